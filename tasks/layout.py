@@ -1,0 +1,57 @@
+"""Where each artifact of a run lies, under one root."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tasks.records import Split
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Paths of a run's artifacts. Round 0 holds only the policy that the run starts from."""
+
+    root: Path
+
+    def problems(self, split: Split) -> Path:
+        return self.root / "run" / "problems" / f"{split}.jsonl"
+
+    @property
+    def coldstart(self) -> Path:
+        """Workflows that were found without a policy."""
+        return self.root / "run" / "coldstart" / "workflows"
+
+    def round(self, number: int) -> Path:
+        return self.root / "run" / "rounds" / str(number)
+
+    def policy(self, number: int) -> Path:
+        return self.round(number) / "policy"
+
+    def workflows(self, number: int) -> Path:
+        """Folder with `index.jsonl`, `trees.jsonl` and a `.py` file for each workflow."""
+        return self.round(number) / "workflows"
+
+    def trajectories(self, number: int) -> Path:
+        return self.round(number) / "trajectories.jsonl"
+
+    def rewarded(self, number: int) -> Path:
+        return self.round(number) / "rewarded.jsonl"
+
+    def selection(self, number: int) -> Path:
+        return self.round(number) / "selection.jsonl"
+
+    def evaluation(self, name: str) -> Path:
+        """Folder with `outcomes.jsonl` and the completions; `name` is `before` or `after`."""
+        return self.root / "run" / "evaluation" / name
+
+    @property
+    def promotion(self) -> Path:
+        return self.root / "run" / "promotion.json"
+
+    @property
+    def champion(self) -> Path:
+        """The best promoted policy; it outlives runs and belongs to none, so DVC does not track it."""
+        return self.root / "champion"
+
+    def metrics(self, stage: str, round: int | None = None) -> Path:
+        """Numbers of one stage, for `dvc metrics` and MLflow."""
+        return self.root / "run" / "metrics" / (f"{stage}.json" if round is None else f"{stage}@{round}.json")

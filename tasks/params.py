@@ -1,0 +1,319 @@
+"""`params.yaml`, typed and validated. Nothing has a default here: the file is the only place of every value."""
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from io import StringIO
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from tasks.artifacts import read_text, write_text
+from tasks.errors import GraftError
+
+Count = Annotated[int, Field(ge=1, strict=True)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Weight = Annotated[float, Field(ge=0, le=100)]
+LearningRate = Annotated[float, Field(gt=0, le=0.1)]
+Temperature = Annotated[float, Field(gt=0, le=2)]
+
+
+class Section(BaseModel):
+    """Frozen; an unknown key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Rounds(Section):
+    """`start` maps each round to the round whose policy it starts from, so that `dvc.yaml` can chain them."""
+
+    last: Count
+    start: dict[int, int]
+
+    @model_validator(mode="after")
+    def _chain(self) -> "Rounds":
+        if self.start != rounds_of(self.last)["start"]:
+            raise ValueError(f"start must be the chain {{1: 0, … {self.last}: {self.last - 1}}} of `last` rounds")
+        return self
+
+
+class Problems(Section):
+    source: Literal["generated", "jsonl"]
+    path: str
+    train: Count
+    validation: Count
+    test: Count
+    siblings: Annotated[int, Field(ge=0, le=8)]
+    unseen: Share
+
+
+class Adapter(Section):
+    rank: Annotated[int, Field(ge=1, le=256)]
+    alpha: Annotated[float, Field(gt=0, le=1024)]
+
+
+class Policy(Section):
+    base: Annotated[str, Field(min_length=1)]
+    base_sha256: str | None
+    max_new_tokens: Annotated[int, Field(ge=8, le=4096)]
+    adapter: Adapter
+
+
+class Coldstart(Section):
+    evaluations: Annotated[int, Field(ge=1, le=100_000)]
+
+
+class Bootstrap(Section):
+    hidden: Annotated[int, Field(ge=32, le=1024, multiple_of=32)]
+    layers: Annotated[int, Field(ge=1, le=24)]
+    vocabulary: Annotated[int, Field(ge=300, le=8192)]
+    epochs: Annotated[int, Field(ge=1, le=1000)]
+    learning_rate: LearningRate
+    batch: Count
+
+
+class Search(Section):
+    samples: Annotated[int, Field(ge=1, le=256)]
+    simulations: Count
+    wave: Annotated[int, Field(ge=1, le=64)]
+    exploration: Annotated[float, Field(ge=0, le=100)]
+    temperature: Temperature
+
+    @model_validator(mode="after")
+    def _first_wave_fits(self) -> "Search":
+        if self.simulations < self.samples:
+            raise ValueError(f"simulations ({self.simulations}) must be at least samples ({self.samples})")
+        return self
+
+
+class Sandbox(Section):
+    seconds: Annotated[float, Field(ge=0.1, le=60)]
+    memory_mb: Annotated[int, Field(ge=64, le=8192)]
+    allow_weak: bool
+
+
+class Rewards(Section):
+    correctness: Weight
+    runs: Weight
+    length: Weight
+    failed_limit: Share
+
+    @model_validator(mode="after")
+    def _something_counts(self) -> "Rewards":
+        if self.correctness + self.runs + self.length == 0:
+            raise ValueError("every weight is 0: give at least one term a weight, correctness: 1.0 for instance")
+        return self
+
+
+class Influence(Section):
+    validation: Literal["held_out", "same_batch"]
+    selection: Literal["positive", "none"]
+
+
+class Grpo(Section):
+    group_size: Annotated[int, Field(ge=2, le=1024)]
+    prompts_per_step: Count
+    epochs: Annotated[int, Field(ge=1, le=64)]
+    learning_rate: LearningRate
+    clip_low: Share
+    clip_high: Annotated[float, Field(ge=0, le=10)]
+    beta: Annotated[float, Field(ge=0, le=10)]
+    max_grad_norm: Annotated[float, Field(gt=0)]
+
+
+class Evaluation(Section):
+    samples: Count
+    ks: Annotated[list[Count], Field(min_length=1)]
+    temperature: Temperature
+    resamples: Annotated[int, Field(ge=100, le=1_000_000)]
+    confidence: Annotated[float, Field(ge=0.5, le=0.999)]
+
+    @model_validator(mode="after")
+    def _enough_samples(self) -> "Evaluation":
+        if max(self.ks) > self.samples:
+            raise ValueError(f"samples ({self.samples}) must be at least the largest k ({max(self.ks)})")
+        return self
+
+
+class Tracking(Section):
+    uri: str
+    experiment: Annotated[str, Field(min_length=1)]
+    seconds: Annotated[float, Field(ge=1, le=3600)]
+
+
+class Params(Section):
+    """All of `params.yaml`."""
+
+    seed: Annotated[int, Field(ge=0, strict=True)]
+    rounds: Rounds
+    problems: Problems
+    policy: Policy
+    coldstart: Coldstart
+    bootstrap: Bootstrap
+    search: Search
+    sandbox: Sandbox
+    rewards: Rewards
+    influence: Influence
+    grpo: Grpo
+    evaluation: Evaluation
+    tracking: Tracking
+
+
+def rounds_of(count: int) -> dict[str, Any]:
+    """The `rounds` section for `count` rounds in a row."""
+    return {"last": count, "start": {number: number - 1 for number in range(1, count + 1)}}
+
+
+def load_params(path: Path) -> Params:
+    """Read and validate. Raises GraftError that names the file, the line, the param and the nearest real one."""
+    text = read_text(path)
+    return _validate(path, _parse_yaml(path, text))
+
+
+def restrict(params: Params, keys: Iterable[str]) -> Params:
+    """`params` with nothing but the dotted `keys`: reading any other param raises AttributeError.
+
+    A stage gets only what `dvc.yaml` lists for it, so that no param can change a stage without making it stale.
+    """
+    restricted: Params = _restrict(params, sorted(keys))
+    return restricted
+
+
+def override(path: Path, assignments: Iterable[str]) -> dict[str, tuple[Any, Any]]:
+    """Write `key=value` assignments into the file, comments kept, as `dvc exp run -S` does.
+
+    `rounds=N` stands for both lines of the section. Returns {key: (old, new)} of what changed.
+    Raises GraftError, with the file untouched, where a key is unknown or a value is out of range.
+    """
+    document = _parse_yaml(path, read_text(path))
+    changes: dict[str, tuple[Any, Any]] = {}
+    for assignment in assignments:
+        key, separator, text = assignment.partition("=")
+        if not separator:
+            raise GraftError(f"-S {assignment}: not of the form key=value; write for instance -S grpo.beta=0.05")
+        value = _parse_yaml(Path(f"-S {key}"), f"value: {text}")["value"]
+        old = _assign(path, document, key.strip(), value)
+        if old != value:
+            changes[key.strip()] = (old, value)
+    _validate(path, document)
+    if changes:
+        stream = StringIO()
+        _yaml().dump(document, stream)
+        write_text(path, stream.getvalue())
+    return changes
+
+
+def _restrict(section: Any, keys: list[str]) -> Any:
+    heads = {key.partition(".")[0] for key in keys}
+    kept: dict[str, Any] = {}
+    for head in heads:
+        if head not in type(section).model_fields:
+            raise GraftError(f"dvc.yaml: no param {head!r} in {type(section).__name__}; correct the stage's params")
+        below = [key.partition(".")[2] for key in keys if key.partition(".")[0] == head]
+        value = getattr(section, head)
+        kept[head] = value if "" in below else _restrict(value, below)
+    return type(section).model_construct(**kept)
+
+
+def _yaml() -> Any:
+    from ruamel.yaml import YAML
+
+    yaml = YAML()
+    yaml.preserve_quotes = True
+    yaml.width = 4096
+    yaml.representer.add_representer(type(None), lambda r, _: r.represent_scalar("tag:yaml.org,2002:null", "null"))
+    return yaml
+
+
+def _parse_yaml(path: Path, text: str) -> Any:
+    from ruamel.yaml.error import MarkedYAMLError
+
+    try:
+        document = _yaml().load(text)
+    except MarkedYAMLError as error:
+        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise GraftError(f"{path}{line}: not YAML: {error.problem}; mend the line") from None
+    if not isinstance(document, dict):
+        raise GraftError(f"{path}: holds no params; restore the file, for instance with: git checkout {path.name}")
+    return document
+
+
+def _assign(path: Path, document: Any, key: str, value: Any) -> Any:
+    """Set a dotted key and return the old value."""
+    if key == "rounds" and isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+        old = document["rounds"]["last"]
+        document["rounds"].update(rounds_of(value))
+        return old
+    *folders, leaf = key.split(".")
+    place = document
+    for depth, part in enumerate([*folders, leaf]):
+        if not isinstance(place, dict) or part not in place:
+            raise GraftError(f"{path}: no param {key!r}{_nearest(key, document)}")
+        if depth < len(folders):
+            place = place[part]
+    old, place[leaf] = place[leaf], value
+    return old
+
+
+def _validate(path: Path, document: Any) -> Params:
+    try:
+        return Params.model_validate(_plain(document))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        loc = [part for part in first["loc"] if part != "[key]"]
+        key = ".".join(str(part) for part in loc)
+        where = f"{path}:{_line_of(document, loc)}"
+        if first["type"] == "extra_forbidden":
+            raise GraftError(f"{where}: no param {key!r}{_nearest(key, Params)}") from None
+        if first["type"] == "missing":
+            raise GraftError(f"{where}: {key} is missing; add it, git show HEAD:params.yaml has it") from None
+        message = re.sub(r"^(Value error|Assertion failed), ", "", first["msg"])
+        given = "" if first["type"] == "value_error" else f", not {first['input']!r}"
+        raise GraftError(f"{where}: {key}: {message}{given}") from None
+
+
+def _plain(node: Any) -> Any:
+    """ruamel's containers as dict and list."""
+    if isinstance(node, dict):
+        return {key: _plain(value) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_plain(value) for value in node]
+    return node
+
+
+def _line_of(document: Any, loc: list[int | str]) -> int:
+    """1-based line of the deepest part of `loc` that the file has."""
+    line, node = 1, document
+    for part in loc:
+        mark = getattr(node, "lc", None)
+        if mark is None or not isinstance(node, dict) or part not in node:
+            break
+        line, node = mark.key(part)[0] + 1, node[part]
+    return line
+
+
+def _keys(fields: Any, prefix: str = "") -> list[str]:
+    """All dotted keys of a section class or of a parsed file."""
+    if isinstance(fields, Mapping):
+        pairs = list(fields.items())
+    elif isinstance(fields, type) and issubclass(fields, Section):
+        pairs = [(name, field.annotation) for name, field in fields.model_fields.items()]
+    else:
+        return []
+    return [k for name, below in pairs for k in (f"{prefix}{name}", *_keys(below, f"{prefix}{name}."))]
+
+
+def _nearest(key: str, known: Any) -> str:
+    """`; did you mean …?`, by the whole dotted name first, then by its last part."""
+    keys = _keys(known)
+    close = difflib.get_close_matches(key, keys, n=1, cutoff=0.6)
+    if not close:
+        leaves = difflib.get_close_matches(leaf_of(key), [leaf_of(k) for k in keys], n=1)
+        close = [k for k in keys if leaf_of(k) in leaves]
+    return f"; did you mean {close[0]!r}?" if close else f"; the sections are {', '.join(k for k in keys if '.' not in k)}"
+
+
+def leaf_of(key: str) -> str:
+    """The last part of a dotted key."""
+    return key.rpartition(".")[2]

@@ -1,0 +1,162 @@
+"""The typed record of each file that passes between stages.
+
+Every record is one line of a `.jsonl` file (or a whole `.json` file), has no time stamp and no absolute path,
+and refuses unknown fields. The same inputs and params give the same bytes.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Number = Annotated[int | float, Field(allow_inf_nan=False)]
+"""An answer: finite, and never a bool (strict mode refuses `true`)."""
+
+
+class Record(BaseModel):
+    """Frozen, strict, no unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Sibling(Record):
+    """The same problem with other quantities and its own answer."""
+
+    question: str
+    answer: Number
+
+
+class Problem(Record):
+    """A question with a checkable answer: a line of `problems/*.jsonl`."""
+
+    problem_id: str
+    question: str
+    answer: Number
+    source: str  # "generated" or the name of the file that it was read from
+    template: str | None = None  # the generator's template; None for problems read from a file
+    seen: bool | None = None  # whether train problems come from this template too; None where nobody knows
+    operations: int | None = None  # arithmetic operations in the generator's own solution
+    siblings: list[Sibling] = []
+
+
+Split = Literal["train", "validation", "test"]
+Status = Literal["ok", "error", "timeout", "memory", "refused", "killed"]
+"""How a program ended: a value, an exception or bad source, too slow, too big, not allowed, died otherwise."""
+
+
+class Result(Record):
+    """What running a workflow on one question gave. `value` is what it returned, judged by the host later."""
+
+    status: Status
+    value: int | float | str | None = None
+    error: str | None = None
+
+
+class Completion(Record):
+    """One token path that the policy wrote, with its log-probabilities at temperature 1, both [T].
+
+    The last token is the end-of-text token unless the completion was cut at its length limit.
+    """
+
+    tokens: list[int]
+    logprobs: list[float]
+
+
+Proposer = Literal["coldstart", "sample", "tree"]
+"""Who wrote a workflow: the search without a policy, an independent sample, or a rollout from inside the tree."""
+
+
+class Workflow(Record):
+    """A distinct workflow of one problem: a line of `workflows/index.jsonl`."""
+
+    problem_id: str
+    split: Split
+    workflow_id: str  # content hash of the code
+    path: str  # of the .py file, relative to the workflows folder
+    proposer: Proposer  # who found it first
+    parent_id: str | None  # tree node that it was completed from; None: the root
+    depth: int  # statements
+    visits: int
+    value: float  # mean share of questions solved below this workflow's leaf
+    prior: float  # probability of the workflow under the proposer's prior
+    result: Result
+    sibling_results: list[Result]
+    completions: list[Completion] = []  # empty where no policy wrote it
+    sampled: int = 0  # the first `sampled` of `completions` are independent samples; the others come from the tree
+
+
+class TreeNode(Record):
+    """A node of a search tree: a line of `workflows/trees.jsonl`."""
+
+    problem_id: str
+    node_id: str
+    parent_id: str | None
+    statement: str
+    depth: int
+    visits: int
+    value: float  # mean reward of the simulations through this node
+    prior: float
+    terminal: bool
+
+
+class Trajectory(Record):
+    """One problem with its group of completions and what running them gave; lists are parallel, length G."""
+
+    problem_id: str
+    split: Split
+    problem: Problem
+    prompt: str
+    workflow_codes: list[str]
+    workflow_ids: list[str]
+    proposers: list[Proposer]
+    results: list[Result]
+    sibling_results: list[list[Result]]
+    tokens: list[list[int]]  # completion tokens; [] = tokenize the code
+    logprobs: list[list[float]]  # behaviour log-probabilities; [] = not known, scored before the update
+    policy_version: str  # hash of the policy that was in force
+
+
+RewardStatus = Literal["ok", "failed", "timeout"]
+
+
+class RewardedTrajectory(Trajectory):
+    """A trajectory with its rewards. Where `reward_status` is not ok, `rewards` holds None: never a 0, never a NaN."""
+
+    rewards: list[float | None]
+    reward_terms: dict[str, list[float | None]]
+    reward_status: list[RewardStatus]
+
+
+class Selected(Record):
+    """Whether the update may see a sample: a line of `selection.jsonl`."""
+
+    problem_id: str
+    member: int  # place in the group, from 0
+    workflow_id: str
+    advantage: float
+    influence: float
+    gradient_norm: float
+    selected: bool
+
+
+class Lineage(Record):
+    """Where a policy comes from: `policy/lineage.json`."""
+
+    version: str  # content hash of the policy's weights
+    parent: str | None  # version of the policy that it was updated from
+    base: str  # "scratch", a Hugging Face id, or the folder's content hash
+    round: int
+
+
+class Outcome(Record):
+    """How one test problem went: a line of `evaluation/*/outcomes.jsonl`."""
+
+    problem_id: str
+    template: str | None
+    seen: bool | None
+    greedy: bool  # the greedy completion's answer is right
+    siblings_passed: bool | None  # and right on every sibling; None without siblings
+    samples: int  # n
+    correct: int  # c of n
+    invalid: int  # of n: ended in an error
+    timeouts: int  # of n
+    distinct: int  # different programs among the n
