@@ -18,8 +18,11 @@ from tasks.errors import GraftError
 RecordT = TypeVar("RecordT", bound=BaseModel)
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write `text` to `path` whole or not at all: temporary name, fsync, rename."""
+def write_text(path: Path, text: str, durable: bool = True) -> None:
+    """Write `text` to `path` whole or not at all: temporary name, fsync, rename.
+
+    `durable=False` leaves the fsync out, for the thousands of small files of a folder that is renamed as a whole.
+    """
     with _full_disk_named(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -27,7 +30,8 @@ def write_text(path: Path, text: str) -> None:
             with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as stream:
                 stream.write(text)
                 stream.flush()
-                os.fsync(stream.fileno())
+                if durable:
+                    os.fsync(stream.fileno())
             os.chmod(temporary, 0o644)
             os.replace(temporary, path)
         except BaseException:
@@ -63,7 +67,7 @@ def read_jsonl(path: Path, record: type[RecordT]) -> list[RecordT]:
 def read_text(path: Path) -> str:
     """The text of a file. Raises GraftError where it is missing or not UTF-8."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_bytes().decode("utf-8")  # read_text() would turn a workflow's "\r" into "\n"
     except FileNotFoundError:
         raise GraftError(f"{path}: no such file; run the stage that writes it (graft status names it)") from None
     except IsADirectoryError:
@@ -81,9 +85,10 @@ def whole_folder(path: Path) -> Iterator[Path]:
         try:
             os.chmod(temporary, 0o755)
             yield temporary
-            if path.exists():
-                shutil.rmtree(path)
-            os.replace(temporary, path)
+            with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as aside:
+                if path.exists():
+                    os.replace(path, Path(aside, path.name))  # two renames: no moment with half of the old folder
+                os.replace(temporary, path)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise

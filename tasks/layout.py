@@ -40,7 +40,7 @@ class Layout:
         return self.round(number) / "selection.jsonl"
 
     def evaluation(self, name: str) -> Path:
-        """Folder with `outcomes.jsonl` and the completions; `name` is `before` or `after`."""
+        """Folder with `outcomes.jsonl` and `attempts.jsonl`; `name` is `before` or `after`."""
         return self.root / "run" / "evaluation" / name
 
     @property
@@ -52,6 +52,6 @@ class Layout:
         """The best promoted policy; it outlives runs and belongs to none, so DVC does not track it."""
         return self.root / "champion"
 
-    def metrics(self, stage: str, round: int | None = None) -> Path:
-        """Numbers of one stage, for `dvc metrics` and MLflow."""
+    def metrics(self, stage: str, round: int | str | None = None) -> Path:
+        """Numbers of one stage, for `dvc metrics` and MLflow. `round` is what follows `@` in the stage's address."""
         return self.root / "run" / "metrics" / (f"{stage}.json" if round is None else f"{stage}@{round}.json")

@@ -7,7 +7,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from tasks.artifacts import read_text, write_text
 from tasks.errors import GraftError
@@ -31,10 +31,17 @@ class Rounds(Section):
     last: Count
     start: dict[int, int]
 
+    @field_validator("start", mode="before")
+    @classmethod
+    def _quoted(cls, start: Any) -> Any:
+        if isinstance(start, Mapping) and any(isinstance(key, int) for key in start):
+            raise ValueError('the rounds must stand in quotes, {"1": 0}: DVC overlooks a number as a key')
+        return start
+
     @model_validator(mode="after")
     def _chain(self) -> "Rounds":
-        if self.start != rounds_of(self.last)["start"]:
-            raise ValueError(f"start must be the chain {{1: 0, … {self.last}: {self.last - 1}}} of `last` rounds")
+        if self.start != {number: number - 1 for number in range(1, self.last + 1)}:
+            raise ValueError(f'start must be the chain {{"1": 0, … "{self.last}": {self.last - 1}}} of `last` rounds')
         return self
 
 
@@ -61,7 +68,7 @@ class Policy(Section):
 
 
 class Coldstart(Section):
-    evaluations: Annotated[int, Field(ge=1, le=100_000)]
+    operations: Annotated[int, Field(ge=1, le=5)]
 
 
 class Bootstrap(Section):
@@ -162,7 +169,7 @@ class Params(Section):
 
 def rounds_of(count: int) -> dict[str, Any]:
     """The `rounds` section for `count` rounds in a row."""
-    return {"last": count, "start": {number: number - 1 for number in range(1, count + 1)}}
+    return {"last": count, "start": {str(number): number - 1 for number in range(1, count + 1)}}
 
 
 def load_params(path: Path) -> Params:
@@ -205,7 +212,7 @@ def override(path: Path, assignments: Iterable[str]) -> dict[str, tuple[Any, Any
 
 
 def _restrict(section: Any, keys: list[str]) -> Any:
-    heads = {key.partition(".")[0] for key in keys}
+    heads = sorted({key.partition(".")[0] for key in keys})  # in the same order in each process
     kept: dict[str, Any] = {}
     for head in heads:
         if head not in type(section).model_fields:
@@ -218,11 +225,16 @@ def _restrict(section: Any, keys: list[str]) -> Any:
 
 def _yaml() -> Any:
     from ruamel.yaml import YAML
+    from ruamel.yaml.representer import RoundTripRepresenter
 
+    class Representer(RoundTripRepresenter):
+        """A class of its own: representers are kept by class, and DVC writes `dvc.lock` with the one above."""
+
+    Representer.add_representer(type(None), lambda r, _: r.represent_scalar("tag:yaml.org,2002:null", "null"))
     yaml = YAML()
+    yaml.Representer = Representer
     yaml.preserve_quotes = True
     yaml.width = 4096
-    yaml.representer.add_representer(type(None), lambda r, _: r.represent_scalar("tag:yaml.org,2002:null", "null"))
     return yaml
 
 
@@ -243,7 +255,7 @@ def _assign(path: Path, document: Any, key: str, value: Any) -> Any:
     """Set a dotted key and return the old value."""
     if key == "rounds" and isinstance(value, int) and not isinstance(value, bool) and value >= 1:
         old = document["rounds"]["last"]
-        document["rounds"].update(rounds_of(value))
+        _replace(document["rounds"], rounds_of(value))
         return old
     *folders, leaf = key.split(".")
     place = document
@@ -254,6 +266,17 @@ def _assign(path: Path, document: Any, key: str, value: Any) -> Any:
             place = place[part]
     old, place[leaf] = place[leaf], value
     return old
+
+
+def _replace(node: Any, values: Mapping[str, Any]) -> None:
+    """Put `values` into a mapping of the file in place, so that it keeps its style and comments."""
+    for key in [key for key in node if key not in values]:
+        del node[key]
+    for key, value in values.items():
+        if isinstance(value, Mapping) and isinstance(node.get(key), dict):
+            _replace(node[key], value)
+        else:
+            node[key] = value
 
 
 def _validate(path: Path, document: Any) -> Params:
@@ -311,7 +334,8 @@ def _nearest(key: str, known: Any) -> str:
     if not close:
         leaves = difflib.get_close_matches(leaf_of(key), [leaf_of(k) for k in keys], n=1)
         close = [k for k in keys if leaf_of(k) in leaves]
-    return f"; did you mean {close[0]!r}?" if close else f"; the sections are {', '.join(k for k in keys if '.' not in k)}"
+    sections = ", ".join(k for k in keys if "." not in k)
+    return f"; did you mean {close[0]!r}?" if close else f"; the sections are {sections}"
 
 
 def leaf_of(key: str) -> str:

@@ -160,3 +160,36 @@ class Outcome(Record):
     invalid: int  # of n: ended in an error
     timeouts: int  # of n
     distinct: int  # different programs among the n
+
+
+class Attempt(Record):
+    """A distinct workflow that the policy wrote for a test problem: a line of `evaluation/*/attempts.jsonl`."""
+
+    problem_id: str
+    code: str
+    greedy: bool  # the greedy completion is this workflow
+    samples: int  # so many of the n samples are it
+    right: bool  # its answer to the problem
+    siblings_passed: bool | None  # and to every sibling; None: it was not run on siblings
+    result: Result  # on the problem's own question
+
+
+class Promotion(Record):
+    """Whether a run's policy became the champion, and why: `run/promotion.json`."""
+
+    promoted: bool
+    reason: str  # one line for people
+    pass_at_1: float  # greedy, on the test problems
+    champion_pass_at_1: float
+    difference: float  # of the two, with its interval
+    low: float
+    high: float
+    version: str
+    champion_version: str | None  # None: there was no champion, the policy that the run started from stood in
+
+
+class Champion(Record):
+    """The best promoted policy: `champion/champion.json`."""
+
+    version: str
+    test_sha256: str  # of the test problems that `champion/outcomes.jsonl` was measured on

@@ -1,0 +1,165 @@
+"""`graft …`. Each command imports what it needs when it runs, so that `graft --help` answers at once."""
+
+import errno
+import sys
+import traceback
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows import environment
+from tasks.errors import GraftError
+
+if TYPE_CHECKING:
+    from flows.stages import Outcome
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Retrain a workflow-writing language model, again and again. "
+    "Settings are in params.yaml; results go to run/. Start with: graft retrain",
+)
+
+Assignments = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-S",
+        "--set-param",
+        metavar="KEY=VALUE",
+        help="Write a param into params.yaml first, for instance -S grpo.beta=0.05. May be given several times.",
+    ),
+]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the Python traceback of an error.")]
+
+
+@app.callback(invoke_without_command=True)
+def graft(
+    show_version: Annotated[bool, typer.Option("--version", help="Show Graft's version and end.")] = False,
+) -> None:
+    if show_version:
+        print(f"graft {version('graft')}")
+        raise typer.Exit
+
+
+@app.command(short_help="Run the whole chain: problems in, a better policy out.")
+def retrain(
+    assignments: Assignments = None,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="How many rounds of search and update; the same as -S rounds=N.")
+    ] = None,
+    debug: Debug = False,  # noqa: ARG001 (read by main)
+) -> None:
+    """Run the whole chain: problems in, a better policy out.
+
+    Stages whose inputs, params and source are as before are not computed again. Ends with a table of how many test
+    problems the policy solves before and after. Interrupt it at any time; the next run goes on where it stopped.
+    """
+    from rich.console import Console
+
+    from flows.inputs import project_root, settle_params
+
+    root = project_root()
+    more = [f"rounds={rounds}"] if rounds else []
+    params = settle_params(root, [*(assignments or []), *more], print)
+    environment.settle_prefect(root)
+    from flows.report import print_report
+    from flows.retrain import start
+    from tasks.layout import Layout
+
+    run = start(root, params, _tell)
+    print_report(Layout(root), params, run.seconds, run.cached, Console())
+
+
+@app.command(short_help="Bring single stages up to date.")
+def stage(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME...", help="A stage, for instance problems or search@1; search means search of each round."
+        ),
+    ],
+    force: Annotated[bool, typer.Option("--force", help="Compute it even where nothing changed.")] = False,
+    assignments: Assignments = None,
+    debug: Debug = False,  # noqa: ARG001 (read by main)
+) -> None:
+    """Bring single stages up to date, in the order given, and nothing before or after them.
+
+    The same as `dvc repro --single-item NAME`, in one process. The names are those of `graft status`.
+    """
+    from flows.inputs import project_root, settle_params
+
+    root = project_root()
+    settle_params(root, assignments or [], print)
+    from flows.stages import Stages
+
+    stages = Stages(root)
+    for address in [address for name in names for address in stages.named(name)]:
+        _tell(stages.run(address, force))
+
+
+@app.command(short_help="Show which stages are stale, and why.")
+def status(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
+    """Show which stages are up to date, and why the others are not: the input, param or source file that changed."""
+    from flows.inputs import project_root, settle_params
+
+    root = project_root()
+    settle_params(root, [], print)
+    from flows.stages import Stages
+
+    for address, reasons in Stages(root).stale().items():
+        print(f"{address:<16} {'; '.join(reasons) or 'up to date'}")
+
+
+@app.command(short_help="Check this machine and installation.")
+def doctor(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
+    """Check this machine and installation: versions, sandbox, disk, git, params. Exit code 1 if something is wrong."""
+    from flows.doctor import examine
+    from flows.inputs import project_root
+
+    findings = examine(project_root())
+    for finding in findings:
+        print(f"{'wrong' if finding.remedy else 'ok':<6} {finding.thing}: {finding.found}")
+        if finding.remedy:
+            print(f"       remedy: {finding.remedy}")
+    raise typer.Exit(any(finding.remedy for finding in findings))
+
+
+def _tell(outcome: "Outcome") -> None:
+    print(f"{outcome.address:<16} {outcome.how:<10} {outcome.seconds:7.1f} s", flush=True)
+
+
+def main() -> None:
+    """Run the command line; exit code 2 and one line for what the user can mend, 130 after Ctrl-C."""
+    environment.settle()
+    sys.exit(_exit_code(lambda: app(prog_name="graft"), debug="--debug" in sys.argv[1:]))
+
+
+def _exit_code(command: Callable[[], None], debug: bool) -> int:
+    try:
+        command()
+    except Exception as error:  # noqa: BLE001 (the last stop: told, not swallowed)
+        if debug:
+            traceback.print_exc()
+        line, code = _told(error)
+        print(f"graft: {line}", file=sys.stderr)
+        return code
+    return 0
+
+
+def _told(error: Exception) -> tuple[str, int]:
+    """One line about what went wrong, and the exit code: 2 where the user can mend it, 1 where it is Graft's fault."""
+    if isinstance(error, GraftError):
+        return str(error), 2
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"{error.filename or 'run'}: the disk is full; free some space and run again, nothing was lost", 2
+    if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"{error.filename}: not writable ({error.strerror}); mend its permissions", 2
+    return f"a fault in Graft, {type(error).__name__}: {error}; run it again with --debug to see where", 1
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""What is wrong with this machine or installation, and what to do about it."""
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+
+from tasks.errors import GraftError
+from tasks.params import load_params
+
+INSTALL = 'pip install -c constraints.txt -e ".[test]"'
+LEAST_FREE_GB = 3.0
+TRAPS = {
+    "fastapi": ((0, 151), "from 0.151 on it breaks every Prefect flow, and pip does not notice"),
+    "sqlalchemy": ((2, 1), "from 2.1 on it silently stops every Prefect schedule"),
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at. `remedy` is None where all is well."""
+
+    thing: str
+    found: str
+    remedy: str | None = None
+
+
+def examine(root: Path) -> list[Finding]:
+    """Everything that a run depends on, one finding each."""
+    return [
+        _python(),
+        *_versions(root),
+        *_traps(),
+        _sandbox(root),
+        _disk(root),
+        _git(root),
+        _dvc(root),
+        _params(root),
+        *_sources(root),
+    ]
+
+
+def _python() -> Finding:
+    found = ".".join(str(part) for part in sys.version_info[:3])
+    right = sys.version_info[:2] == (3, 11)
+    return Finding("Python", found, None if right else "Graft's pins are for Python 3.11: make setup PYTHON=python3.11")
+
+
+def _versions(root: Path) -> Iterator[Finding]:
+    """Installed packages against constraints.txt, and the ones that Graft needs against what is installed."""
+    pins = _pins(root / "constraints.txt")
+    other = {name: found for name, pin in pins.items() if (found := _version(name)) not in (None, pin)}
+    missing = [name for name in _required() if _version(name) is None]
+    for name, found in other.items():
+        yield Finding(name, f"{found}; constraints.txt says {pins[name]}", f"pip install {name}=={pins[name]}")
+    for name in missing:
+        yield Finding(name, "not installed", INSTALL)
+    if not pins:
+        yield Finding("constraints.txt", "missing or empty", "git checkout constraints.txt")
+    elif not other and not missing:
+        yield Finding("packages", f"as in constraints.txt ({len(pins)} pins)")
+
+
+def _traps() -> Iterator[Finding]:
+    for name in TRAPS:
+        found = _version(name)
+        if found and (why := trap_of(name, found)):
+            yield Finding(name, f"{found}: {why}", INSTALL)
+
+
+def trap_of(name: str, found: str) -> str | None:
+    """What a version of a package breaks although pip accepts it; None where it is sound."""
+    first_bad, why = TRAPS[name]
+    return why if tuple(int(part) for part in re.findall(r"\d+", found)[:2]) >= first_bad else None
+
+
+def _sandbox(root: Path) -> Finding:
+    from tasks.workflows.sandbox import probe_tier
+
+    tier, reason = probe_tier()
+    if tier == "full":
+        return Finding("sandbox", "full")
+    if tier == "partial" or _weak_is_allowed(root):
+        return Finding("sandbox", f"{tier}: {reason}")
+    return Finding(
+        "sandbox",
+        f"{tier}: {reason}",
+        "use a Linux kernel of 5.13 or later with landlock and seccomp, or accept it: -S sandbox.allow_weak=true",
+    )
+
+
+def _weak_is_allowed(root: Path) -> bool:
+    try:
+        return load_params(root / "params.yaml").sandbox.allow_weak
+    except GraftError:
+        return False  # _params tells what is wrong with the file
+
+
+def _disk(root: Path) -> Finding:
+    free = shutil.disk_usage(root).free / 1e9
+    remedy = f"free some space: a run wants {LEAST_FREE_GB:g} GB; dvc gc --workspace drops old results"
+    return Finding("free disk", f"{free:.1f} GB", None if free >= LEAST_FREE_GB else remedy)
+
+
+def _git(root: Path) -> Finding:
+    if not shutil.which("git"):
+        return Finding("git", "not found", "install git and put it on PATH: DVC needs it")
+    inside = subprocess.run(["git", "rev-parse", "--git-dir"], cwd=root, capture_output=True, text=True)
+    if inside.returncode:
+        return Finding("git", "not a repository", "git init: DVC needs one")
+    return Finding("git", "a repository")
+
+
+def _dvc(root: Path) -> Finding:
+    if not (root / ".dvc" / "config").is_file():
+        return Finding("dvc", "no .dvc folder", "git checkout .dvc, or in a new project: dvc init")
+    if not Path(sys.executable).with_name("dvc").exists() and not shutil.which("dvc"):
+        return Finding("dvc", "no dvc command", INSTALL)
+    return Finding("dvc", _version("dvc") or "not installed", None if _version("dvc") else INSTALL)
+
+
+def _params(root: Path) -> Finding:
+    try:
+        load_params(root / "params.yaml")
+    except GraftError as error:
+        thing, _, remedy = str(error).rpartition("; ")
+        return Finding("params.yaml", thing or str(error), remedy)
+    return Finding("params.yaml", "valid")
+
+
+def _sources(root: Path) -> Iterator[Finding]:
+    from flows.sources import outdated
+
+    stages = outdated(root)
+    if stages:
+        yield Finding("dvc.yaml", f"sources of {', '.join(stages)} out of date", "python -m flows.sources --write")
+
+
+def _pins(path: Path) -> dict[str, str]:
+    lines = path.read_text().splitlines() if path.is_file() else []
+    return {name: pin for name, separator, pin in (line.strip().partition("==") for line in lines) if separator}
+
+
+def _required() -> list[str]:
+    """Names of the packages that Graft itself asks for, extras left out."""
+    try:
+        asked = requires("graft") or []
+    except PackageNotFoundError:
+        return []
+    return [re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in asked if "extra ==" not in line]
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,42 @@
+"""What every process of Graft sets before it imports anything heavy. A variable that the user has set stays."""
+
+import os
+from pathlib import Path
+
+QUIET = {
+    "DO_NOT_TRACK": "true",  # "1" would not stop MLflow
+    "DVC_NO_ANALYTICS": "1",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+}
+"""Nothing is reported to anybody."""
+
+STEADY = {
+    "OMP_WAIT_POLICY": "PASSIVE",  # waiting OpenMP threads that spin make a step 20 × slower on a busy machine
+    "TOKENIZERS_PARALLELISM": "false",
+    "CUBLAS_WORKSPACE_CONFIG": ":4096:8",  # CUDA's matrix products give the same bits each time
+    "TRANSFORMERS_VERBOSITY": "error",
+}
+"""What the stages compute with, the same in `graft` and in `dvc repro`."""
+
+PREFECT = {
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",  # the default of 20 is too little for a busy machine
+    "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",  # Graft tells what went wrong; Prefect's own log keeps all
+}
+
+
+def settle() -> None:
+    """Telemetry off, steady arithmetic. Call it before torch, mlflow, dvc or prefect is imported."""
+    _default(QUIET | STEADY)
+
+
+def settle_prefect(root: Path) -> None:
+    """Prefect's folder inside the project, unless the user chose a folder or a server. Before prefect is imported."""
+    own = {} if "PREFECT_API_URL" in os.environ else {"PREFECT_HOME": str(root / ".graft" / "prefect")}
+    _default(PREFECT | own)
+
+
+def _default(values: dict[str, str]) -> None:
+    for name, value in values.items():
+        os.environ.setdefault(name, value)

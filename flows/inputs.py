@@ -1,0 +1,64 @@
+"""What must be right before anything runs: the folder, `params.yaml`, the digest of the base, the problems file."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import tasks
+from tasks.artifacts import digest_path, read_text, write_text
+from tasks.errors import GraftError
+from tasks.params import Params, load_params, override
+
+
+def project_root() -> Path:
+    """The folder that we stand in, if it is a project and the code that runs is its own. Raises GraftError."""
+    root = Path.cwd()
+    for name in ("params.yaml", "dvc.yaml"):
+        if not (root / name).is_file():
+            raise GraftError(f"{name}: not in {root}; go to the project's own folder first")
+    code = Path(tasks.__file__).resolve().parents[1]
+    if code != root.resolve():
+        raise GraftError(
+            f"graft: this command runs the code in {code}, but the stages of {root} are recorded with their own; "
+            f"make setup there gives it a graft of its own, or run: python -m flows.cli"
+        )
+    return root
+
+
+def settle_params(root: Path, assignments: Sequence[str], tell: Callable[[str], None]) -> Params:
+    """Write `key=value` assignments and the base's digest into `params.yaml`, and check what the run will need.
+
+    Tells each change. Raises GraftError with the file as it was.
+    """
+    path = root / "params.yaml"
+    before = read_text(path)
+    try:
+        changes = override(path, assignments)
+        params = load_params(path)
+        changes |= override(path, _base_digest(root, params))
+        params = load_params(path)
+        _check_problems_file(root, params)
+    except BaseException:
+        if read_text(path) != before:
+            write_text(path, before)
+        raise
+    for key, (old, new) in changes.items():
+        tell(f"params.yaml: {key}: {old} → {new}")
+    return params
+
+
+def _base_digest(root: Path, params: Params) -> list[str]:
+    """The assignment that makes `policy.base_sha256` true: DVC cannot watch a folder that only some bases have."""
+    base = root / params.policy.base
+    if params.policy.base != "scratch" and base.is_dir():
+        return [f'policy.base_sha256="{digest_path(base)}"']  # in quotes: some digests look like numbers
+    if params.policy.base.startswith((".", "/", "~")):
+        raise GraftError(f"policy.base: no folder {params.policy.base}; name a folder, a Hugging Face id, or scratch")
+    return ["policy.base_sha256=null"]
+
+
+def _check_problems_file(root: Path, params: Params) -> None:
+    """It is a dependency of the first stage whatever the source, so it has to be there."""
+    if not (root / params.problems.path).is_file():
+        raise GraftError(
+            f"problems.path: no file {params.problems.path}; name a jsonl file, for instance examples/problems.jsonl"
+        )

@@ -1,0 +1,153 @@
+"""What a run prints when it is done: what was learnt, where the time went, where everything lies. Reads only files."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flows.pipeline import stage_of
+from tasks.artifacts import read_json, read_jsonl
+from tasks.evaluation.summary import measured
+from tasks.intervals import Estimate, difference_interval
+from tasks.layout import Layout
+from tasks.params import Params
+from tasks.records import Outcome, Promotion
+from tasks.seeds import derive_seed
+from tasks.tracking import read_metrics
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+
+def print_report(
+    layout: Layout, params: Params, seconds: dict[str, float], cached: set[str], console: "Console"
+) -> None:
+    """Print the whole report. `seconds` maps the address of each stage of this run to what it took.
+
+    Raises GraftError where a file that the run should have written is missing or broken.
+    """
+    outcomes = {name: read_jsonl(layout.evaluation(name) / "outcomes.jsonl", Outcome) for name in ("before", "after")}
+    console.print(_learning(layout, params, outcomes["before"], outcomes["after"]))
+    for note in _notes(params, outcomes["after"]):
+        console.print(note, style="dim", highlight=False)
+    console.print()
+    console.print(_rounds(layout, params))
+    console.print()
+    console.print(_stages(seconds, cached))
+    console.print()
+    decision = read_json(layout.promotion, Promotion)
+    console.print(decision.reason, style="bold green" if decision.promoted else "bold", highlight=False)
+    console.print()
+    console.print(_places(layout, params))
+
+
+def _learning(layout: Layout, params: Params, before: list[Outcome], after: list[Outcome]) -> "Table":
+    """The test split before and after. Intervals as the evaluation wrote them; the change is paired over problems."""
+    first, last = read_metrics(layout, "evaluate@before"), read_metrics(layout, "evaluate@after")
+    evaluation = params.evaluation
+    values = {name: measured(outcomes, evaluation.ks) for name, outcomes in (("before", before), ("after", after))}
+    table = _table(f"{len(after)} test problems", "before", "after", "change", right=False)
+    for name, title in _titles(params).items():
+        if values["after"][name]:
+            seed = derive_seed(params.seed, "change", name)
+            change = difference_interval(
+                values["after"][name], values["before"][name], evaluation.resamples, evaluation.confidence, seed
+            )
+            table.add_row(title, _level(first, name), _level(last, name), _change(change))
+    return table
+
+
+def _titles(params: Params) -> dict[str, str]:
+    """Measure → its row, the greedy ones first."""
+    return {
+        "pass_at_1_greedy": "pass@1 greedy",
+        "pass_at_1_greedy_seen": "  seen templates",
+        "pass_at_1_greedy_unseen": "  new templates",
+        "siblings_passed": "  with siblings",
+        **{f"pass_at_{k}": f"pass@{k} sampled" for k in params.evaluation.ks},
+    }
+
+
+def _level(metrics: Mapping[str, float], name: str) -> str:
+    return f"{metrics[name]:.3f} ({metrics[f'{name}_low']:.2f}–{metrics[f'{name}_high']:.2f})"
+
+
+def _change(change: Estimate) -> str:
+    return f"{change.mean:+.3f} ({change.low:+.2f} … {change.high:+.2f})"
+
+
+def _notes(params: Params, outcomes: list[Outcome]) -> list[str]:
+    evaluation = params.evaluation
+    notes = [
+        f"pass@k without bias from {evaluation.samples} samples at temperature {evaluation.temperature:g}; "
+        f"in brackets {100 * evaluation.confidence:g} % intervals, bootstrap over the problems."
+    ]
+    if all(o.siblings_passed is None for o in outcomes):
+        notes.append("The test problems have no siblings: correctness rests on one answer each.")
+    return notes
+
+
+def _rounds(layout: Layout, params: Params) -> "Table":
+    table = _table("round", "mean reward", "accumulated reward", "train solved", "samples kept", right=True)
+    for number in range(1, params.rounds.last + 1):
+        reward, selected = read_metrics(layout, f"reward@{number}"), read_metrics(layout, f"select@{number}")
+        table.add_row(
+            str(number),
+            f"{reward['epoch/mean_reward']:.3f}",
+            f"{reward['epoch/accumulated_reward']:.1f}",
+            f"{100 * reward['solved_share']:.0f} %",
+            f"{100 * selected['selected_share']:.0f} %",
+        )
+    return table
+
+
+def _stages(seconds: Mapping[str, float], cached: set[str]) -> "Table":
+    """A row a stage; the rounds of one are summed."""
+    table = _table("stage", "times", "seconds", "", right=True)
+    for stage in dict.fromkeys(map(stage_of, seconds)):
+        own = [address for address in seconds if stage_of(address) == stage]
+        hits = sum(address in cached for address in own)
+        note = "" if not hits else "cached" if hits == len(own) else f"{hits} of {len(own)} cached"
+        table.add_row(stage, str(len(own)), f"{sum(seconds[address] for address in own):.1f}", note)
+    table.add_section()
+    table.add_row("all", str(len(seconds)), f"{sum(seconds.values()):.1f}", "")
+    return table
+
+
+def _places(layout: Layout, params: Params) -> "Table":
+    last = params.rounds.last
+    places = {
+        "policy": _relative(layout.policy(last)),
+        "workflows": _relative(layout.workflows(last)),
+        "evaluation": _relative(layout.evaluation("after")),
+        "champion": _relative(layout.champion) if layout.champion.exists() else "none yet",
+        "MLflow": _mlflow(params.tracking.uri),
+    }
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2))
+    for name, place in places.items():
+        table.add_row(name, place)
+    return table
+
+
+def _mlflow(uri: str) -> str:
+    if not uri:
+        return "off (tracking.uri is empty)"
+    return uri if uri.startswith(("http://", "https://")) else f"mlflow ui --backend-store-uri {uri}"
+
+
+def _relative(path: Path) -> str:
+    return os.path.relpath(path)
+
+
+def _table(first: str, *others: str, right: bool) -> "Table":
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
+    table.add_column(first, no_wrap=True)
+    for title in others:
+        table.add_column(title, justify="right" if right else "left", no_wrap=True)
+    return table

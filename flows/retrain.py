@@ -1,0 +1,123 @@
+"""The whole run as one Prefect flow.
+
+DVC decides what is done already (`flows/stages.py`), so Prefect keeps no cache of its own: it runs the stages as its
+tasks, names them by their address, shows what DVC found done as Cached, and keeps the history.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from signal import SIG_BLOCK, SIG_SETMASK, SIGINT, pthread_sigmask
+
+from httpx import HTTPError, TransportError
+from prefect import flow, task
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State
+from prefect.runtime import flow_run
+from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+from prefect.states import Completed
+
+from flows.stages import Outcome, Stages
+from tasks.errors import GraftError
+from tasks.layout import Layout
+from tasks.params import Params
+from tasks.tracking import Recorder
+
+
+def chain(stage: Callable[[str], None], rounds: int) -> None:
+    """problems ─ coldstart ─ bootstrap ─ (search ─ collect ─ reward ─ select ─ update) × rounds ─ evaluate ─ promote"""
+    stage("problems")
+    stage("coldstart")
+    stage("bootstrap")
+    for round in range(1, rounds + 1):
+        stage(f"search@{round}")
+        stage(f"collect@{round}")
+        stage(f"reward@{round}")
+        stage(f"select@{round}")
+        stage(f"update@{round}")
+    stage("evaluate@before")
+    stage("evaluate@after")
+    stage("promote")
+
+
+@dataclass
+class Run:
+    """What a run has to tell when it is over."""
+
+    params: Params
+    outcomes: list[Outcome] = field(default_factory=list)
+    mlflow_run: str | None = None
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        return {outcome.address: outcome.seconds for outcome in self.outcomes}
+
+    @property
+    def cached(self) -> set[str]:
+        return {outcome.address for outcome in self.outcomes if outcome.cached}
+
+
+@task(cache_policy=NO_CACHE, persist_result=False)
+def run_stage(stages: Stages, address: str, into: list[Outcome]) -> State[None]:
+    """One stage as a Prefect task; the state `Cached` says that nothing had to be computed."""
+    into.append(stages.run(address))
+    return Completed(name="Cached" if into[-1].cached else "Completed", message=into[-1].how)
+
+
+@flow(name="retrain", validate_parameters=False, persist_result=False)
+def retrain(root: Path, params: Params, tell: Callable[[Outcome], None]) -> Run:
+    """Bring every stage up to date, in order, and record the run in MLflow. Stops at the first stage that fails."""
+    run = Run(params)
+    stages = Stages(root)
+    recorder = Recorder(Layout(root), params, {"prefect.flow_run_id": str(flow_run.id)})
+
+    def stage(address: str) -> None:
+        name = address.partition("@")[0]
+        run_stage.with_options(name=name, task_run_name=address)(stages, address, run.outcomes)
+        outcome = run.outcomes[-1]
+        recorder.stage(address, outcome.seconds, outcome.cached, outcome.deps, outcome.outs)
+        tell(outcome)
+
+    try:
+        chain(stage, params.rounds.last)
+    except BaseException:
+        recorder.finish("FAILED")
+        raise
+    run.mlflow_run = recorder.finish("FINISHED")
+    return run
+
+
+def start(root: Path, params: Params, tell: Callable[[Outcome], None]) -> Run:
+    """Run the flow once, in this process, with Prefect's temporary server where the user has none."""
+    server = PREFECT_API_URL.value()
+    if not server:
+        _start_server()
+    try:
+        # The heartbeat thread sleeps in steps of a second and would add one to each run.
+        with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
+            return retrain(root, params, tell)
+    except (TransportError, RuntimeError) as error:
+        if not server or (isinstance(error, RuntimeError) and "reach API" not in str(error)):
+            raise
+        raise GraftError(
+            f"prefect: no answer from {server}; start that server, or unset PREFECT_API_URL to do without"
+        ) from error
+
+
+def _start_server() -> None:
+    """Prefect's temporary server, which Prefect would start by itself later on.
+
+    Started here with the interrupt signal blocked, which the new process inherits: Ctrl-C reaches every process of
+    the terminal, and a server that is gone could not be told of the interrupted run; Prefect would try for a minute.
+    """
+    from prefect.server.api.server import SubprocessASGIServer
+
+    unblocked = pthread_sigmask(SIG_BLOCK, {SIGINT})
+    try:
+        SubprocessASGIServer().start()
+    except (RuntimeError, HTTPError) as error:
+        raise GraftError(
+            f"prefect: its server did not start ({error}); graft doctor checks whether its versions are the pinned ones"
+        ) from error
+    finally:
+        pthread_sigmask(SIG_SETMASK, unblocked)

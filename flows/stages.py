@@ -1,0 +1,299 @@
+"""One stage at a time, as `dvc repro --single-item` would, but computed inside this process.
+
+DVC is the only cache and the only judge of what is done. Everything here is DVC's own `Stage.reproduce`: the checks,
+the locks, the run-cache, the commit and `dvc.lock`. One step is replaced, that which starts `cmd`: it calls the
+stage's function instead. So `graft` and `dvc repro` write the same bytes and each finds done what the other did.
+
+Three things are stricter than in DVC, and never the other way round:
+- every output and every cached copy is hashed again in each process, so that damage is seen whatever its time stamp;
+- a stage that fails or is interrupted leaves the outputs of its last good run, not a gap;
+- a dependency or a source that changes while the stage runs stops it, instead of being recorded as what was run.
+"""
+
+import errno
+import logging
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, Literal
+
+from dvc.dependency import ParamsDependency
+from dvc.exceptions import DvcException
+from dvc.lock import LockError
+from dvc.repo import Repo, lock_repo
+from dvc.repo.reproduce import get_active_graph, plan_repro
+from dvc.stage.cache import RunCacheNotFoundError
+from dvc.stage.decorators import rwlocked, unlocked_repo
+from dvc_data.hashfile.db import HashFileDB
+from dvc_data.hashfile.meta import Meta
+from dvc_data.hashfile.state import State
+
+import tasks
+from flows.stage import run as run_stage
+from tasks.artifacts import digest_path
+from tasks.errors import GraftError
+
+How = Literal["unchanged", "restored", "ran"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a stage. `deps` and `outs` map paths to their md5 in `dvc.lock`."""
+
+    address: str
+    how: How
+    seconds: float
+    deps: dict[str, str]
+    outs: dict[str, str]
+
+    @property
+    def cached(self) -> bool:
+        """Whether nothing had to be computed."""
+        return self.how != "ran"
+
+
+class Stages:
+    """The stages of one project. Every method raises GraftError where DVC cannot go on."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        sources_at_start()
+        logging.getLogger("dvc").setLevel(logging.ERROR)  # Graft tells what becomes of each stage
+        with _told():
+            self._repo = Repo(str(root), _wait_for_lock=True)
+        _distrust(self._repo)
+
+    def named(self, name: str) -> list[str]:
+        """The addresses that `name` means: `search@1` itself, `search` each of its rounds."""
+        with _told():
+            known = list(self._file.stages)
+        found = [address for address in known if name in (address, address.partition("@")[0])]
+        if not found:
+            raise GraftError(f"no stage {name!r}; the stages are {', '.join(known)}")
+        return found
+
+    def planned(self) -> list[str]:
+        """All addresses in the order in which `dvc repro` takes them."""
+        with _told(), lock_repo(self._repo):
+            return [stage.addressing for stage in plan_repro(get_active_graph(self._repo.index.graph))]
+
+    def run(self, address: str, force: bool = False) -> Outcome:
+        """Bring one stage up to date: nothing to do, restored from the run-cache, or computed. See `Outcome.how`."""
+        started = time.monotonic()
+        with _told(), lock_repo(self._repo), self._repo.scm_context(quiet=True):
+            stage = self._load(address)
+            how = _reproduce(stage, partial(run_stage, self.root, address), force)
+            return Outcome(
+                address=address,
+                how=how,
+                seconds=time.monotonic() - started,
+                deps={d.def_path: d.hash_info.value for d in stage.deps if not isinstance(d, ParamsDependency)},
+                outs={o.def_path: o.hash_info.value for o in stage.outs},
+            )
+
+    def stale(self) -> dict[str, list[str]]:
+        """Address → why it is not up to date, in the order of `planned`; an empty list means it is.
+
+        A stage whose own inputs are unchanged but which comes after a stale one says `after …`: it may stay fresh,
+        where that one turns out to write the same bytes.
+        """
+        reasons: dict[str, list[str]] = {}
+        with _told(), lock_repo(self._repo):
+            graph = get_active_graph(self._repo.index.graph)
+            for stage in plan_repro(graph):
+                before = sorted(s.addressing for s in graph.successors(stage) if reasons[s.addressing])
+                reasons[stage.addressing] = _reasons(stage) or ([f"after {', '.join(before)}"] if before else [])
+        return reasons
+
+    @property
+    def _file(self) -> Any:
+        from dvc.dvcfile import load_file
+
+        return load_file(self._repo, str(self.root / "dvc.yaml"))
+
+    def _load(self, address: str) -> Any:
+        return self._repo.stage.load_one(str(self.root / "dvc.yaml"), address)
+
+
+@cache
+def sources_at_start() -> dict[str, str]:
+    """Path → digest of every source file of the stages, as this process found and may have imported them."""
+    folder = Path(tasks.__file__).parent
+    return {file.relative_to(folder.parent).as_posix(): digest_path(file) for file in folder.rglob("*.py")}
+
+
+def _reproduce(stage: Any, function: Callable[[], None], force: bool) -> How:
+    """`dvc.repo.reproduce._reproduce_stage`, with `function` in the place of the stage's `cmd`."""
+    hows: list[How] = []
+    stage._run_stage = partial(_restore_or_run, stage, function, hows)
+    if not stage.reproduce(force=force):
+        return "unchanged"
+    stage.dump(update_pipeline=False)
+    return hows[0]
+
+
+def _restore_or_run(
+    stage: Any, function: Callable[[], None], hows: list[How], dry: bool, force: bool, **_: Any
+) -> None:
+    """`dvc.stage.run.run_stage`. DVC has removed the outputs by now."""
+    assert not dry
+    try:
+        hows.append(_locked_restore_or_run(stage, function, force))
+    except BaseException:
+        _put_back(stage)
+        raise
+
+
+@rwlocked(read=["deps"], write=["outs"])  # type: ignore[untyped-decorator]
+def _locked_restore_or_run(stage: Any, function: Callable[[], None], force: bool) -> How:
+    if not force:
+        try:
+            stage.repo.stage_cache.restore(stage)
+            return "restored"
+        except RunCacheNotFoundError:
+            pass
+    stage.save_deps()
+    _refuse_changed_sources(stage)
+    unlocked_repo(lambda _: function())(stage)
+    _refuse_changed_deps(stage)
+    return "ran"
+
+
+def _put_back(stage: Any) -> None:
+    """The outputs as `dvc.lock` knows them; half-written ones that it does not know go."""
+    for out in stage.outs:
+        if out.persist:
+            continue
+        if out.hash_info and not out.changed_cache():
+            out.checkout(force=True)
+        else:
+            out.remove()
+
+
+def _refuse_changed_sources(stage: Any) -> None:
+    """Python keeps what it has imported: a source that was edited since would be recorded but not run."""
+    for dep in stage.deps:
+        found = sources_at_start().get(dep.def_path)
+        if found is not None and dep.exists and digest_path(Path(dep.fs_path)) != found:
+            raise GraftError(f"{dep.def_path}: changed since this command began; run it again to use the new source")
+
+
+def _refuse_changed_deps(stage: Any) -> None:
+    for dep in stage.deps:
+        if dep.status():
+            raise GraftError(
+                f"{dep.def_path}: changed while {stage.addressing} was running, so its result is of neither version "
+                "and was dropped; run it again"
+            )
+
+
+class _Hashes(State):  # type: ignore[misc,unused-ignore]
+    """DVC's memory of file hashes, read only for files that this process hashed itself.
+
+    DVC trusts a file whose size, inode and modification time are as it remembers. Here the change time must be the
+    same too, which no program can set back. What is learnt goes into DVC's memory as ever, for `dvc` to use.
+    """
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._seen: dict[str, tuple[tuple[Any, ...], Any]] = {}
+
+    def get(self, path: str, fs: Any, info: Any = None) -> tuple[Any, Any]:
+        stamp, hash_info = self._seen.get(path, (None, None))
+        if stamp is None:
+            return None, None
+        info = info or fs.info(path)
+        return (Meta.from_info(info), hash_info) if stamp == _stamp(info) else (None, None)
+
+    def get_many(self, items: Any, fs: Any, infos: Any) -> Iterator[tuple[str, Any, Any]]:
+        for path in items:
+            yield (path, *self.get(path, fs, infos.get(path)))
+
+    def save(self, path: str, fs: Any, hash_info: Any, info: Any = None) -> None:
+        self.save_many([(path, hash_info, info)], fs)
+
+    def save_many(self, items: Any, fs: Any) -> None:
+        known = [(path, hash_info, info or fs.info(path)) for path, hash_info, info in items if info or fs.exists(path)]
+        super().save_many(known, fs)
+        self._seen.update({path: (_stamp(info), hash_info) for path, hash_info, info in known})
+
+
+def _stamp(info: Any) -> tuple[Any, ...]:
+    return tuple(info[key] for key in ("ino", "size", "mtime", "created"))  # `created` is the change time on Unix
+
+
+def _distrust(repo: Repo) -> None:
+    """Hash cached copies too: DVC takes a write-protected one at its word and would restore damage as a result."""
+    repo.state.close()
+    repo.state = _Hashes(repo.root_dir, repo.site_cache_dir, repo.dvcignore)
+    for _, odb in repo.cache.by_scheme():
+        odb.state = repo.state
+        odb.check = partial(HashFileDB.check, odb)
+
+
+def _reasons(stage: Any) -> list[str]:
+    if not any(out.hash_info for out in stage.outs):
+        return ["never run"]
+    found = [_dep_reason(dep, state) for dep in stage.deps for state in [dep.status()] if state]
+    found += [f"output {out.def_path}: {_WORDS[s]}" for out in stage.outs for s in out.status().values()]
+    return [*found, "its command changed"] if stage.changed_stage() else found
+
+
+_WORDS = {"deleted": "missing", "modified": "changed", "new": "new", "not in cache": "not in the cache"}
+
+
+def _dep_reason(dep: Any, state: dict[str, Any]) -> str:
+    if isinstance(dep, ParamsDependency):
+        return ", ".join(_param_changes(dep.hash_info.value or {}, dep.read_params()))
+    kind = "source" if dep.def_path in sources_at_start() else "input"
+    return ", ".join(f"{kind} {dep.def_path}: {_WORDS[word]}" for word in state.values())
+
+
+def _param_changes(before: dict[str, Any], now: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    for key in sorted(before.keys() | now.keys()):
+        old, new = before.get(key), now.get(key)
+        if isinstance(old, dict) and isinstance(new, dict):
+            yield from _param_changes(old, new, f"{prefix}{key}.")
+        elif old != new:
+            yield f"param {prefix}{key}: {old} → {new}"
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """DVC's errors in one line that names the thing and the remedy."""
+    try:
+        yield
+    except LockError as error:
+        raise GraftError(f"{_one_line(error)}; another graft or dvc is at work here: wait until it ends") from error
+    except DvcException as error:
+        raise GraftError(_remedy(error)) from error
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise GraftError(f"{error.filename or 'run'}: the disk is full; free some space and run again") from error
+        raise
+
+
+def _remedy(error: DvcException) -> str:
+    from dvc.dependency.base import DependencyDoesNotExistError
+    from dvc.exceptions import NotDvcRepoError
+    from dvc.output import OutputDoesNotExistError
+    from dvc.scm import SCMError
+
+    text = _one_line(error)
+    if isinstance(error, DependencyDoesNotExistError):
+        return f"{text}; run the stages before it first: graft retrain, or graft status to see which"
+    if isinstance(error, OutputDoesNotExistError):
+        return f"{text}: the stage ended without writing it; this is a fault of the stage, run it with --debug"
+    if isinstance(error, NotDvcRepoError):
+        return "no .dvc folder here; restore it from git, or make one with: dvc init"
+    if isinstance(error, SCMError):
+        return f"{text}; DVC needs a git repository, make one with: git init"
+    return f"dvc: {text}; see dvc status and graft doctor"
+
+
+def _one_line(error: BaseException) -> str:
+    return re.sub(r"\s+", " ", str(error)).strip().rstrip(".")

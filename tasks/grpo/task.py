@@ -1,0 +1,46 @@
+"""The update stage: rewarded trajectories and their selection → the round's policy."""
+
+from collections.abc import Sequence
+
+from tasks.artifacts import read_jsonl, write_json
+from tasks.errors import GraftError
+from tasks.grpo.update import Group, update
+from tasks.layout import Layout
+from tasks.params import Params
+from tasks.policy.base import Policy, load_policy, save_policy
+from tasks.policy.samples import samples_of
+from tasks.records import RewardedTrajectory, Selected
+from tasks.seeds import derive_seed
+
+
+def run(layout: Layout, params: Params, round: int | None) -> None:
+    """Update the policy of the round before on this round's selected samples."""
+    assert round is not None
+    policy = load_policy(layout.policy(round - 1), params.policy)
+    trajectories = [t for t in read_jsonl(layout.rewarded(round), RewardedTrajectory) if t.split == "train"]
+    selection = read_jsonl(layout.selection(round), Selected)
+    try:
+        groups = groups_of(policy, trajectories, selection)
+    except ValueError as error:
+        raise GraftError(f"{layout.selection(round)}: {error}; run graft stage select@{round} again") from error
+    numbers = update(policy, groups, params.grpo, params.search.temperature, derive_seed(params.seed, "update", round))
+    numbers["no_signal_fraction"] = sum(s.advantage == 0 for s in selection) / max(len(selection), 1)
+    save_policy(policy, layout.policy(round), parent=policy.version, round=round)
+    write_json(layout.metrics("update", round), numbers)
+
+
+def groups_of(policy: Policy, trajectories: Sequence[RewardedTrajectory], selection: Sequence[Selected]) -> list[Group]:
+    """The update's view of each trajectory. Raises ValueError where the selection is of other trajectories."""
+    lines = {(s.problem_id, s.member): s for s in selection}
+    members = {(t.problem_id, m): code for t in trajectories for m, code in enumerate(t.workflow_ids)}
+    if {key: line.workflow_id for key, line in lines.items()} != members:
+        raise ValueError("does not name the samples of rewarded.jsonl")
+    groups = []
+    for trajectory in trajectories:
+        chosen = [lines[trajectory.problem_id, member] for member in range(len(trajectory.workflow_ids))]
+        samples = samples_of(policy, trajectory, [line.advantage for line in chosen])
+        learned = [s for s, line in zip(samples, chosen, strict=True) if line.selected and s.advantage != 0]
+        silent = [s for s, r in zip(samples, trajectory.rewards, strict=True) if r is not None and s.advantage == 0]
+        tokens = sum(len(s.completion) for s in [*learned, *silent])
+        groups.append(Group(trajectory.problem_id, learned, tokens))
+    return groups

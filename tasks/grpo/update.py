@@ -1,0 +1,200 @@
+"""One round's GRPO update of a policy's adapter.
+
+    for each epoch
+        for each step of `prompts_per_step` problems
+            loss = Σ over the tokens of their selected samples / denominator
+            AdamW step on the adapter
+
+What a reader may expect and will not find: no critic, no entropy bonus, no weight decay, no second copy of the
+model (the reference is the adapter switched off), no optimiser state carried from round to round: its running
+means start anew, so the learning rate rises over the first WARMUP steps and then stays.
+
+*Which tokens count.* A step's denominator holds the completion tokens of its selected samples and of those without
+signal (advantage 0): a problem that is always or never solved says that there is nothing to learn, which is not
+the same as not being asked. Samples that the selection rejects, or whose reward failed, are not there at all.
+Samples without signal are never computed. With beta 0 that is exact; with beta > 0 their KL term is left out: the
+pull to the reference acts on the samples that pull away from it.
+"""
+
+import math
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tasks.errors import GraftError
+from tasks.grpo.losses import TokenLosses, reduce, token_losses
+from tasks.params import Grpo
+from tasks.policy.base import Policy
+from tasks.policy.samples import Sample
+from tasks.policy.tree_batch import Scorer, scorer_of
+from tasks.seeds import derive_seed
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+WARMUP = 4
+
+Key = tuple[str, int]
+"""problem_id and place in the group."""
+
+Scores = dict[Key, "Tensor"]
+"""Log-probabilities [T] of samples."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """One problem in the update."""
+
+    problem_id: str
+    samples: list[Sample]  # those that the update learns from
+    tokens: int  # what it adds to the denominator
+
+
+@dataclass
+class Sums:
+    """Totals over the tokens of some micro-batches."""
+
+    tokens: int = 0
+    loss: float = 0.0  # already divided by the step's denominator
+    ratio: float = 0.0
+    clipped: float = 0.0
+    kl: float = 0.0
+
+    def add(self, other: "Sums") -> None:
+        for name in vars(self):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+def update(policy: Policy, groups: Sequence[Group], params: Grpo, temperature: float, seed: int) -> dict[str, float]:
+    """Train the policy's adapter in place and return the round's numbers.
+
+    `temperature` is the one that the samples were drawn at. The same arguments give the same weights.
+    Raises GraftError, before any weight takes a wrong value, where a loss or a gradient is not finite.
+    """
+    import torch
+
+    samples = [s for g in groups for s in g.samples]
+    total, first, skipped = Sums(), Sums(), 0
+    norms: list[float] = []
+    if samples:
+        weights = [p for p in policy.model.parameters() if p.requires_grad]
+        optimizer = torch.optim.AdamW(weights, lr=params.learning_rate, weight_decay=0.0)
+        scorer = scorer_of(policy, samples, temperature)
+        behaviour = _behaviour(scorer, samples)
+        reference = _scores(scorer, samples, policy.model.disable_adapter) if params.beta > 0 else None
+    steps = [step for epoch in range(params.epochs) for step in steps_of(groups, params.prompts_per_step, seed, epoch)]
+    for step in _progress(steps):
+        if not any(g.samples for g in step):
+            skipped += 1
+            continue
+        optimizer.zero_grad()
+        sums = accumulate(scorer, step, behaviour, reference, params)
+        norm = float(torch.nn.utils.clip_grad_norm_(weights, params.max_grad_norm))
+        _check_finite(sums.loss, norm, len(norms) + 1, step)
+        for settings in optimizer.param_groups:
+            settings["lr"] = params.learning_rate * min(1.0, (len(norms) + 1) / WARMUP)
+        optimizer.step()
+        norms.append(norm)
+        total.add(sums)
+        first = first if first.tokens else sums
+    return {
+        "steps": len(norms),
+        "skipped_steps": skipped,
+        "samples": len(samples),
+        "tokens": sum(len(s.completion) for s in samples),
+        "loss": total.loss / max(len(norms), 1),
+        "grad_norm": math.fsum(norms) / max(len(norms), 1),
+        "first_ratio": first.ratio / max(first.tokens, 1),
+        "ratio": total.ratio / max(total.tokens, 1),
+        "clip_fraction": total.clipped / max(total.tokens, 1),
+        "kl": total.kl / max(total.tokens, 1),
+    }
+
+
+def steps_of(groups: Sequence[Group], prompts_per_step: int, seed: int, epoch: int) -> Iterator[list[Group]]:
+    """The groups in an order of their own for each epoch, in steps of nearly equal size, at most `prompts_per_step`."""
+    order = sorted(groups, key=lambda g: derive_seed(seed, "step", epoch, g.problem_id))
+    count = math.ceil(len(order) / prompts_per_step)
+    for number in range(count):
+        yield order[number * len(order) // count : (number + 1) * len(order) // count]
+
+
+def accumulate(
+    scorer: Scorer, step: Sequence[Group], behaviour: Scores, reference: Scores | None, params: Grpo
+) -> Sums:
+    """Add the gradient of one step's loss to the weights, micro-batch by micro-batch."""
+    sums = Sums()
+    denominator = sum(g.tokens for g in step)
+    for trees in scorer.batches([s for g in step for s in g.samples]):
+        samples = [s for tree in trees for s in tree]
+        logprobs, mask = scorer.logprobs(trees)
+        tokens = token_losses(
+            logprobs,
+            _padded(behaviour, samples, logprobs),
+            None if reference is None else _padded(reference, samples, logprobs),
+            logprobs.new_tensor([s.advantage for s in samples]),
+            mask,
+            params.clip_low,
+            params.clip_high,
+            params.beta,
+        )
+        loss = reduce(tokens.loss, mask, denominator)
+        loss.backward()  # type: ignore[no-untyped-call]
+        sums.add(_summed(tokens, mask, float(loss.detach())))
+    return sums
+
+
+def _summed(tokens: TokenLosses, mask: "Tensor", loss: float) -> Sums:
+    totals = (int(mask.sum()), loss, float(tokens.ratio.sum()), float(tokens.clipped.sum()), float(tokens.kl.sum()))
+    return Sums(*totals)
+
+
+def _behaviour(scorer: Scorer, samples: Sequence[Sample]) -> Scores:
+    """Recorded log-probabilities; where a sample has none, the policy's own before the first step."""
+    import torch
+
+    scores = _scores(scorer, [s for s in samples if not s.behaviour])
+    return scores | {_key(s): torch.tensor(s.behaviour, device=scorer.model.device) for s in samples if s.behaviour}
+
+
+def _scores(scorer: Scorer, samples: Sequence[Sample], state: Callable[[], Any] = nullcontext) -> Scores:
+    """Log-probabilities of samples with the model in `state`, no gradient."""
+    import torch
+
+    scores: Scores = {}
+    with torch.no_grad(), state():
+        for trees in scorer.batches(samples):
+            logprobs, _ = scorer.logprobs(trees)
+            for row, sample in zip(logprobs, (s for tree in trees for s in tree), strict=True):
+                scores[_key(sample)] = row[: len(sample.completion)].clone()
+    return scores
+
+
+def _padded(scores: Scores, samples: Sequence[Sample], like: "Tensor") -> "Tensor":
+    """The samples' scores as rows [R, C] of the shape and type of `like`, 0 where padded."""
+    rows = like.detach().new_zeros(like.shape)
+    for row, sample in zip(rows, samples, strict=True):
+        row[: len(sample.completion)] = scores[_key(sample)]
+    return rows
+
+
+def _key(sample: Sample) -> Key:
+    return sample.problem_id, sample.member
+
+
+def _check_finite(loss: float, norm: float, step: int, groups: Sequence[Group]) -> None:
+    if not (math.isfinite(loss) and math.isfinite(norm)):
+        names = ", ".join(g.problem_id for g in groups if g.samples)
+        raise GraftError(
+            f"update step {step}: loss {loss} and gradient norm {norm} on the problems {names}; "
+            "lower grpo.learning_rate"
+        )
+
+
+def _progress(steps: Sequence[list[Group]]) -> Iterable[list[Group]]:
+    from rich.console import Console
+    from rich.progress import track
+
+    return track(steps, "update", console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True)

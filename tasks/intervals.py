@@ -1,0 +1,73 @@
+"""Bootstrap intervals over problems.
+
+The problem is the unit that is resampled: the samples of one problem are alike, and an interval that counts them
+one by one is far too narrow (it covers 65 % where it claims 95 %).
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+BATCH = 1000  # resamples drawn together, so that memory stays below BATCH × problems numbers
+
+
+class Estimate(NamedTuple):
+    """A mean with the two ends of its interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def mean_interval(values: Sequence[float], resamples: int, confidence: float, seed: int) -> Estimate:
+    """Mean of M values within [0, 1], one a problem, with its percentile bootstrap interval."""
+    return _interval(values, (0.0, 1.0), resamples, confidence, seed)
+
+
+def difference_interval(
+    after: Sequence[float], before: Sequence[float], resamples: int, confidence: float, seed: int
+) -> Estimate:
+    """Mean of after − before over the same M problems: paired, so a problem is hard or easy for both sides.
+
+    Values within [0, 1]. Raises ValueError where the lengths differ.
+    """
+    differences = [a - b for a, b in zip(after, before, strict=True)]
+    return _interval(differences, (-1.0, 1.0), resamples, confidence, seed)
+
+
+def _interval(
+    values: Sequence[float], span: tuple[float, float], resamples: int, confidence: float, seed: int
+) -> Estimate:
+    import numpy as np
+    from scipy.stats import bootstrap
+
+    if not values:
+        raise ValueError("no problems to take a mean of")
+    data = np.asarray(values, dtype=np.float64)
+    mean = float(data.mean())
+    if np.all(data == data[0]):
+        return Estimate(mean, *_constant(float(data[0]), len(data), span, confidence))
+    ends = bootstrap(
+        (data,),
+        np.mean,
+        n_resamples=resamples,
+        batch=BATCH,
+        confidence_level=confidence,
+        method="percentile",
+        rng=np.random.default_rng(seed),
+    ).confidence_interval
+    return Estimate(mean, float(ends.low), float(ends.high))
+
+
+def _constant(value: float, count: int, span: tuple[float, float], confidence: float) -> tuple[float, float]:
+    """The interval of `count` equal values, where resampling has nothing to vary.
+
+    All at one end of the span: as wide as Clopper and Pearson's for `count` coin flips, since flipping a coin of
+    chance x for each value x keeps the mean and gives these very flips. So 0 of 200 solved is not "0 to 0".
+    """
+    from scipy.stats import binomtest
+
+    least, most = span
+    if value not in span:
+        return value, value
+    ends = binomtest(count if value == most else 0, count).proportion_ci(confidence, method="exact")
+    return least + (most - least) * float(ends.low), least + (most - least) * float(ends.high)

@@ -1,0 +1,85 @@
+"""Letting a policy solve problems: write workflows, run the distinct ones, judge their answers.
+
+On the ground floor because evaluation measures a run's policies this way and promotion measures a champion.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from tasks.errors import GraftError
+from tasks.policy.base import Policy, decode, encode_prompt
+from tasks.policy.sampler import Request, sample
+from tasks.records import Attempt, Problem, Result
+from tasks.seeds import derive_seed
+from tasks.workflows.contract import code_of, prompt_of
+from tasks.workflows.judge import is_right
+from tasks.workflows.sandbox import SANDBOX_DIED, Program, Sandbox
+
+
+def attempts(
+    policy: Policy,
+    problems: Sequence[Problem],
+    sandbox: Sandbox,
+    max_new_tokens: int,
+    samples: int = 0,
+    temperature: float = 1.0,
+    seed: int = 0,
+) -> list[list[Attempt]]:
+    """The distinct workflows that the policy writes for each problem: the greedy one first, then by frequency.
+
+    `samples` completions a problem at `temperature` go beside the greedy one; row i of a problem has its own seed.
+    The greedy workflow is run on the siblings too, the others on the problem's own question. Raises GraftError where
+    the sandbox itself died over one: nobody knows whether that one is right.
+    """
+    prompts = [encode_prompt(policy, prompt_of(p.question, policy.base)) for p in problems]
+    firsts = [Request(prompt, 0) for prompt in prompts]
+    rest = [
+        Request(prompt, derive_seed(seed, "evaluate", problem.problem_id, row))
+        for problem, prompt in zip(problems, prompts, strict=True)
+        for row in range(samples)
+    ]
+    greedy = _codes(policy, firsts, 0.0, max_new_tokens, "greedy completions")
+    sampled = _codes(policy, rest, temperature, max_new_tokens, "samples") if rest else []
+    counts = [Counter(sampled[i * samples : (i + 1) * samples]) for i in range(len(problems))]
+    return judged(problems, greedy, counts, sandbox)
+
+
+def judged(
+    problems: Sequence[Problem], greedy: Sequence[str], counts: Sequence[Counter[str]], sandbox: Sandbox
+) -> list[list[Attempt]]:
+    """Run each problem's greedy code and its sampled codes, each distinct one once, and judge the answers."""
+    places: list[tuple[int, str]] = []
+    programs: list[Program] = []
+    for i, (problem, first, others) in enumerate(zip(problems, greedy, counts, strict=True)):
+        siblings = tuple(sibling.question for sibling in problem.siblings)
+        for code in [first, *sorted(others.keys() - {first}, key=lambda code: (-others[code], code))]:
+            places.append((i, code))
+            programs.append(Program(code, (problem.question, *(siblings if code == first else ()))))
+    found: list[list[Attempt]] = [[] for _ in problems]
+    for (i, code), results in zip(places, sandbox.run(programs), strict=True):
+        if any(result.error == SANDBOX_DIED for result in results):
+            raise GraftError(f"problem {problems[i].problem_id}: {SANDBOX_DIED} over its workflow; run the stage again")
+        found[i].append(_attempt(problems[i], code, code == greedy[i], counts[i][code], results))
+    return found
+
+
+def _codes(
+    policy: Policy, requests: Sequence[Request], temperature: float, max_new_tokens: int, title: str
+) -> list[str]:
+    completions = sample(policy, requests, temperature, max_new_tokens, title)
+    return [code_of(decode(policy, completion.tokens)) for completion in completions]
+
+
+def _attempt(problem: Problem, code: str, greedy: bool, samples: int, results: Sequence[Result]) -> Attempt:
+    right = is_right(results[0], problem.answer)
+    pairs = zip(results[1:], problem.siblings, strict=False)  # without sibling results there is no pair
+    passed = right and all(is_right(result, sibling.answer) for result, sibling in pairs)
+    return Attempt(
+        problem_id=problem.problem_id,
+        code=code,
+        greedy=greedy,
+        samples=samples,
+        right=right,
+        siblings_passed=passed if len(results) > 1 else None,
+        result=results[0],
+    )

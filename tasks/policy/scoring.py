@@ -1,0 +1,64 @@
+"""Log-probabilities of given completions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Batch:
+    """B rows: prompts padded on the left to P, completions on the right to C, S = P + C."""
+
+    ids: "Tensor"  # [B, S]
+    attention: "Tensor"  # [B, S] 1 = a real token
+    positions: "Tensor"  # [B, S] place among the row's real tokens
+    completion: "Tensor"  # [B, C]
+    mask: "Tensor"  # [B, C] bool, True = a real completion token
+
+
+def collate(prompts: Sequence[list[int]], completions: Sequence[list[int]], pad: int, device: Any = "cpu") -> Batch:
+    """Pad B (prompt, completion) pairs into one batch."""
+    import torch
+
+    width = max(len(p) for p in prompts)
+    length = max(len(c) for c in completions)
+    left = [[pad] * (width - len(p)) + p for p in prompts]
+    right = [c + [pad] * (length - len(c)) for c in completions]
+    real = [
+        [0] * (width - len(p)) + [1] * (len(p) + len(c)) + [0] * (length - len(c))
+        for p, c in zip(prompts, completions, strict=True)
+    ]
+    attention = torch.tensor(real, device=device)
+    return Batch(
+        ids=torch.tensor([a + b for a, b in zip(left, right, strict=True)], device=device),
+        attention=attention,
+        positions=(attention.cumsum(-1) - 1).clamp_(min=0),
+        completion=torch.tensor(right, device=device),
+        mask=attention[:, width:].bool(),
+    )
+
+
+def completion_logprobs(model: Any, batch: Batch, temperature: float) -> "Tensor":
+    """log p(token | what stands before it) at `temperature`, [B, C] fp32, 0 where the mask is False; differentiable.
+
+    Position t's logits predict token t + 1, so the last prompt position scores the first completion token.
+    Only the completion's logits are computed.
+    """
+    length = batch.completion.shape[1]
+    logits = model(
+        input_ids=batch.ids,
+        attention_mask=batch.attention,
+        position_ids=batch.positions,
+        use_cache=False,
+        logits_to_keep=length + 1,
+    ).logits[:, :-1]
+    return token_logprobs(logits, batch.completion, temperature) * batch.mask
+
+
+def token_logprobs(logits: "Tensor", tokens: "Tensor", temperature: float) -> "Tensor":
+    """log softmax(logits / temperature) at `tokens`; logits [..., V], tokens [...] → [...] fp32 (float64 stays)."""
+    scaled = (logits if logits.itemsize == 8 else logits.float()) / temperature
+    return scaled.gather(-1, tokens[..., None])[..., 0] - scaled.logsumexp(-1)

@@ -1,0 +1,95 @@
+"""Stage `bootstrap`: the policy that the run starts from.
+
+`policy.base: scratch` trains a tokenizer and a small model on the workflows that cold-start search found; any
+other base is passed through. Either way a fresh LoRA adapter sits on it: round 1 starts from the same layout.
+"""
+
+from pathlib import Path
+
+from tasks.artifacts import read_jsonl, read_text, write_json
+from tasks.errors import GraftError
+from tasks.layout import Layout
+from tasks.params import Params
+from tasks.policy.base import (
+    SCRATCH,
+    Policy,
+    attach_adapter,
+    encode_completion,
+    encode_prompt,
+    load_base,
+    load_tokenizer,
+    save_policy,
+)
+from tasks.policy.scratch import scratch_model
+from tasks.policy.tokenizer import train_tokenizer
+from tasks.policy.warmup import Example, warm_up
+from tasks.records import Problem, Workflow
+from tasks.seeds import derive_seed
+from tasks.workflows.contract import prompt_of
+
+
+def run(layout: Layout, params: Params, round: int | None) -> None:
+    """Make or pass through the base, put a fresh adapter on it, write round 0's policy."""
+    metrics: dict[str, float] = {}
+    if params.policy.base == SCRATCH:
+        policy = _from_scratch(layout, params, metrics)
+    else:
+        policy = Policy(load_base(params.policy.base), load_tokenizer(params.policy.base), "", params.policy.base)
+    adapter = params.policy.adapter
+    policy.model = attach_adapter(policy.model, adapter.rank, adapter.alpha, derive_seed(params.seed, "adapter"))
+    metrics["parameters"] = sum(p.numel() for p in policy.model.get_base_model().parameters() if not p.requires_grad)
+    metrics["adapter_parameters"] = sum(p.numel() for p in policy.model.parameters() if p.requires_grad)
+    save_policy(policy, layout.policy(0), parent=None, round=0)
+    write_json(layout.metrics("bootstrap"), metrics)
+
+
+def _from_scratch(layout: Layout, params: Params, metrics: dict[str, float]) -> Policy:
+    pairs = training_pairs(read_jsonl(layout.problems("train"), Problem), layout.coldstart)
+    if not pairs:
+        raise GraftError(
+            "bootstrap: cold-start search solved none of the train problems, so there is nothing to learn from; "
+            "raise coldstart.evaluations, or give policy.base a model"
+        )
+    texts = [prompt_of(question, SCRATCH) + code for question, code in pairs]
+    tokenizer = train_tokenizer(texts, params.bootstrap.vocabulary)
+    model = scratch_model(
+        tokenizer, params.bootstrap.hidden, params.bootstrap.layers, derive_seed(params.seed, "scratch")
+    )
+    policy = Policy(model, tokenizer, "", SCRATCH)
+    examples = [
+        Example(encode_prompt(policy, prompt_of(question, SCRATCH)), encode_completion(policy, code))
+        for question, code in pairs
+    ]
+    metrics["pairs"] = len(pairs)
+    metrics["loss"] = round_loss(
+        warm_up(
+            model,
+            examples,
+            params.bootstrap.epochs,
+            params.bootstrap.learning_rate,
+            params.bootstrap.batch,
+            tokenizer.pad_token_id,
+            derive_seed(params.seed, "bootstrap"),
+        )
+    )
+    return policy
+
+
+def training_pairs(problems: list[Problem], workflows: Path) -> list[tuple[str, str]]:
+    """(question, code) of each solved problem and of its siblings, which the same code solves: the shortest code."""
+    best: dict[str, Workflow] = {}
+    for workflow in read_jsonl(workflows / "index.jsonl", Workflow):
+        present = best.get(workflow.problem_id)
+        if present is None or (workflow.depth, -workflow.prior) < (present.depth, -present.prior):
+            best[workflow.problem_id] = workflow
+    pairs = []
+    for problem in problems:
+        if problem.problem_id in best:
+            code = read_text(workflows / best[problem.problem_id].path)
+            pairs += [(question, code) for question in (problem.question, *(s.question for s in problem.siblings))]
+    return pairs
+
+
+def round_loss(loss: float) -> float:
+    """Six significant digits."""
+    return float(f"{loss:.6g}")

@@ -1,0 +1,138 @@
+"""Problems from the templates: a function of the params and the seed, and of nothing else."""
+
+import random
+from collections import defaultdict
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tasks.errors import GraftError
+from tasks.params import Problems
+from tasks.problems.template import Option, Template, draw
+from tasks.problems.templates import NAMES, PLACES, TEMPLATES
+from tasks.records import Problem, Sibling, Split
+from tasks.seeds import derive_seed
+
+HELD_OUT = 4
+"""Every HELD_OUT-th template is kept from train and validation."""
+
+TRIES = 20_000
+
+
+@dataclass(frozen=True)
+class _Story:
+    """A question with its answer, and how each quantity is written in it."""
+
+    question: str
+    answer: int | float
+    drawn: dict[str, Option]
+
+
+def generate(params: Problems, seed: int) -> dict[Split, list[Problem]]:
+    """All splits. No question, siblings included, occurs twice.
+
+    Raises GraftError where the templates cannot give as many different questions as the params ask for.
+    """
+    held_out = held_out_templates(seed) if params.unseen > 0 else []
+    seen = [template for template in TEMPLATES if template not in held_out]
+    used: set[str] = set()
+    # test comes first: more train problems then leave the test problems as they are
+    sizes: dict[Split, int] = {"test": params.test, "validation": params.validation, "train": params.train}
+    problems: dict[Split, list[Problem]] = {}
+    for split, size in sizes.items():
+        unseen = params.unseen if split == "test" else 0.0
+        # the share as a running count: spread evenly over the split, and right to the nearest problem in all
+        marks = [round((index + 1) * unseen) > round(index * unseen) for index in range(size)]
+        known, unknown = _cycle(seen, size, seed, split, "seen"), _cycle(held_out, size, seed, split, "unseen")
+        problems[split] = [
+            _problem(unknown.pop() if new else known.pop(), not new, split, index, params.siblings, seed, used)
+            for index, new in enumerate(marks)
+        ]
+    return problems
+
+
+def held_out_templates(seed: int) -> list[Template]:
+    """A quarter of the templates of each number of operations, drawn by the seed."""
+    by_operations: dict[int, list[Template]] = defaultdict(list)
+    for template in TEMPLATES:
+        by_operations[template.operations].append(template)
+    held_out: list[Template] = []
+    for operations, templates in sorted(by_operations.items()):
+        dice = random.Random(derive_seed(seed, "problems", "held out", operations))
+        held_out += dice.sample(templates, max(1, round(len(templates) / HELD_OUT)))
+    return held_out
+
+
+def _cycle(templates: list[Template], size: int, seed: int, split: str, name: str) -> list[Template]:
+    """`size` templates, each as often as the next to within one, in a new order each time around."""
+    order: list[Template] = []
+    while templates and len(order) < size:
+        dice = random.Random(derive_seed(seed, "problems", split, name, len(order)))
+        order += dice.sample(templates, len(templates))
+    return order[:size][::-1]
+
+
+def _problem(
+    template: Template, seen: bool, split: Split, index: int, siblings: int, seed: int, used: set[str]
+) -> Problem:
+    dice = random.Random(derive_seed(seed, "problems", split, index))
+    phrasing = dice.randrange(len(template.phrasings))
+    cast = _cast(template, dice)
+    stories: list[_Story] = []
+    for _ in range(1 + siblings):
+        stories.append(_story(template, phrasing, cast, dice, stories, used))
+        used.add(stories[-1].question)
+    return Problem(
+        problem_id=f"{split}-{index:04d}-{template.name}",
+        question=stories[0].question,
+        answer=stories[0].answer,
+        source="generated",
+        template=template.name,
+        seen=seen,
+        operations=template.operations,
+        siblings=[Sibling(question=story.question, answer=story.answer) for story in stories[1:]],
+    )
+
+
+def _cast(template: Template, dice: random.Random) -> dict[str, str]:
+    """Names, place and item of a story; its siblings keep them."""
+    name, other = dice.sample(NAMES, 2)
+    cast = {"name": name, "other": other, "place": dice.choice(PLACES)}
+    return cast | ({"item": dice.choice(template.items)} if template.items else {})
+
+
+def _story(
+    template: Template,
+    phrasing: int,
+    cast: dict[str, str],
+    dice: random.Random,
+    family: list[_Story],
+    used: set[str],
+) -> _Story:
+    """A new question; it differs from its siblings in the answer, and from the first in each quantity that varies."""
+    for _ in range(TRIES):
+        found = draw(template, phrasing, dice)
+        if found is None:
+            continue
+        drawn, exact = found
+        question = template.phrasings[phrasing].format(**cast, **{name: text for name, (text, _) in drawn.items()})
+        story = _Story(question[0].upper() + question[1:], _plain(exact), drawn)
+        if story.question not in used and _differs(template, story, family):
+            return story
+    raise GraftError(
+        f"problems: template {template.name!r} gives no further question after {TRIES} tries; "
+        "ask for fewer problems or siblings, or widen its quantities"
+    )
+
+
+def _differs(template: Template, story: _Story, family: list[_Story]) -> bool:
+    if any(story.answer == sibling.answer for sibling in family):
+        return False
+    if not family:
+        return True
+    varying = [name for name in story.drawn if len({value for _, value in template.quantities[name].options}) > 1]
+    return all(story.drawn[name][1] != family[0].drawn[name][1] for name in varying)
+
+
+def _plain(exact: Fraction) -> int | float:
+    """A whole answer as int, any other (of at most two decimals) as float."""
+    return exact.numerator if exact.denominator == 1 else float(exact)

@@ -1,0 +1,179 @@
+"""Problems from a file: one JSON object a line, with `question` and `answer`, GSM8K's own form included."""
+
+import json
+import math
+import re
+from typing import Any
+
+from tasks.artifacts import digest_text
+from tasks.errors import GraftError
+from tasks.params import Problems
+from tasks.records import Problem, Sibling, Split
+from tasks.seeds import derive_seed
+
+LARGEST = 10**15
+"""Answers beyond are refused: a float no longer tells them from their neighbours."""
+
+_FINAL = re.compile(r"####[ \t]*([^\n]*)")
+_NUMBER = re.compile(r"[-+]?\$?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?", re.ASCII)
+_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+
+
+def read_problems(name: str, text: str, source: str) -> list[Problem]:
+    """The problems of a file, in its order; `name` is the file's name in errors, `source` in the records.
+
+    Fields: `question`; `answer` (see `answer_of`); `problem_id` or `id`, if there is one (otherwise the id is a hash of
+    the question, so that neither the order of the lines nor their number changes it); `siblings`, if there are any,
+    a list of {question, answer}. Other fields are left alone, blank lines too.
+
+    Raises GraftError that names file, line and field: not JSON, a field that is missing or of the wrong kind, two
+    lines with one id or one question.
+    """
+    problems: list[Problem] = []
+    ids: dict[str, int] = {}
+    questions: dict[str, int] = {}
+    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
+        if not line.strip():
+            continue
+        where = f"{name}:{number}"
+        problem = _read_line(where, line, source)
+        # the question first: without ids of their own, lines with one question have one id as well
+        if problem.question in questions:
+            raise GraftError(f"{where}: line {questions[problem.question]} asks the same; remove one of the two")
+        if problem.problem_id in ids:
+            raise GraftError(
+                f"{where}: line {ids[problem.problem_id]} has the problem_id {problem.problem_id!r} too; "
+                "give one of the two another id"
+            )
+        questions[problem.question] = ids[problem.problem_id] = number
+        problems.append(problem)
+    return problems
+
+
+def split_problems(name: str, problems: list[Problem], params: Problems, seed: int) -> dict[Split, list[Problem]]:
+    """Deal the problems out to the splits: a shuffle by seed and problem_id, so the order of the lines is nothing.
+
+    Test is dealt first, then validation: asking for more train problems leaves both as they are. What is left over
+    is not used. Raises GraftError where there are too few.
+    """
+    asked = params.train + params.validation + params.test
+    if len(problems) < asked:
+        raise GraftError(
+            f"{name}: {len(problems)} problems, but problems.train + validation + test ask for {asked} "
+            f"({params.train} + {params.validation} + {params.test}); ask for fewer or add lines"
+        )
+    dealt = sorted(problems, key=lambda problem: derive_seed(seed, "problems", problem.problem_id))
+    first, second = params.test, params.test + params.validation
+    return {"train": dealt[second:asked], "validation": dealt[first:second], "test": dealt[:first]}
+
+
+def answer_of(value: Any) -> int | float:
+    """The number that an `answer` field means.
+
+    A JSON number; a text that is a number ("72", "-3.5", "1,234", "$12"); or GSM8K's free text, whose number stands
+    after the last ####. "72%" is refused, as it could mean 72 as well as 0.72. Raises ValueError for anything else.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise ValueError(f"{_kind(value)}, not a number")
+    if isinstance(value, str):
+        return _within(_number_in(value))
+    return _within(value)
+
+
+def _number_in(text: str) -> int | float:
+    finals = _FINAL.findall(text)
+    candidate = (finals[-1] if finals else text).strip()
+    if candidate.endswith("%"):
+        raise ValueError(f"{_short(candidate)} could mean the percentage or the fraction")
+    if not _NUMBER.fullmatch(candidate):
+        raise ValueError(f"{_short(candidate)} is no number")
+    plain = candidate.replace(",", "").replace("$", "")
+    return float(plain) if "." in plain or len(plain) > 20 else int(plain)
+
+
+def _within(value: int | float) -> int | float:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{value} is not finite")
+    if abs(value) > LARGEST:
+        raise ValueError("beyond ±1e15, where numbers are no longer exact")
+    return value
+
+
+def _read_line(where: str, line: str, source: str) -> Problem:
+    try:
+        fields = json.loads(line)
+    except (ValueError, RecursionError) as error:  # ValueError: also a number of more than 4300 digits
+        detail = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
+        raise GraftError(f"{where}: not JSON: {detail}; mend the line") from None
+    if not isinstance(fields, dict):
+        raise GraftError(f'{where}: {_kind(fields)}, not an object; write {{"question": …, "answer": …}} on every line')
+    question, answer = _question_and_answer(where, "", fields)
+    return Problem(
+        problem_id=_problem_id(where, fields, question),
+        question=question,
+        answer=answer,
+        source=source,
+        siblings=_siblings(where, fields),
+    )
+
+
+def _siblings(where: str, fields: dict[str, Any]) -> list[Sibling]:
+    listed = fields.get("siblings") or []
+    if not isinstance(listed, list):
+        raise GraftError(f"{where}: siblings: {_kind(listed)}, not a list of {{question, answer}}; mend the field")
+    siblings = []
+    for place, sibling in enumerate(listed):
+        if not isinstance(sibling, dict):
+            raise GraftError(f"{where}: siblings.{place}: {_kind(sibling)}, not {{question, answer}}; mend the field")
+        question, answer = _question_and_answer(where, f"siblings.{place}.", sibling)
+        siblings.append(Sibling(question=question, answer=answer))
+    return siblings
+
+
+def _question_and_answer(where: str, prefix: str, fields: dict[str, Any]) -> tuple[str, int | float]:
+    for name in ("question", "answer"):
+        if fields.get(name) is None:
+            raise GraftError(f"{where}: {prefix}{name}: missing; every line needs a question and an answer")
+    question = fields["question"]
+    if not isinstance(question, str):
+        raise GraftError(f"{where}: {prefix}question: {_kind(question)}, not a text; write it in quotes")
+    if not question.strip():
+        raise GraftError(f"{where}: {prefix}question: empty; write the question or remove the line")
+    if not _is_text(question):
+        raise GraftError(f"{where}: {prefix}question: holds half of a surrogate pair; save the line as proper Unicode")
+    try:
+        return question.strip(), answer_of(fields["answer"])
+    except ValueError as error:
+        raise GraftError(f"{where}: {prefix}answer: {error}; write a number, or a text that ends in #### 72") from None
+
+
+def _problem_id(where: str, fields: dict[str, Any], question: str) -> str:
+    """The line's own id, or one made from its question. It names a folder later, hence the narrow alphabet."""
+    name = "problem_id" if fields.get("problem_id") is not None else "id"
+    given = fields.get(name)
+    if given is None:
+        return f"q-{digest_text(question)[:16]}"
+    if isinstance(given, bool) or not isinstance(given, (str, int)) or not _ID.fullmatch(str(given)):
+        raise GraftError(
+            f"{where}: {name}: {_short(str(given))} cannot name a folder; "
+            "use 1 to 100 letters, digits, '.', '_' and '-', and begin with none of the last two"
+        )
+    return str(given)
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _kind(value: Any) -> str:
+    """What a JSON value is, in words."""
+    kinds = {bool: "true or false", dict: "an object", list: "a list", str: "a text", type(None): "null"}
+    return kinds.get(type(value), "a number")
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 40 else text[:37] + "…")

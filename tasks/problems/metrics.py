@@ -1,0 +1,15 @@
+"""What a set of problems looks like in numbers."""
+
+from tasks.records import Problem, Split
+
+
+def metrics_of(problems: dict[Split, list[Problem]]) -> dict[str, float]:
+    """Counts of each split, share with siblings; for generated problems also what is known of their templates."""
+    everything = [problem for listed in problems.values() for problem in listed]
+    numbers: dict[str, float] = {split: len(listed) for split, listed in problems.items()}
+    numbers["with_siblings"] = sum(bool(problem.siblings) for problem in everything) / len(everything)
+    templates = {problem.template for problem in everything if problem.template is not None}
+    if templates:
+        numbers["templates"] = len(templates)
+        numbers["test_unseen"] = sum(problem.seen is False for problem in problems["test"]) / len(problems["test"])
+    return numbers

@@ -1,0 +1,84 @@
+"""The promote stage: evaluation and champion → `run/promotion.json`, and a new champion if it is better."""
+
+from tasks.artifacts import digest_path, read_json, read_jsonl, read_text, write_json, write_text
+from tasks.errors import GraftError
+from tasks.layout import Layout
+from tasks.params import Params
+from tasks.policy.attempts import attempts
+from tasks.policy.base import load_policy
+from tasks.promotion.champion import read_champion, replace_champion
+from tasks.promotion.gate import decide
+from tasks.records import Champion, Lineage, Outcome, Problem, Promotion
+from tasks.seeds import derive_seed
+from tasks.workflows.sandbox import sandbox_of
+
+
+def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG001 (every stage has this signature)
+    """Compare the run's last policy with the champion on the present test problems; the better one stays.
+
+    Run again after a promotion, it finds its own policy as the champion and repeats the recorded decision, byte
+    for byte.
+    """
+    policy = layout.policy(params.rounds.last)
+    version = read_json(policy / "lineage.json", Lineage).version
+    test_sha256 = digest_path(layout.problems("test"))
+    champion = read_champion(layout.champion)
+
+    if champion == Champion(version=version, test_sha256=test_sha256):
+        write_text(layout.promotion, read_text(layout.champion / "promotion.json"))
+    else:
+        after = _outcomes(layout, "after")
+        decision = decide(
+            [outcome.greedy for outcome in after],
+            _opponent(layout, params, champion, test_sha256),
+            version,
+            champion.version if champion else None,
+            params.evaluation,
+            derive_seed(params.seed, "promote"),
+        )
+        write_json(layout.promotion, decision)
+        if decision.promoted:
+            replace_champion(
+                layout.champion,
+                policy,
+                layout.evaluation("after") / "outcomes.jsonl",
+                read_text(layout.promotion),
+                Champion(version=version, test_sha256=test_sha256),
+            )
+    write_json(layout.metrics("promote"), _numbers(read_json(layout.promotion, Promotion)))
+
+
+def _opponent(layout: Layout, params: Params, champion: Champion | None, test_sha256: str) -> list[bool]:
+    """Which of the present test problems the champion solves greedily; without one, the run's first policy."""
+    if champion is None:
+        return [outcome.greedy for outcome in _outcomes(layout, "before")]
+    if champion.test_sha256 == test_sha256:
+        return [outcome.greedy for outcome in read_jsonl(layout.champion / "outcomes.jsonl", Outcome)]
+    problems = read_jsonl(layout.problems("test"), Problem)
+    folder = layout.champion / "policy"
+    base = read_json(folder / "lineage.json", Lineage).base  # its own: this run may have been made from another
+    policy = load_policy(folder, params.policy.model_copy(update={"base": base}))
+    with sandbox_of(params.sandbox) as sandbox:
+        written = attempts(policy, problems, sandbox, params.policy.max_new_tokens)
+    return [own[0].right for own in written]
+
+
+def _outcomes(layout: Layout, name: str) -> list[Outcome]:
+    """Outcomes in the order of the test problems. Raises GraftError where they are of other problems."""
+    path = layout.evaluation(name) / "outcomes.jsonl"
+    outcomes = read_jsonl(path, Outcome)
+    problems = read_jsonl(layout.problems("test"), Problem)
+    if [o.problem_id for o in outcomes] != [p.problem_id for p in problems]:
+        raise GraftError(f"{path}: measured on other test problems; run again: graft stage evaluate@{name}")
+    return outcomes
+
+
+def _numbers(decision: Promotion) -> dict[str, float]:
+    return {
+        "promoted": int(decision.promoted),
+        "pass_at_1": decision.pass_at_1,
+        "champion_pass_at_1": decision.champion_pass_at_1,
+        "difference": decision.difference,
+        "low": decision.low,
+        "high": decision.high,
+    }

@@ -1,0 +1,53 @@
+"""The named terms of a reward: what a member of a group earns, from what running its workflow gave.
+
+A term is in [0, 1], or None where it cannot be computed. Bad code is the workflow's own fault and earns 0: an
+exception, a program that is too slow or too big, that kills itself or crashes the interpreter. But where the sandbox
+itself died, nobody knows what the workflow is worth, and a 0 would be a lie.
+"""
+
+import math
+from collections.abc import Callable
+
+from tasks.records import Result, Trajectory
+from tasks.workflows.judge import solved_share
+from tasks.workflows.sandbox import SANDBOX_DIED
+
+CHARACTERS_PER_TOKEN = 4
+"""How long a token is taken to be where a completion has none yet."""
+
+Term = Callable[[Trajectory, int, int], float | None]
+"""(trajectory, member, max_new_tokens) → its value."""
+
+
+def correctness(trajectory: Trajectory, member: int, max_new_tokens: int) -> float | None:  # noqa: ARG001
+    """Share of the problem and its siblings that the workflow solves."""
+    results = [trajectory.results[member], *trajectory.sibling_results[member]]
+    if any(map(_is_lost, results)):
+        return None
+    problem = trajectory.problem
+    return solved_share(results, [problem.answer, *(sibling.answer for sibling in problem.siblings)])
+
+
+def runs(trajectory: Trajectory, member: int, max_new_tokens: int) -> float | None:  # noqa: ARG001
+    """1 where the workflow returned a finite number on the problem, right or wrong."""
+    result = trajectory.results[member]
+    if _is_lost(result):
+        return None
+    if result.status != "ok" or not isinstance(result.value, (int, float)):
+        return 0.0
+    return float(abs(result.value) < math.inf)  # False for NaN; math.isfinite() overflows on a huge int
+
+
+def length(trajectory: Trajectory, member: int, max_new_tokens: int) -> float | None:
+    """1 - tokens / max_new_tokens, at least 0. Without tokens: characters of the code / 4 stand for them."""
+    tokens = len(trajectory.tokens[member]) or len(trajectory.workflow_codes[member]) / CHARACTERS_PER_TOKEN
+    return max(0.0, 1 - tokens / max_new_tokens)
+
+
+TERMS: dict[str, Term] = {"correctness": correctness, "runs": runs, "length": length}
+"""By the names of their weights in `params.yaml`."""
+
+
+def _is_lost(result: Result) -> bool:
+    """Whether the sandbox died over it."""
+    return result.status == "killed" and result.error == SANDBOX_DIED

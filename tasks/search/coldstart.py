@@ -1,0 +1,74 @@
+"""Stage `coldstart`: workflows for the train problems without a policy (only for `policy.base: scratch`)."""
+
+import sys
+
+from rich.console import Console
+from rich.progress import track
+
+from tasks.artifacts import read_jsonl, write_json
+from tasks.layout import Layout
+from tasks.params import Params
+from tasks.records import Problem, Result, Workflow
+from tasks.search.enumerate import Expression, shortest, workflow_of
+from tasks.search.questions import answers_of, questions_of
+from tasks.search.write import write_workflows
+from tasks.workflows.contract import HEADER, workflow_id
+from tasks.workflows.judge import solved_share
+from tasks.workflows.operators import numbers
+from tasks.workflows.sandbox import Program, Sandbox, sandbox_of
+
+TRIED = 8  # candidates of a problem that are run: all give the right values, so the first one nearly always holds
+
+
+def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG001
+    """For each train problem the likeliest of its shortest workflows that solve it and all of its siblings."""
+    problems = read_jsonl(layout.problems("train"), Problem) if params.policy.base == "scratch" else []
+    found = []
+    if problems:
+        candidates = [(p, e) for p in problems for e in _candidates(p, params.coldstart.operations)[:TRIED]]
+        with sandbox_of(params.sandbox) as sandbox:
+            found = confirmed(candidates, sandbox)
+    write_workflows(layout.coldstart, found, [])
+    write_json(layout.metrics("coldstart"), {"problems": len(problems), "solved": len(found)})
+
+
+def _candidates(problem: Problem, operations: int) -> list[Expression]:
+    quantities = [numbers(question) for question in questions_of(problem)]
+    return shortest(quantities, answers_of(problem), operations)
+
+
+def confirmed(candidates: list[tuple[Problem, Expression]], sandbox: Sandbox) -> list[tuple[Workflow, str]]:
+    """Each problem's first candidate that solves all its questions when it is really run."""
+    codes = [workflow_of(expression, HEADER) for _, expression in candidates]
+    programs = [Program(code, questions_of(problem)) for code, (problem, _) in zip(codes, candidates, strict=True)]
+    found: dict[str, tuple[Workflow, str]] = {}
+    outcomes = track(
+        zip(candidates, codes, sandbox.run(programs), strict=True),
+        "cold-start search",
+        total=len(programs),
+        console=Console(stderr=True),
+        disable=not sys.stderr.isatty(),
+        transient=True,
+    )
+    for (problem, expression), code, results in outcomes:
+        if problem.problem_id not in found and solved_share(results, answers_of(problem)) == 1.0:
+            found[problem.problem_id] = (_record(problem, expression, code, results), code)
+    return list(found.values())
+
+
+def _record(problem: Problem, expression: Expression, code: str, results: list[Result]) -> Workflow:
+    name = workflow_id(code)
+    return Workflow(
+        problem_id=problem.problem_id,
+        split="train",
+        workflow_id=name,
+        path=f"{problem.problem_id}/{name}.py",
+        proposer="coldstart",
+        parent_id=None,
+        depth=len(expression.leaves) - 1,
+        visits=1,
+        value=1.0,
+        prior=1.0,
+        result=results[0],
+        sibling_results=results[1:],
+    )

@@ -1,0 +1,193 @@
+"""Search without a policy: the shortest arithmetic over a question's quantities that gives its answer.
+
+Bottom-up enumeration with observational equivalence (Udupa et al. 2013, "TRANSIT", §5): of all expressions with the
+same values one is kept. Two expressions count as the same only if they agree on the problem *and* on its siblings;
+on a single input, equivalence would merge right programs with wrong ones. Tables hold all expressions of up to two
+operations; longer ones are met in the middle: the value that one operand must have is looked up.
+
+Values are computed here, on numbers only; the workflow that comes out is run in the sandbox like any other.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Values = NDArray[np.float64]
+"""[N, K]: N expressions on K questions (the problem, then its siblings)."""
+
+CONSTANTS = (1, 2, 100)
+TABLED = 2  # operations of the largest expressions that are all written down
+LARGEST = 1e9
+PLACES = 1e5  # values are told apart to five decimals
+VARIABLES = "abcdefgh"
+
+
+@dataclass(frozen=True)
+class Expression:
+    """`left symbol right`, or a leaf (`n[2]`, `100`) where `symbol` is empty."""
+
+    symbol: str = ""
+    left: "Expression | None" = None
+    right: "Expression | None" = None
+    leaf: str = ""
+
+    @cached_property
+    def leaves(self) -> tuple[str, ...]:
+        """All operands in the order in which they are written."""
+        if self.left is None or self.right is None:
+            return (self.leaf,)
+        return self.left.leaves + self.right.leaves
+
+    @property
+    def strangeness(self) -> tuple[int, int, list[str]]:
+        """Sorts the likelier program first: no quantity twice, few constants, quantities in the order of the text."""
+        quantities = [leaf for leaf in self.leaves if leaf.startswith("n")]
+        return (len(quantities) - len(set(quantities)), len(self.leaves) - len(quantities), quantities)
+
+
+def workflow_of(expression: Expression, header: str) -> str:
+    """The workflow: one statement for each operation, in the order in which they are computed."""
+    lines: list[str] = []
+
+    def write(part: Expression) -> str:
+        if part.left is None or part.right is None:
+            return part.leaf
+        left, right = write(part.left), write(part.right)
+        variable = VARIABLES[len(lines)]
+        lines.append(f"    {variable} = {left} {part.symbol} {right}\n")
+        return variable
+
+    result = write(expression)
+    return header + "".join(lines) + f"    return {result}\n"
+
+
+def shortest(quantities: Sequence[Sequence[float]], answers: Sequence[float], operations: int) -> list[Expression]:
+    """The expressions of fewest operations, 1 to `operations`, whose values are the answers; likelier ones first.
+
+    `quantities` [K, Q]: what `numbers` reads from each of the K questions; where the questions have different
+    counts, those that all have are used. Empty where there is none.
+    """
+    count = min(len(q) for q in quantities)
+    leaves = [Expression(leaf=f"n[{i}]") for i in range(count)] + [Expression(leaf=str(c)) for c in CONSTANTS]
+    columns = [[float(q[i]) for q in quantities] for i in range(count)]
+    values = np.array(columns + [[float(c)] * len(quantities) for c in CONSTANTS])
+    tables = [_Table.of_leaves(values, leaves)]
+    while len(tables) <= min(operations, TABLED):
+        tables.append(tables[-1].joined(tables[0]))
+    target = np.array([float(a) for a in answers])
+    for length in range(1, operations + 1):
+        found = sorted(set(_find(tables, target, length)), key=lambda e: e.strangeness)
+        if found:
+            return found
+    return []
+
+
+@dataclass
+class _Table:
+    """Expressions with distinct values; what each is made of is known by index and written out when asked for."""
+
+    values: Values
+    leaves: list[Expression]
+    small: "_Table | None" = None  # the tables that the operands come from
+    large: "_Table | None" = None
+    made: NDArray[np.int64] | None = None  # [N, 3]: place in _FORMS, index in large, index in small
+
+    @classmethod
+    def of_leaves(cls, values: Values, leaves: list[Expression]) -> "_Table":
+        return cls(values, leaves)
+
+    @cached_property
+    def index(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Sorted hashes and the row that each belongs to."""
+        hashes = _hashes(self.values)
+        order = np.argsort(hashes, kind="stable")
+        return hashes[order], order
+
+    def joined(self, small: "_Table") -> "_Table":
+        """All expressions of one operation more: each of this table with each of `small`, either way round."""
+        pairs = np.indices((len(self.values), len(small.values))).reshape(2, -1)
+        left, right = self.values[pairs[0]], small.values[pairs[1]]
+        values, made = [], []
+        for form, (compute, _, _) in enumerate(_FORMS):
+            with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+                result = compute(left, right)
+            sensible = (np.isfinite(result) & (result > 0) & (result < LARGEST)).all(axis=1)
+            values.append(result[sensible])
+            made.append(np.vstack([np.full(sensible.sum(), form), pairs[:, sensible]]).T)
+        all_values, all_made = np.concatenate(values), np.concatenate(made)
+        _, first = np.unique(_hashes(all_values), return_index=True)
+        first.sort()
+        return _Table(all_values[first], [], small, self, all_made[first])
+
+    def rows(self, wanted: Values) -> list[tuple[int, int]]:
+        """(row of `wanted`, row of this table) wherever the values agree."""
+        hashes, order = self.index
+        keys = _hashes(wanted)
+        places = np.searchsorted(hashes, keys)
+        inside = places < len(hashes)
+        hits = np.flatnonzero(inside & (hashes[np.where(inside, places, 0)] == keys))
+        return [(int(row), int(order[places[row]])) for row in hits]
+
+    def expression(self, row: int) -> Expression:
+        if self.made is None or self.small is None or self.large is None:
+            return self.leaves[row]
+        form, large, small = self.made[row]
+        return _write(int(form), self.large.expression(int(large)), self.small.expression(int(small)))
+
+
+# How an operand x of the larger part and y of the smaller one are joined: value, text, and the x that a target
+# needs when y is given. The mirror images of + and * are the same expression.
+_FORMS: list[tuple[Any, str, Any]] = [
+    (lambda x, y: x * y, "x*y", lambda target, y: target / y),
+    (lambda x, y: x + y, "x+y", lambda target, y: target - y),
+    (lambda x, y: x - y, "x-y", lambda target, y: target + y),
+    (lambda x, y: y - x, "y-x", lambda target, y: y - target),
+    (lambda x, y: x / y, "x/y", lambda target, y: target * y),
+    (lambda x, y: y / x, "y/x", lambda target, y: y / target),
+]
+
+
+def _write(form: int, x: Expression, y: Expression) -> Expression:
+    text = _FORMS[form][1]
+    left, right = (x, y) if text[0] == "x" else (y, x)
+    if text[1] in "+*" and not left.symbol and not right.symbol and left.leaf > right.leaf:
+        left, right = right, left
+    return Expression(text[1], left, right)
+
+
+def _find(tables: list[_Table], target: NDArray[np.float64], length: int) -> Iterator[Expression]:
+    """Expressions of exactly `length` operations with the values `target` [K]."""
+    if length < len(tables):
+        for _, row in tables[length].rows(target[None]):
+            yield tables[length].expression(row)
+        return
+    for small in range(min(TABLED, (length - 1) // 2) + 1):
+        large = length - 1 - small
+        for form, (_, _, needed) in enumerate(_FORMS):
+            with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+                wanted = needed(target, tables[small].values)
+            usable = (np.isfinite(wanted) & (wanted > 0) & (wanted < LARGEST)).all(axis=1)
+            if large < len(tables):
+                hits = tables[large].rows(wanted[usable])
+                for row, match in hits:
+                    y = tables[small].expression(int(np.flatnonzero(usable)[row]))
+                    yield _write(form, tables[large].expression(match), y)
+            else:
+                for row in np.flatnonzero(usable).tolist():
+                    y = tables[small].expression(row)
+                    yield from (_write(form, x, y) for x in _find(tables, wanted[row], large))
+
+
+def _hashes(values: Values) -> NDArray[np.int64]:
+    """One number for each row, equal where the rows agree to five decimals; sandboxed runs tell accidents apart."""
+    whole = np.rint(values * PLACES).astype(np.int64)
+    multipliers = np.array([0x9E3779B97F4A7C15 >> 1, 0x2545F4914F6CDD1D, 0x5851F42D4C957F2D], dtype=np.int64)
+    mixed = np.zeros(len(values), dtype=np.int64)
+    for column in range(values.shape[1]):
+        mixed = (mixed ^ whole[:, column]) * multipliers[column % 3]
+        mixed ^= mixed >> 29
+    return mixed

@@ -1,0 +1,100 @@
+"""The search tree: PUCT selection and backpropagation, the same for every proposer.
+
+A node is a partial program. Beside its children it has an `unseen` share of prior: what its proposer has not
+tried yet. Selection weighs that share like a child that was never visited (its value is the parent's mean,
+"first play urgency"); where it wins, the node is expanded.
+"""
+
+from dataclasses import dataclass, field
+from math import sqrt
+
+
+@dataclass(eq=False)
+class Node:
+    """A partial program: the statements from the root to here."""
+
+    statement: str
+    parent: "Node | None"
+    prior: float  # probability of this statement after the parent's
+    unseen: float  # prior that the proposer has not turned into children yet; 0: nothing left to try
+    depth: int = 0
+    terminal: bool = False  # a complete program: nothing can follow
+    closed: bool = False  # nothing below can be selected any more
+    visits: int = 0
+    pending: int = 0  # simulations that were started below and whose value is not known yet
+    total: float = 0.0
+    children: "list[Node]" = field(default_factory=list)
+
+    @property
+    def value(self) -> float:
+        """Mean reward of the simulations through this node; 0 before the first."""
+        return self.total / self.visits if self.visits else 0.0
+
+    def path(self) -> "list[Node]":
+        """Nodes from the root's child to this one."""
+        nodes: list[Node] = []
+        node = self
+        while node.parent is not None:
+            nodes.append(node)
+            node = node.parent
+        return nodes[::-1]
+
+    def add(self, statement: str, prior: float, unseen: float, terminal: bool = False) -> "Node":
+        """A new child."""
+        child = Node(statement, self, prior, unseen, self.depth + 1, terminal, closed=terminal)
+        self.children.append(child)
+        return child
+
+
+def puct(value: float, prior: float, parent_visits: int, visits: int, exploration: float) -> float:
+    """Q + c · P · √N(parent) / (1 + n)  (Silver et al. 2017, AlphaGo Zero, Methods, "Select")."""
+    return value + exploration * prior * sqrt(parent_visits) / (1 + visits)
+
+
+def select(root: Node, exploration: float) -> Node | None:
+    """The node to expand next, or None when the whole tree is closed.
+
+    Simulations under way count as visits that earned nothing ("virtual loss"), so that a wave spreads out.
+    """
+    node = root
+    while not root.closed:
+        tried = node.visits + node.pending
+        best, best_score = None, float("-inf")
+        for child in node.children:
+            if not child.closed:
+                visits = child.visits + child.pending
+                value = child.total / visits if visits else node.value
+                score = puct(value, child.prior, tried, visits, exploration)
+                if score > best_score:
+                    best, best_score = child, score
+        if node.unseen > 0 and puct(node.value, node.unseen, tried, 0, exploration) >= best_score:
+            return node
+        if best is not None:
+            node = best
+        else:
+            node.closed = True
+            node = root
+    return None
+
+
+def start(node: Node) -> None:
+    """Mark a simulation below `node` as under way."""
+    for each in _upwards(node):
+        each.pending += 1
+
+
+def backpropagate(node: Node, reward: float, started: Node | None = None) -> None:
+    """Add a simulation's reward to `node` and all above it; `started` is the node that `start` was called with."""
+    for each in _upwards(node):
+        each.visits += 1
+        each.total += reward
+    for each in _upwards(started):
+        each.pending -= 1
+
+
+def _upwards(node: Node | None) -> list[Node]:
+    nodes = []
+    while node is not None:
+        nodes.append(node)
+        node = node.parent
+    return nodes

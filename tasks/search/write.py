@@ -1,0 +1,46 @@
+"""Writing what a search found: a `.py` file for each workflow, `index.jsonl` and `trees.jsonl`."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from tasks.artifacts import whole_folder, write_jsonl, write_text
+from tasks.records import TreeNode, Workflow
+from tasks.search.tree import Node
+
+
+def write_workflows(folder: Path, found: Iterable[tuple[Workflow, str]], nodes: Iterable[TreeNode]) -> None:
+    """`found` pairs each record with its code. The folder appears whole or not at all."""
+    with whole_folder(folder) as new:
+        records = []
+        for workflow, code in found:
+            write_text(new / workflow.path, code, durable=False)
+            records.append(workflow)
+        write_jsonl(new / "index.jsonl", records)
+        write_jsonl(new / "trees.jsonl", nodes)
+
+
+def tree_records(problem_id: str, root: Node) -> Iterator[TreeNode]:
+    """The tree in preorder. Node ids are paths of child numbers: `0.3.1` is the second child of the fourth child.
+
+    Leaves that one simulation tried and that earned nothing are left out: they are most of a cold search's tree.
+    """
+    stack: list[tuple[Node, str, str | None]] = [(root, "0", None)]
+    while stack:
+        node, node_id, parent_id = stack.pop()
+        yield TreeNode(
+            problem_id=problem_id,
+            node_id=node_id,
+            parent_id=parent_id,
+            statement=node.statement,
+            depth=node.depth,
+            visits=node.visits,
+            value=round(node.value, 6),
+            prior=round(node.prior, 6),
+            terminal=node.terminal,
+        )
+        below = [(child, f"{node_id}.{i}", node_id) for i, child in enumerate(node.children) if _tells(child)]
+        stack.extend(reversed(below))
+
+
+def _tells(node: Node) -> bool:
+    return bool(node.children) or node.visits > 1 or node.total > 0

@@ -1,0 +1,256 @@
+"""The process that talks to MLflow: JSON messages on standard input, one answer on standard output at the end.
+
+Started by `tasks.tracking.Recorder`. A message that MLflow does not take (server away, database locked) is kept and
+sent again with the next, so that a short outage leaves no hole.
+"""
+
+import fcntl
+import json
+import os
+import queue
+import re
+import sys
+import threading
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+TAGS_PER_CALL = 100  # MLflow's limits for one log_batch
+METRICS_PER_CALL = 1000
+VALUE_LENGTH = 5000  # MLflow refuses longer tags and params
+
+
+class Ledger:
+    """What a retraining has told so far, and what of it MLflow has taken."""
+
+    def __init__(self, start: dict[str, Any]) -> None:
+        self._start = start
+        self._pending: list[dict[str, Any]] = []
+        self._runs: dict[str, str] = {}  # address → run id; "" is the parent
+        self._client: Any = None
+        self._experiment = ""
+
+    @property
+    def run_id(self) -> str | None:
+        return self._runs.get("")
+
+    def add(self, message: dict[str, Any]) -> None:
+        """Something to be sent with the next delivery."""
+        self._pending.append(message)
+
+    def deliver(self) -> list[str]:
+        """Send all that is pending; gives an error for each message that stays pending."""
+        errors: list[str] = []
+        if self._attempt(self._open, errors):
+            self._pending = [m for m in self._pending if not self._attempt(partial(self._send, m), errors)]
+        return errors
+
+    def _attempt(self, action: "Callable[[], None]", errors: list[str]) -> bool:
+        """Whether MLflow took it. Its stores raise whatever their database or socket raises, hence the wide net."""
+        try:
+            action()
+        except Exception as error:  # noqa: BLE001 (reported by Recorder.finish)
+            errors.append(f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"[:300])
+            return False
+        return True
+
+    def _open(self) -> None:
+        """The experiment and the parent run, once."""
+        from mlflow import MlflowClient, set_tracking_uri
+
+        if "" in self._runs:
+            return
+        uri = self._start["uri"]
+        set_tracking_uri(uri)
+        with creation_lock(uri):
+            self._client = MlflowClient(uri)
+            self._experiment = _experiment_id(self._client, self._start["experiment"])
+        run = self._client.create_run(self._experiment, start_time=_milliseconds(self._start["time"]))
+        self._log(run.info.run_id, self._start["time"], params=self._start["params"], tags=self._start["tags"])
+        self._runs[""] = run.info.run_id
+
+    def _send(self, message: dict[str, Any]) -> None:
+        if message["kind"] == "finish":
+            self._log(self._runs[""], message["time"], tags=message["tags"])
+            self._client.set_terminated(self._runs[""], message["status"], _milliseconds(message["time"]))
+            return
+        self._record_stage(message)
+        if "model" in message:
+            self._register(message["model"])
+
+    def _record_stage(self, message: dict[str, Any]) -> None:
+        """A child run, and the numbers on the parent too, where the rounds make curves."""
+        from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
+
+        address, metrics = message["address"], message.get("metrics", {})
+        stage, _, part = address.partition("@")
+        step = int(part) if part.isdigit() else 0
+        if address not in self._runs:
+            start = _milliseconds(message["time"] - message["seconds"])
+            tags = {MLFLOW_PARENT_RUN_ID: self._runs[""]}
+            run = self._client.create_run(self._experiment, start, tags, address)
+            self._runs[address] = run.info.run_id
+        child = self._runs[address]
+        digests = {f"{kind}.{path}": md5 for kind in ("dep", "out") for path, md5 in message[f"{kind}s"].items()}
+        tags = {"stage": stage, "round": part, "cached": json.dumps(message["cached"]), **digests}
+        self._log(child, message["time"], tags=tags, metrics={**metrics, "seconds": message["seconds"]}, step=step)
+        self._log_problems(child, message["deps"])
+        self._client.set_terminated(child, "FINISHED", _milliseconds(message["time"]))
+
+        on_parent = {parent_name(address, name): value for name, value in metrics.items()}
+        on_parent[f"seconds/{curve(address)}"] = message["seconds"]
+        self._log(self._runs[""], message["time"], metrics=on_parent, step=step)
+        self._log_problems(self._runs[""], message["outs"])
+
+    def _log_problems(self, run_id: str, digests: dict[str, str]) -> None:
+        """The problem files among `digests` as MLflow datasets."""
+        from mlflow.entities import Dataset, DatasetInput, InputTag
+        from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT
+
+        inputs = [
+            DatasetInput(
+                Dataset(Path(path).stem, md5, source_type="local", source=json.dumps({"uri": path})),
+                [InputTag(MLFLOW_DATASET_CONTEXT, Path(path).stem)],
+            )
+            for path, md5 in digests.items()
+            if path.startswith("run/problems/")
+        ]
+        if inputs:
+            self._client.log_inputs(run_id, inputs)
+
+    def _register(self, model: dict[str, Any]) -> None:
+        """The policy as a version of the registered model, once; `challenger` names the latest one that tried.
+
+        The version points at the folder that DVC holds: MLflow gets no copy of the weights (its own copy of a peft
+        model reloads with wrong weights).
+        """
+        from mlflow import create_external_model
+        from mlflow.exceptions import MlflowException
+
+        name, version = self._start["experiment"], model["version"]
+        try:
+            self._client.create_registered_model(name)
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                raise
+        known = self._client.search_model_versions(f"name = '{name}' and tag.version = '{version}'")
+        if known:
+            number = known[0].version
+        else:
+            card = create_external_model(
+                f"policy-{version}", self._runs[""], model["tags"], experiment_id=self._experiment
+            )
+            number = self._client.create_model_version(
+                name, f"models:/{card.model_id}", self._runs[""], model["tags"], model_id=card.model_id
+            ).version
+        for alias in ("challenger", "champion") if model["champion"] else ("challenger",):
+            self._client.set_registered_model_alias(name, alias, number)
+
+    def _log(
+        self,
+        run_id: str,
+        time: float,
+        params: dict[str, str] | None = None,
+        tags: dict[str, str] | None = None,
+        metrics: dict[str, float] | None = None,
+        step: int = 0,
+    ) -> None:
+        from mlflow.entities import Metric, Param, RunTag
+
+        now = _milliseconds(time)
+        for some in _chunks(metrics or {}, METRICS_PER_CALL):
+            self._client.log_batch(run_id, metrics=[Metric(allowed(k), v, now, step) for k, v in some])
+        for some in _chunks(params or {}, TAGS_PER_CALL):
+            self._client.log_batch(run_id, params=[Param(allowed(k), v[:VALUE_LENGTH]) for k, v in some])
+        for some in _chunks(tags or {}, TAGS_PER_CALL):
+            self._client.log_batch(run_id, tags=[RunTag(allowed(k), v[:VALUE_LENGTH]) for k, v in some])
+
+
+def curve(address: str) -> str:
+    """A stage's place on the parent run. A round is not in the name: it is the step, so the rounds make one curve."""
+    stage, _, part = address.partition("@")
+    return stage if part.isdigit() or not part else f"{stage}_{part}"
+
+
+def parent_name(address: str, name: str) -> str:
+    """What a stage's number is called on the parent run: `epoch/…` stays, all else goes below its stage."""
+    return name if name.startswith("epoch/") else f"{curve(address)}/{name}"
+
+
+def allowed(name: str) -> str:
+    """A name that MLflow takes: it refuses `@` and other signs."""
+    return re.sub(r"[^\w\-. :/]", "_", name)
+
+
+@contextmanager
+def creation_lock(uri: str) -> "Iterator[None]":
+    """One process at a time: of several that create a sqlite store at once, all but one crash."""
+    if not uri.startswith("sqlite:///"):
+        yield
+        return
+    store = Path(uri.removeprefix("sqlite:///"))
+    store.parent.mkdir(parents=True, exist_ok=True)
+    with store.with_name(f"{store.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _experiment_id(client: Any, name: str) -> str:
+    from mlflow.exceptions import MlflowException
+
+    try:
+        return str(client.create_experiment(name))
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
+    return str(client.get_experiment_by_name(name).experiment_id)
+
+
+def _chunks(values: dict[str, Any], size: int) -> "Iterator[list[tuple[str, Any]]]":
+    pairs = list(values.items())
+    for start in range(0, len(pairs), size):
+        yield pairs[start : start + size]
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(seconds * 1000)
+
+
+def main(messages: TextIO, answers: TextIO) -> None:
+    """Serve one retraining. A pipe that closes without a finish means that the run was killed."""
+    inbox: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(messages, inbox), daemon=True).start()
+    start = json.loads(inbox.get() or "null")
+    ledger, last = Ledger(start), start
+    errors = ledger.deliver()
+    closed = False
+    while not closed:
+        lines = [inbox.get()]
+        while not inbox.empty():  # all that came meanwhile goes in one delivery
+            lines.append(inbox.get())
+        for line in lines:
+            if line is not None:
+                last = json.loads(line)
+                ledger.add(last)
+        closed = None in lines
+        if closed and last["kind"] != "finish":
+            ledger.add({"kind": "finish", "status": "KILLED", "time": last["time"], "tags": {}})
+        errors = ledger.deliver()
+    answers.write(json.dumps({"run_id": ledger.run_id, "errors": errors}) + "\n")
+
+
+def _read(messages: TextIO, inbox: "queue.SimpleQueue[str | None]") -> None:
+    for line in messages:
+        inbox.put(line)
+    inbox.put(None)
+
+
+if __name__ == "__main__":
+    os.nice(10)  # training comes first
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as real_output:
+        os.dup2(2, 1)  # what MLflow prints must not mix with the answer
+        main(sys.stdin, real_output)

@@ -1,0 +1,55 @@
+"""Messages between host, zygote and children: one letter for the kind, four bytes of length, the payload."""
+
+import os
+import struct
+
+_HEAD = struct.Struct(">cI")
+HEAD_SIZE = _HEAD.size
+
+SETTINGS = b"S"  # host → zygote, once: JSON {"seconds", "memory_mb", "layers"}
+HELLO = b"H"  # zygote → host, once: JSON {"layers", "reasons"}
+PROGRAM = b"P"  # host → zygote: JSON [code, question], for a child of its own
+BATCH = b"B"  # host → zygote → worker: JSON [[code, [question, …]], …], plain programs for the warm worker
+ENDINGS = b"E"  # back: the bytes that the child or worker wrote, not to be trusted
+TIMEOUT = b"T"  # back: it did not end in time and was killed
+KILLED = b"K"  # back: it died without a word; the payload says of what, for people
+
+
+def pack(kind: bytes, payload: bytes) -> bytes:
+    """One message."""
+    return _HEAD.pack(kind, len(payload)) + payload
+
+
+def unpack_head(head: bytes) -> tuple[bytes, int]:
+    """(kind, length of the payload) of a message's first HEAD_SIZE bytes."""
+    kind, length = _HEAD.unpack(head)
+    return kind, length
+
+
+def read_frame(descriptor: int) -> tuple[bytes, bytes]:
+    """One message, waiting for it. Raises EOFError where the other side is gone."""
+    kind, length = unpack_head(_read_exactly(descriptor, HEAD_SIZE))
+    return kind, _read_exactly(descriptor, length)
+
+
+def write_frame(descriptor: int, kind: bytes, payload: bytes) -> None:
+    """Write one message whole, waiting where the pipe is full."""
+    write_all(descriptor, pack(kind, payload))
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all of `data`, waiting where the pipe is full."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _read_exactly(descriptor: int, size: int) -> bytes:
+    parts = []
+    while size:
+        part = os.read(descriptor, min(size, 1 << 20))
+        if not part:
+            raise EOFError
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)

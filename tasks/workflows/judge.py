@@ -1,0 +1,41 @@
+"""The host's verdict on what a program returned. The expected answer is seen here and nowhere inside the sandbox."""
+
+import math
+import re
+from collections.abc import Sequence
+
+from tasks.records import Result
+
+TOLERANCE = 1e-6
+"""Largest difference of a right answer: absolute below 1, relative to the expected answer above."""
+
+_PLAIN_NUMBER = re.compile(r"[+-]?(?:[0-9]{1,300}|[0-9]{1,3}(?:,[0-9]{3}){1,99})(?:\.[0-9]{1,300})?")
+
+
+def is_right(result: Result, answer: float) -> bool:
+    """Whether the program ended well and returned `answer`, within TOLERANCE.
+
+    The value is an int, a float, or a text that is nothing but a plain number ("72", " 1,200.50 "). A bool, NaN,
+    an infinity, a text with a unit, and any subclass of these types are wrong.
+    """
+    value = _number(result.value) if result.status == "ok" else None
+    if value is None or not -1e300 < value < 1e300:  # an int beyond that has no float to subtract from
+        return False
+    return abs(value - answer) <= TOLERANCE * max(1.0, abs(answer))
+
+
+def solved_share(results: Sequence[Result], answers: Sequence[float]) -> float:
+    """Share of the questions (problem and siblings) solved, in [0, 1]. Raises ValueError where lengths differ."""
+    if len(results) != len(answers) or not results:
+        raise ValueError(f"{len(results)} results for {len(answers)} answers")
+    return sum(map(is_right, results, answers)) / len(results)
+
+
+def _number(value: object) -> int | float | None:
+    if type(value) is int:
+        return value
+    if type(value) is float:
+        return value if math.isfinite(value) else None
+    if type(value) is str and _PLAIN_NUMBER.fullmatch(value.strip()):
+        return float(value.replace(",", ""))
+    return None

@@ -1,0 +1,254 @@
+"""Run any Python that a model can write: many programs, each on many questions, each answer a bounded plain value.
+
+How it holds: a fresh process (zygote.py), which knows no answers, no keys and no files, forks a child per program and
+question; the child locks itself (lockdown.py) before the program's first line. Plain programs (allowed.py) share a
+worker that is locked the same way. The host only compares values (judge.py).
+"""
+
+import json
+import math
+import os
+from collections import deque
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal
+
+from tasks.errors import GraftError
+from tasks.params import Sandbox as SandboxParams
+from tasks.records import Result
+from tasks.workflows import frames
+from tasks.workflows.allowed import is_plain
+from tasks.workflows.lockdown import PREPARE
+from tasks.workflows.program import Ending, clean, is_unicode, value_ending
+from tasks.workflows.worker import Worker, ZygoteDied
+
+Tier = Literal["full", "partial", "limits-only"]
+
+LAYERS = tuple(PREPARE)
+"""What the kernel may offer beyond resource limits."""
+
+MAX_SOURCE = 20_000
+"""Longest program, in bytes of UTF-8."""
+
+SANDBOX_DIED = "the sandbox process died"
+"""Error of a `killed` result that says nothing about the program; any other death is the program's own."""
+
+BATCH = 64
+"""Most (program, question) pairs that a warm worker gets at once."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A workflow and the questions to run it on."""
+
+    code: str
+    questions: tuple[str, ...]
+
+
+Job = tuple[str, str]
+"""(code, question)."""
+
+Answered = tuple[list[Job], tuple[bytes, bytes]]
+"""A batch of jobs with the zygote's answer: (kind, payload)."""
+
+
+class Sandbox:
+    """A pool of zygotes: `with Sandbox(2.0, 256, False) as sandbox: sandbox.run([Program(code, (question,))])`.
+
+    `seconds`: wall-clock limit of one program on one question. `memory_mb`: its address space (Linux).
+    `workers`: programs at once, the cores by default. `layers`: what to hold programs with, all that there is by
+    default. Raises GraftError where the kernel offers neither landlock nor seccomp, unless `allow_weak`.
+
+    The results depend on programs and questions alone: not on workers, order, batches or earlier runs. (But for a
+    program that takes about as long as it may.)
+    Not for two threads at once.
+    """
+
+    def __init__(
+        self,
+        seconds: float,
+        memory_mb: int,
+        allow_weak: bool,
+        workers: int | None = None,
+        layers: Sequence[str] = LAYERS,
+    ) -> None:
+        count = workers or _cores()
+        self._workers = [Worker(seconds, memory_mb, layers) for _ in range(count)]
+        self._threads = ThreadPoolExecutor(count, thread_name_prefix="sandbox")
+        try:
+            self._workers[0].start()
+            self.tier: Tier = tier_of(self._workers[0].layers)
+            if self.tier == "limits-only" and not allow_weak:
+                raise GraftError(
+                    f"sandbox: {describe_tier(self._workers[0])}; a program could read files and use the network: run "
+                    "on Linux with landlock or seccomp, or accept that with -S sandbox.allow_weak=true"
+                )
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> "Sandbox":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def pids(self) -> list[int]:
+        """Process ids of the zygotes that run; each leads a session that holds its children."""
+        return [worker.pid for worker in self._workers if worker.pid is not None]
+
+    def close(self) -> None:
+        """End all processes. Safe to call twice."""
+        self._threads.shutdown(cancel_futures=True)
+        for worker in self._workers:
+            worker.close()
+
+    def run(self, programs: Sequence[Program]) -> list[list[Result]]:
+        """One Result per question of each program, in order. Equal (code, question) pairs run once.
+
+        Never raises for what a program does. Raises GraftError where no zygote can be started.
+        """
+        jobs = dict.fromkeys((program.code, question) for program in programs for question in program.questions)
+        results = {job: refused for job in jobs if (refused := _unfit(job[0])) is not None}
+        plain = [job for job in jobs if job not in results and is_plain(job[0])]
+        for batch, answer in self._ask_all(frames.BATCH, _batches(plain, len(self._workers))):
+            results.update(_batch_results(batch, *answer))
+        single = [[job] for job in jobs if job not in results]
+        for (job,), answer in self._ask_all(frames.PROGRAM, single):
+            results[job] = _result(*answer)
+        return [[results[program.code, question] for question in program.questions] for program in programs]
+
+    def _ask_all(self, kind: bytes, batches: list[list[Job]]) -> Iterable[Answered]:
+        """Each batch with its answer. All workers take from one queue."""
+        waiting = deque(batches)
+        if len(batches) <= 1:
+            return _drain(self._workers[0], kind, waiting)
+        lanes = self._workers[: len(batches)]
+        futures = [self._threads.submit(_drain, worker, kind, waiting) for worker in lanes]
+        try:
+            return [answered for future in futures for answered in future.result()]
+        finally:
+            waiting.clear()  # interrupted, or a zygote cannot start: the others stop after what they are at
+
+
+def sandbox_of(params: SandboxParams) -> Sandbox:
+    """The sandbox that `params.yaml` asks for."""
+    return Sandbox(params.seconds, params.memory_mb, params.allow_weak)
+
+
+def probe_tier() -> tuple[Tier, str]:
+    """What this machine offers, tried out in a zygote, and the reason in words."""
+    worker = Worker(1.0, 256, LAYERS)
+    try:
+        worker.start()
+        return tier_of(worker.layers), describe_tier(worker)
+    finally:
+        worker.close()
+
+
+def tier_of(layers: Sequence[str]) -> Tier:
+    """full: landlock and seccomp hold; partial: one of them; limits-only: neither."""
+    tiers: tuple[Tier, ...] = ("limits-only", "partial", "full")
+    return tiers[len({"landlock", "seccomp"} & set(layers))]
+
+
+def describe_tier(worker: Worker) -> str:
+    """Which layers hold, and why a missing one does not."""
+    held = " and ".join(layer for layer in ("landlock", "seccomp") if layer in worker.layers) or "resource limits alone"
+    missing = [f"no {name}: {worker.reasons[name]}" for name in ("landlock", "seccomp") if name in worker.reasons]
+    return "; ".join([f"programs are held by {held}", *missing])
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _drain(worker: Worker, kind: bytes, waiting: deque[list[Job]]) -> list[Answered]:
+    """Let one worker answer batches until none is left."""
+    answered: list[Answered] = []
+    while True:
+        try:
+            batch = waiting.popleft()
+        except IndexError:
+            return answered
+        answered.append((batch, _ask(worker, kind, batch)))
+
+
+def _ask(worker: Worker, kind: bytes, batch: list[Job]) -> tuple[bytes, bytes]:
+    """The zygote's answer. A zygote that dies over a single program gets it once more; a batch is not repeated."""
+    payload = json.dumps(batch[0] if kind == frames.PROGRAM else _by_code(batch)).encode()
+    for _ in range(2 if kind == frames.PROGRAM else 1):
+        try:
+            return worker.ask(kind, payload)
+        except ZygoteDied:
+            continue
+    return frames.KILLED, SANDBOX_DIED.encode()
+
+
+def _by_code(batch: list[Job]) -> list[tuple[str, list[str]]]:
+    """Questions under their code, so that each program is compiled once. Equal codes stand together in a batch."""
+    grouped: dict[str, list[str]] = {}
+    for code, question in batch:
+        grouped.setdefault(code, []).append(question)
+    return list(grouped.items())
+
+
+def _batches(jobs: list[Job], workers: int) -> list[list[Job]]:
+    """Jobs in batches of BATCH, of fewer where that lets all workers take part, equal codes next to each other."""
+    if not jobs:
+        return []
+    grouped = [(code, question) for code, questions in _by_code(jobs) for question in questions]
+    size = min(BATCH, max(8, math.ceil(len(grouped) / workers)))
+    return [grouped[start : start + size] for start in range(0, len(grouped), size)]
+
+
+def _unfit(code: str) -> Result | None:
+    """The result of source that is not run at all; None for all other."""
+    if len(code) > MAX_SOURCE or (not code.isascii() and len(code.encode("utf-8", "replace")) > MAX_SOURCE):
+        return Result(status="error", error=f"source: over {MAX_SOURCE} bytes")
+    if not is_unicode(code):
+        return Result(status="error", error="source: not Unicode text")
+    return None
+
+
+def _batch_results(batch: list[Job], kind: bytes, payload: bytes) -> dict[Job, Result]:
+    """Results of a batch, less those that must be found program by program: all where the worker failed."""
+    if kind != frames.ENDINGS:
+        return {}
+    results = zip(batch, map(_checked, json.loads(payload)), strict=True)
+    return {job: result for job, result in results if result.status in ("ok", "error")}
+
+
+def _result(kind: bytes, payload: bytes) -> Result:
+    """The result of one program, out of what its child wrote: untrusted bytes."""
+    if kind == frames.TIMEOUT:
+        return Result(status="timeout", error="out of time")
+    if kind != frames.ENDINGS:
+        return Result(status="killed", error=clean(payload.decode("utf-8", "replace")))
+    try:
+        return _checked(json.loads(payload))
+    except (ValueError, RecursionError):
+        return Result(status="killed", error="ended without a result")
+
+
+def _checked(ending: Any) -> Result:
+    """A Result that is plain and bounded, whatever a child sent. Raises ValueError for what is no ending at all."""
+    match ending:
+        case ["ok", value, None]:
+            return _of(value_ending(value))
+        case ["memory", None, _]:
+            return Result(status="memory", error="MemoryError")
+        case ["error", None, str(error)]:
+            return Result(status="error", error=clean(error))
+    raise ValueError("no ending")
+
+
+def _of(ending: Ending) -> Result:
+    status, value, error = ending
+    return Result(status="ok", value=value) if status == "ok" else Result(status="error", error=error)

@@ -1,0 +1,292 @@
+"""The zygote: a small Python process that has everything loaded and forks a locked child for each program.
+
+The host runs this file in a fresh interpreter (see worker.py) and talks to it over one socket, which is its standard
+input. It never runs a program itself. Two kinds of children do:
+
+- for a PROGRAM, a child that runs this one program on this one question and ends;
+- for BATCHes of plain programs (allowed.py), a warm worker that lives on. It dies with the first batch that fails;
+  the host then runs that batch program by program.
+"""
+
+import contextlib
+import ctypes
+import fcntl
+import gc
+import importlib
+import importlib.machinery
+import json
+import math
+import os
+import random
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable
+
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.dirname(os.path.dirname(_FOLDER)))  # where the package `tasks` lies, after the standard library
+
+from tasks.workflows import frames  # noqa: E402
+from tasks.workflows.lockdown import Lockdown  # noqa: E402
+from tasks.workflows.program import Ending, compile_program, error_ending, guarded, run_program  # noqa: E402
+
+# What a program may import. Loaded here because a locked child can open no file. `time` has no side effect but waiting.
+# fmt: off
+MODULES = (
+    "array", "bisect", "calendar", "cmath", "collections", "collections.abc", "copy", "dataclasses", "datetime",
+    "decimal", "enum", "fractions", "functools", "heapq", "itertools", "json", "math", "numbers", "operator", "random",
+    "re", "statistics", "string", "textwrap", "time", "typing", "unicodedata",
+)
+_LAZY = ("_strptime", "locale", "encodings.ascii", "encodings.latin_1", "encodings.utf_8", "encodings.idna")
+# fmt: on
+
+_RESULTS, _REQUESTS = 3, 4  # a child's own descriptors; 0, 1 and 2 are /dev/null
+_CAP = 1 << 16  # bytes of one program's ending
+_BATCH_CAP = 1 << 24  # bytes of a batch's endings
+_PR_SET_CHILD_SUBREAPER = 36
+_BATCH_SECONDS = 1.0  # longest batch; plain programs take a fraction of a millisecond each
+
+
+class HostIsGone(Exception):
+    """The host closed the socket or died."""
+
+
+class Zygote:
+    """Serves one host until it is gone."""
+
+    def __init__(self, control: int, settings: dict[str, object]) -> None:
+        self._control = control
+        self._seconds = float(str(settings["seconds"]))
+        layers = settings["layers"]
+        assert isinstance(layers, list)
+        self._lockdown = Lockdown(int(str(settings["memory_mb"])), layers)
+        self._worker: tuple[int, int, int] | None = None  # process id, where its requests go, where endings come from
+
+    def serve(self) -> None:
+        """Answer requests, one at a time, until the host is gone."""
+        hello = {"layers": self._lockdown.layers, "reasons": self._lockdown.reasons}
+        frames.write_frame(self._control, frames.HELLO, json.dumps(hello).encode())
+        try:
+            while True:
+                kind, payload = frames.read_frame(self._control)
+                answer = self._run_program(payload) if kind == frames.PROGRAM else self._run_batch(payload)
+                frames.write_frame(self._control, *answer)
+        except (EOFError, HostIsGone, BrokenPipeError, ConnectionResetError):
+            self._end_worker()
+
+    def _run_program(self, payload: bytes) -> tuple[bytes, bytes]:
+        results, write_end = os.pipe()
+        child = self._fork({_RESULTS: write_end}, lambda: _run_one(payload), math.ceil(self._seconds) + 1)
+        os.close(write_end)
+        deadline = time.monotonic() + self._seconds
+        try:
+            return self._collect(child, results, deadline)
+        finally:
+            os.close(results)
+
+    def _collect(self, child: int, results: int, deadline: float) -> tuple[bytes, bytes]:
+        """What the child wrote until it ended. However this ends, the child and what it started are gone."""
+        ending = b""
+        try:
+            while len(ending) <= _CAP:
+                if not self._readable(results, deadline):
+                    return frames.TIMEOUT, b""
+                part = os.read(results, _CAP)
+                if not part:
+                    break
+                ending += part
+        finally:
+            status = self._end_child(child)
+        if len(ending) > _CAP:
+            return frames.KILLED, b"wrote too much"
+        if ending:
+            return frames.ENDINGS, ending
+        if time.monotonic() > deadline:  # the kernel's processor limit was faster than this process
+            return frames.TIMEOUT, b""
+        return frames.KILLED, _death(status).encode()
+
+    def _run_batch(self, payload: bytes) -> tuple[bytes, bytes]:
+        if self._worker is None:
+            self._worker = self._start_worker()
+        _, requests, endings = self._worker
+        deadline = time.monotonic() + min(self._seconds, _BATCH_SECONDS)
+        try:
+            frames.write_frame(requests, frames.BATCH, payload)
+            head = self._read_until(endings, frames.HEAD_SIZE, deadline)
+            kind, length = frames.unpack_head(head)
+            if kind != frames.ENDINGS or length > _BATCH_CAP:
+                raise EOFError
+            return frames.ENDINGS, self._read_until(endings, length, deadline)
+        except (EOFError, BrokenPipeError, TimeoutError):
+            self._end_worker()
+            return frames.KILLED, b"batch"
+
+    def _start_worker(self) -> tuple[int, int, int]:
+        requests_end, requests = os.pipe()
+        endings, endings_end = os.pipe()
+        child = self._fork({_RESULTS: endings_end, _REQUESTS: requests_end}, _serve_batches, None)
+        os.close(requests_end)
+        os.close(endings_end)
+        return child, requests, endings
+
+    def _end_worker(self) -> None:
+        if self._worker:
+            child, requests, endings = self._worker
+            self._worker = None
+            self._end_child(child)
+            os.close(requests)
+            os.close(endings)
+
+    def _fork(self, descriptors: dict[int, int], work: Callable[[], None], cpu_seconds: int | None) -> int:
+        """Process id of a child that locks itself, does `work` and ends; `descriptors` maps its own to the zygote's."""
+        parent = os.getpid()
+        child = os.fork()
+        if child:
+            return child
+        try:
+            os.setpgid(0, 0)
+            for place, descriptor in descriptors.items():
+                os.dup2(descriptor, place)
+            self._lockdown.apply(cpu_seconds, parent, keep=max(descriptors) + 1)
+            random.seed(0)  # a program that draws numbers draws the same ones in every run
+            work()
+        finally:
+            os._exit(1)  # nobody looks: what counts is what was written
+
+    def _end_child(self, child: int) -> int:
+        """Kill the child with its group and reap it; the exit status, negative for a signal."""
+        for kill in (os.killpg, os.kill):  # the group exists once the child has come that far
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                kill(child, signal.SIGKILL)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if "seccomp" not in self._lockdown.layers:
+            self._end_strays()
+        return status
+
+    def _end_strays(self) -> None:
+        """Kill what a child left behind: orphans come to the zygote, which is their subreaper (Linux only)."""
+        worker = self._worker[0] if self._worker else None
+        for _ in range(1000):
+            strays = [process for process in _children() if process != worker]
+            if not strays:
+                return
+            for process in strays:
+                os.kill(process, signal.SIGKILL)
+                os.waitpid(process, 0)
+
+    def _readable(self, descriptor: int, deadline: float) -> bool:
+        """Wait for data or the end of a pipe; False at the deadline. Raises HostIsGone."""
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        poll.register(self._control, 0)  # hang-up is reported unasked
+        events = dict(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
+        if self._control in events:
+            raise HostIsGone
+        return descriptor in events
+
+    def _read_until(self, descriptor: int, size: int, deadline: float) -> bytes:
+        parts = b""
+        while len(parts) < size:
+            if not self._readable(descriptor, deadline):
+                raise TimeoutError
+            part = os.read(descriptor, size - len(parts))
+            if not part:
+                raise EOFError
+            parts += part
+        return parts
+
+
+def _run_one(payload: bytes) -> None:
+    """Child: run one program on one question and write how it ended."""
+    reserve = bytes(4 << 20)  # given back where the program has used up all memory
+    code, question = json.loads(payload)
+    ending = guarded(lambda: run_program(compile_program(code), question))
+    del reserve
+    frames.write_all(_RESULTS, json.dumps(ending).encode())
+
+
+def _serve_batches() -> None:
+    """Worker: run batches until the zygote closes the pipe."""
+    while True:
+        _, payload = frames.read_frame(_REQUESTS)
+        endings = [ending for code, questions in json.loads(payload) for ending in _run_all(code, questions)]
+        frames.write_frame(_RESULTS, frames.ENDINGS, json.dumps(endings).encode())
+
+
+def _run_all(code: str, questions: list[str]) -> list[Ending]:
+    """One compilation for all questions. The host has parsed the program, so that the compiler seldom objects."""
+    try:
+        program = compile_program(code)
+    except (SyntaxError, ValueError, RecursionError) as error:
+        return [error_ending(error)] * len(questions)
+    return [run_program(program, question) for question in questions]
+
+
+def _death(status: int) -> str:
+    """Why a child ended without a word."""
+    return signal.Signals(-status).name if status < 0 else "ended without a result"
+
+
+def _children() -> list[int]:
+    """Process ids of this process's children; none where there is no /proc."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children") as listing:
+            return [int(word) for word in listing.read().split()]
+    except FileNotFoundError:
+        return []
+
+
+def _load_modules() -> None:
+    """Import all that programs may import, then forget where modules come from: a later import fails at once."""
+    for name in (*MODULES, *_LAZY):
+        importlib.import_module(name)
+    sys.path.clear()
+    sys.path_hooks.clear()
+    sys.path_importer_cache.clear()
+    sys.meta_path[:] = [importlib.machinery.BuiltinImporter, importlib.machinery.FrozenImporter]
+
+
+def _rehearse() -> None:
+    """Run a program of our own a few times, so that no child has to pay for it.
+
+    The compiler and `ast` set themselves up at their first use, and the interpreter rewrites bytecode that it has seen
+    eight times: in a child either means copying pages that it shares with the zygote. This halves a child's cost.
+    """
+    sample = "def solve(problem):\n    n = numbers(problem)\n    return majority([calculate('2 * 3'), n[0] / n[1]])\n"
+    for _ in range(20):
+        ending = guarded(lambda: run_program(compile_program(sample), "six of 1"))
+        assert json.loads(json.dumps(ending)) == ["ok", 6, None]
+
+
+def _adopt_orphans() -> None:
+    """Children of dead children become this process's own, so that it can find and end them (Linux)."""
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _take_control() -> int:
+    """The socket to the host, moved out of the way; descriptors 0 to 4 are /dev/null afterwards."""
+    control = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 10)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for place in range(_REQUESTS + 1):
+        os.dup2(nothing, place)
+    return control
+
+
+def main() -> None:
+    """Serve the host at standard input."""
+    control = _take_control()
+    os.environ.clear()
+    _adopt_orphans()
+    _load_modules()
+    _, settings = frames.read_frame(control)
+    _rehearse()
+    zygote = Zygote(control, json.loads(settings))
+    gc.collect()
+    gc.freeze()  # children share what is loaded, and never look through it for garbage
+    zygote.serve()
+
+
+if __name__ == "__main__":
+    main()

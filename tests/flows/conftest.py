@@ -1,0 +1,51 @@
+"""Tiny projects that are finished already, computed once for all tests and copied for each."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import tiny_project
+
+
+@pytest.fixture(scope="session", autouse=True)
+def dvc_site_folder(tmp_path_factory: pytest.TempPathFactory) -> object:
+    """DVC's memory of file hashes, kept out of the machine's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DVC_SITE_CACHE_DIR", str(tmp_path_factory.mktemp("site")))
+        yield
+
+
+@pytest.fixture(scope="session")
+def by_dvc(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project that `dvc repro` computed, a process for each stage. Not to be changed."""
+    root = tiny_project.make(tmp_path_factory.mktemp("dvc") / "project")
+    tiny_project.dvc(root, "repro", "-q")
+    return root
+
+
+@pytest.fixture(scope="session")
+def by_graft(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project that `graft` computed, all stages in one process. Not to be changed."""
+    root = tiny_project.make(tmp_path_factory.mktemp("graft") / "project")
+    tiny_project.graft(root, "stage", *tiny_project.ADDRESSES)
+    return root
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Callable[[Path], Path]:
+    """A project's copy to work on, cache and all."""
+
+    def copied(project: Path) -> Path:
+        root = tmp_path / "project"
+        shutil.copytree(project, root)
+        tiny_project.ran(root)
+        return root
+
+    return copied
+
+
+@pytest.fixture
+def done(by_graft: Path, copy: Callable[[Path], Path]) -> Path:
+    """A finished project to work on."""
+    return copy(by_graft)

@@ -1,0 +1,109 @@
+"""Law: an output that is deleted or damaged is restored or rebuilt; success is never reported without the file.
+
+Damage of the cache itself is judged by `graft` alone: `dvc` takes a write-protected cached file at its word.
+"""
+
+import os
+import shutil
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tiny_project import dvc, graft, ran
+
+FILE = "run/rounds/1/rewarded.jsonl"
+INNER = "run/rounds/1/policy/weights.bin"
+
+
+def delete(path: Path) -> None:
+    path.unlink()
+
+
+def truncate(path: Path) -> None:
+    os.truncate(path, 5)
+
+
+def flip_a_bit(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(bytes(data))
+
+
+def flip_a_bit_unseen(path: Path) -> None:
+    """Same size, same inode, same modification time to the nanosecond."""
+    before = path.stat()
+    flip_a_bit(path)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def delete_the_folder(path: Path) -> None:
+    shutil.rmtree(path.parent)
+
+
+def add_a_file(path: Path) -> None:
+    (path.parent / "stray.txt").write_text("not of this stage\n")
+
+
+@pytest.mark.parametrize("harm", [delete, truncate, flip_a_bit, flip_a_bit_unseen])
+def test_a_harmed_file_is_restored(done: Path, harm: Callable[[Path], None]) -> None:
+    good = (done / FILE).read_bytes()
+    harm(done / FILE)
+    assert "reward@1         restored" in graft(done, "stage", "reward@1").stdout
+    assert (done / FILE).read_bytes() == good
+    assert ran(done) == []
+
+
+@pytest.mark.parametrize("harm", [delete, flip_a_bit_unseen, delete_the_folder, add_a_file])
+def test_a_harmed_folder_is_restored(done: Path, harm: Callable[[Path], None]) -> None:
+    before = contents(done / "run/rounds/1/policy")
+    harm(done / INNER)
+    assert "update@1         restored" in graft(done, "stage", "update@1").stdout
+    assert contents(done / "run/rounds/1/policy") == before
+    assert ran(done) == []
+
+
+@pytest.mark.parametrize("harm", [delete, truncate, flip_a_bit])
+def test_dvc_restores_what_graft_wrote(done: Path, harm: Callable[[Path], None]) -> None:
+    good = (done / FILE).read_bytes()
+    harm(done / FILE)
+    dvc(done, "repro", "-q", "--single-item", "reward@1")
+    assert (done / FILE).read_bytes() == good
+    assert ran(done) == []
+
+
+@pytest.mark.parametrize("harm", [truncate, flip_a_bit_unseen, delete])
+def test_a_harmed_cached_copy_is_noticed_and_the_stage_computed_again(done: Path, harm: Callable[[Path], None]) -> None:
+    """The output is gone as well, so that the cache is all there is. It stays write-protected, as DVC left it."""
+    good = (done / INNER).read_bytes()
+    lock = (done / "dvc.lock").read_bytes()
+    copies = [p for p in (done / ".dvc/cache/files").rglob("*") if p.is_file() and p.read_bytes() == good]
+    assert len(copies) == 1
+    with_write_access(copies[0], harm)
+    shutil.rmtree(done / "run/rounds/1/policy")
+    assert "update@1         ran" in graft(done, "stage", "update@1").stdout
+    assert (done / INNER).read_bytes() == copies[0].read_bytes() == good
+    assert (done / "dvc.lock").read_bytes() == lock
+    assert ran(done) == ["update@1"]
+
+
+def test_without_any_cache_all_is_computed_again(done: Path) -> None:
+    lock = (done / "dvc.lock").read_bytes()
+    shutil.rmtree(done / ".dvc/cache")
+    shutil.rmtree(done / "run")
+    graft(done, "stage", "problems", "coldstart", "bootstrap", "evaluate@before")
+    assert ran(done) == ["problems", "coldstart", "bootstrap", "evaluate@before"]
+    assert (done / "dvc.lock").read_bytes() == lock
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def with_write_access(path: Path, harm: Callable[[Path], None]) -> None:
+    mode = stat.S_IMODE(path.stat().st_mode)
+    assert mode == 0o444
+    path.chmod(0o644)
+    harm(path)
+    if path.exists():
+        path.chmod(mode)

@@ -1,0 +1,154 @@
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from flows.report import print_report
+from tasks.artifacts import write_json, write_jsonl
+from tasks.errors import GraftError
+from tasks.evaluation.summary import summarise
+from tasks.layout import Layout
+from tasks.params import Params, load_params
+from tasks.records import Outcome, Promotion
+
+SHIPPED = Path(__file__).parents[2] / "params.yaml"
+SECONDS = {"problems": 0.1, "search@1": 20.0, "search@2": 22.5, "evaluate@before": 9.0, "evaluate@after": 8.0}
+
+
+@pytest.fixture
+def params() -> Params:
+    return load_params(SHIPPED)
+
+
+def outcomes(right: int, siblings: bool, templates: bool) -> list[Outcome]:
+    """200 problems of which the first `right` are solved."""
+    return [
+        Outcome(
+            problem_id=f"p{i}",
+            template="t" if templates else None,
+            seen=i % 4 != 0 if templates else None,
+            greedy=i < right,
+            siblings_passed=(i < right - 10) if siblings else None,
+            samples=20,
+            correct=18 if i < right else 1,
+            invalid=1,
+            timeouts=0,
+            distinct=4,
+        )
+        for i in range(200)
+    ]
+
+
+def written(root: Path, params: Params, siblings: bool = True, templates: bool = True) -> Layout:
+    """The files of a run, as far as the report reads them."""
+    layout = Layout(root)
+    for name, right in (("before", 100), ("after", 120)):
+        own = outcomes(right, siblings, templates)
+        write_jsonl(layout.evaluation(name) / "outcomes.jsonl", own)
+        write_json(layout.metrics("evaluate", name), summarise(own, params.evaluation, params.seed))
+    for number in range(1, params.rounds.last + 1):
+        reward = {"epoch/mean_reward": 0.5 + number / 10, "epoch/accumulated_reward": 1200.5, "solved_share": 0.9}
+        write_json(layout.metrics("reward", number), reward)
+        write_json(layout.metrics("select", number), {"selected_share": 0.61})
+    decision = Promotion(
+        promoted=True,
+        reason="promoted: 0.600 beats the first policy's 0.500 by 0.100 (95 % interval 0.060 … 0.145)",
+        pass_at_1=0.6,
+        champion_pass_at_1=0.5,
+        difference=0.1,
+        low=0.06,
+        high=0.145,
+        version="abc",
+        champion_version=None,
+    )
+    write_json(layout.promotion, decision)
+    return layout
+
+
+def report(layout: Layout, params: Params, cached: set[str] | None = None, **terminal: object) -> str:
+    """What a console of 80 columns shows, without colours."""
+    console = Console(record=True, file=io.StringIO(), width=80, **terminal)  # type: ignore[arg-type]
+    print_report(layout, params, SECONDS, cached or set(), console)
+    return "\n".join(line.rstrip() for line in console.export_text().splitlines())
+
+
+def test_the_whole_report(tmp_path: Path, params: Params, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = report(written(tmp_path, params), params, {"problems", "search@1"})
+    assert shown == SNAPSHOT
+
+
+@pytest.mark.parametrize("terminal", [{"force_terminal": True}, {"force_terminal": False}])
+def test_no_line_is_longer_than_80_columns_or_cut(
+    tmp_path: Path, params: Params, monkeypatch: pytest.MonkeyPatch, terminal: dict[str, bool]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = report(written(tmp_path, params), params, **terminal)
+    assert max(map(len, shown.splitlines())) <= 80
+    assert shown.count("(") == shown.count(")")  # rich ends a cell that it cuts with …
+
+
+def test_problems_without_siblings_or_templates_say_so_and_have_no_such_rows(tmp_path: Path, params: Params) -> None:
+    shown = report(written(tmp_path, params, siblings=False, templates=False), params)
+    assert "no siblings: correctness rests on one answer each" in shown
+    assert "with siblings" not in shown
+    assert "templates" not in shown
+
+
+@pytest.mark.parametrize(
+    ("uri", "line"),
+    [
+        ("sqlite:///mlflow.db", "mlflow ui --backend-store-uri sqlite:///mlflow.db"),
+        ("http://127.0.0.1:5000", "http://127.0.0.1:5000"),
+        ("", "off (tracking.uri is empty)"),
+    ],
+)
+def test_the_report_says_how_to_open_mlflow(tmp_path: Path, params: Params, uri: str, line: str) -> None:
+    params = params.model_copy(update={"tracking": params.tracking.model_copy(update={"uri": uri})})
+    shown = report(written(tmp_path, params), params)
+    assert [text.split(maxsplit=1)[1] for text in shown.splitlines() if text.startswith("MLflow")] == [line]
+
+
+def test_a_missing_file_is_named(tmp_path: Path, params: Params) -> None:
+    layout = written(tmp_path, params)
+    layout.metrics("reward", 2).unlink()
+    with pytest.raises(GraftError, match=r"reward@2\.json"):
+        report(layout, params)
+
+
+SNAPSHOT = """\
+200 test problems  before             after              change
+───────────────────────────────────────────────────────────────────────────────
+pass@1 greedy      0.500 (0.43–0.56)  0.600 (0.53–0.67)  +0.100 (+0.06 … +0.14)
+  seen templates   0.500 (0.42–0.58)  0.600 (0.52–0.67)  +0.100 (+0.05 … +0.15)
+  new templates    0.500 (0.36–0.64)  0.600 (0.46–0.74)  +0.100 (+0.02 … +0.20)
+  with siblings    0.450 (0.39–0.52)  0.550 (0.48–0.62)  +0.100 (+0.06 … +0.14)
+pass@1 sampled     0.475 (0.42–0.53)  0.560 (0.50–0.62)  +0.085 (+0.05 … +0.12)
+pass@5 sampled     0.625 (0.57–0.68)  0.700 (0.65–0.75)  +0.075 (+0.04 … +0.10)
+pass@10 sampled    0.750 (0.71–0.79)  0.800 (0.77–0.83)  +0.050 (+0.03 … +0.07)
+pass@k without bias from 20 samples at temperature 0.8; in brackets 95 %
+intervals, bootstrap over the problems.
+
+round  mean reward  accumulated reward  train solved  samples kept
+──────────────────────────────────────────────────────────────────
+1            0.600              1200.5          90 %          61 %
+2            0.700              1200.5          90 %          61 %
+3            0.800              1200.5          90 %          61 %
+
+stage     times  seconds
+───────────────────────────────────────
+problems      1      0.1         cached
+search        2     42.5  1 of 2 cached
+evaluate      2     17.0
+
+all           5     59.6
+
+promoted: 0.600 beats the first policy's 0.500 by 0.100 (95 % interval 0.060 …
+0.145)
+
+policy      run/rounds/3/policy
+workflows   run/rounds/3/workflows
+evaluation  run/evaluation/after
+champion    none yet
+MLflow      mlflow ui --backend-store-uri sqlite:///mlflow.db"""

@@ -1,0 +1,163 @@
+"""Law: a stage runs again when its data, its params or the source that it uses changed, and only then.
+
+The stages, their params and their order are the real ones; what they compute is small (tiny_project).
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from dvc.repo import Repo
+from tiny_project import ADDRESSES, dvc, graft, ran
+
+from flows.stages import Stages
+from tasks.params import override
+
+AFTER_REWARD = ADDRESSES[ADDRESSES.index("reward@1") :]
+AFTER_REWARD.remove("evaluate@before")
+
+
+def rounds_of(*stages: str) -> set[str]:
+    return {f"{stage}@{round}" for stage in stages for round in (1, 2)}
+
+
+EVALUATE = {"evaluate@before", "evaluate@after"}
+PARAMS = {
+    "seed=1": set(ADDRESSES) - rounds_of("reward"),
+    "problems.siblings=1": {"problems"},
+    "policy.adapter.rank=8": {"bootstrap"} | rounds_of("select", "update"),
+    "policy.max_new_tokens=32": {"bootstrap", "promote"} | rounds_of("search", "reward", "select", "update") | EVALUATE,
+    "coldstart.operations=1": {"coldstart"},
+    "bootstrap.epochs=2": {"bootstrap"},
+    "search.samples=4": rounds_of("search"),
+    "search.temperature=0.9": rounds_of("search", "select", "update"),
+    "sandbox.seconds=1.5": {"coldstart", "promote"} | rounds_of("search") | EVALUATE,
+    "rewards.runs=0.5": rounds_of("reward"),
+    "influence.selection=none": rounds_of("select"),
+    "influence.validation=same_batch": rounds_of("search", "select"),
+    "grpo.beta=0.5": rounds_of("update"),
+    "grpo.group_size=4": rounds_of("search", "collect", "update"),
+    "evaluation.samples=10": {"promote"} | EVALUATE,
+    "tracking.experiment=other": set(),
+}
+
+
+def stale_for_graft(root: Path) -> dict[str, list[str]]:
+    """Address → why, for the stages that have a reason of their own."""
+    reasons = Stages(root).stale()
+    return {a: why for a, why in reasons.items() if why and not why[0].startswith("after ")}
+
+
+def stale_for_dvc(root: Path) -> set[str]:
+    with Repo(str(root)) as repo:
+        return set(repo.status())
+
+
+@pytest.mark.parametrize("assignment", PARAMS)
+def test_a_param_makes_stale_what_may_see_it_and_nothing_else(
+    by_graft: Path, monkeypatch: pytest.MonkeyPatch, assignment: str
+) -> None:
+    params = by_graft / "params.yaml"
+    before = params.read_text()
+    monkeypatch.chdir(by_graft)
+    try:
+        override(params, [assignment])
+        reasons = stale_for_graft(by_graft)
+        assert stale_for_dvc(by_graft) == reasons.keys()
+    finally:
+        params.write_text(before)
+    assert reasons.keys() == PARAMS[assignment]
+    key = assignment.partition("=")[0]
+    assert all(len(why) == 1 and why[0].startswith(f"param {key}: ") for why in reasons.values())
+
+
+def test_each_param_is_seen_by_a_stage_or_is_tracking(done: Path) -> None:
+    sections = {
+        line.partition(":")[0] for line in (done / "params.yaml").read_text().splitlines() if line[:1].isalpha()
+    }
+    assert sections - {"tracking", "rounds"} == {a.partition("=")[0].partition(".")[0] for a in PARAMS} - {"tracking"}
+
+
+def test_comments_and_order_of_params_make_nothing_stale(done: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    params = done / "params.yaml"
+    head, *sections = params.read_text().split("\n\n")
+    params.write_text("\n\n".join(["# quite another remark", *reversed(sections), head]))
+    monkeypatch.chdir(done)
+    assert stale_for_graft(done) == {}
+    assert stale_for_dvc(done) == set()
+
+
+def test_a_source_that_is_imported_inside_a_function_makes_its_stages_stale(
+    done: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (done / "tasks" / "rewards" / "terms.py").write_text("WEIGHT = 2\n")
+    monkeypatch.chdir(done)
+    stale = {"reward@1", "reward@2"}
+    assert stale_for_dvc(done) == stale
+    told = graft(done, "status").stdout.splitlines()
+    assert {line.split()[0] for line in told if "source tasks/rewards/terms.py: changed" in line} == stale
+    assert {line.split()[0] for line in told if "up to date" in line} == set(ADDRESSES) - set(AFTER_REWARD)
+    graft(done, "stage", *ADDRESSES)
+    assert ran(done) == AFTER_REWARD
+
+
+def test_other_files_make_nothing_stale(done: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (done / "tasks" / "rewards" / "unused.py").write_text("WEIGHT = 3\n")
+    (done / "flows" / "stages.py").write_text("# another way to run stages\n")
+    (done / "README.md").write_text("read\n")
+    monkeypatch.chdir(done)
+    assert stale_for_graft(done) == {}
+
+
+def test_data_that_changed_makes_its_readers_stale(done: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (done / "examples" / "problems.jsonl").write_text('{"question": "2 and 2?", "answer": 4}\n')
+    monkeypatch.chdir(done)
+    assert stale_for_graft(done) == {"problems": ["input examples/problems.jsonl: changed"]}
+    graft(done, "stage", *ADDRESSES)
+    assert ran(done) == ["problems"]  # it wrote the same bytes, so nothing after it had to run
+
+
+def test_a_project_that_never_ran_says_so(done: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (done / "dvc.lock").unlink()
+    monkeypatch.chdir(done)
+    assert set(map(tuple, Stages(done).stale().values())) == {("never run",)}
+
+
+@pytest.mark.parametrize(("first", "second"), [("graft", "dvc"), ("dvc", "graft")])
+def test_a_param_set_and_set_back_brings_the_first_results_back(done: Path, first: str, second: str) -> None:
+    """Whoever wrote them, and whoever restores them."""
+    addresses = ["reward@1", "select@1", "update@1"]
+    before = (done / "dvc.lock").read_bytes()
+    results = [(done / "run/rounds/1" / name).read_bytes() for name in ("rewarded.jsonl", "policy/weights.bin")]
+
+    override(done / "params.yaml", ["rewards.runs=0.5"])
+    bring_up(done, first, addresses)
+    assert ran(done) == addresses
+    assert (done / "dvc.lock").read_bytes() != before
+
+    override(done / "params.yaml", ["rewards.runs=0.1"])
+    bring_up(done, second, addresses)
+    assert ran(done) == []
+    assert (done / "dvc.lock").read_bytes() == before
+    assert results == [(done / "run/rounds/1" / n).read_bytes() for n in ("rewarded.jsonl", "policy/weights.bin")]
+
+
+def bring_up(root: Path, driver: str, addresses: Iterable[str]) -> None:
+    if driver == "dvc":
+        dvc(root, "repro", "-q", "--single-item", *addresses)
+    else:
+        graft(root, "stage", *addresses)
+
+
+def test_more_rounds_keep_the_first_ones(done: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    override(done / "params.yaml", ["rounds=3"])
+    monkeypatch.chdir(done)
+    more = {"search@3", "collect@3", "reward@3", "select@3", "update@3"}
+    assert stale_for_graft(done).keys() == stale_for_dvc(done) == more | {"evaluate@after", "promote"}
+
+
+def test_promote_is_never_taken_from_the_run_cache(done: Path) -> None:
+    """It looks at the champion, which is no dependency."""
+    for resamples in (500, 10000):
+        graft(done, "stage", "-S", f"evaluation.resamples={resamples}", "promote")
+        assert ran(done) == ["promote"]

@@ -1,0 +1,182 @@
+"""A project with the real flows, params and dvc.yaml, but stages that only hash what they read: seconds, not minutes.
+
+Each stage writes the digest of its inputs and of the params that it may see, so that a change anywhere shows in all
+that comes after it. What was computed is noted in `.graft/ran.log`, which no stage reads.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from flows.pipeline import MODULES
+from tasks.params import override
+
+REPOSITORY = Path(__file__).parents[2]
+GROUND = ["__init__", "artifacts", "errors", "layout", "params", "records", "seeds", "tracking", "tracking_worker"]
+
+ADDRESSES = [
+    *["problems", "coldstart", "bootstrap"],
+    *["search@1", "collect@1", "reward@1", "select@1", "update@1"],
+    *["search@2", "collect@2", "reward@2", "select@2", "update@2"],
+    *["evaluate@before", "evaluate@after", "promote"],
+]
+"""The picture, for two rounds."""
+
+TINY = '''
+"""What every stage of the tiny project computes: a digest of its inputs and params."""
+
+import hashlib
+import os
+import time
+
+from tasks.artifacts import digest_path, whole_folder, write_json, write_text
+from tasks.errors import GraftError
+
+
+def compute(stage, layout, params, round, weight=1):
+    reads, writes = files(stage, layout, params, round)
+    key = {None: "", 0: "@before", params.rounds.last if stage == "promote" else -1: ""}.get(round, f"@{round}")
+    key = "@after" if stage == "evaluate" and round else key
+    address = stage + key
+    digest = hashlib.sha256(repr((stage, [digest_path(p) for p in reads], params, weight)).encode()).hexdigest()
+    note = layout.root / ".graft" / "ran.log"
+    note.parent.mkdir(exist_ok=True)
+    with note.open("a") as stream:
+        stream.write(address + "\\n")
+    for path in writes[:-1]:
+        write(path, digest)
+    if os.environ.get("TINY_FAIL") == address:
+        raise GraftError(f"{address}: told to fail; unset TINY_FAIL")
+    if os.environ.get("TINY_BUG") == address:
+        raise ZeroDivisionError("told to break")
+    if os.environ.get("TINY_HANG") == address:
+        time.sleep(60)
+    if os.environ.get("TINY_EDIT"):
+        (layout.root / os.environ["TINY_EDIT"]).write_text("# edited in between\\n")
+    write(writes[-1], digest)
+    write_json(layout.metrics(stage, key[1:] or None), {"weight": weight, "first": int(digest[:6], 16)})
+
+
+def write(path, digest):
+    if path.suffix:
+        write_text(path, digest + "\\n")
+        return
+    with whole_folder(path) as folder:
+        write_text(folder / "weights.bin", digest * 100)
+        write_text(folder / "lineage.json", digest[:8])
+        write_text(folder / "below" / "other.py", "same in every run")
+
+
+def files(stage, layout, params, round):
+    train, validation, test = (layout.problems(split) for split in ("train", "validation", "test"))
+    before = layout.policy(round - 1) if round else None
+    if stage == "problems":
+        return [], [train, validation, test]
+    if stage == "coldstart":
+        return [train], [layout.coldstart]
+    if stage == "bootstrap":
+        return [train, layout.coldstart], [layout.policy(0)]
+    if stage == "search":
+        return [train, validation, before], [layout.workflows(round)]
+    if stage == "collect":
+        return [train, validation, layout.workflows(round), before / "lineage.json"], [layout.trajectories(round)]
+    if stage == "reward":
+        return [layout.trajectories(round)], [layout.rewarded(round)]
+    if stage == "select":
+        return [layout.rewarded(round), before], [layout.selection(round)]
+    if stage == "update":
+        return [layout.rewarded(round), layout.selection(round), before], [layout.policy(round)]
+    if stage == "evaluate":
+        return [test, layout.policy(round)], [layout.evaluation("after" if round else "before")]
+    ends = [layout.evaluation("before"), layout.evaluation("after")]
+    return [test, *ends, layout.policy(params.rounds.last)], [layout.promotion]
+'''
+
+STAGE = """
+from tasks.tiny import compute
+
+
+def run(layout, params, round):
+    compute({stage!r}, layout, params, round)
+"""
+
+REWARD = """
+def run(layout, params, round):
+    from tasks.rewards.terms import WEIGHT
+    from tasks.tiny import compute
+
+    compute("reward", layout, params, round, WEIGHT)
+"""
+
+
+REPORT = """
+def print_report(layout, params, seconds, cached, console):
+    console.print("report:", len(seconds), "stages,", len(cached), "cached")
+"""
+
+
+def make(root: Path, rounds: int = 2) -> Path:
+    """A fresh tiny project in the folder `root`, under git, with nothing computed."""
+    root.mkdir(parents=True)
+    for name in ("dvc.yaml", "params.yaml", ".dvcignore", ".gitignore", "constraints.txt", "pyproject.toml"):
+        shutil.copy(REPOSITORY / name, root)
+    shutil.copytree(REPOSITORY / "flows", root / "flows", ignore=shutil.ignore_patterns("__pycache__"))
+    (root / ".dvc").mkdir()
+    for name in ("config", ".gitignore"):
+        shutil.copy(REPOSITORY / ".dvc" / name, root / ".dvc")
+    (root / "examples").mkdir()
+    (root / "examples" / "problems.jsonl").write_text('{"question": "1 and 1?", "answer": 2}\n')
+    _write_stages(root)
+    override(root / "params.yaml", [f"rounds={rounds}", 'tracking.uri=""'])
+    run(root, sys.executable, "-m", "flows.sources", "--write")
+    for command in (["init", "-q"], ["add", "-A"], ["-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qm", "t"]):
+        run(root, "git", *command)
+    return root
+
+
+def _write_stages(root: Path) -> None:
+    (root / "tasks").mkdir()
+    for name in GROUND:
+        shutil.copy(REPOSITORY / "tasks" / f"{name}.py", root / "tasks")
+    (root / "tasks" / "tiny.py").write_text(TINY)
+    for stage, module in MODULES.items():
+        file = root.joinpath(*module.split(".")).with_suffix(".py")
+        file.parent.mkdir(exist_ok=True)
+        (file.parent / "__init__.py").touch()
+        file.write_text(REWARD if stage == "reward" else STAGE.format(stage=stage))
+    (root / "tasks" / "rewards" / "terms.py").write_text("WEIGHT = 1\n")
+    (root / "flows" / "report.py").write_text(REPORT)
+
+
+def environment(**more: str) -> dict[str, str]:
+    """As a user's shell has it with the project's environment activated."""
+    bin_folder = Path(sys.executable).parent
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("TINY_", "PREFECT_", "COV_", "PYTEST_"))}
+    path = f"{bin_folder}{os.pathsep}{os.environ['PATH']}"
+    return {**kept, "PATH": path, "VIRTUAL_ENV": str(bin_folder.parent), **more}
+
+
+def run(root: Path, *command: str, code: int = 0, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in the project, and expect its exit code."""
+    done = subprocess.run(command, cwd=root, env=environment(**more), capture_output=True, text=True, timeout=300)
+    assert done.returncode == code, f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+def graft(root: Path, *arguments: str, code: int = 0, **more: str) -> subprocess.CompletedProcess[str]:
+    """`graft …` of the tiny project itself: the folder that it stands in comes first for `python -m`."""
+    return run(root, sys.executable, "-m", "flows.cli", *arguments, code=code, **more)
+
+
+def dvc(root: Path, *arguments: str, code: int = 0, **more: str) -> subprocess.CompletedProcess[str]:
+    return run(root, str(Path(sys.executable).with_name("dvc")), *arguments, code=code, **more)
+
+
+def ran(root: Path) -> list[str]:
+    """The stages that were computed since the last call, in order."""
+    note = root / ".graft" / "ran.log"
+    addresses = note.read_text().split() if note.exists() else []
+    note.unlink(missing_ok=True)
+    return addresses

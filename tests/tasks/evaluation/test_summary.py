@@ -1,0 +1,99 @@
+from pathlib import Path
+
+import pytest
+
+from tasks.evaluation.summary import outcome_of, summarise
+from tasks.params import load_params
+from tasks.records import Attempt, Outcome, Problem, Result, Status
+
+PARAMS = load_params(Path(__file__).parents[3] / "params.yaml").evaluation
+PROBLEM = Problem(problem_id="p", question="?", answer=1, source="test", template="t", seen=False)
+
+
+def attempt(
+    samples: int, right: bool = False, status: Status = "ok", greedy: bool = False, passed: bool | None = None
+) -> Attempt:
+    return Attempt(
+        problem_id="p",
+        code="c",
+        greedy=greedy,
+        samples=samples,
+        right=right,
+        siblings_passed=passed,
+        result=Result(status=status),
+    )
+
+
+def outcome(number: int, seen: bool | None = True, siblings_passed: bool | None = True) -> Outcome:
+    """`number` of 20 samples are right; greedy is right from 10 on."""
+    return Outcome(
+        problem_id=f"p{number}",
+        template="t",
+        seen=seen,
+        greedy=number >= 10,
+        siblings_passed=siblings_passed,
+        samples=20,
+        correct=number,
+        invalid=1,
+        timeouts=2,
+        distinct=5,
+    )
+
+
+def test_an_outcome_counts_samples_not_attempts() -> None:
+    found = outcome_of(
+        PROBLEM,
+        [
+            attempt(0, right=True, greedy=True, passed=True),
+            attempt(9, right=True),
+            attempt(5),
+            attempt(3, status="error"),
+            attempt(2, status="memory"),
+            attempt(1, status="timeout"),
+        ],
+    )
+    assert found == Outcome(
+        problem_id="p",
+        template="t",
+        seen=False,
+        greedy=True,
+        siblings_passed=True,
+        samples=20,
+        correct=9,
+        invalid=5,
+        timeouts=1,
+        distinct=5,
+    )
+
+
+def test_the_numbers_of_an_evaluation() -> None:
+    outcomes = [outcome(n, seen=n % 2 == 0, siblings_passed=n >= 15) for n in range(21)]
+    numbers = summarise(outcomes, PARAMS, seed=0)
+    assert numbers["problems"] == 21
+    assert numbers["pass_at_1_greedy"] == pytest.approx(11 / 21)
+    assert numbers["pass_at_1_greedy_seen"] == pytest.approx(6 / 11)
+    assert numbers["pass_at_1_greedy_unseen"] == pytest.approx(5 / 10)
+    assert numbers["siblings_passed"] == pytest.approx(6 / 21)
+    assert numbers["sampled_mean"] == 0.5
+    assert numbers["pass_at_1"] == pytest.approx(0.5)
+    assert (numbers["invalid"], numbers["timeouts"], numbers["distinct"]) == (0.05, 0.1, 5)
+    assert numbers["pass_at_1"] < numbers["pass_at_5"] < numbers["pass_at_10"]
+    for name in ("pass_at_1_greedy", "pass_at_1", "pass_at_5", "pass_at_10", "siblings_passed"):
+        assert numbers[f"{name}_low"] < numbers[name] < numbers[f"{name}_high"]
+
+
+def test_what_is_not_known_has_no_number() -> None:
+    numbers = summarise([outcome(n, seen=None, siblings_passed=None) for n in range(21)], PARAMS, seed=0)
+    assert not [name for name in numbers if "seen" in name or "siblings" in name]
+
+
+def test_names_are_ones_that_every_store_takes() -> None:
+    names = summarise([outcome(n) for n in range(21)], PARAMS, seed=0)
+    assert all(name.replace("_", "").isalnum() for name in names)
+
+
+def test_the_order_of_the_problems_does_not_move_a_mean() -> None:
+    outcomes = [outcome(n) for n in range(21)]
+    there, back = summarise(outcomes, PARAMS, seed=0), summarise(outcomes[::-1], PARAMS, seed=0)
+    for name in ("pass_at_1_greedy", "pass_at_1", "pass_at_10"):
+        assert there[name] == pytest.approx(back[name])

@@ -1,0 +1,246 @@
+"""Laws of the update."""
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+
+from tasks.errors import GraftError
+from tasks.grpo.update import Group, Scores, accumulate, steps_of, update
+from tasks.params import Grpo
+from tasks.policy import tree_batch
+from tasks.policy.base import Policy
+from tasks.policy.sampler import Request, sample
+from tasks.policy.samples import Sample
+from tasks.policy.tree_batch import Scorer
+
+MakePolicy = Callable[..., Policy]
+MakeSamples = Callable[..., list[Sample]]
+
+TEMPERATURE = 0.7
+
+
+def grpo(**changes: float) -> Grpo:
+    shipped = {
+        "group_size": 3,
+        "prompts_per_step": 2,
+        "epochs": 2,
+        "learning_rate": 0.01,
+        "clip_low": 0.2,
+        "clip_high": 0.2,
+        "beta": 0.05,
+        "max_grad_norm": 1.0,
+    }
+    return Grpo.model_validate(shipped | changes)
+
+
+def groups_of(samples: list[Sample]) -> list[Group]:
+    names = dict.fromkeys(s.problem_id for s in samples)
+    own = {name: [s for s in samples if s.problem_id == name] for name in names}
+    return [Group(name, own[name], sum(len(s.completion) for s in own[name])) for name in names]
+
+
+def weights_of(policy: Policy) -> torch.Tensor:
+    return torch.cat([p.detach().flatten() for p in policy.model.parameters() if p.requires_grad])
+
+
+def gradient_of(policy: Policy) -> torch.Tensor:
+    return torch.cat([p.grad.flatten() for p in policy.model.parameters() if p.grad is not None])
+
+
+def moved(samples: list[Sample], by: float = 0.3) -> tuple[Scores, Scores]:
+    """Behaviour and reference log-probabilities some way off the policy's own."""
+    rng = random.Random(5)
+    keys = sorted((s.problem_id, s.member, len(s.completion)) for s in samples)
+    behaviour, reference = (
+        {
+            (name, member): torch.tensor([-5.7 + rng.gauss(0, by) for _ in range(length)])
+            for name, member, length in keys
+        }
+        for _ in range(2)
+    )
+    return behaviour, reference
+
+
+def step_gradient(policy: Policy, samples: list[Sample], shared: bool = True, **changes: float) -> torch.Tensor:
+    policy.model.zero_grad()
+    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, shared)
+    accumulate(scorer, groups_of(samples), *moved(samples), grpo(**changes))
+    return gradient_of(policy)
+
+
+def written_out(policy: Policy, samples: list[Sample], params: Grpo) -> torch.Tensor:
+    """The step's loss, sample by sample without padding, from logits[:-1] against ids[1:], kept from prompt_len - 1."""
+
+    def completion_logprobs(one: Sample) -> torch.Tensor:
+        ids = torch.tensor([[*one.prompt, *one.completion]])
+        logprobs = (policy.model(input_ids=ids).logits[:, :-1] / TEMPERATURE).log_softmax(-1)
+        return logprobs.gather(-1, ids[:, 1:, None])[0, len(one.prompt) - 1 :, 0]
+
+    loss = torch.zeros(())
+    for one in samples:
+        now = completion_logprobs(one)
+        with torch.no_grad(), policy.model.disable_adapter():
+            difference = completion_logprobs(one) - now.detach()
+        kl = (difference + now.detach() - now).exp() - (difference + now.detach() - now) - 1
+        ratio = (now - now.detach()).exp()
+        loss = loss - (ratio * one.advantage).sum() + params.beta * kl.sum()
+    return loss / sum(len(s.completion) for s in samples)
+
+
+def test_one_step_is_adamw_on_the_written_out_loss(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
+    """Covers: no loss on prompt tokens, reference = adapter off, ratio 1, one denominator, clipping, warm-up, AdamW."""
+    params = grpo(epochs=1, prompts_per_step=100, learning_rate=0.04, max_grad_norm=0.1)
+    ours, plain, samples = make_policy(), make_policy(), make_samples()
+    numbers = update(ours, groups_of(samples), params, TEMPERATURE, seed=0)
+
+    loss = written_out(plain, samples, params)
+    loss.backward()
+    trained = [p for p in plain.model.parameters() if p.requires_grad]
+    norm = torch.nn.utils.clip_grad_norm_(trained, 0.1)
+    torch.optim.AdamW(trained, lr=0.01, weight_decay=0.0).step()  # a quarter of the rate: first of four warm-up steps
+
+    assert numbers["loss"] == pytest.approx(float(loss.detach()), abs=1e-5)
+    assert numbers["grad_norm"] == pytest.approx(float(norm), rel=1e-5)
+    assert (weights_of(ours) - weights_of(plain)).norm() <= 1e-3 * (
+        weights_of(make_policy()) - weights_of(plain)
+    ).norm()
+
+
+@pytest.mark.parametrize("limit", [1, 25, 10_000])
+@pytest.mark.parametrize("shared", [True, False])
+def test_micro_batches_layout_and_order_never_change_the_gradient(
+    limit: int, shared: bool, make_policy: MakePolicy, make_samples: MakeSamples, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy, samples = make_policy(), make_samples()
+    expected = step_gradient(policy, samples)
+    monkeypatch.setattr(tree_batch, "TOKENS", limit)
+    random.Random(0).shuffle(samples)
+    assert (step_gradient(policy, samples, shared) - expected).norm() <= 1e-5 * expected.norm()
+
+
+def test_the_ratio_is_one_on_the_first_pass(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
+    numbers = update(make_policy(), groups_of(make_samples()), grpo(), TEMPERATURE, seed=0)
+    assert numbers["first_ratio"] == pytest.approx(1, abs=1e-6)
+    assert numbers["ratio"] != pytest.approx(1, abs=1e-4)  # later steps have moved on
+
+
+def test_the_ratio_is_one_against_what_the_sampler_recorded(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
+    policy, drawn = make_policy(), []
+    requests = [Request(list(s.prompt), seed) for seed, s in enumerate(make_samples())]
+    for s, c in zip(make_samples(), sample(policy, requests, TEMPERATURE, 12, "test"), strict=True):
+        drawn.append(replace(s, completion=tuple(c.tokens), behaviour=tuple(c.logprobs)))
+    numbers = update(policy, groups_of(drawn), grpo(epochs=1, prompts_per_step=100), TEMPERATURE, seed=0)
+    assert numbers["first_ratio"] == pytest.approx(1, abs=1e-5)
+
+
+def test_recorded_log_probabilities_are_what_the_ratio_is_against(
+    make_policy: MakePolicy, make_samples: MakeSamples
+) -> None:
+    samples = [replace(s, behaviour=(-5.0,) * len(s.completion)) for s in make_samples()]
+    policy = make_policy()
+    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, shared=True)
+    with torch.no_grad():
+        scored = [scorer.logprobs(trees) for trees in scorer.batches(samples)]
+    ratios = torch.cat([(logprobs + 5)[mask].exp() for logprobs, mask in scored])
+    numbers = update(policy, groups_of(samples), grpo(epochs=1, prompts_per_step=100), TEMPERATURE, seed=0)
+    assert numbers["first_ratio"] == pytest.approx(float(ratios.mean()), rel=1e-5)
+
+
+def test_samples_without_signal_are_skipped_exactly_without_kl(
+    make_policy: MakePolicy, make_samples: MakeSamples
+) -> None:
+    policy, samples = make_policy(), make_samples()
+    half = [replace(s, advantage=0.0 if s.problem_id in ("p0", "p1") else s.advantage) for s in samples]
+    computed = step_gradient(policy, half, beta=0.0)
+    policy.model.zero_grad()
+    skipping = [replace(g, samples=[s for s in g.samples if s.advantage]) for g in groups_of(half)]
+    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, shared=True)
+    sums = accumulate(scorer, skipping, *moved(samples), grpo(beta=0.0))
+    assert (gradient_of(policy) - computed).norm() <= 1e-6 * computed.norm()
+    assert sums.tokens < sum(g.tokens for g in skipping)
+
+
+def test_steps_with_nothing_selected_are_skipped_and_counted(
+    make_policy: MakePolicy, make_samples: MakeSamples
+) -> None:
+    policy = make_policy()
+    before = weights_of(policy)
+    empty = [replace(g, samples=[]) for g in groups_of(make_samples())]
+    numbers = update(policy, empty, grpo(), TEMPERATURE, seed=0)
+    assert torch.equal(weights_of(policy), before)
+    assert (numbers["steps"], numbers["skipped_steps"]) == (0, 4)
+    assert update(policy, [], grpo(), TEMPERATURE, seed=0)["skipped_steps"] == 0
+
+
+def test_the_same_arguments_give_the_same_weights_in_any_order_of_groups(
+    make_policy: MakePolicy, make_samples: MakeSamples
+) -> None:
+    groups = groups_of(make_samples())
+    policies = [make_policy() for _ in range(3)]
+    numbers = [
+        update(p, g, grpo(), TEMPERATURE, s)
+        for p, g, s in zip(policies, [groups, groups[::-1], groups], [0, 0, 1], strict=True)
+    ]
+    assert torch.equal(weights_of(policies[0]), weights_of(policies[1]))
+    assert numbers[0] == numbers[1]
+    assert not torch.equal(weights_of(policies[0]), weights_of(policies[2]))
+
+
+def test_only_the_adapter_moves_and_the_model_stays_in_eval_mode(
+    make_policy: MakePolicy, make_samples: MakeSamples
+) -> None:
+    policy, untouched = make_policy(), make_policy()
+    update(policy, groups_of(make_samples()), grpo(), TEMPERATURE, seed=0)
+    assert not policy.model.training
+    before = dict(untouched.model.named_parameters())
+    for name, parameter in policy.model.named_parameters():
+        assert torch.equal(parameter, before[name]) != ("lora_" in name), name
+
+
+def test_each_epoch_sees_every_problem_once_in_even_steps_and_an_order_of_its_own(make_samples: MakeSamples) -> None:
+    groups = groups_of(make_samples(problems=50, group=1))
+    epochs = [list(steps_of(groups, 16, seed=0, epoch=epoch)) for epoch in range(2)]
+    for steps in epochs:
+        assert sorted(map(len, steps)) == [12, 12, 13, 13]
+        assert sorted(g.problem_id for step in steps for g in step) == sorted(g.problem_id for g in groups)
+    assert epochs[0] != epochs[1]
+
+
+def test_a_loss_that_is_not_finite_stops_before_the_weights_change(
+    make_policy: MakePolicy, make_samples: MakeSamples
+) -> None:
+    policy, samples = make_policy(), make_samples()
+    before = weights_of(policy)
+    wild = [replace(s, advantage=-1.0, behaviour=(-1000.0,) * len(s.completion)) for s in samples]
+    with pytest.raises(GraftError, match=r"update step 1: loss inf .* lower grpo\.learning_rate"):
+        update(policy, groups_of(wild), grpo(), TEMPERATURE, seed=0)
+    assert torch.equal(weights_of(policy), before)
+
+
+ARMS = (20, 21, 22, 23)
+RIGHT = 21
+BANDIT = [Sample("bandit", m, (5, 6, 7), (arm,), (), 1.5 if arm == RIGHT else -0.5) for m, arm in enumerate(ARMS)]
+
+
+def chance_of_the_right_arm(policy: Policy) -> float:
+    with torch.no_grad():
+        logits = policy.model(input_ids=torch.tensor([[5, 6, 7]])).logits[0, -1, list(ARMS)]
+    return float(logits.softmax(-1)[ARMS.index(RIGHT)])
+
+
+def test_the_update_learns_where_mean_logp_times_mean_reward_does_not(make_policy: MakePolicy) -> None:
+    """Each arm tried once, reward 1 for the right one. The naive product cannot tell who earned the reward."""
+    ours, naive = make_policy(), make_policy()
+    update(ours, groups_of(BANDIT), grpo(beta=0.0, epochs=60, clip_low=1.0, clip_high=10.0), 1.0, seed=0)
+    trained = [p for p in naive.model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=0.01, weight_decay=0.0)
+    for _ in range(60):
+        logprobs = naive.model(input_ids=torch.tensor([[5, 6, 7]])).logits[0, -1].log_softmax(-1)[list(ARMS)]
+        optimizer.zero_grad()
+        (-logprobs.mean() * torch.tensor([0.0, 1.0, 0.0, 0.0]).mean()).backward()
+        optimizer.step()
+    assert chance_of_the_right_arm(ours) > 0.9
+    assert chance_of_the_right_arm(naive) < 0.4

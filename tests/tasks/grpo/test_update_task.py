@@ -1,0 +1,117 @@
+"""The stage `update` with a real policy folder."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tasks.artifacts import digest_path, read_json, write_jsonl
+from tasks.errors import GraftError
+from tasks.grpo.task import groups_of, run
+from tasks.layout import Layout
+from tasks.params import Params, load_params, restrict
+from tasks.policy.base import Policy, load_policy, save_policy
+from tasks.records import Lineage, RewardedTrajectory, Selected
+
+SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
+MakeTrajectory = Callable[..., RewardedTrajectory]
+
+
+def params(base: str = "scratch") -> Params:
+    policy = SHIPPED.policy.model_copy(update={"base": base})
+    keys = ["seed", "policy", "search.temperature", "grpo"]
+    return restrict(SHIPPED.model_copy(update={"policy": policy}), keys)
+
+
+def selected(trajectory: RewardedTrajectory, advantages: list[float], keep: bool = True) -> list[Selected]:
+    return [
+        Selected(
+            problem_id=trajectory.problem_id,
+            member=member,
+            workflow_id=trajectory.workflow_ids[member],
+            advantage=advantage,
+            influence=0.1,
+            gradient_norm=1.0,
+            selected=keep and advantage != 0,
+        )
+        for member, advantage in enumerate(advantages)
+    ]
+
+
+@pytest.fixture
+def layout(tmp_path: Path, make_policy: Callable[..., Policy], make_trajectory: MakeTrajectory) -> Layout:
+    layout = Layout(tmp_path)
+    save_policy(make_policy(fresh=True), layout.policy(0), parent=None, round=0)
+    mixed, solved = make_trajectory("mixed", [1.0, None, 0.0]), make_trajectory("solved", [1.0, 1.0])
+    write_jsonl(layout.rewarded(1), [mixed, solved, make_trajectory("held out", [0.0, 1.0], split="validation")])
+    write_jsonl(layout.selection(1), [*selected(mixed, [0.7, 0.0, -0.7]), *selected(solved, [0.0, 0.0])])
+    return layout
+
+
+def test_the_round_policy_is_a_child_of_the_one_before_and_has_learned(layout: Layout) -> None:
+    run(layout, params(), 1)
+    before = read_json(layout.policy(0) / "lineage.json", Lineage)
+    after = read_json(layout.policy(1) / "lineage.json", Lineage)
+    assert (after.parent, after.round, after.base) == (before.version, 1, "scratch")
+    assert after.version != before.version
+    weights = "model.safetensors"
+    assert digest_path(layout.policy(0) / weights) == digest_path(layout.policy(1) / weights)  # only the adapter moved
+    assert load_policy(layout.policy(1), params().policy).version == after.version
+    numbers = json.loads(layout.metrics("update", 1).read_text())
+    assert (numbers["samples"], numbers["steps"], numbers["no_signal_fraction"]) == (2, 2, 0.6)
+    assert numbers["first_ratio"] == pytest.approx(1, abs=1e-6)
+
+
+def test_a_second_run_writes_the_same_bytes(layout: Layout) -> None:
+    digests = []
+    for _ in range(2):
+        run(layout, params(), 1)
+        digests.append((digest_path(layout.policy(1)), digest_path(layout.metrics("update", 1))))
+    assert digests[0] == digests[1]
+
+
+def test_with_nothing_selected_the_policy_stays_as_it_is(layout: Layout, make_trajectory: MakeTrajectory) -> None:
+    mixed, solved = make_trajectory("mixed", [1.0, None, 0.0]), make_trajectory("solved", [1.0, 1.0])
+    write_jsonl(layout.selection(1), [*selected(mixed, [0.7, 0.0, -0.7], keep=False), *selected(solved, [0.0, 0.0])])
+    run(layout, params(), 1)
+    assert digest_path(layout.policy(0) / "adapter") == digest_path(layout.policy(1) / "adapter")
+    assert json.loads(layout.metrics("update", 1).read_text())["skipped_steps"] == 2
+
+
+def test_the_denominator_counts_selected_and_silent_samples_but_no_rejected_or_failed_ones(
+    make_policy: Callable[..., Policy], make_trajectory: MakeTrajectory
+) -> None:
+    trajectory = make_trajectory("p", [1.0, None, 0.0, 0.5])  # learned, failed, rejected, exactly the mean
+    lines = selected(trajectory, [1.0, 0.0, -1.0, 0.0])
+    lines[2] = lines[2].model_copy(update={"selected": False})
+    (group,) = groups_of(make_policy(), [trajectory], lines)
+    assert [s.member for s in group.samples] == [0]
+    assert group.tokens == 2 * len(group.samples[0].completion)
+
+
+def test_a_selection_of_other_trajectories_is_refused(layout: Layout, make_trajectory: MakeTrajectory) -> None:
+    write_jsonl(layout.selection(1), selected(make_trajectory("other", [1.0, 0.0]), [0.7, -0.7]))
+    with pytest.raises(GraftError, match=r"selection\.jsonl: does not name the samples .* run graft stage select@1"):
+        run(layout, params(), 1)
+    assert not layout.policy(1).exists()
+
+
+def test_log_probabilities_of_another_length_are_refused(layout: Layout, make_trajectory: MakeTrajectory) -> None:
+    mixed, solved = make_trajectory("mixed", [1.0, None, 0.0]), make_trajectory("solved", [1.0, 1.0])
+    broken = mixed.model_copy(update={"tokens": [[5, 1], [6, 1], [7, 1]], "logprobs": [[-1.0, -1.0], [-1.0], [-1.0]]})
+    write_jsonl(layout.rewarded(1), [broken, solved])
+    with pytest.raises(GraftError, match=r"problem 'mixed', completion 1: 1 log-probabilities for 2 tokens"):
+        run(layout, params(), 1)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "message"), [([300, 1], "not in the policy's vocabulary"), ([5] * 300, "holds 256")]
+)
+def test_tokens_that_do_not_fit_the_policy_are_refused(
+    layout: Layout, make_trajectory: MakeTrajectory, tokens: list[int], message: str
+) -> None:
+    mixed, solved = make_trajectory("mixed", [1.0, None, 0.0]), make_trajectory("solved", [1.0, 1.0])
+    write_jsonl(layout.rewarded(1), [mixed.model_copy(update={"tokens": [[5, 1], tokens, [7, 1]]}), solved])
+    with pytest.raises(GraftError, match=f"problem 'mixed', completion 1: .*{message}"):
+        run(layout, params(), 1)

@@ -1,0 +1,101 @@
+"""The stage `select` with a real policy folder."""
+
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.artifacts import digest_path, read_jsonl, write_jsonl
+from tasks.errors import GraftError
+from tasks.influence.task import run
+from tasks.layout import Layout
+from tasks.params import Params, load_params, restrict
+from tasks.policy.base import Policy, save_policy
+from tasks.records import RewardedTrajectory, Selected
+
+SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
+MakeTrajectory = Callable[..., RewardedTrajectory]
+
+
+def params(**influence: str) -> Params:
+    changed = SHIPPED.influence.model_copy(update=influence)
+    keys = ["seed", "policy", "search.temperature", "influence"]
+    return restrict(SHIPPED.model_copy(update={"influence": changed}), keys)
+
+
+@pytest.fixture
+def layout(tmp_path: Path, make_policy: Callable[..., Policy], make_trajectory: MakeTrajectory) -> Layout:
+    layout = Layout(tmp_path)
+    save_policy(make_policy(), layout.policy(0), parent=None, round=0)
+    train = [make_trajectory(f"t{i}", [1.0, 0.0, None, 0.5 * i]) for i in range(4)]
+    validation = [make_trajectory(f"v{i}", [0.0, 1.0, 1.0], split="validation") for i in range(3)]
+    write_jsonl(layout.rewarded(1), [*train, make_trajectory("solved", [1.0, 1.0]), *validation])
+    return layout
+
+
+def numbers(layout: Layout) -> dict[str, Any]:
+    return dict(json.loads(layout.metrics("select", 1).read_text()))
+
+
+def test_every_training_sample_has_a_line_and_positive_influence_is_what_is_kept(layout: Layout) -> None:
+    run(layout, params(), 1)
+    lines = read_jsonl(layout.selection(1), Selected)
+    expected = [(f"t{i}", f"t{i}-{m}", m) for i in range(4) for m in range(4)]
+    expected += [("solved", f"solved-{m}", m) for m in range(2)]
+    assert [(line.problem_id, line.workflow_id, line.member) for line in lines] == expected
+    assert all(line.selected == (line.influence > 0) for line in lines)
+    assert {line.selected for line in lines if line.advantage} == {True, False}
+    assert all((line.gradient_norm > 0) == (line.advantage != 0) for line in lines)
+    kept = sum(line.selected for line in lines)
+    assert numbers(layout)["selected"] == kept
+    assert (numbers(layout)["validation_samples"], numbers(layout)["validation_with_signal"]) == (9, 9)
+    assert numbers(layout)["all_kept"] == 0
+
+
+def test_a_second_run_writes_the_same_bytes(layout: Layout) -> None:
+    digests = []
+    for _ in range(2):
+        run(layout, params(), 1)
+        digests.append((digest_path(layout.selection(1)), digest_path(layout.metrics("select", 1))))
+    assert digests[0] == digests[1]
+
+
+def test_the_same_batch_has_positive_mean_influence(layout: Layout) -> None:
+    run(layout, params(validation="same_batch"), 1)
+    assert numbers(layout)["mean_influence"] > 0
+    assert numbers(layout)["validation_samples"] == numbers(layout)["samples"] == 18
+
+
+def test_selection_none_keeps_all_that_have_a_signal(layout: Layout) -> None:
+    run(layout, params(selection="none"), 1)
+    assert all(line.selected == (line.advantage != 0) for line in read_jsonl(layout.selection(1), Selected))
+
+
+def test_validation_without_signal_keeps_all_that_have_one_and_says_so(
+    layout: Layout, make_trajectory: MakeTrajectory, caplog: pytest.LogCaptureFixture
+) -> None:
+    train = make_trajectory("t", [1.0, 0.0, 0.0])
+    write_jsonl(layout.rewarded(1), [train, make_trajectory("v", [0.0, 0.0], split="validation")])
+    with caplog.at_level(logging.WARNING):
+        run(layout, params(), 1)
+    assert "no validation sample has a signal" in caplog.text
+    assert [line.selected for line in read_jsonl(layout.selection(1), Selected)] == [True, True, True]
+    assert (numbers(layout)["all_kept"], numbers(layout)["validation_with_signal"]) == (1, 0)
+
+
+def test_training_without_signal_selects_nothing(layout: Layout, make_trajectory: MakeTrajectory) -> None:
+    validation = make_trajectory("v", [0.0, 1.0], split="validation")
+    write_jsonl(layout.rewarded(1), [make_trajectory("t", [1.0, 1.0]), validation])
+    run(layout, params(), 1)
+    assert not any(line.selected for line in read_jsonl(layout.selection(1), Selected))
+    assert numbers(layout)["no_signal_share"] == 1
+
+
+def test_held_out_without_validation_trajectories_is_an_error(layout: Layout, make_trajectory: MakeTrajectory) -> None:
+    write_jsonl(layout.rewarded(1), [make_trajectory("t", [1.0, 0.0])])
+    with pytest.raises(GraftError, match=r"no validation trajectories .* set influence\.validation"):
+        run(layout, params(), 1)
+    assert not layout.selection(1).exists()

@@ -1,0 +1,164 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tasks.artifacts import digest_path, read_json, write_json, write_jsonl, write_text
+from tasks.errors import GraftError
+from tasks.layout import Layout
+from tasks.params import load_params, restrict
+from tasks.promotion.task import run
+from tasks.records import Champion, Lineage, Outcome, Problem, Promotion
+
+SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
+KEYS = ["seed", "rounds.last", "policy.base", "policy.max_new_tokens", "sandbox", "evaluation"]
+LONGER = SHIPPED.policy.model_copy(update={"max_new_tokens": 96})
+PARAMS = restrict(SHIPPED.model_copy(update={"policy": LONGER}), KEYS)
+LAST = SHIPPED.rounds.last
+PRODUCT = "def solve(problem):\n    n = numbers(problem)\n    return n[0] * n[1]\n"
+
+
+def outcome(problem_id: str, right: bool) -> Outcome:
+    return Outcome(
+        problem_id=problem_id,
+        template=None,
+        seen=None,
+        greedy=right,
+        siblings_passed=None,
+        samples=1,
+        correct=int(right),
+        invalid=0,
+        timeouts=0,
+        distinct=1,
+    )
+
+
+def finished_run(root: Path, version: str, before: int, after: int, problems: list[Problem] | None = None) -> Layout:
+    """A project whose run solved `before` of 40 test problems at first and `after` at the end."""
+    layout = Layout(root)
+    problems = problems or [
+        Problem(problem_id=f"p{i}", question=f"{i} boxes of 4 pens?", answer=4 * i, source="test") for i in range(40)
+    ]
+    write_jsonl(layout.problems("test"), problems)
+    for name, right in (("before", before), ("after", after)):
+        own = [outcome(p.problem_id, i < right) for i, p in enumerate(problems)]
+        write_jsonl(layout.evaluation(name) / "outcomes.jsonl", own)
+    policy(layout.policy(LAST), version)
+    return layout
+
+
+def policy(folder: Path, version: str) -> None:
+    """As much of a policy folder as promotion looks at where no policy has to write anything."""
+    write_json(folder / "lineage.json", Lineage(version=version, parent=None, base="scratch", round=LAST))
+    write_text(folder / "adapter" / "weights", version)
+
+
+def decision(layout: Layout) -> Promotion:
+    return read_json(layout.promotion, Promotion)
+
+
+def test_the_first_promotion_makes_a_champion(tmp_path: Path) -> None:
+    layout = finished_run(tmp_path, "first", before=10, after=25)
+    run(layout, PARAMS, None)
+    assert decision(layout).promoted
+    assert decision(layout).champion_version is None
+    assert digest_path(layout.champion / "policy") == digest_path(layout.policy(LAST))
+    assert digest_path(layout.champion / "outcomes.jsonl") == digest_path(layout.evaluation("after") / "outcomes.jsonl")
+    assert (layout.champion / "promotion.json").read_bytes() == layout.promotion.read_bytes()
+    champion = read_json(layout.champion / "champion.json", Champion)
+    assert champion == Champion(version="first", test_sha256=digest_path(layout.problems("test")))
+    numbers = json.loads(layout.metrics("promote").read_text())
+    assert numbers["promoted"] == 1
+    assert numbers["difference"] == pytest.approx(15 / 40)
+
+
+@pytest.mark.parametrize("after", [25, 11, 5])  # promoted, may be chance, worse
+def test_running_it_again_changes_no_byte(tmp_path: Path, after: int) -> None:
+    layout = finished_run(tmp_path, "first", before=10, after=after)
+    run(layout, PARAMS, None)
+    written = digest_path(tmp_path)
+    run(layout, PARAMS, None)
+    assert digest_path(tmp_path) == written
+
+
+def test_a_policy_that_is_not_better_leaves_the_champion_alone(tmp_path: Path) -> None:
+    run(finished_run(tmp_path, "first", before=10, after=25), PARAMS, None)
+    champion = digest_path(tmp_path / "champion")
+    layout = finished_run(tmp_path, "second", before=10, after=26)
+    run(layout, PARAMS, None)
+    assert not decision(layout).promoted
+    assert decision(layout).champion_version == "first"
+    assert decision(layout).champion_pass_at_1 == 25 / 40
+    assert digest_path(layout.champion) == champion
+
+
+def test_a_better_policy_takes_the_place_and_one_champion_before_is_kept(tmp_path: Path) -> None:
+    digests = []
+    for version, after in (("first", 15), ("second", 25), ("third", 35)):
+        layout = finished_run(tmp_path, version, before=5, after=after)
+        run(layout, PARAMS, None)
+        assert decision(layout).promoted
+        digests.append(digest_path(layout.policy(LAST)))
+    assert digest_path(layout.champion / "policy") == digests[2]
+    assert digest_path(layout.champion / "previous" / "policy") == digests[1]
+    assert read_json(layout.champion / "previous" / "champion.json", Champion).version == "second"
+    assert not (layout.champion / "previous" / "previous").exists()
+
+
+def test_a_champion_of_other_problems_is_measured_on_the_present_ones(
+    tmp_path: Path, make_solver: Callable[[Path, str], str]
+) -> None:
+    layout = finished_run(tmp_path, "first", before=10, after=25)
+    version = make_solver(
+        layout.policy(LAST), "def solve(problem):\n    n = numbers(problem)\n    return n[0] * n[1]\n"
+    )
+    run(layout, PARAMS, None)
+    assert decision(layout).promoted
+    champion = digest_path(layout.champion)
+
+    questions = [("3 boxes of 4 pens?", 12)] * 30 + [("3 pens and 4 more?", 7)] * 10
+    problems = [
+        Problem(problem_id=f"q{i}", question=question, answer=answer, source="test")
+        for i, (question, answer) in enumerate(questions)
+    ]
+    layout = finished_run(tmp_path, "second", before=0, after=32, problems=problems)
+    run(layout, PARAMS, None)
+    assert decision(layout).champion_version == version
+    assert decision(layout).champion_pass_at_1 == 30 / 40
+    assert decision(layout).pass_at_1 == 32 / 40
+    assert not decision(layout).promoted
+    assert digest_path(layout.champion) == champion
+
+
+def test_outcomes_of_other_problems_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    layout = finished_run(tmp_path, "first", before=10, after=25)
+    write_jsonl(layout.evaluation("after") / "outcomes.jsonl", [outcome("elsewhere", True)])
+    with pytest.raises(GraftError, match=r"after/outcomes\.jsonl: measured on other test problems"):
+        run(layout, PARAMS, None)
+    assert not layout.promotion.exists()
+    assert not layout.champion.exists()
+
+
+def test_a_damaged_champion_is_named(tmp_path: Path) -> None:
+    layout = finished_run(tmp_path, "first", before=10, after=25)
+    layout.champion.mkdir()
+    with pytest.raises(GraftError, match=r"champion: holds no champion\.json; move the folder away"):
+        run(layout, PARAMS, None)
+
+
+def test_a_champion_that_cannot_be_copied_whole_leaves_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(finished_run(tmp_path, "first", before=5, after=15), PARAMS, None)
+    champion = digest_path(tmp_path / "champion")
+    layout = finished_run(tmp_path, "second", before=5, after=30)
+    monkeypatch.setattr("shutil.copyfile", _full_disk)  # a real one would need a file system of its own
+    with pytest.raises(GraftError, match="the disk is full"):
+        run(layout, PARAMS, None)
+    assert digest_path(layout.champion) == champion
+    assert not list(tmp_path.glob(".champion*"))
+
+
+def _full_disk(*_: object) -> None:
+    raise OSError(28, "No space left on device")

@@ -1,0 +1,172 @@
+"""Laws of the rewards: what is the workflow's fault is 0, what nobody knows is None."""
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.errors import GraftError
+from tasks.params import Rewards
+from tasks.records import Problem, Result, RewardedTrajectory, Sibling, Split, Status, Trajectory
+from tasks.rewards.metrics import metrics_of
+from tasks.rewards.score import check_failures, combine, failed_share, score
+from tasks.rewards.terms import TERMS, correctness, length, runs
+from tasks.workflows.sandbox import SANDBOX_DIED, Program, Sandbox
+
+OK, WRONG, KILLED = (
+    Result(status="ok", value=5),
+    Result(status="ok", value=6),
+    Result(status="killed", error=SANDBOX_DIED),
+)
+WEIGHTS = Rewards(correctness=1.0, runs=0.1, length=0.0, failed_limit=0.2)
+FAULTS: list[Status] = ["error", "timeout", "memory", "refused", "killed"]
+
+
+def trajectory(*members: list[Result], tokens: list[list[int]] | None = None, split: Split = "train") -> Trajectory:
+    """A group whose members gave these results on the problem (answer 5) and on siblings with the same answer."""
+    siblings = [Sibling(question="4 and 1?", answer=5)] * (len(members[0]) - 1)
+    size = len(members)
+    return Trajectory(
+        problem_id="p",
+        split=split,
+        problem=Problem(problem_id="p", question="2 and 3?", answer=5, source="test", siblings=siblings),
+        prompt="2 and 3?\n",
+        workflow_codes=["x" * 40] * size,
+        workflow_ids=[f"w{place}" for place in range(size)],
+        proposers=["sample"] * size,
+        results=[results[0] for results in members],
+        sibling_results=[results[1:] for results in members],
+        tokens=tokens or [[1, 2, 3]] * size,
+        logprobs=[[-0.1] * len(row) for row in tokens or [[1, 2, 3]] * size],
+        policy_version="v",
+    )
+
+
+def test_correctness_is_the_share_of_problem_and_siblings() -> None:
+    group = trajectory([OK, OK, OK], [OK, WRONG, WRONG], [WRONG, OK, WRONG], [WRONG, WRONG, WRONG])
+    assert [correctness(group, member, 8) for member in range(4)] == [1, pytest.approx(1 / 3), pytest.approx(1 / 3), 0]
+
+
+@pytest.mark.parametrize("status", FAULTS)
+def test_a_fault_of_the_workflow_earns_nothing_and_is_known(status: Status) -> None:
+    rewarded = score(trajectory([Result(status=status), Result(status=status)]), WEIGHTS, 8)
+    assert rewarded.rewards == [0.0]
+    assert rewarded.reward_status == ["ok"]
+
+
+def test_a_workflow_that_ends_itself_earns_nothing() -> None:
+    """If that left the reward open, a policy could dodge bad marks by crashing."""
+    crash = Program("import os\ndef solve(problem):\n    os._exit(0)\n", ("2 and 3?", "4 and 1?"))
+    with Sandbox(seconds=5, memory_mb=256, allow_weak=True, workers=1) as sandbox:
+        (results,) = sandbox.run([crash])
+    rewarded = score(trajectory(results), WEIGHTS, 8)
+    assert (rewarded.rewards, rewarded.reward_status) == ([0.0], ["ok"])
+
+
+@pytest.mark.parametrize("results", [[KILLED, OK], [OK, KILLED], [KILLED, KILLED]])
+def test_what_the_sandbox_died_over_has_no_reward(results: list[Result]) -> None:
+    rewarded = score(trajectory(results, [OK, OK]), WEIGHTS, 8)
+    assert rewarded.rewards == [None, pytest.approx(1.1)]
+    assert rewarded.reward_status == ["failed", "ok"]
+    assert rewarded.reward_terms["correctness"] == [None, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(5, 1), (6.5, 1), (0, 1), (-3, 1), (10**400, 1), (math.inf, 0), (math.nan, 0), ("5", 0), ("text", 0), (None, 0)],
+)
+def test_runs_asks_for_a_finite_number(value: Any, expected: float) -> None:
+    assert runs(trajectory([Result(status="ok", value=value)]), 0, 8) == expected
+    assert runs(trajectory([Result(status="error", value=value)]), 0, 8) == 0
+
+
+def test_runs_looks_at_the_problem_alone() -> None:
+    assert runs(trajectory([OK, Result(status="error")]), 0, 8) == 1
+    assert runs(trajectory([KILLED, OK]), 0, 8) is None
+
+
+@given(count=st.integers(1, 100), limit=st.integers(8, 64))
+def test_length_falls_from_one_to_nothing(count: int, limit: int) -> None:
+    value = length(trajectory([OK], tokens=[[1] * count]), 0, limit)
+    assert value == pytest.approx(max(0.0, 1 - count / limit))
+
+
+def test_length_of_a_completion_without_tokens_is_that_of_its_code() -> None:
+    assert length(trajectory([OK], tokens=[[]]), 0, 20) == pytest.approx(0.5)
+
+
+weights = st.floats(0, 100, allow_nan=False)
+
+
+@given(st.dictionaries(st.sampled_from(sorted(TERMS)), st.tuples(weights, st.none() | st.floats(0, 1)), min_size=1))
+def test_a_reward_is_the_weighted_sum_or_unknown(drawn: dict[str, tuple[float, float | None]]) -> None:
+    terms = {name: term for name, (_, term) in drawn.items()}
+    reward = combine(terms, {name: weight for name, (weight, _) in drawn.items()})
+    if None in terms.values():
+        assert reward is None
+    else:
+        assert reward == pytest.approx(sum(weight * (term or 0) for weight, term in drawn.values()))
+
+
+def test_a_weight_of_nothing_leaves_the_term_out() -> None:
+    group = trajectory([KILLED])
+    only_length = Rewards(correctness=0, runs=0, length=2.0, failed_limit=0)
+    rewarded = score(group, only_length, 6)
+    assert rewarded.reward_terms == {"length": [0.5]}
+    assert rewarded.rewards == [1.0]
+    assert rewarded.reward_status == ["ok"]
+
+
+def test_a_scored_trajectory_keeps_all_that_it_was() -> None:
+    group = trajectory([OK, OK], [WRONG, OK])
+    rewarded = score(group, WEIGHTS, 8)
+    assert Trajectory(**{name: getattr(rewarded, name) for name in Trajectory.model_fields}) == group
+    assert set(rewarded.reward_terms) == {"correctness", "runs"}
+
+
+def rewarded_groups() -> list[RewardedTrajectory]:
+    groups = [
+        trajectory([OK, OK], [WRONG, WRONG]),
+        trajectory([OK, WRONG], [OK, WRONG]),
+        trajectory([KILLED, OK], [OK, OK]),
+        trajectory([OK, OK], split="validation"),
+    ]
+    return [score(group, WEIGHTS, 8) for group in groups]
+
+
+def test_metrics() -> None:
+    assert metrics_of(rewarded_groups()) == {
+        "epoch/accumulated_reward": pytest.approx(1.1 + 0.1 + 0.6 + 0.6 + 1.1),
+        "epoch/mean_reward": pytest.approx(3.5 / 5),
+        "validation/mean_reward": pytest.approx(1.1),
+        "failed_share": pytest.approx(1 / 7),
+        "solved_share": pytest.approx(2 / 3),
+        "groups_with_signal": 1,
+        "correctness/mean": pytest.approx(0.6),
+        "correctness/std": pytest.approx(math.sqrt((2 * 0.16 + 0.36 + 2 * 0.01) / 5)),
+        "runs/mean": 1.0,
+        "runs/std": 0.0,
+    }
+
+
+def test_metrics_hold_no_mean_of_nothing() -> None:
+    train = [group for group in rewarded_groups() if group.split == "train"]
+    assert "validation/mean_reward" not in metrics_of(train)
+    all_failed = metrics_of([score(trajectory([KILLED]), WEIGHTS, 8)])
+    assert all_failed == {
+        "epoch/accumulated_reward": 0.0,
+        "failed_share": 1.0,
+        "solved_share": 0.0,
+        "groups_with_signal": 0,
+    }
+
+
+def test_too_many_failures_stop_the_stage() -> None:
+    groups = rewarded_groups()
+    assert failed_share(groups) == pytest.approx(1 / 7)
+    check_failures("trajectories.jsonl", groups, 0.2)
+    check_failures("trajectories.jsonl", groups, 1 / 7)
+    with pytest.raises(GraftError, match=r"1 rewards \(14%\) could not be computed, rewards.failed_limit is 10%.* w0 "):
+        check_failures("trajectories.jsonl", groups, 0.1)

@@ -1,0 +1,320 @@
+"""Against real sqlite stores, a real server and real sockets that do not answer."""
+
+import hashlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.artifacts import write_json
+from tasks.layout import Layout
+from tasks.params import Params, load_params
+from tasks.records import Champion, Promotion
+from tasks.tracking import Recorder, flatten
+from tasks.tracking_worker import Ledger, allowed, parent_name
+
+PARAMS = Path(__file__).parents[2] / "params.yaml"
+POLICY = "run/rounds/3/policy"
+
+
+def tracking(uri: str, seconds: float = 60) -> Params:
+    params = load_params(PARAMS)
+    return params.model_copy(update={"tracking": params.tracking.model_copy(update={"uri": uri, "seconds": seconds})})
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    """What a run of two rounds leaves, as far as tracking reads it."""
+    layout = Layout(tmp_path)
+    write_json(layout.metrics("problems"), {"train": 200})
+    for number in (1, 2):
+        numbers = {"epoch/mean_reward": 0.1 * number, "epoch/accumulated_reward": 100.0 * number, "failed": 0}
+        write_json(layout.metrics("reward", number), numbers)
+    write_json(layout.metrics("evaluate", "after"), {"pass_at_1": 0.7, "pass_at_1_low": 0.6})
+    write_json(layout.metrics("promote"), {"promoted": 1})
+    decide(layout, "aaaa", promoted=True)
+    (tmp_path / "dvc.lock").write_text("schema: '2.0'\n")
+    return layout
+
+
+def decide(layout: Layout, version: str, promoted: bool) -> None:
+    decision = Promotion(
+        promoted=promoted,
+        reason="promoted: 0.7 beats …",
+        pass_at_1=0.7,
+        champion_pass_at_1=0.5,
+        difference=0.2,
+        low=0.1,
+        high=0.3,
+        version=version,
+        champion_version=None,
+    )
+    write_json(layout.promotion, decision)
+    if promoted:
+        write_json(layout.champion / "champion.json", Champion(version=version, test_sha256="0"))
+
+
+def record(layout: Layout, params: Params, cached: bool = False) -> str | None:
+    """A whole retraining, told to MLflow."""
+    recorder = Recorder(layout, params, {"prefect.flow_run_id": "f-1"})
+    recorder.stage("problems", 0.5, cached, {}, {f"run/problems/{s}.jsonl": f"md5-{s}" for s in ("train", "test")})
+    for number in (1, 2):
+        deps = {f"run/rounds/{number}/trajectories.jsonl": "t" * 32, "tasks/rewards/task.py": "s" * 32}
+        outs = {f"run/rounds/{number}/rewarded.jsonl": "r" * 32, f"run/metrics/reward@{number}.json": "m" * 32}
+        recorder.stage(f"reward@{number}", 2.0, cached, deps, outs)
+    recorder.stage("evaluate@after", 1.0, cached, {"run/problems/test.jsonl": "md5-test", POLICY: "p.dir"}, {})
+    recorder.stage("promote", 1.0, cached, {POLICY: "p.dir"}, {})
+    return recorder.finish("FINISHED")
+
+
+@pytest.fixture(autouse=True)
+def _quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+
+
+def store(layout: Layout) -> Any:
+    """The default store, opened after the run: opening one creates it."""
+    from mlflow import MlflowClient
+
+    assert (layout.root / "mlflow.db").exists()
+    return MlflowClient(f"sqlite:///{layout.root}/mlflow.db")
+
+
+def children(client: Any, run_id: str) -> dict[str, Any]:
+    experiment = client.get_run(run_id).info.experiment_id
+    found = client.search_runs([experiment], f"tags.`mlflow.parentRunId` = '{run_id}'")
+    return {child.info.run_name: child for child in found}
+
+
+@pytest.mark.slow
+def test_a_run_and_its_cached_repetition_are_recorded_whole(layout: Layout) -> None:
+    params = tracking("sqlite:///mlflow.db")
+    for cached in (False, True):
+        run_id = record(layout, params, cached)
+        assert run_id is not None
+        client = store(layout)
+        parent = client.get_run(run_id)
+        assert parent.info.status == "FINISHED"
+        assert parent.data.params == flatten(params.model_dump(exclude={"tracking"}))
+        assert parent.data.params["grpo.group_size"] == str(params.grpo.group_size)
+        assert parent.data.tags["prefect.flow_run_id"] == "f-1"
+        lock = hashlib.md5((layout.root / "dvc.lock").read_bytes()).hexdigest()
+        assert parent.data.tags["dvc_lock_md5"] == lock
+        assert parent.data.metrics["evaluate_after/pass_at_1"] == 0.7
+        for name, values in (("epoch/mean_reward", [0.1, 0.2]), ("epoch/accumulated_reward", [100.0, 200.0])):
+            history = client.get_metric_history(run_id, name)
+            assert [(point.step, point.value) for point in history] == [(1, values[0]), (2, values[1])]
+        digests = {(i.dataset.name, i.dataset.digest) for i in parent.inputs.dataset_inputs}
+        assert digests == {("train", "md5-train"), ("test", "md5-test")}
+
+        stages = children(client, run_id)
+        assert set(stages) == {"problems", "reward@1", "reward@2", "evaluate@after", "promote"}
+        reward = stages["reward@2"]
+        assert reward.data.metrics["failed"] == 0
+        assert reward.data.metrics["seconds"] == 2.0
+        assert reward.data.tags["cached"] == json.dumps(cached)
+        assert reward.data.tags["dep.tasks/rewards/task.py"] == "s" * 32
+        assert reward.data.tags["out.run/metrics/reward_2.json"] == "m" * 32
+        assert reward.info.end_time - reward.info.start_time == 2000
+        assert stages["evaluate@after"].inputs.dataset_inputs[0].dataset.digest == "md5-test"
+
+    versions = client.search_model_versions("name = 'graft'")
+    assert [v.tags["version"] for v in versions] == ["aaaa"]  # one, though two runs ended with this policy
+    assert versions[0].tags["dvc_md5"] == "p.dir"
+    assert versions[0].tags["path"] == POLICY
+    assert client.get_model_version_by_alias("graft", "champion").tags["version"] == "aaaa"
+
+    decide(layout, "bbbb", promoted=False)
+    assert record(layout, params)
+    assert client.get_model_version_by_alias("graft", "challenger").tags["version"] == "bbbb"
+    assert client.get_model_version_by_alias("graft", "champion").tags["version"] == "aaaa"
+
+
+@pytest.mark.slow
+def test_runs_that_create_the_store_at_the_same_time_do_not_harm_each_other(layout: Layout) -> None:
+    recorders = [Recorder(layout, tracking("sqlite:///mlflow.db"), {}) for _ in range(3)]
+    runs = [recorder.finish("FAILED") for recorder in recorders]
+    assert len(set(runs)) == 3
+    client = store(layout)
+    assert [client.get_run(run).info.status for run in runs] == ["FAILED"] * 3
+
+
+@pytest.mark.slow
+def test_a_run_that_dies_is_marked_so(layout: Layout) -> None:
+    recorder = Recorder(layout, tracking("sqlite:///mlflow.db"), {})
+    recorder.stage("problems", 0.1, False, {}, {})
+    recorder._messages.put(None)  # closes the pipe without a finish, as the death of this process would
+    assert recorder._process is not None
+    assert recorder._process.wait(60) == 0
+    run_id = recorder._answer(recorder._process)
+    assert store(layout).get_run(run_id).info.status == "KILLED"
+
+
+class BlackHole:
+    """A server on loopback that takes every connection and never says a word."""
+
+    def __init__(self) -> None:
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.taken: list[socket.socket] = []
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    @property
+    def uri(self) -> str:
+        return f"http://user:secret@127.0.0.1:{self.listener.getsockname()[1]}"
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                self.taken.append(self.listener.accept()[0])
+            except OSError:
+                return
+
+    def close(self) -> None:
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        for connection in self.taken:
+            connection.close()
+
+
+@pytest.fixture
+def black_hole() -> Iterator[BlackHole]:
+    hole = BlackHole()
+    yield hole
+    hole.close()
+
+
+def test_a_server_that_never_answers_costs_the_limit_and_no_more(
+    layout: Layout, black_hole: BlackHole, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "3600")  # MLflow itself would wait for an hour
+    recorder = Recorder(layout, tracking(black_hole.uri, seconds=2), {})
+    outs = {f"run/out/{i}": "m" * 5000 for i in range(100)}  # 500 kB a message: far more than a pipe holds
+    for number in (1, 2):
+        recorder.stage(f"reward@{number}", 1.0, False, {}, outs)
+    while not black_hole.taken:
+        time.sleep(0.05)
+    assert recorder.finish("FINISHED") is None
+    assert recorder._process is not None
+    assert recorder._process.poll() is not None  # nothing is left behind
+    (warning,) = capfd.readouterr().err.splitlines()
+    assert "no answer within 2 s" in warning
+    assert "tracking.uri" in warning
+    assert "secret" not in warning
+
+
+def test_a_dead_port_is_a_warning(layout: Layout, capfd: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    assert record(layout, tracking(f"http://127.0.0.1:{port}")) is None
+    (warning,) = capfd.readouterr().err.splitlines()
+    assert "start the server" in warning
+
+
+def test_a_store_that_is_none_is_a_warning(layout: Layout, capfd: pytest.CaptureFixture[str]) -> None:
+    (layout.root / "mlflow.db").write_text("this is no database, " * 100)
+    assert record(layout, tracking("sqlite:///mlflow.db")) is None
+    (warning,) = capfd.readouterr().err.splitlines()
+    assert "not a database" in warning
+
+
+def test_metrics_that_cannot_be_read_are_left_out_and_named(layout: Layout, capfd: pytest.CaptureFixture[str]) -> None:
+    layout.metrics("reward", 2).write_text('{"epoch/mean_reward": "high"}')
+    run_id = record(layout, tracking("sqlite:///mlflow.db"))
+    assert run_id is not None
+    assert "reward@2.json" in capfd.readouterr().err
+    client = store(layout)
+    assert [point.step for point in client.get_metric_history(run_id, "epoch/mean_reward")] == [1]
+    assert "reward@2" in children(client, run_id)
+
+
+def test_an_empty_uri_records_nothing(layout: Layout) -> None:
+    assert record(layout, tracking("")) is None
+    assert not (layout.root / "mlflow.db").exists()
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as caller:
+        return caller.connect_ex(("127.0.0.1", port)) == 0
+
+
+@contextmanager
+def server(folder: Path, port: int) -> Iterator[None]:
+    """A real `mlflow server` on loopback."""
+    stores = ["--backend-store-uri", f"sqlite:///{folder}/mlflow.db", "--artifacts-destination", f"{folder}/served"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mlflow", "server", "--port", str(port), "--workers", "1", *stores],
+        env={**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        while not answers(port):
+            assert process.poll() is None
+            time.sleep(0.2)
+        yield
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait()
+
+
+@pytest.mark.slow
+def test_a_server_gets_it_all_even_what_came_while_it_was_away(
+    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    uri = f"http://127.0.0.1:{port}"
+    ledger = Ledger({"uri": uri, "experiment": "early", "time": 1.8e9, "params": {"a": "1"}, "tags": {}})
+    stage = {"kind": "stage", "address": "reward@1", "seconds": 1.0, "cached": False, "deps": {}, "outs": {}}
+    ledger.add({**stage, "time": 1.8e9 + 1, "metrics": {"epoch/mean_reward": 0.5}})
+    assert len(ledger.deliver()) == 1
+    assert ledger.run_id is None
+
+    with server(tmp_path, port):
+        ledger.add({"kind": "finish", "status": "FINISHED", "time": 1.8e9 + 2, "tags": {}})
+        assert ledger.deliver() == []
+        run_id = record(layout, tracking(uri, seconds=120))
+    client = store(layout)
+    early = client.get_run(ledger.run_id)
+    assert early.info.status == "FINISHED"
+    assert early.data.params == {"a": "1"}
+    assert early.data.metrics == {"epoch/mean_reward": 0.5, "seconds/reward": 1.0}
+    assert run_id is not None
+    assert client.get_run(run_id).data.metrics["evaluate_after/pass_at_1"] == 0.7
+    assert len(children(client, run_id)) == 5
+    assert client.get_model_version_by_alias("graft", "champion").tags["version"] == "aaaa"
+
+
+def test_the_main_process_never_imports_mlflow() -> None:
+    script = "import tasks.tracking, sys; sys.exit('mlflow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script]).returncode == 0
+
+
+def test_names_are_ones_that_mlflow_takes() -> None:
+    assert allowed("out.run/metrics/search@1.json") == "out.run/metrics/search_1.json"
+    assert parent_name("reward@2", "epoch/mean_reward") == "epoch/mean_reward"
+    assert parent_name("reward@2", "failed") == "reward/failed"
+    assert parent_name("evaluate@after", "pass_at_1") == "evaluate_after/pass_at_1"
+    assert parent_name("promote", "low") == "promote/low"
+
+
+def test_params_are_flattened_by_their_dotted_names() -> None:
+    assert flatten({"a": {"b": [1, 2], "c": {1: 0}}, "d": "x", "e": None}) == {
+        "a.b": "[1, 2]",
+        "a.c.1": "0",
+        "d": "x",
+        "e": "null",
+    }

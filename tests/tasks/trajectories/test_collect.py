@@ -1,0 +1,170 @@
+"""Laws of the groups: who is a member, in what order, and that both outcomes are there."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tasks.errors import GraftError
+from tasks.records import Completion, Lineage, Problem, Result, Sibling, Split, Trajectory, Workflow
+from tasks.trajectories.collect import collect, members_of, training_group, validation_group
+from tasks.trajectories.metrics import metrics_of
+from tasks.workflows.contract import workflow_id
+
+PROBLEM = Problem(
+    problem_id="p", question="2 and 3?", answer=5, source="test", siblings=[Sibling(question="3 and 4?", answer=7)]
+)
+LINEAGE = Lineage(version="v1", parent=None, base="scratch", round=0)
+
+
+def workflow(code: str, solved: int, samples: int, tree: int, problem: str = "p", split: Split = "train") -> Workflow:
+    """A workflow that solves the first `solved` of problem and sibling."""
+    values = [5 if solved > 0 else 0, 7 if solved > 1 else 0]
+    results = [Result(status="ok", value=value) for value in values]
+    start = int(workflow_id(code)[:4], 16)
+    return Workflow(
+        problem_id=problem,
+        split=split,
+        workflow_id=workflow_id(code),
+        path=f"{problem}/{workflow_id(code)}.py",
+        proposer="sample" if samples else "tree",
+        parent_id=None,
+        depth=1,
+        visits=samples + tree,
+        value=solved / 2,
+        prior=0.5,
+        result=results[0],
+        sibling_results=results[1:],
+        completions=[Completion(tokens=[start, place], logprobs=[-0.5, -0.25]) for place in range(samples + tree)],
+        sampled=samples,
+    )
+
+
+def grouped(workflows: list[Workflow], size: int, split: Split = "train", seed: int = 0) -> Trajectory:
+    codes = {one.path: f"code of {one.path}" for one in workflows}
+    problems: dict[Split, list[Problem]] = {"train": [], "validation": []}
+    problems[split] = [PROBLEM]
+    (trajectory,) = collect(problems, workflows, codes, LINEAGE, "scratch", size, seed)
+    return trajectory
+
+
+counts = st.tuples(st.integers(0, 2), st.integers(0, 5), st.integers(0, 5)).filter(lambda c: c[1] + c[2] > 0)
+pools = st.lists(counts, min_size=1, max_size=6).map(
+    lambda drawn: [workflow(f"w{place}", *one) for place, one in enumerate(drawn)]
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(pool=pools, size=st.integers(2, 14), seed=st.integers(0, 99))
+def test_laws_of_a_training_group(pool: list[Workflow], size: int, seed: int) -> None:
+    members = members_of(PROBLEM, pool, seed)
+    group = training_group(members, size)
+    samples = [member for member in members if member.proposer == "sample"]
+    tree = [member for member in members if member.proposer == "tree"]
+    assert len(group) == min(size, len(members))
+    assert len({id(member) for member in group}) == len(group), "a completion stands in a group once"
+    kept = [member for member in group if member.proposer == "sample"]
+    missing = min(len(samples), size) - len(kept)
+    assert missing in (0, 1)
+    if missing:  # given up for a solution that the other samples do not have
+        assert all(member.share < 1 for member in group[:-1])
+    if any(member.share == 1 for member in members):
+        assert any(member.share == 1 for member in group)
+    if len(samples) < size and any(member.share < 1 for member in tree):
+        assert any(member.share < 1 for member in group)
+    assert members_of(PROBLEM, pool[::-1], seed) == members
+
+
+@settings(max_examples=60, deadline=None)
+@given(pool=pools, size=st.integers(2, 14))
+def test_a_validation_group_is_not_chosen_by_outcome(pool: list[Workflow], size: int) -> None:
+    group = validation_group(members_of(PROBLEM, pool, 0), size)
+    assert len(group) == min(size, sum(one.sampled for one in pool))
+    assert all(member.proposer == "sample" for member in group)
+    answers_changed = PROBLEM.model_copy(update={"answer": -1, "siblings": [Sibling(question="?", answer=-1)]})
+    again = validation_group(members_of(answers_changed, pool, 0), size)
+    assert [member.order for member in again] == [member.order for member in group]
+
+
+def test_duplicates_by_independent_sampling_stay() -> None:
+    trajectory = grouped([workflow("a", 2, 3, 0), workflow("b", 0, 1, 0)], 8)
+    assert Counter(trajectory.workflow_ids) == {workflow_id("a"): 3, workflow_id("b"): 1}
+    assert len({tuple(tokens) for tokens in trajectory.tokens}) == 4
+
+
+def test_the_tree_fills_up_with_what_solves_most() -> None:
+    pool = [workflow("a", 0, 2, 0), workflow("none", 0, 0, 3), workflow("half", 1, 0, 1), workflow("full", 2, 0, 1)]
+    trajectory = grouped(pool, 5)
+    assert trajectory.proposers == ["sample", "sample", "tree", "tree", "tree"]
+    assert trajectory.workflow_ids[2:] == [workflow_id("full"), workflow_id("half"), workflow_id("none")]
+
+
+def test_a_failure_joins_a_group_that_solves_all() -> None:
+    pool = [workflow("a", 2, 2, 0), workflow("full", 2, 0, 5), workflow("half", 1, 0, 1), workflow("none", 0, 0, 1)]
+    assert grouped(pool, 5).workflow_ids == [*[workflow_id("a")] * 2, *[workflow_id("full")] * 2, workflow_id("none")]
+
+
+def test_a_solution_of_the_tree_joins_full_groups_that_fail() -> None:
+    pool = [workflow("a", 0, 6, 0), workflow("full", 2, 0, 1)]
+    trajectory = grouped(pool, 4)
+    assert trajectory.workflow_ids == [*[workflow_id("a")] * 3, workflow_id("full")]
+    assert trajectory.proposers == ["sample", "sample", "sample", "tree"]
+
+
+def test_the_seed_says_which_samples_fit() -> None:
+    pool = [workflow("a", 0, 10, 0), workflow("b", 0, 10, 0)]
+    chosen = {tuple(map(tuple, grouped(pool, 4, seed=seed).tokens)) for seed in range(5)}
+    assert len(chosen) == 5
+
+
+def test_what_a_trajectory_holds() -> None:
+    one = workflow("a", 1, 1, 0)
+    trajectory = grouped([one], 4)
+    assert trajectory.problem == PROBLEM
+    assert trajectory.prompt == "2 and 3?\n"
+    assert trajectory.workflow_codes == [f"code of {one.path}"]
+    assert trajectory.results == [Result(status="ok", value=5)]
+    assert trajectory.sibling_results == [[Result(status="ok", value=0)]]
+    assert (trajectory.tokens, trajectory.logprobs) == ([one.completions[0].tokens], [[-0.5, -0.25]])
+    assert trajectory.policy_version == "v1"
+
+
+def test_problems_keep_their_order_and_those_without_completions_are_left_out() -> None:
+    problems = [PROBLEM.model_copy(update={"problem_id": name}) for name in ("z", "empty", "a")]
+    pool = [workflow("one", 1, 2, 1, "a"), workflow("two", 2, 2, 1, "z"), workflow("three", 2, 1, 3, "v", "validation")]
+    splits: dict[Split, list[Problem]] = {
+        "train": problems,
+        "validation": [PROBLEM.model_copy(update={"problem_id": "v"})],
+    }
+    codes = {one.path: "code" for one in pool}
+    trajectories = collect(splits, pool, codes, LINEAGE, "scratch", 3, 0)
+    assert [(one.split, one.problem_id) for one in trajectories] == [
+        ("train", "z"),
+        ("train", "a"),
+        ("validation", "v"),
+    ]
+    assert metrics_of(trajectories, 3) == {
+        "train": 2,
+        "validation": 1,
+        "completions": 6,
+        "full_groups": 2,
+        "tree_share": pytest.approx(1 / 3),
+        "distinct_share": pytest.approx(1 / 3),
+    }
+
+
+@pytest.mark.parametrize(
+    "stray",
+    [
+        workflow("a", 1, 1, 0, "unknown"),
+        workflow("a", 1, 1, 0, "p", "validation"),
+        workflow("a", 1, 1, 0).model_copy(update={"sibling_results": []}),
+    ],
+    ids=["problem", "split", "siblings"],
+)
+def test_a_workflow_of_other_problems_is_refused(stray: Workflow) -> None:
+    with pytest.raises(
+        GraftError, match=rf"workflow {stray.path}: was not run on a {stray.split} problem as it is now"
+    ):
+        grouped([stray], 4)
