@@ -1,16 +1,13 @@
 """`graft …`. Each command imports what it needs when it runs, so that `graft --help` answers at once."""
 
-import errno
 import sys
-import traceback
-from collections.abc import Callable
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flows import environment
-from tasks.errors import GraftError
+from flows.answer import exit_code
 
 if TYPE_CHECKING:
     from flows.stages import Outcome
@@ -135,30 +132,7 @@ def _tell(outcome: "Outcome") -> None:
 def main() -> None:
     """Run the command line; exit code 2 and one line for what the user can mend, 130 after Ctrl-C."""
     environment.settle()
-    sys.exit(_exit_code(lambda: app(prog_name="graft"), debug="--debug" in sys.argv[1:]))
-
-
-def _exit_code(command: Callable[[], None], debug: bool) -> int:
-    try:
-        command()
-    except Exception as error:  # noqa: BLE001 (the last stop: told, not swallowed)
-        if debug:
-            traceback.print_exc()
-        line, code = _told(error)
-        print(f"graft: {line}", file=sys.stderr)
-        return code
-    return 0
-
-
-def _told(error: Exception) -> tuple[str, int]:
-    """One line about what went wrong, and the exit code: 2 where the user can mend it, 1 where it is Graft's fault."""
-    if isinstance(error, GraftError):
-        return str(error), 2
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"{error.filename or 'run'}: the disk is full; free some space and run again, nothing was lost", 2
-    if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return f"{error.filename}: not writable ({error.strerror}); mend its permissions", 2
-    return f"a fault in Graft, {type(error).__name__}: {error}; run it again with --debug to see where", 1
+    sys.exit(exit_code(lambda: app(prog_name="graft"), debug="--debug" in sys.argv[1:]))
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ def _python() -> Finding:
 def _versions(root: Path) -> Iterator[Finding]:
     """Installed packages against constraints.txt, and the ones that Graft needs against what is installed."""
     pins = _pins(root / "constraints.txt")
-    other = {name: found for name, pin in pins.items() if (found := _version(name)) not in (None, pin)}
+    other = {name: found for name, pin in pins.items() if (found := _version(name)) and _public(found) != pin}
     missing = [name for name in _required() if _version(name) is None]
     for name, found in other.items():
         yield Finding(name, f"{found}; constraints.txt says {pins[name]}", f"pip install {name}=={pins[name]}")
@@ -70,6 +70,12 @@ def _traps() -> Iterator[Finding]:
         found = _version(name)
         if found and (why := trap_of(name, found)):
             yield Finding(name, f"{found}: {why}", INSTALL)
+
+
+def refuse_traps() -> None:
+    """Raises GraftError at once where Prefect would fail without saying why, minutes later or never."""
+    for finding in _traps():
+        raise GraftError(f"{finding.thing} {finding.found}; {finding.remedy}")
 
 
 def trap_of(name: str, found: str) -> str | None:
@@ -152,6 +158,11 @@ def _required() -> list[str]:
     except PackageNotFoundError:
         return []
     return [re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in asked if "extra ==" not in line]
+
+
+def _public(found: str) -> str:
+    """A version without its local part: 2.13.0+cpu is 2.13.0, built for a machine without a GPU."""
+    return found.partition("+")[0]
 
 
 def _version(name: str) -> str | None:

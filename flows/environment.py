@@ -33,8 +33,10 @@ def settle() -> None:
 
 def settle_prefect(root: Path) -> None:
     """Prefect's folder inside the project, unless the user chose a folder or a server. Before prefect is imported."""
-    own = {} if "PREFECT_API_URL" in os.environ else {"PREFECT_HOME": str(root / ".graft" / "prefect")}
-    _default(PREFECT | own)
+    _default(PREFECT)
+    if not {"PREFECT_HOME", "PREFECT_API_URL"} & os.environ.keys():
+        (root / ".graft").mkdir(exist_ok=True)  # Prefect makes its folder, but not the one around it
+        os.environ["PREFECT_HOME"] = str(root / ".graft" / "prefect")
 
 
 def _default(values: dict[str, str]) -> None:

@@ -17,6 +17,7 @@ from prefect.runtime import flow_run
 from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 from prefect.states import Completed
 
+from flows.doctor import refuse_traps
 from flows.stages import Outcome, Stages
 from tasks.errors import GraftError
 from tasks.layout import Layout
@@ -89,6 +90,7 @@ def retrain(root: Path, params: Params, tell: Callable[[Outcome], None]) -> Run:
 
 def start(root: Path, params: Params, tell: Callable[[Outcome], None]) -> Run:
     """Run the flow once, in this process, with Prefect's temporary server where the user has none."""
+    refuse_traps()
     server = PREFECT_API_URL.value()
     if not server:
         _start_server()

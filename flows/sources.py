@@ -11,7 +11,7 @@ is started rather than imported.
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -45,10 +45,10 @@ def listed_deps(root: Path, document: Any, stage: str) -> list[str]:
     return [dep for dep in listed if not dep.startswith("tasks/")] + sources_of(root, MODULES[stage])
 
 
-def outdated(root: Path) -> list[str]:
-    """The stages whose dependencies in `dvc.yaml` differ from what their modules import."""
+def outdated(root: Path, stages: Iterable[str] = MODULES) -> list[str]:
+    """Those of `stages` whose dependencies in `dvc.yaml` differ from what their modules import."""
     document = parse(root / "dvc.yaml")
-    return [s for s in MODULES if list(definition(document, s)["deps"]) != listed_deps(root, document, s)]
+    return [s for s in stages if list(definition(document, s)["deps"]) != listed_deps(root, document, s)]
 
 
 def write(root: Path) -> list[str]:

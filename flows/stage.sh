@@ -1,6 +1,7 @@
 #!/bin/sh
-# Starts one stage for `dvc repro` with the project's own Python, also where no environment is activated.
-for python in "${VIRTUAL_ENV:-.venv}/bin/python" .venv/bin/python; do
-  if [ -x "$python" ]; then exec "$python" -m flows.stage "$@"; fi
+# Starts one stage for `dvc repro`, with the Python of the environment that Graft is installed in, also where none is
+# activated (.venv/bin/dvc repro) or somebody else's is.
+for environment in "${VIRTUAL_ENV:-none}" .venv; do
+  if [ -x "$environment/bin/graft" ]; then exec "$environment/bin/python" -m flows.stage "$@"; fi
 done
 exec python3 -m flows.stage "$@"

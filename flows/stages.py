@@ -33,6 +33,7 @@ from dvc_data.hashfile.meta import Meta
 from dvc_data.hashfile.state import State
 
 import tasks
+from flows.answer import answer
 from flows.stage import run as run_stage
 from tasks.artifacts import digest_path
 from tasks.errors import GraftError
@@ -62,7 +63,8 @@ class Stages:
     def __init__(self, root: Path) -> None:
         self.root = root
         sources_at_start()
-        logging.getLogger("dvc").setLevel(logging.ERROR)  # Graft tells what becomes of each stage
+        for name in ("dvc", "dvc_data", "dvc_objects"):  # Graft tells what becomes of each stage, in one line
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         with _told():
             self._repo = Repo(str(root), _wait_for_lock=True)
         _distrust(self._repo)
@@ -76,16 +78,12 @@ class Stages:
             raise GraftError(f"no stage {name!r}; the stages are {', '.join(known)}")
         return found
 
-    def planned(self) -> list[str]:
-        """All addresses in the order in which `dvc repro` takes them."""
-        with _told(), lock_repo(self._repo):
-            return [stage.addressing for stage in plan_repro(get_active_graph(self._repo.index.graph))]
-
     def run(self, address: str, force: bool = False) -> Outcome:
         """Bring one stage up to date: nothing to do, restored from the run-cache, or computed. See `Outcome.how`."""
         started = time.monotonic()
         with _told(), lock_repo(self._repo), self._repo.scm_context(quiet=True):
             stage = self._load(address)
+            self._refuse_missing_deps(stage)
             how = _reproduce(stage, partial(run_stage, self.root, address), force)
             return Outcome(
                 address=address,
@@ -96,7 +94,7 @@ class Stages:
             )
 
     def stale(self) -> dict[str, list[str]]:
-        """Address → why it is not up to date, in the order of `planned`; an empty list means it is.
+        """Address → why it is not up to date, in the order of `dvc repro`; an empty list means it is.
 
         A stage whose own inputs are unchanged but which comes after a stale one says `after …`: it may stay fresh,
         where that one turns out to write the same bytes.
@@ -108,6 +106,17 @@ class Stages:
                 before = sorted(s.addressing for s in graph.successors(stage) if reasons[s.addressing])
                 reasons[stage.addressing] = _reasons(stage) or ([f"after {', '.join(before)}"] if before else [])
         return reasons
+
+    def _refuse_missing_deps(self, stage: Any) -> None:
+        """Before anything is touched; DVC would first remove the outputs."""
+        for dep in stage.deps:
+            if not dep.exists:
+                writers = [
+                    s for s in self._repo.index.stages for o in s.outs if o.fs.isin_or_eq(dep.fs_path, o.fs_path)
+                ]
+                name = writers[0].addressing if writers else "nothing"
+                remedy = f"run graft stage {name}, or all with graft retrain" if writers else "restore it"
+                raise GraftError(f"{stage.addressing}: no {dep.def_path}; {name} writes it: {remedy}")
 
     @property
     def _file(self) -> Any:
@@ -129,6 +138,7 @@ def sources_at_start() -> dict[str, str]:
 def _reproduce(stage: Any, function: Callable[[], None], force: bool) -> How:
     """`dvc.repo.reproduce._reproduce_stage`, with `function` in the place of the stage's `cmd`."""
     hows: list[How] = []
+    stage.run = partial(_run_or_put_back, stage)
     stage._run_stage = partial(_restore_or_run, stage, function, hows)
     if not stage.reproduce(force=force):
         return "unchanged"
@@ -136,31 +146,40 @@ def _reproduce(stage: Any, function: Callable[[], None], force: bool) -> How:
     return hows[0]
 
 
+def _run_or_put_back(stage: Any, **options: Any) -> None:
+    """`Stage.run`: remove the outputs, restore or compute them, commit them; all or nothing."""
+    try:
+        type(stage).run(stage, **options)
+    except BaseException as error:
+        try:
+            _put_back(stage.reload())
+        except (DvcException, OSError) as second:
+            line = answer(error)[0] if isinstance(error, Exception) else "interrupted"
+            detail = _one_line(second).partition(". ")[0]
+            why = f"its last good outputs could not be put back ({detail}); the next run does it"
+            raise GraftError(f"{line}; {why}") from error
+        raise
+
+
+@rwlocked(read=["deps"], write=["outs"])  # type: ignore[untyped-decorator]
 def _restore_or_run(
     stage: Any, function: Callable[[], None], hows: list[How], dry: bool, force: bool, **_: Any
 ) -> None:
     """`dvc.stage.run.run_stage`. DVC has removed the outputs by now."""
     assert not dry
-    try:
-        hows.append(_locked_restore_or_run(stage, function, force))
-    except BaseException:
-        _put_back(stage)
-        raise
-
-
-@rwlocked(read=["deps"], write=["outs"])  # type: ignore[untyped-decorator]
-def _locked_restore_or_run(stage: Any, function: Callable[[], None], force: bool) -> How:
     if not force:
         try:
             stage.repo.stage_cache.restore(stage)
-            return "restored"
         except RunCacheNotFoundError:
             pass
+        else:
+            hows.append("restored")
+            return
     stage.save_deps()
     _refuse_changed_sources(stage)
     unlocked_repo(lambda _: function())(stage)
     _refuse_changed_deps(stage)
-    return "ran"
+    hows.append("ran")
 
 
 def _put_back(stage: Any) -> None:
@@ -168,10 +187,9 @@ def _put_back(stage: Any) -> None:
     for out in stage.outs:
         if out.persist:
             continue
+        out.remove()  # first, so that a full disk has room again
         if out.hash_info and not out.changed_cache():
             out.checkout(force=True)
-        else:
-            out.remove()
 
 
 def _refuse_changed_sources(stage: Any) -> None:
@@ -278,14 +296,11 @@ def _told() -> Iterator[None]:
 
 
 def _remedy(error: DvcException) -> str:
-    from dvc.dependency.base import DependencyDoesNotExistError
     from dvc.exceptions import NotDvcRepoError
     from dvc.output import OutputDoesNotExistError
     from dvc.scm import SCMError
 
     text = _one_line(error)
-    if isinstance(error, DependencyDoesNotExistError):
-        return f"{text}; run the stages before it first: graft retrain, or graft status to see which"
     if isinstance(error, OutputDoesNotExistError):
         return f"{text}: the stage ended without writing it; this is a fault of the stage, run it with --debug"
     if isinstance(error, NotDvcRepoError):

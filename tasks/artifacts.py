@@ -59,7 +59,7 @@ def read_json(path: Path, record: type[RecordT]) -> RecordT:
 
 
 def read_jsonl(path: Path, record: type[RecordT]) -> list[RecordT]:
-    """Read all records of a file. Raises GraftError that names file, line and field; nothing is skipped but blank lines."""
+    """Read all records of a file; only blank lines are skipped. Raises GraftError that names file, line and field."""
     numbered = enumerate(read_text(path).split("\n"), start=1)
     return [_parse(path, number, line, record) for number, line in numbered if line.strip()]
 

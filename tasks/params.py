@@ -199,7 +199,7 @@ def override(path: Path, assignments: Iterable[str]) -> dict[str, tuple[Any, Any
         key, separator, text = assignment.partition("=")
         if not separator:
             raise GraftError(f"-S {assignment}: not of the form key=value; write for instance -S grpo.beta=0.05")
-        value = _parse_yaml(Path(f"-S {key}"), f"value: {text}")["value"]
+        value = _plain(_parse_yaml(Path(f"-S {key}"), f"value: {text}")["value"]) if text else ""
         old = _assign(path, document, key.strip(), value)
         if old != value:
             changes[key.strip()] = (old, value)
@@ -283,7 +283,8 @@ def _validate(path: Path, document: Any) -> Params:
     try:
         return Params.model_validate(_plain(document))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
+        errors = error.errors(include_url=False)  # a misspelt key is missing too: tell the misspelling
+        first = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
         loc = [part for part in first["loc"] if part != "[key]"]
         key = ".".join(str(part) for part in loc)
         where = f"{path}:{_line_of(document, loc)}"
@@ -297,7 +298,9 @@ def _validate(path: Path, document: Any) -> Params:
 
 
 def _plain(node: Any) -> Any:
-    """ruamel's containers as dict and list."""
+    """ruamel's containers as dict and list; its floats, which lose a last digit when they are written, as float."""
+    if isinstance(node, float):
+        return float(node)
     if isinstance(node, dict):
         return {key: _plain(value) for key, value in node.items()}
     if isinstance(node, list):

@@ -1,5 +1,9 @@
-"""The environment that `graft` sets, for the tests too: before torch, dvc or prefect is imported by any of them."""
+"""For all tests: the environment that `graft` sets, and examples of Hypothesis that are the same each time."""
+
+from hypothesis import settings
 
 from flows import environment
 
-environment.settle()
+environment.settle()  # before torch, dvc or prefect is imported by any test
+settings.register_profile("graft", deadline=None, derandomize=True)
+settings.load_profile("graft")

@@ -8,7 +8,7 @@ from tasks.grpo.update import Group, update
 from tasks.layout import Layout
 from tasks.params import Params
 from tasks.policy.base import Policy, load_policy, save_policy
-from tasks.policy.samples import samples_of
+from tasks.policy.samples import merged, samples_of
 from tasks.records import RewardedTrajectory, Selected
 from tasks.seeds import derive_seed
 
@@ -42,5 +42,5 @@ def groups_of(policy: Policy, trajectories: Sequence[RewardedTrajectory], select
         learned = [s for s, line in zip(samples, chosen, strict=True) if line.selected and s.advantage != 0]
         silent = [s for s, r in zip(samples, trajectory.rewards, strict=True) if r is not None and s.advantage == 0]
         tokens = sum(len(s.completion) for s in [*learned, *silent])
-        groups.append(Group(trajectory.problem_id, learned, tokens))
+        groups.append(Group(trajectory.problem_id, merged(learned), tokens))
     return groups

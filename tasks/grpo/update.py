@@ -7,7 +7,7 @@
 
 What a reader may expect and will not find: no critic, no entropy bonus, no weight decay, no second copy of the
 model (the reference is the adapter switched off), no optimiser state carried from round to round: its running
-means start anew, so the learning rate rises over the first WARMUP steps and then stays.
+means start anew, so the learning rate rises over the first WARMUP steps, and falls to 0 over the rest.
 
 *Which tokens count.* A step's denominator holds the completion tokens of its selected samples and of those without
 signal (advantage 0): a problem that is always or never solved says that there is nothing to learn, which is not
@@ -94,7 +94,7 @@ def update(policy: Policy, groups: Sequence[Group], params: Grpo, temperature: f
         norm = float(torch.nn.utils.clip_grad_norm_(weights, params.max_grad_norm))
         _check_finite(sums.loss, norm, len(norms) + 1, step)
         for settings in optimizer.param_groups:
-            settings["lr"] = params.learning_rate * min(1.0, (len(norms) + 1) / WARMUP)
+            settings["lr"] = params.learning_rate * rate(len(norms), len(steps))
         optimizer.step()
         norms.append(norm)
         total.add(sums)
@@ -102,8 +102,9 @@ def update(policy: Policy, groups: Sequence[Group], params: Grpo, temperature: f
     return {
         "steps": len(norms),
         "skipped_steps": skipped,
-        "samples": len(samples),
-        "tokens": sum(len(s.completion) for s in samples),
+        "samples": sum(s.count for s in samples),
+        "distinct_samples": len(samples),
+        "tokens": sum(len(s.completion) * s.count for s in samples),
         "loss": total.loss / max(len(norms), 1),
         "grad_norm": math.fsum(norms) / max(len(norms), 1),
         "first_ratio": first.ratio / max(first.tokens, 1),
@@ -111,6 +112,14 @@ def update(policy: Policy, groups: Sequence[Group], params: Grpo, temperature: f
         "clip_fraction": total.clipped / max(total.tokens, 1),
         "kl": total.kl / max(total.tokens, 1),
     }
+
+
+def rate(step: int, steps: int) -> float:
+    """Share of the learning rate at `step` of `steps`: a rise over WARMUP steps, then a straight line down to 0.
+
+    Without the decline the last few steps' noise stays in the weights, and the round ends worse than its mean.
+    """
+    return min((step + 1) / WARMUP, (steps - step) / max(steps - WARMUP, 1), 1.0)
 
 
 def steps_of(groups: Sequence[Group], prompts_per_step: int, seed: int, epoch: int) -> Iterator[list[Group]]:
@@ -140,15 +149,17 @@ def accumulate(
             params.clip_high,
             params.beta,
         )
-        loss = reduce(tokens.loss, mask, denominator)
+        counts = logprobs.new_tensor([s.count for s in samples])[:, None]
+        loss = reduce(tokens.loss * counts, mask, denominator)
         loss.backward()  # type: ignore[no-untyped-call]
-        sums.add(_summed(tokens, mask, float(loss.detach())))
+        sums.add(_summed(tokens, mask * counts, float(loss.detach())))
     return sums
 
 
-def _summed(tokens: TokenLosses, mask: "Tensor", loss: float) -> Sums:
-    totals = (int(mask.sum()), loss, float(tokens.ratio.sum()), float(tokens.clipped.sum()), float(tokens.kl.sum()))
-    return Sums(*totals)
+def _summed(tokens: TokenLosses, counts: "Tensor", loss: float) -> Sums:
+    """`counts` [R, C]: how many tokens of the round each stands for, 0 where padded."""
+    totals = [float((values * counts).sum()) for values in (tokens.ratio, tokens.clipped, tokens.kl)]
+    return Sums(int(counts.sum()), loss, *totals)
 
 
 def _behaviour(scorer: Scorer, samples: Sequence[Sample]) -> Scores:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tasks.influence.ghost import Direction, ghost_products, lora_factors
-from tasks.policy.samples import Sample
+from tasks.policy.samples import Sample, merged
 from tasks.policy.tree_batch import Scorer, Tree, pack, row_logprobs
 
 if TYPE_CHECKING:
@@ -46,9 +46,11 @@ def validation_gradient(scorer: Scorer, samples: Sequence[Sample]) -> Direction:
     modules = lora_factors(scorer.model)
     weights = [module.weight for module in modules.values()]
     total = [torch.zeros_like(weight) for weight in weights]
-    for trees in scorer.batches([s for s in samples if s.advantage != 0]):
+    for trees in scorer.batches(merged([s for s in samples if s.advantage != 0])):
         logprobs, _ = scorer.logprobs(trees)
-        loss = policy_losses(logprobs, [s for tree in trees for s in tree], tokens).sum()
+        rows = [s for tree in trees for s in tree]
+        counts = logprobs.new_tensor([s.count for s in rows])
+        loss = (counts * policy_losses(logprobs, rows, tokens)).sum()
         for sum_, gradient in zip(total, torch.autograd.grad(loss, weights), strict=True):
             sum_ += gradient
     return dict(zip(modules, total, strict=True))
@@ -60,8 +62,8 @@ def influences(scorer: Scorer, samples: Sequence[Sample], direction: Direction) 
     Each sample has a padded row of its own here: with a shared prompt its gradient could not be told from the others'.
     """
     tokens = tokens_of(samples)
-    scored = {id(s): Scored(0.0, 0.0) for s in samples}
-    for trees in _progress(list(pack([[s] for s in samples if s.advantage != 0]))):
+    scored = {_row(s): Scored(0.0, 0.0) for s in samples}
+    for trees in _progress(list(pack([[s] for s in merged([s for s in samples if s.advantage != 0])]))):
         rows = [s for tree in trees for s in tree]
 
         def losses(rows: list[Sample] = rows) -> "Tensor":
@@ -70,8 +72,12 @@ def influences(scorer: Scorer, samples: Sequence[Sample], direction: Direction) 
 
         products, norms = ghost_products(scorer.model, direction, losses)
         for row, product, norm in zip(rows, products.tolist(), norms.tolist(), strict=True):
-            scored[id(row)] = Scored(product, norm)
-    return [scored[id(s)] for s in samples]
+            scored[_row(row)] = Scored(product, norm)
+    return [scored[_row(s)] for s in samples]
+
+
+def _row(sample: Sample) -> tuple[str, tuple[int, ...], float]:
+    return sample.problem_id, sample.completion, sample.advantage
 
 
 def policy_losses(logprobs: "Tensor", samples: Sequence[Sample], tokens: int) -> "Tensor":

@@ -1,7 +1,11 @@
-"""Samples: the (prompt, completion, advantage) rows that influence and the update are computed on."""
+"""Samples: the (prompt, completion, advantage) rows that influence and the update are computed on.
+
+A policy that is sure of itself writes the same completion again and again. Equal rows have equal gradients, so they
+are computed once and counted: exact, and a third of the work late in a run.
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tasks.errors import GraftError
 from tasks.policy.base import Policy, encode_completion, encode_prompt
@@ -18,6 +22,17 @@ class Sample:
     completion: tuple[int, ...]
     behaviour: tuple[float, ...]  # log-probabilities when it was sampled, [T]; () = not known
     advantage: float
+    count: int = 1  # equal rows that this one stands for
+
+
+def merged(samples: Sequence[Sample]) -> list[Sample]:
+    """One row for all that have problem, completion and advantage in common, in the order of their first members."""
+    first: dict[tuple[str, tuple[int, ...], float], Sample] = {}
+    for sample in samples:
+        key = (sample.problem_id, sample.completion, sample.advantage)
+        present = first.get(key)
+        first[key] = sample if present is None else replace(present, count=present.count + sample.count)
+    return list(first.values())
 
 
 def samples_of(policy: Policy, trajectory: RewardedTrajectory, advantages: Sequence[float]) -> list[Sample]:

@@ -28,7 +28,7 @@ from tasks.seeds import derive_seed
 from tasks.workflows.contract import prompt_of
 
 
-def run(layout: Layout, params: Params, round: int | None) -> None:
+def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG001
     """Make or pass through the base, put a fresh adapter on it, write round 0's policy."""
     metrics: dict[str, float] = {}
     if params.policy.base == SCRATCH:

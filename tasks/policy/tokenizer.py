@@ -1,34 +1,33 @@
-"""The embedded default's tokenizer: byte-level BPE, digits one by one, trained on the run's own text."""
+"""The embedded default's tokenizer: byte-level BPE, digits one by one, trained on the run's own text.
+
+It cuts text into pieces as Qwen2's tokenizer does. That is not a matter of taste: for a Qwen2 `config.json`,
+`AutoTokenizer` (transformers 5) puts Qwen2's own pre-tokenizer in the place of whatever `tokenizer.json` says, without
+a word, and the reloaded policy reads its prompts in other tokens than it was trained on.
+"""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tasks.workflows.contract import HEADER
+
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerBase
 
-PAD, EOS = "<|pad|>", "<|end|>"
+PAD, EOS = "<|pad|>", "<|endoftext|>"  # Qwen2Tokenizer adds an <|endoftext|> of its own where it finds none
 
-# A piece never crosses these borders. Code breaks at whole statement parts, so that a statement
-# `    a = n[0] * n[1]` takes seven tokens and the header, which every workflow shares, takes one.
-PIECES = "|".join(
-    [
-        r"def solve\(problem\):\n    n = numbers\(problem\)\n",
-        r"    [a-z] =",
-        r"    return",
-        r" n\[",
-        r"\] [-+*/]",
-        r"\]\n",
-        r" ?[A-Za-z]+",
-        r"\d",
-        r" ?[^\sA-Za-z\d]+",
-        r"\s",
-    ]
+# The parts of a statement as one token each: `    a = n[0] * n[1]` takes seven tokens instead of twelve.
+CODE = [HEADER, *(f"    {v} = " for v in "abcdef"), "    return ", "n[", "]\n"]
+CODE += [f"{left} {operator} " for operator in "+-*/" for left in ("]", "")]
+
+# Qwen2's pre-tokenizer (transformers, models/qwen2/tokenization_qwen2.py, PRETOKENIZE_REGEX).
+PIECES = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 
 
-def train_tokenizer(texts: Sequence[str], vocabulary: int) -> "PreTrainedTokenizerFast":
-    """Byte-level BPE with at most `vocabulary` tokens; any text can be encoded and decoded without loss."""
-    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+def train_tokenizer(texts: Sequence[str], vocabulary: int) -> "PreTrainedTokenizerBase":
+    """Byte-level BPE with at most `vocabulary` tokens and the CODE tokens beside them; no text is lost in it."""
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = Tokenizer(models.BPE())
@@ -46,6 +45,7 @@ def train_tokenizer(texts: Sequence[str], vocabulary: int) -> "PreTrainedTokeniz
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in CODE])
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, pad_token=PAD, eos_token=EOS, clean_up_tokenization_spaces=False
     )

@@ -21,9 +21,9 @@ def workflow_id(code: str) -> str:
 def code_of(text: str) -> str:
     """The workflow in a completion.
 
-    Code between ``` fences where there is any: the first block that defines `solve`, else the first one. An unclosed
-    fence ends with the text; a fence around nothing is dropped. Blank lines around the code and blanks at its end go; one new line ends it.
-    A blank completion gives "". `code_of(code_of(text)) == code_of(text)`.
+    Code between ``` fences where there is any: the first block that defines `solve`, else the first one. An
+    unclosed fence ends with the text; a fence around nothing is dropped. Blank lines around the code and blanks at
+    its end go; one new line ends it. A blank completion gives "". `code_of(code_of(text)) == code_of(text)`.
     """
     text = text.replace("\r\n", "\n")
     blocks = [block for block in _FENCED.findall(text) if block.strip()]

@@ -21,6 +21,7 @@ def by_dvc(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project that `dvc repro` computed, a process for each stage. Not to be changed."""
     root = tiny_project.make(tmp_path_factory.mktemp("dvc") / "project")
     tiny_project.dvc(root, "repro", "-q")
+    assert tiny_project.ran(root) == tiny_project.ADDRESSES
     return root
 
 
@@ -29,6 +30,7 @@ def by_graft(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project that `graft` computed, all stages in one process. Not to be changed."""
     root = tiny_project.make(tmp_path_factory.mktemp("graft") / "project")
     tiny_project.graft(root, "stage", *tiny_project.ADDRESSES)
+    assert tiny_project.ran(root) == tiny_project.ADDRESSES
     return root
 
 
@@ -39,7 +41,6 @@ def copy(tmp_path: Path) -> Callable[[Path], Path]:
     def copied(project: Path) -> Path:
         root = tmp_path / "project"
         shutil.copytree(project, root)
-        tiny_project.ran(root)
         return root
 
     return copied

@@ -1,0 +1,46 @@
+# Each target does all of its own set-up, the virtual environment in .venv included.
+#   make retrain                          run the main job; ARGS="--rounds 1 -S seed=1" are handed to graft retrain
+#   make test                             lint, types, import contracts, all tests
+#   make repro                            the same run by DVC alone, a process for each stage
+#   make setup PYTHON=/path/to/python3.11 only the environment
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+READY := .venv/.graft-ready
+ARGS ?=
+
+# The environment counts as activated: dvc finds its Python, python finds its tools.
+export VIRTUAL_ENV := $(CURDIR)/.venv
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+.PHONY: setup retrain repro test clean
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
+	  { echo "make: Python 3.11 is needed, not \"$(PYTHON)\"; name one: make setup PYTHON=/path/to/python3.11" >&2; exit 2; }
+	@command -v git >/dev/null || { echo "make: git is needed; install it and run make again" >&2; exit 2; }
+	test -x $(BIN)/python || "$(PYTHON)" -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test]"
+	@touch $@
+
+retrain: setup
+	$(BIN)/graft retrain $(ARGS)
+
+repro: setup
+	$(BIN)/dvc repro $(ARGS)
+
+test: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest $(ARGS)
+
+# Results, caches of tools and the environment; never champion/, mlflow.db or params.yaml.
+# The DVC cache goes too: what is removed here has to be computed again.
+clean:
+	rm -rf run .dvc/cache .dvc/tmp .graft .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv graft.egg-info

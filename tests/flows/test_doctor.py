@@ -1,0 +1,88 @@
+"""`graft doctor` finds what is wrong and says what to do."""
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tiny_project import graft
+
+from flows.doctor import Finding, examine, trap_of
+from flows.sources import write
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def sound(tmp_path: Path) -> Path:
+    """What the doctor looks at, in a folder of its own."""
+    for name in ("constraints.txt", "params.yaml", "dvc.yaml"):
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "tasks").symlink_to(ROOT / "tasks")
+    (tmp_path / ".dvc").mkdir()
+    shutil.copy(ROOT / ".dvc" / "config", tmp_path / ".dvc")
+    write(tmp_path)
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    return tmp_path
+
+
+def wrong(root: Path) -> dict[str, Finding]:
+    ignored = {"sandbox", "free disk"}  # of the machine, not of the project
+    return {f.thing: f for f in examine(root) if f.remedy and f.thing not in ignored}
+
+
+def test_a_sound_project_has_nothing_wrong(sound: Path) -> None:
+    assert wrong(sound) == {}
+    assert {"Python", "packages", "sandbox", "free disk", "git", "dvc", "params.yaml"} == {
+        f.thing for f in examine(sound)
+    }
+
+
+HARMS: dict[str, tuple[Callable[[Path], object], str, str]] = {
+    "git": (lambda root: shutil.rmtree(root / ".git"), "git", "git init"),
+    "dvc": (lambda root: shutil.rmtree(root / ".dvc"), "dvc", "dvc init"),
+    "params": (lambda root: replace(root / "params.yaml", "seed: 0", "sede: 0"), "params.yaml", "did you mean"),
+    "pin": (lambda root: replace(root / "constraints.txt", "typer==", "typer==0"), "typer", "pip install typer==0"),
+    "constraints": (lambda root: (root / "constraints.txt").unlink(), "constraints.txt", "git checkout"),
+    "sources": (lambda root: replace(root / "dvc.yaml", "- tasks/seeds.py", ""), "dvc.yaml", "flows.sources --write"),
+}
+
+
+def replace(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_each_wrong_thing_is_named_with_its_remedy(sound: Path, harm: str) -> None:
+    act, thing, remedy = HARMS[harm]
+    act(sound)
+    found = wrong(sound)
+    assert list(found) == [thing]
+    assert remedy in f"{found[thing].found}; {found[thing].remedy}"
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "sound"),
+    [
+        ("fastapi", "0.150.0", True),
+        ("fastapi", "0.151.0", False),
+        ("fastapi", "1.0", False),
+        ("sqlalchemy", "2.0.57", True),
+        ("sqlalchemy", "2.1.0b1", False),
+    ],
+)
+def test_the_traps_that_pip_does_not_see(name: str, version: str, sound: bool) -> None:
+    assert (trap_of(name, version) is None) == sound
+
+
+def test_the_command_ends_with_1_and_the_remedy_where_something_is_wrong(done: Path) -> None:
+    replace(done / "constraints.txt", "typer==", "typer==0")
+    (done / "tasks" / "workflows").mkdir()
+    shutil.copytree(ROOT / "tasks" / "workflows", done / "tasks" / "workflows", dirs_exist_ok=True)
+    told = graft(done, "doctor", code=1).stdout
+    assert "wrong  typer: " in told
+    assert "       remedy: pip install typer==0" in told
+    assert "ok     git: a repository" in told

@@ -1,0 +1,60 @@
+"""Nothing is reported to anybody, and one stage alone starts small."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flows import environment
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_telemetry_is_off_and_threads_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", {})
+    environment.settle()
+    assert os.environ["DO_NOT_TRACK"] == os.environ["MLFLOW_DISABLE_TELEMETRY"] == "true"
+    assert os.environ["PREFECT_SERVER_ANALYTICS_ENABLED"] == "false"
+    assert os.environ["DVC_NO_ANALYTICS"] == "1"
+    assert os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
+
+
+def test_what_the_user_set_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", {"OMP_WAIT_POLICY": "ACTIVE", "PREFECT_HOME": "/mine"})
+    environment.settle()
+    environment.settle_prefect(ROOT)
+    assert os.environ["OMP_WAIT_POLICY"] == "ACTIVE"
+    assert os.environ["PREFECT_HOME"] == "/mine"
+
+
+def test_a_user_with_a_server_keeps_the_own_prefect_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", {"PREFECT_API_URL": "http://there/api"})
+    environment.settle_prefect(ROOT)
+    assert "PREFECT_HOME" not in os.environ
+
+
+def test_prefect_reads_what_was_set(tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom flows import environment\n"
+        "environment.settle(); environment.settle_prefect(Path(sys.argv[1]))\n"
+        "from prefect.settings import get_current_settings as s\nimport json\n"
+        "print(json.dumps([str(s().home), s().server.analytics_enabled, s().server.ephemeral.startup_timeout_seconds]))"
+    )
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
+    ended = subprocess.run([sys.executable, "-c", code, tmp_path], cwd=ROOT, env=kept, capture_output=True, text=True)
+    assert ended.stderr == ""
+    assert json.loads(ended.stdout) == [str(tmp_path / ".graft" / "prefect"), False, 120]
+
+
+def test_a_stage_alone_imports_neither_dvc_nor_prefect_nor_mlflow() -> None:
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom flows.stage import run\nfrom tasks.errors import GraftError\n"
+        "try: run(Path('nowhere'), 'collect@1')\nexcept GraftError: pass\n"
+        "import tasks.trajectories.task, tasks.rewards.task, tasks.problems.task\n"
+        "print({'dvc', 'prefect', 'mlflow', 'torch'} & {name.partition('.')[0] for name in sys.modules})"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert ended.stdout == "set()\n"

@@ -1,0 +1,73 @@
+"""What is settled before a run: params, the digest of the base's folder, the problems file."""
+
+from pathlib import Path
+
+import pytest
+
+from flows.inputs import settle_params
+from tasks.artifacts import digest_path
+from tasks.errors import GraftError
+from tasks.params import load_params
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "params.yaml").write_text((ROOT / "params.yaml").read_text())
+    (tmp_path / "examples").mkdir()
+    (tmp_path / "examples" / "problems.jsonl").write_text("{}\n")
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base" / "config.json").write_text("{}")
+    return tmp_path
+
+
+def test_a_folder_as_base_is_known_by_its_content(root: Path) -> None:
+    told: list[str] = []
+    first = settle_params(root, ["policy.base=base"], told.append).policy.base_sha256
+    assert first == digest_path(root / "base") == load_params(root / "params.yaml").policy.base_sha256
+    assert told == ["params.yaml: policy.base: scratch → base", f"params.yaml: policy.base_sha256: None → {first}"]
+
+    assert settle_params(root, [], told.append).policy.base_sha256 == first
+    assert len(told) == 2
+
+    (root / "base" / "config.json").write_text('{"hidden": 1}')
+    second = settle_params(root, [], told.append).policy.base_sha256
+    assert second == digest_path(root / "base") != first
+
+    assert settle_params(root, ["policy.base=scratch"], told.append).policy.base_sha256 is None
+    assert settle_params(root, ["policy.base=someone/model"], told.append).policy.base_sha256 is None
+
+
+def test_back_and_forth_leaves_the_file_as_it_was(root: Path) -> None:
+    before = (root / "params.yaml").read_text()
+    settle_params(root, ["policy.base=base", "rounds=1"], print)
+    assert (root / "params.yaml").read_text() != before
+    settle_params(root, ["policy.base=scratch", f"rounds={load_params(ROOT / 'params.yaml').rounds.last}"], print)
+    assert load_params(root / "params.yaml") == load_params(ROOT / "params.yaml")
+
+
+def test_a_digest_that_looks_like_a_number_stays_text(root: Path) -> None:
+    """Some sha256 are digits around one `e`: YAML would read infinity."""
+    number = 0
+    while not digest_path(root / "base")[:12].replace("e", "", 1).isdigit():
+        number += 1
+        (root / "base" / "config.json").write_text(str(number))
+    settle_params(root, ["policy.base=base"], print)
+    assert f'base_sha256: "{digest_path(root / "base")}"' in (root / "params.yaml").read_text()
+
+
+def test_a_folder_named_scratch_is_not_a_base(root: Path) -> None:
+    (root / "scratch").mkdir()
+    assert settle_params(root, [], print).policy.base_sha256 is None
+
+
+@pytest.mark.parametrize(
+    ("assignment", "named"),
+    [("policy.base=./bass", "./bass"), ("problems.path=none.jsonl", "none.jsonl"), ("problems.path=base", "base")],
+)
+def test_what_is_missing_is_named_and_the_file_stays(root: Path, assignment: str, named: str) -> None:
+    before = (root / "params.yaml").read_text()
+    with pytest.raises(GraftError, match=named):
+        settle_params(root, ["seed=3", assignment], print)
+    assert (root / "params.yaml").read_text() == before

@@ -1,0 +1,80 @@
+"""`dvc.yaml` says what was agreed: stages, params, rounds."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from flows.pipeline import MODULES, declared_params, parse, round_of, stage_of
+from tasks.errors import GraftError
+from tasks.params import load_params, restrict
+
+ROOT = Path(__file__).parents[2]
+
+PARAMS = {
+    "problems": "seed problems",
+    "coldstart": "seed policy.base coldstart sandbox",
+    "bootstrap": "seed policy bootstrap",
+    "search": "seed policy.base policy.max_new_tokens search sandbox grpo.group_size influence.validation",
+    "collect": "seed policy.base grpo.group_size",
+    "reward": "rewards policy.max_new_tokens",
+    "select": "seed policy search.temperature influence",
+    "update": "seed policy search.temperature grpo",
+    "evaluate": "seed policy.base policy.max_new_tokens sandbox evaluation",
+    "promote": "seed rounds.last policy.base policy.max_new_tokens sandbox evaluation",
+}
+
+
+def test_the_stages_are_those_of_dvc_yaml() -> None:
+    assert list(parse(ROOT / "dvc.yaml")["stages"]) == list(MODULES) == list(PARAMS)
+
+
+@pytest.mark.parametrize("stage", PARAMS)
+def test_a_stage_sees_the_agreed_params_and_they_exist(stage: str) -> None:
+    declared = declared_params(ROOT, stage)
+    assert declared == PARAMS[stage].split()
+    seen = restrict(load_params(ROOT / "params.yaml"), declared)
+    for key in declared:
+        value = seen
+        for part in key.split("."):
+            value = getattr(value, part)
+    with pytest.raises(AttributeError):
+        _ = seen.tracking
+
+
+@pytest.mark.parametrize("stage", MODULES)
+def test_a_stage_runs_one_command_and_writes_its_metrics(stage: str) -> None:
+    entry = parse(ROOT / "dvc.yaml")["stages"][stage]
+    address = f"{stage}@${{key}}" if "do" in entry else stage
+    entry = entry.get("do", entry)
+    assert entry["cmd"] == f"sh flows/stage.sh {address}"
+    assert list(entry["metrics"]) == [f"run/metrics/{address}.json"]
+    assert all(str(next(iter(out)) if isinstance(out, dict) else out).startswith("run/") for out in entry["outs"])
+
+
+@pytest.mark.parametrize("module", MODULES.values())
+def test_each_stage_has_its_module(module: str) -> None:
+    spec = find_spec(module)
+    assert spec is not None
+    assert spec.origin is not None
+    assert "\ndef run(layout: Layout, params: Params, round: int | None" in Path(spec.origin).read_text()
+
+
+@pytest.mark.parametrize(
+    ("address", "stage", "round"),
+    [("problems", "problems", None), ("search@2", "search", 2), ("evaluate@before", "evaluate", 0)],
+)
+def test_an_address_names_a_stage_and_a_round(address: str, stage: str, round: int | None) -> None:
+    assert stage_of(address) == stage
+    assert round_of(address, load_params(ROOT / "params.yaml")) == round
+
+
+def test_evaluate_after_is_of_the_last_round() -> None:
+    params = load_params(ROOT / "params.yaml")
+    assert round_of("evaluate@after", params) == params.rounds.last
+
+
+def test_a_broken_file_is_named_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "dvc.yaml").write_text("stages:\n  problems: {\n")
+    with pytest.raises(GraftError, match=r"dvc\.yaml:\d+: not YAML"):
+        parse(tmp_path / "dvc.yaml")

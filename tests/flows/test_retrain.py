@@ -1,0 +1,97 @@
+"""The run as a Prefect flow on Prefect's temporary server: three runs of one project, seen in Prefect's database."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import tiny_project
+from test_failure import begin
+from tiny_project import ADDRESSES, dvc, graft, ran
+
+BEFORE_FAILURE = ADDRESSES[: ADDRESSES.index("update@1")]
+
+
+class History(NamedTuple):
+    root: Path
+    failed: "subprocess.CompletedProcess[str]"
+    computed_before: list[str]
+    finished: "subprocess.CompletedProcess[str]"
+    computed_after: list[str]
+    interrupted: tuple[int, str]
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> History:
+    """One run that fails at update@1, the next one that goes on to the end, and one that is interrupted."""
+    root = tiny_project.make(tmp_path_factory.mktemp("prefect") / "project")
+    failed = graft(root, "retrain", code=2, TINY_FAIL="update@1")
+    before = ran(root)
+    finished = graft(root, "retrain")
+    after = ran(root)
+    process = begin(root, "promote", "retrain", "-S", "evaluation.resamples=500")
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: Prefect's server gets it too
+    _, told = process.communicate(timeout=100)
+    return History(root, failed, before, finished, after, (process.returncode, told))
+
+
+def rows(history: History, run: int, select: str) -> list[tuple[str, ...]]:
+    """From Prefect's database, of its first, second or third flow run."""
+    with sqlite3.connect(history.root / ".graft" / "prefect" / "prefect.db") as database:
+        runs = database.execute("select id from flow_run order by start_time").fetchall()
+        assert len(runs) == 3
+        return database.execute(select, runs[run]).fetchall()
+
+
+def states(history: History, run: int) -> dict[str, str]:
+    query = "select name, state_name from task_run where flow_run_id = ? order by start_time"
+    return dict(rows(history, run, query))  # type: ignore[arg-type]
+
+
+def test_a_failed_stage_fails_the_flow_in_one_line(history: History) -> None:
+    assert history.failed.stderr == "graft: update@1: told to fail; unset TINY_FAIL\n"
+    assert history.computed_before == [*BEFORE_FAILURE, "update@1"]
+    assert rows(history, 0, "select name, state_type from flow_run where id = ?")[0][1] == "FAILED"
+    assert states(history, 0) == {**dict.fromkeys(BEFORE_FAILURE, "Completed"), "update@1": "Failed"}
+
+
+def test_the_next_run_goes_on_where_it_stopped(history: History) -> None:
+    assert history.computed_after == ADDRESSES[len(BEFORE_FAILURE) :]
+
+
+def test_each_stage_is_a_task_named_by_its_address_and_a_hit_shows_as_cached(history: History) -> None:
+    found = states(history, 1)
+    assert list(found) == ADDRESSES
+    assert [address for address in found if found[address] == "Cached"] == BEFORE_FAILURE
+    assert set(found.values()) == {"Cached", "Completed"}
+    types = rows(history, 1, "select distinct state_type from task_run where flow_run_id = ?")
+    assert types == [("COMPLETED",)]
+
+
+def test_the_report_comes_last_and_stderr_is_quiet(history: History) -> None:
+    *stages, report = history.finished.stdout.splitlines()
+    assert [line.split()[0] for line in stages] == ADDRESSES
+    assert report == f"report: {len(ADDRESSES)} stages, {len(BEFORE_FAILURE)} cached"
+    assert history.finished.stderr == ""
+
+
+def test_ctrl_c_ends_the_flow_as_crashed_with_130_and_no_traceback(history: History) -> None:
+    code, told = history.interrupted
+    assert code == 130
+    assert "Traceback" not in told
+    assert rows(history, 2, "select state_type from flow_run where id = ?") == [("CRASHED",)]
+
+
+def test_the_flow_writes_the_lock_that_dvc_writes(history: History, by_dvc: Path) -> None:
+    graft(history.root, "stage", "-S", "evaluation.resamples=10000", *ADDRESSES[-3:])
+    assert (history.root / "dvc.lock").read_bytes() == (by_dvc / "dvc.lock").read_bytes()
+    assert "Data and pipelines are up to date." in dvc(history.root, "repro").stdout
+
+
+def test_a_server_that_does_not_answer_is_named(done: Path) -> None:
+    told = graft(done, "retrain", code=2, PREFECT_API_URL="http://127.0.0.1:9/api")
+    assert told.stderr.startswith("graft: prefect: no answer from http://127.0.0.1:9/api; start that server")
+    assert not (done / ".graft" / "prefect").exists()

@@ -1,0 +1,223 @@
+"""Files are written whole or not at all, with the same bytes each time, and a broken line is named."""
+
+import errno
+import json
+import os
+import resource
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.artifacts import (
+    digest_path,
+    digest_text,
+    read_json,
+    read_jsonl,
+    read_text,
+    whole_folder,
+    write_json,
+    write_jsonl,
+    write_text,
+)
+from tasks.errors import GraftError
+from tasks.records import Problem, Sibling
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+ANSWER = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+PROBLEM = Problem(problem_id="p1", question="1 + 1 = ?", answer=2, source="test", siblings=[])
+
+
+def problems(count: int) -> list[Problem]:
+    return [PROBLEM.model_copy(update={"problem_id": f"p{i}"}) for i in range(count)]
+
+
+def listed(folder: Path) -> list[str]:
+    """Everything below, hidden and temporary names too."""
+    return sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*"))
+
+
+@contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    """Writing beyond `size` bytes fails, as it does on a full disk: the system's own limit, not a pretended one."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+# --- what is written is read
+
+
+@given(text=TEXT)
+def test_text_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    path = tmp_path_factory.mktemp("text") / "below" / "file.txt"
+    write_text(path, text)
+    assert read_text(path) == text
+    assert path.read_bytes() == text.encode()
+    assert listed(path.parent) == ["file.txt"]
+
+
+@given(st.lists(st.builds(Sibling, question=TEXT, answer=ANSWER)))
+def test_records_come_back_as_they_were(tmp_path_factory: pytest.TempPathFactory, siblings: list[Sibling]) -> None:
+    folder = tmp_path_factory.mktemp("records")
+    problem = PROBLEM.model_copy(update={"siblings": siblings})
+    write_jsonl(folder / "a.jsonl", [problem, problem])
+    write_json(folder / "a.json", problem)
+    assert read_jsonl(folder / "a.jsonl", Problem) == [problem, problem]
+    assert read_json(folder / "a.json", Problem) == problem
+    assert (folder / "a.jsonl").read_bytes().count(b"\n") == 2
+
+
+def test_the_bytes_do_not_depend_on_the_order_of_keys(tmp_path: Path) -> None:
+    write_json(tmp_path / "a.json", {"b": 1, "a": {"d": "ü", "c": 2}})
+    write_json(tmp_path / "b.json", {"a": {"c": 2, "d": "ü"}, "b": 1})
+    assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
+    assert (tmp_path / "a.json").read_text().startswith('{\n  "a": {\n    "c": 2,\n    "d": "ü"')
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_no_number_that_json_does_not_know_is_written(tmp_path: Path, value: float) -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_json(tmp_path / "a.json", {"loss": value})
+    assert listed(tmp_path) == []
+
+
+# --- whole or not at all
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda path: write_text(path, "x" * 10_000),
+        lambda path: write_jsonl(path, problems(200)),
+        lambda path: write_json(path, {"x": "x" * 10_000}),
+    ],
+)
+def test_a_write_that_fails_leaves_the_file_as_it_was(tmp_path: Path, write: Callable[[Path], None]) -> None:
+    path = tmp_path / "file"
+    write_text(path, "before")
+    with largest_file(5_000), pytest.raises(OSError, match=os.strerror(errno.EFBIG)):
+        write(path)
+    assert path.read_text() == "before"
+    assert listed(tmp_path) == ["file"]
+
+
+def test_an_interrupt_while_records_are_made_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    def interrupted() -> Iterator[Problem]:
+        yield PROBLEM
+        raise KeyboardInterrupt
+
+    write_jsonl(tmp_path / "a.jsonl", [PROBLEM])
+    with pytest.raises(KeyboardInterrupt):
+        write_jsonl(tmp_path / "a.jsonl", interrupted())
+    assert read_jsonl(tmp_path / "a.jsonl", Problem) == [PROBLEM]
+    assert listed(tmp_path) == ["a.jsonl"]
+
+
+def test_a_full_disk_is_named(tmp_path: Path) -> None:
+    """/dev/full answers every write as a full disk does."""
+
+    def fill() -> None:
+        with whole_folder(tmp_path / "policy"), open("/dev/full", "wb", buffering=0) as full:
+            full.write(b"x")
+
+    with pytest.raises(GraftError, match="policy: the disk is full; free some space"):
+        fill()
+    assert listed(tmp_path) == []
+
+
+def test_a_file_where_a_folder_belongs_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("a file")
+    with pytest.raises(OSError, match="run"):
+        write_text(tmp_path / "run" / "a.txt", "x")
+
+
+# --- folders
+
+
+def test_a_folder_takes_the_place_of_the_old_one_as_a_whole(tmp_path: Path) -> None:
+    for text in ("first", "second"):
+        with whole_folder(tmp_path / "policy") as folder:
+            write_text(folder / f"{text}.txt", text)
+            assert not (tmp_path / "policy" / f"{text}.txt").exists()
+    assert listed(tmp_path) == ["policy", "policy/second.txt"]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, GraftError])
+def test_a_folder_that_was_not_finished_vanishes(tmp_path: Path, error: type[BaseException]) -> None:
+    with whole_folder(tmp_path / "policy") as folder:
+        write_text(folder / "good.txt", "good")
+
+    def stop() -> None:
+        with whole_folder(tmp_path / "policy") as folder:
+            write_text(folder / "half.txt", "half")
+            raise error("stop")
+
+    with pytest.raises(error):
+        stop()
+    assert listed(tmp_path) == ["policy", "policy/good.txt"]
+
+
+# --- what is broken is named
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{not json", r"a\.jsonl:3: Invalid JSON"),
+        ("{}", r"a\.jsonl:3: problem_id: Field required"),
+        ('{"problem_id": 1}', r"a\.jsonl:3: problem_id: Input should be a valid string"),
+        (json.dumps({**PROBLEM.model_dump(), "extra": 1}), r"a\.jsonl:3: extra: Extra inputs"),
+        (json.dumps({**PROBLEM.model_dump(), "answer": True}), r"a\.jsonl:3: answer"),
+        (json.dumps({**PROBLEM.model_dump(), "answer": float("nan")}), r"a\.jsonl:3: answer"),
+        ("[]", r"a\.jsonl:3: "),
+    ],
+)
+def test_a_broken_line_is_named_with_file_line_and_field(tmp_path: Path, line: str, message: str) -> None:
+    write_jsonl(tmp_path / "a.jsonl", [PROBLEM])
+    with (tmp_path / "a.jsonl").open("a") as stream:
+        stream.write(f"\n{line}\n")
+    with pytest.raises(GraftError, match=message) as error:
+        read_jsonl(tmp_path / "a.jsonl", Problem)
+    assert "\n" not in str(error.value)
+
+
+def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9")
+    for name, message in {"none": "no such file", ".": "is a folder", "latin.txt": "not UTF-8 text at byte 3"}.items():
+        with pytest.raises(GraftError, match=message):
+            read_text(tmp_path / name)
+
+
+# --- digests
+
+
+def test_a_digest_is_of_names_and_contents_and_nothing_else(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_text(tmp_path / name / "x" / "1.txt", "one")
+        write_text(tmp_path / name / "2.txt", "two")
+    os.utime(tmp_path / "b" / "2.txt", (1, 1))
+    os.chmod(tmp_path / "b" / "2.txt", 0o600)
+    first = digest_path(tmp_path / "a")
+    assert first == digest_path(tmp_path / "b")
+    os.rename(tmp_path / "b" / "2.txt", tmp_path / "b" / "3.txt")
+    assert digest_path(tmp_path / "b") != first
+    os.rename(tmp_path / "b" / "3.txt", tmp_path / "b" / "2.txt")
+    write_text(tmp_path / "b" / "2.txt", "2")
+    assert digest_path(tmp_path / "b") != first
+
+
+@given(TEXT)
+def test_the_digest_of_a_file_is_that_of_its_text(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    path = tmp_path_factory.mktemp("digest") / "a.txt"
+    write_text(path, text)
+    assert digest_path(path) == digest_text(text)

@@ -1,0 +1,222 @@
+"""`params.yaml`: typed, restricted, rewritten without losing a comment, and every mistake named."""
+
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dvc.fs import localfs
+from dvc.utils.serialize import load_path
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tasks.errors import GraftError
+from tasks.params import Params, leaf_of, load_params, override, restrict, rounds_of
+
+SHIPPED = Path(__file__).parents[1] / "params.yaml"
+TEXT = SHIPPED.read_text()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "params.yaml"
+    path.write_text(TEXT)
+    return path
+
+
+def leaves(section: Any, prefix: str = "") -> dict[str, Any]:
+    """Dotted key → value of all that is not a section; `rounds` is one leaf."""
+    found = {}
+    for name in type(section).model_fields:
+        value = getattr(section, name)
+        if hasattr(type(value), "model_fields") and name != "rounds":
+            found |= leaves(value, f"{prefix}{name}.")
+        else:
+            found[f"{prefix}{name}"] = value
+    return found
+
+
+LEAVES = leaves(load_params(SHIPPED))
+
+
+def test_the_shipped_file_is_valid_and_explains_every_param() -> None:
+    plain = [line for line in TEXT.splitlines() if re.match(r"\s*\w+:", line) and "#" not in line]
+    sections = [line for line in plain if line.endswith(":")]
+    assert plain == sections
+    assert load_params(SHIPPED).rounds.start == {n: n - 1 for n in range(1, load_params(SHIPPED).rounds.last + 1)}
+
+
+# --- mistakes
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("seed: 0", "sede: 0", r":\d+: no param 'sede'; did you mean 'seed'\?"),
+        ("  beta:", "  betta:", r":\d+: no param 'grpo\.betta'; did you mean 'grpo\.beta'\?"),
+        ("seed: 0", "seed: 0\nxyzzy: 1", r":\d+: no param 'xyzzy'; the sections are seed, rounds, problems"),
+        ("  beta: 0.01", "  beta: -1", r":\d+: grpo\.beta: .*greater than or equal to 0, not -1"),
+        ("  beta: 0.01", "  beta: .nan", r":\d+: grpo\.beta: .*finite number, not nan"),
+        ("  beta: 0.01", "  beta: .inf", r":\d+: grpo\.beta: "),
+        ("seed: 0", "seed: true", r":\d+: seed: .*integer, not True"),
+        ("seed: 0", "seed: -1", r":\d+: seed: .*greater than or equal to 0, not -1"),
+        (
+            "source: generated",
+            "source: downloaded",
+            r":\d+: problems\.source: .*'jsonl', not 'downloaded'",
+        ),
+        ('"2": 1', '"2": 0', r":\d+: rounds: start must be the chain"),
+        ('"1": 0', "1: 0", r":\d+: rounds\.start: the rounds must stand in quotes"),
+        (
+            "  ks: [1, 5, 10]",
+            "  ks: [1, 50]",
+            r":\d+: evaluation: samples \(20\) must be at least",
+        ),
+        ("  ks: [1, 5, 10]", "  ks: []", r":\d+: evaluation\.ks: .*at least 1 item"),
+        ("seed: 0", "seed: 0\nseed: 1", r":\d+: not YAML: "),
+        ("seed: 0", "seed: a: b", r":\d+: not YAML: "),
+    ],
+)
+def test_a_mistake_is_named_with_its_line_and_remedy(file: Path, old: str, new: str, message: str) -> None:
+    assert old in TEXT
+    file.write_text(TEXT.replace(old, new, 1))
+    with pytest.raises(GraftError, match=rf"^{re.escape(str(file))}{message}") as error:
+        load_params(file)
+    assert "\n" not in str(error.value)
+    named = re.search(r":(\d+): ", str(error.value))
+    assert named is not None
+    pairs = zip(TEXT.splitlines(), file.read_text().splitlines(), strict=False)
+    changed = next(number for number, (before, now) in enumerate(pairs, start=1) if before != now)
+    assert -1 <= changed - int(named[1]) <= 3  # the line itself, the one after it, or the head of its section
+
+
+@pytest.mark.parametrize("key", LEAVES)
+def test_a_missing_param_is_named(file: Path, key: str) -> None:
+    lines = TEXT.splitlines(keepends=True)
+    section = key.partition(".")[0]
+    start = next(n for n, line in enumerate(lines) if line.startswith(f"{section}:"))
+    indent = "  " * key.count(".")
+    at = next(n for n, line in enumerate(lines) if n >= start and line.startswith(f"{indent}{leaf_of(key)}:"))
+    end = next((n for n in range(at + 1, len(lines)) if not lines[n].startswith(indent + " ")), len(lines))
+    file.write_text("".join(lines[:at] + lines[end:]))
+    with pytest.raises(GraftError, match=rf":\d+: ({re.escape(key)} is missing|{section}: .*not None)"):
+        load_params(file)
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "- a\n- b\n", "text\n"])
+def test_a_file_without_params_is_told(file: Path, text: str) -> None:
+    file.write_text(text)
+    with pytest.raises(GraftError, match="holds no params; restore the file"):
+        load_params(file)
+
+
+def test_a_missing_file_is_told(tmp_path: Path) -> None:
+    with pytest.raises(GraftError, match=r"params\.yaml: no such file"):
+        load_params(tmp_path / "params.yaml")
+
+
+# --- override
+
+
+@pytest.mark.parametrize("key", LEAVES)
+def test_writing_a_param_as_it_is_changes_no_byte(file: Path, key: str) -> None:
+    value = {"rounds": load_params(SHIPPED).rounds.last}.get(key, LEAVES[key])
+    text = "null" if value is None else str(value)
+    assert override(file, [f"{key}={text}"]) == {}
+    assert file.read_text() == TEXT
+
+
+@settings(max_examples=30)
+@given(seed=st.integers(0, 2**40), beta=st.floats(0, 10), rounds=st.integers(1, 12))
+def test_what_is_written_is_read_back_and_every_comment_stays(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, beta: float, rounds: int
+) -> None:
+    file = tmp_path_factory.mktemp("params") / "params.yaml"
+    file.write_text(TEXT)
+    override(file, [f"seed={seed}", f"grpo.beta={beta!r}", f"rounds={rounds}"])
+    params = load_params(file)
+    assert load_path(str(file), localfs)["grpo"]["beta"] == beta  # what DVC reads
+    assert (params.seed, params.grpo.beta, params.rounds.last) == (seed, beta, rounds)
+    assert params.rounds.start == {n: n - 1 for n in range(1, rounds + 1)}
+    assert re.findall("#.*", file.read_text()) == re.findall("#.*", TEXT)
+    override(file, [f"{key}={LEAVES[key]}" for key in ("seed", "grpo.beta")] + [f"rounds={LEAVES['rounds'].last}"])
+    assert load_params(file) == load_params(SHIPPED)
+
+
+@pytest.mark.parametrize(
+    ("assignments", "message"),
+    [
+        (["seed=1", "grpo.betta=1"], "no param 'grpo.betta'; did you mean 'grpo.beta'?"),
+        (["seed=1", "nothing"], "-S nothing: not of the form key=value"),
+        (["seed=1", "grpo.beta=11"], "less than or equal to 10, not 11"),
+        (["seed=1", "grpo.beta=[1"], "-S grpo.beta:"),
+        (["seed=1", "grpo=1"], "grpo:"),
+        (["seed=1", "rounds=0"], "rounds:"),
+        (["seed=1", "seed.more=0"], "no param 'seed.more'"),
+        (["seed=1", "=1"], "no param ''"),
+        (["seed=1", "search.samples="], "search.samples: "),
+    ],
+)
+def test_a_wrong_assignment_leaves_the_file_untouched(file: Path, assignments: list[str], message: str) -> None:
+    with pytest.raises(GraftError, match=re.escape(message)):
+        override(file, assignments)
+    assert file.read_text() == TEXT
+
+
+def test_an_empty_value_is_an_empty_text(file: Path) -> None:
+    assert override(file, ["tracking.uri="]) == {"tracking.uri": (load_params(SHIPPED).tracking.uri, "")}
+    assert load_params(file).tracking.uri == ""
+
+
+def test_values_that_depend_on_each_other_change_together(file: Path) -> None:
+    override(file, ["search.samples=100", "search.simulations=100"])
+    assert load_params(file).search.samples == 100
+
+
+def test_rounds_are_keyed_by_text_because_dvc_overlooks_numbers() -> None:
+    assert rounds_of(2) == {"last": 2, "start": {"1": 0, "2": 1}}
+
+
+def test_the_way_null_is_written_stays_ours(file: Path) -> None:
+    """ruamel keeps representers by class; ours must not change how DVC writes its lock in the same process."""
+    from ruamel.yaml import YAML
+
+    override(file, ["seed=7"])
+    assert "base_sha256: null" in file.read_text()
+    stream = io.StringIO()
+    YAML().dump({"a": None}, stream)
+    assert stream.getvalue() == "a:\n"
+
+
+# --- restrict
+
+
+@given(st.sets(st.sampled_from(sorted(LEAVES))))
+def test_a_restricted_stage_reads_its_params_and_no_others(keys: set[str]) -> None:
+    params = load_params(SHIPPED)
+    seen = restrict(params, keys)
+    for key in LEAVES:
+        if key in keys:
+            assert read(seen, key) == read(params, key)
+        else:
+            with pytest.raises(AttributeError):
+                read(seen, key)
+
+
+def read(params: Params, key: str) -> Any:
+    value: Any = params
+    for part in key.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def test_a_whole_section_includes_what_is_below() -> None:
+    seen = restrict(load_params(SHIPPED), ["policy", "policy.base"])
+    assert seen.policy == load_params(SHIPPED).policy
+
+
+@pytest.mark.parametrize("key", ["grop", "grpo.betta"])
+def test_a_param_that_does_not_exist_is_told(key: str) -> None:
+    with pytest.raises(GraftError, match=rf"dvc\.yaml: no param '{leaf_of(key)}'"):
+        restrict(load_params(SHIPPED), [key])
