@@ -1,6 +1,8 @@
 """What every process of Graft sets before it imports anything heavy. A variable that the user has set stays."""
 
 import os
+import sys
+import warnings
 from pathlib import Path
 
 QUIET = {
@@ -29,6 +31,10 @@ PREFECT = {
 def settle() -> None:
     """Telemetry off, steady arithmetic. Call it before torch, mlflow, dvc or prefect is imported."""
     _default(QUIET | STEADY)
+    if not sys.stderr.isatty():
+        _default({"HF_HUB_DISABLE_PROGRESS_BARS": "1"})  # transformers draws them whoever reads
+    # peft asks a model for an attribute that transformers warns of, at each load.
+    warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning)
 
 
 def settle_prefect(root: Path) -> None:

@@ -125,6 +125,7 @@ class Grpo(Section):
     learning_rate: LearningRate
     clip_low: Share
     clip_high: Annotated[float, Field(ge=0, le=10)]
+    negative_weight: Share
     beta: Annotated[float, Field(ge=0, le=10)]
     max_grad_norm: Annotated[float, Field(gt=0)]
 

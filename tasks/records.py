@@ -37,6 +37,15 @@ class Problem(Record):
     operations: int | None = None  # arithmetic operations in the generator's own solution
     siblings: list[Sibling] = []
 
+    def turned(self, by: int) -> "Problem":
+        """The same problem asked in the quantities of its sibling number `by` (0: its own), the others its siblings.
+
+        Each round asks its problems another way: what was learnt by heart of the round before is of no use.
+        """
+        asked = [Sibling(question=self.question, answer=self.answer), *self.siblings]
+        first = asked.pop(by % len(asked))
+        return self.model_copy(update={"question": first.question, "answer": first.answer, "siblings": asked})
+
 
 Split = Literal["train", "validation", "test"]
 Status = Literal["ok", "error", "timeout", "memory", "refused", "killed"]
@@ -52,9 +61,10 @@ class Result(Record):
 
 
 class Completion(Record):
-    """One token path that the policy wrote, with its log-probabilities at temperature 1, both [T].
+    """One token path that the policy wrote, with its log-probabilities, both [T].
 
-    The last token is the end-of-text token unless the completion was cut at its length limit.
+    They are at the temperature that it was sampled at (at 1 where it is greedy). The last token is the end-of-text
+    token unless the completion was cut at its length limit.
     """
 
     tokens: list[int]
@@ -73,11 +83,11 @@ class Workflow(Record):
     workflow_id: str  # content hash of the code
     path: str  # of the .py file, relative to the workflows folder
     proposer: Proposer  # who found it first
-    parent_id: str | None  # tree node that it was completed from; None: the root
-    depth: int  # statements
-    visits: int
-    value: float  # mean share of questions solved below this workflow's leaf
-    prior: float  # probability of the workflow under the proposer's prior
+    parent_id: str | None  # node_id in `trees.jsonl` that it was first completed from; None: independently of any
+    depth: int  # nodes of its branch of the tree; operations where no tree found it
+    visits: int  # completions that wrote it
+    value: float  # share of problem and siblings solved
+    prior: float  # probability of its likeliest completion; 1 where no policy wrote it
     result: Result
     sibling_results: list[Result]
     completions: list[Completion] = []  # empty where no policy wrote it
@@ -143,7 +153,7 @@ class Lineage(Record):
 
     version: str  # content hash of the policy's weights
     parent: str | None  # version of the policy that it was updated from
-    base: str  # "scratch", a Hugging Face id, or the folder's content hash
+    base: str  # "scratch", a Hugging Face id or a folder, as `policy.base` names it
     round: int
 
 

@@ -7,6 +7,7 @@ from tasks.errors import GraftError
 from tasks.grpo.update import Group, update
 from tasks.layout import Layout
 from tasks.params import Params
+from tasks.policy.advantages import weighted
 from tasks.policy.base import Policy, load_policy, save_policy
 from tasks.policy.samples import merged, samples_of
 from tasks.records import RewardedTrajectory, Selected
@@ -20,7 +21,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     trajectories = [t for t in read_jsonl(layout.rewarded(round), RewardedTrajectory) if t.split == "train"]
     selection = read_jsonl(layout.selection(round), Selected)
     try:
-        groups = groups_of(policy, trajectories, selection)
+        groups = groups_of(policy, trajectories, selection, params.grpo.negative_weight)
     except ValueError as error:
         raise GraftError(f"{layout.selection(round)}: {error}; run graft stage select@{round} again") from error
     numbers = update(policy, groups, params.grpo, params.search.temperature, derive_seed(params.seed, "update", round))
@@ -29,7 +30,12 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     write_json(layout.metrics("update", round), numbers)
 
 
-def groups_of(policy: Policy, trajectories: Sequence[RewardedTrajectory], selection: Sequence[Selected]) -> list[Group]:
+def groups_of(
+    policy: Policy,
+    trajectories: Sequence[RewardedTrajectory],
+    selection: Sequence[Selected],
+    negative_weight: float,
+) -> list[Group]:
     """The update's view of each trajectory. Raises ValueError where the selection is of other trajectories."""
     lines = {(s.problem_id, s.member): s for s in selection}
     members = {(t.problem_id, m): code for t in trajectories for m, code in enumerate(t.workflow_ids)}
@@ -38,9 +44,10 @@ def groups_of(policy: Policy, trajectories: Sequence[RewardedTrajectory], select
     groups = []
     for trajectory in trajectories:
         chosen = [lines[trajectory.problem_id, member] for member in range(len(trajectory.workflow_ids))]
-        samples = samples_of(policy, trajectory, [line.advantage for line in chosen])
+        samples = samples_of(policy, trajectory, weighted([line.advantage for line in chosen], negative_weight))
         learned = [s for s, line in zip(samples, chosen, strict=True) if line.selected and s.advantage != 0]
-        silent = [s for s, r in zip(samples, trajectory.rewards, strict=True) if r is not None and s.advantage == 0]
+        rewarded = zip(samples, chosen, trajectory.rewards, strict=True)
+        silent = [s for s, line, reward in rewarded if reward is not None and line.advantage == 0]
         tokens = sum(len(s.completion) for s in [*learned, *silent])
         groups.append(Group(trajectory.problem_id, merged(learned), tokens))
     return groups

@@ -9,7 +9,7 @@ from tasks.influence.influence import Scored, influences, validation_gradient
 from tasks.influence.selection import select, selection_numbers
 from tasks.layout import Layout
 from tasks.params import Params
-from tasks.policy.advantages import group_advantages
+from tasks.policy.advantages import group_advantages, weighted
 from tasks.policy.base import Policy, load_policy
 from tasks.policy.samples import Sample, samples_of
 from tasks.policy.tree_batch import scorer_of
@@ -33,7 +33,9 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
             f"{layout.rewarded(round)}: no {split} trajectories to measure influence with; "
             "set influence.validation to the other of held_out and same_batch"
         )
-    samples, validation = _samples(policy, train), _samples(policy, judges)
+    negative_weight = params.grpo.negative_weight
+    samples, validation = _samples(policy, train, negative_weight), _samples(policy, judges, negative_weight)
+    advantages = [a for t in train for a in group_advantages(t.rewards)]
     scorer = scorer_of(policy, [*samples, *validation], params.search.temperature)
     direction = validation_gradient(scorer, validation)
     scored = influences(scorer, samples, direction)
@@ -41,21 +43,24 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     if not judged:
         logger.warning("no validation sample has a signal: every training sample that has one is kept")
     kept = select(params.influence.selection, [s.advantage for s in samples], [s.influence for s in scored], judged)
-    write_jsonl(layout.selection(round), _lines(train, samples, scored, kept))
-    numbers = selection_numbers([s.advantage for s in samples], [s.influence for s in scored], kept)
+    write_jsonl(layout.selection(round), _lines(train, samples, advantages, scored, kept))
+    numbers = selection_numbers(advantages, [s.influence for s in scored], kept)
     numbers["validation_samples"] = len(validation)
     numbers["validation_with_signal"] = sum(s.advantage != 0 for s in validation)
     numbers["all_kept"] = int(not judged)  # 1: validation said nothing, so that influence could not select
     write_json(layout.metrics("select", round), numbers)
 
 
-def _samples(policy: Policy, trajectories: Sequence[RewardedTrajectory]) -> list[Sample]:
-    return [s for t in trajectories for s in samples_of(policy, t, group_advantages(t.rewards))]
+def _samples(policy: Policy, trajectories: Sequence[RewardedTrajectory], negative_weight: float) -> list[Sample]:
+    """With the advantages that the update will see: influence is that of the step which is really taken."""
+    advantages = [weighted(group_advantages(t.rewards), negative_weight) for t in trajectories]
+    return [s for t, a in zip(trajectories, advantages, strict=True) for s in samples_of(policy, t, a)]
 
 
 def _lines(
     trajectories: Sequence[RewardedTrajectory],
     samples: Sequence[Sample],
+    advantages: Sequence[float],
     scored: Sequence[Scored],
     kept: Sequence[bool],
 ) -> list[Selected]:
@@ -65,10 +70,10 @@ def _lines(
             problem_id=sample.problem_id,
             member=sample.member,
             workflow_id=name,
-            advantage=sample.advantage,
+            advantage=advantage,
             influence=score.influence,
             gradient_norm=score.gradient_norm,
             selected=keep,
         )
-        for name, sample, score, keep in zip(names, samples, scored, kept, strict=True)
+        for name, sample, advantage, score, keep in zip(names, samples, advantages, scored, kept, strict=True)
     ]

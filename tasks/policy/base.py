@@ -5,10 +5,14 @@ scratch, `model.safetensors`; the adapter lies in `adapter/`. transformers and p
 
     model = AutoModelForCausalLM.from_pretrained(folder)          # or the base named by lineage.json
     model = PeftModel.from_pretrained(model, f"{folder}/adapter")
+
+A base that has an adapter of its own (an earlier policy folder) stands for both: the adapter is merged first.
 """
 
 import copy
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,14 +41,10 @@ class Policy:
 
 def load_policy(folder: Path, params: PolicyParams) -> Policy:
     """Load a policy folder. Raises GraftError where the folder or the base is not a model."""
-    from peft import PeftModel
-
     lineage = read_json(folder / "lineage.json", Lineage)
-    own_weights = (folder / "model.safetensors").exists()
-    model = load_model(str(folder)) if own_weights else load_base(params.base)
-    if not (folder / "adapter" / "adapter_config.json").exists():
-        raise GraftError(f"{folder}: no adapter/adapter_config.json; rebuild it: graft stage update (or bootstrap)")
-    model = PeftModel.from_pretrained(model, str(folder / "adapter"), is_trainable=True)
+    base = None if (folder / "model.safetensors").exists() else load_base(params.base)
+    with _named(f"{folder}: no whole policy", "rebuild it: graft stage bootstrap, or update@ROUND"):
+        model = _with_adapter(_model(str(folder)) if base is None else base, folder / "adapter")
     return Policy(model.eval(), load_tokenizer(str(folder)), lineage.version, params.base)
 
 
@@ -53,44 +53,63 @@ def load_model(base: str) -> Any:
 
     float32 on CPU, the checkpoint's own type on an accelerator. Raises GraftError where it is no model.
     """
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    device = best_device()
-    try:
-        model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32 if device == "cpu" else "auto")
-    except (OSError, ValueError, KeyError) as error:
-        reason = str(error).strip().split("\n")[0]
-        raise GraftError(
-            f"policy.base: {base!r} is no causal language model ({reason}); give a Hugging Face id, "
-            "a folder with config.json and weights, or scratch"
-        ) from error
-    return model.to(device)
+    remedy = "give a Hugging Face id, a folder with config.json and weights, or scratch"
+    with _named(f"policy.base: {base!r} is no causal language model", remedy):
+        return _model(base)
 
 
 def load_base(base: str) -> Any:
     """The model that a run's adapter sits on; a policy folder of an earlier run has its adapter merged in."""
-    from peft import PeftModel
-
     model = load_model(base)
     adapter = Path(base, "adapter")
-    return PeftModel.from_pretrained(model, str(adapter)).merge_and_unload() if adapter.is_dir() else model
+    if not adapter.is_dir():
+        return model
+    with _named(f"policy.base: the adapter of {base!r} cannot be loaded", "restore or remove the folder adapter/"):
+        return _with_adapter(model, adapter).merge_and_unload()
 
 
 def load_tokenizer(base: str) -> Any:
     """The tokenizer of a folder or Hugging Face id, with a padding token. Raises GraftError."""
     from transformers import AutoTokenizer
 
-    try:
+    with _named(f"policy.base: {base!r} has no tokenizer", "add tokenizer.json to it"):
         tokenizer = AutoTokenizer.from_pretrained(base)
-    except (OSError, ValueError, KeyError) as error:
-        reason = str(error).strip().split("\n")[0]
-        raise GraftError(f"policy.base: {base!r} has no tokenizer ({reason}); add tokenizer.json to it") from error
+        if not tokenizer("1", add_special_tokens=False)["input_ids"]:  # AutoTokenizer makes do without any file
+            raise ValueError("it knows no tokens")
     if tokenizer.eos_token_id is None:
         raise GraftError(f"policy.base: the tokenizer of {base!r} has no end-of-text token; set eos_token in it")
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
+
+
+def _model(base: str) -> Any:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    device = best_device()
+    return AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32 if device == "cpu" else "auto").to(device)
+
+
+def _with_adapter(model: Any, folder: Path) -> Any:
+    from peft import PeftModel
+
+    for name in ("adapter_config.json", "adapter_model.safetensors"):
+        if not (folder / name).exists():  # peft would look for it on the network
+            raise FileNotFoundError(f"no adapter/{name}")
+    return PeftModel.from_pretrained(model, str(folder), is_trainable=True)
+
+
+@contextmanager
+def _named(trouble: str, remedy: str) -> Iterator[None]:
+    """What transformers, peft and safetensors raise for missing and damaged files, as one line."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        reason = str(error).strip().split("\n")[0]
+        raise GraftError(f"{trouble} ({reason}); {remedy}") from error
 
 
 def best_device() -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tasks.errors import GraftError
 from tasks.policy.base import Policy
 from tasks.policy.scoring import token_logprobs
 from tasks.records import Completion
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 ROWS = 384  # rows decoded together: past this a bigger batch is no faster on a CPU
 MERGED_PARAMETERS = 500_000_000  # up to this size the adapter is merged into a copy: 1.3 × faster sampling
-
 
 NOTHING = Completion(tokens=[], logprobs=[])
 
@@ -43,24 +43,36 @@ def sample(
 
     `logprobs` are the log-probabilities at the sampling temperature (at 1 where it is 0). At most
     `max_new_tokens` tokens with the prefix; a completion that was not cut ends with the end-of-text token.
+    Raises GraftError where a prompt leaves no room for that many.
     """
     import torch
     from rich.console import Console
     from rich.progress import Progress
 
-    done: list[Completion | None] = [None] * len(requests)
+    _check_room(policy, requests, max_new_tokens)
+    done = [r.prefix if len(r.prefix.tokens) >= max_new_tokens else None for r in requests]
     with (
         torch.inference_mode(),
         Progress(console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as progress,
     ):
         bar = progress.add_task(title, total=len(requests))
         model = _for_sampling(policy)
-        for rows in _batches(requests):
+        for rows in _batches(requests, [i for i, completion in enumerate(done) if completion is None]):
             batch = _Decoding(policy, model, [requests[i] for i in rows], temperature, max_new_tokens)
             for i, completion in zip(rows, batch.run(), strict=True):
                 done[i] = completion
             progress.advance(bar, len(rows))
     return [completion for completion in done if completion is not None]
+
+
+def _check_room(policy: Policy, requests: Sequence[Request], max_new_tokens: int) -> None:
+    room = getattr(policy.model.config, "max_position_embeddings", None)
+    longest = max((len(r.prompt) for r in requests), default=0)
+    if room and longest + max_new_tokens > room:
+        raise GraftError(
+            f"policy.base: holds {room} tokens, but the longest prompt has {longest} and policy.max_new_tokens is "
+            f"{max_new_tokens}; lower it, or leave out problems with long questions"
+        )
 
 
 def _for_sampling(policy: Policy) -> Any:
@@ -70,9 +82,9 @@ def _for_sampling(policy: Policy) -> Any:
     return copy.deepcopy(policy.model).merge_and_unload().eval()
 
 
-def _batches(requests: Sequence[Request]) -> Iterator[list[int]]:
+def _batches(requests: Sequence[Request], waiting: Sequence[int]) -> Iterator[list[int]]:
     """Indices of at most ROWS requests each; equal contexts stay together, contexts of like length too."""
-    order = sorted(range(len(requests)), key=lambda i: (len(requests[i].context), requests[i].context, i))
+    order = sorted(waiting, key=lambda i: (len(requests[i].context), requests[i].context, i))
     for start in range(0, len(order), ROWS):
         yield order[start : start + ROWS]
 
@@ -89,7 +101,7 @@ class _Decoding:
         self.model, self.temperature, self.device = model, temperature, policy.device
         self.eos, self.pad = policy.tokenizer.eos_token_id, policy.tokenizer.pad_token_id
         self.requests = requests
-        self.budgets = [max(max_new_tokens - len(r.prefix.tokens), 1) for r in requests]
+        self.budgets = [max_new_tokens - len(r.prefix.tokens) for r in requests]
         steps = max(self.budgets)
         if temperature:
             draws = [np.random.Generator(np.random.Philox(r.seed)).random(steps) for r in requests]

@@ -48,7 +48,7 @@ def _from_scratch(layout: Layout, params: Params, metrics: dict[str, float]) -> 
     if not pairs:
         raise GraftError(
             "bootstrap: cold-start search solved none of the train problems, so there is nothing to learn from; "
-            "raise coldstart.evaluations, or give policy.base a model"
+            "raise coldstart.operations, or give policy.base a model"
         )
     texts = [prompt_of(question, SCRATCH) + code for question, code in pairs]
     tokenizer = train_tokenizer(texts, params.bootstrap.vocabulary)
@@ -76,7 +76,7 @@ def _from_scratch(layout: Layout, params: Params, metrics: dict[str, float]) -> 
 
 
 def training_pairs(problems: list[Problem], workflows: Path) -> list[tuple[str, str]]:
-    """(question, code) of each solved problem and of its siblings, which the same code solves: the shortest code."""
+    """(question, shortest code) of each solved problem. Its siblings are kept for the rounds: they ask in turn."""
     best: dict[str, Workflow] = {}
     for workflow in read_jsonl(workflows / "index.jsonl", Workflow):
         present = best.get(workflow.problem_id)
@@ -86,7 +86,7 @@ def training_pairs(problems: list[Problem], workflows: Path) -> list[tuple[str, 
     for problem in problems:
         if problem.problem_id in best:
             code = read_text(workflows / best[problem.problem_id].path)
-            pairs += [(question, code) for question in (problem.question, *(s.question for s in problem.siblings))]
+            pairs.append((problem.question, code))
     return pairs
 
 

@@ -26,11 +26,15 @@ PIECES = (
 
 
 def train_tokenizer(texts: Sequence[str], vocabulary: int) -> "PreTrainedTokenizerBase":
-    """Byte-level BPE with at most `vocabulary` tokens and the CODE tokens beside them; no text is lost in it."""
-    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+    """Byte-level BPE with at most `vocabulary` tokens and the CODE tokens beside them.
+
+    No text is lost in it, but that letters with separate accents are composed (NFC), as Qwen2's tokenizer does.
+    """
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = Tokenizer(models.BPE())
+    tokenizer.normalizer = normalizers.NFC()  # AutoTokenizer puts it there too
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Split(Regex(PIECES), behavior="isolated"),

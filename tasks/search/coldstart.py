@@ -25,7 +25,9 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
     problems = read_jsonl(layout.problems("train"), Problem) if params.policy.base == "scratch" else []
     found = []
     if problems:
-        candidates = [(p, e) for p in problems for e in _candidates(p, params.coldstart.operations)[:TRIED]]
+        console, quiet = Console(stderr=True), not sys.stderr.isatty()
+        watched = track(problems, "cold-start search", console=console, disable=quiet, transient=True)
+        candidates = [(p, e) for p in watched for e in _candidates(p, params.coldstart.operations)[:TRIED]]
         with sandbox_of(params.sandbox) as sandbox:
             found = confirmed(candidates, sandbox)
     write_workflows(layout.coldstart, found, [])
@@ -42,15 +44,7 @@ def confirmed(candidates: list[tuple[Problem, Expression]], sandbox: Sandbox) ->
     codes = [workflow_of(expression, HEADER) for _, expression in candidates]
     programs = [Program(code, questions_of(problem)) for code, (problem, _) in zip(codes, candidates, strict=True)]
     found: dict[str, tuple[Workflow, str]] = {}
-    outcomes = track(
-        zip(candidates, codes, sandbox.run(programs), strict=True),
-        "cold-start search",
-        total=len(programs),
-        console=Console(stderr=True),
-        disable=not sys.stderr.isatty(),
-        transient=True,
-    )
-    for (problem, expression), code, results in outcomes:
+    for (problem, expression), code, results in zip(candidates, codes, sandbox.run(programs), strict=True):
         if problem.problem_id not in found and solved_share(results, answers_of(problem)) == 1.0:
             found[problem.problem_id] = (_record(problem, expression, code, results), code)
     return list(found.values())

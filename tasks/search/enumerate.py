@@ -22,7 +22,7 @@ Values = NDArray[np.float64]
 CONSTANTS = (1, 2, 100)
 TABLED = 2  # operations of the largest expressions that are all written down
 LARGEST = 1e9
-PLACES = 1e5  # values are told apart to five decimals
+DIGITS = 27  # binary digits to which values are told apart; about eight decimal ones
 VARIABLES = "abcdefgh"
 
 
@@ -43,9 +43,9 @@ class Expression:
         return self.left.leaves + self.right.leaves
 
     @property
-    def strangeness(self) -> tuple[int, int, list[str]]:
+    def strangeness(self) -> tuple[int, int, list[int]]:
         """Sorts the likelier program first: no quantity twice, few constants, quantities in the order of the text."""
-        quantities = [leaf for leaf in self.leaves if leaf.startswith("n")]
+        quantities = [int(leaf[2:-1]) for leaf in self.leaves if leaf.startswith("n")]
         return (len(quantities) - len(set(quantities)), len(self.leaves) - len(quantities), quantities)
 
 
@@ -75,12 +75,12 @@ def shortest(quantities: Sequence[Sequence[float]], answers: Sequence[float], op
     leaves = [Expression(leaf=f"n[{i}]") for i in range(count)] + [Expression(leaf=str(c)) for c in CONSTANTS]
     columns = [[float(q[i]) for q in quantities] for i in range(count)]
     values = np.array(columns + [[float(c)] * len(quantities) for c in CONSTANTS])
-    tables = [_Table.of_leaves(values, leaves)]
+    tables = [_Table(values, leaves)]
     while len(tables) <= min(operations, TABLED):
         tables.append(tables[-1].joined(tables[0]))
     target = np.array([float(a) for a in answers])
     for length in range(1, operations + 1):
-        found = sorted(set(_find(tables, target, length)), key=lambda e: e.strangeness)
+        found = sorted(dict.fromkeys(_find(tables, target, length)), key=lambda e: e.strangeness)
         if found:
             return found
     return []
@@ -95,10 +95,6 @@ class _Table:
     small: "_Table | None" = None  # the tables that the operands come from
     large: "_Table | None" = None
     made: NDArray[np.int64] | None = None  # [N, 3]: place in _FORMS, index in large, index in small
-
-    @classmethod
-    def of_leaves(cls, values: Values, leaves: list[Expression]) -> "_Table":
-        return cls(values, leaves)
 
     @cached_property
     def index(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -183,8 +179,9 @@ def _find(tables: list[_Table], target: NDArray[np.float64], length: int) -> Ite
 
 
 def _hashes(values: Values) -> NDArray[np.int64]:
-    """One number for each row, equal where the rows agree to five decimals; sandboxed runs tell accidents apart."""
-    whole = np.rint(values * PLACES).astype(np.int64)
+    """One number for each row, equal where the rows agree to DIGITS; sandboxed runs tell accidents apart."""
+    mantissas, exponents = np.frexp(values)
+    whole = np.ldexp(np.rint(np.ldexp(mantissas, DIGITS)), exponents).view(np.int64)
     multipliers = np.array([0x9E3779B97F4A7C15 >> 1, 0x2545F4914F6CDD1D, 0x5851F42D4C957F2D], dtype=np.int64)
     mixed = np.zeros(len(values), dtype=np.int64)
     for column in range(values.shape[1]):

@@ -11,7 +11,7 @@ from tasks.policy.sampler import Request, sample
 from tasks.records import Problem, Split, Workflow
 from tasks.search.guided import Found, GuidedTree, Rollout
 from tasks.search.questions import answers_of, questions_of
-from tasks.search.write import tree_records, write_workflows
+from tasks.search.write import node_id, tree_records, write_workflows
 from tasks.seeds import derive_seed
 from tasks.workflows.contract import code_of, prompt_of, workflow_id
 from tasks.workflows.judge import solved_share
@@ -25,7 +25,8 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     splits: list[Split] = ["train", "validation"] if params.influence.validation == "held_out" else ["train"]
     with sandbox_of(params.sandbox) as sandbox:
         search = Search(policy, sandbox, params, round)
-        trees = {split: search.trees(read_jsonl(layout.problems(split), Problem)) for split in splits}
+        problems = {split: [p.turned(round) for p in read_jsonl(layout.problems(split), Problem)] for split in splits}
+        trees = {split: search.trees(problems[split]) for split in splits}
         search.sample_all([tree for split in splits for tree in trees[split]])
         search.explore(trees["train"])
     found = [pair for split in splits for tree in trees[split] for pair in _records(tree, split)]
@@ -99,7 +100,7 @@ def _record(problem_id: str, split: Split, found: Found) -> Workflow:
         workflow_id=name,
         path=f"{problem_id}/{name}.py",
         proposer="sample" if found.samples else "tree",
-        parent_id=found.from_node.statement if found.from_node else None,
+        parent_id=node_id(found.from_node) if found.from_node else None,
         depth=found.leaf.depth,
         visits=len(completions),
         value=rounded(found.reward),

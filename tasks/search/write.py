@@ -20,17 +20,17 @@ def write_workflows(folder: Path, found: Iterable[tuple[Workflow, str]], nodes: 
 
 
 def tree_records(problem_id: str, root: Node) -> Iterator[TreeNode]:
-    """The tree in preorder. Node ids are paths of child numbers: `0.3.1` is the second child of the fourth child.
+    """The tree in preorder.
 
     Leaves that one simulation tried and that earned nothing are left out: they are most of a cold search's tree.
     """
-    stack: list[tuple[Node, str, str | None]] = [(root, "0", None)]
+    stack = [root]
     while stack:
-        node, node_id, parent_id = stack.pop()
+        node = stack.pop()
         yield TreeNode(
             problem_id=problem_id,
-            node_id=node_id,
-            parent_id=parent_id,
+            node_id=node_id(node),
+            parent_id=node_id(node.parent) if node.parent else None,
             statement=node.statement,
             depth=node.depth,
             visits=node.visits,
@@ -38,8 +38,13 @@ def tree_records(problem_id: str, root: Node) -> Iterator[TreeNode]:
             prior=round(node.prior, 6),
             terminal=node.terminal,
         )
-        below = [(child, f"{node_id}.{i}", node_id) for i, child in enumerate(node.children) if _tells(child)]
-        stack.extend(reversed(below))
+        stack.extend(child for child in reversed(node.children) if _tells(child))
+
+
+def node_id(node: Node) -> str:
+    """The path of child numbers to a node: `0.3.1` is the second child of the root's fourth child."""
+    steps = [each.parent.children.index(each) for each in node.path() if each.parent]
+    return ".".join(map(str, [0, *steps]))
 
 
 def _tells(node: Node) -> bool:

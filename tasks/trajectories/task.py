@@ -19,7 +19,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     folder = layout.workflows(round)
     workflows = read_jsonl(folder / "index.jsonl", Workflow)
     trajectories = collect(
-        {split: read_jsonl(layout.problems(split), Problem) for split in splits},
+        {split: [p.turned(round) for p in read_jsonl(layout.problems(split), Problem)] for split in splits},
         workflows,
         {workflow.path: _code(folder, workflow, round) for workflow in workflows},
         read_json(layout.policy(round - 1) / "lineage.json", Lineage),

@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from tasks.errors import GraftError
-from tasks.grpo.update import Group, Scores, accumulate, steps_of, update
+from tasks.grpo.update import Group, Scores, accumulate, rate, steps_of, update
 from tasks.params import Grpo
 from tasks.policy import tree_batch
 from tasks.policy.base import Policy
 from tasks.policy.sampler import Request, sample
-from tasks.policy.samples import Sample
+from tasks.policy.samples import Sample, merged
 from tasks.policy.tree_batch import Scorer
 
 MakePolicy = Callable[..., Policy]
@@ -30,6 +30,7 @@ def grpo(**changes: float) -> Grpo:
         "learning_rate": 0.01,
         "clip_low": 0.2,
         "clip_high": 0.2,
+        "negative_weight": 1.0,
         "beta": 0.05,
         "max_grad_norm": 1.0,
     }
@@ -119,6 +120,35 @@ def test_micro_batches_layout_and_order_never_change_the_gradient(
     monkeypatch.setattr(tree_batch, "TOKENS", limit)
     random.Random(0).shuffle(samples)
     assert (step_gradient(policy, samples, shared) - expected).norm() <= 1e-5 * expected.norm()
+
+
+def test_equal_rows_counted_once_give_the_same_gradient(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
+    policy = make_policy()
+    samples = [replace(s, completion=s.completion[:1], advantage=0.5) for s in make_samples()]
+    twice = [copy for s in samples for copy in (s, replace(s, member=s.member + 100))]
+    groups = groups_of(twice)
+    merged_groups = [replace(g, samples=merged(g.samples)) for g in groups]
+    assert (
+        sum(s.count for g in merged_groups for s in g.samples)
+        == len(twice)
+        > sum(len(g.samples) for g in merged_groups)
+    )
+    scores = [some | {(name, member + 100): row for (name, member), row in some.items()} for some in moved(samples)]
+    gradients = []
+    for some in (groups, merged_groups):
+        policy.model.zero_grad()
+        accumulate(Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, True), some, *scores, grpo())
+        gradients.append(gradient_of(policy))
+    assert (gradients[0] - gradients[1]).norm() <= 1e-5 * gradients[0].norm()
+
+
+@pytest.mark.parametrize("steps", [1, 3, 4, 5, 50])
+def test_the_rate_rises_falls_and_never_stops_a_step(steps: int) -> None:
+    rates = [rate(step, steps) for step in range(steps)]
+    assert all(0 < r <= 1 for r in rates)
+    top = rates.index(max(rates))
+    assert rates[: top + 1] == sorted(rates[: top + 1])
+    assert rates[top:] == sorted(rates[top:], reverse=True)
 
 
 def test_the_ratio_is_one_on_the_first_pass(make_policy: MakePolicy, make_samples: MakeSamples) -> None:

@@ -85,9 +85,18 @@ def test_the_denominator_counts_selected_and_silent_samples_but_no_rejected_or_f
     trajectory = make_trajectory("p", [1.0, None, 0.0, 0.5])  # learned, failed, rejected, exactly the mean
     lines = selected(trajectory, [1.0, 0.0, -1.0, 0.0])
     lines[2] = lines[2].model_copy(update={"selected": False})
-    (group,) = groups_of(make_policy(), [trajectory], lines)
+    (group,) = groups_of(make_policy(), [trajectory], lines, negative_weight=1.0)
     assert [s.member for s in group.samples] == [0]
     assert group.tokens == 2 * len(group.samples[0].completion)
+
+
+@pytest.mark.parametrize(("weight", "expected"), [(1.0, [0.7, -0.7]), (0.25, [0.7, -0.175]), (0.0, [0.7])])
+def test_the_negative_weight_scales_failures_and_leaves_successes(
+    weight: float, expected: list[float], make_policy: Callable[..., Policy], make_trajectory: MakeTrajectory
+) -> None:
+    trajectory = make_trajectory("p", [1.0, 0.0])
+    (group,) = groups_of(make_policy(), [trajectory], selected(trajectory, [0.7, -0.7]), weight)
+    assert [s.advantage for s in group.samples] == pytest.approx(expected)
 
 
 def test_a_selection_of_other_trajectories_is_refused(layout: Layout, make_trajectory: MakeTrajectory) -> None:

@@ -20,10 +20,11 @@ SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 MakeTrajectory = Callable[..., RewardedTrajectory]
 
 
-def params(**influence: str) -> Params:
+def params(negative_weight: float = 1.0, **influence: str) -> Params:
     changed = SHIPPED.influence.model_copy(update=influence)
-    keys = ["seed", "policy", "search.temperature", "influence"]
-    return restrict(SHIPPED.model_copy(update={"influence": changed}), keys)
+    keys = ["seed", "policy", "search.temperature", "influence", "grpo.negative_weight"]
+    grpo = SHIPPED.grpo.model_copy(update={"negative_weight": negative_weight})
+    return restrict(SHIPPED.model_copy(update={"influence": changed, "grpo": grpo}), keys)
 
 
 @pytest.fixture
@@ -72,6 +73,14 @@ def test_the_same_batch_has_positive_mean_influence(layout: Layout) -> None:
 def test_selection_none_keeps_all_that_have_a_signal(layout: Layout) -> None:
     run(layout, params(selection="none"), 1)
     assert all(line.selected == (line.advantage != 0) for line in read_jsonl(layout.selection(1), Selected))
+
+
+def test_a_failure_that_the_update_will_not_see_is_not_selected(layout: Layout) -> None:
+    run(layout, params(negative_weight=0.0, selection="none"), 1)
+    lines = read_jsonl(layout.selection(1), Selected)
+    assert any(line.advantage < 0 for line in lines)
+    assert all(line.selected == (line.advantage > 0) for line in lines)
+    assert all(line.influence == 0 for line in lines if line.advantage < 0)
 
 
 def test_validation_without_signal_keeps_all_that_have_one_and_says_so(

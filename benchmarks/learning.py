@@ -1,0 +1,148 @@
+"""What the main job learns: the whole chain, once for each seed, in a copy of the project.
+
+    python -m benchmarks.learning --seeds 0 1 2
+
+Everything is as shipped but the seed, and what `-S` sets. Greedy is pass@1 at temperature 0; sampled is the mean of
+c/n, the share of right ones among the samples of a test problem (at `evaluation.temperature`, 0.8 as shipped). The
+last line of standard output is one JSON object with the means over the seeds.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from benchmarks.workspace import graft, make_workspace
+from flows.answer import exit_code
+from tasks.errors import GraftError
+from tasks.layout import Layout
+from tasks.tracking import read_metrics
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Metrics = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """One run: the numbers of the policy that it started from and of the one that it ended with."""
+
+    before: Metrics
+    after: Metrics
+    seconds: float  # wall time of the command, from its start to its end
+
+    def gain(self, name: str) -> float:
+        return self.after[name] - self.before[name]
+
+
+def learn(root: Path, seed: int, assignments: Sequence[str], verbose: bool) -> Learnt:
+    """Run the chain in a new workspace at `root`; its output goes to the log beside it or, verbose, to stderr.
+
+    Raises GraftError where the run fails.
+    """
+    make_workspace(root, [*assignments, f"seed={seed}"])
+    started = time.monotonic()
+    with root.with_suffix(".log").open("w+", encoding="utf-8") as log:
+        output = sys.stderr if verbose else log
+        ended = graft(root, "retrain", stdout=output, stderr=output)
+        seconds = time.monotonic() - started
+        log.seek(0)
+        last_words = log.read().strip().rpartition("\n")[2]
+    if ended.returncode:
+        raise GraftError(
+            f"seed {seed}: graft retrain ended with {ended.returncode}: {last_words}; see all with --verbose"
+        )
+    layout = Layout(root)
+    return Learnt(read_metrics(layout, "evaluate@before"), read_metrics(layout, "evaluate@after"), seconds)
+
+
+def figures(runs: Sequence[Learnt]) -> dict[str, float]:
+    """The means over the runs, and the smallest gain of any run."""
+
+    def mean(name: str, when: str) -> float:
+        return fmean(getattr(run, when)[name] for run in runs)
+
+    greedy, sampled = "pass_at_1_greedy", "sampled_mean"
+    numbers = {
+        "greedy_before": mean(greedy, "before"),
+        "greedy_after": mean(greedy, "after"),
+        "greedy_gain": fmean(run.gain(greedy) for run in runs),
+        "sampled_before": mean(sampled, "before"),
+        "sampled_after": mean(sampled, "after"),
+        "sampled_gain": fmean(run.gain(sampled) for run in runs),
+        "worst_seed_gain": min(run.gain(sampled) for run in runs),
+        "worst_seed_greedy_gain": min(run.gain(greedy) for run in runs),
+        "seconds_per_run": fmean(run.seconds for run in runs),
+    }
+    for name in sorted(name for name in runs[0].after if name.removeprefix("pass_at_").isdigit()):
+        numbers[f"{name}_after"] = mean(name, "after")
+    return {name: round(number, 4) for name, number in numbers.items()}
+
+
+def table(runs: dict[int, Learnt]) -> "Table":
+    """A row a seed and one of the means: before → after."""
+    from rich.table import Table
+
+    names = [name for name in _TITLES if all(name in run.after for run in runs.values())]
+    made = Table(title="test problems solved, before → after", title_justify="left")
+    for title in ("seed", *(_TITLES[name] for name in names), "seconds"):
+        made.add_column(title, justify="right")
+    for seed, run in runs.items():
+        levels = [_change(run.before[name], run.after[name]) for name in names]
+        made.add_row(str(seed), *levels, f"{run.seconds:.0f}")
+    every = list(runs.values())
+    means = [_change(fmean(r.before[name] for r in every), fmean(r.after[name] for r in every)) for name in names]
+    made.add_section()
+    made.add_row("mean", *means, f"{fmean(run.seconds for run in every):.0f}")
+    return made
+
+
+_TITLES = {
+    "pass_at_1_greedy": "greedy",
+    "pass_at_1_greedy_seen": "greedy, seen templates",
+    "pass_at_1_greedy_unseen": "greedy, new templates",
+    "sampled_mean": "sampled",
+    "pass_at_5": "pass@5",
+    "pass_at_10": "pass@10",
+}
+
+
+def _change(before: float, after: float) -> str:
+    return f"{before:.3f} → {after:.3f}"
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run, print the table, and as the last line the figures."""
+    from rich.console import Console
+
+    options = _options(arguments)
+    runs: dict[int, Learnt] = {}
+    with tempfile.TemporaryDirectory(prefix="graft-learning-") as temporary:
+        folder = options.keep or Path(temporary)
+        for seed in options.seeds:
+            runs[seed] = learn(folder / f"seed-{seed}", seed, options.assignments, options.verbose)
+            print(f"seed {seed}: {runs[seed].seconds:.0f} s", file=sys.stderr)
+    Console(width=None if sys.stdout.isatty() else 140).print(table(runs))
+    print(json.dumps({**figures(list(runs.values())), "seeds": list(runs)}))
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks.learning", description=__doc__.split("\n")[0] if __doc__ else ""
+    )
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], metavar="SEED")
+    parser.add_argument("-S", dest="assignments", action="append", default=[], metavar="KEY=VALUE", help="set a param")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the workspaces and logs in this new folder")
+    parser.add_argument("-v", "--verbose", action="store_true", help="show what the runs print")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(exit_code(lambda: main(sys.argv[1:]), debug=False))

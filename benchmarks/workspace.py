@@ -1,0 +1,75 @@
+"""A copy of this project to run whole chains in, so that neither params.yaml nor the results here are touched."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO
+
+from tasks.params import override
+
+PROJECT = Path(__file__).parents[1]
+RESULTS = {"dvc.lock"}
+"""Left out: a copy has computed nothing yet."""
+
+Output = int | IO[str]
+
+
+def make_workspace(root: Path, assignments: Iterable[str]) -> Path:
+    """The project as it stands in the working tree, in the new folder `root`, as a git repository of one commit.
+
+    `assignments` (`key=value`) are written into its `params.yaml` first. Raises GraftError where one is wrong.
+    """
+    listed = _git(PROJECT, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
+    for name in sorted(set(listed) - RESULTS):
+        if (PROJECT / name).is_file():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(PROJECT / name, root / name)
+    override(root / "params.yaml", assignments)
+    _git(root, "init", "-q")
+    _git(root, "add", "-A")
+    _git(root, "-c", "user.name=graft", "-c", "user.email=graft@localhost", "commit", "-qm", "workspace")
+    return _with_environment(root)
+
+
+def clone_workspace(root: Path, workspace: Path) -> Path:
+    """A workspace at the same commit with nothing computed."""
+    _git(workspace, "clone", "-q", ".", str(root))
+    return _with_environment(root)
+
+
+def graft(
+    root: Path, *arguments: str, stdout: Output = subprocess.PIPE, stderr: Output = subprocess.PIPE
+) -> "subprocess.CompletedProcess[str]":
+    """`graft …` of the workspace itself, as from a shell where nothing is activated."""
+    command = [".venv/bin/python", "-m", "flows.cli", *arguments]
+    return subprocess.run(command, cwd=root, env=environment(root), stdout=stdout, stderr=stderr, text=True)
+
+
+def dvc(root: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """`dvc …` in the workspace, likewise."""
+    command = [".venv/bin/dvc", *arguments]
+    return subprocess.run(command, cwd=root, env=environment(root), capture_output=True, text=True)
+
+
+def environment(root: Path) -> dict[str, str]:
+    """Free of what belongs to the present project; DVC's memory of file hashes stays in the workspace as well."""
+    foreign = ("PREFECT_", "MLFLOW_", "GIT_", "DVC_", "VIRTUAL_ENV", "PYTEST_", "COV_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+    return {**kept, "DVC_SITE_CACHE_DIR": str(root / ".dvc" / "tmp" / "site")}
+
+
+def _with_environment(root: Path) -> Path:
+    """`.venv` there is the environment that this Python belongs to."""
+    (root / ".venv").symlink_to(sys.prefix)
+    (root / ".git" / "info" / "exclude").write_text("/.venv\n")
+    return root
+
+
+def _git(root: Path, *arguments: str) -> str:
+    ended = subprocess.run(
+        ["git", *arguments], cwd=root, env=environment(root), check=True, capture_output=True, text=True
+    )
+    return ended.stdout

@@ -1,0 +1,156 @@
+"""The stage `bootstrap`, through its files."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from tasks.artifacts import digest_path, read_json, write_jsonl, write_text
+from tasks.errors import GraftError
+from tasks.layout import Layout
+from tasks.params import Params, load_params, restrict
+from tasks.policy.base import Policy, decode, encode_prompt, load_policy
+from tasks.policy.sampler import Request, sample
+from tasks.policy.task import run, training_pairs
+from tasks.records import Lineage, Problem, Result, Sibling, Workflow
+from tasks.workflows.contract import HEADER, workflow_id
+
+SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
+MakePolicy = Callable[..., Policy]
+PRODUCT, SUM = (HEADER + f"    a = n[0] {symbol} n[1]\n    return a\n" for symbol in "*+")
+
+
+def params(base: str = "scratch", epochs: int = 2) -> Params:
+    small = {"hidden": 32, "layers": 1, "vocabulary": 300, "epochs": epochs, "batch": 4, "learning_rate": 0.02}
+    changes = {
+        "bootstrap": SHIPPED.bootstrap.model_copy(update=small),
+        "policy": SHIPPED.policy.model_copy(update={"base": base}),
+    }
+    return restrict(SHIPPED.model_copy(update=changes), ["seed", "policy", "bootstrap"])
+
+
+def problem(name: str, words: str, answers: list[int]) -> Problem:
+    questions = [words.format(3 + i, 40 + i) for i in range(len(answers))]
+    siblings = [Sibling(question=q, answer=a) for q, a in zip(questions[1:], answers[1:], strict=True)]
+    return Problem(problem_id=name, question=questions[0], answer=answers[0], source="test", siblings=siblings)
+
+
+PROBLEMS = [
+    problem("product", "{} boxes of {} pens?", [120, 164]),
+    problem("sum", "{} and {}?", [43, 45]),
+    problem("unsolved", "{} or {}?", [0, 1]),
+]
+
+
+def workflow(problem_id: str, code: str, depth: int = 1, prior: float = 1.0) -> Workflow:
+    name = workflow_id(code)
+    return Workflow(
+        problem_id=problem_id,
+        split="train",
+        workflow_id=name,
+        path=f"{problem_id}/{name}.py",
+        proposer="coldstart",
+        parent_id=None,
+        depth=depth,
+        visits=1,
+        value=1.0,
+        prior=prior,
+        result=Result(status="ok", value=1),
+        sibling_results=[],
+    )
+
+
+def write(layout: Layout, found: list[tuple[str, str]]) -> None:
+    write_jsonl(layout.problems("train"), PROBLEMS)
+    records = [workflow(problem_id, code) for problem_id, code in found]
+    write_jsonl(layout.coldstart / "index.jsonl", records)
+    for record, (_, code) in zip(records, found, strict=True):
+        write_text(layout.coldstart / record.path, code)
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    layout = Layout(tmp_path)
+    write(layout, [("product", PRODUCT), ("sum", SUM)])
+    return layout
+
+
+def test_a_policy_from_scratch_has_learned_to_write_what_was_found(layout: Layout) -> None:
+    run(layout, params(epochs=80), None)
+    policy = load_policy(layout.policy(0), params().policy)
+    asked = [Request(encode_prompt(policy, f"{p.question}\n"), 0) for p in PROBLEMS[:2]]
+    written = sample(policy, asked, 0.0, 64, "test")
+    assert [decode(policy, c.tokens) for c in written] == [PRODUCT, SUM]
+    numbers = json.loads(layout.metrics("bootstrap").read_text())
+    assert numbers["pairs"] == 2
+    assert numbers["loss"] < 1
+
+
+def test_the_folder_and_the_numbers_are_as_promised(layout: Layout) -> None:
+    run(layout, params(), None)
+    folder = layout.policy(0)
+    assert {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()} == {
+        "config.json",
+        "generation_config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "lineage.json",
+        "adapter/adapter_config.json",
+        "adapter/adapter_model.safetensors",
+    }
+    lineage = read_json(folder / "lineage.json", Lineage)
+    assert (lineage.parent, lineage.round, lineage.base) == (None, 0, "scratch")
+    policy = load_policy(folder, params().policy)
+    numbers = json.loads(layout.metrics("bootstrap").read_text())
+    sizes = {name: p.numel() for name, p in policy.model.named_parameters()}
+    assert numbers["adapter_parameters"] == sum(size for name, size in sizes.items() if "lora_" in name)
+    assert numbers["parameters"] == sum(size for name, size in sizes.items() if "lora_" not in name)
+    config = policy.model.peft_config["default"]
+    assert (config.r, config.lora_alpha) == (SHIPPED.policy.adapter.rank, SHIPPED.policy.adapter.alpha)
+
+
+def test_a_second_run_writes_the_same_bytes_and_another_seed_others(layout: Layout) -> None:
+    written = []
+    for seed in (0, 0, 1):
+        run(layout, params().model_copy(update={"seed": seed}), None)
+        written.append((digest_path(layout.policy(0)), digest_path(layout.metrics("bootstrap"))))
+    assert written[0] == written[1]
+    assert written[0][0] != written[2][0]
+
+
+def test_with_nothing_solved_it_says_so_and_writes_nothing(layout: Layout) -> None:
+    write(layout, [])
+    with pytest.raises(GraftError, match=r"^bootstrap: .* solved none .*; raise coldstart\.operations, or .*\Z"):
+        run(layout, params(), None)
+    assert not layout.policy(0).exists()
+
+
+def test_a_base_is_passed_through_with_a_fresh_adapter(layout: Layout, tmp_path: Path, make_policy: MakePolicy) -> None:
+    given = make_policy("gpt2")
+    base = given.model.unload()
+    base.save_pretrained(tmp_path / "base")
+    given.tokenizer.save_pretrained(tmp_path / "base")
+    (layout.coldstart / "index.jsonl").unlink()  # nobody needs it
+    run(layout, params(str(tmp_path / "base")), None)
+    policy = load_policy(layout.policy(0), params(str(tmp_path / "base")).policy)
+    ids = torch.tensor([[3, 4, 5]])
+    with torch.no_grad():
+        assert torch.allclose(policy.model(input_ids=ids).logits, base(input_ids=ids).logits, atol=1e-6)
+    assert not (layout.policy(0) / "model.safetensors").exists()
+    numbers = json.loads(layout.metrics("bootstrap").read_text())
+    assert numbers.keys() == {"parameters", "adapter_parameters"}
+    assert numbers["parameters"] == sum(p.numel() for p in base.parameters())
+
+
+def test_pairs_are_the_questions_with_their_shortest_and_likeliest_code(layout: Layout) -> None:
+    long = HEADER + "    a = n[0] + 0\n    b = a + n[1]\n    return b\n"
+    likelier = HEADER + "    a = n[1] + n[0]\n    return a\n"
+    found = [(long, 2, 1.0), (SUM, 1, 0.2), (likelier, 1, 0.7)]
+    records = [workflow("sum", code, depth, prior) for code, depth, prior in found]
+    write_jsonl(layout.coldstart / "index.jsonl", records)
+    for record, (code, *_) in zip(records, found, strict=True):
+        write_text(layout.coldstart / record.path, code)
+    assert training_pairs(PROBLEMS, layout.coldstart) == [("3 and 40?", likelier)]

@@ -1,0 +1,107 @@
+"""The stage `coldstart` with the generator's problems and the real sandbox."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tasks.artifacts import digest_path, read_jsonl, read_text, write_jsonl
+from tasks.layout import Layout
+from tasks.params import Params, load_params, restrict
+from tasks.problems.generate import generate
+from tasks.records import Problem, Sibling, Workflow
+from tasks.search.coldstart import confirmed, run
+from tasks.search.enumerate import Expression
+from tasks.search.questions import answers_of, questions_of
+from tasks.workflows.contract import workflow_id
+from tasks.workflows.judge import solved_share
+from tasks.workflows.sandbox import Program, Sandbox
+
+SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    with Sandbox(2.0, 256, allow_weak=True, workers=1) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture(scope="module")
+def problems() -> list[Problem]:
+    """Some of each number of operations."""
+    train = generate(SHIPPED.problems, seed=0)["train"]
+    return [p for wanted in (1, 2, 3, 4) for p in [p for p in train if p.operations == wanted][:6]]
+
+
+def params(base: str = "scratch", operations: int = 4) -> Params:
+    changes = {
+        "policy": SHIPPED.policy.model_copy(update={"base": base}),
+        "coldstart": SHIPPED.coldstart.model_copy(update={"operations": operations}),
+        "sandbox": SHIPPED.sandbox.model_copy(update={"allow_weak": True}),
+    }
+    return restrict(SHIPPED.model_copy(update=changes), ["seed", "policy.base", "coldstart", "sandbox"])
+
+
+@pytest.fixture
+def layout(tmp_path: Path, problems: list[Problem]) -> Layout:
+    layout = Layout(tmp_path)
+    write_jsonl(layout.problems("train"), problems)
+    return layout
+
+
+def index_of(layout: Layout) -> list[Workflow]:
+    return read_jsonl(layout.coldstart / "index.jsonl", Workflow)
+
+
+def test_problems_of_up_to_four_operations_are_solved_and_each_workflow_holds_when_run(
+    layout: Layout, problems: list[Problem], sandbox: Sandbox
+) -> None:
+    run(layout, params(), None)
+    found = {workflow.problem_id: workflow for workflow in index_of(layout)}
+    assert found.keys() == {p.problem_id for p in problems}
+    codes = [read_text(layout.coldstart / found[p.problem_id].path) for p in problems]
+    programs = [Program(code, questions_of(p)) for code, p in zip(codes, problems, strict=True)]
+    for problem, code, results in zip(problems, codes, sandbox.run(programs), strict=True):
+        workflow = found[problem.problem_id]
+        assert solved_share(results, answers_of(problem)) == 1.0
+        assert [workflow.result, *workflow.sibling_results] == results
+        assert (workflow.workflow_id, workflow.proposer, workflow.value) == (workflow_id(code), "coldstart", 1.0)
+        assert problem.operations is not None
+        assert workflow.depth <= problem.operations
+    assert (layout.coldstart / "trees.jsonl").read_text() == ""
+    assert json.loads(layout.metrics("coldstart").read_text()) == {"problems": 24, "solved": 24}
+
+
+def test_longer_workflows_than_the_params_allow_are_left_to_others(layout: Layout, problems: list[Problem]) -> None:
+    run(layout, params(operations=2), None)
+    assert {w.depth for w in index_of(layout)} == {1, 2}
+    assert {w.problem_id for w in index_of(layout)} >= {p.problem_id for p in problems if (p.operations or 9) <= 2}
+    assert json.loads(layout.metrics("coldstart").read_text())["solved"] < 24
+
+
+def test_a_second_run_writes_the_same_bytes(layout: Layout) -> None:
+    written = []
+    for _ in range(2):
+        run(layout, params(operations=3), None)
+        written.append(digest_path(layout.coldstart))
+    assert written[0] == written[1]
+
+
+def test_a_policy_of_another_base_needs_no_cold_start(layout: Layout) -> None:
+    layout.problems("train").unlink()  # it is not even read
+    run(layout, params(base="somebody/model"), None)
+    assert index_of(layout) == []
+    assert json.loads(layout.metrics("coldstart").read_text()) == {"problems": 0, "solved": 0}
+
+
+def test_the_first_candidate_that_solves_all_questions_is_taken(sandbox: Sandbox) -> None:
+    siblings = [Sibling(question="3 and 5?", answer=15)]
+    problem = Problem(problem_id="p", question="2 and 2?", answer=4, source="test", siblings=siblings)
+    leaves = Expression(leaf="n[0]"), Expression(leaf="n[1]")
+    candidates = [(problem, Expression(symbol, *leaves)) for symbol in "-+*"]
+    ((workflow, code),) = confirmed([*candidates, *candidates], sandbox)
+    assert "n[0] * n[1]" in code  # n[0] + n[1] solves the problem, but not its sibling
+    assert [r.value for r in (workflow.result, *workflow.sibling_results)] == [4, 15]
+    assert confirmed(candidates[:2], sandbox) == []
+    assert confirmed([], sandbox) == []

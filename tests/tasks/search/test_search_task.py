@@ -1,0 +1,305 @@
+"""The stage `search` with a real tiny policy, which half knows a few workflows, and the real sandbox."""
+
+import json
+from collections.abc import Callable, Iterator
+from math import exp
+from pathlib import Path
+
+import pytest
+
+from tasks.artifacts import digest_path, read_jsonl, read_text, write_jsonl
+from tasks.layout import Layout
+from tasks.params import Params, load_params, restrict
+from tasks.policy.base import Policy, attach_adapter, decode, encode_completion, encode_prompt, load_policy, save_policy
+from tasks.policy.sampler import Request, sample
+from tasks.policy.scratch import scratch_model
+from tasks.policy.tokenizer import train_tokenizer
+from tasks.policy.warmup import Example, warm_up
+from tasks.records import Problem, Sibling, TreeNode, Workflow
+from tasks.search.guided import NEGLIGIBLE, GuidedTree
+from tasks.search.questions import answers_of, questions_of
+from tasks.search.task import Search, run
+from tasks.search.tree import Node
+from tasks.search.write import node_id
+from tasks.seeds import derive_seed
+from tasks.workflows.contract import HEADER, code_of, prompt_of, workflow_id
+from tasks.workflows.judge import solved_share
+from tasks.workflows.sandbox import Program, Sandbox
+
+SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
+SAMPLES, SIMULATIONS, WAVE = 4, 14, 3
+CODES = [
+    HEADER + "    a = n[0] * n[1]\n    return a\n",
+    HEADER + "    a = n[0] * n[1]\n    b = a + n[2]\n    return b\n",
+    HEADER + "    a = n[0] + n[1]\n    b = a * n[2]\n    return b\n",
+    HEADER + "    a = n[0] + n[1]\n    return a\n",
+]
+
+
+def problem(name: str, operation: Callable[[int, int, int], int]) -> Problem:
+    triples = [(3, 4, 5), (6, 2, 9), (8, 7, 2)]
+    (first, *others) = [(f"{a} boxes, {b} pens and {c} more?", operation(a, b, c)) for a, b, c in triples]
+    siblings = [Sibling(question=question, answer=answer) for question, answer in others]
+    return Problem(problem_id=name, question=first[0], answer=first[1], source="test", siblings=siblings)
+
+
+TRAIN = [
+    problem("product", lambda a, b, _: a * b),
+    problem("both", lambda a, b, c: a * b + c),
+    problem("hopeless", lambda a, b, c: a - b - c),
+]
+VALIDATION = [problem("held out", lambda a, b, c: (a + b) * c)]
+
+
+@pytest.fixture(scope="module")
+def writers(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two policy folders: the first writes all CODES, the second mostly the last two."""
+    folders = []
+    for number, codes in enumerate((CODES, [*CODES, *CODES[2:] * 3])):
+        tokenizer = train_tokenizer([prompt_of(p.question, "scratch") for p in TRAIN] + CODES, 300)
+        policy = Policy(scratch_model(tokenizer, hidden=32, layers=1, seed=0), tokenizer, "", "scratch")
+        prompts = [encode_prompt(policy, prompt_of(q, "scratch")) for q in questions_of(TRAIN[0])]
+        rows = [Example(prompt, encode_completion(policy, code)) for prompt in prompts for code in codes]
+        warm_up(policy.model, rows, epochs=60, learning_rate=0.01, batch=12, pad=tokenizer.pad_token_id, seed=0)
+        policy.model = attach_adapter(policy.model, rank=2, alpha=2.0, seed=0)
+        folders.append(tmp_path_factory.mktemp("policies") / str(number))
+        save_policy(policy, folders[-1], parent=None, round=0)
+    return folders
+
+
+def params(validation: str = "held_out", **search: float) -> Params:
+    knobs = {"samples": SAMPLES, "simulations": SIMULATIONS, "wave": WAVE, **search}
+    changes = {
+        "search": SHIPPED.search.model_copy(update=knobs),
+        "policy": SHIPPED.policy.model_copy(update={"max_new_tokens": 48}),
+        "sandbox": SHIPPED.sandbox.model_copy(update={"allow_weak": True}),
+        "influence": SHIPPED.influence.model_copy(update={"validation": validation}),
+    }
+    keys = ["seed", "policy.base", "policy.max_new_tokens", "search", "sandbox", "grpo.group_size"]
+    return restrict(SHIPPED.model_copy(update=changes), [*keys, "influence.validation"])
+
+
+@pytest.fixture
+def layout(tmp_path: Path, writers: list[Path]) -> Layout:
+    """Round 1 starts from the first writer, round 2 from the second."""
+    layout = Layout(tmp_path)
+    write_jsonl(layout.problems("train"), TRAIN)
+    write_jsonl(layout.problems("validation"), VALIDATION)
+    for number, folder in enumerate(writers):
+        layout.policy(number).parent.mkdir(parents=True)
+        layout.policy(number).symlink_to(folder)
+    return layout
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    with Sandbox(2.0, 256, allow_weak=True, workers=1) as sandbox:
+        yield sandbox
+
+
+def index_of(layout: Layout, number: int = 1) -> list[Workflow]:
+    return read_jsonl(layout.workflows(number) / "index.jsonl", Workflow)
+
+
+def asked_in(number: int) -> list[Problem]:
+    """The problems in the quantities that round `number` asks them in."""
+    return [p.turned(number) for p in [*TRAIN, *VALIDATION]]
+
+
+def nodes_of(node: Node) -> list[Node]:
+    return [node, *(each for child in node.children for each in nodes_of(child))]
+
+
+def test_the_first_wave_is_independent_samples(layout: Layout) -> None:
+    run(layout, params(), 1)
+    policy = load_policy(layout.policy(0), SHIPPED.policy)
+    for each in asked_in(1):
+        prompt = encode_prompt(policy, prompt_of(each.question, "scratch"))
+        seeds = [derive_seed(0, "search", 1, each.problem_id, row) for row in range(SAMPLES)]
+        wave = sample(policy, [Request(prompt, seed) for seed in seeds], 1.0, 48, "test")
+        own = [w for w in index_of(layout) if w.problem_id == each.problem_id]
+        sampled = [c for w in own for c in w.completions[: w.sampled]]
+        assert sorted(c.tokens for c in sampled) == sorted(c.tokens for c in wave)
+        for w in own:
+            assert w.proposer == ("sample" if w.sampled else "tree")
+            assert w.visits == len(w.completions) > 0
+            assert {code_of(decode(policy, c.tokens)) for c in w.completions} == {read(layout, w)}
+            likeliest = max(exp(sum(c.logprobs)) for c in w.completions)
+            assert w.prior == pytest.approx(likeliest, rel=1e-5)
+
+
+def read(layout: Layout, workflow: Workflow, number: int = 1) -> str:
+    return read_text(layout.workflows(number) / workflow.path)
+
+
+def test_each_file_holds_the_code_that_its_name_hashes_and_what_was_recorded_holds(
+    layout: Layout, sandbox: Sandbox
+) -> None:
+    run(layout, params(), 1)
+    index = index_of(layout)
+    assert {w.path for w in index} == {
+        p.relative_to(layout.workflows(1)).as_posix() for p in layout.workflows(1).rglob("*.py")
+    }
+    assert len({w.path for w in index}) == len(index)
+    problems = {p.problem_id: p for p in asked_in(1)}
+    assert {(w.problem_id, w.split) for w in index} == {
+        *((p.problem_id, "train") for p in TRAIN),
+        *((p.problem_id, "validation") for p in VALIDATION),
+    }
+    programs = [Program(read(layout, w), questions_of(problems[w.problem_id])) for w in index]
+    for w, program, results in zip(index, programs, sandbox.run(programs), strict=True):
+        assert workflow_id(program.code) == w.workflow_id == Path(w.path).stem
+        assert [w.result, *w.sibling_results] == results
+        assert w.value == pytest.approx(solved_share(results, answers_of(problems[w.problem_id])), rel=1e-5)
+
+
+def test_train_problems_get_a_tree_and_validation_problems_samples_alone(layout: Layout) -> None:
+    run(layout, params(), 1)
+    completions = {p.problem_id: 0 for p in [*TRAIN, *VALIDATION]}
+    for w in index_of(layout):
+        completions[w.problem_id] += len(w.completions)
+        assert w.split == "train" or (w.sampled, w.parent_id) == (len(w.completions), None)
+    assert completions["held out"] == SAMPLES
+    assert completions["hopeless"] == SIMULATIONS
+    trees = read_jsonl(layout.workflows(1) / "trees.jsonl", TreeNode)
+    assert {n.problem_id for n in trees} == {p.problem_id for p in TRAIN}
+    roots = {n.problem_id: n for n in trees if n.parent_id is None}
+    assert {name: root.visits for name, root in roots.items()} == {
+        name: count for name, count in completions.items() if name in roots
+    }
+    known = {(n.problem_id, n.node_id) for n in trees}
+    assert len(known) == len(trees)
+    assert all((n.problem_id, n.parent_id) in known for n in trees if n.parent_id is not None)
+    numbers = json.loads(layout.metrics("search", 1).read_text())
+    train = [w for w in index_of(layout) if w.split == "train"]
+    assert numbers == {
+        "problems": 3,
+        "completions": sum(len(w.completions) for w in train),
+        "workflows": len(train),
+        "solved": len({w.problem_id for w in train if w.value == 1}),
+        "solved_by_samples": len({w.problem_id for w in train if w.value == 1 and w.sampled}),
+    }
+    assert 1 <= numbers["solved"] < 3
+
+
+def test_a_workflow_from_the_tree_begins_with_the_statements_of_its_parent(layout: Layout) -> None:
+    run(layout, params(), 1)
+    trees = {(n.problem_id, n.node_id): n for n in read_jsonl(layout.workflows(1) / "trees.jsonl", TreeNode)}
+    from_inside = 0
+    for w in index_of(layout):
+        assert (w.parent_id is None) == (w.sampled > 0)
+        statements: list[str] = []
+        place = w.parent_id
+        while place is not None:
+            node = trees[w.problem_id, place]
+            statements, place = [node.statement, *statements], node.parent_id
+        wanted = [line.strip() for statement in statements for line in statement.splitlines()]
+        lines = [line.strip() for line in read(layout, w).splitlines()]
+        assert lines[: len(wanted)] == wanted
+        from_inside += bool(wanted)
+    assert from_inside > 0
+
+
+def search_of(layout: Layout, sandbox: Sandbox, folder: int = 0, **knobs: float) -> tuple[Search, list[GuidedTree]]:
+    search = Search(load_policy(layout.policy(folder), SHIPPED.policy), sandbox, params(**knobs), round=1)
+    return search, search.trees(TRAIN)
+
+
+def grown(layout: Layout, sandbox: Sandbox, folder: int = 0, **knobs: float) -> list[GuidedTree]:
+    search, trees = search_of(layout, sandbox, folder, **knobs)
+    search.sample_all(trees)
+    search.explore(trees)
+    return trees
+
+
+@pytest.mark.parametrize("temperature", [0.7, 1.0])
+def test_priors_and_what_is_unseen_add_up(temperature: float, layout: Layout, sandbox: Sandbox) -> None:
+    expanded = 0
+    for tree in grown(layout, sandbox, temperature=temperature):
+        for node in nodes_of(tree.root):
+            assert node.pending == 0
+            if node.children:
+                rest = 1 - sum(child.prior for child in node.children)
+                assert node.unseen == pytest.approx(rest, abs=1e-5 if node.unseen else NEGLIGIBLE + 1e-5)
+                expanded += 1
+            else:
+                assert (node.terminal, node.unseen) == (True, 0)
+    assert expanded > 10
+
+
+def test_a_request_from_inside_the_tree_is_answered_with_its_prefix(layout: Layout, sandbox: Sandbox) -> None:
+    search, trees = search_of(layout, sandbox)
+    search.sample_all(trees)
+    search.explore(trees)
+    wave = [(tree, rollout) for tree in trees for rollout in tree.propose(WAVE, exploration=1.5)]
+    requests = [search._request(tree, rollout) for tree, rollout in wave]
+    found = sample(search.policy, requests, 1.0, 48, "test")
+    assert len({node_id(rollout.from_node) for _, rollout in wave if rollout.from_node}) > 1
+    assert len({request.seed for request in requests}) == len(requests)
+    for (tree, rollout), request, completion in zip(wave, requests, found, strict=True):
+        prefix = tree.prefix(rollout.from_node)
+        assert request.prefix == prefix
+        assert completion.tokens[: len(prefix.tokens)] == prefix.tokens
+        assert completion.logprobs[: len(prefix.logprobs)] == prefix.logprobs
+
+
+def test_the_tree_is_the_present_policys(layout: Layout, sandbox: Sandbox) -> None:
+    def shape(tree: GuidedTree) -> list[tuple[str, float, int]]:
+        return [(n.statement, round(n.prior, 4), n.visits) for n in nodes_of(tree.root)]
+
+    first, again, other = (grown(layout, sandbox, folder) for folder in (0, 0, 1))
+    assert [shape(t) for t in first] == [shape(t) for t in again]
+    for one, two in zip(first, other, strict=True):
+        assert shape(one) != shape(two)
+
+
+def test_each_round_searches_with_the_policy_of_the_round_before(layout: Layout) -> None:
+    for number in (1, 2):
+        run(layout, params(simulations=SAMPLES), number)
+        policy = load_policy(layout.policy(number - 1), SHIPPED.policy)
+        seed = derive_seed(0, "search", number, "product", 0)
+        prompt = encode_prompt(policy, prompt_of(TRAIN[0].turned(number).question, "scratch"))
+        (expected,) = sample(policy, [Request(prompt, seed)], 1.0, 48, "test")
+        assert any(
+            [round(x, 3) for x in c.logprobs] == [round(x, 3) for x in expected.logprobs]
+            for w in index_of(layout, number)
+            if w.problem_id == "product"
+            for c in w.completions
+        )
+
+
+def test_rounds_ask_in_turn_in_the_quantities_of_each_sibling() -> None:
+    own = [(TRAIN[0].question, TRAIN[0].answer), *((s.question, s.answer) for s in TRAIN[0].siblings)]
+    turns = [TRAIN[0].turned(number) for number in range(6)]
+    assert turns[0] == TRAIN[0]
+    assert [(t.question, t.answer) for t in turns] == own * 2
+    for turn in turns:
+        asked = zip(questions_of(turn), answers_of(turn), strict=True)
+        assert sorted(asked) == sorted(own)
+
+
+def test_the_same_seed_writes_the_same_bytes_and_another_seed_others(layout: Layout) -> None:
+    written = []
+    for seed in (0, 0, 1):
+        run(layout, params().model_copy(update={"seed": seed}), 1)
+        written.append((digest_path(layout.workflows(1)), digest_path(layout.metrics("search", 1))))
+    assert written[0] == written[1]
+    assert written[0][0] != written[2][0]
+
+
+def test_the_same_batch_mode_leaves_validation_alone(layout: Layout) -> None:
+    layout.problems("validation").unlink()
+    run(layout, params(validation="same_batch"), 1)
+    assert {w.split for w in index_of(layout)} == {"train"}
+
+
+def test_a_policy_that_is_always_right_is_not_searched_further(
+    layout: Layout, make_solver: Callable[[Path, str], str]
+) -> None:
+    layout.policy(0).unlink()
+    make_solver(layout.policy(0), CODES[0])
+    known = Problem(problem_id="known", question="3 boxes of 4 pens?", answer=12, source="test")
+    write_jsonl(layout.problems("train"), [known])
+    run(layout, params(temperature=0.01), 1)
+    (workflow,) = [w for w in index_of(layout) if w.split == "train"]
+    assert (workflow.value, workflow.sampled, len(workflow.completions)) == (1.0, SAMPLES, SAMPLES)
