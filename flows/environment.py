@@ -33,8 +33,9 @@ def settle() -> None:
     _default(QUIET | STEADY)
     if not sys.stderr.isatty():
         _default({"HF_HUB_DISABLE_PROGRESS_BARS": "1"})  # transformers draws them whoever reads
-    # peft asks a model for an attribute that transformers warns of, at each load.
+    # peft asks each model for an attribute that transformers warns of; a policy writes `2in` and the like.
     warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning)
+    warnings.filterwarnings("ignore", category=SyntaxWarning)
 
 
 def settle_prefect(root: Path) -> None:

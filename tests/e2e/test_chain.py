@@ -40,11 +40,12 @@ pytestmark = pytest.mark.e2e
 
 SMALL = [
     *["rounds=2", "problems.train=80", "problems.validation=24", "problems.test=16", "problems.siblings=3"],
-    *["bootstrap.hidden=96", "bootstrap.layers=2", "bootstrap.vocabulary=768", "bootstrap.epochs=4"],
+    *["bootstrap.hidden=96", "bootstrap.layers=2", "bootstrap.vocabulary=768", "bootstrap.epochs=14"],
     *["bootstrap.batch=8", "bootstrap.learning_rate=0.004"],
     *["search.samples=8", "search.simulations=12", "search.wave=4", "search.temperature=1.0"],
     *["influence.validation=held_out", "influence.selection=positive"],
     *["grpo.group_size=10", "grpo.prompts_per_step=8", "grpo.epochs=8", "grpo.learning_rate=0.006"],
+    *["grpo.negative_weight=0.0", "grpo.clip_low=0.2", "grpo.clip_high=0.3", "grpo.beta=0.01"],
     *["evaluation.samples=10", "evaluation.ks=[1, 5, 10]", "evaluation.resamples=1000"],
 ]
 ROUNDS = (1, 2)
@@ -115,7 +116,7 @@ def test_every_problem_becomes_a_trajectory_that_holds_its_workflows(first: Run,
         (w.split, w.problem_id, w.workflow_id): read_text(folder / w.path)
         for w in read_jsonl(folder / "index.jsonl", Workflow)
     }
-    expected = [(split, p) for split in ("train", "validation") for p in first.problems(split)]
+    expected = [(split, p.turned(round)) for split in ("train", "validation") for p in first.problems(split)]
     assert [(t.split, t.problem) for t in trajectories] == expected
     for t in trajectories:
         assert t.workflow_codes == [written[t.split, t.problem_id, name] for name in t.workflow_ids]

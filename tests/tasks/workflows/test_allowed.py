@@ -168,3 +168,9 @@ def test_what_is_plain_has_none_of_the_nodes_that_could_be_felt_later(body: str)
         assert not (
             isinstance(node, ast.Call) and getattr(node.func, "id", "") not in {"numbers", "calculate", "majority"}
         )
+
+
+def test_a_warning_of_the_parser_never_reaches_the_user(recwarn: pytest.WarningsRecorder) -> None:
+    assert not is_plain("def solve(problem):\n    return 2n\n")
+    assert not is_plain("def solve(problem):\n    return 1if 2else 3\n")
+    assert not recwarn.list
