@@ -60,5 +60,10 @@ def completion_logprobs(model: Any, batch: Batch, temperature: float) -> "Tensor
 
 def token_logprobs(logits: "Tensor", tokens: "Tensor", temperature: float) -> "Tensor":
     """log softmax(logits / temperature) at `tokens`; logits [..., V], tokens [...] → [...] fp32 (float64 stays)."""
-    scaled = (logits if logits.itemsize == 8 else logits.float()) / temperature
+    scaled = scaled_logits(logits, temperature)
     return scaled.gather(-1, tokens[..., None])[..., 0] - scaled.logsumexp(-1)
+
+
+def scaled_logits(logits: "Tensor", temperature: float) -> "Tensor":
+    """logits / temperature in fp32 (float64 stays)."""
+    return (logits if logits.itemsize == 8 else logits.float()) / temperature

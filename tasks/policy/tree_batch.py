@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.policy.base import Policy
 from tasks.policy.samples import Sample
-from tasks.policy.scoring import collate, completion_logprobs, token_logprobs
+from tasks.policy.scoring import collate, completion_logprobs, scaled_logits
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -94,7 +94,11 @@ def tree_logprobs(model: Any, batch: TreeBatch, temperature: float) -> "Tensor":
         logits_to_keep=batch.kept,
     ).logits  # [B, kept, V]
     tree, place = batch.sources
-    chosen = token_logprobs(logits[tree, place - (batch.ids.shape[1] - batch.kept)], batch.targets, temperature)
+    source = tree, place - (batch.ids.shape[1] - batch.kept)
+    scaled = scaled_logits(logits, temperature)
+    # Not logits[source], a row for each token: first tokens share one, and for so many numbers torch adds up their
+    # gradients with threads that race, so that no two updates are the same.
+    chosen = scaled[*source, batch.targets] - scaled.logsumexp(-1)[source]
     return chosen.new_zeros(batch.mask.shape).index_put(tuple(batch.places), chosen)
 
 

@@ -120,7 +120,7 @@ def test_every_problem_becomes_a_trajectory_that_holds_its_workflows(first: Run,
     assert [(t.split, t.problem) for t in trajectories] == expected
     for t in trajectories:
         assert t.workflow_codes == [written[t.split, t.problem_id, name] for name in t.workflow_ids]
-        assert all(t.workflow_codes)
+        assert any(t.workflow_codes)  # a policy may end at once and write nothing, but not each time
         assert len(t.workflow_codes) == (10 if t.split == "train" else 8)
         for parallel in (t.proposers, t.results, t.sibling_results, t.tokens, t.logprobs):
             assert len(parallel) == len(t.workflow_codes)

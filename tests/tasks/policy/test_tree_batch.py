@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -71,6 +72,20 @@ def test_cutting_trees_and_batches_changes_nothing(
     monkeypatch.setattr(tree_batch, "TREE_TOKENS", limit)
     _, cut = scores_and_gradient(policy, samples, shared=True)
     assert (cut - whole).norm() <= 1e-5 * whole.norm()
+
+
+def test_no_threads_race_for_a_gradient(
+    make_policy: MakePolicy, make_samples: MakeSamples, request: pytest.FixtureRequest
+) -> None:
+    """Bit for bit what torch computes where it is told to let no two threads add to one number."""
+    policy, samples = make_policy(), make_samples(problems=8, group=30)
+    request.addfinalizer(lambda: torch.use_deterministic_algorithms(False))
+    request.addfinalizer(partial(torch.set_num_threads, torch.get_num_threads()))
+    torch.set_num_threads(2)
+    _, free = scores_and_gradient(policy, samples, shared=True)
+    torch.use_deterministic_algorithms(True)
+    _, told = scores_and_gradient(policy, samples, shared=True)
+    assert torch.equal(free, told)
 
 
 def test_micro_batches_hold_every_sample_once_within_the_budget(make_samples: MakeSamples) -> None:
