@@ -21,7 +21,8 @@ MakeTrajectory = Callable[..., RewardedTrajectory]
 def params(base: str = "scratch") -> Params:
     policy = SHIPPED.policy.model_copy(update={"base": base})
     keys = ["seed", "policy", "search.temperature", "grpo"]
-    return restrict(SHIPPED.model_copy(update={"policy": policy}), keys)
+    grpo = SHIPPED.grpo.model_copy(update={"epochs": 2, "prompts_per_step": 16, "negative_weight": 1.0})
+    return restrict(SHIPPED.model_copy(update={"policy": policy, "grpo": grpo}), keys)
 
 
 def selected(trajectory: RewardedTrajectory, advantages: list[float], keep: bool = True) -> list[Selected]:
