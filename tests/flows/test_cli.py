@@ -139,7 +139,7 @@ def test_every_command_explains_itself(by_graft: Path) -> None:
 
 def test_a_param_is_written_and_told_once(done: Path) -> None:
     told = graft(done, "stage", "reward@1", "-S", "rewards.runs=0.5", "-S", "seed=0").stdout.splitlines()
-    assert told[0] == "params.yaml: rewards.runs: 0.1 → 0.5"
+    assert told[0] == "params.yaml: rewards.runs: 0.0 → 0.5"
     assert told[1].split()[:2] == ["reward@1", "ran"]
     assert run(done, "git", "diff", "--numstat").stdout == "1\t1\tparams.yaml\n"
 

@@ -18,7 +18,7 @@ PARAMS = {
     "search": "seed policy.base policy.max_new_tokens search sandbox grpo.group_size influence.validation",
     "collect": "seed policy.base grpo.group_size",
     "reward": "rewards policy.max_new_tokens",
-    "select": "seed policy search.temperature influence",
+    "select": "seed policy search.temperature influence grpo.negative_weight",
     "update": "seed policy search.temperature grpo",
     "evaluate": "seed policy.base policy.max_new_tokens sandbox evaluation",
     "promote": "seed rounds.last policy.base policy.max_new_tokens sandbox evaluation",

@@ -133,7 +133,7 @@ def test_a_param_set_and_set_back_brings_the_first_results_back(done: Path, firs
     assert ran(done) == addresses
     assert (done / "dvc.lock").read_bytes() != before
 
-    override(done / "params.yaml", ["rewards.runs=0.1"])
+    override(done / "params.yaml", ["rewards.runs=0.0"])
     bring_up(done, second, addresses)
     assert ran(done) == []
     assert (done / "dvc.lock").read_bytes() == before
