@@ -37,6 +37,16 @@ class Problem(Record):
     operations: int | None = None  # arithmetic operations in the generator's own solution
     siblings: list[Sibling] = []
 
+    @property
+    def questions(self) -> tuple[str, ...]:
+        """Its own question, then its siblings'."""
+        return (self.question, *(sibling.question for sibling in self.siblings))
+
+    @property
+    def answers(self) -> list[Number]:
+        """Its own answer, then its siblings'."""
+        return [self.answer, *(sibling.answer for sibling in self.siblings)]
+
     def turned(self, by: int) -> "Problem":
         """The same problem asked in the quantities of its sibling number `by` (0: its own), the others its siblings.
 

@@ -25,7 +25,7 @@ def correctness(trajectory: Trajectory, member: int, max_new_tokens: int) -> flo
     if any(map(_is_lost, results)):
         return None
     problem = trajectory.problem
-    return solved_share(results, [problem.answer, *(sibling.answer for sibling in problem.siblings)])
+    return solved_share(results, problem.answers)
 
 
 def runs(trajectory: Trajectory, member: int, max_new_tokens: int) -> float | None:  # noqa: ARG001

@@ -10,7 +10,6 @@ from tasks.layout import Layout
 from tasks.params import Params
 from tasks.records import Problem, Result, Workflow
 from tasks.search.enumerate import Expression, shortest, workflow_of
-from tasks.search.questions import answers_of, questions_of
 from tasks.search.write import write_workflows
 from tasks.workflows.contract import HEADER, workflow_id
 from tasks.workflows.judge import solved_share
@@ -35,17 +34,17 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
 
 
 def _candidates(problem: Problem, operations: int) -> list[Expression]:
-    quantities = [numbers(question) for question in questions_of(problem)]
-    return shortest(quantities, answers_of(problem), operations)
+    quantities = [numbers(question) for question in problem.questions]
+    return shortest(quantities, problem.answers, operations)
 
 
 def confirmed(candidates: list[tuple[Problem, Expression]], sandbox: Sandbox) -> list[tuple[Workflow, str]]:
     """Each problem's first candidate that solves all its questions when it is really run."""
     codes = [workflow_of(expression, HEADER) for _, expression in candidates]
-    programs = [Program(code, questions_of(problem)) for code, (problem, _) in zip(codes, candidates, strict=True)]
+    programs = [Program(code, problem.questions) for code, (problem, _) in zip(codes, candidates, strict=True)]
     found: dict[str, tuple[Workflow, str]] = {}
     for (problem, expression), code, results in zip(candidates, codes, sandbox.run(programs), strict=True):
-        if problem.problem_id not in found and solved_share(results, answers_of(problem)) == 1.0:
+        if problem.problem_id not in found and solved_share(results, problem.answers) == 1.0:
             found[problem.problem_id] = (_record(problem, expression, code, results), code)
     return list(found.values())
 

@@ -10,7 +10,6 @@ from tasks.policy.base import Policy, decode, encode_prompt, load_policy
 from tasks.policy.sampler import Request, sample
 from tasks.records import Problem, Split, Workflow
 from tasks.search.guided import Found, GuidedTree, Rollout
-from tasks.search.questions import answers_of, questions_of
 from tasks.search.write import node_id, tree_records, write_workflows
 from tasks.seeds import derive_seed
 from tasks.workflows.contract import code_of, prompt_of, workflow_id
@@ -74,10 +73,10 @@ class Search:
         longest = self.params.policy.max_new_tokens
         completions = sample(self.policy, requests, self.params.search.temperature, longest, title)
         codes = [code_of(decode(self.policy, c.tokens)) for c in completions]
-        programs = [Program(code, questions_of(tree.problem)) for code, (tree, _) in zip(codes, rollouts, strict=True)]
+        programs = [Program(code, tree.problem.questions) for code, (tree, _) in zip(codes, rollouts, strict=True)]
         outcomes = self.sandbox.run(programs)
         for (tree, rollout), completion, code, results in zip(rollouts, completions, codes, outcomes, strict=True):
-            reward = solved_share(results, answers_of(tree.problem))
+            reward = solved_share(results, tree.problem.answers)
             tree.learn(rollout, completion, code, results, reward)
 
     def _request(self, tree: GuidedTree, rollout: Rollout) -> Request:

@@ -54,10 +54,9 @@ def collect(
 
 def members_of(problem: Problem, workflows: Sequence[Workflow], seed: int) -> list[Member]:
     """All completions of a problem, in an order that depends on the seed and on what was written, not on the file."""
-    answers = [problem.answer, *(sibling.answer for sibling in problem.siblings)]
     members = []
     for workflow in workflows:
-        share = solved_share([workflow.result, *workflow.sibling_results], answers)
+        share = solved_share([workflow.result, *workflow.sibling_results], problem.answers)
         for place, completion in enumerate(workflow.completions):
             proposer: Proposer = "sample" if place < workflow.sampled else "tree"
             order = derive_seed(seed, "trajectories", problem.problem_id, workflow.workflow_id, place)

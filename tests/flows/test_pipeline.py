@@ -13,12 +13,12 @@ ROOT = Path(__file__).parents[2]
 
 PARAMS = {
     "problems": "seed problems",
-    "coldstart": "seed policy.base coldstart sandbox",
+    "coldstart": "policy.base coldstart sandbox",
     "bootstrap": "seed policy bootstrap",
     "search": "seed policy.base policy.max_new_tokens search sandbox grpo.group_size influence.validation",
     "collect": "seed policy.base grpo.group_size",
     "reward": "rewards policy.max_new_tokens",
-    "select": "seed policy search.temperature influence grpo.negative_weight",
+    "select": "policy search.temperature influence grpo.negative_weight",
     "update": "seed policy search.temperature grpo",
     "evaluate": "seed policy.base policy.max_new_tokens sandbox evaluation",
     "promote": "seed rounds.last policy.base policy.max_new_tokens sandbox evaluation",

@@ -23,7 +23,7 @@ def rounds_of(*stages: str) -> set[str]:
 
 EVALUATE = {"evaluate@before", "evaluate@after"}
 PARAMS = {
-    "seed=1": set(ADDRESSES) - rounds_of("reward"),
+    "seed=1": set(ADDRESSES) - {"coldstart"} - rounds_of("reward", "select"),
     "problems.siblings=1": {"problems"},
     "policy.adapter.rank=8": {"bootstrap"} | rounds_of("select", "update"),
     "policy.max_new_tokens=32": {"bootstrap", "promote"} | rounds_of("search", "reward", "select", "update") | EVALUATE,

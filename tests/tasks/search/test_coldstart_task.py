@@ -13,7 +13,6 @@ from tasks.problems.generate import generate
 from tasks.records import Problem, Sibling, Workflow
 from tasks.search.coldstart import confirmed, run
 from tasks.search.enumerate import Expression
-from tasks.search.questions import answers_of, questions_of
 from tasks.workflows.contract import workflow_id
 from tasks.workflows.judge import solved_share
 from tasks.workflows.sandbox import Program, Sandbox
@@ -61,10 +60,10 @@ def test_problems_of_up_to_four_operations_are_solved_and_each_workflow_holds_wh
     found = {workflow.problem_id: workflow for workflow in index_of(layout)}
     assert found.keys() == {p.problem_id for p in problems}
     codes = [read_text(layout.coldstart / found[p.problem_id].path) for p in problems]
-    programs = [Program(code, questions_of(p)) for code, p in zip(codes, problems, strict=True)]
+    programs = [Program(code, p.questions) for code, p in zip(codes, problems, strict=True)]
     for problem, code, results in zip(problems, codes, sandbox.run(programs), strict=True):
         workflow = found[problem.problem_id]
-        assert solved_share(results, answers_of(problem)) == 1.0
+        assert solved_share(results, problem.answers) == 1.0
         assert [workflow.result, *workflow.sibling_results] == results
         assert (workflow.workflow_id, workflow.proposer, workflow.value) == (workflow_id(code), "coldstart", 1.0)
         assert problem.operations is not None

@@ -17,7 +17,6 @@ from tasks.policy.tokenizer import train_tokenizer
 from tasks.policy.warmup import Example, warm_up
 from tasks.records import Problem, Sibling, TreeNode, Workflow
 from tasks.search.guided import NEGLIGIBLE, GuidedTree
-from tasks.search.questions import answers_of, questions_of
 from tasks.search.task import Search, run
 from tasks.search.tree import Node
 from tasks.search.write import node_id
@@ -58,7 +57,7 @@ def writers(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     for number, codes in enumerate((CODES, [*CODES, *CODES[2:] * 3])):
         tokenizer = train_tokenizer([prompt_of(p.question, "scratch") for p in TRAIN] + CODES, 300)
         policy = Policy(scratch_model(tokenizer, hidden=32, layers=1, seed=0), tokenizer, "", "scratch")
-        prompts = [encode_prompt(policy, prompt_of(q, "scratch")) for q in questions_of(TRAIN[0])]
+        prompts = [encode_prompt(policy, prompt_of(q, "scratch")) for q in TRAIN[0].questions]
         rows = [Example(prompt, encode_completion(policy, code)) for prompt in prompts for code in codes]
         warm_up(policy.model, rows, epochs=60, learning_rate=0.01, batch=12, pad=tokenizer.pad_token_id, seed=0)
         policy.model = attach_adapter(policy.model, rank=2, alpha=2.0, seed=0)
@@ -146,11 +145,11 @@ def test_each_file_holds_the_code_that_its_name_hashes_and_what_was_recorded_hol
         *((p.problem_id, "train") for p in TRAIN),
         *((p.problem_id, "validation") for p in VALIDATION),
     }
-    programs = [Program(read(layout, w), questions_of(problems[w.problem_id])) for w in index]
+    programs = [Program(read(layout, w), problems[w.problem_id].questions) for w in index]
     for w, program, results in zip(index, programs, sandbox.run(programs), strict=True):
         assert workflow_id(program.code) == w.workflow_id == Path(w.path).stem
         assert [w.result, *w.sibling_results] == results
-        assert w.value == pytest.approx(solved_share(results, answers_of(problems[w.problem_id])), rel=1e-5)
+        assert w.value == pytest.approx(solved_share(results, problems[w.problem_id].answers), rel=1e-5)
 
 
 def test_train_problems_get_a_tree_and_validation_problems_samples_alone(layout: Layout) -> None:
@@ -274,7 +273,7 @@ def test_rounds_ask_in_turn_in_the_quantities_of_each_sibling() -> None:
     assert turns[0] == TRAIN[0]
     assert [(t.question, t.answer) for t in turns] == own * 2
     for turn in turns:
-        asked = zip(questions_of(turn), answers_of(turn), strict=True)
+        asked = zip(turn.questions, turn.answers, strict=True)
         assert sorted(asked) == sorted(own)
 
 
