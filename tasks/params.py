@@ -51,7 +51,8 @@ class Problems(Section):
     train: Count
     validation: Count
     test: Count
-    siblings: Annotated[int, Field(ge=0, le=8)]
+    phrasings: Annotated[int, Field(ge=1, le=3)]
+    siblings: Annotated[int, Field(ge=0, le=16)]
     unseen: Share
 
 

@@ -48,7 +48,7 @@ class Problem(Record):
         return [self.answer, *(sibling.answer for sibling in self.siblings)]
 
     def turned(self, by: int) -> "Problem":
-        """The same problem asked in the quantities of its sibling number `by` (0: its own), the others its siblings.
+        """The same problem asked as its sibling number `by` asks (0: its own question), the others its siblings.
 
         Each round asks its problems another way: what was learnt by heart of the round before is of no use.
         """

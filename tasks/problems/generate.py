@@ -44,7 +44,7 @@ def generate(params: Problems, seed: int) -> dict[Split, list[Problem]]:
         marks = [round((index + 1) * unseen) > round(index * unseen) for index in range(size)]
         known, unknown = _cycle(seen, size, seed, split, "seen"), _cycle(held_out, size, seed, split, "unseen")
         problems[split] = [
-            _problem(unknown.pop() if new else known.pop(), not new, split, index, params.siblings, seed, used)
+            _problem(unknown.pop() if new else known.pop(), not new, split, index, params, seed, used)
             for index, new in enumerate(marks)
         ]
     return problems
@@ -62,6 +62,12 @@ def held_out_templates(seed: int) -> list[Template]:
     return held_out
 
 
+def phrasings_of(template: Template, count: int, seed: int) -> list[int]:
+    """The phrasings that a run tells a story in, drawn by the seed: the same ones in every split."""
+    dice = random.Random(derive_seed(seed, "problems", "phrasings", template.name))
+    return dice.sample(range(len(template.phrasings)), min(count, len(template.phrasings)))
+
+
 def _cycle(templates: list[Template], size: int, seed: int, split: str, name: str) -> list[Template]:
     """`size` templates, each as often as the next to within one, in a new order each time around."""
     order: list[Template] = []
@@ -72,14 +78,13 @@ def _cycle(templates: list[Template], size: int, seed: int, split: str, name: st
 
 
 def _problem(
-    template: Template, seen: bool, split: Split, index: int, siblings: int, seed: int, used: set[str]
+    template: Template, seen: bool, split: Split, index: int, params: Problems, seed: int, used: set[str]
 ) -> Problem:
     dice = random.Random(derive_seed(seed, "problems", split, index))
-    phrasing = dice.randrange(len(template.phrasings))
-    cast = _cast(template, dice)
+    phrasing = dice.choice(phrasings_of(template, params.phrasings, seed))
     stories: list[_Story] = []
-    for _ in range(1 + siblings):
-        stories.append(_story(template, phrasing, cast, dice, stories, used))
+    for _ in range(1 + params.siblings):
+        stories.append(_story(template, phrasing, _cast(template, dice), dice, stories, used))
         used.add(stories[-1].question)
     return Problem(
         problem_id=f"{split}-{index:04d}-{template.name}",
@@ -94,7 +99,7 @@ def _problem(
 
 
 def _cast(template: Template, dice: random.Random) -> dict[str, str]:
-    """Names, place and item of a story; its siblings keep them."""
+    """Names, place and item of a story. Its siblings have their own: a workflow may depend on neither."""
     name, other = dice.sample(NAMES, 2)
     cast = {"name": name, "other": other, "place": dice.choice(PLACES)}
     return cast | ({"item": dice.choice(template.items)} if template.items else {})

@@ -2,7 +2,8 @@
 
 This is no boundary: the worker sits in the same OS sandbox as every other program. The list keeps one program from
 being felt by the next. What it lets through has no loop, no attribute, no statement that changes an object, and calls
-nothing but the operators, which are pure; so the worker's state is the same after it as before.
+nothing but the operators, which are pure; so the worker's state is the same after it as before. Short source that
+does not parse may share it too: of that nothing runs. (Half of what a young policy writes is of this kind.)
 """
 
 import ast
@@ -24,14 +25,19 @@ _BINARY = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
 
 @lru_cache(maxsize=4096)
 def is_plain(code: str) -> bool:
-    """Whether `code` is one `def solve(problem)` of straight-line assignments and returns, within the bounds above."""
+    """Whether `code` is one `def solve(problem)` of straight-line assignments and returns, or does not parse at all.
+
+    Either within the bounds above.
+    """
     if len(code) > MAX_CODE or any(len(line) > MAX_LINE for line in code.split("\n")):
         return False
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)  # what a model writes (`2n`) is nobody's news
             return _is_plain_module(ast.parse(code))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except SyntaxError:
+        return True
+    except (ValueError, RecursionError, MemoryError):
         return False
 
 

@@ -21,7 +21,9 @@ from tasks.workflows.contract import HEADER
 from tasks.workflows.judge import is_right
 from tasks.workflows.operators import numbers
 
-PARAMS = Problems(source="generated", path="", train=200, validation=128, test=200, siblings=2, unseen=0.25)
+PARAMS = Problems(
+    source="generated", path="", train=200, validation=128, test=200, phrasings=3, siblings=2, unseen=0.25
+)
 MORE_NUMBER_WORDS = re.compile(
     r"\b(zero|one|once|single|pair|couple|both|first|second|third|fourth|fifth|quarters?|halves|quadruple)\b",
     re.IGNORECASE,
@@ -50,21 +52,16 @@ def short_and_positive(answer: int | float) -> bool:
     return answer > 0 and round(answer, 2) == answer and not (isinstance(answer, float) and answer.is_integer())
 
 
-def words_of(question: str) -> list[str]:
-    """The words that hold no quantity."""
-    return [word for word in question.lower().split() if not numbers(word) and word != "times"]
-
-
 def template_of(problem: Problem) -> Template:
     return next(template for template in TEMPLATES if template.name == problem.template)
 
 
-def phrasing_of(problem: Problem) -> int:
-    """The phrasing that a question was made from, recognised by its fixed words."""
+def phrasing_of(problem: Problem, question: str = "") -> int:
+    """The phrasing that a question (by default its own) was made from, recognised by its fixed words."""
     patterns = [re.sub(r"\\{\w+\\}", ".+", re.escape(text)) for text in template_of(problem).phrasings]
-    matches = [place for place, p in enumerate(patterns) if re.fullmatch(p, problem.question, re.IGNORECASE)]
-    assert len(matches) == 1, problem.question
-    return matches[0]
+    found = [i for i, p in enumerate(patterns) if re.fullmatch(p, question or problem.question, re.IGNORECASE)]
+    assert len(found) == 1, question or problem.question
+    return found[0]
 
 
 @pytest.mark.parametrize(("template", "phrasing"), CASES)
@@ -95,7 +92,25 @@ def test_reference_programs_solve_every_problem_and_sibling(seed: int) -> None:
         for sibling in problem.siblings:
             assert solves(solve, sibling.question, sibling.answer)
             assert short_and_positive(sibling.answer)
-            assert words_of(sibling.question) == words_of(problem.question)
+            assert phrasing_of(problem, sibling.question) == phrasing_of(problem)
+
+
+def test_siblings_have_names_of_their_own() -> None:
+    """A workflow that looks for a name is right once and wrong on the siblings."""
+    families = [[set(question.split()) & set(NAMES) for question in p.questions] for p in generate(PARAMS, 0)["train"]]
+    named = [family for family in families if all(family)]
+    assert len(named) > 50
+    assert sum(family[0] == family[1] for family in named) < 0.2 * len(named)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_run_tells_each_story_in_as_many_ways_as_asked(count: int) -> None:
+    told: dict[str, set[int]] = {}
+    for problem in (p for split in generate(PARAMS.model_copy(update={"phrasings": count}), 0).values() for p in split):
+        told.setdefault(problem.template, set()).add(phrasing_of(problem))
+    assert max(map(len, told.values())) == count
+    if count == 1:  # which one, the seed says
+        assert len(set.union(*told.values())) == 3
 
 
 def test_a_program_that_is_right_once_by_luck_fails_on_siblings() -> None:

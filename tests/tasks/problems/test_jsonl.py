@@ -22,7 +22,9 @@ GOOD = '{"question": "2 and 3?", "answer": 5}'
 
 
 def params_of(train: int, validation: int, test: int) -> Problems:
-    return Problems(source="jsonl", path="", train=train, validation=validation, test=test, siblings=0, unseen=0)
+    return Problems(
+        source="jsonl", path="", train=train, validation=validation, test=test, phrasings=1, siblings=0, unseen=0
+    )
 
 
 def line(**fields: Any) -> str:
