@@ -61,16 +61,14 @@ def _from_scratch(layout: Layout, params: Params, metrics: dict[str, float]) -> 
         for question, code in pairs
     ]
     metrics["pairs"] = len(pairs)
-    metrics["loss"] = round_loss(
-        warm_up(
-            model,
-            examples,
-            params.bootstrap.epochs,
-            params.bootstrap.learning_rate,
-            params.bootstrap.batch,
-            tokenizer.pad_token_id,
-            derive_seed(params.seed, "bootstrap"),
-        )
+    metrics["loss"] = warm_up(
+        model,
+        examples,
+        params.bootstrap.epochs,
+        params.bootstrap.learning_rate,
+        params.bootstrap.batch,
+        tokenizer.pad_token_id,
+        derive_seed(params.seed, "bootstrap"),
     )
     return policy
 
@@ -88,8 +86,3 @@ def training_pairs(problems: list[Problem], workflows: Path) -> list[tuple[str, 
             code = read_text(workflows / best[problem.problem_id].path)
             pairs.append((problem.question, code))
     return pairs
-
-
-def round_loss(loss: float) -> float:
-    """Six significant digits."""
-    return float(f"{loss:.6g}")
