@@ -111,6 +111,38 @@ def status(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
         print(f"{address:<16} {'; '.join(reasons) or 'up to date'}")
 
 
+@app.command(short_help="Draw the search tree of one problem.")
+def tree(
+    problem_id: Annotated[str, typer.Argument(metavar="PROBLEM_ID", help="As in run/problems/train.jsonl.")],
+    round: Annotated[int | None, typer.Option(min=1, help="The round; by default the last one searched.")] = None,
+    debug: Debug = False,  # noqa: ARG001 (read by main)
+) -> None:
+    """Draw the search tree of one train problem: what the policy wrote, how often, and what came of it.
+
+    A line is a statement with the completions that went through it (×), their mean reward (value) and the policy's
+    probability of it (p). Green solves the problem and its siblings.
+    """
+    from rich.console import Console
+
+    from flows.inputs import project_root
+    from flows.tree import drawn
+    from tasks.layout import Layout
+
+    Console().print(drawn(Layout(project_root()), problem_id, round), highlight=False)
+
+
+@app.command(short_help="List what a workflow may call.")
+def operators(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
+    """List the operators, which a workflow may call without importing anything, and what each of them does."""
+    from inspect import cleandoc, signature
+
+    from tasks.workflows.operators import OPERATORS
+
+    for name, function in OPERATORS.items():
+        print(f"{name}{signature(function)}\n")
+        print("\n".join(f"    {line}".rstrip() for line in cleandoc(function.__doc__ or "").splitlines()), end="\n\n")
+
+
 @app.command(short_help="Check this machine and installation.")
 def doctor(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
     """Check this machine and installation: versions, sandbox, disk, git, params. Exit code 1 if something is wrong."""

@@ -7,7 +7,10 @@ import ast
 import math
 import re
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 from typing import Any
+
+from tasks.workflows.conversion import convert, read_number
 
 MAX_TEXT = 20_000
 """Longest text that `numbers` reads, in characters."""
@@ -127,7 +130,25 @@ def majority(answers: Iterable[Any]) -> Any:
     return max(counts, key=counts.__getitem__)  # max keeps the first of equals, a dict the order of arrival
 
 
-OPERATORS: dict[str, Callable[..., Any]] = {"numbers": numbers, "calculate": calculate, "majority": majority}
+def compare(left: int | float | str, right: int | float | str) -> int:
+    """Which of two quantities is larger: -1, 0 or 1 as left is less, equal or more; compare("3/4", 0.7) is 1.
+
+    Numbers, or texts that are numbers ("1,200", "3/4", "75%"). Equal within a millionth, as answers are judged.
+    Raises ValueError for what is no finite number, TypeError for other types.
+    """
+    first, second = read_number(left), read_number(right)
+    if abs(first - second) * 1_000_000 <= max(Fraction(1), abs(second)):
+        return 0
+    return -1 if first < second else 1
+
+
+OPERATORS: dict[str, Callable[..., Any]] = {
+    "numbers": numbers,
+    "calculate": calculate,
+    "majority": majority,
+    "compare": compare,
+    "convert": convert,
+}
 """Name → function, in the order in which they are listed."""
 
 

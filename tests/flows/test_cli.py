@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from tiny_project import graft, ran, run
 
+from tasks.workflows.operators import OPERATORS
+
 COMMANDS = [["stage", "problems"], ["retrain"], ["status"]]
 HEAVY = {"torch", "transformers", "prefect", "mlflow", "dvc", "scipy", "numpy", "peft"}
 
@@ -131,10 +133,17 @@ def test_help_imports_nothing_heavy(by_graft: Path) -> None:
 
 def test_every_command_explains_itself(by_graft: Path) -> None:
     listed = graft(by_graft, "--help").stdout
-    for command in ("retrain", "stage", "status", "doctor"):
+    for command in ("retrain", "stage", "status", "tree", "operators", "doctor"):
         assert command in listed
         assert len(graft(by_graft, command, "--help").stdout.split()) > 20
     assert graft(by_graft, "--version").stdout.startswith("graft 0.")
+
+
+def test_the_operators_are_listed_with_what_they_do(by_graft: Path) -> None:
+    listed = graft(by_graft, "operators").stdout
+    for name, function in OPERATORS.items():
+        assert f"{name}(" in listed
+        assert (function.__doc__ or "").partition("\n")[0] in listed
 
 
 def test_a_param_is_written_and_told_once(done: Path) -> None:
