@@ -242,6 +242,13 @@ def test_the_screen_shows_what_was_learnt_and_where_the_time_went(first: Run) ->
         assert (first.root / place).is_dir()
 
 
+def test_graft_tree_draws_what_the_search_left(first: Run) -> None:
+    problem = first.problems("train")[0]
+    shown = graft(first.root, "tree", problem.problem_id, "--round", "1").stdout
+    assert " ".join(problem.turned(1).question.split()) in " ".join(shown.split())
+    assert re.search(r"└── .*×\d+  value \d\.\d\d  p ", shown)
+
+
 def tracked(run: Run, number: int) -> tuple[Any, Any, dict[str, Any]]:
     """MLflow's client, its parent run of the workspace's first, second … run, and the children by their names."""
     from mlflow import MlflowClient

@@ -9,7 +9,7 @@ from tasks.artifacts import write_json, write_jsonl
 from tasks.errors import GraftError
 from tasks.evaluation.summary import summarise
 from tasks.layout import Layout
-from tasks.params import Params, load_params
+from tasks.params import Params, Rounds, load_params
 from tasks.records import Outcome, Promotion
 
 SHIPPED = Path(__file__).parents[2] / "params.yaml"
@@ -18,7 +18,8 @@ SECONDS = {"problems": 0.1, "search@1": 20.0, "search@2": 22.5, "evaluate@before
 
 @pytest.fixture
 def params() -> Params:
-    return load_params(SHIPPED)
+    """The shipped ones with three rounds."""
+    return load_params(SHIPPED).model_copy(update={"rounds": Rounds(last=3, start={"1": 0, "2": 1, "3": 2})})
 
 
 def outcomes(right: int, siblings: bool, templates: bool) -> list[Outcome]:

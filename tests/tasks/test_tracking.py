@@ -24,7 +24,7 @@ from tasks.tracking import Recorder, flatten
 from tasks.tracking_worker import Ledger, allowed, parent_name
 
 PARAMS = Path(__file__).parents[2] / "params.yaml"
-POLICY = "run/rounds/3/policy"
+POLICY = f"run/rounds/{load_params(PARAMS).rounds.last}/policy"
 
 
 def tracking(uri: str, seconds: float = 60) -> Params:
