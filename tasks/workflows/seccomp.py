@@ -8,6 +8,8 @@ import ctypes
 import os
 import platform
 import sys
+from collections.abc import Callable
+from functools import partial
 
 # fmt: off
 _X86_64 = {
@@ -73,7 +75,10 @@ def assemble(architecture: int, table: dict[str, int]) -> list[tuple[int, int, i
     ]
 
 
-def load_filter(allow_list: Filter) -> None:
-    """Hold this thread and all that come from it to the allow-list, for good. Needs no_new_privs. Raises OSError."""
-    if _LIBC.prctl(_PR_SET_SECCOMP, _FILTER_MODE, ctypes.byref(allow_list), 0, 0):
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+def loading(allow_list: Filter) -> Callable[[], object]:
+    """A call that holds this thread and all that come from it to the allow-list, for good; it returns -1 where it fails.
+
+    Needs no_new_privs.
+    """
+    mode = (ctypes.c_int(_PR_SET_SECCOMP), ctypes.c_ulong(_FILTER_MODE))
+    return partial(_LIBC.prctl, *mode, ctypes.byref(allow_list), ctypes.c_ulong(0), ctypes.c_ulong(0))

@@ -17,7 +17,6 @@ import importlib.machinery
 import json
 import math
 import os
-import random
 import select
 import signal
 import sys
@@ -28,7 +27,7 @@ _FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.dirname(os.path.dirname(_FOLDER)))  # where the package `tasks` lies, after the standard library
 
 from tasks.workflows import frames  # noqa: E402
-from tasks.workflows.lockdown import Lockdown  # noqa: E402
+from tasks.workflows.lockdown import Lockdown, Step, take  # noqa: E402
 from tasks.workflows.program import Ending, compile_program, error_ending, guarded, run_program  # noqa: E402
 
 # What a program may import. Loaded here because a locked child can open no file. `time` has no side effect but waiting.
@@ -61,6 +60,8 @@ class Zygote:
         layers = settings["layers"]
         assert isinstance(layers, list)
         self._lockdown = Lockdown(int(str(settings["memory_mb"])), layers)
+        self._program_steps = self._lockdown.steps(math.ceil(self._seconds) + 1, keep=_RESULTS + 1)
+        self._worker_steps = self._lockdown.steps(None, keep=_REQUESTS + 1)
         self._worker: tuple[int, int, int] | None = None  # process id, where its requests go, where endings come from
 
     def serve(self) -> None:
@@ -77,7 +78,7 @@ class Zygote:
 
     def _run_program(self, payload: bytes) -> tuple[bytes, bytes]:
         results, write_end = os.pipe()
-        child = self._fork({_RESULTS: write_end}, lambda: _run_one(payload), math.ceil(self._seconds) + 1)
+        child = _fork({_RESULTS: write_end}, self._program_steps, lambda: _run_one(payload))
         os.close(write_end)
         deadline = time.monotonic() + self._seconds
         try:
@@ -125,7 +126,7 @@ class Zygote:
     def _start_worker(self) -> tuple[int, int, int]:
         requests_end, requests = os.pipe()
         endings, endings_end = os.pipe()
-        child = self._fork({_RESULTS: endings_end, _REQUESTS: requests_end}, _serve_batches, None)
+        child = _fork({_RESULTS: endings_end, _REQUESTS: requests_end}, self._worker_steps, _serve_batches)
         os.close(requests_end)
         os.close(endings_end)
         return child, requests, endings
@@ -137,22 +138,6 @@ class Zygote:
             self._end_child(child)
             os.close(requests)
             os.close(endings)
-
-    def _fork(self, descriptors: dict[int, int], work: Callable[[], None], cpu_seconds: int | None) -> int:
-        """Process id of a child that locks itself, does `work` and ends; `descriptors` maps its own to the zygote's."""
-        parent = os.getpid()
-        child = os.fork()
-        if child:
-            return child
-        try:
-            os.setpgid(0, 0)
-            for place, descriptor in descriptors.items():
-                os.dup2(descriptor, place)
-            self._lockdown.apply(cpu_seconds, parent, keep=max(descriptors) + 1)
-            random.seed(0)  # a program that draws numbers draws the same ones in every run
-            work()
-        finally:
-            os._exit(1)  # nobody looks: what counts is what was written
 
     def _end_child(self, child: int) -> int:
         """Kill the child with its group and reap it; the exit status, negative for a signal."""
@@ -197,6 +182,21 @@ class Zygote:
         return parts
 
 
+def _fork(descriptors: dict[int, int], steps: list[Step], work: Callable[[], None]) -> int:
+    """Process id of a child that locks itself, does `work` and ends; `descriptors` maps its own to the zygote's."""
+    child = os.fork()
+    if child:
+        return child
+    try:
+        os.setpgid(0, 0)
+        for place, descriptor in descriptors.items():
+            os.dup2(descriptor, place)
+        take(steps)
+        work()
+    finally:
+        os._exit(1)  # nobody looks: what counts is what was written
+
+
 def _run_one(payload: bytes) -> None:
     """Child: run one program on one question and write how it ended."""
     reserve = bytes(4 << 20)  # given back where the program has used up all memory
@@ -239,8 +239,12 @@ def _children() -> list[int]:
 
 def _load_modules() -> None:
     """Import all that programs may import, then forget where modules come from: a later import fails at once."""
+    register = os.register_at_fork
+    os.register_at_fork = lambda **hooks: None  # or `random` would draw a seed from the kernel in every child
     for name in (*MODULES, *_LAZY):
         importlib.import_module(name)
+    os.register_at_fork = register
+    sys.modules["random"].seed(0)  # every child starts from here, so that a program draws the same numbers in every run
     sys.path.clear()
     sys.path_hooks.clear()
     sys.path_importer_cache.clear()
