@@ -182,7 +182,7 @@ def _drain(worker: Worker, kind: bytes, waiting: deque[list[Job]]) -> list[Answe
 
 def _ask(worker: Worker, kind: bytes, batch: list[Job]) -> tuple[bytes, bytes]:
     """The zygote's answer. A zygote that dies over a single program gets it once more; a batch is not repeated."""
-    payload = json.dumps(batch[0] if kind == frames.PROGRAM else _by_code(batch)).encode()
+    payload = frames.pack_program(*batch[0]) if kind == frames.PROGRAM else json.dumps(_by_code(batch)).encode()
     for _ in range(2 if kind == frames.PROGRAM else 1):
         try:
             return worker.ask(kind, payload)

@@ -28,7 +28,7 @@ sys.path.append(os.path.dirname(os.path.dirname(_FOLDER)))  # where the package 
 
 from tasks.workflows import frames  # noqa: E402
 from tasks.workflows.lockdown import Lockdown, Step, take  # noqa: E402
-from tasks.workflows.program import Ending, compile_program, error_ending, guarded, run_program  # noqa: E402
+from tasks.workflows.program import Ending, compile_program, ending_json, error_ending, guarded, run_program  # noqa: E402
 
 # What a program may import. Loaded here because a locked child can open no file. `time` has no side effect but waiting.
 # fmt: off
@@ -62,6 +62,7 @@ class Zygote:
         self._lockdown = Lockdown(int(str(settings["memory_mb"])), layers)
         self._program_steps = self._lockdown.steps(math.ceil(self._seconds) + 1, keep=_RESULTS + 1)
         self._worker_steps = self._lockdown.steps(None, keep=_REQUESTS + 1)
+        self._reserve = [bytes(4 << 20)]  # address space that a child gives back where its program has used up all
         self._worker: tuple[int, int, int] | None = None  # process id, where its requests go, where endings come from
 
     def serve(self) -> None:
@@ -78,7 +79,7 @@ class Zygote:
 
     def _run_program(self, payload: bytes) -> tuple[bytes, bytes]:
         results, write_end = os.pipe()
-        child = _fork({_RESULTS: write_end}, self._program_steps, lambda: _run_one(payload))
+        child = _fork({_RESULTS: write_end}, self._program_steps, lambda: _run_one(payload, self._reserve))
         os.close(write_end)
         deadline = time.monotonic() + self._seconds
         try:
@@ -197,13 +198,16 @@ def _fork(descriptors: dict[int, int], steps: list[Step], work: Callable[[], Non
         os._exit(1)  # nobody looks: what counts is what was written
 
 
-def _run_one(payload: bytes) -> None:
+def _run_one(payload: bytes, reserve: list[bytes]) -> None:
     """Child: run one program on one question and write how it ended."""
-    reserve = bytes(4 << 20)  # given back where the program has used up all memory
-    code, question = json.loads(payload)
+    code, question = frames.unpack_program(payload)
     ending = guarded(lambda: run_program(compile_program(code), question))
-    del reserve
-    frames.write_all(_RESULTS, json.dumps(ending).encode())
+    try:
+        written = ending_json(ending)
+    except MemoryError:  # the program has used up all
+        reserve.clear()
+        written = ending_json(ending)
+    frames.write_all(_RESULTS, written)
 
 
 def _serve_batches() -> None:
@@ -258,9 +262,10 @@ def _rehearse() -> None:
     eight times: in a child either means copying pages that it shares with the zygote. This halves a child's cost.
     """
     sample = "def solve(problem):\n    n = numbers(problem)\n    return majority([calculate('2 * 3'), n[0] / n[1]])\n"
+    payload = frames.pack_program(sample, "six of 1")
     for _ in range(20):
-        ending = guarded(lambda: run_program(compile_program(sample), "six of 1"))
-        assert json.loads(json.dumps(ending)) == ["ok", 6, None]
+        take([])
+        _run_one(payload, [])
 
 
 def _adopt_orphans() -> None:
