@@ -8,7 +8,6 @@ input. It never runs a program itself. Two kinds of children do:
   the host then runs that batch program by program.
 """
 
-import contextlib
 import ctypes
 import fcntl
 import gc
@@ -56,6 +55,8 @@ class Zygote:
 
     def __init__(self, control: int, settings: dict[str, object]) -> None:
         self._control = control
+        self._poll = select.poll()
+        self._poll.register(control, 0)  # hang-up is reported unasked
         self._seconds = float(str(settings["seconds"]))
         layers = settings["layers"]
         assert isinstance(layers, list)
@@ -142,9 +143,11 @@ class Zygote:
 
     def _end_child(self, child: int) -> int:
         """Kill the child with its group and reap it; the exit status, negative for a signal."""
-        for kill in (os.killpg, os.kill):  # the group exists once the child has come that far
-            with contextlib.suppress(ProcessLookupError, PermissionError):
+        for kill in (os.killpg, os.kill):  # its own group exists once it has come that far, and it may have left it
+            try:
                 kill(child, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                continue
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         if "seccomp" not in self._lockdown.layers:
             self._end_strays()
@@ -163,10 +166,9 @@ class Zygote:
 
     def _readable(self, descriptor: int, deadline: float) -> bool:
         """Wait for data or the end of a pipe; False at the deadline. Raises HostIsGone."""
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
-        poll.register(self._control, 0)  # hang-up is reported unasked
-        events = dict(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
+        self._poll.register(descriptor, select.POLLIN)
+        events = dict(self._poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
+        self._poll.unregister(descriptor)
         if self._control in events:
             raise HostIsGone
         return descriptor in events
