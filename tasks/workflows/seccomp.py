@@ -6,7 +6,6 @@ with EPERM, which Python turns into PermissionError. Sources: Linux `seccomp(2)`
 
 import ctypes
 import os
-import platform
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -26,7 +25,7 @@ _AARCH64 = {
 }
 # fmt: on
 _TABLES = {"x86_64": (0xC000003E, _X86_64), "aarch64": (0xC00000B7, _AARCH64)}
-"""`platform.machine()` → (audit architecture, name → number)."""
+"""`os.uname().machine` → (audit architecture, name → number)."""
 
 _LOAD, _JUMP_EQUAL, _RETURN = 0x20, 0x15, 0x06  # BPF: A = word at k; skip jt or jf instructions; end with k
 _NUMBER_OFFSET, _ARCHITECTURE_OFFSET = 0, 4  # in struct seccomp_data
@@ -50,9 +49,9 @@ class Filter(ctypes.Structure):
 
 def build_filter() -> Filter:
     """The allow-list of this machine. Raises OSError where it has no table (only Linux on x86-64 and aarch64 do)."""
-    if not sys.platform.startswith("linux") or platform.machine() not in _TABLES:
-        raise OSError(f"no seccomp table for {sys.platform} on {platform.machine()}")
-    instructions = assemble(*_TABLES[platform.machine()])
+    if not sys.platform.startswith("linux") or os.uname().machine not in _TABLES:
+        raise OSError(f"no seccomp table for {sys.platform} on {os.uname().machine}")
+    instructions = assemble(*_TABLES[os.uname().machine])
     array = (_Instruction * len(instructions))(*(_Instruction(*i) for i in instructions))
     return Filter(len(instructions), ctypes.cast(array, ctypes.POINTER(_Instruction)))
 
