@@ -12,9 +12,9 @@ One small program (`numbers`, three times `calculate`, `majority`) is run again 
 - warm tier: the same, where programs are so plain that they may share a locked worker.
 
 Counted is processor time, user and system, of this process and all that it started, the sandbox's own start included;
-each way runs one program at a time. All four take turns, `--rounds` times, and then the fork tier with and without 1 GB held by this process. The figures
-are medians over the rounds, because other work on a machine disturbs them. The last line of standard output is one
-JSON object.
+each way runs one program at a time. All four take turns, `--rounds` times, and then the fork tier with and without 1 GB
+held by this process. The figures are medians over the rounds, because other work on a machine disturbs them. The last
+line of standard output is one JSON object.
 """
 
 import argparse
@@ -41,7 +41,12 @@ if TYPE_CHECKING:
 
 QUESTION = "Ann has 12 boxes of 6 pens."
 ANSWER = 72
-_BODY = "    return majority([calculate('12 * 6'), calculate('6 * 12'), calculate('(12 + {0}) * 6 - {0} * 6'), n[0] * n[1]])"
+_BODY = """\
+    a = calculate("12 * 6")
+    b = calculate("6 * 12")
+    c = calculate("(12 + {0}) * 6 - {0} * 6")
+    return majority([a, b, c, n[0] * n[1]])
+"""
 _NOT_PLAIN = "\nmine = None\n"  # an assignment outside of solve: the warm tier does not take it
 
 _ALONE = f"""
@@ -122,7 +127,7 @@ WAYS: dict[str, tuple[str, Callable[[int], None], float]] = {
     "fork": ("sandbox, fork tier", by_fork_tier, 1.0),
     "warm": ("sandbox, warm tier", by_warm_tier, 10.0),
 }
-"""Name → title, how it runs n programs, and how many of them for each program of the fork tier (they take alike long)."""
+"""Name → title, how it runs n programs, and how many of them for each one of the fork tier (they take alike long)."""
 
 
 def measure(rounds: int, count: int) -> dict[str, list[float]]:

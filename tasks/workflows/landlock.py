@@ -33,9 +33,9 @@ def create_ruleset() -> int:
 
 
 def restriction(ruleset: int) -> Callable[[], object]:
-    """A call that holds this process and all that come from it to `ruleset`, for good; it returns -1 where it fails.
+    """A call that holds this process and all that come from it to `ruleset`, for good.
 
-    Needs no_new_privs.
+    It returns -1 where it fails. Needs no_new_privs.
     """
     return partial(_LIBC.syscall, *map(ctypes.c_long, (_RESTRICT_SELF, ruleset, 0)))
 

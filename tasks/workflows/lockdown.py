@@ -42,7 +42,7 @@ def prepare_user() -> list[Step]:
 
 
 def prepare_landlock() -> list[Step]:
-    """No file, no TCP, no abstract socket."""
+    """No file, no TCP, no abstract socket. (Modes and times of this user's own files are beyond it.)"""
     return [restriction(create_ruleset())]
 
 

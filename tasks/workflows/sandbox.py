@@ -57,7 +57,8 @@ Answered = tuple[list[Job], tuple[bytes, bytes]]
 class Sandbox:
     """A pool of zygotes: `with Sandbox(2.0, 256, False) as sandbox: sandbox.run([Program(code, (question,))])`.
 
-    `seconds`: wall-clock limit of one program on one question. `memory_mb`: its address space (Linux).
+    `seconds`: limit of one program on one question by the wall clock, which stands still while a busy machine keeps
+    the program waiting for a processor (on Linux, for 5 s at most). `memory_mb`: its address space (Linux).
     `workers`: programs at once, the cores by default. `layers`: what to hold programs with, all that there is by
     default. Raises GraftError where the kernel offers neither landlock nor seccomp, unless `allow_weak`.
 

@@ -75,9 +75,9 @@ def assemble(architecture: int, table: dict[str, int]) -> list[tuple[int, int, i
 
 
 def loading(allow_list: Filter) -> Callable[[], object]:
-    """A call that holds this thread and all that come from it to the allow-list, for good; it returns -1 where it fails.
+    """A call that holds this thread and all that come from it to the allow-list, for good.
 
-    Needs no_new_privs.
+    It returns -1 where it fails. Needs no_new_privs.
     """
     mode = (ctypes.c_int(_PR_SET_SECCOMP), ctypes.c_ulong(_FILTER_MODE))
     return partial(_LIBC.prctl, *mode, ctypes.byref(allow_list), ctypes.c_ulong(0), ctypes.c_ulong(0))

@@ -43,6 +43,7 @@ _RESULTS, _REQUESTS = 3, 4  # a child's own descriptors; 0, 1 and 2 are /dev/nul
 _CAP = 1 << 16  # bytes of one program's ending
 _BATCH_CAP = 1 << 24  # bytes of a batch's endings
 _PR_SET_CHILD_SUBREAPER = 36
+_QUEUE_SECONDS = 5.0  # longest wait for a processor that a program does not pay for; below the host's patience
 _BATCH_SECONDS = 1.0  # longest batch; plain programs take a fraction of a millisecond each
 
 
@@ -82,19 +83,21 @@ class Zygote:
         results, write_end = os.pipe()
         child = _fork({_RESULTS: write_end}, self._program_steps, lambda: _run_one(payload, self._reserve))
         os.close(write_end)
-        deadline = time.monotonic() + self._seconds
         try:
-            return self._collect(child, results, deadline)
+            return self._collect(child, results, time.monotonic())
         finally:
             os.close(results)
 
-    def _collect(self, child: int, results: int, deadline: float) -> tuple[bytes, bytes]:
+    def _collect(self, child: int, results: int, started: float) -> tuple[bytes, bytes]:
         """What the child wrote until it ended. However this ends, the child and what it started are gone."""
         ending = b""
+        deadline = started + self._seconds
         try:
             while len(ending) <= _CAP:
-                if not self._readable(results, deadline):
-                    return frames.TIMEOUT, b""
+                while not self._readable(results, deadline):
+                    deadline = started + self._seconds + min(_queued(child), _QUEUE_SECONDS)
+                    if deadline < time.monotonic() + 0.01:
+                        return frames.TIMEOUT, b""
                 part = os.read(results, _CAP)
                 if not part:
                     break
@@ -105,7 +108,7 @@ class Zygote:
             return frames.KILLED, b"wrote too much"
         if ending:
             return frames.ENDINGS, ending
-        if time.monotonic() > deadline:  # the kernel's processor limit was faster than this process
+        if time.monotonic() > started + self._seconds:  # the kernel's processor limit was faster than this process
             return frames.TIMEOUT, b""
         return frames.KILLED, _death(status).encode()
 
@@ -234,6 +237,15 @@ def _death(status: int) -> str:
     return signal.Signals(-status).name if status < 0 else "ended without a result"
 
 
+def _queued(process: int) -> float:
+    """Seconds that a process could have run and had to wait for a processor; 0 where the kernel does not tell."""
+    try:
+        with open(f"/proc/{process}/schedstat") as times:
+            return int(times.read().split()[1]) / 1e9
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+
+
 def _children() -> list[int]:
     """Process ids of this process's children; none where there is no /proc."""
     try:
@@ -246,7 +258,7 @@ def _children() -> list[int]:
 def _load_modules() -> None:
     """Import all that programs may import, then forget where modules come from: a later import fails at once."""
     register = os.register_at_fork
-    os.register_at_fork = lambda **hooks: None  # or `random` would draw a seed from the kernel in every child
+    os.register_at_fork = lambda **_: None  # or `random` would draw a seed from the kernel in every child
     for name in (*MODULES, *_LAZY):
         importlib.import_module(name)
     os.register_at_fork = register
@@ -276,6 +288,12 @@ def _adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
+def _forget_the_machine() -> None:
+    """No key and no path that differs from machine to machine lies about for a program to return."""
+    os.environ.clear()
+    sys.argv[:] = sys.orig_argv[:] = [""]
+
+
 def _take_control() -> int:
     """The socket to the host, moved out of the way; descriptors 0 to 4 are /dev/null afterwards."""
     control = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 10)
@@ -288,7 +306,7 @@ def _take_control() -> int:
 def main() -> None:
     """Serve the host at standard input."""
     control = _take_control()
-    os.environ.clear()
+    _forget_the_machine()
     _adopt_orphans()
     _load_modules()
     _, settings = frames.read_frame(control)
