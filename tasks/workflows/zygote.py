@@ -47,6 +47,11 @@ _QUEUE_SECONDS = 5.0  # longest wait for a processor that a program does not pay
 _BATCH_SECONDS = 1.0  # longest batch; plain programs take a fraction of a millisecond each
 
 
+fork: Callable[[], int] = getattr(ctypes.PyDLL(None), "_Fork", os.fork)
+"""The C library's bare fork where it has one. Python's own then mends locks, threads and signal handlers, which costs
+each child a dozen pages; the zygote has one thread and no handlers."""
+
+
 class HostIsGone(Exception):
     """The host closed the socket or died."""
 
@@ -190,7 +195,9 @@ class Zygote:
 
 def _fork(descriptors: dict[int, int], steps: list[Step], work: Callable[[], None]) -> int:
     """Process id of a child that locks itself, does `work` and ends; `descriptors` maps its own to the zygote's."""
-    child = os.fork()
+    child = fork()
+    if child < 0:
+        raise OSError("the kernel gives no process")
     if child:
         return child
     try:
