@@ -23,6 +23,7 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params import Params
 from tasks.tracking import Recorder
+from tasks.workflows.sandbox import probe_tier
 
 
 def chain(stage: Callable[[str], None], rounds: int) -> None:
@@ -70,7 +71,8 @@ def retrain(root: Path, params: Params, tell: Callable[[Outcome], None]) -> Run:
     """Bring every stage up to date, in order, and record the run in MLflow. Stops at the first stage that fails."""
     run = Run(params)
     stages = Stages(root)
-    recorder = Recorder(Layout(root), params, {"prefect.flow_run_id": str(flow_run.id)})
+    tags = {"prefect.flow_run_id": str(flow_run.id), "sandbox_tier": sandbox_tier()}
+    recorder = Recorder(Layout(root), params, tags)
 
     def stage(address: str) -> None:
         name = address.partition("@")[0]
@@ -86,6 +88,14 @@ def retrain(root: Path, params: Params, tell: Callable[[Outcome], None]) -> Run:
         raise
     run.mlflow_run = recorder.finish("FINISHED")
     return run
+
+
+def sandbox_tier() -> str:
+    """What holds the programs on this machine, for the record; a stage that runs programs says what to do about it."""
+    try:
+        return probe_tier()[0]
+    except GraftError:
+        return "none"
 
 
 def start(root: Path, params: Params, tell: Callable[[Outcome], None]) -> Run:

@@ -6,6 +6,8 @@ Source: Linux `Documentation/userspace-api/landlock.rst`; the numbers are the sa
 import ctypes
 import os
 import sys
+from collections.abc import Callable
+from functools import partial
 
 _CREATE_RULESET, _RESTRICT_SELF = 444, 446
 _VERSION_FLAG = 1
@@ -30,9 +32,12 @@ def create_ruleset() -> int:
     return _call(_CREATE_RULESET, ctypes.byref(attributes), size, 0)
 
 
-def restrict_self(ruleset: int) -> None:
-    """Hold this process and all that come from it to `ruleset`, for good. Needs no_new_privs. Raises OSError."""
-    _call(_RESTRICT_SELF, ruleset, 0)
+def restriction(ruleset: int) -> Callable[[], object]:
+    """A call that holds this process and all that come from it to `ruleset`, for good.
+
+    It returns -1 where it fails. Needs no_new_privs.
+    """
+    return partial(_LIBC.syscall, *map(ctypes.c_long, (_RESTRICT_SELF, ruleset, 0)))
 
 
 def _call(number: int, *arguments: object) -> int:

@@ -1,6 +1,6 @@
 """What a child gives up before it runs a program: its user, memory, files, processes, the kernel's doors.
 
-The zygote prepares once (`Lockdown`), every child calls `apply`. Standard library only.
+The zygote prepares once (`Lockdown`), every child takes the steps. Standard library only.
 """
 
 import ctypes
@@ -9,9 +9,10 @@ import os
 import resource
 import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 
-from tasks.workflows.landlock import create_ruleset, restrict_self
-from tasks.workflows.seccomp import build_filter, load_filter
+from tasks.workflows.landlock import create_ruleset, restriction
+from tasks.workflows.seccomp import build_filter, loading
 
 _NOBODY = 65534
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS, _SIGKILL = 1, 38, 9
@@ -21,37 +22,36 @@ _DESCRIPTORS = 256  # the zygote never has as many open
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
-Layer = Callable[[], None]
-"""Takes something away from this process for good. Raises OSError."""
+Step = Callable[[], object]
+"""Takes something away from this process for good. Raises OSError or returns something true where it fails.
+
+Made in the zygote, down to the arguments in C's own types, so that a child has next to nothing to do: each page that
+a child writes to, if only to count a reference, is a page to copy.
+"""
 
 
-def prepare_user() -> Layer:
+def prepare_user() -> list[Step]:
     """A root host's programs run as nobody: process limits do not bind root, and root may signal everyone."""
     if os.geteuid() != 0 or not _LINUX:
         raise OSError(errno.EPERM, "the host is not root on Linux; its programs keep its user")
-
-    def become_nobody() -> None:
-        os.setgroups([])
-        os.setresgid(_NOBODY, _NOBODY, _NOBODY)
-        os.setresuid(_NOBODY, _NOBODY, _NOBODY)
-
-    return become_nobody
+    return [
+        partial(os.setgroups, ()),
+        partial(os.setresgid, _NOBODY, _NOBODY, _NOBODY),
+        partial(os.setresuid, _NOBODY, _NOBODY, _NOBODY),
+    ]
 
 
-def prepare_landlock() -> Layer:
-    """No file, no TCP, no abstract socket."""
-    ruleset = create_ruleset()
-    return lambda: restrict_self(ruleset)
+def prepare_landlock() -> list[Step]:
+    """No file, no TCP, no abstract socket. (Modes and times of this user's own files are beyond it.)"""
+    return [restriction(create_ruleset())]
 
 
-def prepare_seccomp() -> Layer:
+def prepare_seccomp() -> list[Step]:
     """No system call but memory, clock, open pipes and exit."""
-    allow_list = build_filter()
-
-    return lambda: load_filter(allow_list)
+    return [loading(build_filter())]
 
 
-PREPARE: dict[str, Callable[[], Layer]] = {
+PREPARE: dict[str, Callable[[], list[Step]]] = {
     "user": prepare_user,
     "landlock": prepare_landlock,
     "seccomp": prepare_seccomp,
@@ -71,39 +71,41 @@ class Lockdown:
         if _LINUX:  # macOS takes this limit and does not keep it
             self._limits.append((resource.RLIMIT_AS, (memory_mb << 20, memory_mb << 20)))
             forbid_new_privileges()
-        self._layers: dict[str, Layer] = {}
+        self._layers: dict[str, list[Step]] = {}
         self.reasons: dict[str, str] = {}
         for name in [name for name in PREPARE if name in set(wanted)]:
             try:
-                layer = PREPARE[name]()
-                _try_in_child(name, layer)
-                self._layers[name] = layer
+                steps = PREPARE[name]()
+                _try_in_child(name, steps)
+                self._layers[name] = steps
             except OSError as error:
                 self.reasons[name] = error.strerror or str(error)
 
     @property
     def layers(self) -> list[str]:
-        """Names of the layers that `apply` applies."""
+        """Names of the layers that hold."""
         return list(self._layers)
 
-    def apply(self, cpu_seconds: int | None, parent: int, keep: int) -> None:
-        """Lock this process for good and tie its life to its parent's; descriptors from `keep` on are closed.
-
-        Raises OSError where a layer fails or the parent is gone: the caller must then end without running anything.
-        """
-        for name, layer in self._layers.items():
-            if name == "seccomp":
-                continue
-            layer()
-        os.closerange(keep, _DESCRIPTORS)
-        for limit in self._limits:
-            resource.setrlimit(*limit)
+    def steps(self, cpu_seconds: int | None, keep: int) -> list[Step]:
+        """What a child of this process has to `take`: it then keeps the descriptors below `keep` and dies with us."""
+        limits = [*self._limits]
         if cpu_seconds is not None:
-            resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
-        if _LINUX:
-            _die_with_parent(parent)
-        if "seccomp" in self._layers:
-            self._layers["seccomp"]()
+            limits.append((resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds)))
+        return [
+            *self._layers.get("user", ()),
+            *self._layers.get("landlock", ()),
+            partial(os.closerange, keep, _DESCRIPTORS),
+            *(partial(resource.setrlimit, *limit) for limit in limits),
+            *(_dying_with(os.getpid()) if _LINUX else ()),
+            *self._layers.get("seccomp", ()),
+        ]
+
+
+def take(steps: Iterable[Step]) -> None:
+    """Raises OSError where a step fails or the parent is gone: the caller must then end without running anything."""
+    for step in steps:
+        if step():
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 def forbid_new_privileges() -> None:
@@ -112,20 +114,19 @@ def forbid_new_privileges() -> None:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
-def _die_with_parent(parent: int) -> None:
-    """The kernel kills this process when its parent dies. Set after the user has changed, which clears it."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        raise OSError(errno.ESRCH, "the parent is gone")
+def _dying_with(parent: int) -> list[Step]:
+    """The kernel kills a child when its parent dies. To be taken after the user has changed, which clears it."""
+    death = (ctypes.c_int(_PR_SET_PDEATHSIG), *(ctypes.c_ulong(argument) for argument in (_SIGKILL, 0, 0, 0)))
+    return [partial(_LIBC.prctl, *death), lambda: os.getppid() != parent]
 
 
-def _try_in_child(name: str, layer: Layer) -> None:
-    """Raises OSError unless a child that applied `layer` really is held by it."""
+def _try_in_child(name: str, steps: list[Step]) -> None:
+    """Raises OSError unless a child that took the steps of a layer really is held by it."""
     child = os.fork()
     if child == 0:
         code = _DOES_NOT_HOLD
         try:
-            layer()
+            take(steps)
             code = 0 if _holds(name) else _DOES_NOT_HOLD
         except OSError as error:
             code = error.errno or _DOES_NOT_HOLD

@@ -5,6 +5,7 @@ import math
 import re
 import types
 from collections.abc import Callable
+from json.encoder import encode_basestring_ascii
 from typing import Any
 
 from tasks.workflows.operators import OPERATORS
@@ -72,6 +73,11 @@ def error_ending(error: BaseException) -> Ending:
     return "error", None, clean(f"{name}: {message}" if message else name)
 
 
+def ending_json(ending: Ending) -> bytes:
+    """An ending as JSON, as `json.dumps` writes it, in a fraction of the memory that it touches."""
+    return "[{}, {}, {}]".format(*map(_literal, ending)).encode()
+
+
 def clean(text: str) -> str:
     """An error text on one line, without addresses, absolute paths and broken Unicode, at most MAX_ERROR characters."""
     unicode = text[: 10 * MAX_ERROR].encode("utf-8", "replace").decode()
@@ -85,6 +91,12 @@ def is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _literal(value: int | float | str | None) -> str:
+    if value is None:
+        return "null"
+    return encode_basestring_ascii(value) if isinstance(value, str) else repr(value)
 
 
 def _solver(compiled: types.CodeType) -> Callable[[str], object]:

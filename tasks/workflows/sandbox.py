@@ -57,7 +57,8 @@ Answered = tuple[list[Job], tuple[bytes, bytes]]
 class Sandbox:
     """A pool of zygotes: `with Sandbox(2.0, 256, False) as sandbox: sandbox.run([Program(code, (question,))])`.
 
-    `seconds`: wall-clock limit of one program on one question. `memory_mb`: its address space (Linux).
+    `seconds`: limit of one program on one question by the wall clock, which stands still while a busy machine keeps
+    the program waiting for a processor (on Linux, for 5 s at most). `memory_mb`: its address space (Linux).
     `workers`: programs at once, the cores by default. `layers`: what to hold programs with, all that there is by
     default. Raises GraftError where the kernel offers neither landlock nor seccomp, unless `allow_weak`.
 
@@ -182,7 +183,7 @@ def _drain(worker: Worker, kind: bytes, waiting: deque[list[Job]]) -> list[Answe
 
 def _ask(worker: Worker, kind: bytes, batch: list[Job]) -> tuple[bytes, bytes]:
     """The zygote's answer. A zygote that dies over a single program gets it once more; a batch is not repeated."""
-    payload = json.dumps(batch[0] if kind == frames.PROGRAM else _by_code(batch)).encode()
+    payload = frames.pack_program(*batch[0]) if kind == frames.PROGRAM else json.dumps(_by_code(batch)).encode()
     for _ in range(2 if kind == frames.PROGRAM else 1):
         try:
             return worker.ask(kind, payload)

@@ -6,8 +6,9 @@ with EPERM, which Python turns into PermissionError. Sources: Linux `seccomp(2)`
 
 import ctypes
 import os
-import platform
 import sys
+from collections.abc import Callable
+from functools import partial
 
 # fmt: off
 _X86_64 = {
@@ -24,7 +25,7 @@ _AARCH64 = {
 }
 # fmt: on
 _TABLES = {"x86_64": (0xC000003E, _X86_64), "aarch64": (0xC00000B7, _AARCH64)}
-"""`platform.machine()` → (audit architecture, name → number)."""
+"""`os.uname().machine` → (audit architecture, name → number)."""
 
 _LOAD, _JUMP_EQUAL, _RETURN = 0x20, 0x15, 0x06  # BPF: A = word at k; skip jt or jf instructions; end with k
 _NUMBER_OFFSET, _ARCHITECTURE_OFFSET = 0, 4  # in struct seccomp_data
@@ -48,9 +49,9 @@ class Filter(ctypes.Structure):
 
 def build_filter() -> Filter:
     """The allow-list of this machine. Raises OSError where it has no table (only Linux on x86-64 and aarch64 do)."""
-    if not sys.platform.startswith("linux") or platform.machine() not in _TABLES:
-        raise OSError(f"no seccomp table for {sys.platform} on {platform.machine()}")
-    instructions = assemble(*_TABLES[platform.machine()])
+    if not sys.platform.startswith("linux") or os.uname().machine not in _TABLES:
+        raise OSError(f"no seccomp table for {sys.platform} on {os.uname().machine}")
+    instructions = assemble(*_TABLES[os.uname().machine])
     array = (_Instruction * len(instructions))(*(_Instruction(*i) for i in instructions))
     return Filter(len(instructions), ctypes.cast(array, ctypes.POINTER(_Instruction)))
 
@@ -73,7 +74,10 @@ def assemble(architecture: int, table: dict[str, int]) -> list[tuple[int, int, i
     ]
 
 
-def load_filter(allow_list: Filter) -> None:
-    """Hold this thread and all that come from it to the allow-list, for good. Needs no_new_privs. Raises OSError."""
-    if _LIBC.prctl(_PR_SET_SECCOMP, _FILTER_MODE, ctypes.byref(allow_list), 0, 0):
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+def loading(allow_list: Filter) -> Callable[[], object]:
+    """A call that holds this thread and all that come from it to the allow-list, for good.
+
+    It returns -1 where it fails. Needs no_new_privs.
+    """
+    mode = (ctypes.c_int(_PR_SET_SECCOMP), ctypes.c_ulong(_FILTER_MODE))
+    return partial(_LIBC.prctl, *mode, ctypes.byref(allow_list), ctypes.c_ulong(0), ctypes.c_ulong(0))

@@ -20,9 +20,10 @@ _GRACE_SECONDS = 10.0
 _LARGEST = 1 << 25  # bytes of an answer
 
 # No user site, no site, no current folder, no bytecode written, no warnings. That is -I (with -S -B), but for the one
-# variable of the environment that -I would ignore: a set of texts must have the same order in every run.
+# variable of the environment that -I would ignore: a set of texts must have the same order in every run. The other one
+# is the loader's: symbols are looked up at the start of the zygote, not in every child.
 _COMMAND = ("-s", "-P", "-S", "-B", "-Wignore")
-_ENVIRONMENT = {"PYTHONHASHSEED": "0"}
+_ENVIRONMENT = {"PYTHONHASHSEED": "0", "LD_BIND_NOW": "1"}
 
 
 class ZygoteDied(Exception):

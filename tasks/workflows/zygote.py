@@ -8,7 +8,6 @@ input. It never runs a program itself. Two kinds of children do:
   the host then runs that batch program by program.
 """
 
-import contextlib
 import ctypes
 import fcntl
 import gc
@@ -17,7 +16,6 @@ import importlib.machinery
 import json
 import math
 import os
-import random
 import select
 import signal
 import sys
@@ -28,8 +26,8 @@ _FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.dirname(os.path.dirname(_FOLDER)))  # where the package `tasks` lies, after the standard library
 
 from tasks.workflows import frames  # noqa: E402
-from tasks.workflows.lockdown import Lockdown  # noqa: E402
-from tasks.workflows.program import Ending, compile_program, error_ending, guarded, run_program  # noqa: E402
+from tasks.workflows.lockdown import Lockdown, Step, take  # noqa: E402
+from tasks.workflows.program import Ending, compile_program, ending_json, error_ending, guarded, run_program  # noqa: E402
 
 # What a program may import. Loaded here because a locked child can open no file. `time` has no side effect but waiting.
 # fmt: off
@@ -45,7 +43,13 @@ _RESULTS, _REQUESTS = 3, 4  # a child's own descriptors; 0, 1 and 2 are /dev/nul
 _CAP = 1 << 16  # bytes of one program's ending
 _BATCH_CAP = 1 << 24  # bytes of a batch's endings
 _PR_SET_CHILD_SUBREAPER = 36
+_QUEUE_SECONDS = 5.0  # longest wait for a processor that a program does not pay for; below the host's patience
 _BATCH_SECONDS = 1.0  # longest batch; plain programs take a fraction of a millisecond each
+
+
+fork: Callable[[], int] = getattr(ctypes.PyDLL(None), "_Fork", os.fork)
+"""The C library's bare fork where it has one. Python's own then mends locks, threads and signal handlers, which costs
+each child a dozen pages; the zygote has one thread and no handlers."""
 
 
 class HostIsGone(Exception):
@@ -57,10 +61,15 @@ class Zygote:
 
     def __init__(self, control: int, settings: dict[str, object]) -> None:
         self._control = control
+        self._poll = select.poll()
+        self._poll.register(control, 0)  # hang-up is reported unasked
         self._seconds = float(str(settings["seconds"]))
         layers = settings["layers"]
         assert isinstance(layers, list)
         self._lockdown = Lockdown(int(str(settings["memory_mb"])), layers)
+        self._program_steps = self._lockdown.steps(math.ceil(self._seconds) + 1, keep=_RESULTS + 1)
+        self._worker_steps = self._lockdown.steps(None, keep=_REQUESTS + 1)
+        self._reserve = [bytes(4 << 20)]  # address space that a child gives back where its program has used up all
         self._worker: tuple[int, int, int] | None = None  # process id, where its requests go, where endings come from
 
     def serve(self) -> None:
@@ -77,21 +86,23 @@ class Zygote:
 
     def _run_program(self, payload: bytes) -> tuple[bytes, bytes]:
         results, write_end = os.pipe()
-        child = self._fork({_RESULTS: write_end}, lambda: _run_one(payload), math.ceil(self._seconds) + 1)
+        child = _fork({_RESULTS: write_end}, self._program_steps, lambda: _run_one(payload, self._reserve))
         os.close(write_end)
-        deadline = time.monotonic() + self._seconds
         try:
-            return self._collect(child, results, deadline)
+            return self._collect(child, results, time.monotonic())
         finally:
             os.close(results)
 
-    def _collect(self, child: int, results: int, deadline: float) -> tuple[bytes, bytes]:
+    def _collect(self, child: int, results: int, started: float) -> tuple[bytes, bytes]:
         """What the child wrote until it ended. However this ends, the child and what it started are gone."""
         ending = b""
+        deadline = started + self._seconds
         try:
             while len(ending) <= _CAP:
-                if not self._readable(results, deadline):
-                    return frames.TIMEOUT, b""
+                while not self._readable(results, deadline):
+                    deadline = started + self._seconds + min(_queued(child), _QUEUE_SECONDS)
+                    if deadline < time.monotonic() + 0.01:
+                        return frames.TIMEOUT, b""
                 part = os.read(results, _CAP)
                 if not part:
                     break
@@ -102,7 +113,7 @@ class Zygote:
             return frames.KILLED, b"wrote too much"
         if ending:
             return frames.ENDINGS, ending
-        if time.monotonic() > deadline:  # the kernel's processor limit was faster than this process
+        if time.monotonic() > started + self._seconds:  # the kernel's processor limit was faster than this process
             return frames.TIMEOUT, b""
         return frames.KILLED, _death(status).encode()
 
@@ -125,7 +136,7 @@ class Zygote:
     def _start_worker(self) -> tuple[int, int, int]:
         requests_end, requests = os.pipe()
         endings, endings_end = os.pipe()
-        child = self._fork({_RESULTS: endings_end, _REQUESTS: requests_end}, _serve_batches, None)
+        child = _fork({_RESULTS: endings_end, _REQUESTS: requests_end}, self._worker_steps, _serve_batches)
         os.close(requests_end)
         os.close(endings_end)
         return child, requests, endings
@@ -138,27 +149,13 @@ class Zygote:
             os.close(requests)
             os.close(endings)
 
-    def _fork(self, descriptors: dict[int, int], work: Callable[[], None], cpu_seconds: int | None) -> int:
-        """Process id of a child that locks itself, does `work` and ends; `descriptors` maps its own to the zygote's."""
-        parent = os.getpid()
-        child = os.fork()
-        if child:
-            return child
-        try:
-            os.setpgid(0, 0)
-            for place, descriptor in descriptors.items():
-                os.dup2(descriptor, place)
-            self._lockdown.apply(cpu_seconds, parent, keep=max(descriptors) + 1)
-            random.seed(0)  # a program that draws numbers draws the same ones in every run
-            work()
-        finally:
-            os._exit(1)  # nobody looks: what counts is what was written
-
     def _end_child(self, child: int) -> int:
         """Kill the child with its group and reap it; the exit status, negative for a signal."""
-        for kill in (os.killpg, os.kill):  # the group exists once the child has come that far
-            with contextlib.suppress(ProcessLookupError, PermissionError):
+        for kill in (os.killpg, os.kill):  # its own group exists once it has come that far, and it may have left it
+            try:
                 kill(child, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                continue
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         if "seccomp" not in self._lockdown.layers:
             self._end_strays()
@@ -177,10 +174,9 @@ class Zygote:
 
     def _readable(self, descriptor: int, deadline: float) -> bool:
         """Wait for data or the end of a pipe; False at the deadline. Raises HostIsGone."""
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
-        poll.register(self._control, 0)  # hang-up is reported unasked
-        events = dict(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
+        self._poll.register(descriptor, select.POLLIN)
+        events = dict(self._poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
+        self._poll.unregister(descriptor)
         if self._control in events:
             raise HostIsGone
         return descriptor in events
@@ -197,13 +193,33 @@ class Zygote:
         return parts
 
 
-def _run_one(payload: bytes) -> None:
+def _fork(descriptors: dict[int, int], steps: list[Step], work: Callable[[], None]) -> int:
+    """Process id of a child that locks itself, does `work` and ends; `descriptors` maps its own to the zygote's."""
+    child = fork()
+    if child < 0:
+        raise OSError("the kernel gives no process")
+    if child:
+        return child
+    try:
+        os.setpgid(0, 0)
+        for place, descriptor in descriptors.items():
+            os.dup2(descriptor, place)
+        take(steps)
+        work()
+    finally:
+        os._exit(1)  # nobody looks: what counts is what was written
+
+
+def _run_one(payload: bytes, reserve: list[bytes]) -> None:
     """Child: run one program on one question and write how it ended."""
-    reserve = bytes(4 << 20)  # given back where the program has used up all memory
-    code, question = json.loads(payload)
+    code, question = frames.unpack_program(payload)
     ending = guarded(lambda: run_program(compile_program(code), question))
-    del reserve
-    frames.write_all(_RESULTS, json.dumps(ending).encode())
+    try:
+        written = ending_json(ending)
+    except MemoryError:  # the program has used up all
+        reserve.clear()
+        written = ending_json(ending)
+    frames.write_all(_RESULTS, written)
 
 
 def _serve_batches() -> None:
@@ -228,6 +244,15 @@ def _death(status: int) -> str:
     return signal.Signals(-status).name if status < 0 else "ended without a result"
 
 
+def _queued(process: int) -> float:
+    """Seconds that a process could have run and had to wait for a processor; 0 where the kernel does not tell."""
+    try:
+        with open(f"/proc/{process}/schedstat") as times:
+            return int(times.read().split()[1]) / 1e9
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+
+
 def _children() -> list[int]:
     """Process ids of this process's children; none where there is no /proc."""
     try:
@@ -239,8 +264,12 @@ def _children() -> list[int]:
 
 def _load_modules() -> None:
     """Import all that programs may import, then forget where modules come from: a later import fails at once."""
+    register = os.register_at_fork
+    os.register_at_fork = lambda **_: None  # or `random` would draw a seed from the kernel in every child
     for name in (*MODULES, *_LAZY):
         importlib.import_module(name)
+    os.register_at_fork = register
+    sys.modules["random"].seed(0)  # every child starts from here, so that a program draws the same numbers in every run
     sys.path.clear()
     sys.path_hooks.clear()
     sys.path_importer_cache.clear()
@@ -254,15 +283,22 @@ def _rehearse() -> None:
     eight times: in a child either means copying pages that it shares with the zygote. This halves a child's cost.
     """
     sample = "def solve(problem):\n    n = numbers(problem)\n    return majority([calculate('2 * 3'), n[0] / n[1]])\n"
+    payload = frames.pack_program(sample, "six of 1")
     for _ in range(20):
-        ending = guarded(lambda: run_program(compile_program(sample), "six of 1"))
-        assert json.loads(json.dumps(ending)) == ["ok", 6, None]
+        take([])
+        _run_one(payload, [])
 
 
 def _adopt_orphans() -> None:
     """Children of dead children become this process's own, so that it can find and end them (Linux)."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _forget_the_machine() -> None:
+    """No key and no path that differs from machine to machine lies about for a program to return."""
+    os.environ.clear()
+    sys.argv[:] = sys.orig_argv[:] = [""]
 
 
 def _take_control() -> int:
@@ -277,7 +313,7 @@ def _take_control() -> int:
 def main() -> None:
     """Serve the host at standard input."""
     control = _take_control()
-    os.environ.clear()
+    _forget_the_machine()
     _adopt_orphans()
     _load_modules()
     _, settings = frames.read_frame(control)

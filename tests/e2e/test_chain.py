@@ -35,6 +35,7 @@ from tasks.records import (
 )
 from tasks.tracking import read_metrics
 from tasks.workflows.contract import code_of, prompt_of
+from tasks.workflows.sandbox import probe_tier
 
 pytestmark = pytest.mark.e2e
 
@@ -282,6 +283,7 @@ def test_mlflow_holds_the_whole_run(first: Run) -> None:
     assert parent.data.tags["git_dirty"] == "false"
     assert parent.data.tags["dvc_lock_md5"] == hashlib.md5(first.lock).hexdigest()
     assert parent.data.tags["prefect.flow_run_id"] == flow_runs(first)[0]
+    assert parent.data.tags["sandbox_tier"] == probe_tier()[0]
     assert parent.data.params["grpo.group_size"] == "10"
     for name in ("epoch/mean_reward", "epoch/accumulated_reward"):
         points = [(p.step, p.value) for p in client.get_metric_history(parent.info.run_id, name)]

@@ -80,8 +80,6 @@ def test_the_traps_that_pip_does_not_see(name: str, version: str, sound: bool) -
 
 def test_the_command_ends_with_1_and_the_remedy_where_something_is_wrong(done: Path) -> None:
     replace(done / "constraints.txt", "typer==", "typer==0")
-    (done / "tasks" / "workflows").mkdir()
-    shutil.copytree(ROOT / "tasks" / "workflows", done / "tasks" / "workflows", dirs_exist_ok=True)
     told = graft(done, "doctor", code=1).stdout
     assert "wrong  typer: " in told
     assert "       remedy: pip install typer==0" in told

@@ -140,6 +140,9 @@ def _write_stages(root: Path) -> None:
     (root / "tasks").mkdir()
     for name in GROUND:
         shutil.copy(REPOSITORY / "tasks" / f"{name}.py", root / "tasks")
+    shutil.copytree(  # the flow records the sandbox's tier
+        REPOSITORY / "tasks" / "workflows", root / "tasks" / "workflows", ignore=shutil.ignore_patterns("__pycache__")
+    )
     (root / "tasks" / "tiny.py").write_text(TINY)
     for stage, module in MODULES.items():
         file = root.joinpath(*module.split(".")).with_suffix(".py")

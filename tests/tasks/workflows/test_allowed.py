@@ -137,6 +137,15 @@ def test_what_does_not_parse_needs_no_child_of_its_own(code: str) -> None:
     assert not is_plain(code + "#" * 5000)
 
 
+@pytest.mark.parametrize(
+    "more", ["import math", "from math import pi", "class A: pass", "@print", "def f(): pass", "a = 1"]
+)
+def test_a_second_statement_at_the_top_is_not_plain_parsed_or_not(more: str) -> None:
+    sound = HEADER + "    return n[0] == 1 or 2"
+    for code in (f"{sound}\n{more}\n", f"{more}\n{sound}\n", f"{sound} +\n{more}\n"):
+        assert not is_plain(code)
+
+
 PIECES = [
     "n",
     "[",

@@ -211,6 +211,19 @@ def test_workers_do_not_change_the_results() -> None:
     assert found[0] == found[1] == found[2]
 
 
+def test_a_busy_machine_does_not_change_the_results() -> None:
+    work = "import time\ndef solve(problem):\n    while time.process_time() < 0.05: pass\n    return 5"
+    crowd = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4 * (os.cpu_count() or 1))]
+    try:
+        with Sandbox(0.1, 256, allow_weak=False, workers=1) as sandbox:
+            found = [run_one(sandbox, f"{work} + {number}").value for number in range(4)]
+    finally:
+        for process in crowd:
+            process.kill()
+            process.wait()
+    assert found == [5, 6, 7, 8]
+
+
 # A killed zygote: noticed, replaced, nothing lost.
 
 

@@ -1,31 +1,14 @@
-"""Programs that try to hang, flood, escape, spy or cheat. None gets anywhere, with all layers or with one of them.
+"""Programs that try to hang, flood, escape, spy or cheat, and how each must end.
 
-`{secret}`, `{folder}`, `{pid}` and `{port}` become a file with a secret, a folder that everyone may write to, a
-process of this user and a TCP port that listens. The last test runs some of them unheld, where they do succeed.
+`{secret}`, `{folder}`, `{pid}`, `{host}` and `{port}` become a file with a secret, a folder that everyone may write
+to, a process of this user, this process and a TCP port that listens.
 """
 
-import json
-import os
-import re
-import signal
-import socket
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-
-import pytest
-
-from tasks.records import Result
 from tasks.workflows.contract import HEADER
-from tasks.workflows.judge import is_right
-from tasks.workflows.sandbox import LAYERS, Program, Sandbox
 
 SECRET = "k8Zq-secret-77231"
 EXPECTED = 7254.5
-"""The answer of the question that is asked. It is in this process alone."""
+"""The answer of the question that is asked. It is in the host alone."""
 QUESTION = "What is it that nobody inside can know?"
 
 LIBC = "import sys\nlibc = sys.modules['ctypes'].CDLL(None)\n"
@@ -33,6 +16,9 @@ SOLVE = "def solve(problem):\n    "
 
 TIME = {
     "loop": SOLVE + "while True: pass",
+    "asyncio": "import asyncio\n" + SOLVE + "asyncio.run(asyncio.sleep(10**6))",
+    "read the keyboard": SOLVE + "return input()",
+    "read the keyboard by libc": LIBC + SOLVE + "return libc.read(0, bytes(9), 9)",
     "sleep": "import time\n" + SOLVE + "time.sleep(10**6)",
     "swallow everything": SOLVE
     + "while True:\n        try:\n            while True: pass\n        except BaseException: pass",
@@ -83,6 +69,7 @@ PROCESSES = {
     "threads": "import _thread, time\n"
     + SOLVE
     + "for _ in range(2000): _thread.start_new_thread(time.sleep, (99,))\n    return 1",
+    "subprocess": "import subprocess\n" + SOLVE + "return subprocess.run(['touch', '{folder}/made']).returncode",
     "os.system": "import os\n" + SOLVE + "return os.system('echo x > {folder}/made')",
     "posix.system": "import posix\n" + SOLVE + "return posix.system('echo x > {folder}/made')",
     "libc system": LIBC + SOLVE + "return libc.system(b'echo x > {folder}/made')",
@@ -91,6 +78,7 @@ PROCESSES = {
     + SOLVE
     + "return posix.posix_spawn('/bin/sh', ['sh', '-c', 'echo x > {folder}/made'], {})",
     "kill a stranger": "import os\n" + SOLVE + "os.kill({pid}, 9)",
+    "kill a stranger by posix": "import posix\n" + SOLVE + "posix.kill({pid}, 9)",
     "kill a stranger by libc": LIBC + SOLVE + "return libc.kill({pid}, 9)",
     "kill a stranger by tgkill": LIBC + SOLVE + "return libc.syscall(234, {pid}, {pid}, 9)",
     "kill the parent": "import os\n" + SOLVE + "os.kill(os.getppid(), 9)",
@@ -105,9 +93,19 @@ FILES = {
     "truncate": "import os\n" + SOLVE + "os.truncate('{secret}', 0)",
     "unlink": "import os\n" + SOLVE + "os.unlink('{secret}')",
     "posix unlink": "import posix\n" + SOLVE + "posix.unlink('{secret}')",
+    "pathlib unlink": "import pathlib\n" + SOLVE + "pathlib.Path('{secret}').unlink()",
     "rename": "import os\n" + SOLVE + "os.rename('{secret}', '{folder}/made')",
     "mkdir": "import os\n" + SOLVE + "os.mkdir('{folder}/made')",
     "symlink": "import os\n" + SOLVE + "os.symlink('{secret}', '{folder}/made')",
+    "read through a symlink": "import os\n"
+    + SOLVE
+    + "os.symlink('{secret}', '{folder}/made')\n    return open('{folder}/made').read()",
+    "read through a symlink that is there": SOLVE + "return open('{folder}/link').read()",
+    "write through a symlink that is there": SOLVE + "open('{folder}/link', 'w').write('x')",
+    "hijacked import": "import hijack\n" + SOLVE + "return hijack.SECRET",
+    "hijacked import by path": "import sys\nsys.path.insert(0, '{folder}')\nimport hijack\n"
+    + SOLVE
+    + "return hijack.SECRET",
     "hard link": "import os\n" + SOLVE + "os.link('{secret}', '{folder}/made')",
     "named pipe": "import os\n" + SOLVE + "os.mkfifo('{folder}/made')",
     "change mode": "import os\n" + SOLVE + "os.chmod('{secret}', 0)",
@@ -123,7 +121,13 @@ FILES = {
     + "m = sys.modules['_frozen_importlib_external']\n    return m.SourceFileLoader('x', '{secret}').load_module()",
     "list /": "import os\n" + SOLVE + "return ' '.join(os.listdir('{folder}'))",
     "fill the disk": SOLVE + "f = open('{folder}/made', 'wb')\n    while True: f.write(bytes(10**6))",
+    "fill the disk by libc": LIBC
+    + SOLVE
+    + "f = libc.open(b'{folder}/made', 65, 384)\n    while libc.write(f, bytes(10**6), 10**6) > 0: pass\n    return f",
+    "memory as a file": "import os\n" + SOLVE + "f = os.memfd_create('x')\n    while True: os.write(f, bytes(10**6))",
     "use up descriptors": "import os\n" + SOLVE + "while True: os.dup(3)",
+    "use up descriptors by pipes": "import os\n" + SOLVE + "while True: os.pipe()",
+    "use up descriptors by libc": LIBC + SOLVE + "while libc.dup(3) >= 0: pass\n    return 5",
 }
 SECRETS = {
     "environment": "import os\n" + SOLVE + "return str(os.environ) + str(dict(os.environb))",
@@ -148,6 +152,18 @@ SECRETS = {
     + "    return max([v for v in values if type(v) is float and 7000 < v < 8000], default=0)",
     "__main__": "import sys\n" + SOLVE + "return str(vars(sys.modules['__main__']))[:3000]",
     "arguments": "import sys\n" + SOLVE + "return str(sys.argv) + str(sys.orig_argv)",
+    "parent's memory": "import os\n" + SOLVE + "return str(open(f'/proc/{os.getppid()}/mem', 'rb').read(9))",
+    "parent's memory by libc": "import os\n"
+    + LIBC
+    + SOLVE
+    + "return libc.process_vm_readv(os.getppid(), 0, 0, 0, 0, 0) + 5",
+    "frames of a traceback": SOLVE
+    + "try: 1 / 0\n    except ZeroDivisionError as e: f, seen = e.__traceback__.tb_frame, ''\n"
+    + "    while f: seen += str(f.f_locals) + str(f.f_globals)[:400]; f = f.f_back\n    return seen[:3000]",
+    "open descriptors": "import os\n"
+    + SOLVE
+    + "seen = b''\n    for fd in range(256):\n        try: seen += os.read(fd, 99)\n        except OSError: pass\n"
+    + "    return seen.decode()",
     "generator frame": SOLVE
     + "g = (x for x in [1])\n    return str(g.gi_frame.f_back) + str(g.gi_frame.f_globals)[:3000]",
     "subclasses": SOLVE + "return [c for c in object.__subclasses__() if c.__name__ == 'Popen'][0]",
@@ -160,6 +176,9 @@ NETWORK = {
     "tcp by libc": LIBC + SOLVE + "s = libc.socket(2, 1, 0)\n    a = ADDRESS\n    return libc.connect(s, a, 16)",
     "udp by libc": LIBC + SOLVE + "s = libc.socket(2, 2, 0)\n    a = ADDRESS\n"
     "    return libc.sendto(s, b'secret', 6, 0, a, 16)",
+    "name service": "import socket\n" + SOLVE + "return socket.gethostbyname('secret.example.org')",
+    "name service by libc": LIBC + SOLVE + "return libc.gethostbyname(b'secret.example.org') or 5",
+    "socket pair by libc": LIBC + SOLVE + "return libc.socketpair(1, 1, 0, bytes(8))",
     "abstract socket": LIBC
     + SOLVE
     + "s = libc.socket(1, 1, 0)\n    return libc.connect(s, b'\\x01\\x00\\x00graft-{port}', 3 + len('graft-{port}'))",
@@ -171,6 +190,11 @@ VERDICT = {
     "exit 0": "import sys\n" + SOLVE + "sys.exit(0)",
     "exit at once": "import os\n" + SOLVE + "os._exit(0)",
     "forged output": "import os\n" + SOLVE + "os.write(3, b'[\"ok\", true, null]')\n    os._exit(0)",
+    "forged print": "import sys\n"
+    + SOLVE
+    + "for s in (sys.stdout, sys.__stdout__, sys.__stderr__): print('[\"ok\", 7254.5, null]', file=s, flush=True)\n"
+    + "    return 1",
+    "forged print by libc": LIBC + SOLVE + "libc.puts(b'[\"ok\", 7254.5, null]')\n    libc.fflush(0)\n    return 1",
     "forged status": "import os\n" + SOLVE + "os.write(3, b'[\"right\", 1, null]')\n    os._exit(0)",
     "forged infinity": "import os\n" + SOLVE + "os.write(3, b'[\"ok\", Infinity, null]')\n    os._exit(0)",
     "forged digits": "import os\n" + SOLVE + "os.write(3, b'[\"ok\", ' + b'9' * 9999 + b', null]')\n    os._exit(0)",
@@ -193,6 +217,9 @@ VERDICT = {
     "spoiled operators": "import sys\n"
     + SOLVE
     + "sys.modules['tasks.workflows.operators']._QUANTITY = None\n    return 1",
+    "late interrupt": "import atexit, os\n" + SOLVE + "atexit.register(os._exit, 0)\n    raise KeyboardInterrupt",
+    "pickle of a stranger": SOLVE
+    + "class P(float):\n        def __reduce__(self): return (print, ('1',))\n    return P(7254.5)",
     "interrupt": SOLVE + "raise KeyboardInterrupt",
     "abort": "import os\n" + SOLVE + "os.abort()",
     "fault": LIBC + SOLVE + "libc.strlen(1)",
@@ -202,6 +229,9 @@ VERDICT = {
 SOURCE = {
     "parentheses": "(" * 5000,
     "minus": "-" * 19_000 + "1",
+    "200,000 minus": "-" * 200_000 + "1",
+    "sum of 100,000": SOLVE + "return " + "+".join(["1"] * 100_000),
+    "200,000 digits": SOLVE + "return " + "9" * 200_000,
     "sum": SOLVE + "return " + "+".join(["1"] * 9000),
     "NUL": "\0",
     "surrogate": "'\ud800'",
@@ -213,6 +243,30 @@ SOURCE = {
     "f-strings": "f'" + "{1}" * 6000 + "'",
     "decorators": "@print\n" * 2800 + "def solve(p): pass",
 }
+PLAIN = {
+    "squares": HEADER + "    a = 7\n" + "    a = a * a\n" * 50 + "    return a",
+    "long text": HEADER + "    return problem * 1000000000",
+    "long list": HEADER + "    return majority([n * 1000000000])",
+    "long text to read": HEADER + "    return numbers(problem * 100000000)",
+    "high power": HEADER + "    return calculate('9 ** 9 ** 9 ** 9')",
+    "growing power": HEADER + "    return calculate('(2 ** 4000) ** 4000')",
+    "deep expression": HEADER + "    return calculate('" + "(" * 95 + "1" + ")" * 95 + "')",
+    "minus signs": HEADER + "    return " + "-" * 220 + "1",
+    "parentheses": HEADER + "    return " + "(" * 220 + "1",
+    "brackets": HEADER + "    return " + "[" * 110 + "]" * 110,
+    "f-strings": HEADER + "    return f'" + "{1}" * 70 + "'",
+    "f-strings in f-strings": HEADER + "    return " + "f'{" * 50 + "1",
+    "blocks": "".join(" " * depth + "if 1:\n" for depth in range(80)),
+    "lines": "def solve(problem):\n" + "    (((((\n" * 370,
+    "backslashes": HEADER + "    return 1" + " + \\\n1" * 600,
+    "compared by hand": HEADER + "    return majority([numbers, numbers, problem])",
+    "itself": HEADER + "    return solve",
+    "a name of names": HEADER + "    return problem % problem",
+    "format bomb": HEADER + "    a = '%999999999d'\n    return a % 1",
+    "format bomb in an argument": HEADER + "    return majority(['%999999999d']) % 1",
+}
+"""Programs within the bounds of the warm tier, or near them: they meet the host's own parser first."""
+
 KINDS = {
     "time": TIME,
     "memory": MEMORY,
@@ -222,163 +276,99 @@ KINDS = {
     "network": NETWORK,
     "verdict": VERDICT,
     "source": SOURCE,
+    "plain": PLAIN,
 }
 ATTACKS = {f"{kind}: {name}": code for kind, programs in KINDS.items() for name, code in programs.items()}
 
+ENDS = {
+    "time": "timeout",
+    "memory": "memory",
+    "processes": "error",
+    "files": "error",
+    "secrets": "error",
+    "network": "error",
+    "verdict": "error",
+    "source": "error",
+    "plain": "error",
+}
+"""How attacks of a kind end, with seccomp: the kernel says no, Python raises."""
 
-@dataclass
-class Surroundings:
-    """What an attack could reach, and what of it has been reached."""
-
-    folder: Path
-    bystander: subprocess.Popen[bytes]
-    listeners: list[socket.socket]
-
-    def arm(self, code: str) -> str:
-        port = self.listeners[0].getsockname()[1]
-        reach = {"secret": self.folder / "secret.py", "folder": self.folder, "pid": self.bystander.pid, "port": port}
-        code = code.replace("ADDRESS", ADDRESS)
-        for name, value in {**reach, "host": os.getpid()}.items():
-            code = code.replace("{" + name + "}", str(value))
-        return code
-
-    def harm(self) -> list[str]:
-        """What has been touched: nothing, if the sandbox holds."""
-        found = []
-        if sorted(os.listdir(self.folder)) != ["secret.py"]:
-            found.append("a file in the folder")
-        elif (self.folder / "secret.py").read_text() != f"'{SECRET}'" or not os.access(self.folder / "secret.py", 4):
-            found.append("the file")
-        if self.bystander.poll() is not None:
-            found.append("the bystander")
-        for listener in self.listeners:
-            try:
-                listener.recv(9) if listener.type == socket.SOCK_DGRAM else listener.accept()[0].close()
-                found.append(f"the network: {listener}")
-            except BlockingIOError:
-                pass
-        return found
-
-
-@pytest.fixture
-def surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[Surroundings]:
-    monkeypatch.setenv("GRAFT_SECRET", SECRET)
-    with tempfile.TemporaryDirectory(dir="/tmp") as name:  # pytest's own folder is closed to others
-        folder = Path(name)
-        folder.chmod(0o777)
-        (folder / "secret.py").write_text(f"'{SECRET}'")
-        (folder / "secret.py").chmod(0o666)
-        tcp = socket.create_server(("127.0.0.1", 0))
-        udp = socket.socket(type=socket.SOCK_DGRAM)
-        udp.bind(tcp.getsockname())
-        abstract = socket.socket(socket.AF_UNIX)
-        abstract.bind(f"\0graft-{tcp.getsockname()[1]}")
-        abstract.listen()
-        listeners = [tcp, udp, abstract]
-        for listener in listeners:
-            listener.setblocking(False)
-        bystander = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-        yield Surroundings(folder, bystander, listeners)
-        bystander.kill()
-        bystander.communicate()
-        for listener in listeners:
-            listener.close()
-
-
-def processes() -> dict[int, tuple[int, str]]:
-    """Process id → (parent, command line) of all that live on this machine."""
-    found = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
-            command = (folder / "cmdline").read_text()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if state != "Z":
-            found[int(folder.name)] = (int(parent), command)
-    return found
-
-
-def strays() -> set[int]:
-    """Forks of a zygote that have lost it."""
-    return {pid for pid, (parent, command) in processes().items() if "zygote.py" in command and parent == 1}
-
-
-def run_all(sandbox: Sandbox, surroundings: Surroundings) -> dict[str, Result]:
-    programs = [Program(surroundings.arm(code), (QUESTION,)) for code in ATTACKS.values()]
-    return {name: results[0] for name, results in zip(ATTACKS, sandbox.run(programs), strict=True)}
-
-
-@pytest.mark.parametrize("layers", [LAYERS, ("seccomp",)], ids=["all layers", "seccomp alone"])
-def test_nothing_is_reached(surroundings: Surroundings, layers: tuple[str, ...]) -> None:
-    before = strays()
-    with Sandbox(0.3, 256, allow_weak=False, workers=2, layers=layers) as sandbox:
-        zygotes = sandbox.pids
-        results = run_all(sandbox, surroundings)
-        assert surroundings.harm() == []
-        assert set(zygotes) <= set(sandbox.pids)  # not one of them died
-        sane = sandbox.run(
-            [Program(HEADER + "    return n[0] + 1\n", ("41",)), Program("def solve(p): return 5", ("",))]
-        )
-        assert [r[0].value for r in sane] == [42, 5]
-    assert strays() == before
-    for name, result in results.items():
-        assert not is_right(result, EXPECTED), name
-        assert SECRET not in f"{result.value} {result.error}", name
-        assert len(result.error or "") <= 200
-        assert not re.search(r"0x[0-9a-f]{6}|/(?:tmp|root|home|usr|proc)/", result.error or ""), name
-        if result.status == "ok":
-            assert type(result.value) in (int, float, str)
-    statuses = {name: result.status for name, result in results.items()}
-    loops = [f"time: {name}" for name in TIME.keys() - {"close all and loop"}]
-    assert [name for name in loops if statuses[name] != "timeout"] == []
-    for kind in ("files", "network"):
-        assert {s for name, s in statuses.items() if name.startswith(kind)} <= {"error", "ok"}
-    assert {n for n, s in statuses.items() if n.startswith("files") and s == "ok"} <= {"files: libc write"}
-    for name in ("bytearray", "list", "format"):
-        assert statuses[f"memory: {name}"] == "memory", name
-    for name in ("growing dict", "recursion without a limit"):  # a busy machine fills the memory too slowly
-        assert statuses[f"memory: {name}"] in ("memory", "timeout"), name
-    assert {statuses[f"source: {name}"] for name in SOURCE} == {"error", "memory"}
-    assert statuses["source: huge constant"] == "memory"
+OTHERWISE = {
+    "error": [
+        "time: asyncio",  # not to be imported
+        "time: read the keyboard",  # which is /dev/null
+        "memory: recursion",
+        "memory: return 50 MB",
+        "memory: raise 50 MB",
+    ],
+    "ok|timeout": ["memory: write 200 MB"],  # to /dev/null
+    "timeout": ["memory: native recursion", "memory: recursion without a limit"],
+    "memory|timeout": ["memory: growing dict", "plain: squares"],
+    "memory": [
+        "source: huge constant",
+        "plain: long text",
+        "plain: long text to read",
+        "plain: format bomb",
+        "plain: format bomb in an argument",
+    ],
+    "killed": [
+        "time: close all and loop",  # nobody listens to it any more
+        "verdict: exit at once",
+        "verdict: forged status",
+        "verdict: forged digits",
+        "verdict: forged depth",
+        "verdict: forged everywhere",
+        "verdict: flood",
+        "verdict: abort",
+        "verdict: fault",
+    ],
+    "ok": [  # what C functions answer where the kernel says no, and what is no secret
+        "time: read the keyboard by libc",
+        "memory: shared memory",
+        "processes: fork by libc",
+        "processes: clone by system call",
+        "processes: os.system",
+        "processes: posix.system",
+        "processes: libc system",
+        "processes: kill a stranger by libc",
+        "processes: kill a stranger by tgkill",
+        "processes: trace the parent",
+        "files: libc write",
+        "files: fill the disk by libc",
+        "files: use up descriptors by libc",
+        "secrets: environment",
+        "secrets: libc environment",
+        "secrets: host's memory by libc",
+        "secrets: parent's memory by libc",
+        "secrets: frames",
+        "secrets: frames of a traceback",
+        "secrets: all texts",
+        "secrets: all numbers",
+        "secrets: __main__",
+        "secrets: arguments",
+        "secrets: open descriptors",
+        "secrets: generator frame",
+        "secrets: format leak",
+        "network: tcp by libc",
+        "network: udp by libc",
+        "network: name service by libc",
+        "network: socket pair by libc",
+        "network: abstract socket",
+        "verdict: forged print",
+        "verdict: forged print by libc",
+        "verdict: patched abs",
+        "verdict: patched json",
+        "verdict: poisoned modules",
+        "verdict: spoiled operators",
+        "plain: deep expression",
+        "plain: minus signs",
+        "plain: f-strings",
+        "plain: backslashes",
+    ],
+}
 
 
-def test_landlock_as_another_user_holds_files_network_and_processes(surroundings: Surroundings) -> None:
-    before = strays()
-    with Sandbox(0.3, 256, allow_weak=False, workers=2, layers=("user", "landlock")) as sandbox:
-        results = run_all(sandbox, surroundings)
-    assert surroundings.harm() == []
-    assert strays() == before
-    assert not any(SECRET in f"{r.value} {r.error}" or is_right(r, EXPECTED) for r in results.values())
-
-
-UNHELD = "import ctypes, json, sys\ncode = json.load(sys.stdin)\nexec(code)\nprint(solve(''))"
-
-
-def test_the_attacks_are_real(surroundings: Surroundings) -> None:
-    """In a plain Python they reach what they reach for: otherwise the tests above would prove nothing."""
-
-    def attack(name: str) -> str:
-        code = json.dumps(surroundings.arm(ATTACKS[name]))
-        return subprocess.run([sys.executable, "-c", UNHELD], input=code, capture_output=True, text=True).stdout
-
-    for name in ("read", "posix read", "FileIO", "loader"):
-        assert SECRET in attack(f"files: {name}"), name
-    for name in ("environment", "own environment", "a stranger's environment", "libc environment"):
-        assert SECRET in attack(f"secrets: {name}"), name
-    assert "secret.py" in attack("files: list /")
-    for name in ("write", "posix write", "libc write", "mkdir", "symlink", "hard link", "named pipe"):
-        attack(f"files: {name}")
-        assert surroundings.harm() == ["a file in the folder"], name
-        made = surroundings.folder / "made"
-        made.rmdir() if name == "mkdir" else made.unlink()
-    for name in ("os.system", "posix.system", "libc system", "execve", "spawn"):
-        attack(f"processes: {name}")
-        while not (surroundings.folder / "made").exists():  # a spawned shell may still be on its way
-            pass
-        (surroundings.folder / "made").unlink()
-    for name in ("tcp by libc", "udp by libc", "abstract socket"):
-        attack(f"network: {name}")
-        assert len(surroundings.harm()) == 1, name
-    attack("processes: kill a stranger by libc")
-    assert surroundings.bystander.wait() == -signal.SIGKILL
+def right_statuses(name: str) -> set[str]:
+    """The statuses that an attack may end with."""
+    found = [statuses for statuses, names in OTHERWISE.items() if name in names]
+    return set((found or [ENDS[name.partition(":")[0]]])[0].split("|"))
