@@ -26,7 +26,7 @@ TOLERANCE = 1e-6
 ITERATIONS = 20
 """Simulations that a problem may have for each evaluation of its budget."""
 
-BATCH = 128
+BATCH = 512
 """Problems whose trees lie in one forest."""
 
 
@@ -75,15 +75,14 @@ def _search_batch(spaces: Sequence[Space], plan: Plan, prior: Prior | None) -> l
     searcher = _Random(spaces, plan, seeds) if plan.rule == "random" else _Tree(spaces, plan, seeds, prior)
     active = np.arange(len(spaces))
     while len(active):
-        more = searcher.simulate(active)
-        outcomes = [searcher.outcomes[p] for p in active.tolist()]
-        for outcome in outcomes:
+        ended, exhausted = searcher.advance(active)
+        going = ~exhausted
+        for place in np.flatnonzero(ended):
+            outcome = searcher.outcomes[active[place]]
             outcome.iterations += 1
-        going = [
-            o.evaluations < plan.budget and len(o.hits) < plan.stop_at and o.iterations < ITERATIONS * plan.budget
-            for o in outcomes
-        ]
-        active = active[more & np.array(going)]
+            tired = outcome.evaluations >= plan.budget or outcome.iterations >= ITERATIONS * plan.budget
+            going[place] &= not tired and len(outcome.hits) < plan.stop_at
+        active = active[going]
     return searcher.outcomes
 
 
@@ -112,48 +111,65 @@ class _Tree:
         self.guided = prior is not None
         choose: dict[Rule, Callable[[Ids], Ids]] = {"aflow": self._mixed, "enumerate": self._oldest}
         self._begin = choose.get(plan.rule, lambda problems: self.forest.roots[problems])
+        self._cursor = np.full(len(spaces), NONE, dtype=np.int64)  # where each simulation stands; NONE: at its start
         self._queue: list[list[int]] = [[int(root)] for root in self.forest.roots]
         self._best: list[list[tuple[float, int]]] = [[] for _ in spaces]  # aflow: (reward, node) of open nodes
         self._rest: list[list[tuple[float, int]]] = [[] for _ in spaces]
 
-    def simulate(self, problems: Ids) -> NDArray[np.bool_]:
-        """One simulation for each of `problems`. Returns [B]: whether its tree has anything left to try."""
-        nodes = self._begin(problems)
-        alive = nodes != NONE
-        leaves = self.select_and_expand(nodes[alive])
-        self.evaluate(leaves)
-        return alive
+    def advance(self, problems: Ids) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """One step down for the simulation under way of each of `problems` [B].
 
-    def select_and_expand(self, nodes: Ids) -> Ids:
-        """Descend from `nodes` [B] to the end of a program, growing the tree on the way. Returns the nodes of those
-        [≤ B] that reached one; the others ran into what was seen before."""
+        Every problem stands where its own simulation is, so that all of the batch is always at work. Returns [B]
+        whether the simulation ended, and whether nothing is left to try for the problem.
+        """
+        nodes = self._start(problems)
+        slots = self.select(nodes)
+        below, leaves = self.expand(nodes, slots)
+        self.evaluate(leaves[leaves != NONE])
+        self._cursor[problems] = below
+        return below == NONE, (nodes == NONE) | ((slots == NONE) & (self.forest.depth[nodes] == 0))
+
+    def _start(self, problems: Ids) -> Ids:
+        nodes = self._cursor[problems]
+        fresh = nodes == NONE
+        nodes[fresh] = self._begin(problems[fresh])
+        return nodes
+
+    def expand(self, nodes: Ids, slots: Ids) -> tuple[Ids, Ids]:
+        """Follow edge `slots` of `nodes` [B], growing the tree where nothing is there yet.
+
+        Returns the node below to go on from, and the node whose program is complete; NONE where there is none.
+        """
         forest = self.forest
-        ended: list[Ids] = []
-        while len(nodes):
-            forest.open(nodes)
-            slots = self._select(nodes)
-            dead = slots == NONE
-            forest.closed[nodes[dead]] = True
-            nodes, slots = nodes[~dead], slots[~dead]
-            rows = forest.row[nodes]
-            codes, children = forest.edge_code[rows, slots].astype(np.int64), forest.edge_child[rows, slots]
-            stop, fresh = codes == STOP, (codes != STOP) & (children == NONE)
-            forest.tried[rows] = np.maximum(forest.tried[rows], slots + 1)
-            forest.edge_child[rows[stop], slots[stop]] = SPENT
-            ended.append(nodes[stop])
-            grown = forest.grow(nodes[fresh], codes[fresh])
-            forest.edge_child[rows[fresh], slots[fresh]] = np.where(grown == NONE, SPENT, grown)
-            if self.guided:
-                below = children.astype(np.int64)
-                below[fresh] = grown
-                nodes = below[~stop & (below >= 0)]
-            else:  # without a prior a new node is a program at once
-                ended.append(grown[grown != NONE])
-                nodes = children[~stop & ~fresh].astype(np.int64)
-        return np.concatenate(ended) if ended else nodes
+        below, leaves = np.full(len(nodes), NONE, dtype=np.int64), np.full(len(nodes), NONE, dtype=np.int64)
+        there = slots != NONE
+        forest.closed[nodes[~there & (nodes != NONE)]] = True
+        at = np.flatnonzero(there)
+        nodes, slots = nodes[at], slots[at]
+        rows = forest.row[nodes]
+        codes, children = forest.edge_code[rows, slots].astype(np.int64), forest.edge_child[rows, slots]
+        stop, fresh = codes == STOP, (codes != STOP) & (children == NONE)
+        forest.tried[rows] = np.maximum(forest.tried[rows], slots + 1)
+        forest.edge_child[rows[stop], slots[stop]] = SPENT
+        leaves[at[stop]] = nodes[stop]
+        grown = forest.grow(nodes[fresh], codes[fresh])
+        forest.edge_child[rows[fresh], slots[fresh]] = np.where(grown == NONE, SPENT, grown)
+        known = ~stop & ~fresh
+        below[at[known]] = children[known]
+        # without a prior a new node is a program at once
+        (below if self.guided else leaves)[at[fresh]] = grown
+        return below, leaves
 
-    def _select(self, nodes: Ids) -> Ids:
+    def select(self, nodes: Ids) -> Ids:
         """The edge of each node [B] with the highest score; NONE where nothing is left to try below."""
+        slots = np.full(len(nodes), NONE, dtype=np.int64)
+        there = nodes != NONE
+        if there.any():
+            self.forest.open(nodes[there])
+            slots[there] = self._best_edges(nodes[there])
+        return slots
+
+    def _best_edges(self, nodes: Ids) -> Ids:
         forest, plan = self.forest, self.plan
         rows = forest.row[nodes]
         tried = forest.tried[rows]
@@ -276,8 +292,8 @@ class _Random:
         depth = np.zeros(size, dtype=np.int64)
         return States(values, self.leaves.real, depth, none, nothing, nothing.copy(), self.leaves, problems)
 
-    def simulate(self, problems: Ids) -> NDArray[np.bool_]:
-        """One program for each of `problems` [B]. Returns [B]: whether anything can be drawn at all."""
+    def advance(self, problems: Ids) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """One program for each of `problems` [B]. Returns [B] True, and whether nothing can be drawn at all."""
         counters = np.array([self.outcomes[p].iterations for p in problems.tolist()])
         draw = uniform(self.seeds[problems], counters, np.zeros_like(problems))
         lengths = 1 + drawn(np.tile(np.array(self.plan.lengths, dtype=np.float64), (len(problems), 1)), draw)
@@ -298,7 +314,7 @@ class _Random:
             if not len(going):
                 break
         self._evaluate(problems, last, codes)
-        return self._begin[problems].any(axis=(1, 2, 3))  # type: ignore[no-any-return]
+        return np.ones(len(problems), dtype=bool), ~self._begin[problems].any(axis=(1, 2, 3))
 
     def _add(
         self, states: States, rows: Ids, step: int, chosen: Ids, last: NDArray[np.float64], codes: Ids

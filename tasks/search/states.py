@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-WIDTHS = (12, 16, 20, 24, 32)
+WIDTHS = (16, 20, 32)
 """Operands that arrays are made for. A problem has the same width in any batch, so that it is computed alike."""
 
 SMALLEST = 1e-9
