@@ -6,6 +6,7 @@ Shapes: N nodes, E opened nodes, K edges of each, I inputs.
 """
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,9 @@ from tasks.search.states import States, apply_symbol, leaves_of, legal, width_of
 Ids = NDArray[np.int64]
 
 NONE, SPENT = -1, -2  # no child yet; nothing more to find there
+GRAIN = 8192  # log-priors are told apart to 1/GRAIN
+PLACE_BITS = 13
+IMPROBABLE = (1 << 31 - PLACE_BITS) - 1  # of e^-32; what is illegal lies beyond
 STOP = len(SYMBOLS) << 10  # code of the end of the program; a statement is symbol << 10 | left << 5 | right
 
 
@@ -86,11 +90,11 @@ class Forest:
         self._keep(nodes, logs)
 
     def _flat_priors(self, states: States, nodes: Ids) -> NDArray[np.float32]:
-        """Alike for all, in a drawn order: the first digits are the same, the last ones random."""
+        """In a drawn order; rules without a prior look at nothing else."""
         allowed = legal(states).reshape(len(nodes), -1)
         codes = codes_of(self.width)[None, :-1]
         places = uniform(self.seeds[states.problem][:, None] ^ self.state[nodes][:, None], codes)
-        logs = np.where(allowed, -places * 1e-3, -1e9)
+        logs = np.where(allowed, -16 * places, -1e9)
         return np.concatenate([logs, np.full((len(nodes), 1), -1e9)], axis=1).astype(np.float32)
 
     def _operands(self, nodes: Ids) -> NDArray[np.float32]:
@@ -99,18 +103,17 @@ class Forest:
         return np.concatenate([own, self.leaf_description[self.problem[nodes]]], axis=1)
 
     def _keep(self, nodes: Ids, logs: NDArray[np.float32]) -> None:
+        """The likeliest edges in order. Sorting whole numbers that end in the edge's place settles ties by place."""
         kept = min(self.edges, logs.shape[1])
-        # ties go to the smaller code: the order must not depend on how a partition happens to run
+        keys = np.minimum(logs * -GRAIN, IMPROBABLE).astype(np.int32) << PLACE_BITS
+        keys |= np.arange(logs.shape[1], dtype=np.int32)
         if kept < logs.shape[1]:
-            likely = np.sort(np.argpartition(-logs, kept - 1, axis=1)[:, :kept], axis=1)
-        else:
-            likely = np.broadcast_to(np.arange(kept), (len(nodes), kept))
-        chosen = np.take_along_axis(logs, likely, axis=1)
-        order = np.argsort(-chosen, axis=1, kind="stable")
-        chosen, likely = np.take_along_axis(chosen, order, axis=1), np.take_along_axis(likely, order, axis=1)
+            keys = np.partition(keys, kept - 1, axis=1)[:, :kept]
+        keys.sort(axis=1)
+        levels, places = keys >> PLACE_BITS, keys & (1 << PLACE_BITS) - 1
         rows = self._allocate_rows(len(nodes))
-        self.edge_prior[rows, :kept] = np.exp(chosen)
-        self.edge_code[rows, :kept] = np.where(chosen > -1e8, codes_of(self.width)[likely], NONE)
+        self.edge_prior[rows, :kept] = np.exp(levels * np.float32(-1 / GRAIN))
+        self.edge_code[rows, :kept] = np.where(levels < IMPROBABLE, codes_of(self.width)[places], NONE)
         self.row[nodes] = rows
 
     def grow(self, parents: Ids, codes: Ids) -> Ids:
@@ -188,6 +191,7 @@ class Forest:
             setattr(self, name, np.concatenate([old, np.full_like(old, empty)]))
 
 
+@cache
 def codes_of(width: int) -> Ids:
     """[S M M + 1]: the code of each statement over `width` operands, then STOP."""
     symbol, left, right = np.indices((len(SYMBOLS), width, width)).reshape(3, -1)

@@ -58,14 +58,16 @@ class Prior:
         self, states: States, operands: NDArray[np.float32], question: NDArray[np.float32]
     ) -> NDArray[np.float32]:
         """[B, S M M + 1] of the statements, illegal ones at IMPOSSIBLE, and at the end of returning the last value."""
-        kinds = pair_kinds(states), use_kinds(states), stop_kinds(states)
-        scores = statement_scores(self.weights, operands, question, kinds[0], kinds[1])
-        flat = np.where(legal(states), scores, np.float32(IMPOSSIBLE)).reshape(len(scores), -1)
+        pairs, uses, stops = pair_kinds(states), use_kinds(states), stop_kinds(states)
+        every = np.empty((len(operands), S * operands.shape[1] ** 2 + 1), dtype=np.float32)
+        statements = every[:, :-1].reshape(len(operands), S, *pairs.shape[1:])
+        statements[:] = statement_scores(self.weights, operands, question, pairs, uses)
+        np.copyto(statements, IMPOSSIBLE, where=~legal(states))
         latest = operands[np.arange(len(operands)), np.maximum(states.depth - 1, 0)]
-        stop = np.where(states.depth > 0, stop_scores(self.weights, latest, question, kinds[2]), IMPOSSIBLE)
-        every = np.concatenate([flat, stop[:, None]], axis=1).astype(np.float32)
-        top = every.max(axis=1, keepdims=True)
-        return every - (top + np.log(np.exp(every - top).sum(axis=1, keepdims=True)))  # type: ignore[no-any-return]
+        every[:, -1] = np.where(states.depth > 0, stop_scores(self.weights, latest, question, stops), IMPOSSIBLE)
+        every -= every.max(axis=1, keepdims=True)
+        every -= np.log(np.exp(every).sum(axis=1, keepdims=True))
+        return every
 
 
 def shapes(vocabulary: int) -> dict[str, tuple[int, ...]]:
@@ -88,7 +90,7 @@ def shapes(vocabulary: int) -> dict[str, tuple[int, ...]]:
         "left_alone": (DESCRIPTION, S),
         "right_alone": (DESCRIPTION, S),
         "symbol": (HIDDEN, S),
-        "pair": (PAIR_KINDS, S),
+        "pair": (S, PAIR_KINDS),
         "use_left": (USE_KINDS, S),
         "use_right": (USE_KINDS, S),
         "stop": (STOP_KINDS,),
@@ -126,10 +128,18 @@ def statement_scores(w: Weights, operands: Any, question: Any, pairs: Any, uses:
     """[B, S, M, M]: scores before the softmax; `operands` [B, M, D], `pairs` [B, M, M], `uses` [B, M]."""
     left = operands[:, None] @ w["as_left"]  # [B, S, M, RANK]
     right = operands[:, None] @ w["as_right"]
-    both = left @ right.swapaxes(2, 3) + w["pair"].T[:, pairs].swapaxes(0, 1)
+    scores = left @ right.swapaxes(2, 3)
     alone_left = operands @ w["left_alone"] + w["use_left"][uses] + (question[:, None] @ w["symbol"])
     alone_right = operands @ w["right_alone"] + w["use_right"][uses]
-    return both + alone_left.swapaxes(1, 2)[:, :, :, None] + alone_right.swapaxes(1, 2)[:, :, None]
+    scores += _columns(w["pair"], pairs).swapaxes(0, 1)
+    scores += alone_left.swapaxes(1, 2)[:, :, :, None]
+    scores += alone_right.swapaxes(1, 2)[:, :, None]
+    return scores
+
+
+def _columns(table: Any, places: Any) -> Any:
+    """table[:, places]; numpy's own `take` is four times faster than its indexing."""
+    return np.take(table, places, axis=1) if isinstance(table, np.ndarray) else table[:, places]
 
 
 def stop_scores(w: Weights, latest: Any, question: Any, kinds: Any) -> Any:

@@ -24,6 +24,9 @@ STATEMENTS = 6
 QUANTITIES = 14
 """Quantities of a question that are used; the others of a longer one are left out."""
 
+LEAVES = 18
+"""Quantities and constants of a question that are used, the quantities first."""
+
 LARGEST = 1e9
 PERTURBATIONS = 2
 """Random inputs beside the real ones on which two programs have to agree to count as the same."""
@@ -108,7 +111,7 @@ def space_of(problem_id: str, questions: Sequence[str], answers: Sequence[float]
     """The space of a problem; `questions` [R] are its own and its siblings', which say the same with other numbers."""
     read = [[float(number) for number in numbers(question)] for question in questions]
     count = min(min(map(len, read)), QUANTITIES)
-    constants = constants_of(questions[0])
+    constants = constants_of(questions[0])[: LEAVES - count]
     dice = random.Random(derive_seed("search", "perturbations", problem_id))
     rows = [row[:count] + list(constants) for row in read]
     for _ in range(PERTURBATIONS):
@@ -121,11 +124,6 @@ def constants_of(question: str) -> tuple[float, ...]:
     words = re.findall("[a-z]+", question.lower())
     found = {constant for word in words for form in (word, word.removesuffix("s")) for constant in CUES.get(form, ())}
     return CONSTANTS + tuple(sorted(found - set(CONSTANTS)))
-
-
-def pruned(symbol: str, left: Array, right: Array) -> NDArray[np.bool_]:
-    """Whether `left symbol right` [...] gives no sensible quantity: not above 0, too large, or changed by nothing."""
-    raise NotImplementedError
 
 
 def source_of(space: Space, program: Program, header: str) -> str:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.search.space import LARGEST, STATEMENTS, SYMBOLS, Program, Space
+from tasks.search.space import LARGEST, LEAVES, STATEMENTS, SYMBOLS, Program, Space
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-WIDTHS = (16, 20, 32)
+WIDTHS = (16, STATEMENTS + LEAVES)
 """Operands that arrays are made for. A problem has the same width in any batch, so that it is computed alike."""
 
 SMALLEST = 1e-9
@@ -32,7 +32,7 @@ class Leaves:
     real: int
     quantity: Flags  # [P, M - STATEMENTS]
     constant: Flags  # [P, M - STATEMENTS]
-    one: Flags  # [P, M - STATEMENTS]: the constant 1
+    sensible: Flags  # [P, S, M, M]: statements that are not pruned whatever the quantities are
     relation: Ints  # [P, M - STATEMENTS, M - STATEMENTS]: how two leaves stand to each other in the text
     inputs: int
 
@@ -75,7 +75,7 @@ def leaves_of(spaces: Sequence[Space], width: int) -> Leaves:
         constant[p, space.quantities : space.leaves] = True
         one[p] = constant[p] & (values[p, 0] == 1)
         relation[p, : space.quantities, : space.quantities] = relations(space)
-    return Leaves(values, real, quantity, constant, one, relation, real + extra)
+    return Leaves(values, real, quantity, constant, _sensible(constant, one), relation, real + extra)
 
 
 def legal(states: States) -> Flags:
@@ -86,21 +86,25 @@ def legal(states: States) -> Flags:
     """
     real = states.values[:, : states.real]
     left, right = real[:, :, :, None], real[:, :, None, :]
-    width = real.shape[2]
+    sensible = states.leaves.sensible[states.problem] & _joinable(states)[:, None]
     with np.errstate(all="ignore"):
-        results = (left + right, left - right, left * right, left / right)
-        sensible = np.stack([((r > SMALLEST) & (r <= LARGEST)).all(axis=1) for r in results], axis=1)
+        for symbol, operation in enumerate((np.add, np.subtract, np.multiply, np.divide)):
+            results = operation(left, right)
+            sensible[:, symbol] &= ((results > SMALLEST) & (results <= LARGEST)).all(axis=1)
+    return sensible
+
+
+def _sensible(constant: Flags, one: Flags) -> Flags:
+    """[P, S, M, M] from flags [P, M - STATEMENTS]: what is not pruned whatever the quantities are."""
+    values = np.zeros((len(constant), STATEMENTS), dtype=bool)
+    constant, one = np.hstack([values, constant]), np.hstack([values, one])
+    width = constant.shape[1]
     upper = np.triu(np.ones((width, width), dtype=bool))
     off = ~np.eye(width, dtype=bool)
-    sensible[:, 0] &= upper
-    sensible[:, 1] &= off
-    sensible[:, 2] &= upper
-    sensible[:, 3] &= off
-    constant, one = _on_operands(states, states.leaves.constant), _on_operands(states, states.leaves.one)
-    sensible &= ~(constant[:, :, None] & constant[:, None, :])[:, None]
+    sensible = np.stack([upper, off, upper, off])[None] & ~(constant[:, :, None] & constant[:, None])[:, None]
     sensible[:, 2:] &= ~one[:, None, None, :]
     sensible[:, 2] &= ~one[:, :, None]
-    return sensible & _joinable(states)[:, None]  # type: ignore[no-any-return]
+    return sensible  # type: ignore[no-any-return]
 
 
 def _on_operands(states: States, leaf_flags: Flags) -> Flags:
@@ -112,12 +116,11 @@ def _on_operands(states: States, leaf_flags: Flags) -> Flags:
 
 def _joinable(states: States) -> Flags:
     """[B, M, M]: whether the statements that are left after this one can still join all values that nothing uses."""
-    loose = loose_values(states)
-    gained = loose.astype(np.int64)
+    loose = loose_values(states).astype(np.int8)
     off = ~np.eye(loose.shape[1], dtype=bool)
-    joined = gained[:, :, None] + gained[:, None, :] * off
-    after = gained.sum(axis=1)[:, None, None] - joined + 1
-    return after - 1 <= STATEMENTS - 1 - states.depth[:, None, None]  # type: ignore[no-any-return]
+    joined = loose[:, :, None] + loose[:, None, :] * off
+    left = STATEMENTS - 1 - states.depth
+    return joined >= (loose.sum(axis=1) - left)[:, None, None]  # type: ignore[no-any-return]
 
 
 def loose_values(states: States) -> Flags:
