@@ -15,7 +15,7 @@ from tasks.search.prior import Prior, describe_value
 from tasks.search.rules import scrambled, uniform
 from tasks.search.seen import Seen, fingerprints
 from tasks.search.space import STATEMENTS, SYMBOLS, Program, Space
-from tasks.search.states import States, apply_symbol, leaves_of, legal, width_of
+from tasks.search.states import States, apply_symbol, bits_of, leaves_of, legal, stop_kinds, width_of
 
 Ids = NDArray[np.int64]
 
@@ -49,6 +49,8 @@ class Forest:
         self.print = np.zeros(size, dtype=np.uint64)
         self.state = np.zeros(size, dtype=np.uint64)
         self.row = np.full(size, NONE, dtype=np.int32)
+        self.stop_prior = np.zeros(size, dtype=np.float32)
+        self.stopped = np.zeros(size, dtype=bool)
         self.description = np.zeros((size, 0), dtype=np.float32)
         if prior:
             leaf, self.question = prior.descriptions(spaces, self.width - STATEMENTS)
@@ -59,6 +61,7 @@ class Forest:
         self.edge_child = np.full((size, edges), NONE, dtype=np.int32)
         self.tried = np.zeros(size, dtype=np.int32)
         self.states_seen, self.programs_seen = Seen(len(spaces)), Seen(len(spaces))
+        self.quantities = bits_of(self.leaves.quantity) << STATEMENTS
         self.roots = self._allocate(len(spaces))
         self.problem[self.roots] = np.arange(len(spaces))
         self.path[self.roots, 0] = self.roots
@@ -84,10 +87,19 @@ class Forest:
             return
         states = self.states(nodes)
         if self.prior:
-            logs = self.prior.log_priors(states, self._operands(nodes), self.question[states.problem])
+            logs = self._learnt_priors(states, nodes)
         else:
             logs = self._flat_priors(states, nodes)
         self._keep(nodes, logs)
+
+    def _learnt_priors(self, states: States, nodes: Ids) -> NDArray[np.float32]:
+        """[B, S M M + 1]: log-probabilities of the statements and, at the end, of stopping, where that is still open."""
+        assert self.prior
+        statements = self.prior.log_priors(states, self._operands(nodes), self.question[states.problem])
+        stop = self.stop_prior[nodes, None]
+        with np.errstate(divide="ignore"):
+            last = np.where(self.stopped[nodes, None], np.float32(-1e9), np.log(stop))
+            return np.concatenate([statements + np.log1p(-stop), last], axis=1)
 
     def _flat_priors(self, states: States, nodes: Ids) -> NDArray[np.float32]:
         """In a drawn order; rules without a prior look at nothing else."""
@@ -145,6 +157,9 @@ class Forest:
         if self.prior:
             described = (self._description_of(parent, operand) for operand in operands)
             self.description[ids] = describe_value(self.prior.weights, code >> 10, *described)
+            kinds = stop_kinds(depth.astype(np.int64), self.used[ids], self.quantities[problem[new]])
+            chance = self.prior.stop_chance(self.description[ids], self.question[problem[new]], kinds)
+            self.stop_prior[ids] = np.where(depth == STATEMENTS, 1, chance)
         return children
 
     def _value_of(self, nodes: Ids, operands: Ids) -> NDArray[np.float64]:
@@ -172,7 +187,7 @@ class Forest:
         ids = np.arange(self.count, self.count + count)
         self.count += count
         while self.count > len(self.problem):
-            names = ("problem", "depth", "visits", "total", "closed", "code", "value", "used", "reach", "print", "state")
+            names = ("problem", "depth", "visits", "total", "closed", "code", "value", "used", "reach", "print", "state", "stop_prior", "stopped")
             self._double((*names, "description"), 0)
             self._double(("path", "row"), NONE)
         return ids

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.search.space import CONSTANTS, CUES, STATEMENTS, SYMBOLS, Space
-from tasks.search.states import PAIR_KINDS, STOP_KINDS, USE_KINDS, States, legal, pair_kinds, stop_kinds, use_kinds
+from tasks.search.states import PAIR_KINDS, STOP_KINDS, USE_KINDS, States, legal, pair_kinds, use_kinds
 from tasks.search.words import NUMBER, reading_of
 
 Weights = dict[str, Any]
@@ -57,17 +57,19 @@ class Prior:
     def log_priors(
         self, states: States, operands: NDArray[np.float32], question: NDArray[np.float32]
     ) -> NDArray[np.float32]:
-        """[B, S M M + 1] of the statements, illegal ones at IMPOSSIBLE, and at the end of returning the last value."""
-        pairs, uses, stops = pair_kinds(states), use_kinds(states), stop_kinds(states)
-        every = np.empty((len(operands), S * operands.shape[1] ** 2 + 1), dtype=np.float32)
-        statements = every[:, :-1].reshape(len(operands), S, *pairs.shape[1:])
-        statements[:] = statement_scores(self.weights, operands, question, pairs, uses)
+        """[B, S M M]: log-probabilities of the statements, given that the program goes on; illegal ones IMPOSSIBLE."""
+        statements = statement_scores(self.weights, operands, question, pair_kinds(states), use_kinds(states))
         np.copyto(statements, IMPOSSIBLE, where=~legal(states))
-        latest = operands[np.arange(len(operands)), np.maximum(states.depth - 1, 0)]
-        every[:, -1] = np.where(states.depth > 0, stop_scores(self.weights, latest, question, stops), IMPOSSIBLE)
+        every = statements.reshape(len(operands), -1)
         every -= every.max(axis=1, keepdims=True)
         every -= np.log(np.exp(every).sum(axis=1, keepdims=True))
-        return every
+        return every  # type: ignore[no-any-return]
+
+    def stop_chance(
+        self, latest: NDArray[np.float32], question: NDArray[np.float32], kinds: NDArray[np.int64]
+    ) -> NDArray[np.float32]:
+        """[B]: probability that the program ends with the value described by `latest` [B, D]."""
+        return 1 / (1 + np.exp(-stop_scores(self.weights, latest, question, kinds)))  # type: ignore[no-any-return]
 
 
 def shapes(vocabulary: int) -> dict[str, tuple[int, ...]]:
@@ -143,7 +145,7 @@ def _columns(table: Any, places: Any) -> Any:
 
 
 def stop_scores(w: Weights, latest: Any, question: Any, kinds: Any) -> Any:
-    """[B]: score of returning the last value, described by `latest` [B, D]."""
+    """[B]: log-odds of returning the last value, described by `latest` [B, D]."""
     hidden = ((latest[:, None] @ w["stop_latest"])[:, 0] + question).clip(0)
     return w["stop"][kinds] + (hidden[:, None] @ w["stop_hidden"][:, None])[:, 0, 0]
 

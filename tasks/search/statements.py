@@ -142,9 +142,11 @@ class _Tree:
         """
         forest = self.forest
         below, leaves = np.full(len(nodes), NONE, dtype=np.int64), np.full(len(nodes), NONE, dtype=np.int64)
-        there = slots != NONE
-        forest.closed[nodes[~there & (nodes != NONE)]] = True
-        at = np.flatnonzero(there)
+        forest.closed[nodes[(slots == NONE) & (nodes != NONE)]] = True
+        at_once = slots == STOP
+        leaves[at_once] = nodes[at_once]
+        forest.stopped[nodes[at_once]] = True
+        at = np.flatnonzero((slots != NONE) & ~at_once)
         nodes, slots = nodes[at], slots[at]
         rows = forest.row[nodes]
         codes, children = forest.edge_code[rows, slots].astype(np.int64), forest.edge_child[rows, slots]
@@ -161,11 +163,17 @@ class _Tree:
         return below, leaves
 
     def select(self, nodes: Ids) -> Ids:
-        """The edge of each node [B] with the highest score; NONE where nothing is left to try below."""
+        """The edge of each node [B] with the highest score; STOP where the program ends without looking at the others,
+        NONE where nothing is left to try below."""
         slots = np.full(len(nodes), NONE, dtype=np.int64)
+        forest = self.forest
         there = nodes != NONE
+        # where stopping is likelier than all else together it is tried first, before the other edges are looked at
+        stop = there & (forest.row[nodes] == NONE) & ~forest.stopped[nodes] & (forest.stop_prior[nodes] >= 0.5)
+        slots[stop] = STOP
+        there &= ~stop
         if there.any():
-            self.forest.open(nodes[there])
+            forest.open(nodes[there])
             slots[there] = self._best_edges(nodes[there])
         return slots
 

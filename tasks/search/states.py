@@ -176,11 +176,19 @@ def use_kinds(states: States) -> Ints:
     return np.where(value, 6 + used + 2 * latest + 4 * (states.depth[:, None] > 2), kinds)
 
 
-def stop_kinds(states: States) -> Ints:
-    """[B] in [0, STOP_KINDS): how many statements there are, how many quantities and values nothing uses yet."""
-    unused = (_on_operands(states, states.leaves.quantity) & ~states.used).sum(axis=1)
-    loose = loose_values(states).sum(axis=1)
-    return (states.depth * 4 + np.minimum(unused, 3)) * 4 + np.minimum(loose, 3)  # type: ignore[no-any-return]
+def stop_kinds(depth: Ints, used: Ints, quantities: Ints) -> Ints:
+    """[B] in [0, STOP_KINDS): how many statements there are, how many quantities and values nothing uses yet.
+
+    `used` and `quantities` have a bit for each operand.
+    """
+    unused = np.bitwise_count(quantities & ~used).astype(np.int64)
+    loose = np.bitwise_count((1 << depth) - 1 & ~used).astype(np.int64)
+    return (depth * 4 + np.minimum(unused, 3)) * 4 + np.minimum(loose, 3)  # type: ignore[no-any-return]
+
+
+def bits_of(flags: Flags) -> Ints:
+    """[B] from [B, M]: bit i is flag i."""
+    return (flags.astype(np.int64) << np.arange(flags.shape[1])).sum(axis=1)  # type: ignore[no-any-return]
 
 
 def replayed(spaces: Sequence[Space], programs: Sequence[Program], steps: int, width: int) -> States:

@@ -21,7 +21,7 @@ from tasks.search.prior import (
     vocabulary_of,
 )
 from tasks.search.space import STATEMENTS, SYMBOLS, Program, Space
-from tasks.search.states import legal, pair_kinds, replayed, stop_kinds, use_kinds, width_of
+from tasks.search.states import bits_of, legal, pair_kinds, replayed, stop_kinds, use_kinds, width_of
 
 if TYPE_CHECKING:
     import torch
@@ -82,7 +82,7 @@ def _lesson(batch: Sequence[Example], vocabulary: dict[str, int], width: int) ->
         allowed,
         np.stack([pair_kinds(states) for states in steps], axis=1).astype(np.int8),
         np.stack([use_kinds(states) for states in steps], axis=1),
-        np.stack([stop_kinds(states) for states in steps], axis=1),
+        np.stack([stop_kinds(s.depth, bits_of(s.used), bits_of(s.leaves.quantity) << STATEMENTS) for s in steps], axis=1),
         targets,
         width,
     )
@@ -118,7 +118,7 @@ def train(examples: Sequence[Example], epochs: int, seed: int, learning_rate: fl
     return Prior(vocabulary, {name: tensor.detach().numpy() for name, tensor in weights.items()})
 
 
-DROPPED = 0.3
+DROPPED = 0.5
 
 
 def _scale(name: str, shape: tuple[int, ...]) -> float:
@@ -158,9 +158,11 @@ def torch_losses(weights: Weights, lesson: Lesson, drop: Any = None) -> "torch.T
     flat = torch.where(allowed, scores, torch.tensor(IMPOSSIBLE)).reshape(len(p), -1)
     latest = seen[torch.arange(len(p)), torch.from_numpy(np.maximum(t - 1, 0))]
     stop = stop_scores(weights, latest, question[at], torch.from_numpy(lesson.stops[p, t]))
-    stop = torch.where(torch.from_numpy(t > 0), stop, torch.tensor(IMPOSSIBLE))
-    every = torch.cat([flat, stop[:, None]], dim=1)
-    return torch.nn.functional.cross_entropy(every, torch.from_numpy(lesson.targets[p, t]), reduction="none")
+    ends = torch.from_numpy(lesson.targets[p, t] == flat.shape[1])
+    free = torch.from_numpy((t > 0) & (t < STATEMENTS))  # a program neither ends before it begins nor is any longer
+    ending = torch.nn.functional.binary_cross_entropy_with_logits(stop, ends.float(), reduction="none") * free
+    target = torch.from_numpy(lesson.targets[p, t]).masked_fill(ends, 0)
+    return ending + torch.nn.functional.cross_entropy(flat, target, reduction="none") * ~ends
 
 
 def _parts(texts: Texts) -> Iterator[Any]:
