@@ -76,9 +76,13 @@ def read_gsm8k(path: Path) -> list[Annotated]:
             answer = float(text.rpartition("####")[2].replace(",", ""))
         except (ValueError, KeyError, TypeError):
             raise GraftError(f"{path}:{number + 1}: no line of GSM8K; it needs question and answer `#### 72`") from None
-        problems.append(Annotated(question, space_of(f"gsm8k-{number}", [question], [answer]), solution_of(text, answer)))
+        problems.append(
+            Annotated(question, space_of(f"gsm8k-{number}", [question], [answer]), solution_of(text, answer))
+        )
     if len(problems) <= (LEARNT.start or 0):
-        raise GraftError(f"{path}: {len(problems)} problems; over {LEARNT.start} are needed, the later ones to learn from")
+        raise GraftError(
+            f"{path}: {len(problems)} problems; name a file of over {LEARNT.start}, to learn from the later ones"
+        )
     return problems
 
 
@@ -157,7 +161,7 @@ def on_fresh_siblings(prior: Prior, count: int, sandbox: Sandbox) -> Siblings:
         space_of(problem.problem_id, questions, answers)
         for problem, (questions, answers) in zip(problems, known, strict=True)
     ]
-    outcomes = search(spaces, Plan("puct", budget=1000, seed=0, stop_at=3), prior)
+    outcomes = search(spaces, Plan("puct", budget=1000, seed=0), prior)
     hits = kept(spaces, outcomes, [questions for questions, _ in known], sandbox)
     programs = [Program(hit.code, problems[hit.problem].questions[-FRESH:]) for hit in hits]
     shares = [
@@ -184,9 +188,7 @@ def table(figures: dict[str, float], gold: dict[str, list[float]], runs: dict[Ru
     made.add_column("evaluations", justify="right")
     made.add_column("CPU seconds", justify="right")
     for rule, run in runs.items():
-        shares = [
-            f"{figures[f'{rule}_solved_{b}']:.1%} ({g:.0%})" for b, g in zip(BUDGETS, gold[rule], strict=True)
-        ]
+        shares = [f"{figures[f'{rule}_solved_{b}']:.1%} ({g:.0%})" for b, g in zip(BUDGETS, gold[rule], strict=True)]
         made.add_row(rule, *shares, f"{run.evaluations:,}", f"{run.cpu_seconds:.0f}")
     return made
 
@@ -234,8 +236,8 @@ def main(arguments: Sequence[str]) -> None:
     console = Console(width=None if sys.stdout.isatty() else 120)
     console.print(table(figures, gold, runs))
     console.print(
-        f"generated problems with 6 siblings: {fresh.solved} of {fresh.problems} solved; of {fresh.kept} workflows kept "
-        f"{fresh.right} are right on {FRESH} fresh siblings"
+        f"generated problems with 6 siblings: {fresh.solved} of {fresh.problems} solved; of {fresh.kept} workflows "
+        f"kept {fresh.right} are right on {FRESH} fresh siblings"
     )
     console.print(f"speed: {figures['evaluations_per_second']:,.0f} evaluations per CPU second, full trees of puct")
     print(json.dumps({name: round(number, 4) for name, number in figures.items()}))

@@ -157,7 +157,7 @@ def _without_dead(statements: Program, result: int) -> Program | None:
 
 
 def _forms(term: Term, space: Space) -> list[Term]:
-    """A step, and the same step where `20/100` is the quantity 20%, or `/2` is `* n[i]` of a question that says half."""
+    """A step, and the same step where `20/100` is the quantity 20%, or `/2` is `* n[i]` where n[i] is a half."""
     return _rewritten(term, space)[:8]
 
 
@@ -200,7 +200,7 @@ def _value(steps: list[Term], reading: dict[int, Choice], space: Space) -> Array
         return applied(term.symbol, value(term.left), value(term.right))
 
     for step in steps:
-        results.append(value(step))
+        results += [value(step)]
     return results[-1]
 
 

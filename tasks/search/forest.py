@@ -30,7 +30,7 @@ class Forest:
     """One tree for each of P problems of the same width."""
 
     def __init__(self, spaces: Sequence[Space], seeds: NDArray[np.uint64], prior: Prior | None, edges: int) -> None:
-        """`edges`: most edges of a node that are kept. Without a prior all edges are alike, in an order drawn by seed."""
+        """`edges`: most edges of a node that are kept. Without a prior they are alike, in a drawn order."""
         self.spaces, self.seeds, self.prior, self.edges = spaces, seeds, prior, edges
         self.width = width_of(spaces[0])
         self.leaves = leaves_of(spaces, self.width)
@@ -86,14 +86,10 @@ class Forest:
         if not len(nodes):
             return
         states = self.states(nodes)
-        if self.prior:
-            logs = self._learnt_priors(states, nodes)
-        else:
-            logs = self._flat_priors(states, nodes)
-        self._keep(nodes, logs)
+        self._keep(nodes, self._learnt_priors(states, nodes) if self.prior else self._flat_priors(states, nodes))
 
     def _learnt_priors(self, states: States, nodes: Ids) -> NDArray[np.float32]:
-        """[B, S M M + 1]: log-probabilities of the statements and, at the end, of stopping, where that is still open."""
+        """[B, S M M + 1]: log-probabilities of the statements and, at the end, of stopping, if that is open."""
         assert self.prior
         statements = self.prior.log_priors(states, self._operands(nodes), self.question[states.problem])
         stop = self.stop_prior[nodes, None]
@@ -187,8 +183,7 @@ class Forest:
         ids = np.arange(self.count, self.count + count)
         self.count += count
         while self.count > len(self.problem):
-            names = ("problem", "depth", "visits", "total", "closed", "code", "value", "used", "reach", "print", "state", "stop_prior", "stopped")
-            self._double((*names, "description"), 0)
+            self._double(_ZEROS, 0)
             self._double(("path", "row"), NONE)
         return ids
 
@@ -204,6 +199,12 @@ class Forest:
         for name in names:
             old = getattr(self, name)
             setattr(self, name, np.concatenate([old, np.full_like(old, empty)]))
+
+
+_ZEROS = (
+    *("problem", "depth", "visits", "total", "closed", "code", "value", "used", "reach"),
+    *("print", "state", "stop_prior", "stopped", "description"),
+)
 
 
 @cache

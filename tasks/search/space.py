@@ -98,7 +98,7 @@ class Space:
 
     @property
     def leaves(self) -> int:
-        return self.inputs.shape[1]
+        return int(self.inputs.shape[1])
 
     @property
     def texts(self) -> list[str]:
@@ -115,7 +115,7 @@ def space_of(problem_id: str, questions: Sequence[str], answers: Sequence[float]
     dice = random.Random(derive_seed("search", "perturbations", problem_id))
     rows = [row[:count] + list(constants) for row in read]
     for _ in range(PERTURBATIONS):
-        rows.append([value * dice.uniform(0.6, 1.7) for value in read[0][:count]] + list(constants))
+        rows += [[value * dice.uniform(0.6, 1.7) for value in read[0][:count]] + list(constants)]
     return Space(problem_id, questions[0], np.array(rows), np.array([float(a) for a in answers]), count)
 
 

@@ -95,7 +95,7 @@ def reward_of(values: NDArray[np.float64], answers: NDArray[np.float64], shaping
     with np.errstate(all="ignore"):
         ratio = values / answers
         near = np.where(ratio > 0, np.minimum(ratio, 1 / ratio), 0)
-    return np.where(right.all(axis=1), 1.0, shaping * np.nan_to_num(near).mean(axis=1))  # type: ignore[no-any-return]
+    return np.where(right.all(axis=1), 1.0, shaping * np.nan_to_num(near).mean(axis=1))
 
 
 class _Tree:
@@ -110,7 +110,7 @@ class _Tree:
         self.outcomes = [Outcome() for _ in spaces]
         self.guided = prior is not None
         choose: dict[Rule, Callable[[Ids], Ids]] = {"aflow": self._mixed, "enumerate": self._oldest}
-        self._begin = choose.get(plan.rule, lambda problems: self.forest.roots[problems])
+        self._begin = choose.get(plan.rule, self._root)
         self._cursor = np.full(len(spaces), NONE, dtype=np.int64)  # where each simulation stands; NONE: at its start
         self._queue: list[list[int]] = [[int(root)] for root in self.forest.roots]
         self._best: list[list[tuple[float, int]]] = [[] for _ in spaces]  # aflow: (reward, node) of open nodes
@@ -128,6 +128,9 @@ class _Tree:
         self.evaluate(leaves[leaves != NONE])
         self._cursor[problems] = below
         return below == NONE, (nodes == NONE) | ((slots == NONE) & (self.forest.depth[nodes] == 0))
+
+    def _root(self, problems: Ids) -> Ids:
+        return self.forest.roots[problems]
 
     def _start(self, problems: Ids) -> Ids:
         nodes = self._cursor[problems]
@@ -193,7 +196,7 @@ class _Tree:
         total = np.where(there, forest.total[children], 0)
         value = np.where(visits > 0, total / np.maximum(visits, 1), mean[:, None])
         if plan.rule == "puct":
-            prior = forest.edge_prior[rows[:, None], columns]
+            prior = forest.edge_prior[rows[:, None], columns].astype(np.float64)
             scores = puct(value, prior, np.maximum(parent_visits, 1)[:, None], visits, plan.exploration)
         else:
             scores = uct(value, parent_visits[:, None], visits, plan.exploration)
@@ -261,7 +264,7 @@ class _Tree:
         return np.array(first, dtype=np.int64)
 
     def _mixed(self, problems: Ids) -> Ids:
-        """AFlow's rule: the root or one of the best nodes that have something left to try, by soft-mixed probability."""
+        """AFlow's rule: the root or one of the best nodes with something left to try, by soft-mixed probability."""
         candidates = np.full((len(problems), AFLOW_BEST + 1), NONE, dtype=np.int64)
         scores = np.zeros(candidates.shape)
         for place, problem in enumerate(problems.tolist()):
@@ -322,11 +325,10 @@ class _Random:
             if not len(going):
                 break
         self._evaluate(problems, last, codes)
-        return np.ones(len(problems), dtype=bool), ~self._begin[problems].any(axis=(1, 2, 3))
+        drawable: NDArray[np.bool_] = self._begin[problems].any(axis=(1, 2, 3))
+        return np.ones(len(problems), dtype=bool), ~drawable
 
-    def _add(
-        self, states: States, rows: Ids, step: int, chosen: Ids, last: NDArray[np.float64], codes: Ids
-    ) -> None:
+    def _add(self, states: States, rows: Ids, step: int, chosen: Ids, last: NDArray[np.float64], codes: Ids) -> None:
         symbol, rest = np.divmod(chosen, self.width**2)
         left, right = np.divmod(rest, self.width)
         for s in range(len(SYMBOLS)):
@@ -353,6 +355,13 @@ class _Random:
 
 
 def _rows(states: States, rows: Ids) -> States:
-    parts = (states.depth, states.used, states.reach, states.made)
-    depth, used, reach, made = (part[rows] for part in parts)
-    return States(states.values[rows], states.real, depth, used, reach, made, states.leaves, states.problem[rows])
+    return States(
+        states.values[rows],
+        states.real,
+        states.depth[rows],
+        states.used[rows],
+        states.reach[rows],
+        states.made[rows],
+        states.leaves,
+        states.problem[rows],
+    )

@@ -104,7 +104,7 @@ def _sensible(constant: Flags, one: Flags) -> Flags:
     sensible = np.stack([upper, off, upper, off])[None] & ~(constant[:, :, None] & constant[:, None])[:, None]
     sensible[:, 2:] &= ~one[:, None, None, :]
     sensible[:, 2] &= ~one[:, :, None]
-    return sensible  # type: ignore[no-any-return]
+    return sensible
 
 
 def _on_operands(states: States, leaf_flags: Flags) -> Flags:
@@ -216,4 +216,4 @@ def replayed(spaces: Sequence[Space], programs: Sequence[Program], steps: int, w
 def apply_symbol(symbol: int, left: Floats, right: Floats) -> Floats:
     """`left symbol right`, whatever comes of it."""
     with np.errstate(all="ignore"):
-        return (np.add, np.subtract, np.multiply, np.divide)[symbol](left, right)  # type: ignore[no-any-return]
+        return (np.add, np.subtract, np.multiply, np.divide)[symbol](left, right)

@@ -82,7 +82,9 @@ def _lesson(batch: Sequence[Example], vocabulary: dict[str, int], width: int) ->
         allowed,
         np.stack([pair_kinds(states) for states in steps], axis=1).astype(np.int8),
         np.stack([use_kinds(states) for states in steps], axis=1),
-        np.stack([stop_kinds(s.depth, bits_of(s.used), bits_of(s.leaves.quantity) << STATEMENTS) for s in steps], axis=1),
+        np.stack(
+            [stop_kinds(s.depth, bits_of(s.used), bits_of(s.leaves.quantity) << STATEMENTS) for s in steps], axis=1
+        ),
         targets,
         width,
     )
@@ -130,7 +132,7 @@ def _scale(name: str, shape: tuple[int, ...]) -> float:
 def mean_loss(weights: Weights, lesson: Lesson, drop: Any = None) -> "torch.Tensor":
     """Mean cross-entropy over the decisions of a lesson, in nats."""
     losses = torch_losses(weights, lesson, drop)
-    return losses.sum() / max(1, (lesson.targets >= 0).sum())
+    return losses.sum() / max(1, int((lesson.targets >= 0).sum()))
 
 
 def torch_losses(weights: Weights, lesson: Lesson, drop: Any = None) -> "torch.Tensor":
@@ -143,11 +145,11 @@ def torch_losses(weights: Weights, lesson: Lesson, drop: Any = None) -> "torch.T
     values = torch.zeros(size, STATEMENTS, leaves.shape[2])
     operands = torch.cat([values, leaves], dim=1)
     rows = torch.arange(size)
-    for t in range(STATEMENTS):
-        symbol, pair = torch.from_numpy(lesson.symbols[:, t]), torch.from_numpy(lesson.operands[:, t])
+    for step in range(STATEMENTS):
+        symbol, pair = torch.from_numpy(lesson.symbols[:, step]), torch.from_numpy(lesson.operands[:, step])
         value = describe_value(weights, symbol, operands[rows, pair[:, 0]], operands[rows, pair[:, 1]])
-        operands = torch.cat([operands[:, :t], value[:, None], operands[:, t + 1 :]], dim=1)
-    p, t = np.nonzero(lesson.targets >= 0)
+        operands = torch.cat([operands[:, :step], value[:, None], operands[:, step + 1 :]], dim=1)
+    p, t = np.nonzero(lesson.targets >= 0)  # problem and step of each decision
     at = torch.from_numpy(p)
     present = np.arange(lesson.width)[None] < t[:, None]
     present[:, STATEMENTS:] = True

@@ -16,7 +16,7 @@ _WORD = re.compile(r"[a-z]+|[$%?.,;:]")
 
 @dataclass(frozen=True)
 class Reading:
-    """A question as words; each quantity is the word NUMBER. `places` [Q]: where; `sentences` [words]: number of each."""
+    """A question as words; each quantity is the word NUMBER. `places` [Q]; `sentences` [words]: number of each."""
 
     words: tuple[str, ...]
     places: tuple[int, ...]
