@@ -61,8 +61,10 @@ class Prior:
         statements = statement_scores(self.weights, operands, question, pair_kinds(states), use_kinds(states))
         np.copyto(statements, IMPOSSIBLE, where=~legal(states))
         every = statements.reshape(len(operands), -1)
-        every -= every.max(axis=1, keepdims=True)
+        top = every.max(axis=1, keepdims=True)
+        every -= top
         every -= np.log(np.exp(every).sum(axis=1, keepdims=True))
+        every[top[:, 0] <= IMPOSSIBLE] = IMPOSSIBLE  # nothing is legal
         return every  # type: ignore[no-any-return]
 
     def stop_chance(

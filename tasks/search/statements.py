@@ -325,7 +325,7 @@ class _Random:
             if not len(going):
                 break
         self._evaluate(problems, last, codes)
-        drawable: NDArray[np.bool_] = self._begin[problems].any(axis=(1, 2, 3))
+        drawable = np.asarray(self._begin[problems].any(axis=(1, 2, 3)))
         return np.ones(len(problems), dtype=bool), ~drawable
 
     def _add(self, states: States, rows: Ids, step: int, chosen: Ids, last: NDArray[np.float64], codes: Ids) -> None:
