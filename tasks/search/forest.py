@@ -40,7 +40,7 @@ class Forest:
         self.depth = np.zeros(size, dtype=np.int8)
         self.visits = np.zeros(size, dtype=np.int32)
         self.total = np.zeros(size)
-        self.closed = np.zeros(size, dtype=bool)
+        self.slot = np.full(size, NONE, dtype=np.int16)  # edge of its parent that leads to it
         self.code = np.zeros(size, dtype=np.int16)
         self.value = np.zeros((size, inputs))
         self.used = np.zeros(size, dtype=np.int64)
@@ -59,6 +59,8 @@ class Forest:
         self.edge_prior = np.zeros((size, edges), dtype=np.float32)
         self.edge_code = np.full((size, edges), NONE, dtype=np.int16)
         self.edge_child = np.full((size, edges), NONE, dtype=np.int32)
+        self.edge_visits = np.zeros((size, edges), dtype=np.int32)
+        self.edge_total = np.zeros((size, edges))
         self.tried = np.zeros(size, dtype=np.int32)
         self.states_seen, self.programs_seen = Seen(len(spaces)), Seen(len(spaces))
         self.quantities = bits_of(self.leaves.quantity) << STATEMENTS
@@ -184,14 +186,14 @@ class Forest:
         self.count += count
         while self.count > len(self.problem):
             self._double(_ZEROS, 0)
-            self._double(("path", "row"), NONE)
+            self._double(("path", "row", "slot"), NONE)
         return ids
 
     def _allocate_rows(self, count: int) -> Ids:
         rows = np.arange(self.opened, self.opened + count)
         self.opened += count
         while self.opened > len(self.tried):
-            self._double(("edge_prior", "tried"), 0)
+            self._double(("edge_prior", "edge_visits", "edge_total", "tried"), 0)
             self._double(("edge_code", "edge_child"), NONE)
         return rows
 
@@ -202,7 +204,7 @@ class Forest:
 
 
 _ZEROS = (
-    *("problem", "depth", "visits", "total", "closed", "code", "value", "used", "reach"),
+    *("problem", "depth", "visits", "total", "code", "value", "used", "reach"),
     *("print", "state", "stop_prior", "stopped", "description"),
 )
 

@@ -145,7 +145,7 @@ class _Tree:
         """
         forest = self.forest
         below, leaves = np.full(len(nodes), NONE, dtype=np.int64), np.full(len(nodes), NONE, dtype=np.int64)
-        forest.closed[nodes[(slots == NONE) & (nodes != NONE)]] = True
+        self._close(nodes[(slots == NONE) & (nodes != NONE)])
         at_once = slots == STOP
         leaves[at_once] = nodes[at_once]
         forest.stopped[nodes[at_once]] = True
@@ -159,11 +159,19 @@ class _Tree:
         leaves[at[stop]] = nodes[stop]
         grown = forest.grow(nodes[fresh], codes[fresh])
         forest.edge_child[rows[fresh], slots[fresh]] = np.where(grown == NONE, SPENT, grown)
+        forest.slot[grown[grown != NONE]] = slots[fresh][grown != NONE]
         known = ~stop & ~fresh
         below[at[known]] = children[known]
         # without a prior a new node is a program at once
         (below if self.guided else leaves)[at[fresh]] = grown
         return below, leaves
+
+    def _close(self, nodes: Ids) -> None:
+        """Nothing is left to try below `nodes`: no simulation goes there again."""
+        forest = self.forest
+        nodes = nodes[forest.depth[nodes] > 0]
+        parents = forest.path[nodes, forest.depth[nodes] - 1]
+        forest.edge_child[forest.row[parents], forest.slot[nodes]] = SPENT
 
     def select(self, nodes: Ids) -> Ids:
         """The edge of each node [B] with the highest score; STOP where the program ends without looking at the others,
@@ -185,22 +193,22 @@ class _Tree:
         rows = forest.row[nodes]
         tried = forest.tried[rows]
         columns = np.arange(min(int(tried.max()) + 1, forest.edges))
-        children, codes = forest.edge_child[rows[:, None], columns], forest.edge_code[rows[:, None], columns]
-        there = children >= 0
+        end = len(columns)
+        there, codes = forest.edge_child[:, :end][rows] >= 0, forest.edge_code[:, :end][rows]
         new = (columns == tried[:, None]) & (codes != NONE)
         if plan.rule in ("aflow", "enumerate"):
             return np.where(new.any(axis=1), tried, NONE)
-        visits = np.where(there, forest.visits[children], 0).astype(np.float64)
+        visits = forest.edge_visits[:, :end][rows].astype(np.float64)
         parent_visits = forest.visits[nodes].astype(np.float64)
         mean = forest.total[nodes] / np.maximum(parent_visits, 1)
-        total = np.where(there, forest.total[children], 0)
+        total = forest.edge_total[:, :end][rows]
         value = np.where(visits > 0, total / np.maximum(visits, 1), mean[:, None])
         if plan.rule == "puct":
-            prior = forest.edge_prior[rows[:, None], columns].astype(np.float64)
+            prior = forest.edge_prior[:, :end][rows].astype(np.float64)
             scores = puct(value, prior, np.maximum(parent_visits, 1)[:, None], visits, plan.exploration)
         else:
             scores = uct(value, parent_visits[:, None], visits, plan.exploration)
-        scores = np.where((there & ~forest.closed[children]) | new, scores, -np.inf)
+        scores = np.where(there | new, scores, -np.inf)
         best = scores.argmax(axis=1)
         return np.where(np.isfinite(scores[np.arange(len(nodes)), best]) | new.any(axis=1), best, NONE)
 
@@ -223,12 +231,17 @@ class _Tree:
             self._remember(problems, nodes, rewards)
 
     def backpropagate(self, nodes: Ids, rewards: NDArray[np.float64]) -> None:
-        """Add each reward [B] to its node and to all nodes above it."""
-        path = self.forest.path[nodes]
-        at, _ = np.nonzero(path >= 0)
-        above = path[path >= 0]
-        self.forest.visits[above] += 1  # a node stands above one of `nodes` at most
-        self.forest.total[above] += rewards[at]
+        """Add each reward [B] to its node, to all nodes above it and to the edges between them."""
+        forest = self.forest
+        path = forest.path[nodes]
+        at, depth = np.nonzero(path >= 0)
+        above = path[at, depth]
+        forest.visits[above] += 1  # a node stands above one of `nodes` at most
+        forest.total[above] += rewards[at]
+        below = depth > 0
+        rows, slots = forest.row[path[at[below], depth[below] - 1]], forest.slot[above[below]]
+        forest.edge_visits[rows, slots] += 1
+        forest.edge_total[rows, slots] += rewards[at[below]]
 
     def _remember(self, problems: Ids, nodes: Ids, rewards: NDArray[np.float64]) -> None:
         deeper = self.forest.depth[nodes] < STATEMENTS
