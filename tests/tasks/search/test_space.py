@@ -48,7 +48,7 @@ def test_the_evaluator_agrees_with_the_sandbox_on_random_programs(drawn: list[tu
 
 
 def assert_same(value: float | None, result: Result) -> None:
-    if value is None or abs(value) >= 1e100:
+    if value is None or not (abs(value) < 10**100 if type(value) is int else math.isfinite(value)):
         assert result.status == "error"
     else:
         assert (result.status, result.value, type(result.value)) == ("ok", value, type(value))
@@ -65,8 +65,7 @@ def test_arrays_compute_what_typed_numbers_do(case: tuple[str, Program]) -> None
 
 def test_leaves_are_the_quantities_then_constants_with_those_that_words_bring() -> None:
     space = space_of("p", ["In 3 weeks and 5 hours?", "In 4 weeks and 9 hours?"], [1, 2])
-    assert space.texts == ["n[0]", "n[1]", "1", "2", "100", "7", "52", "60"][:5] + space.texts[5:]
-    assert set(space.texts[5:]) == {"7", "52", "60"}
+    assert space.texts == ["n[0]", "n[1]", "1", "2", "100", "7", "52", "60"]
     assert space.inputs[:2, :2].tolist() == [[3, 5], [4, 9]]
     assert (space.inputs[2:, 2:] == space.inputs[0, 2:]).all()  # constants are the same on every input
     assert len(np.unique(space.inputs[:, 0])) == 4
