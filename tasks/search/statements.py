@@ -27,7 +27,11 @@ ITERATIONS = 20
 """Simulations that a problem may have for each evaluation of its budget."""
 
 BATCH = 512
-"""Problems whose trees lie in one forest."""
+"""Problems whose trees lie in one forest; a quarter of it without a prior, where trees are wider."""
+
+MOST_EDGES = 512
+"""Most edges of a node without a prior. More than that many legal statements take over 15 leaves; then so many of
+them are drawn."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +65,10 @@ def search(spaces: Sequence[Space], plan: Plan, prior: Prior | None = None) -> l
     by_width: dict[tuple[int, int], list[int]] = {}
     for place, space in enumerate(spaces):
         by_width.setdefault((width_of(space), len(space.answers)), []).append(place)
+    size = BATCH if prior else BATCH // 4
     for places in by_width.values():
-        for begin in range(0, len(places), BATCH):
-            batch = places[begin : begin + BATCH]
+        for begin in range(0, len(places), size):
+            batch = places[begin : begin + size]
             found = _search_batch([spaces[place] for place in batch], plan, prior)
             for place, outcome in zip(batch, found, strict=True):
                 outcomes[place] = outcome
@@ -103,9 +108,8 @@ class _Tree:
 
     def __init__(self, spaces: Sequence[Space], plan: Plan, seeds: Sequence[int], prior: Prior | None) -> None:
         self.plan = plan
-        every = len(SYMBOLS) * width_of(spaces[0]) ** 2 + 1
         self.seeds = np.array(seeds, dtype=np.uint64)
-        self.forest = Forest(spaces, self.seeds, prior, plan.edges if prior else every)
+        self.forest = Forest(spaces, self.seeds, prior, plan.edges if prior else MOST_EDGES)
         self.answers = np.stack([space.answers for space in spaces])
         self.outcomes = [Outcome() for _ in spaces]
         self.guided = prior is not None
