@@ -91,7 +91,18 @@ def _lesson(batch: Sequence[Example], vocabulary: dict[str, int], width: int) ->
 
 
 def train(examples: Sequence[Example], epochs: int, seed: int, learning_rate: float = 0.004) -> Prior:
-    """A prior from annotated programs (a function of the arguments on one machine)."""
+    """A prior from annotated programs: a function of the arguments on one machine."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # several add up the gradient of a word in any order; so small a model gains nothing
+    try:
+        return _trained(examples, epochs, seed, learning_rate)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _trained(examples: Sequence[Example], epochs: int, seed: int, learning_rate: float) -> Prior:
     import torch
 
     vocabulary = vocabulary_of([space for space, _ in examples], least=3)
