@@ -172,7 +172,7 @@ def on_fresh_siblings(prior: Prior, count: int, sandbox: Sandbox) -> Siblings:
 
 
 def plan_of(rule: Rule, lengths: tuple[float, ...]) -> Plan:
-    """Each rule's plan, with the constant that served it best on problems 500–1000."""
+    """Each rule's plan. The constant of puct did best of 0.7, 1.5 and 3 on problems 500–1000; that of uct is √2."""
     exploration = 1.4 if rule == "uct" else 1.5
     return Plan(rule, max(BUDGETS), seed=0, exploration=exploration, lengths=lengths)
 
