@@ -1,0 +1,76 @@
+"""The rules by which a search chooses what to try next, as pure functions of arrays.
+
+`puct`, `uct` descend the tree by the highest score; `aflow` draws one of a few good nodes; `random` draws every
+statement alike; `enumerate` takes the oldest node that has something left to try.
+"""
+
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rule = Literal["puct", "uct", "aflow", "random", "enumerate"]
+RULES: tuple[Rule, ...] = get_args(Rule)
+
+Floats = NDArray[np.float64]
+Seeds = NDArray[np.uint64]
+
+AFLOW_UNIFORM = 0.3
+"""λ of AFlow's rule: the share of its probability that is spread evenly."""
+
+AFLOW_SHARPNESS = 0.2
+"""α of AFlow's rule, for scores in percent."""
+
+AFLOW_BEST = 3
+"""Best nodes that AFlow's rule draws from, beside the root."""
+
+
+def puct(value: Floats, prior: Floats, parent_visits: Floats, visits: Floats, exploration: float) -> Floats:
+    """Q + c · P · √N(parent) / (1 + n)  (Silver et al. 2017, AlphaGo Zero, Methods, "Select").
+
+    An edge that was never tried has n = 0 and the mean of its parent as value ("first play urgency").
+    """
+    return value + exploration * prior * np.sqrt(parent_visits) / (1 + visits)
+
+
+def uct(value: Floats, parent_visits: Floats, visits: Floats, exploration: float) -> Floats:
+    """Q + c · √(ln N(parent) / n), infinite where n = 0  (Kocsis & Szepesvári 2006)."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        bonus = np.sqrt(np.log(np.maximum(parent_visits, 1)) / visits)
+    return np.where(visits > 0, value + exploration * bonus, np.inf)
+
+
+def soft_mix(scores: Floats, open_: NDArray[np.bool_]) -> Floats:
+    """λ/n + (1 − λ) · softmax(α · 100 · score) over the open ones, 0 for the others  (Zhang et al. 2024, AFlow, eq. 3).
+
+    `scores` [B, n] in [0, 1]. A row without any open one gives zeros.
+    """
+    count = np.maximum(open_.sum(axis=1, keepdims=True), 1)
+    sharp = np.where(open_, AFLOW_SHARPNESS * 100 * scores, -np.inf)
+    top = np.where(open_.any(axis=1, keepdims=True), sharp.max(axis=1, keepdims=True), 0)
+    weights = np.exp(sharp - top)
+    total = np.maximum(weights.sum(axis=1, keepdims=True), 1e-300)
+    mixed: Floats = AFLOW_UNIFORM * open_ / count + (1 - AFLOW_UNIFORM) * weights / total
+    return mixed
+
+
+def drawn(probabilities: Floats, u: Floats) -> NDArray[np.int64]:
+    """One index for each row of `probabilities` [B, n] (they need not sum to 1), by `u` [B] uniform in [0, 1)."""
+    heights = np.cumsum(probabilities, axis=1)
+    places = (heights <= u[:, None] * heights[:, -1:]).sum(axis=1)
+    return np.minimum(places, probabilities.shape[1] - 1)  # type: ignore[no-any-return]
+
+
+def uniform(seeds: Seeds, *counters: NDArray[np.int64]) -> Floats:
+    """Numbers in [0, 1) that are a function of the seed and the counters alone (splitmix64): no order, no state."""
+    mixed = seeds
+    for counter in counters:
+        mixed = scrambled(mixed + counter.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+    return (mixed >> np.uint64(11)).astype(np.float64) / float(1 << 53)
+
+
+def scrambled(keys: Seeds) -> Seeds:
+    """Each key's bits well mixed (the finaliser of splitmix64, Steele et al. 2014)."""
+    keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return keys ^ (keys >> np.uint64(31))

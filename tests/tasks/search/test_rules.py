@@ -1,0 +1,44 @@
+"""Each rule's formula against cases worked out by hand."""
+
+from collections import Counter
+from math import exp, log, sqrt
+
+import numpy as np
+import pytest
+
+from tasks.search.rules import drawn, puct, soft_mix, uct, uniform
+
+
+def test_puct_by_hand() -> None:
+    value, prior, visits = np.array([[0.5, 0.2, 0.0]]), np.array([[0.1, 0.6, 0.3]]), np.array([[3.0, 1.0, 0.0]])
+    scores = puct(value, prior, np.array([[4.0]]), visits, exploration=1.5)
+    assert scores[0].tolist() == pytest.approx([0.5 + 1.5 * 0.1 * 2 / 4, 0.2 + 1.5 * 0.6 * 2 / 2, 1.5 * 0.3 * 2])
+
+
+def test_uct_by_hand_and_what_was_never_tried_comes_first() -> None:
+    scores = uct(np.array([[0.5, 0.2]]), np.array([[7.0]]), np.array([[3.0, 0.0]]), exploration=1.4)
+    assert scores[0, 0] == pytest.approx(0.5 + 1.4 * sqrt(log(7) / 3))
+    assert scores[0, 1] == np.inf
+
+
+def test_soft_mix_by_hand() -> None:
+    open_ = np.array([[True, True, False], [False, False, False]])
+    probabilities = soft_mix(np.array([[0.5, 0.4, 0.9], [0, 0, 0]]), open_)
+    sharp = [exp(0.2 * 50), exp(0.2 * 40)]
+    expected = [0.3 / 2 + 0.7 * s / sum(sharp) for s in sharp]
+    assert probabilities[0].tolist() == pytest.approx([*expected, 0])
+    assert probabilities[1].tolist() == [0, 0, 0]
+
+
+def test_drawing_follows_the_probabilities() -> None:
+    u = (np.arange(1000) + 0.5) / 1000
+    counts = Counter(drawn(np.tile([0.2, 0.0, 0.6], (1000, 1)), u).tolist())
+    assert counts == {0: 250, 2: 750}
+
+
+def test_uniform_numbers_are_uniform_and_depend_on_seed_and_counters_alone() -> None:
+    seeds, counters = np.full(20_000, 7, dtype=np.uint64), np.arange(20_000)
+    numbers = uniform(seeds, counters)
+    assert np.abs(np.histogram(numbers, bins=20, range=(0, 1))[0] - 1000).max() < 150  # five standard deviations
+    assert uniform(seeds[:1], counters[5:6])[0] == numbers[5]
+    assert len(set(uniform(np.arange(100, dtype=np.uint64), np.zeros(100, dtype=np.int64)).tolist())) == 100
