@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.search.space import Space
-from tasks.workflows.operators import _QUANTITY, _SYMBOLS, _value  # numbers() finds them, but does not tell where
+from tasks.workflows.operators import read_quantities
 
 NUMBER = "<number>"
 _WORD = re.compile(r"[a-z]+|[$%?.,;:]")
@@ -26,18 +26,14 @@ class Reading:
 @lru_cache(maxsize=16384)
 def reading_of(question: str) -> Reading:
     """The words of a question, lower case, punctuation and `$` among them."""
-    text = question.translate(_SYMBOLS)
     words: list[str] = []
     places: list[int] = []
-    begin = 0
-    for match in _QUANTITY.finditer(text):
-        if _value(match) is None:
-            continue
-        words += _WORD.findall(text[begin : match.start()].lower())
+    *pieces, rest = read_quantities(question)[1]
+    for piece in pieces:
+        words += _WORD.findall(piece.lower())
         places.append(len(words))
         words.append(NUMBER)
-        begin = match.end()
-    words += _WORD.findall(text[begin:].lower())
+    words += _WORD.findall(rest.lower())
     sentences, current = [], 0
     for word in words:
         sentences.append(current)

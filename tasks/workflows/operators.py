@@ -96,8 +96,22 @@ def numbers(text: str) -> list[int | float]:
         raise TypeError(f"numbers() reads a text, not {type(text).__name__}")
     if len(text) > MAX_TEXT:
         raise ValueError(f"numbers() reads at most {MAX_TEXT} characters")
-    values = (_value(match) for match in _QUANTITY.finditer(text.translate(_SYMBOLS)))
-    return [value for value in values if value is not None]
+    return read_quantities(text)[0]
+
+
+def read_quantities(text: str) -> tuple[list[int | float], list[str]]:
+    """What `numbers` gives, [Q], and the text before, between and after these quantities, [Q + 1]. No operator."""
+    text = text.translate(_SYMBOLS)
+    values: list[int | float] = []
+    between: list[str] = []
+    begin = 0
+    for match in _QUANTITY.finditer(text):
+        value = _value(match)
+        if value is not None:
+            values.append(value)
+            between.append(text[begin : match.start()])
+            begin = match.end()
+    return values, [*between, text[begin:]]
 
 
 def calculate(expression: str) -> int | float:
