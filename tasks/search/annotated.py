@@ -13,7 +13,7 @@ from math import isclose
 
 import numpy as np
 
-from tasks.search.space import LARGEST, STATEMENTS, SYMBOLS, Array, Program, Space
+from tasks.search.space import APPLY, LARGEST, STATEMENTS, SYMBOLS, Array, Program, Space
 
 READINGS = 256
 """Most readings of a solution that are looked at."""
@@ -197,23 +197,12 @@ def _value(steps: list[Term], reading: dict[int, Choice], space: Space) -> Array
             if kind == "leaf":
                 return space.inputs[:, int(which)]
             return np.full(len(space.inputs), float(which))
-        return applied(term.symbol, value(term.left), value(term.right))
+        made: Array = APPLY[term.symbol](value(term.left), value(term.right))
+        return made
 
     for step in steps:
         results += [value(step)]
     return results[-1]
-
-
-def applied(symbol: str, left: Array, right: Array) -> Array:
-    """`left symbol right`."""
-    match symbol:
-        case "+":
-            return left + right
-        case "-":
-            return left - right
-        case "*":
-            return left * right
-    return left / right
 
 
 def _same(left: float, right: float) -> bool:

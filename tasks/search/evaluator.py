@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tasks.search.space import STATEMENTS, SYMBOLS, Array, Program, Space
+from tasks.search.space import APPLY, STATEMENTS, SYMBOLS, Array, Program, Space
 from tasks.search.states import apply_symbol
 from tasks.workflows.operators import numbers
 
@@ -24,7 +24,7 @@ def evaluate(program: Program, space: Space, question: str) -> Value | None:
     values: list[Value] = []
     try:
         for symbol, left, right in program:
-            values.append(_apply(symbol, _pick(values, leaves, left), _pick(values, leaves, right)))
+            values.append(APPLY[symbol](_pick(values, leaves, left), _pick(values, leaves, right)))
     except (ZeroDivisionError, OverflowError):
         return None
     return values[-1]
@@ -41,14 +41,3 @@ def behaviour(program: Program, space: Space) -> Array:
 
 def _pick(values: Sequence[Value], leaves: Sequence[Value], operand: int) -> Value:
     return values[operand] if operand < STATEMENTS else leaves[operand - STATEMENTS]
-
-
-def _apply(symbol: str, left: Value, right: Value) -> Value:
-    match symbol:
-        case "+":
-            return left + right
-        case "-":
-            return left - right
-        case "*":
-            return left * right
-    return left / right

@@ -6,10 +6,12 @@ that `numbers` reads from the question, from left to right, then constants. Numb
 the problem, so that a batch of problems can share arrays.
 """
 
+import operator
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +19,15 @@ from numpy.typing import NDArray
 from tasks.seeds import derive_seed
 from tasks.workflows.operators import numbers
 
-SYMBOLS = "+-*/"
+APPLY: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
+"""Symbol → operation, on numbers as on arrays."""
+
+SYMBOLS = "".join(APPLY)
 STATEMENTS = 6
 """Longest program."""
 

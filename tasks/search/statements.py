@@ -19,9 +19,7 @@ from tasks.search.seen import Seen, fingerprints
 from tasks.search.space import STATEMENTS, SYMBOLS, Program, Space
 from tasks.search.states import States, apply_symbol, leaves_of, legal, width_of
 from tasks.seeds import derive_seed
-
-TOLERANCE = 1e-6
-"""Largest difference of a right answer, as in `tasks.workflows.judge`."""
+from tasks.workflows.judge import TOLERANCE
 
 ITERATIONS = 20
 """Simulations that a problem may have for each evaluation of its budget."""

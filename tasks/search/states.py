@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.search.space import LARGEST, LEAVES, STATEMENTS, SYMBOLS, Program, Space
+from tasks.search.space import APPLY, LARGEST, LEAVES, STATEMENTS, SYMBOLS, Program, Space
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -216,4 +216,5 @@ def replayed(spaces: Sequence[Space], programs: Sequence[Program], steps: int, w
 def apply_symbol(symbol: int, left: Floats, right: Floats) -> Floats:
     """`left symbol right`, whatever comes of it."""
     with np.errstate(all="ignore"):
-        return (np.add, np.subtract, np.multiply, np.divide)[symbol](left, right)
+        made: Floats = APPLY[SYMBOLS[symbol]](left, right)
+    return made
