@@ -133,13 +133,18 @@ def tree(
 
 @app.command(short_help="List what a workflow may call.")
 def operators(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
-    """List the operators, which a workflow may call without importing anything, and what each of them does."""
+    """List the operators, which a workflow may call without importing anything, and what each of them does.
+
+    Those under "served by a model" work where operators.backend in params.yaml names one.
+    """
     from inspect import cleandoc, signature
 
+    from tasks.workflows.contract import WITH_A_MODEL
     from tasks.workflows.operators import OPERATORS
 
-    for name, function in OPERATORS.items():
-        print(f"{name}{signature(function)}\n")
+    for name, function in WITH_A_MODEL.items():
+        served = "" if name in OPERATORS or name == "run" else "  [served by a model]"
+        print(f"{name}{signature(function)}{served}\n")
         print("\n".join(f"    {line}".rstrip() for line in cleandoc(function.__doc__ or "").splitlines()), end="\n\n")
 
 

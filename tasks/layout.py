@@ -52,6 +52,11 @@ class Layout:
         """The best promoted policy; it outlives runs and belongs to none, so DVC does not track it."""
         return self.root / "champion"
 
+    @property
+    def replies(self) -> Path:
+        """What a model said to the operators' prompts: a memory that no stage depends on."""
+        return self.root / ".graft" / "replies"
+
     def metrics(self, stage: str, round: int | str | None = None) -> Path:
         """Numbers of one stage, for `dvc metrics` and MLflow. `round` is what follows `@` in the stage's address."""
         return self.root / "run" / "metrics" / (f"{stage}.json" if round is None else f"{stage}@{round}.json")

@@ -16,6 +16,7 @@ Count = Annotated[int, Field(ge=1, strict=True)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Weight = Annotated[float, Field(ge=0, le=100)]
 LearningRate = Annotated[float, Field(gt=0, le=0.1)]
+Price = Annotated[float, Field(ge=0)]
 Temperature = Annotated[float, Field(gt=0, le=2)]
 
 
@@ -101,6 +102,25 @@ class Sandbox(Section):
     allow_weak: bool
 
 
+class Operators(Section):
+    backend: Literal["none", "policy", "openai"]
+    base_url: Annotated[str, Field(pattern=r"^https?://")] | None
+    model: str
+    calls: Annotated[int, Field(ge=1, le=64)]
+    max_tokens: Annotated[int, Field(ge=1, le=32768)]
+    temperature: Annotated[float, Field(ge=0, le=2)]
+    seconds: Annotated[float, Field(gt=0, le=3600)]
+    retries: Annotated[int, Field(ge=0, le=20)]
+    parallel: Annotated[int, Field(ge=1, le=256)]
+    price: tuple[Price, Price] | None
+
+    @model_validator(mode="after")
+    def _model_named(self) -> "Operators":
+        if self.backend == "openai" and not self.model:
+            raise ValueError("backend openai needs a model: set operators.model to its name on the server")
+        return self
+
+
 class Rewards(Section):
     correctness: Weight
     runs: Weight
@@ -162,6 +182,7 @@ class Params(Section):
     bootstrap: Bootstrap
     search: Search
     sandbox: Sandbox
+    operators: Operators
     rewards: Rewards
     influence: Influence
     grpo: Grpo

@@ -58,8 +58,9 @@ class Problem(Record):
 
 
 Split = Literal["train", "validation", "test"]
-Status = Literal["ok", "error", "timeout", "memory", "refused", "killed"]
-"""How a program ended: a value, an exception or bad source, too slow, too big, not allowed, died otherwise."""
+Status = Literal["ok", "error", "timeout", "memory", "refused", "killed", "failed"]
+"""How a program ended: a value, an exception or bad source, too slow, too big, not allowed, died otherwise; failed:
+nobody knows, as the sandbox died or a model that it asked gave no reply. That is never scored as wrong."""
 
 
 class Result(Record):

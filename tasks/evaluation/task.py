@@ -6,6 +6,7 @@ from tasks.layout import Layout
 from tasks.params import Params
 from tasks.policy.attempts import attempts
 from tasks.policy.base import load_policy
+from tasks.policy.served import entered, served_by
 from tasks.records import Problem
 from tasks.workflows.sandbox import sandbox_of
 
@@ -19,7 +20,8 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     name = "after" if round else "before"
     problems = read_jsonl(layout.problems("test"), Problem)
     policy = load_policy(layout.policy(round), params.policy)
-    with sandbox_of(params.sandbox) as sandbox:
+    served = served_by(policy, params.operators, layout)
+    with sandbox_of(params.sandbox, served) as sandbox:
         written = attempts(
             policy,
             problems,
@@ -33,4 +35,5 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     with whole_folder(layout.evaluation(name)) as folder:
         write_jsonl(folder / "outcomes.jsonl", outcomes)
         write_jsonl(folder / "attempts.jsonl", [attempt for own in written for attempt in own])
-    write_json(layout.metrics("evaluate", name), summarise(outcomes, params.evaluation, params.seed))
+    numbers = summarise(outcomes, params.evaluation, params.seed)
+    write_json(layout.metrics("evaluate", name), numbers | entered(served, layout, f"evaluate@{name}"))

@@ -11,9 +11,10 @@ from tasks.policy.base import Policy, decode, encode_prompt
 from tasks.policy.sampler import Request, sample
 from tasks.records import Attempt, Problem, Result
 from tasks.seeds import derive_seed
-from tasks.workflows.contract import code_of, prompt_of
+from tasks.workflows.contract import prompt_of
+from tasks.workflows.fences import code_of
 from tasks.workflows.judge import is_right
-from tasks.workflows.sandbox import SANDBOX_DIED, Program, Sandbox
+from tasks.workflows.sandbox import Program, Sandbox
 
 
 def attempts(
@@ -29,9 +30,9 @@ def attempts(
 
     `samples` completions a problem at `temperature` go beside the greedy one; row i of a problem has its own seed.
     The greedy workflow is run on the siblings too, the others on the problem's own question. Raises GraftError where
-    the sandbox itself died over one: nobody knows whether that one is right.
+    the sandbox died over one or a model gave it no reply: nobody knows whether that one is right.
     """
-    prompts = [encode_prompt(policy, prompt_of(p.question, policy.base)) for p in problems]
+    prompts = [encode_prompt(policy, prompt_of(p.question, policy.base, sandbox.serves)) for p in problems]
     firsts = [Request(prompt, 0) for prompt in prompts]
     rest = [
         Request(prompt, derive_seed(seed, "evaluate", problem.problem_id, row))
@@ -57,8 +58,9 @@ def judged(
             programs.append(Program(code, (problem.question, *(siblings if code == first else ()))))
     found: list[list[Attempt]] = [[] for _ in problems]
     for (i, code), results in zip(places, sandbox.run(programs), strict=True):
-        if any(result.error == SANDBOX_DIED for result in results):
-            raise GraftError(f"problem {problems[i].problem_id}: {SANDBOX_DIED} over its workflow; run the stage again")
+        lost = next((result for result in results if result.status == "failed"), None)
+        if lost:
+            raise GraftError(f"problem {problems[i].problem_id}: over its workflow: {lost.error}; run the stage again")
         found[i].append(_attempt(problems[i], code, code == greedy[i], counts[i][code], results))
     return found
 

@@ -66,13 +66,19 @@ def sample(
 
 
 def _check_room(policy: Policy, requests: Sequence[Request], max_new_tokens: int) -> None:
-    room = getattr(policy.model.config, "max_position_embeddings", None)
+    room = room_of(policy, max_new_tokens)
     longest = max((len(r.prompt) for r in requests), default=0)
-    if room and longest + max_new_tokens > room:
+    if longest > room:
         raise GraftError(
-            f"policy.base: holds {room} tokens, but the longest prompt has {longest} and policy.max_new_tokens is "
-            f"{max_new_tokens}; lower it, or leave out problems with long questions"
+            f"policy.base: holds {room + max_new_tokens} tokens, but the longest prompt has {longest} and "
+            f"policy.max_new_tokens is {max_new_tokens}; lower it, or leave out problems with long questions"
         )
+
+
+def room_of(policy: Policy, max_new_tokens: int) -> int:
+    """Tokens of the longest prompt that `max_new_tokens` can follow."""
+    positions = getattr(policy.model.config, "max_position_embeddings", None)
+    return (positions or sys.maxsize) - max_new_tokens
 
 
 def _for_sampling(policy: Policy) -> Any:

@@ -6,6 +6,7 @@ from tasks.layout import Layout
 from tasks.params import Params
 from tasks.policy.attempts import attempts
 from tasks.policy.base import load_policy
+from tasks.policy.served import entered, served_by
 from tasks.promotion.champion import read_champion, replace_champion
 from tasks.promotion.gate import decide
 from tasks.records import Champion, Lineage, Outcome, Problem, Promotion
@@ -58,8 +59,10 @@ def _opponent(layout: Layout, params: Params, champion: Champion | None, test_sh
     folder = layout.champion / "policy"
     base = read_json(folder / "lineage.json", Lineage).base  # its own: this run may have been made from another
     policy = load_policy(folder, params.policy.model_copy(update={"base": base}))
-    with sandbox_of(params.sandbox) as sandbox:
+    served = served_by(policy, params.operators, layout)
+    with sandbox_of(params.sandbox, served) as sandbox:
         written = attempts(policy, problems, sandbox, params.policy.max_new_tokens)
+    entered(served, layout, "promote")
     return [own[0].right for own in written]
 
 

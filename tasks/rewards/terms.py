@@ -2,7 +2,7 @@
 
 A term is in [0, 1], or None where it cannot be computed. Bad code is the workflow's own fault and earns 0: an
 exception, a program that is too slow or too big, that kills itself or crashes the interpreter. But where the sandbox
-itself died, nobody knows what the workflow is worth, and a 0 would be a lie.
+itself died, or a model that the workflow asked gave no reply, nobody knows what it is worth, and a 0 would be a lie.
 """
 
 import math
@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 from tasks.records import Result, Trajectory
 from tasks.workflows.judge import solved_share
-from tasks.workflows.sandbox import SANDBOX_DIED
 
 CHARACTERS_PER_TOKEN = 4
 """How long a token is taken to be where a completion has none yet."""
@@ -49,5 +48,5 @@ TERMS: dict[str, Term] = {"correctness": correctness, "runs": runs, "length": le
 
 
 def _is_lost(result: Result) -> bool:
-    """Whether the sandbox died over it."""
-    return result.status == "killed" and result.error == SANDBOX_DIED
+    """Whether nobody knows what the workflow would have given."""
+    return result.status == "failed"

@@ -8,11 +8,13 @@ from tasks.layout import Layout
 from tasks.params import Params
 from tasks.policy.base import Policy, decode, encode_prompt, load_policy
 from tasks.policy.sampler import Request, sample
+from tasks.policy.served import entered, served_by
 from tasks.records import Problem, Split, Workflow
 from tasks.search.guided import Found, GuidedTree, Rollout
 from tasks.search.write import node_id, tree_records, write_workflows
 from tasks.seeds import derive_seed
-from tasks.workflows.contract import code_of, prompt_of, workflow_id
+from tasks.workflows.contract import prompt_of, workflow_id
+from tasks.workflows.fences import code_of
 from tasks.workflows.judge import solved_share
 from tasks.workflows.sandbox import Program, Sandbox, sandbox_of
 
@@ -22,7 +24,8 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     assert round is not None
     policy = load_policy(layout.policy(round - 1), params.policy)
     splits: list[Split] = ["train", "validation"] if params.influence.validation == "held_out" else ["train"]
-    with sandbox_of(params.sandbox) as sandbox:
+    served = served_by(policy, params.operators, layout)
+    with sandbox_of(params.sandbox, served) as sandbox:
         search = Search(policy, sandbox, params, round)
         problems = {split: [p.turned(round) for p in read_jsonl(layout.problems(split), Problem)] for split in splits}
         trees = {split: search.trees(problems[split]) for split in splits}
@@ -31,7 +34,8 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     found = [pair for split in splits for tree in trees[split] for pair in _records(tree, split)]
     nodes = [node for tree in trees["train"] for node in tree_records(tree.problem.problem_id, tree.root)]
     write_workflows(layout.workflows(round), found, nodes)
-    write_json(layout.metrics("search", round), _metrics(trees["train"]))
+    numbers = _metrics(trees["train"])
+    write_json(layout.metrics("search", round), numbers | entered(served, layout, f"search@{round}"))
 
 
 class Search:
@@ -76,13 +80,15 @@ class Search:
         programs = [Program(code, tree.problem.questions) for code, (tree, _) in zip(codes, rollouts, strict=True)]
         outcomes = self.sandbox.run(programs)
         for (tree, rollout), completion, code, results in zip(rollouts, completions, codes, outcomes, strict=True):
-            reward = solved_share(results, tree.problem.answers)
+            lost = any(result.status == "failed" for result in results)
+            # what nobody knows counts neither for nor against the branch
+            reward = tree.root.value if lost else solved_share(results, tree.problem.answers)
             tree.learn(rollout, completion, code, results, reward)
 
     def _request(self, tree: GuidedTree, rollout: Rollout) -> Request:
         problem = tree.problem
         seed = derive_seed(self.params.seed, "search", self.round, problem.problem_id, rollout.row)
-        prompt = encode_prompt(self.policy, prompt_of(problem.question, self.params.policy.base))
+        prompt = encode_prompt(self.policy, prompt_of(problem.question, self.params.policy.base, self.sandbox.serves))
         return Request(prompt, seed, tree.prefix(rollout.from_node))
 
 

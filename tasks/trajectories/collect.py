@@ -34,10 +34,12 @@ def collect(
     base: str,
     group_size: int,
     seed: int,
+    served: bool = False,
 ) -> list[Trajectory]:
     """A trajectory for each problem that has a completion, in the order of the problems.
 
-    `codes` maps a workflow's path to its text; `lineage` is that of the policy which wrote the completions.
+    `codes` maps a workflow's path to its text; `lineage` is that of the policy which wrote the completions,
+    `served` whether it was told of operators that a model serves.
     Raises GraftError where a workflow does not belong to one of the problems.
     """
     found = _by_problem(problems, workflows)
@@ -47,7 +49,7 @@ def collect(
             members = members_of(problem, found[split, problem.problem_id], seed)
             group = training_group(members, group_size) if split == "train" else validation_group(members, group_size)
             if group:
-                prompt = prompt_of(problem.question, base)
+                prompt = prompt_of(problem.question, base, served)
                 trajectories.append(_trajectory(problem, split, prompt, group, codes, lineage))
     return trajectories
 

@@ -26,6 +26,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
         params.policy.base,
         params.grpo.group_size,
         params.seed,
+        served=params.operators.backend != "none",
     )
     if not trajectories:
         raise GraftError(f"{folder / 'index.jsonl'}: no completions in it; run graft stage search@{round} again")

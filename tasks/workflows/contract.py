@@ -1,15 +1,19 @@
-"""The workflow contract: its name, how a policy is asked for one, how it is read from what the policy wrote."""
+"""The workflow contract: its name, and how a policy is asked for one."""
 
 import hashlib
-import re
+from collections.abc import Callable
+from inspect import signature
 
+from tasks.workflows.asking import SERVED
 from tasks.workflows.operators import OPERATORS
+from tasks.workflows.program import run
 
 HEADER = "def solve(problem):\n    n = numbers(problem)\n"
 """How every workflow that the search builds begins; the statements below it are what is searched for."""
 
-_FENCED = re.compile(r"^[ \t]*```[\w+-]*[ \t]*\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
-_FENCE = re.compile(r"^[ \t]*```.*$", re.MULTILINE)
+WITH_A_MODEL = {**OPERATORS, "run": run, **SERVED}
+"""Name → function of all that a workflow may call where a model serves operators, in the order of listing."""
+
 _EXAMPLE = HEADER + "    total = n[0] * n[1]\n    return total\n"
 
 
@@ -18,31 +22,16 @@ def workflow_id(code: str) -> str:
     return hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def code_of(text: str) -> str:
-    """The workflow in a completion.
-
-    Code between ``` fences where there is any: the first block that defines `solve`, else the first one. An
-    unclosed fence ends with the text; a fence around nothing is dropped. Blank lines around the code and blanks at
-    its end go; one new line ends it. A blank completion gives "". `code_of(code_of(text)) == code_of(text)`.
-    """
-    text = text.replace("\r\n", "\n")
-    blocks = [block for block in _FENCED.findall(text) if block.strip()]
-    chosen = next((block for block in blocks if "def solve" in block), None)
-    if chosen is None:
-        chosen = blocks[0] if blocks else _FENCE.sub("", text)
-    stripped = re.sub(r"\A(?:[^\S\n]*\n)+", "", chosen).rstrip()
-    return f"{stripped}\n" if stripped else ""
-
-
-def prompt_of(question: str, base: str) -> str:
+def prompt_of(question: str, base: str, served: bool = False) -> str:
     """What the policy reads before it writes a workflow.
 
     A policy made from scratch knows nothing but this task: its prompt is the question alone. Any other base is told
-    the contract and the operators.
+    the contract and the operators; `served`: those that a model serves among them.
     """
     if base == "scratch":
         return f"{question}\n"
-    operators = "\n".join(f"- {name}: {first_line(function.__doc__)}" for name, function in OPERATORS.items())
+    known = WITH_A_MODEL if served else OPERATORS
+    operators = "\n".join(f"- {call_of(name, known[name])}: {first_line(known[name].__doc__)}" for name in known)
     return (
         "Write a Python function solve(problem) that takes the problem's text and returns its answer as a number.\n"
         "Read the quantities from the text, so that the function also solves the same problem with other quantities.\n"
@@ -52,6 +41,11 @@ def prompt_of(question: str, base: str) -> str:
         f"is solved by\n```python\n{_EXAMPLE}```\n\n"
         f"Answer with the code only.\n\nProblem: {question}\n"
     )
+
+
+def call_of(name: str, function: Callable[..., object]) -> str:
+    """How an operator is called: `ask(instruction, text='')`."""
+    return f"{name}({', '.join(str(p.replace(annotation=p.empty)) for p in signature(function).parameters.values())})"
 
 
 def first_line(docstring: str | None) -> str:

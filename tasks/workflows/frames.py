@@ -5,14 +5,15 @@ import struct
 
 _HEAD = struct.Struct(">cI")
 HEAD_SIZE = _HEAD.size
-_LENGTH = struct.Struct(">I")
+_LENGTHS = struct.Struct(">II")
 
 SETTINGS = b"S"  # host → zygote, once: JSON {"seconds", "memory_mb", "layers"}
 HELLO = b"H"  # zygote → host, once: JSON {"layers", "reasons"}
-PROGRAM = b"P"  # host → zygote: pack_program(code, question), for a child of its own
+PROGRAM = b"P"  # host → zygote: pack_program(code, question, replies), for a child of its own
 BATCH = b"B"  # host → zygote → worker: JSON [[code, [question, …]], …], plain programs for the warm worker
 ENDINGS = b"E"  # back: the bytes that the child or worker wrote, not to be trusted
 TIMEOUT = b"T"  # back: it did not end in time and was killed
+DIED = b"D"  # never sent: what the host takes it for when a zygote is gone
 KILLED = b"K"  # back: it died without a word; the payload says of what, for people
 
 
@@ -27,16 +28,21 @@ def unpack_head(head: bytes) -> tuple[bytes, int]:
     return kind, length
 
 
-def pack_program(code: str, question: str) -> bytes:
-    """Payload of a PROGRAM. Not JSON, whose reader would cost a child a twentieth of its time."""
-    source = code.encode()
-    return _LENGTH.pack(len(source)) + source + question.encode("utf-8", "surrogatepass")
+def pack_program(code: str, question: str, replies: bytes = b"") -> bytes:
+    """Payload of a PROGRAM. Not JSON, whose reader would cost a child a twentieth of its time.
+
+    `replies`: what a model said to the program's first prompts, as JSON [[checksum of the prompt, text], …]; b"": none.
+    """
+    source, text = code.encode(), question.encode("utf-8", "surrogatepass")
+    return _LENGTHS.pack(len(source), len(text)) + source + text + replies
 
 
-def unpack_program(payload: bytes) -> tuple[str, str]:
-    """(code, question) of a PROGRAM."""
-    end = _LENGTH.size + _LENGTH.unpack_from(payload)[0]
-    return payload[_LENGTH.size : end].decode(), payload[end:].decode("utf-8", "surrogatepass")
+def unpack_program(payload: bytes) -> tuple[str, str, bytes]:
+    """(code, question, replies) of a PROGRAM."""
+    source, text = _LENGTHS.unpack_from(payload)
+    begin = _LENGTHS.size + source
+    end = begin + text
+    return payload[_LENGTHS.size : begin].decode(), payload[begin:end].decode("utf-8", "surrogatepass"), payload[end:]
 
 
 def read_frame(descriptor: int) -> tuple[bytes, bytes]:

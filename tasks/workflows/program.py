@@ -8,6 +8,7 @@ from collections.abc import Callable
 from json.encoder import encode_basestring_ascii
 from typing import Any
 
+from tasks.workflows.asking import SERVED
 from tasks.workflows.operators import OPERATORS
 
 MAX_ERROR = 200
@@ -20,7 +21,8 @@ MAX_VALUE = 10**100
 """Whole numbers that a program may return lie strictly between -MAX_VALUE and MAX_VALUE."""
 
 Ending = tuple[str, int | float | str | None, str | None]
-"""(status, value, error) as in records.Result; status is ok, error or memory."""
+"""(status, value, error) as in records.Result; status is ok, error or memory. Also ("ask", operator, prompt): the
+program cannot go on without a model's reply."""
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _PATH = re.compile(r"(?<![\w.<])/[^\s'\"()<>:]+/[^\s'\"()<>:]*")
@@ -99,8 +101,16 @@ def _literal(value: int | float | str | None) -> str:
     return encode_basestring_ascii(value) if isinstance(value, str) else repr(value)
 
 
+def run(code: str, problem: str) -> Any:
+    """What a program gives for a problem: the `solve` in its code is called, in the sandbox that this runs in.
+
+    Raises what the program raises, SyntaxError where it is none, NameError where it defines no `solve`.
+    """
+    return _solver(compile_program(code))(problem)
+
+
 def _solver(compiled: types.CodeType) -> Callable[[str], object]:
-    namespace: dict[str, Any] = {"__name__": "workflow", "__builtins__": builtins, **OPERATORS}
+    namespace: dict[str, Any] = {"__name__": "workflow", "__builtins__": builtins, **OPERATORS, "run": run, **SERVED}
     exec(compiled, namespace)
     solve = namespace.get("solve")
     if not callable(solve):

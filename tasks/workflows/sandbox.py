@@ -2,7 +2,8 @@
 
 How it holds: a fresh process (zygote.py), which knows no answers, no keys and no files, forks a child per program and
 question; the child locks itself (lockdown.py) before the program's first line. Plain programs (allowed.py) share a
-worker that is locked the same way. The host only compares values (judge.py).
+worker that is locked the same way. Operators that a model serves (asking.py) are served by the host: it gets the
+prompts, and runs the program again with the replies. The host only compares values (judge.py).
 """
 
 import json
@@ -20,8 +21,12 @@ from tasks.params import Sandbox as SandboxParams
 from tasks.records import Result
 from tasks.workflows import frames
 from tasks.workflows.allowed import is_plain
+from tasks.workflows.asking import SERVED, Ask, fits
+from tasks.workflows.dialogue import Dialogue, error, replies_to
 from tasks.workflows.lockdown import PREPARE
+from tasks.workflows.model import Prompt
 from tasks.workflows.program import Ending, clean, is_unicode, value_ending
+from tasks.workflows.served import Served
 from tasks.workflows.worker import Worker, ZygoteDied
 
 Tier = Literal["full", "partial", "limits-only"]
@@ -33,7 +38,7 @@ MAX_SOURCE = 20_000
 """Longest program, in bytes of UTF-8."""
 
 SANDBOX_DIED = "the sandbox process died"
-"""Error of a `killed` result that says nothing about the program; any other death is the program's own."""
+"""Error of a `failed` result; any other death is the program's own."""
 
 BATCH = 64
 """Most (program, question) pairs that a warm worker gets at once."""
@@ -50,8 +55,11 @@ class Program:
 Job = tuple[str, str]
 """(code, question)."""
 
+Request = tuple[list[Job], bytes]
+"""Jobs, and what the zygote is sent for them."""
+
 Answered = tuple[list[Job], tuple[bytes, bytes]]
-"""A batch of jobs with the zygote's answer: (kind, payload)."""
+"""A request's jobs with the zygote's answer: (kind, payload)."""
 
 
 class Sandbox:
@@ -60,10 +68,11 @@ class Sandbox:
     `seconds`: limit of one program on one question by the wall clock, which stands still while a busy machine keeps
     the program waiting for a processor (on Linux, for 5 s at most). `memory_mb`: its address space (Linux).
     `workers`: programs at once, the cores by default. `layers`: what to hold programs with, all that there is by
-    default. Raises GraftError where the kernel offers neither landlock nor seccomp, unless `allow_weak`.
+    default. `served`: what replies to the operators that a model serves; None: a program that calls one has an error.
+    Raises GraftError where the kernel offers neither landlock nor seccomp, unless `allow_weak`.
 
-    The results depend on programs and questions alone: not on workers, order, batches or earlier runs. (But for a
-    program that takes about as long as it may.)
+    The results depend on programs, questions and replies alone: not on workers, order, batches or earlier runs. (But
+    for a program that takes about as long as it may.)
     Not for two threads at once.
     """
 
@@ -74,8 +83,10 @@ class Sandbox:
         allow_weak: bool,
         workers: int | None = None,
         layers: Sequence[str] = LAYERS,
+        served: Served | None = None,
     ) -> None:
         count = workers or _cores()
+        self._served = served
         self._workers = [Worker(seconds, memory_mb, layers) for _ in range(count)]
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="sandbox")
         try:
@@ -99,6 +110,11 @@ class Sandbox:
         self.close()
 
     @property
+    def serves(self) -> bool:
+        """Whether programs have operators that a model serves."""
+        return self._served is not None
+
+    @property
     def pids(self) -> list[int]:
         """Process ids of the zygotes that run; each leads a session that holds its children."""
         return [worker.pid for worker in self._workers if worker.pid is not None]
@@ -117,19 +133,41 @@ class Sandbox:
         jobs = dict.fromkeys((program.code, question) for program in programs for question in program.questions)
         results = {job: refused for job in jobs if (refused := _unfit(job[0])) is not None}
         plain = [job for job in jobs if job not in results and is_plain(job[0])]
-        for batch, answer in self._ask_all(frames.BATCH, _batches(plain, len(self._workers))):
+        batches = [(batch, json.dumps(_by_code(batch)).encode()) for batch in _batches(plain, len(self._workers))]
+        for batch, answer in self._ask_all(frames.BATCH, batches):
             results.update(_batch_results(batch, *answer))
-        single = [[job] for job in jobs if job not in results]
-        for (job,), answer in self._ask_all(frames.PROGRAM, single):
-            results[job] = _result(*answer)
+        results.update(self._converse([job for job in jobs if job not in results]))
         return [[results[program.code, question] for question in program.questions] for program in programs]
 
-    def _ask_all(self, kind: bytes, batches: list[list[Job]]) -> Iterable[Answered]:
-        """Each batch with its answer. All workers take from one queue."""
-        waiting = deque(batches)
-        if len(batches) <= 1:
+    def _converse(self, jobs: list[Job]) -> dict[Job, Result]:
+        """Each program by itself. Those that ask are run again with all replies so far, until none asks any more."""
+        results: dict[Job, Result] = {}
+        dialogues = {job: Dialogue() for job in jobs}
+        while dialogues:
+            requests = [([job], frames.pack_program(*job, said.replies)) for job, said in dialogues.items()]
+            asked: dict[Job, Prompt] = {}
+            for (job,), answer in self._ask_all(frames.PROGRAM, requests):
+                ending = _result(*answer)
+                if isinstance(ending, Result):
+                    results[job] = ending
+                else:
+                    asked[job] = dialogues[job].prompt(ending)
+            dialogues = {job: dialogue for job, dialogue in dialogues.items() if job in asked}
+            replies = replies_to([(asked[job], dialogue) for job, dialogue in dialogues.items()], self._served)
+            for job, reply in zip(list(dialogues), replies, strict=True):
+                if isinstance(reply, Result):
+                    results[job] = reply
+                    del dialogues[job]
+                else:
+                    dialogues[job].tell(asked[job], reply)
+        return results
+
+    def _ask_all(self, kind: bytes, requests: list[Request]) -> Iterable[Answered]:
+        """Each request with its answer. All workers take from one queue."""
+        waiting = deque(requests)
+        if len(requests) <= 1:
             return _drain(self._workers[0], kind, waiting)
-        lanes = self._workers[: len(batches)]
+        lanes = self._workers[: len(requests)]
         futures = [self._threads.submit(_drain, worker, kind, waiting) for worker in lanes]
         try:
             return [answered for future in futures for answered in future.result()]
@@ -137,9 +175,9 @@ class Sandbox:
             waiting.clear()  # interrupted, or a zygote cannot start: the others stop after what they are at
 
 
-def sandbox_of(params: SandboxParams) -> Sandbox:
+def sandbox_of(params: SandboxParams, served: Served | None = None) -> Sandbox:
     """The sandbox that `params.yaml` asks for."""
-    return Sandbox(params.seconds, params.memory_mb, params.allow_weak)
+    return Sandbox(params.seconds, params.memory_mb, params.allow_weak, served=served)
 
 
 def probe_tier() -> tuple[Tier, str]:
@@ -170,26 +208,25 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _drain(worker: Worker, kind: bytes, waiting: deque[list[Job]]) -> list[Answered]:
-    """Let one worker answer batches until none is left."""
+def _drain(worker: Worker, kind: bytes, waiting: deque[Request]) -> list[Answered]:
+    """Let one worker answer requests until none is left."""
     answered: list[Answered] = []
     while True:
         try:
-            batch = waiting.popleft()
+            jobs, payload = waiting.popleft()
         except IndexError:
             return answered
-        answered.append((batch, _ask(worker, kind, batch)))
+        answered.append((jobs, _ask(worker, kind, payload)))
 
 
-def _ask(worker: Worker, kind: bytes, batch: list[Job]) -> tuple[bytes, bytes]:
+def _ask(worker: Worker, kind: bytes, payload: bytes) -> tuple[bytes, bytes]:
     """The zygote's answer. A zygote that dies over a single program gets it once more; a batch is not repeated."""
-    payload = frames.pack_program(*batch[0]) if kind == frames.PROGRAM else json.dumps(_by_code(batch)).encode()
     for _ in range(2 if kind == frames.PROGRAM else 1):
         try:
             return worker.ask(kind, payload)
         except ZygoteDied:
             continue
-    return frames.KILLED, SANDBOX_DIED.encode()
+    return frames.DIED, b""
 
 
 def _by_code(batch: list[Job]) -> list[tuple[str, list[str]]]:
@@ -212,9 +249,9 @@ def _batches(jobs: list[Job], workers: int) -> list[list[Job]]:
 def _unfit(code: str) -> Result | None:
     """The result of source that is not run at all; None for all other."""
     if len(code) > MAX_SOURCE or (not code.isascii() and len(code.encode("utf-8", "replace")) > MAX_SOURCE):
-        return Result(status="error", error=f"source: over {MAX_SOURCE} bytes")
+        return error(f"source: over {MAX_SOURCE} bytes")
     if not is_unicode(code):
-        return Result(status="error", error="source: not Unicode text")
+        return error("source: not Unicode text")
     return None
 
 
@@ -226,14 +263,20 @@ def _batch_results(batch: list[Job], kind: bytes, payload: bytes) -> dict[Job, R
     return {job: result for job, result in results if result.status in ("ok", "error")}
 
 
-def _result(kind: bytes, payload: bytes) -> Result:
-    """The result of one program, out of what its child wrote: untrusted bytes."""
+def _result(kind: bytes, payload: bytes) -> Result | Ask:
+    """The result of one program, or what it asks, out of what its child wrote: untrusted bytes."""
+    if kind == frames.DIED:
+        return Result(status="failed", error=SANDBOX_DIED)
     if kind == frames.TIMEOUT:
         return Result(status="timeout", error="out of time")
     if kind != frames.ENDINGS:
         return Result(status="killed", error=clean(payload.decode("utf-8", "replace")))
     try:
-        return _checked(json.loads(payload))
+        ending = json.loads(payload)
+        match ending:
+            case ["ask", str(operator), str(prompt)] if operator in SERVED and fits(prompt):
+                return operator, prompt
+        return _checked(ending)
     except (ValueError, RecursionError):
         return Result(status="killed", error="ended without a result")
 

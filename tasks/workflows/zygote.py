@@ -21,11 +21,13 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from typing import NoReturn
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.dirname(os.path.dirname(_FOLDER)))  # where the package `tasks` lies, after the standard library
 
 from tasks.workflows import frames  # noqa: E402
+from tasks.workflows.asking import Conversation, begin  # noqa: E402
 from tasks.workflows.lockdown import Lockdown, Step, take  # noqa: E402
 from tasks.workflows.program import Ending, compile_program, ending_json, error_ending, guarded, run_program  # noqa: E402
 
@@ -212,7 +214,8 @@ def _fork(descriptors: dict[int, int], steps: list[Step], work: Callable[[], Non
 
 def _run_one(payload: bytes, reserve: list[bytes]) -> None:
     """Child: run one program on one question and write how it ended."""
-    code, question = frames.unpack_program(payload)
+    code, question, replies = frames.unpack_program(payload)
+    begin(Conversation(json.loads(replies) if replies else [], _leave))
     ending = guarded(lambda: run_program(compile_program(code), question))
     try:
         written = ending_json(ending)
@@ -220,6 +223,13 @@ def _run_one(payload: bytes, reserve: list[bytes]) -> None:
         reserve.clear()
         written = ending_json(ending)
     frames.write_all(_RESULTS, written)
+
+
+def _leave(status: str, operator: str, text: str) -> NoReturn:
+    """Child: end in the middle of a program, with nothing that it could catch."""
+    ending: Ending = (status, operator, text) if status == "ask" else (status, None, text)
+    frames.write_all(_RESULTS, ending_json(ending))
+    os._exit(0)
 
 
 def _serve_batches() -> None:

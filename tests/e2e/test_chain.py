@@ -34,7 +34,8 @@ from tasks.records import (
     Workflow,
 )
 from tasks.tracking import read_metrics
-from tasks.workflows.contract import code_of, prompt_of
+from tasks.workflows.contract import prompt_of
+from tasks.workflows.fences import code_of
 from tasks.workflows.sandbox import probe_tier
 
 pytestmark = pytest.mark.e2e

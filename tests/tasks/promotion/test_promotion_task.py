@@ -12,7 +12,7 @@ from tasks.promotion.task import run
 from tasks.records import Champion, Lineage, Outcome, Problem, Promotion
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
-KEYS = ["seed", "rounds.last", "policy.base", "policy.max_new_tokens", "sandbox", "evaluation"]
+KEYS = ["seed", "rounds.last", "policy.base", "policy.max_new_tokens", "sandbox", "operators", "evaluation"]
 LONGER = SHIPPED.policy.model_copy(update={"max_new_tokens": 96})
 PARAMS = restrict(SHIPPED.model_copy(update={"policy": LONGER}), KEYS)
 LAST = SHIPPED.rounds.last

@@ -18,7 +18,7 @@ from tasks.workflows.sandbox import SANDBOX_DIED, Program, Sandbox
 OK, WRONG, KILLED = (
     Result(status="ok", value=5),
     Result(status="ok", value=6),
-    Result(status="killed", error=SANDBOX_DIED),
+    Result(status="failed", error=SANDBOX_DIED),
 )
 WEIGHTS = Rewards(correctness=1.0, runs=0.1, length=0.0, failed_limit=0.2)
 FAULTS: list[Status] = ["error", "timeout", "memory", "refused", "killed"]

@@ -50,7 +50,7 @@ def test_rewards_are_written_beside_the_trajectories(tmp_path: Path) -> None:
 def test_a_sandbox_that_dies_stops_the_stage_with_nothing_written(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
     write_jsonl(
-        layout.trajectories(1), [group_of(Result(status="ok", value=5), Result(status="killed", error=SANDBOX_DIED))]
+        layout.trajectories(1), [group_of(Result(status="ok", value=5), Result(status="failed", error=SANDBOX_DIED))]
     )
     with pytest.raises(GraftError, match=r"trajectories\.jsonl: 1 rewards \(50%\) could not be computed"):
         run(layout, PARAMS, 1)

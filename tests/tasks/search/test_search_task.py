@@ -21,7 +21,8 @@ from tasks.search.task import Search, run
 from tasks.search.tree import Node
 from tasks.search.write import node_id
 from tasks.seeds import derive_seed
-from tasks.workflows.contract import HEADER, code_of, prompt_of, workflow_id
+from tasks.workflows.contract import HEADER, prompt_of, workflow_id
+from tasks.workflows.fences import code_of
 from tasks.workflows.judge import solved_share
 from tasks.workflows.sandbox import Program, Sandbox
 
@@ -74,7 +75,7 @@ def params(validation: str = "held_out", **search: float) -> Params:
         "sandbox": SHIPPED.sandbox.model_copy(update={"allow_weak": True}),
         "influence": SHIPPED.influence.model_copy(update={"validation": validation}),
     }
-    keys = ["seed", "policy.base", "policy.max_new_tokens", "search", "sandbox", "grpo.group_size"]
+    keys = ["seed", "policy.base", "policy.max_new_tokens", "search", "sandbox", "operators", "grpo.group_size"]
     return restrict(SHIPPED.model_copy(update=changes), [*keys, "influence.validation"])
 
 

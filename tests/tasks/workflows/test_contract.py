@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.workflows.contract import HEADER, code_of, prompt_of, workflow_id
+from tasks.workflows.asking import SERVED
+from tasks.workflows.contract import HEADER, prompt_of, workflow_id
+from tasks.workflows.fences import code_of
 from tasks.workflows.operators import OPERATORS
 
 CODE = HEADER + "    return n[0]\n"
@@ -57,5 +59,7 @@ def test_prompt() -> None:
     prompt = prompt_of("How many?", "Qwen/Qwen3-0.6B")
     assert prompt == prompt_of("How many?", "./folder")
     assert prompt.endswith("Problem: How many?\n")
-    assert all(f"- {name}: " in prompt for name in OPERATORS)
+    assert all(f"- {name}(" in prompt for name in OPERATORS)
+    assert not any(f"- {name}(" in prompt for name in SERVED)
+    assert all(f"- {name}(" in prompt_of("How many?", "./folder", served=True) for name in [*OPERATORS, "run", *SERVED])
     assert code_of(prompt).startswith(HEADER)  # the example in it keeps the contract that it explains

@@ -10,13 +10,13 @@ from tasks.workflows.program import ending_json, error_ending, value_ending
 from tasks.workflows.sandbox import _checked
 
 
-@given(st.text(), st.text(st.characters()))
-def test_a_program_arrives_as_it_was_sent(code: str, question: str) -> None:
-    assert unpack_program(pack_program(code, question)) == (code, question)
+@given(st.text(), st.text(st.characters()), st.binary())
+def test_a_program_arrives_as_it_was_sent(code: str, question: str, replies: bytes) -> None:
+    assert unpack_program(pack_program(code, question, replies)) == (code, question, replies)
 
 
 def test_a_question_may_hold_half_a_character() -> None:
-    assert unpack_program(pack_program("", "\ud800 5")) == ("", "\ud800 5")
+    assert unpack_program(pack_program("", "\ud800 5")) == ("", "\ud800 5", b"")
 
 
 @given(st.integers() | st.floats() | st.text(st.characters(), max_size=50) | st.booleans() | st.none())

@@ -262,7 +262,7 @@ def test_a_zygote_that_keeps_dying_costs_only_the_program() -> None:
     with Sandbox(1.0, 256, allow_weak=True, workers=1, layers=()) as sandbox:
         assert sandbox.tier == "limits-only"
         results = sandbox.run([Program(kill, ("a", "b")), Program(plain("return 3") + FORKED, ("a",))])
-        died = Result(status="killed", error="the sandbox process died")
+        died = Result(status="failed", error="the sandbox process died")
         assert results == [[died, died], [Result(status="ok", value=3)]]
 
 

@@ -1,0 +1,22 @@
+"""The code in what a model wrote. Standard library only: the sandbox's zygote loads it too."""
+
+import re
+
+_FENCED = re.compile(r"^[ \t]*```[\w+-]*[ \t]*\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(r"^[ \t]*```.*$", re.MULTILINE)
+
+
+def code_of(text: str) -> str:
+    """The workflow in a completion.
+
+    Code between ``` fences where there is any: the first block that defines `solve`, else the first one. An
+    unclosed fence ends with the text; a fence around nothing is dropped. Blank lines around the code and blanks at
+    its end go; one new line ends it. A blank completion gives "". `code_of(code_of(text)) == code_of(text)`.
+    """
+    text = text.replace("\r\n", "\n")
+    blocks = [block for block in _FENCED.findall(text) if block.strip()]
+    chosen = next((block for block in blocks if "def solve" in block), None)
+    if chosen is None:
+        chosen = blocks[0] if blocks else _FENCE.sub("", text)
+    stripped = re.sub(r"\A(?:[^\S\n]*\n)+", "", chosen).rstrip()
+    return f"{stripped}\n" if stripped else ""
