@@ -9,9 +9,19 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tasks.artifacts import digest_text, write_text
+from tasks.artifacts import digest_text, read_json, write_text
+from tasks.errors import GraftError
 from tasks.params import Operators
+from tasks.records import Record
 from tasks.workflows.model import Model, Prompt, Reply
+
+
+class Remembered(Record):
+    """A reply on disk."""
+
+    text: str
+    prompt_tokens: int
+    completion_tokens: int
 
 
 @dataclass
@@ -76,8 +86,11 @@ class Served:
     def _take(self, key: str, reply: Reply, remembered: bool) -> None:
         self._replies[key] = reply
         self.ledger.add(reply, remembered)
-        if not remembered:
-            write_text(self._path(key), json.dumps(asdict(reply)), durable=False)
+        if not remembered and reply.text is not None:
+            kept = Remembered(
+                text=reply.text, prompt_tokens=reply.prompt_tokens, completion_tokens=reply.completion_tokens
+            )
+            write_text(self._path(key), kept.model_dump_json(), durable=False)
 
     @property
     def numbers(self) -> dict[str, float]:
@@ -116,6 +129,6 @@ class Served:
 
     def _remembered(self, key: str) -> Reply | None:
         try:
-            return Reply(**json.loads(self._path(key).read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):  # not there, or damaged: ask again
+            return Reply(**dict(read_json(self._path(key), Remembered)))
+        except GraftError:  # not there, or damaged: ask again
             return None

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from tiny_project import graft, ran, run
 
-from tasks.workflows.operators import OPERATORS
+from tasks.workflows.asking import SERVED
+from tasks.workflows.contract import WITH_A_MODEL
 
 COMMANDS = [["stage", "problems"], ["retrain"], ["status"]]
 HEAVY = {"torch", "transformers", "prefect", "mlflow", "dvc", "scipy", "numpy", "peft"}
@@ -141,8 +142,9 @@ def test_every_command_explains_itself(by_graft: Path) -> None:
 
 def test_the_operators_are_listed_with_what_they_do(by_graft: Path) -> None:
     listed = graft(by_graft, "operators").stdout
-    for name, function in OPERATORS.items():
-        assert f"{name}(" in listed
+    for name, function in WITH_A_MODEL.items():
+        (line,) = [line for line in listed.splitlines() if line.startswith(f"{name}(")]
+        assert line.endswith("[served by a model]") == (name in SERVED)
         assert (function.__doc__ or "").partition("\n")[0] in listed
 
 
