@@ -86,6 +86,7 @@ class Search(Section):
     samples: Annotated[int, Field(ge=1, le=256)]
     simulations: Count
     wave: Annotated[int, Field(ge=1, le=64)]
+    rule: Literal["puct", "uct", "aflow", "random", "enumerate"]
     exploration: Annotated[float, Field(ge=0, le=100)]
     temperature: Temperature
 

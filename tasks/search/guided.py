@@ -1,6 +1,6 @@
 """Tree search with the policy as prior: nodes are prefixes that the policy wrote, cut where a statement ends.
 
-The first wave of a tree is independent samples from the policy. From then on PUCT selects a prefix, the policy
+The first wave of a tree is independent samples from the policy. From then on a rule chooses a prefix, the policy
 completes it, and the completion's statements become nodes. A statement's prior is the policy's own probability of
 its tokens; what the children of a node leave of 1 is the chance that sampling there brings something new, so the
 tree widens exactly as far as the policy is unsure.
@@ -9,9 +9,13 @@ tree widens exactly as far as the policy is unsure.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import exp
+from random import Random
 
 from tasks.records import Completion, Problem, Result
-from tasks.search.tree import Node, backpropagate, select, start
+from tasks.search.choose import choose
+from tasks.search.rules import Rule
+from tasks.search.tree import Node, backpropagate, start
+from tasks.seeds import derive_seed
 
 NEGLIGIBLE = 1e-3  # an unseen share below this is not worth a rollout
 
@@ -63,11 +67,12 @@ class GuidedTree:
         """The first wave."""
         return [Rollout(None, self._next_row()) for _ in range(count)]
 
-    def propose(self, wave: int, exploration: float) -> list[Rollout]:
+    def propose(self, wave: int, exploration: float, rule: Rule = "puct", seed: int = 0) -> list[Rollout]:
         """Up to `wave` rollouts; none where every completion so far is right, or nothing is left to try."""
         rollouts: list[Rollout] = []
         while len(rollouts) < wave and self.root.value < 1.0:
-            node = select(self.root, exploration)
+            dice = Random(derive_seed(seed, "choose", self.problem.problem_id, self.rows))
+            node = choose(self.root, rule, exploration, dice)
             if node is None:
                 break
             start(node)

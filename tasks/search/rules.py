@@ -36,8 +36,8 @@ def puct(value: Floats, prior: Floats, parent_visits: Floats, visits: Floats, ex
 def uct(value: Floats, parent_visits: Floats, visits: Floats, exploration: float) -> Floats:
     """Q + c · √(ln N(parent) / n), infinite where n = 0  (Kocsis & Szepesvári 2006)."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        bonus = np.sqrt(np.log(np.maximum(parent_visits, 1)) / visits)
-    return np.where(visits > 0, value + exploration * bonus, np.inf)
+        bonus = exploration * np.sqrt(np.log(np.maximum(parent_visits, 1)) / visits)
+    return np.where(visits > 0, value + bonus, np.inf)
 
 
 def soft_mix(scores: Floats, open_: NDArray[np.bool_]) -> Floats:

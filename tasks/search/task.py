@@ -61,12 +61,14 @@ class Search:
 
     def explore(self, trees: Sequence[GuidedTree]) -> None:
         """Waves of rollouts from inside the trees, up to `search.simulations` completions for each problem."""
-        search = self.params.search
+        search, seed = self.params.search, derive_seed(self.params.seed, "search", self.round)
         while True:
             wave = [
                 (tree, rollout)
                 for tree in trees
-                for rollout in tree.propose(min(search.wave, search.simulations - tree.rows), search.exploration)
+                for rollout in tree.propose(
+                    min(search.wave, search.simulations - tree.rows), search.exploration, search.rule, seed
+                )
             ]
             if not wave:
                 return

@@ -1,12 +1,9 @@
-"""The search tree: PUCT selection and backpropagation, the same for every proposer.
+"""The search tree and backpropagation, the same for every proposer and rule.
 
-A node is a partial program. Beside its children it has an `unseen` share of prior: what its proposer has not
-tried yet. Selection weighs that share like a child that was never visited (its value is the parent's mean,
-"first play urgency"); where it wins, the node is expanded.
+A node is a partial program. Beside its children it has an `unseen` share of prior: what its proposer has not tried yet.
 """
 
 from dataclasses import dataclass, field
-from math import sqrt
 
 
 @dataclass(eq=False)
@@ -22,6 +19,7 @@ class Node:
     closed: bool = False  # nothing below can be selected any more
     visits: int = 0
     pending: int = 0  # simulations that were started below and whose value is not known yet
+    started: int = 0  # simulations that began at this very node
     total: float = 0.0
     children: "list[Node]" = field(default_factory=list)
 
@@ -46,39 +44,9 @@ class Node:
         return child
 
 
-def puct(value: float, prior: float, parent_visits: int, visits: int, exploration: float) -> float:
-    """Q + c · P · √N(parent) / (1 + n)  (Silver et al. 2017, AlphaGo Zero, Methods, "Select")."""
-    return value + exploration * prior * sqrt(parent_visits) / (1 + visits)
-
-
-def select(root: Node, exploration: float) -> Node | None:
-    """The node to expand next, or None when the whole tree is closed.
-
-    Simulations under way count as visits that earned nothing ("virtual loss"), so that a wave spreads out.
-    """
-    node = root
-    while not root.closed:
-        tried = node.visits + node.pending
-        best, best_score = None, float("-inf")
-        for child in node.children:
-            if not child.closed:
-                visits = child.visits + child.pending
-                value = child.total / visits if visits else node.value
-                score = puct(value, child.prior, tried, visits, exploration)
-                if score > best_score:
-                    best, best_score = child, score
-        if node.unseen > 0 and puct(node.value, node.unseen, tried, 0, exploration) >= best_score:
-            return node
-        if best is not None:
-            node = best
-        else:
-            node.closed = True
-            node = root
-    return None
-
-
 def start(node: Node) -> None:
-    """Mark a simulation below `node` as under way."""
+    """Mark a simulation from `node` as under way."""
+    node.started += 1
     for each in _upwards(node):
         each.pending += 1
 

@@ -1,5 +1,6 @@
 """The guided tree, fed with completions by hand: token 9 ends a statement, token 1 the text."""
 
+from collections import Counter
 from itertools import pairwise
 from math import exp, log
 
@@ -7,6 +8,7 @@ import pytest
 
 from tasks.records import Completion, Problem, Result
 from tasks.search.guided import NEGLIGIBLE, GuidedTree, Rollout
+from tasks.search.rules import Rule
 from tasks.search.tree import Node
 
 PROBLEM = Problem(problem_id="p", question="?", answer=1, source="test")
@@ -102,6 +104,23 @@ def test_a_wave_is_spread_and_each_completion_has_a_row_of_its_own() -> None:
     rollouts += tree.propose(3, exploration=2.0)
     assert [r.row for r in rollouts] == list(range(5))
     assert len({id(r.from_node) for r in rollouts[2:]}) == 3
+
+
+def test_the_rule_says_where_rollouts_begin() -> None:
+    """After a good and a bad completion puct and aflow stay with the good one, enumerate takes one after another."""
+
+    def begins(rule: Rule, seed: int = 0) -> list[str]:
+        tree = tree_of()
+        good, bad = tree.samples(2)
+        learn(tree, good, completion([5, 9, 6, 9, 1], 0.4, 1.0, 0.1), reward=0.9)
+        learn(tree, bad, completion([6, 9, 1], 0.4, 1.0, 0.5))
+        rollouts = tree.propose(4, exploration=0.1, rule=rule, seed=seed)
+        return [rollout.from_node.statement for rollout in rollouts if rollout.from_node]
+
+    assert begins("puct")[0] == "5-9"
+    assert begins("enumerate")[:3] == ["", "5-9", "6-9"]
+    assert begins("random", seed=1) == begins("random", seed=1) != begins("random", seed=2)
+    assert Counter(begins("aflow")).most_common(1)[0][0] == "5-9"
 
 
 @pytest.mark.parametrize("wave", [0, -3])

@@ -1,12 +1,21 @@
-"""The tree: PUCT as in the paper, virtual loss, backpropagation, closing."""
+"""The tree and the rules that choose in it: PUCT as in the paper, virtual loss, backpropagation, closing."""
 
+from collections import Counter
 from math import sqrt
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.search.tree import Node, backpropagate, puct, select, start
+from tasks.search.choose import choose
+from tasks.search.rules import RULES, Rule
+from tasks.search.tree import Node, backpropagate, start
+
+
+def select(root: Node, exploration: float) -> Node | None:
+    """By the default rule, which draws nothing."""
+    return choose(root, "puct", exploration, Random(0))
 
 
 def root_of(*priors: float, unseen: float = 0.0, terminal: bool = False) -> Node:
@@ -20,13 +29,6 @@ def root_of(*priors: float, unseen: float = 0.0, terminal: bool = False) -> Node
 def reward(node: Node, *rewards: float) -> None:
     for each in rewards:
         backpropagate(node, each)
-
-
-def test_puct_by_hand() -> None:
-    # Q = 0.5, P = 0.3, c = 2, N(parent) = 16, n = 3: 0.5 + 2 · 0.3 · 4 / 4
-    assert puct(0.5, 0.3, 16, 3, 2.0) == pytest.approx(1.1)
-    assert puct(0.25, 0.8, 0, 0, 2.0) == 0.25  # nobody has been below the parent
-    assert puct(0.25, 0.8, 9, 5, 0.0) == 0.25  # no exploration
 
 
 def test_selection_by_hand() -> None:
@@ -114,14 +116,19 @@ def nodes_of(root: Node) -> list[Node]:
     growth=st.lists(st.tuples(st.floats(0.05, 1), st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.booleans()), max_size=25),
     wave=st.integers(1, 5),
     exploration=st.sampled_from([0.0, 0.5, 1.5, 10.0]),
+    rule=st.sampled_from(RULES),
 )
-def test_a_search_keeps_its_books(growth: list[tuple[float, float, bool]], wave: int, exploration: float) -> None:
-    """Waves of simulations: each starts at a selected node, adds a child there and brings its reward home."""
+def test_a_search_keeps_its_books(
+    growth: list[tuple[float, float, bool]], wave: int, exploration: float, rule: Rule
+) -> None:
+    """Waves of simulations: each starts at a chosen node, adds a child there and brings its reward home."""
     root, sum_of_rewards, done = Node("", None, 1.0, unseen=1.0), 0.0, 0
+    dice = Random(0)
     while growth:
         started = []
         for _ in range(min(wave, len(growth))):
-            node = select(root, exploration)
+            node = choose(root, rule, exploration, dice)
+            assert (node is None) == all(each.unseen == 0 for each in nodes_of(root))
             if node is not None:
                 assert node.unseen > 0
                 assert not node.terminal
@@ -144,3 +151,55 @@ def test_a_search_keeps_its_books(growth: list[tuple[float, float, bool]], wave:
         assert node.visits == below + (node is not root)
         assert node.depth == len(node.path())
         assert 0 <= node.value <= 1
+
+
+def test_uct_widens_with_the_root_of_its_visits() -> None:
+    """Each node that was tried n times has about √n children, and a child that was never visited comes first."""
+    root = Node("", None, 1.0, unseen=1.0)
+    for _ in range(64):
+        node = choose(root, "uct", 1.4, Random(0))
+        assert node is not None
+        backpropagate(node.add("x", 0.01, unseen=0.0, terminal=True), 0.0)
+        if node is root:
+            node.children[-1].terminal, node.children[-1].unseen, node.children[-1].closed = False, 1.0, False
+    assert len(root.children) == 8
+    assert max(child.visits for child in root.children) <= 3 * min(child.visits for child in root.children)
+
+
+def drawn_from(rule: Rule, root: Node, times: int) -> Counter[str]:
+    dice = Random(0)
+    chosen = [choose(root, rule, 1.0, dice) for _ in range(times)]
+    return Counter(node.statement for node in chosen if node)
+
+
+def test_random_draws_open_nodes_alike() -> None:
+    root = root_of(0.9, 0.1, unseen=0.5)
+    root.children[0].add("end", 1.0, unseen=0.0, terminal=True)
+    counts = drawn_from("random", root, 3000)
+    assert set(counts) == {"", "s0", "s1"}
+    assert all(count == pytest.approx(1000, rel=0.1) for count in counts.values())
+
+
+def test_aflow_draws_the_good_ones_oftener_and_never_a_fourth() -> None:
+    root = root_of(*[0.1] * 5, unseen=0.5)
+    for i, child in enumerate(root.children):
+        reward(child, i / 50)
+    counts = drawn_from("aflow", root, 3000)
+    assert set(counts) == {"", "s2", "s3", "s4"}
+    assert counts["s4"] > counts["s3"] > counts["s2"] > counts[""] > 0
+
+
+def test_enumerate_takes_open_nodes_in_turn() -> None:
+    root = root_of(0.5, 0.4, unseen=0.1)
+    taken = []
+    for _ in range(6):
+        node = choose(root, "enumerate", 1.0, Random(0))
+        assert node is not None
+        taken.append(node.statement)
+        start(node)
+    assert taken == ["", "s0", "s1"] * 2
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_nothing_is_open(rule: Rule) -> None:
+    assert choose(root_of(0.5, terminal=True), rule, 1.0, Random(0)) is None
