@@ -40,6 +40,7 @@ def examine(root: Path) -> list[Finding]:
         _git(root),
         _dvc(root),
         _params(root),
+        *_operators(root),
         *_sources(root),
     ]
 
@@ -136,6 +137,31 @@ def _params(root: Path) -> Finding:
         thing, _, remedy = str(error).rpartition("; ")
         return Finding("params.yaml", thing or str(error), remedy)
     return Finding("params.yaml", "valid")
+
+
+def _operators(root: Path) -> Iterator[Finding]:
+    """Where a server replies for the operators: whether it does, by one short prompt."""
+    from tasks.workflows.model import Prompt
+    from tasks.workflows.openai_model import OpenAiModel
+
+    try:
+        operators = load_params(root / "params.yaml").operators
+    except GraftError:
+        return
+    if operators.backend != "openai":
+        return
+    try:
+        model = OpenAiModel(operators.model_copy(update={"retries": 0}))
+        ((_, reply),) = model.complete([Prompt("ask", "Reply with one word.")])
+    except GraftError as error:
+        found, _, remedy = str(error).rpartition("; ")
+        yield Finding("operators", found, remedy)
+        return
+    if reply.text is None:
+        why = reply.failed or reply.refused or ""
+        yield Finding("operators", why, "start that server, or mend operators.base_url in params.yaml")
+    else:
+        yield Finding("operators", f"{operators.model} replies")
 
 
 def _sources(root: Path) -> Iterator[Finding]:

@@ -6,10 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from chat_server import chat_server
 from tiny_project import graft
 
 from flows.doctor import Finding, examine, trap_of
 from flows.sources import write
+from tasks.params import override
+from tasks.workflows.openai_model import KEY
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,6 +50,20 @@ HARMS: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "constraints": (lambda root: (root / "constraints.txt").unlink(), "constraints.txt", "git checkout"),
     "sources": (lambda root: replace(root / "dvc.yaml", "- tasks/seeds.py", ""), "dvc.yaml", "flows.sources --write"),
 }
+
+
+def test_a_model_that_replies_and_one_that_does_not(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(KEY, raising=False)
+    with chat_server(lambda *_: (200, "yes")) as server:
+        changes = ["backend=openai", "model=tiny", f"base_url={server.url}"]
+        override(sound / "params.yaml", [f"operators.{change}" for change in changes])
+        assert Finding("operators", "tiny replies") in examine(sound)
+    assert "start that server" in str(wrong(sound)["operators"].remedy)
+    with chat_server(lambda *_: (404, "no model tiny")) as server:
+        override(sound / "params.yaml", [f"operators.base_url={server.url}"])
+        assert "no model tiny" in wrong(sound)["operators"].found
+    override(sound / "params.yaml", ["operators.base_url=null"])
+    assert "export the key" in str(wrong(sound)["operators"].remedy)
 
 
 def replace(path: Path, old: str, new: str) -> None:
