@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 Behave = Callable[[str, int], "tuple[int, str]"]
-"""(prompt, so many requests came before) → (HTTP status, text)."""
+"""(prompt, so many requests came before) → (HTTP status, text); a text that begins with <html> is sent as it is."""
 
 
 @dataclass
@@ -40,12 +40,16 @@ def chat_server(behave: Behave) -> Iterator[ChatServer]:
                 server.requests.append(body)
                 server.keys.append(self.headers.get("Authorization", ""))
             status, text = behave(body["messages"][0]["content"], before)
-            self._answer(status, _completion(text) if status == 200 else {"error": {"message": text}})
+            if text.startswith("<html>"):
+                self._answer(status, "text/html", text)
+            else:
+                answer = _completion(text) if status == 200 else {"error": {"message": text}}
+                self._answer(status, "application/json", json.dumps(answer))
 
-        def _answer(self, status: int, body: dict[str, Any]) -> None:
-            content = json.dumps(body).encode()
+        def _answer(self, status: int, kind: str, body: str) -> None:
+            content = body.encode()
             self.send_response(status)
-            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(content)))
             if status == 429:
                 self.send_header("Retry-After", "0.1")

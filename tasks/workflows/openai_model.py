@@ -94,11 +94,11 @@ class OpenAiModel:
             answer = self._request(prompt, attempt)
             if answer.usage:
                 spent = [spent[0] + answer.usage.prompt_tokens, spent[1] + answer.usage.completion_tokens]
-            choice = answer.choices[0] if answer.choices else None
-            text = choice and choice.message.content
+            choice = answer.choices[0]
+            text = choice.message.content
             if text and text.strip():
                 return Reply(text=text, prompt_tokens=spent[0], completion_tokens=spent[1])
-            reason = f" (finish_reason {choice.finish_reason})" if choice else ""
+            reason = f" (finish_reason {choice.finish_reason})"
         return Reply(
             failed=f"{self._where} gave empty text {self._params.retries + 1} times{reason}; "
             "raise operators.max_tokens if it was cut",
@@ -116,7 +116,12 @@ class OpenAiModel:
             length: params.max_tokens,
             "seed": derive_seed("operators", prompt.text, prompt.nth, attempt) % 2**31,
         }
-        return self._client.chat.completions.create(**request)
+        answer = self._client.chat.completions.create(**request)
+        if not getattr(answer, "choices", None):
+            raise GraftError(
+                f"operators: {self._where} answers, but not as chat completions do; operators.base_url mostly ends in /v1"
+            )
+        return answer
 
     @property
     def _where(self) -> str:

@@ -111,6 +111,14 @@ def test_what_cannot_pass_stops_at_once(status: int) -> None:
     assert "sk-test" not in str(error.value)
 
 
+def test_a_server_of_another_kind_is_named() -> None:
+    with (
+        chat_server(lambda *_: (200, "<html>Welcome</html>")) as server,
+        pytest.raises(GraftError, match=r"not as chat completions do; operators\.base_url mostly ends in /v1"),
+    ):
+        replies(server.url, "a")
+
+
 def test_a_prompt_that_is_too_long_is_its_writers_fault() -> None:
     with chat_server(lambda *_: (400, "This model's maximum context length is 8 tokens")) as server:
         (reply,) = replies(server.url, "a")
