@@ -119,7 +119,8 @@ class OpenAiModel:
         answer = self._client.chat.completions.create(**request)
         if not getattr(answer, "choices", None):
             raise GraftError(
-                f"operators: {self._where} answers, but not as chat completions do; operators.base_url mostly ends in /v1"
+                f"operators: {self._where} answers, but not as chat completions do; operators.base_url mostly ends in "
+                "/v1"
             )
         return answer
 
