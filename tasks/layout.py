@@ -30,6 +30,10 @@ class Layout:
         """Folder with `index.jsonl`, `trees.jsonl` and a `.py` file for each workflow."""
         return self.round(number) / "workflows"
 
+    def tree(self, number: int) -> Path:
+        """Picture of one telling search tree of a round."""
+        return self.round(number) / "tree.svg"
+
     def trajectories(self, number: int) -> Path:
         return self.round(number) / "trajectories.jsonl"
 
@@ -51,6 +55,10 @@ class Layout:
     def champion(self) -> Path:
         """The best promoted policy; it outlives runs and belongs to none, so DVC does not track it."""
         return self.root / "champion"
+
+    def journals(self, stage: str, number: int) -> Path:
+        """Folder of what a stage of a round has done so far. Not in `run`: DVC clears outputs when a stage begins."""
+        return self.root / ".graft" / "journal" / f"{stage}@{number}"
 
     def metrics(self, stage: str, round: int | str | None = None) -> Path:
         """Numbers of one stage, for `dvc metrics` and MLflow. `round` is what follows `@` in the stage's address."""
