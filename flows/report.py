@@ -120,6 +120,7 @@ def _places(layout: Layout, params: Params) -> "Table":
     places = {
         "policy": _relative(layout.policy(last)),
         "workflows": _relative(layout.workflows(last)),
+        "tree": _relative(layout.tree(last)),
         "evaluation": _relative(layout.evaluation("after")),
         "champion": _relative(layout.champion) if layout.champion.exists() else "none yet",
         "MLflow": _mlflow(params.tracking.uri),

@@ -7,6 +7,7 @@ from tasks.artifacts import read_jsonl
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.records import Problem, TreeNode
+from tasks.search.drawing import grown
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -26,7 +27,7 @@ def drawn(layout: Layout, problem_id: str, round: int | None) -> "Tree":
         near = near or difflib.get_close_matches(problem_id, names, n=1, cutoff=0.3) or names[:1]
         raise GraftError(f"{path}: no tree of problem {problem_id!r}" + "".join(f"; did you mean {n!r}?" for n in near))
     problem = next(p for p in read_jsonl(layout.problems("train"), Problem) if p.problem_id == problem_id)
-    return _grown(nodes, problem.turned(round), round)
+    return grown(nodes, problem.turned(round), round)
 
 
 def _last_round(layout: Layout) -> int:
@@ -35,18 +36,3 @@ def _last_round(layout: Layout) -> int:
     if not numbers:
         raise GraftError("no round has been searched yet; run graft retrain, or graft stage search@1")
     return max(numbers)
-
-
-def _grown(nodes: list[TreeNode], problem: Problem, round: int) -> "Tree":
-    from rich.markup import escape
-    from rich.tree import Tree
-
-    title = f"[bold]{escape(problem.question)}[/] [dim]= {problem.answer:g}; round {round}[/]"
-    root, branches = nodes[0], {nodes[0].node_id: Tree(title)}
-    branches[root.node_id].add(f"[dim]{root.visits} completions, mean reward {root.value:.2f}[/]")
-    for node in nodes[1:]:  # in preorder: a parent comes before its children
-        color = "green" if node.value >= 1 else "yellow" if node.value > 0 else "default"
-        numbers = f"×{node.visits}  value {node.value:.2f}  p {node.prior:.2g}"
-        label = f"[{color}]{escape(node.statement) or 'end'}[/]  [dim]{numbers}[/]"
-        branches[node.node_id] = branches[node.parent_id or root.node_id].add(label)
-    return branches[root.node_id]

@@ -39,6 +39,16 @@ def write_text(path: Path, text: str, durable: bool = True) -> None:
             raise
 
 
+def append_text(path: Path, text: str) -> None:
+    """Add `text` to the end of a file, on the disk when this returns. What is killed meanwhile leaves a part of it."""
+    with _full_disk_named(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8", newline="\n") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+
+
 def write_json(path: Path, value: BaseModel | dict[str, Any]) -> None:
     """Write one JSON object with sorted keys, indented, ending in a new line."""
     plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value

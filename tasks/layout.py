@@ -30,6 +30,10 @@ class Layout:
         """Folder with `index.jsonl`, `trees.jsonl` and a `.py` file for each workflow."""
         return self.round(number) / "workflows"
 
+    def tree(self, number: int) -> Path:
+        """Picture of one telling search tree of a round."""
+        return self.round(number) / "tree.svg"
+
     def trajectories(self, number: int) -> Path:
         return self.round(number) / "trajectories.jsonl"
 
@@ -56,6 +60,10 @@ class Layout:
     def replies(self) -> Path:
         """What a model said to the operators' prompts: a memory that no stage depends on."""
         return self.root / ".graft" / "replies"
+
+    def journals(self, stage: str, number: int) -> Path:
+        """Folder of what a stage of a round has done so far. Not in `run`: DVC clears outputs when a stage begins."""
+        return self.root / ".graft" / "journal" / f"{stage}@{number}"
 
     def metrics(self, stage: str, round: int | str | None = None) -> Path:
         """Numbers of one stage, for `dvc metrics` and MLflow. `round` is what follows `@` in the stage's address."""

@@ -89,6 +89,8 @@ class Search(Section):
     rule: Literal["puct", "uct", "aflow", "random", "enumerate"]
     exploration: Annotated[float, Field(ge=0, le=100)]
     temperature: Temperature
+    seconds: Annotated[float, Field(gt=0)] | None
+    stop_at: Annotated[int, Field(ge=0, strict=True)]
 
     @model_validator(mode="after")
     def _first_wave_fits(self) -> "Search":

@@ -84,6 +84,9 @@ class Recorder:
         except GraftError as error:
             self._warn(f"numbers of {address} left out ({error})")
         self._messages.put(message)
+        for path in outs:
+            if path.endswith(".svg"):  # a message of its own: where files are not taken, the numbers are
+                self._messages.put({"kind": "picture", "path": path, "time": message["time"]})
 
     def finish(self, status: Literal["FINISHED", "FAILED"]) -> str | None:
         """Close the run and give its MLflow id.

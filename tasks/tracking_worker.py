@@ -78,6 +78,10 @@ class Ledger:
             self._log(self._runs[""], message["time"], tags=message["tags"])
             self._client.set_terminated(self._runs[""], message["status"], _milliseconds(message["time"]))
             return
+        if message["kind"] == "picture":
+            folder = Path(message["path"]).parent.as_posix().removeprefix("run/")
+            self._client.log_artifact(self._runs[""], message["path"], folder)
+            return
         self._record_stage(message)
         if "model" in message:
             self._register(message["model"])

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.artifacts import (
+    append_text,
     digest_path,
     digest_text,
     read_json,
@@ -196,6 +197,25 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     for name, message in {"none": "no such file", ".": "is a folder", "latin.txt": "not UTF-8 text at byte 3"}.items():
         with pytest.raises(GraftError, match=message):
             read_text(tmp_path / name)
+
+
+# --- what grows
+
+
+@given(st.lists(TEXT, max_size=4))
+def test_what_is_added_stands_at_the_end(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
+    path = tmp_path_factory.mktemp("append") / "below" / "a.txt"
+    for text in texts:
+        append_text(path, text)
+    assert (read_text(path) if texts else "") == "".join(texts)
+
+
+def test_a_full_disk_leaves_what_was_there_before(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    append_text(path, "before")
+    with largest_file(1000), pytest.raises(OSError, match=os.strerror(errno.EFBIG)):
+        append_text(path, "x" * 5000)
+    assert path.read_text().startswith("before")
 
 
 # --- digests

@@ -59,6 +59,8 @@ def test_the_shipped_file_is_valid_and_explains_every_param() -> None:
         ("  beta: 0.01", "  beta: -1", r":\d+: grpo\.beta: .*greater than or equal to 0, not -1"),
         ("  beta: 0.01", "  beta: .nan", r":\d+: grpo\.beta: .*finite number, not nan"),
         ("  beta: 0.01", "  beta: .inf", r":\d+: grpo\.beta: "),
+        ("  seconds: null", "  seconds: 0", r":\d+: search\.seconds: .*greater than 0, not 0"),
+        ("  stop_at: 0", "  stop_at: -1", r":\d+: search\.stop_at: .*greater than or equal to 0, not -1"),
         ("seed: 0", "seed: true", r":\d+: seed: .*integer, not True"),
         ("seed: 0", "seed: -1", r":\d+: seed: .*greater than or equal to 0, not -1"),
         (

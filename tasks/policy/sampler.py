@@ -45,24 +45,48 @@ def sample(
     `max_new_tokens` tokens with the prefix; a completion that was not cut ends with the end-of-text token.
     Raises GraftError where a prompt leaves no room for that many.
     """
-    import torch
     from rich.console import Console
     from rich.progress import Progress
 
-    _check_room(policy, requests, max_new_tokens)
-    done = [r.prefix if len(r.prefix.tokens) >= max_new_tokens else None for r in requests]
-    with (
-        torch.inference_mode(),
-        Progress(console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as progress,
-    ):
+    sampler = Sampler(policy, temperature, max_new_tokens)
+    done: dict[int, Completion] = {}
+    with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as progress:
         bar = progress.add_task(title, total=len(requests))
-        model = _for_sampling(policy)
-        for rows in _batches(requests, [i for i, completion in enumerate(done) if completion is None]):
-            batch = _Decoding(policy, model, [requests[i] for i in rows], temperature, max_new_tokens)
-            for i, completion in zip(rows, batch.run(), strict=True):
-                done[i] = completion
+        for rows in sampler.batches(requests):
+            done.update(zip(rows, sampler.complete([requests[i] for i in rows]), strict=True))
             progress.advance(bar, len(rows))
-    return [completion for completion in done if completion is not None]
+    return [done[i] for i in range(len(requests))]
+
+
+class Sampler:
+    """`sample` by the batch, for who keeps what each batch gave before the next one begins."""
+
+    def __init__(self, policy: Policy, temperature: float, max_new_tokens: int) -> None:
+        """The adapter is merged here, once for all batches."""
+        import torch
+
+        self._policy, self._temperature, self._longest = policy, temperature, max_new_tokens
+        with torch.inference_mode():
+            self._model = _for_sampling(policy)
+
+    def batches(self, requests: Sequence[Request]) -> list[list[int]]:
+        """Places of the requests that are decoded together: a function of the requests, each in one batch.
+
+        Raises GraftError where a prompt leaves no room for a completion.
+        """
+        _check_room(self._policy, requests, self._longest)
+        return list(_batches(requests))
+
+    def complete(self, requests: Sequence[Request]) -> list[Completion]:
+        """A completion for each request of one batch, in order; a prefix that is as long as may be is one already."""
+        import torch
+
+        going = [r for r in requests if len(r.prefix.tokens) < self._longest]
+        written: Iterator[Completion] = iter(())
+        if going:
+            with torch.inference_mode():
+                written = iter(_Decoding(self._policy, self._model, going, self._temperature, self._longest).run())
+        return [next(written) if len(r.prefix.tokens) < self._longest else r.prefix for r in requests]
 
 
 def _check_room(policy: Policy, requests: Sequence[Request], max_new_tokens: int) -> None:
@@ -88,9 +112,9 @@ def _for_sampling(policy: Policy) -> Any:
     return copy.deepcopy(policy.model).merge_and_unload().eval()
 
 
-def _batches(requests: Sequence[Request], waiting: Sequence[int]) -> Iterator[list[int]]:
+def _batches(requests: Sequence[Request]) -> Iterator[list[int]]:
     """Indices of at most ROWS requests each; equal contexts stay together, contexts of like length too."""
-    order = sorted(waiting, key=lambda i: (len(requests[i].context), requests[i].context, i))
+    order = sorted(range(len(requests)), key=lambda i: (len(requests[i].context), requests[i].context, i))
     for start in range(0, len(order), ROWS):
         yield order[start : start + ROWS]
 

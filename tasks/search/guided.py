@@ -55,9 +55,15 @@ class GuidedTree:
         self.root = Node("", None, 1.0, unseen=1.0)
         self.found: dict[str, Found] = {}
         self.rows = 0
+        self.right = 0  # completions that earned all
         self._ends_statement, self._text_of, self._longest = ends_statement, text_of, longest
         self._prefix = {self.root: Completion(tokens=[], logprobs=[])}
         self._child: dict[tuple[Node, tuple[int, ...]], Node] = {}
+
+    @property
+    def size(self) -> int:
+        """Nodes, the root among them."""
+        return len(self._prefix)
 
     def prefix(self, node: Node | None) -> Completion:
         """What the policy wrote from the root to `node`."""
@@ -67,9 +73,16 @@ class GuidedTree:
         """The first wave."""
         return [Rollout(None, self._next_row()) for _ in range(count)]
 
-    def propose(self, wave: int, exploration: float, rule: Rule = "puct", seed: int = 0) -> list[Rollout]:
-        """Up to `wave` rollouts; none where every completion so far is right, or nothing is left to try."""
+    def propose(
+        self, wave: int, exploration: float, rule: Rule = "puct", seed: int = 0, stop_at: int = 0
+    ) -> list[Rollout]:
+        """Up to `wave` rollouts; none where every completion so far is right, or nothing is left to try.
+
+        None either once `stop_at` completions are right, where it is not 0.
+        """
         rollouts: list[Rollout] = []
+        if 0 < stop_at <= self.right:
+            return rollouts
         while len(rollouts) < wave and self.root.value < 1.0:
             dice = Random(derive_seed(seed, "choose", self.problem.problem_id, self.rows))
             node = choose(self.root, rule, exploration, dice)
@@ -79,11 +92,14 @@ class GuidedTree:
             rollouts.append(Rollout(node, self._next_row()))
         return rollouts
 
-    def learn(self, rollout: Rollout, completion: Completion, code: str, results: list[Result], reward: float) -> None:
-        """Take in what a completion gave."""
+    def learn(
+        self, rollout: Rollout, completion: Completion, code: str, results: list[Result], reward: float | None
+    ) -> None:
+        """Take in what a completion gave. `reward` None: nobody knows, which speaks neither for nor against a node."""
         leaf = self._grow(rollout.from_node or self.root, completion)
-        backpropagate(leaf, reward, started=rollout.from_node)
-        found = self.found.setdefault(code, Found(code, results, reward, leaf, rollout.from_node))
+        backpropagate(leaf, self.root.value if reward is None else reward, started=rollout.from_node)
+        self.right += reward == 1.0
+        found = self.found.setdefault(code, Found(code, results, reward or 0.0, leaf, rollout.from_node))
         (found.samples if rollout.from_node is None else found.rollouts).append(completion)
 
     def _grow(self, node: Node, completion: Completion) -> Node:

@@ -1,16 +1,24 @@
 """Stage `search`: workflows for this round's problems, found by tree search with the present policy as prior."""
 
+import sys
 from collections.abc import Sequence
 from math import exp
+from time import perf_counter
 
-from tasks.artifacts import read_jsonl, write_json
+from rich.console import Console
+
+from tasks.artifacts import read_jsonl, write_json, write_text
+from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params import Params
 from tasks.policy.base import Policy, decode, encode_prompt, load_policy
-from tasks.policy.sampler import Request, sample
+from tasks.policy.sampler import Request, Sampler
 from tasks.policy.served import entered, served_by
-from tasks.records import Problem, Split, Workflow
+from tasks.records import Completion, Problem, Result, Split, TreeNode, Workflow
+from tasks.search.drawing import picture, telling
 from tasks.search.guided import Found, GuidedTree, Rollout
+from tasks.search.journal import Batch, Journal, Written, digest_of, name_of
+from tasks.search.progress import Tally, shown
 from tasks.search.write import node_id, tree_records, write_workflows
 from tasks.seeds import derive_seed
 from tasks.workflows.contract import prompt_of, workflow_id
@@ -24,25 +32,54 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     assert round is not None
     policy = load_policy(layout.policy(round - 1), params.policy)
     splits: list[Split] = ["train", "validation"] if params.influence.validation == "held_out" else ["train"]
+    problems = {split: [p.turned(round) for p in read_jsonl(layout.problems(split), Problem)] for split in splits}
+    journal = _journal(layout, params, round, splits)
+    most = {split: params.search.simulations if split == "train" else params.search.samples for split in splits}
+    tally = Tally({problem.problem_id: most[split] for split in splits for problem in problems[split]})
     served = served_by(policy, params.operators, layout)
-    with sandbox_of(params.sandbox, served) as sandbox:
-        search = Search(policy, sandbox, params, round)
-        problems = {split: [p.turned(round) for p in read_jsonl(layout.problems(split), Problem)] for split in splits}
+    with sandbox_of(params.sandbox, served) as sandbox, shown(tally, f"search@{round}", Console(stderr=True)):
+        search = Search(policy, sandbox, params, round, journal, tally)
         trees = {split: search.trees(problems[split]) for split in splits}
         search.sample_all([tree for split in splits for tree in trees[split]])
         search.explore(trees["train"])
     found = [pair for split in splits for tree in trees[split] for pair in _records(tree, split)]
-    nodes = [node for tree in trees["train"] for node in tree_records(tree.problem.problem_id, tree.root)]
+    nodes = [node for tree in trees["train"] for node in _nodes(tree)]
+    told = telling(trees["train"])
     write_workflows(layout.workflows(round), found, nodes)
-    numbers = _metrics(trees["train"])
-    write_json(layout.metrics("search", round), numbers | entered(served, layout, f"search@{round}"))
+    write_text(layout.tree(round), picture(_nodes(told), told.problem, round))
+    write_json(layout.metrics("search", round), _metrics(trees["train"]))
+    entered(served, layout, f"search@{round}")
+    journal.remove()
+
+
+def _journal(layout: Layout, params: Params, round: int, splits: Sequence[Split]) -> Journal:
+    """What a search of the same inputs has left that did not come to its end; says so where it did anything."""
+    inputs = digest_of([layout.policy(round - 1), *(layout.problems(split) for split in splits)], params, round)
+    journal = Journal(layout.journals("search", round) / f"{inputs}.jsonl")
+    if journal.completions:
+        what = f"{journal.completions} completions that a search cut short has left"
+        print(f"search@{round}: goes on after {what}", file=sys.stderr)
+    return journal
 
 
 class Search:
-    """One round's search: the policy writes, the sandbox runs, the trees learn."""
+    """One round's search: the policy writes, the sandbox runs, the trees learn.
 
-    def __init__(self, policy: Policy, sandbox: Sandbox, params: Params, round: int) -> None:
+    What `journal` holds is not done again, and what is done is added to it; `tally` is told of each completion.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        sandbox: Sandbox,
+        params: Params,
+        round: int,
+        journal: Journal | None = None,
+        tally: Tally | None = None,
+    ) -> None:
         self.policy, self.sandbox, self.params, self.round = policy, sandbox, params, round
+        self.journal, self.tally = journal, tally or Tally({})
+        self.sampler = Sampler(policy, params.search.temperature, params.policy.max_new_tokens)
         texts = policy.tokenizer.batch_decode([[i] for i in range(len(policy.tokenizer))])
         self._ends = {i for i, text in enumerate(texts) if "\n" in text}
 
@@ -57,41 +94,86 @@ class Search:
     def sample_all(self, trees: Sequence[GuidedTree]) -> None:
         """The first wave: independent samples for every problem."""
         count = self.params.search.samples
-        self._run([(tree, rollout) for tree in trees for rollout in tree.samples(count)], "sampling")
+        self._run([(tree, rollout) for tree in trees for rollout in tree.samples(count)])
 
     def explore(self, trees: Sequence[GuidedTree]) -> None:
-        """Waves of rollouts from inside the trees, up to `search.simulations` completions for each problem."""
-        search, seed = self.params.search, derive_seed(self.params.seed, "search", self.round)
-        while True:
-            wave = [
-                (tree, rollout)
-                for tree in trees
-                for rollout in tree.propose(
-                    min(search.wave, search.simulations - tree.rows), search.exploration, search.rule, seed
-                )
-            ]
+        """Waves of rollouts from inside the trees, up to `search.simulations` completions for each problem.
+
+        No wave begins once all have taken `search.seconds` for each tree.
+        """
+        search, spent = self.params.search, 0.0
+        while search.seconds is None or spent < search.seconds * len(trees):
+            wave = [(tree, rollout) for tree in trees for rollout in self._proposed(tree)]
             if not wave:
                 return
-            self._run(wave, "tree search")
+            spent += self._run(wave)
 
-    def _run(self, rollouts: Sequence[tuple[GuidedTree, Rollout]], title: str) -> None:
+    def _proposed(self, tree: GuidedTree) -> list[Rollout]:
+        search = self.params.search
+        count = min(search.wave, search.simulations - tree.rows)
+        seed = derive_seed(self.params.seed, "search", self.round)
+        rollouts = tree.propose(count, search.exploration, search.rule, seed, search.stop_at)
+        if not rollouts:
+            self.tally.ended(tree.problem.problem_id)
+        return rollouts
+
+    def _run(self, rollouts: Sequence[tuple[GuidedTree, Rollout]]) -> float:
+        """Let the trees learn from these rollouts; gives the seconds that it took, now or before an interruption."""
         requests = [self._request(tree, rollout) for tree, rollout in rollouts]
-        longest = self.params.policy.max_new_tokens
-        completions = sample(self.policy, requests, self.params.search.temperature, longest, title)
-        codes = [code_of(decode(self.policy, c.tokens)) for c in completions]
-        programs = [Program(code, tree.problem.questions) for code, (tree, _) in zip(codes, rollouts, strict=True)]
-        outcomes = self.sandbox.run(programs)
-        for (tree, rollout), completion, code, results in zip(rollouts, completions, codes, outcomes, strict=True):
-            lost = any(result.status == "failed" for result in results)
-            # what nobody knows counts neither for nor against the branch
-            reward = tree.root.value if lost else solved_share(results, tree.problem.answers)
-            tree.learn(rollout, completion, code, results, reward)
+        came: dict[int, Written] = {}
+        seconds = 0.0
+        for rows in self.sampler.batches(requests):
+            problems = [rollouts[i][0].problem for i in rows]
+            batch = self._batch([requests[i] for i in rows], problems)
+            came.update(zip(rows, batch.written, strict=True))
+            seconds += batch.seconds
+            for problem, written in zip(problems, batch.written, strict=True):
+                self.tally.came(problem.problem_id, solved_share(written.results, problem.answers))
+        for i, (tree, rollout) in enumerate(rollouts):  # in this order, whatever the batches are
+            completion, results = came[i].completion, came[i].results
+            reward = None if _failure(results) else solved_share(results, tree.problem.answers)
+            tree.learn(rollout, completion, self._code(completion), results, reward)
+        return seconds
+
+    def _batch(self, requests: Sequence[Request], problems: Sequence[Problem]) -> Batch:
+        """The completions of these requests, each run on the questions of its problem; from the journal if it can."""
+        name = name_of(requests)
+        if self.journal and (known := self.journal.batch(name)):
+            return known
+        started = perf_counter()
+        completions = self.sampler.complete(requests)
+        programs = [Program(self._code(c), p.questions) for c, p in zip(completions, problems, strict=True)]
+        pairs = zip(completions, self.sandbox.run(programs), strict=True)
+        written = [Written(completion=completion, results=results) for completion, results in pairs]
+        batch = Batch(name=name, seconds=perf_counter() - started, written=written)
+        failures = list(filter(None, (_failure(each.results) for each in written)))
+        if len(failures) > self.params.rewards.failed_limit * len(written):
+            raise GraftError(
+                f"search: {len(failures)} of {len(written)} workflows have no result, rewards.failed_limit is "
+                f"{self.params.rewards.failed_limit:.0%}; for instance {failures[0]}: mend that and run again, nothing "
+                "that was done is lost"
+            )
+        if self.journal and not failures:  # another time they may have a result
+            self.journal.add(batch)
+        return batch
+
+    def _code(self, completion: Completion) -> str:
+        return code_of(decode(self.policy, completion.tokens))
 
     def _request(self, tree: GuidedTree, rollout: Rollout) -> Request:
         problem = tree.problem
         seed = derive_seed(self.params.seed, "search", self.round, problem.problem_id, rollout.row)
         prompt = encode_prompt(self.policy, prompt_of(problem.question, self.params.policy.base, self.sandbox.serves))
         return Request(prompt, seed, tree.prefix(rollout.from_node))
+
+
+def _failure(results: Sequence[Result]) -> str | None:
+    """Why nobody knows what a workflow is worth; None where it has been run on all questions."""
+    return next((result.error for result in results if result.status == "failed"), None)
+
+
+def _nodes(tree: GuidedTree) -> list[TreeNode]:
+    return list(tree_records(tree.problem.problem_id, tree.root))
 
 
 def _records(tree: GuidedTree, split: Split) -> list[tuple[Workflow, str]]:

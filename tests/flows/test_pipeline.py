@@ -15,13 +15,14 @@ PARAMS = {
     "problems": "seed problems",
     "coldstart": "policy.base coldstart sandbox",
     "bootstrap": "seed policy bootstrap",
-    "search": "seed policy.base policy.max_new_tokens search sandbox grpo.group_size influence.validation",
-    "collect": "seed policy.base grpo.group_size",
+    "search": "seed policy.base policy.max_new_tokens search sandbox operators rewards.failed_limit grpo.group_size "
+    "influence.validation",
+    "collect": "seed policy.base operators.backend grpo.group_size",
     "reward": "rewards policy.max_new_tokens",
     "select": "policy search.temperature influence grpo.negative_weight",
     "update": "seed policy search.temperature grpo",
-    "evaluate": "seed policy.base policy.max_new_tokens sandbox evaluation",
-    "promote": "seed rounds.last policy.base policy.max_new_tokens sandbox evaluation",
+    "evaluate": "seed policy.base policy.max_new_tokens sandbox operators evaluation",
+    "promote": "seed rounds.last policy.base policy.max_new_tokens sandbox operators evaluation",
 }
 
 

@@ -150,6 +150,7 @@ promoted: 0.600 beats the first policy's 0.500 by 0.100 (95 % interval 0.060 …
 
 policy      run/rounds/3/policy
 workflows   run/rounds/3/workflows
+tree        run/rounds/3/tree.svg
 evaluation  run/evaluation/after
 champion    none yet
 MLflow      mlflow ui --backend-store-uri sqlite:///mlflow.db"""

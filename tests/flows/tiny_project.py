@@ -79,7 +79,7 @@ def files(stage, layout, params, round):
     if stage == "bootstrap":
         return [train, layout.coldstart], [layout.policy(0)]
     if stage == "search":
-        return [train, validation, before], [layout.workflows(round)]
+        return [train, validation, before], [layout.tree(round), layout.workflows(round)]
     if stage == "collect":
         return [train, validation, layout.workflows(round), before / "lineage.json"], [layout.trajectories(round)]
     if stage == "reward":

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tasks.artifacts import write_json
+from tasks.artifacts import write_json, write_text
 from tasks.layout import Layout
 from tasks.params import Params, load_params
 from tasks.records import Champion, Promotion
@@ -138,6 +138,36 @@ def test_a_run_and_its_cached_repetition_are_recorded_whole(layout: Layout) -> N
     assert record(layout, params)
     assert client.get_model_version_by_alias("graft", "challenger").tags["version"] == "bbbb"
     assert client.get_model_version_by_alias("graft", "champion").tags["version"] == "aaaa"
+
+
+@pytest.mark.slow
+def test_pictures_lie_beside_the_run_under_their_round(layout: Layout) -> None:
+    recorder = Recorder(layout, tracking("sqlite:///mlflow.db"), {})
+    for number in (1, 2):
+        write_text(layout.tree(number), f"<svg>{number}</svg>")
+        write_json(layout.metrics("search", number), {"solved": number})
+        outs = {f"run/rounds/{number}/tree.svg": "t" * 32, f"run/rounds/{number}/workflows": "w" * 32}
+        recorder.stage(f"search@{number}", 1.0, False, {}, outs)
+    run_id = recorder.finish("FINISHED")
+    client = store(layout)
+    for number in (1, 2):
+        (found,) = client.list_artifacts(run_id, f"rounds/{number}")
+        assert found.path == f"rounds/{number}/tree.svg"
+        downloaded = client.download_artifacts(run_id, found.path, str(layout.root))
+        assert Path(downloaded).read_text() == f"<svg>{number}</svg>"
+
+
+@pytest.mark.slow
+def test_a_picture_that_is_gone_costs_no_number(layout: Layout, capfd: pytest.CaptureFixture[str]) -> None:
+    write_json(layout.metrics("search", 1), {"solved": 7})
+    recorder = Recorder(layout, tracking("sqlite:///mlflow.db"), {})
+    recorder.stage("search@1", 1.0, False, {}, {"run/rounds/1/tree.svg": "t" * 32})
+    run_id = recorder.finish("FINISHED")
+    assert run_id is not None
+    assert "tree.svg" in capfd.readouterr().err
+    client = store(layout)
+    assert [point.value for point in client.get_metric_history(run_id, "search/solved")] == [7]
+    assert client.get_run(run_id).info.status == "FINISHED"
 
 
 @pytest.mark.slow

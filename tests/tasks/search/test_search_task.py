@@ -75,7 +75,16 @@ def params(validation: str = "held_out", **search: float) -> Params:
         "sandbox": SHIPPED.sandbox.model_copy(update={"allow_weak": True}),
         "influence": SHIPPED.influence.model_copy(update={"validation": validation}),
     }
-    keys = ["seed", "policy.base", "policy.max_new_tokens", "search", "sandbox", "operators", "grpo.group_size"]
+    keys = [
+        "seed",
+        "policy.base",
+        "policy.max_new_tokens",
+        "search",
+        "sandbox",
+        "operators",
+        "rewards.failed_limit",
+        "grpo.group_size",
+    ]
     return restrict(SHIPPED.model_copy(update=changes), [*keys, "influence.validation"])
 
 

@@ -1,0 +1,82 @@
+"""What a search has done so far, kept on disk so that a killed one goes on where it stopped.
+
+The unit is the batch: completions that the policy writes together, and what running them gave. A smaller one would
+change what is decoded together and with it the last digits, a larger one would lose more. A file is named by all that
+the result depends on and a batch in it by its requests, so what is read back is what would be computed again.
+"""
+
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from tasks.artifacts import append_text, digest_path, digest_text
+from tasks.params import Params
+from tasks.policy.sampler import Request
+from tasks.records import Completion, Record, Result
+
+SOURCES = Path(__file__).parents[1]
+
+
+class Written(Record):
+    """A completion, and what it returned on the problem and its siblings."""
+
+    completion: Completion
+    results: list[Result]
+
+
+class Batch(Record):
+    """A line of the journal. `seconds` is what it took."""
+
+    name: str
+    seconds: float
+    written: list[Written]
+
+
+class Journal:
+    """The batches of one search. Nobody else may write to it at the same time."""
+
+    def __init__(self, path: Path) -> None:
+        """Read what an earlier search has left; a line that is torn or damaged counts as not there."""
+        self._path = path
+        self._batches = {batch.name: batch for batch in _whole_lines(path)}
+
+    @property
+    def completions(self) -> int:
+        """So many need not be written again."""
+        return sum(len(batch.written) for batch in self._batches.values())
+
+    def batch(self, name: str) -> Batch | None:
+        """The batch of this name if it is done."""
+        return self._batches.get(name)
+
+    def add(self, batch: Batch) -> None:
+        """Keep a batch; on the disk when this returns."""
+        line = batch.model_dump_json()
+        append_text(self._path, f"\n{digest_text(line)} {line}")  # "\n" first: what was torn before stays alone
+        self._batches[batch.name] = batch
+
+    def remove(self) -> None:
+        """For a search that is written. Goes with its whole folder: what searches with other inputs left there."""
+        shutil.rmtree(self._path.parent, ignore_errors=True)
+        self._batches = {}
+
+
+def name_of(requests: Sequence[Request]) -> str:
+    """A name for the batch of these requests."""
+    return digest_text(repr([(request.seed, request.context) for request in requests]))
+
+
+def digest_of(reads: Iterable[Path], params: Params, round: int) -> str:
+    """A name for all that a search depends on: files and folders that it reads, params, round and sources."""
+    sources = sorted(SOURCES.rglob("*.py"))
+    names = [path.relative_to(SOURCES).as_posix() for path in sources]
+    digests = [digest_path(path) for path in (*reads, *sources)]
+    return digest_text(repr([digests, names, params, round]))
+
+
+def _whole_lines(path: Path) -> Iterator[Batch]:
+    lines = path.read_bytes().split(b"\n") if path.exists() else []
+    for line in lines:
+        digest, _, text = line.decode("utf-8", "replace").partition(" ")
+        if digest == digest_text(text):
+            yield Batch.model_validate_json(text)

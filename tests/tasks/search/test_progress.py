@@ -1,0 +1,75 @@
+"""How far a search is."""
+
+import io
+import os
+import pty
+from contextlib import suppress
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from tasks.search.progress import Tally, shown
+
+
+def test_problems_done_and_solved_are_counted() -> None:
+    tally = Tally({"a": 2, "b": 1, "c": 3})
+    assert str(tally) == "0/3 problems, 0 solved"
+    tally.came("a", 1.0)
+    tally.came("a", 1.0)
+    tally.came("b", 0.5)
+    assert str(tally) == "2/3 problems, 1 solved"
+    tally.ended("c")
+    tally.ended("c")
+    tally.came("c", 0.0)  # later than it should
+    assert str(tally) == "3/3 problems, 1 solved"
+    tally.came("unknown", 1.0)
+    tally.ended("unknown")
+    assert (tally.done, tally.solved, tally.left, tally.completions) == (3, 1, 0, 6)
+
+
+@given(st.dictionaries(st.sampled_from("abc"), st.integers(1, 4)), st.data())
+def test_what_is_done_and_what_is_left_add_up(awaited: dict[str, int], data: st.DataObject) -> None:
+    tally = Tally(awaited)
+    came = data.draw(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([0.0, 0.9, 1.0, None])), max_size=20))
+    for problem, reward in came:
+        if reward is None:
+            tally.ended(problem)
+        else:
+            tally.came(problem, reward)
+    counts = {p: sum(name == p for name, reward in came if reward is not None) for p in awaited}
+    ended = {p for p in awaited if (p, None) in came}
+    left = {p: 0 if p in ended else max(0, awaited[p] - counts[p]) for p in awaited}
+    assert tally.left == sum(left.values())
+    assert tally.done == sum(count == 0 for count in left.values())
+    assert tally.solved == len({p for p, reward in came if reward == 1.0} & awaited.keys())
+
+
+def test_it_is_drawn_on_a_terminal() -> None:
+    ours, theirs = pty.openpty()
+    tally = Tally({"a": 1, "b": 1})
+    with (
+        os.fdopen(theirs, "w") as terminal,
+        shown(tally, "search@1", Console(file=terminal, width=100, color_system=None, force_terminal=True)),
+    ):
+        tally.came("a", 1.0)
+    drawn = all_of(ours)
+    assert "search@1" in drawn
+    assert "1/2 problems, 1 solved" in drawn
+
+
+def all_of(terminal: int) -> str:
+    """What was written to the other end of a terminal that is closed by now."""
+    pieces = []
+    with suppress(OSError):  # what Linux answers at the end
+        while piece := os.read(terminal, 4096):
+            pieces.append(piece)
+    os.close(terminal)
+    return b"".join(pieces).decode()
+
+
+def test_nothing_is_drawn_elsewhere() -> None:
+    stream = io.StringIO()
+    with shown(Tally({"a": 1}), "search@1", Console(file=stream, force_terminal=True)):
+        pass
+    assert stream.getvalue() == ""
