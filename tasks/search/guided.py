@@ -6,12 +6,14 @@ its tokens; what the children of a node leave of 1 is the chance that sampling t
 tree widens exactly as far as the policy is unsure.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import exp
 
 from tasks.records import Completion, Problem, Result
 from tasks.search.tree import Node, backpropagate, select, start
+from tasks.workflows.judge import solved_share
 
 NEGLIGIBLE = 1e-3  # an unseen share below this is not worth a rollout
 
@@ -35,6 +37,8 @@ class Found:
     from_node: Node | None
     samples: list[Completion] = field(default_factory=list)  # independent
     rollouts: list[Completion] = field(default_factory=list)  # from inside the tree
+    revised: list[Completion] = field(default_factory=list)  # of a revision, where the policy can learn it
+    revisions: int = 0  # that wrote it
 
 
 class GuidedTree:
@@ -51,6 +55,7 @@ class GuidedTree:
         self.root = Node("", None, 1.0, unseen=1.0)
         self.found: dict[str, Found] = {}
         self.rows = 0
+        self.tally: Counter[str] = Counter()  # what became of its revisions
         self._ends_statement, self._text_of, self._longest = ends_statement, text_of, longest
         self._prefix = {self.root: Completion(tokens=[], logprobs=[])}
         self._child: dict[tuple[Node, tuple[int, ...]], Node] = {}
@@ -73,6 +78,15 @@ class GuidedTree:
             start(node)
             rollouts.append(Rollout(node, self._next_row()))
         return rollouts
+
+    def credit(self, results: list[Result]) -> float:
+        """Share solved; the mean so far where it is lost: what nobody knows counts neither for nor against."""
+        return self.root.value if lost(results) else solved_share(results, self.problem.answers)
+
+    @property
+    def solved(self) -> bool:
+        """Whether a workflow is right on the problem and all siblings."""
+        return any(found.reward == 1.0 for found in self.found.values())
 
     def learn(self, rollout: Rollout, completion: Completion, code: str, results: list[Result], reward: float) -> None:
         """Take in what a completion gave."""
@@ -105,3 +119,8 @@ class GuidedTree:
     def _next_row(self) -> int:
         self.rows += 1
         return self.rows - 1
+
+
+def lost(results: list[Result]) -> bool:
+    """Whether nobody knows what a workflow is worth."""
+    return any(result.status == "failed" for result in results)

@@ -1,21 +1,23 @@
 """Stage `search`: workflows for this round's problems, found by tree search with the present policy as prior."""
 
 from collections.abc import Sequence
+from functools import partial
 from math import exp
 
 from tasks.artifacts import read_jsonl, write_json
 from tasks.layout import Layout
 from tasks.params import Params
-from tasks.policy.base import Policy, decode, encode_prompt, load_policy
+from tasks.policy.base import Policy, decode, encode_completion, encode_prompt, load_policy
 from tasks.policy.sampler import Request, sample
 from tasks.policy.served import entered, served_by
 from tasks.records import Problem, Split, Workflow
 from tasks.search.guided import Found, GuidedTree, Rollout
+from tasks.search.revise import Reviser
+from tasks.search.revisions import revision_numbers
 from tasks.search.write import node_id, tree_records, write_workflows
 from tasks.seeds import derive_seed
 from tasks.workflows.contract import prompt_of, workflow_id
 from tasks.workflows.fences import code_of
-from tasks.workflows.judge import solved_share
 from tasks.workflows.sandbox import Program, Sandbox, sandbox_of
 
 
@@ -31,10 +33,12 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
         trees = {split: search.trees(problems[split]) for split in splits}
         search.sample_all([tree for split in splits for tree in trees[split]])
         search.explore(trees["train"])
+        if params.search.revisions and served:
+            Reviser(served, sandbox, partial(encode_completion, policy), params, round).revise(trees["train"])
     found = [pair for split in splits for tree in trees[split] for pair in _records(tree, split)]
     nodes = [node for tree in trees["train"] for node in tree_records(tree.problem.problem_id, tree.root)]
     write_workflows(layout.workflows(round), found, nodes)
-    numbers = _metrics(trees["train"])
+    numbers = _metrics(trees["train"]) | (revision_numbers(trees["train"]) if params.search.revisions else {})
     write_json(layout.metrics("search", round), numbers | entered(served, layout, f"search@{round}"))
 
 
@@ -60,17 +64,24 @@ class Search:
         self._run([(tree, rollout) for tree in trees for rollout in tree.samples(count)], "sampling")
 
     def explore(self, trees: Sequence[GuidedTree]) -> None:
-        """Waves of rollouts from inside the trees, up to `search.simulations` completions for each problem."""
+        """Waves of rollouts from inside the trees, up to `search.simulations` completions for each problem.
+
+        A problem that nothing solves yet keeps the last `search.revisions` of them back for revisions.
+        """
         search = self.params.search
         while True:
             wave = [
                 (tree, rollout)
                 for tree in trees
-                for rollout in tree.propose(min(search.wave, search.simulations - tree.rows), search.exploration)
+                for rollout in tree.propose(min(search.wave, self._room(tree)), search.exploration)
             ]
             if not wave:
                 return
             self._run(wave, "tree search")
+
+    def _room(self, tree: GuidedTree) -> int:
+        kept_back = 0 if tree.solved else self.params.search.revisions
+        return self.params.search.simulations - kept_back - tree.rows
 
     def _run(self, rollouts: Sequence[tuple[GuidedTree, Rollout]], title: str) -> None:
         requests = [self._request(tree, rollout) for tree, rollout in rollouts]
@@ -80,10 +91,7 @@ class Search:
         programs = [Program(code, tree.problem.questions) for code, (tree, _) in zip(codes, rollouts, strict=True)]
         outcomes = self.sandbox.run(programs)
         for (tree, rollout), completion, code, results in zip(rollouts, completions, codes, outcomes, strict=True):
-            lost = any(result.status == "failed" for result in results)
-            # what nobody knows counts neither for nor against the branch
-            reward = tree.root.value if lost else solved_share(results, tree.problem.answers)
-            tree.learn(rollout, completion, code, results, reward)
+            tree.learn(rollout, completion, code, results, tree.credit(results))
 
     def _request(self, tree: GuidedTree, rollout: Rollout) -> Request:
         problem = tree.problem
@@ -98,21 +106,21 @@ def _records(tree: GuidedTree, split: Split) -> list[tuple[Workflow, str]]:
 
 def _record(problem_id: str, split: Split, found: Found) -> Workflow:
     name = workflow_id(found.code)
-    completions = found.samples + found.rollouts
+    written = found.samples + found.rollouts
     return Workflow(
         problem_id=problem_id,
         split=split,
         workflow_id=name,
         path=f"{problem_id}/{name}.py",
-        proposer="sample" if found.samples else "tree",
+        proposer="sample" if found.samples else "tree" if found.rollouts else "revision",
         parent_id=node_id(found.from_node) if found.from_node else None,
         depth=found.leaf.depth,
-        visits=len(completions),
+        visits=len(written) + found.revisions,
         value=rounded(found.reward),
-        prior=rounded(max(exp(sum(c.logprobs)) for c in completions)),
+        prior=rounded(max((exp(sum(c.logprobs)) for c in written), default=1.0)),
         result=found.results[0],
         sibling_results=found.results[1:],
-        completions=completions,
+        completions=written + found.revised,
         sampled=len(found.samples),
     )
 
