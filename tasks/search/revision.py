@@ -1,9 +1,11 @@
 """What a model is asked when it revises a workflow, and how its reply is read.
 
 The prompt never holds an expected answer, nor what a sibling asks: of the one a constant could be made, of the other a
-table. It says which results are right and what the wrong ones were.
+table. It says which results are right and what the wrong ones were; of a wrong one on a sibling it says no text, since
+a program can return what it is asked, or raise it.
 """
 
+import builtins
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -95,7 +97,7 @@ def revision_of(reply: str) -> Revision:
 
 def key_of(change: str) -> str:
     """The same for changes whose texts differ in case, blanks and marks alone."""
-    return " ".join(re.findall(r"\w+|[^\w\s.,;:!*_`'\"]", change.casefold()))
+    return " ".join(re.findall(r"\w+|[^\w\s.,;:!`'\"]", change.casefold()))
 
 
 _SAID = re.compile(r"^[^\w\n]*(?:change|idea)[ \t*_]*:[ \t*_]*(.+)$", re.IGNORECASE | re.MULTILINE)
@@ -103,9 +105,10 @@ _SAID = re.compile(r"^[^\w\n]*(?:change|idea)[ \t*_]*:[ \t*_]*(.+)$", re.IGNOREC
 
 def _outcome(ran: Ran) -> str:
     """The results in words, a line each; equal ones of siblings in one line."""
-    gave = [_gave(result, right) for result, right in zip(ran.results, ran.right, strict=True)]
-    siblings = Counter(gave[1:])
-    lines = [f"- on this problem: {gave[0]}"]
+    own = _gave(ran.results[0], ran.right[0])
+    pairs = zip(ran.results[1:], ran.right[1:], strict=True)
+    siblings = Counter(_gave_on_sibling(result, right, own) for result, right in pairs)
+    lines = [f"- on this problem: {own}"]
     lines += [f"- on the same problem with other quantities ({count} ×): {each}" for each, count in siblings.items()]
     return "".join(f"{line}\n" for line in lines)
 
@@ -116,6 +119,16 @@ def _gave(result: Result, right: bool) -> str:
     if result.status == "ok":
         return f"wrong, it returned {_line(repr(result.value))}"
     return _line(f"{result.status}: {result.error}" if result.error else result.status)
+
+
+def _gave_on_sibling(result: Result, right: bool, own: str) -> str:
+    if (whole := _gave(result, right)) in ("right", own):
+        return whole
+    if result.status == "ok":
+        shown = "a text" if isinstance(result.value, str) else f"{result.value:.6g}"
+        return f"wrong, it returned {shown}"
+    name = (result.error or "").partition(":")[0]
+    return f"{result.status}: {name}" if hasattr(builtins, name) else result.status
 
 
 def _compared(trials: Sequence[Trial], count: int) -> list[str]:

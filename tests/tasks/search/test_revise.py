@@ -13,14 +13,19 @@ from rich.console import Console
 from flows.tree import drawn
 from tasks.artifacts import digest_path, read_json, read_jsonl, read_text, write_jsonl
 from tasks.errors import GraftError
+from tasks.grpo import task as updating
+from tasks.influence import task as selecting
 from tasks.layout import Layout
 from tasks.params import Params, load_params, restrict
-from tasks.policy.base import encode_completion, load_policy
+from tasks.policy.base import Policy, encode_completion, encode_prompt, load_policy
+from tasks.policy.scoring import collate, completion_logprobs
 from tasks.records import Lineage, Problem, Sibling, TreeNode, Workflow
+from tasks.rewards import task as rewarding
 from tasks.search.guided import GuidedTree
 from tasks.search.revise import Reviser
 from tasks.search.task import run
 from tasks.search.write import tree_records
+from tasks.trajectories import task as collecting
 from tasks.trajectories.collect import collect
 from tasks.workflows.model import Prompt, Reply
 from tasks.workflows.sandbox import Sandbox
@@ -93,7 +98,7 @@ def reply(change: str, code: str) -> str:
     return f"Change: {change}\n\n```python\n{code}```\n"
 
 
-def params(url: str, revisions: int = REVISIONS, wave: int = 1, longest: int = 128) -> Params:
+def all_params(url: str, revisions: int = REVISIONS, wave: int = 1, longest: int = 128) -> Params:
     shape = {"samples": SAMPLES, "simulations": SAMPLES + revisions, "wave": wave, "temperature": 0.01}
     model = {"backend": "openai", "base_url": url, "model": "test", "retries": 0, "parallel": 1, "seconds": 20.0}
     changes = {
@@ -104,8 +109,12 @@ def params(url: str, revisions: int = REVISIONS, wave: int = 1, longest: int = 1
         "influence": SHIPPED.influence.model_copy(update={"validation": "same_batch"}),
         "operators": SHIPPED.operators.model_copy(update=model),
     }
+    return SHIPPED.model_copy(update=changes)
+
+
+def params(url: str, *knobs: int, **more: int) -> Params:
     keys = ["seed", "policy.base", "policy.max_new_tokens", "search", "sandbox", "operators", "grpo.group_size"]
-    return restrict(SHIPPED.model_copy(update=changes), [*keys, "influence.validation"])
+    return restrict(all_params(url, *knobs, **more), [*keys, "influence.validation"])
 
 
 @pytest.fixture
@@ -264,6 +273,33 @@ def test_a_revision_that_is_too_long_for_the_policy_is_kept_but_joins_no_group(
     (trajectory,) = collect(problems, list(found.values()), codes, lineage, "scratch", 12, 0)
     assert trajectory.proposers == ["sample"] * SAMPLES + ["revision"] * learnt
     assert trajectory.logprobs[SAMPLES:] == [[]] * learnt
+
+
+def test_the_policy_learns_what_a_revision_solved(layout: Layout) -> None:
+    grpo = {"group_size": 4, "epochs": 4, "learning_rate": 0.01, "negative_weight": 0.0}
+    with serving(mending) as server:
+        knobs = all_params(server.url, ENOUGH)
+        changes = {
+            "search": knobs.search.model_copy(update={"temperature": 1.0}),  # the update scores at it too
+            "influence": knobs.influence.model_copy(update={"selection": "none"}),
+            "grpo": knobs.grpo.model_copy(update=grpo),
+        }
+        knobs = knobs.model_copy(update=changes)
+        run(layout, knobs, 3)
+    assert index_of(layout)[RIGHT].proposer == "revision"
+    write_jsonl(layout.problems("validation"), [])
+    for stage in (collecting, rewarding, selecting, updating):
+        stage.run(layout, knobs, 3)
+    numbers = json.loads(layout.metrics("update", 3).read_text())
+    assert (numbers["first_ratio"], numbers["samples"] > 0) == (pytest.approx(1, abs=1e-5), True)
+    before, after = (chance_of(RIGHT, load_policy(layout.policy(number), SHIPPED.policy)) for number in (2, 3))
+    assert after > before + 1
+
+
+def chance_of(code: str, policy: Policy) -> float:
+    """Log-probability of a workflow for PENS."""
+    rows = collate([encode_prompt(policy, f"{PENS.question}\n")], [encode_completion(policy, code)], pad=0)
+    return float(completion_logprobs(policy.model, rows, 1.0).sum().detach())
 
 
 # --- many problems at once

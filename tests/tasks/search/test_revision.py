@@ -37,17 +37,39 @@ def test_the_prompt_holds_the_contract_the_problem_the_parent_and_what_running_i
     assert (
         "What running it gave:\n"
         "- on this problem: wrong, it returned 7\n"
-        "- on the same problem with other quantities (2 ×): error: IndexError: list index out of range\n"
+        "- on the same problem with other quantities (2 ×): error: IndexError\n"
     ) in prompt
+    alike = asked(results=(FAILED, FAILED, WRONG))
+    assert "- on this problem: error: IndexError: list index out of range\n" in alike
+    assert "other quantities (1 ×): error: IndexError: list index out of range\n" in alike
+    assert "other quantities (1 ×): wrong, it returned 7\n" in alike
     assert "tried" not in prompt
 
 
 def test_of_a_right_result_the_value_is_not_told() -> None:
-    ran = Ran(CODE, (Result(status="ok", value=12345), Result(status="ok", value="67 pens")), (True, False))
-    prompt = revision_prompt(QUESTION, ran, [])
-    assert "on this problem: right\n" in prompt
-    assert "wrong, it returned '67 pens'\n" in prompt
+    text, right = Result(status="ok", value="67 pens"), Result(status="ok", value=12345)
+    prompt = revision_prompt(QUESTION, Ran(CODE, (text, right), (False, True)), [])
+    assert "on this problem: wrong, it returned '67 pens'\n" in prompt
+    assert "with other quantities (1 ×): right\n" in prompt
     assert "12345" not in prompt
+    assert "on this problem: right\n" in revision_prompt(QUESTION, Ran(CODE, (right, text), (True, False)), [])
+
+
+def test_nothing_that_a_sibling_asks_is_told() -> None:
+    """A program can return its question, or raise it."""
+    secret = "6 boxes of 212 pens?"
+    leaks = [
+        Result(status="ok", value=secret),
+        Result(status="error", error=f"ValueError: invalid literal for int(): {secret!r}"),
+        Result(status="error", error=f"{secret}: raised"),
+        Result(status="ok", value=int.from_bytes(secret.encode())),
+    ]
+    prompt = asked(results=(WRONG, *leaks))
+    assert "it returned a text\n" in prompt
+    assert "error: ValueError\n" in prompt
+    assert "(1 ×): error\n" in prompt
+    assert "212" not in prompt.partition("What running it gave")[2]
+    assert str(int.from_bytes(secret.encode()))[:7] not in prompt
 
 
 def test_what_helped_is_told_as_a_success_and_the_rest_is_not() -> None:
@@ -119,6 +141,6 @@ def test_any_reply_gives_what_files_and_terminals_can_hold(text: str, fenced: bo
 
 
 def test_the_same_change_in_other_marks_is_the_same() -> None:
-    assert key_of("Use n[1], not n[9].") == key_of("use  *n[1]* not n[9]")
-    assert key_of("a + b") != key_of("a - b")
+    assert key_of("Use n[1], not n[9].") == key_of("use  `n[1]` not n[9]")
+    assert len({key_of(f"a {operation} b") for operation in ("+", "-", "*", "**", "/", "//")}) == 6
     assert key_of(" ... ") == ""
