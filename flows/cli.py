@@ -120,7 +120,8 @@ def tree(
     """Draw the search tree of one train problem: what the policy wrote, how often, and what came of it.
 
     A line is a statement with the completions that went through it (×), their mean reward (value) and the policy's
-    probability of it (p). Green solves the problem and its siblings.
+    probability of it (p). Green solves the problem and its siblings. Where a workflow was revised, the line is what
+    the model said that it changed.
     """
     from rich.console import Console
 

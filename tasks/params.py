@@ -7,7 +7,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from tasks.artifacts import read_text, write_text
 from tasks.errors import GraftError
@@ -85,6 +85,7 @@ class Bootstrap(Section):
 class Search(Section):
     samples: Annotated[int, Field(ge=1, le=256)]
     simulations: Count
+    revisions: Annotated[int, Field(ge=0, strict=True)]
     wave: Annotated[int, Field(ge=1, le=64)]
     rule: Literal["puct", "uct", "aflow", "random", "enumerate"]
     exploration: Annotated[float, Field(ge=0, le=100)]
@@ -96,6 +97,11 @@ class Search(Section):
     def _first_wave_fits(self) -> "Search":
         if self.simulations < self.samples:
             raise ValueError(f"simulations ({self.simulations}) must be at least samples ({self.samples})")
+        if self.revisions > self.simulations - self.samples:
+            raise ValueError(
+                f"revisions ({self.revisions}) must be at most simulations − samples "
+                f"({self.simulations - self.samples}): they are completions too"
+            )
         return self
 
 
@@ -191,6 +197,24 @@ class Params(Section):
     grpo: Grpo
     evaluation: Evaluation
     tracking: Tracking
+
+    @field_validator("operators")
+    @classmethod
+    def _somebody_revises(cls, operators: Operators, others: ValidationInfo) -> Operators:
+        search, policy = others.data.get("search"), others.data.get("policy")
+        if search is None or policy is None or not search.revisions:
+            return operators
+        if operators.backend == "none":
+            raise ValueError(
+                f"search.revisions is {search.revisions}, but no model is there to write them: set operators.backend "
+                "to openai or policy, or search.revisions to 0"
+            )
+        if operators.backend == "policy" and policy.base == "scratch":
+            raise ValueError(
+                f"search.revisions is {search.revisions}, but a policy made from scratch cannot read what it would be "
+                "asked: set operators.backend to openai, policy.base to a model, or search.revisions to 0"
+            )
+        return operators
 
 
 def rounds_of(count: int) -> dict[str, Any]:

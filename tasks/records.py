@@ -75,15 +75,17 @@ class Completion(Record):
     """One token path that the policy wrote, with its log-probabilities, both [T].
 
     They are at the temperature that it was sampled at (at 1 where it is greedy). The last token is the end-of-text
-    token unless the completion was cut at its length limit.
+    token unless the completion was cut at its length limit. A revision is written by another: its tokens are the
+    policy's for the same text, and `logprobs` is [] = not known.
     """
 
     tokens: list[int]
     logprobs: list[float]
 
 
-Proposer = Literal["coldstart", "sample", "tree"]
-"""Who wrote a workflow: the search without a policy, an independent sample, or a rollout from inside the tree."""
+Proposer = Literal["coldstart", "sample", "tree", "revision"]
+"""Who wrote a workflow: the search without a policy, an independent sample, a rollout from inside the tree, or the
+operators' model, which revised another workflow or wrote a fresh one."""
 
 
 class Workflow(Record):
@@ -94,14 +96,14 @@ class Workflow(Record):
     workflow_id: str  # content hash of the code
     path: str  # of the .py file, relative to the workflows folder
     proposer: Proposer  # who found it first
-    parent_id: str | None  # node_id in `trees.jsonl` that it was first completed from; None: independently of any
+    parent_id: str | None  # node_id in `trees.jsonl` that it was first written from; None: independently of any
     depth: int  # nodes of its branch of the tree; operations where no tree found it
     visits: int  # completions that wrote it
     value: float  # share of problem and siblings solved
-    prior: float  # probability of its likeliest completion; 1 where no policy wrote it
+    prior: float  # probability of its likeliest completion; 1 where the policy did not write it
     result: Result
     sibling_results: list[Result]
-    completions: list[Completion] = []  # empty where no policy wrote it
+    completions: list[Completion] = []  # empty where no policy wrote it, and where it is a revision too long to learn
     sampled: int = 0  # the first `sampled` of `completions` are independent samples; the others come from the tree
 
 
@@ -111,11 +113,11 @@ class TreeNode(Record):
     problem_id: str
     node_id: str
     parent_id: str | None
-    statement: str
+    statement: str  # of a revision: what was changed, in the model's words
     depth: int
     visits: int
     value: float  # mean reward of the simulations through this node
-    prior: float
+    prior: float  # 1 where the policy did not write it
     terminal: bool
 
 

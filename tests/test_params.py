@@ -93,6 +93,41 @@ def test_a_mistake_is_named_with_its_line_and_remedy(file: Path, old: str, new: 
     assert -1 <= changed - int(named[1]) <= 3  # the line itself, the one after it, or the head of its section
 
 
+REVISING = ["search.simulations=20", "search.samples=8", "search.revisions=12"]
+MODEL = "operators.model=some-model"
+
+
+@pytest.mark.parametrize(
+    ("assignments", "message"),
+    [
+        (
+            ["search.revisions=13", "operators.backend=openai", MODEL],
+            r"search: revisions \(13\) must be at most .*\(12\)",
+        ),
+        (["search.revisions=-1"], r"search\.revisions: .*greater than or equal to 0, not -1"),
+        (
+            ["operators.backend=none"],
+            r"operators: search\.revisions is 12, .* set operators\.backend to openai or policy",
+        ),
+        (
+            ["operators.backend=policy", "policy.base=scratch"],
+            r"operators: .* from scratch cannot read .* set operators\.",
+        ),
+    ],
+)
+def test_revisions_need_room_and_a_model_that_can_write_them(file: Path, assignments: list[str], message: str) -> None:
+    with pytest.raises(GraftError, match=rf"^{re.escape(str(file))}:\d+: {message}") as error:
+        override(file, [*REVISING, *assignments])
+    assert "\n" not in str(error.value)
+    assert file.read_text() == TEXT
+
+
+@pytest.mark.parametrize("model", [["backend=openai", "model=some-model"], ["backend=policy"]])
+def test_revisions_by_a_server_and_by_a_policy_that_can_read(file: Path, model: list[str]) -> None:
+    override(file, [*REVISING, "policy.base=some/model", *(f"operators.{one}" for one in model)])
+    assert load_params(file).search.revisions == 12
+
+
 @pytest.mark.parametrize("key", LEAVES)
 def test_a_missing_param_is_named(file: Path, key: str) -> None:
     lines = TEXT.splitlines(keepends=True)

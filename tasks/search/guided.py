@@ -6,6 +6,7 @@ its tokens; what the children of a node leave of 1 is the chance that sampling t
 tree widens exactly as far as the policy is unsure.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import exp
@@ -16,6 +17,7 @@ from tasks.search.choose import choose
 from tasks.search.rules import Rule
 from tasks.search.tree import Node, backpropagate, start
 from tasks.seeds import derive_seed
+from tasks.workflows.judge import solved_share
 
 NEGLIGIBLE = 1e-3  # an unseen share below this is not worth a rollout
 
@@ -39,6 +41,8 @@ class Found:
     from_node: Node | None
     samples: list[Completion] = field(default_factory=list)  # independent
     rollouts: list[Completion] = field(default_factory=list)  # from inside the tree
+    revised: list[Completion] = field(default_factory=list)  # of a revision, where the policy can learn it
+    revisions: int = 0  # that wrote it
 
 
 class GuidedTree:
@@ -56,6 +60,7 @@ class GuidedTree:
         self.found: dict[str, Found] = {}
         self.rows = 0
         self.right = 0  # completions that earned all
+        self.tally: Counter[str] = Counter()  # what became of its revisions
         self._ends_statement, self._text_of, self._longest = ends_statement, text_of, longest
         self._prefix = {self.root: Completion(tokens=[], logprobs=[])}
         self._child: dict[tuple[Node, tuple[int, ...]], Node] = {}
@@ -92,14 +97,21 @@ class GuidedTree:
             rollouts.append(Rollout(node, self._next_row()))
         return rollouts
 
-    def learn(
-        self, rollout: Rollout, completion: Completion, code: str, results: list[Result], reward: float | None
-    ) -> None:
-        """Take in what a completion gave. `reward` None: nobody knows, which speaks neither for nor against a node."""
+    def credit(self, results: list[Result]) -> float:
+        """Share solved; the mean so far where it is lost: what nobody knows counts neither for nor against."""
+        return self.root.value if lost(results) else solved_share(results, self.problem.answers)
+
+    @property
+    def solved(self) -> bool:
+        """Whether a workflow is right on the problem and all siblings."""
+        return any(found.reward == 1.0 and not lost(found.results) for found in self.found.values())
+
+    def learn(self, rollout: Rollout, completion: Completion, code: str, results: list[Result], reward: float) -> None:
+        """Take in what a completion gave."""
         leaf = self._grow(rollout.from_node or self.root, completion)
-        backpropagate(leaf, self.root.value if reward is None else reward, started=rollout.from_node)
-        self.right += reward == 1.0
-        found = self.found.setdefault(code, Found(code, results, reward or 0.0, leaf, rollout.from_node))
+        backpropagate(leaf, reward, started=rollout.from_node)
+        self.right += reward == 1.0 and not lost(results)
+        found = self.found.setdefault(code, Found(code, results, reward, leaf, rollout.from_node))
         (found.samples if rollout.from_node is None else found.rollouts).append(completion)
 
     def _grow(self, node: Node, completion: Completion) -> Node:
@@ -126,3 +138,8 @@ class GuidedTree:
     def _next_row(self) -> int:
         self.rows += 1
         return self.rows - 1
+
+
+def lost(results: list[Result]) -> bool:
+    """Whether nobody knows what a workflow is worth."""
+    return any(result.status == "failed" for result in results)

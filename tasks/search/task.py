@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from math import exp
 from time import perf_counter
 
@@ -11,14 +12,16 @@ from tasks.artifacts import read_jsonl, write_json, write_text
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params import Params
-from tasks.policy.base import Policy, decode, encode_prompt, load_policy
+from tasks.policy.base import Policy, decode, encode_completion, encode_prompt, load_policy
 from tasks.policy.sampler import Request, Sampler
 from tasks.policy.served import entered, served_by
-from tasks.records import Completion, Problem, Result, Split, TreeNode, Workflow
+from tasks.records import Completion, Problem, Split, TreeNode, Workflow
 from tasks.search.drawing import picture, telling
-from tasks.search.guided import Found, GuidedTree, Rollout
+from tasks.search.guided import Found, GuidedTree, Rollout, lost
 from tasks.search.journal import Batch, Journal, Written, digest_of, name_of
 from tasks.search.progress import Tally, shown
+from tasks.search.revise import Reviser
+from tasks.search.revisions import revision_numbers
 from tasks.search.write import node_id, tree_records, write_workflows
 from tasks.seeds import derive_seed
 from tasks.workflows.contract import prompt_of, workflow_id
@@ -42,12 +45,15 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
         trees = {split: search.trees(problems[split]) for split in splits}
         search.sample_all([tree for split in splits for tree in trees[split]])
         search.explore(trees["train"])
+        if params.search.revisions and served:
+            Reviser(served, sandbox, partial(encode_completion, policy), params, round).revise(trees["train"])
     found = [pair for split in splits for tree in trees[split] for pair in _records(tree, split)]
     nodes = [node for tree in trees["train"] for node in _nodes(tree)]
     told = telling(trees["train"])
     write_workflows(layout.workflows(round), found, nodes)
     write_text(layout.tree(round), picture(_nodes(told), told.problem, round))
-    write_json(layout.metrics("search", round), _metrics(trees["train"]))
+    numbers = _metrics(trees["train"]) | (revision_numbers(trees["train"]) if params.search.revisions else {})
+    write_json(layout.metrics("search", round), numbers)
     entered(served, layout, f"search@{round}")
     journal.remove()
 
@@ -99,7 +105,8 @@ class Search:
     def explore(self, trees: Sequence[GuidedTree]) -> None:
         """Waves of rollouts from inside the trees, up to `search.simulations` completions for each problem.
 
-        No wave begins once all have taken `search.seconds` for each tree.
+        No wave begins once all have taken `search.seconds` for each tree. A problem that nothing solves yet keeps the
+        last `search.revisions` back for revisions.
         """
         search, spent = self.params.search, 0.0
         while search.seconds is None or spent < search.seconds * len(trees):
@@ -110,7 +117,8 @@ class Search:
 
     def _proposed(self, tree: GuidedTree) -> list[Rollout]:
         search = self.params.search
-        count = min(search.wave, search.simulations - tree.rows)
+        kept_back = 0 if tree.solved else search.revisions
+        count = min(search.wave, search.simulations - kept_back - tree.rows)
         seed = derive_seed(self.params.seed, "search", self.round)
         rollouts = tree.propose(count, search.exploration, search.rule, seed, search.stop_at)
         if not rollouts:
@@ -131,8 +139,7 @@ class Search:
                 self.tally.came(problem.problem_id, solved_share(written.results, problem.answers))
         for i, (tree, rollout) in enumerate(rollouts):  # in this order, whatever the batches are
             completion, results = came[i].completion, came[i].results
-            reward = None if _failure(results) else solved_share(results, tree.problem.answers)
-            tree.learn(rollout, completion, self._code(completion), results, reward)
+            tree.learn(rollout, completion, self._code(completion), results, tree.credit(results))
         return seconds
 
     def _batch(self, requests: Sequence[Request], problems: Sequence[Problem]) -> Batch:
@@ -146,11 +153,12 @@ class Search:
         pairs = zip(completions, self.sandbox.run(programs), strict=True)
         written = [Written(completion=completion, results=results) for completion, results in pairs]
         batch = Batch(name=name, seconds=perf_counter() - started, written=written)
-        failures = list(filter(None, (_failure(each.results) for each in written)))
+        failures = [each.results for each in written if lost(each.results)]
         if len(failures) > self.params.rewards.failed_limit * len(written):
+            why = next(result.error for result in failures[0] if result.status == "failed")
             raise GraftError(
                 f"search: {len(failures)} of {len(written)} workflows have no result, rewards.failed_limit is "
-                f"{self.params.rewards.failed_limit:.0%}; for instance {failures[0]}: mend that and run again, nothing "
+                f"{self.params.rewards.failed_limit:.0%}; for instance {why}: mend that and run again, nothing "
                 "that was done is lost"
             )
         if self.journal and not failures:  # another time they may have a result
@@ -167,11 +175,6 @@ class Search:
         return Request(prompt, seed, tree.prefix(rollout.from_node))
 
 
-def _failure(results: Sequence[Result]) -> str | None:
-    """Why nobody knows what a workflow is worth; None where it has been run on all questions."""
-    return next((result.error for result in results if result.status == "failed"), None)
-
-
 def _nodes(tree: GuidedTree) -> list[TreeNode]:
     return list(tree_records(tree.problem.problem_id, tree.root))
 
@@ -182,21 +185,21 @@ def _records(tree: GuidedTree, split: Split) -> list[tuple[Workflow, str]]:
 
 def _record(problem_id: str, split: Split, found: Found) -> Workflow:
     name = workflow_id(found.code)
-    completions = found.samples + found.rollouts
+    written = found.samples + found.rollouts
     return Workflow(
         problem_id=problem_id,
         split=split,
         workflow_id=name,
         path=f"{problem_id}/{name}.py",
-        proposer="sample" if found.samples else "tree",
+        proposer="sample" if found.samples else "tree" if found.rollouts else "revision",
         parent_id=node_id(found.from_node) if found.from_node else None,
         depth=found.leaf.depth,
-        visits=len(completions),
+        visits=len(written) + found.revisions,
         value=rounded(found.reward),
-        prior=rounded(max(exp(sum(c.logprobs)) for c in completions)),
+        prior=rounded(max((exp(sum(c.logprobs)) for c in written), default=1.0)),
         result=found.results[0],
         sibling_results=found.results[1:],
-        completions=completions,
+        completions=written + found.revised,
         sampled=len(found.samples),
     )
 

@@ -17,6 +17,7 @@ class Node:
     depth: int = 0
     terminal: bool = False  # a complete program: nothing can follow
     closed: bool = False  # nothing below can be selected any more
+    revision: bool = False  # a whole workflow that was written anew; `statement` says what was changed
     visits: int = 0
     pending: int = 0  # simulations that were started below and whose value is not known yet
     started: int = 0  # simulations that began at this very node

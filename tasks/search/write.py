@@ -23,6 +23,7 @@ def tree_records(problem_id: str, root: Node) -> Iterator[TreeNode]:
     """The tree in preorder.
 
     Leaves that one simulation tried and that earned nothing are left out: they are most of a cold search's tree.
+    Revisions stay: each says in words what did not help.
     """
     stack = [root]
     while stack:
@@ -48,4 +49,4 @@ def node_id(node: Node) -> str:
 
 
 def _tells(node: Node) -> bool:
-    return bool(node.children) or node.visits > 1 or node.total > 0
+    return bool(node.children) or node.visits > 1 or node.total > 0 or node.revision

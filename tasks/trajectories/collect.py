@@ -60,7 +60,8 @@ def members_of(problem: Problem, workflows: Sequence[Workflow], seed: int) -> li
     for workflow in workflows:
         share = solved_share([workflow.result, *workflow.sibling_results], problem.answers)
         for place, completion in enumerate(workflow.completions):
-            proposer: Proposer = "sample" if place < workflow.sampled else "tree"
+            rest: Proposer = "revision" if workflow.proposer == "revision" else "tree"
+            proposer: Proposer = "sample" if place < workflow.sampled else rest
             order = derive_seed(seed, "trajectories", problem.problem_id, workflow.workflow_id, place)
             members.append(Member(workflow, completion, proposer, share, order))
     return sorted(members, key=lambda member: member.order)
@@ -75,7 +76,7 @@ def training_group(members: Sequence[Member], size: int) -> list[Member]:
     3. If nothing in the group solves everything but another completion does, it takes the last place.
     """
     samples = [member for member in members if member.proposer == "sample"]
-    tree = _best_first([member for member in members if member.proposer == "tree"])
+    tree = _best_first([member for member in members if member.proposer != "sample"])
     group = (samples + tree)[:size]
     left = tree[max(0, size - len(samples)) :]
     if len(samples) < size and left and all(member.share == 1 for member in group):

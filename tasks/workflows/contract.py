@@ -30,6 +30,11 @@ def prompt_of(question: str, base: str, served: bool = False) -> str:
     """
     if base == "scratch":
         return f"{question}\n"
+    return f"{contract_of(served)}\nAnswer with the code only.\n\nProblem: {question}\n"
+
+
+def contract_of(served: bool) -> str:
+    """What a workflow is and what it may call, in words for a model; `served`: what a model serves too."""
     known = WITH_A_MODEL if served else OPERATORS
     operators = "\n".join(f"- {call_of(name, known[name])}: {first_line(known[name].__doc__)}" for name in known)
     return (
@@ -38,8 +43,7 @@ def prompt_of(question: str, base: str, served: bool = False) -> str:
         f"These functions are there already:\n{operators}\n\n"
         "For example, the problem\n"
         "A box holds 12 pens. How many pens are in 4 boxes?\n"
-        f"is solved by\n```python\n{_EXAMPLE}```\n\n"
-        f"Answer with the code only.\n\nProblem: {question}\n"
+        f"is solved by\n```python\n{_EXAMPLE}```\n"
     )
 
 

@@ -13,11 +13,13 @@ from tasks.params import Grpo
 from tasks.policy import tree_batch
 from tasks.policy.base import Policy
 from tasks.policy.sampler import Request, sample
-from tasks.policy.samples import Sample, merged
-from tasks.policy.tree_batch import Scorer
+from tasks.policy.samples import Sample, merged, samples_of
+from tasks.policy.tree_batch import Scorer, row_logprobs
+from tasks.records import RewardedTrajectory
 
 MakePolicy = Callable[..., Policy]
 MakeSamples = Callable[..., list[Sample]]
+MakeTrajectory = Callable[..., RewardedTrajectory]
 
 TEMPERATURE = 0.7
 
@@ -191,6 +193,29 @@ def test_samples_without_signal_are_skipped_exactly_without_kl(
     sums = accumulate(scorer, skipping, *moved(samples), grpo(beta=0.0))
     assert (gradient_of(policy) - computed).norm() <= 1e-6 * computed.norm()
     assert sums.tokens < sum(g.tokens for g in skipping)
+
+
+def test_what_another_wrote_counts_as_if_the_round_policy_had_written_it(
+    make_policy: MakePolicy, make_samples: MakeSamples, make_trajectory: MakeTrajectory
+) -> None:
+    """A revision's tokens come without log-probabilities: the policy's own before the first step take their place."""
+    policy, recorded = make_policy(), make_policy()
+    others = make_trajectory("p0", [1.0, 0.0]).model_copy(update={"tokens": [[5, 6, 1], [7, 1]]})
+    unknown = [*samples_of(policy, others, [0.7, -0.7]), *(s for s in make_samples() if s.problem_id != "p0")]
+    assert [s.completion for s in unknown[:2]] == [(5, 6, 1), (7, 1)]
+    assert not any(s.behaviour for s in unknown)
+    with torch.no_grad():
+        rows, _ = row_logprobs(policy.model, unknown, policy.tokenizer.pad_token_id, TEMPERATURE)
+    known = [
+        replace(s, behaviour=tuple(row[: len(s.completion)].tolist())) if place % 2 else s
+        for place, (s, row) in enumerate(zip(unknown, rows, strict=True))
+    ]
+    assert 0 < sum(bool(s.behaviour) for s in known) < len(known)
+    one_step = grpo(prompts_per_step=4, epochs=3)
+    numbers = [update(p, groups_of(s), one_step, TEMPERATURE, 0) for p, s in ((policy, unknown), (recorded, known))]
+    assert numbers[0]["first_ratio"] == pytest.approx(1, abs=1e-6)
+    assert numbers[0]["ratio"] != pytest.approx(1, abs=1e-3)  # the policy moved, what it is compared with did not
+    assert torch.allclose(weights_of(policy), weights_of(recorded), atol=1e-5)
 
 
 def test_steps_with_nothing_selected_are_skipped_and_counted(

@@ -41,6 +41,13 @@ def workflow(code: str, solved: int, samples: int, tree: int, problem: str = "p"
     )
 
 
+def revision(code: str, solved: int) -> Workflow:
+    written = Completion(tokens=[7, 1], logprobs=[])
+    return workflow(code, solved, 0, 0).model_copy(
+        update={"proposer": "revision", "completions": [written], "visits": 1, "prior": 1.0}
+    )
+
+
 def grouped(workflows: list[Workflow], size: int, split: Split = "train", seed: int = 0) -> Trajectory:
     codes = {one.path: f"code of {one.path}" for one in workflows}
     problems: dict[Split, list[Problem]] = {"train": [], "validation": []}
@@ -110,6 +117,20 @@ def test_a_solution_of_the_tree_joins_full_groups_that_fail() -> None:
     trajectory = grouped(pool, 4)
     assert trajectory.workflow_ids == [*[workflow_id("a")] * 3, workflow_id("full")]
     assert trajectory.proposers == ["sample", "sample", "sample", "tree"]
+
+
+def test_revisions_fill_up_like_the_trees_and_no_validation_group() -> None:
+    pool = [workflow("a", 0, 2, 0), workflow("half", 1, 0, 1), revision("full", 2), revision("none", 0)]
+    trajectory = grouped(pool, 4)
+    assert trajectory.proposers == ["sample", "sample", "revision", "tree"]
+    assert trajectory.workflow_ids[2:] == [workflow_id("full"), workflow_id("half")]
+    assert [len(logprobs) for logprobs in trajectory.logprobs] == [2, 2, 0, 2]
+    assert [m.proposer for m in validation_group(members_of(PROBLEM, pool, 0), 4)] == ["sample", "sample"]
+
+
+def test_a_revision_that_no_completion_holds_joins_no_group() -> None:
+    too_long = revision("full", 2).model_copy(update={"completions": []})
+    assert grouped([workflow("a", 0, 2, 0), too_long], 4).proposers == ["sample", "sample"]
 
 
 def test_the_seed_says_which_samples_fit() -> None:
