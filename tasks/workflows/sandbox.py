@@ -8,6 +8,7 @@ worker that is locked the same way. The host only compares values (judge.py).
 import json
 import math
 import os
+import sys
 from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,14 +21,14 @@ from tasks.params import Sandbox as SandboxParams
 from tasks.records import Result
 from tasks.workflows import frames
 from tasks.workflows.allowed import is_plain
-from tasks.workflows.lockdown import PREPARE
+from tasks.workflows.lockdown import LAYERS
 from tasks.workflows.program import Ending, clean, is_unicode, value_ending
 from tasks.workflows.worker import Worker, ZygoteDied
 
 Tier = Literal["full", "partial", "limits-only"]
 
-LAYERS = tuple(PREPARE)
-"""What the kernel may offer beyond resource limits."""
+BARRIERS = ("landlock", "seccomp", "seatbelt")
+"""Those of LAYERS that keep a program from files and from the network."""
 
 MAX_SOURCE = 20_000
 """Longest program, in bytes of UTF-8."""
@@ -58,7 +59,8 @@ class Sandbox:
     """A pool of zygotes: `with Sandbox(2.0, 256, False) as sandbox: sandbox.run([Program(code, (question,))])`.
 
     `seconds`: limit of one program on one question by the wall clock, which stands still while a busy machine keeps
-    the program waiting for a processor (on Linux, for 5 s at most). `memory_mb`: its address space (Linux).
+    the program waiting for a processor (on Linux, for 5 s at most). `memory_mb`: its address space, or on
+    macOS the memory that it uses.
     `workers`: programs at once, the cores by default. `layers`: what to hold programs with, all that there is by
     default. Raises GraftError where the kernel offers neither landlock nor seccomp, unless `allow_weak`.
 
@@ -124,12 +126,15 @@ class Sandbox:
             results[job] = _result(*answer)
         return [[results[program.code, question] for question in program.questions] for program in programs]
 
-    def _ask_all(self, kind: bytes, batches: list[list[Job]]) -> Iterable[Answered]:
-        """Each batch with its answer. All workers take from one queue."""
+    def _ask_all(
+        self, kind: bytes, batches: list[list[Job]], workers: Sequence[Worker] | None = None
+    ) -> Iterable[Answered]:
+        """Each batch with its answer. All workers, or those given, take from one queue."""
+        workers = workers or self._workers
         waiting = deque(batches)
         if len(batches) <= 1:
-            return _drain(self._workers[0], kind, waiting)
-        lanes = self._workers[: len(batches)]
+            return _drain(workers[0], kind, waiting)
+        lanes = workers[: len(batches)]
         futures = [self._threads.submit(_drain, worker, kind, waiting) for worker in lanes]
         try:
             return [answered for future in futures for answered in future.result()]
@@ -153,16 +158,19 @@ def probe_tier() -> tuple[Tier, str]:
 
 
 def tier_of(layers: Sequence[str]) -> Tier:
-    """full: landlock and seccomp hold; partial: one of them; limits-only: neither."""
-    tiers: tuple[Tier, ...] = ("limits-only", "partial", "full")
-    return tiers[len({"landlock", "seccomp"} & set(layers))]
+    """full: landlock and seccomp hold; partial: one of them, or Seatbelt; limits-only: none."""
+    if {"landlock", "seccomp"} <= set(layers):
+        return "full"
+    return "partial" if set(BARRIERS) & set(layers) else "limits-only"
 
 
 def describe_tier(worker: Worker) -> str:
     """Which layers hold, and why a missing one does not."""
-    held = " and ".join(layer for layer in ("landlock", "seccomp") if layer in worker.layers) or "resource limits alone"
-    missing = [f"no {name}: {worker.reasons[name]}" for name in ("landlock", "seccomp") if name in worker.reasons]
-    return "; ".join([f"programs are held by {held}", *missing])
+    held = " and ".join(layer for layer in BARRIERS if layer in worker.layers) or "resource limits alone"
+    told = ("seatbelt", "memory") if sys.platform == "darwin" else ("landlock", "seccomp", "memory")
+    missing = [f"no {name}: {worker.reasons[name]}" for name in told if name in worker.reasons]
+    untested = ["seatbelt has never been tested by Graft's makers"] if "seatbelt" in worker.layers else []
+    return "; ".join([f"programs are held by {held}", *missing, *untested])
 
 
 def _cores() -> int:

@@ -28,6 +28,7 @@ sys.path.append(os.path.dirname(os.path.dirname(_FOLDER)))  # where the package 
 from tasks.workflows import frames  # noqa: E402
 from tasks.workflows.lockdown import Lockdown, Step, take  # noqa: E402
 from tasks.workflows.program import Ending, compile_program, ending_json, error_ending, guarded, run_program  # noqa: E402
+from tasks.workflows.resident import resident_bytes  # noqa: E402
 
 # What a program may import. Loaded here because a locked child can open no file. `time` has no side effect but waiting.
 # fmt: off
@@ -44,6 +45,7 @@ _CAP = 1 << 16  # bytes of one program's ending
 _BATCH_CAP = 1 << 24  # bytes of a batch's endings
 _PR_SET_CHILD_SUBREAPER = 36
 _QUEUE_SECONDS = 5.0  # longest wait for a processor that a program does not pay for; below the host's patience
+_LOOK_SECONDS = 0.005  # between two looks at the memory of a child that nothing limits
 _BATCH_SECONDS = 1.0  # longest batch; plain programs take a fraction of a millisecond each
 
 
@@ -62,11 +64,13 @@ class Zygote:
     def __init__(self, control: int, settings: dict[str, object]) -> None:
         self._control = control
         self._poll = select.poll()
-        self._poll.register(control, 0)  # hang-up is reported unasked
+        self._poll.register(control, select.POLLHUP)  # Linux reports it unasked, macOS does not
         self._seconds = float(str(settings["seconds"]))
         layers = settings["layers"]
         assert isinstance(layers, list)
-        self._lockdown = Lockdown(int(str(settings["memory_mb"])), layers)
+        memory_mb = int(str(settings["memory_mb"]))
+        self._lockdown = Lockdown(memory_mb, layers)
+        self._watched = math.inf if "memory" in self._lockdown.layers else memory_mb << 20  # bytes that a child may use
         self._program_steps = self._lockdown.steps(math.ceil(self._seconds) + 1, keep=_RESULTS + 1)
         self._worker_steps = self._lockdown.steps(None, keep=_REQUESTS + 1)
         self._reserve = [bytes(4 << 20)]  # address space that a child gives back where its program has used up all
@@ -99,7 +103,9 @@ class Zygote:
         deadline = started + self._seconds
         try:
             while len(ending) <= _CAP:
-                while not self._readable(results, deadline):
+                while not self._readable(results, self._next_look(deadline)):
+                    if self._is_too_big(child):
+                        return frames.ENDINGS, _TOO_BIG
                     deadline = started + self._seconds + min(_queued(child), _QUEUE_SECONDS)
                     if deadline < time.monotonic() + 0.01:
                         return frames.TIMEOUT, b""
@@ -108,7 +114,9 @@ class Zygote:
                     break
                 ending += part
         finally:
-            status = self._end_child(child)
+            status, peak = self._end_child(child)
+        if peak > self._watched:  # all given back before anybody looked
+            return frames.ENDINGS, _TOO_BIG
         if len(ending) > _CAP:
             return frames.KILLED, b"wrote too much"
         if ending:
@@ -149,17 +157,17 @@ class Zygote:
             os.close(requests)
             os.close(endings)
 
-    def _end_child(self, child: int) -> int:
-        """Kill the child with its group and reap it; the exit status, negative for a signal."""
+    def _end_child(self, child: int) -> tuple[int, int]:
+        """Kill the child with its group and reap it; the exit status, negative for a signal, and its peak memory."""
         for kill in (os.killpg, os.kill):  # its own group exists once it has come that far, and it may have left it
             try:
                 kill(child, signal.SIGKILL)
             except (ProcessLookupError, PermissionError):
                 continue
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        _, status, usage = os.wait4(child, 0)
         if "seccomp" not in self._lockdown.layers:
             self._end_strays()
-        return status
+        return os.waitstatus_to_exitcode(status), usage.ru_maxrss * _PEAK_UNIT
 
     def _end_strays(self) -> None:
         """Kill what a child left behind: orphans come to the zygote, which is their subreaper (Linux only)."""
@@ -181,10 +189,21 @@ class Zygote:
             raise HostIsGone
         return descriptor in events
 
+    def _next_look(self, deadline: float) -> float:
+        """When to stop waiting for a child: at its deadline, or earlier to see how big it is."""
+        return deadline if self._watched == math.inf else min(deadline, time.monotonic() + _LOOK_SECONDS)
+
+    def _is_too_big(self, child: int) -> bool:
+        return self._watched != math.inf and resident_bytes(child) > self._watched
+
     def _read_until(self, descriptor: int, size: int, deadline: float) -> bytes:
+        """`size` bytes from the worker. Raises EOFError, and TimeoutError at the deadline or where it grows too big."""
+        assert self._worker is not None
         parts = b""
         while len(parts) < size:
-            if not self._readable(descriptor, deadline):
+            if not self._readable(descriptor, self._next_look(deadline)):
+                if time.monotonic() < deadline and not self._is_too_big(self._worker[0]):
+                    continue
                 raise TimeoutError
             part = os.read(descriptor, size - len(parts))
             if not part:
@@ -237,6 +256,10 @@ def _run_all(code: str, questions: list[str]) -> list[Ending]:
     except (SyntaxError, ValueError, RecursionError) as error:
         return [error_ending(error)] * len(questions)
     return [run_program(program, question) for question in questions]
+
+
+_TOO_BIG = ending_json(("memory", None, "MemoryError"))
+_PEAK_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes; of `ru_maxrss`
 
 
 def _death(status: int) -> str:
