@@ -23,6 +23,7 @@ from tasks.workflows import frames
 from tasks.workflows.allowed import is_plain
 from tasks.workflows.lockdown import LAYERS
 from tasks.workflows.program import Ending, clean, is_unicode, value_ending
+from tasks.workflows.repeatable import may_differ
 from tasks.workflows.worker import Worker, ZygoteDied
 
 Tier = Literal["full", "partial", "limits-only"]
@@ -35,6 +36,8 @@ MAX_SOURCE = 20_000
 
 SANDBOX_DIED = "the sandbox process died"
 """Error of a `killed` result that says nothing about the program; any other death is the program's own."""
+
+UNSTEADY = "answers differ when it is run again: a workflow must be deterministic"
 
 BATCH = 64
 """Most (program, question) pairs that a warm worker gets at once."""
@@ -59,10 +62,10 @@ class Sandbox:
     """A pool of zygotes: `with Sandbox(2.0, 256, False) as sandbox: sandbox.run([Program(code, (question,))])`.
 
     `seconds`: limit of one program on one question by the wall clock, which stands still while a busy machine keeps
-    the program waiting for a processor (on Linux, for 5 s at most). `memory_mb`: its address space, or on
-    macOS the memory that it uses.
-    `workers`: programs at once, the cores by default. `layers`: what to hold programs with, all that there is by
-    default. Raises GraftError where the kernel offers neither landlock nor seccomp, unless `allow_weak`.
+    the program waiting for a processor (on Linux, for 5 s at most). `memory_mb`: its address space, or
+    the memory that it uses where the kernel does not limit that (macOS). `workers`: programs at once, the cores by
+    default. `layers`: what to hold programs with, all that there is by default. Raises GraftError where none of
+    BARRIERS holds, unless `allow_weak`.
 
     The results depend on programs and questions alone: not on workers, order, batches or earlier runs. (But for a
     program that takes about as long as it may.)
@@ -79,6 +82,9 @@ class Sandbox:
     ) -> None:
         count = workers or _cores()
         self._workers = [Worker(seconds, memory_mb, layers) for _ in range(count)]
+        self._others = [
+            Worker(seconds, memory_mb, layers) for _ in range(count)
+        ]  # for second runs, started when needed
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="sandbox")
         try:
             self._workers[0].start()
@@ -103,17 +109,19 @@ class Sandbox:
     @property
     def pids(self) -> list[int]:
         """Process ids of the zygotes that run; each leads a session that holds its children."""
-        return [worker.pid for worker in self._workers if worker.pid is not None]
+        return [worker.pid for worker in (*self._workers, *self._others) if worker.pid is not None]
 
     def close(self) -> None:
         """End all processes. Safe to call twice."""
         self._threads.shutdown(cancel_futures=True)
-        for worker in self._workers:
+        for worker in (*self._workers, *self._others):
             worker.close()
 
     def run(self, programs: Sequence[Program]) -> list[list[Result]]:
         """One Result per question of each program, in order. Equal (code, question) pairs run once.
 
+        Twice where a program ends well and its source leaves open whether it would again (repeatable.py); where it
+        does not, the result is an error.
         Never raises for what a program does. Raises GraftError where no zygote can be started.
         """
         jobs = dict.fromkeys((program.code, question) for program in programs for question in program.questions)
@@ -124,7 +132,14 @@ class Sandbox:
         single = [[job] for job in jobs if job not in results]
         for (job,), answer in self._ask_all(frames.PROGRAM, single):
             results[job] = _result(*answer)
+        results.update(self._run_again({job: results[job] for (job,) in single}))
         return [[results[program.code, question] for question in program.questions] for program in programs]
+
+    def _run_again(self, found: dict[Job, Result]) -> dict[Job, Result]:
+        """Results of those that ended well and might not do so again, after a second run in another zygote."""
+        doubtful = [[job] for job, result in found.items() if result.status == "ok" and may_differ(job[0])]
+        answered = self._ask_all(frames.PROGRAM, doubtful, self._others)
+        return {job: settled(found[job], _result(*answer)) for (job,), answer in answered}
 
     def _ask_all(
         self, kind: bytes, batches: list[list[Job]], workers: Sequence[Worker] | None = None
@@ -171,6 +186,12 @@ def describe_tier(worker: Worker) -> str:
     missing = [f"no {name}: {worker.reasons[name]}" for name in told if name in worker.reasons]
     untested = ["seatbelt has never been tested by Graft's makers"] if "seatbelt" in worker.layers else []
     return "; ".join([f"programs are held by {held}", *missing, *untested])
+
+
+def settled(first: Result, second: Result) -> Result:
+    """The first result, unless the second run came to an end (on a busy machine it may not) and to another one."""
+    differs = second.status in ("ok", "error") and second != first
+    return Result(status="error", error=UNSTEADY) if differs else first
 
 
 def _cores() -> int:
