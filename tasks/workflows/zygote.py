@@ -45,6 +45,7 @@ _CAP = 1 << 16  # bytes of one program's ending
 _BATCH_CAP = 1 << 24  # bytes of a batch's endings
 _PR_SET_CHILD_SUBREAPER = 36
 _QUEUE_SECONDS = 5.0  # longest wait for a processor that a program does not pay for; below the host's patience
+_TICK_SECONDS = 0.02  # the kernel's books are brought up to date more often than that
 _LOOK_SECONDS = 0.005  # between two looks at the memory of a child that nothing limits
 _BATCH_SECONDS = 1.0  # longest batch; plain programs take a fraction of a millisecond each
 
@@ -106,8 +107,8 @@ class Zygote:
                 while not self._readable(results, self._next_look(deadline)):
                     if self._is_too_big(child):
                         return frames.ENDINGS, _TOO_BIG
-                    deadline = started + self._seconds + min(_queued(child), _QUEUE_SECONDS)
-                    if deadline < time.monotonic() + 0.01:
+                    deadline = self._extended(child, started)
+                    if not deadline:
                         return frames.TIMEOUT, b""
                 part = os.read(results, _CAP)
                 if not part:
@@ -124,6 +125,17 @@ class Zygote:
         if time.monotonic() > started + self._seconds:  # the kernel's processor limit was faster than this process
             return frames.TIMEOUT, b""
         return frames.KILLED, _death(status).encode()
+
+    def _extended(self, child: int, started: float) -> float:
+        """A child's deadline, which stands still while it waits for a processor; 0 where it has had its time."""
+        now = time.monotonic()  # before the looks at the queue, between which this process may have to wait too
+        limit = started + self._seconds
+        deadline = limit + min(_queued(child), _QUEUE_SECONDS)
+        if deadline < now + 0.01 and now < limit + _QUEUE_SECONDS:
+            if _starves(child):
+                return now + 2 * _TICK_SECONDS
+            deadline = limit + min(_queued(child), _QUEUE_SECONDS)  # a wait that has ended meanwhile is booked now
+        return deadline if deadline > now + 0.01 else 0.0
 
     def _run_batch(self, payload: bytes) -> tuple[bytes, bytes]:
         if self._worker is None:
@@ -268,12 +280,33 @@ def _death(status: int) -> str:
 
 
 def _queued(process: int) -> float:
-    """Seconds that a process could have run and had to wait for a processor; 0 where the kernel does not tell."""
+    """Seconds that a process could have run and had to wait for a processor; 0 where the kernel does not tell.
+
+    A wait that is not over yet is not among them.
+    """
+    return _times(process)[1]
+
+
+def _starves(process: int) -> bool:
+    """Whether a process waits for a processor now: it could run and does not, for longer than the kernel's tick."""
+    ran = _times(process)[0]
+    time.sleep(_TICK_SECONDS)
+    try:
+        with open(f"/proc/{process}/stat") as line:
+            state = line.read().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state == "R" and _times(process)[0] == ran
+
+
+def _times(process: int) -> tuple[float, float]:
+    """Seconds that a process has run and that it has waited for a processor; 0 where the kernel does not tell."""
     try:
         with open(f"/proc/{process}/schedstat") as times:
-            return int(times.read().split()[1]) / 1e9
+            ran, waited, _ = times.read().split()
+            return int(ran) / 1e9, int(waited) / 1e9
     except (FileNotFoundError, ProcessLookupError):
-        return 0.0
+        return 0.0, 0.0
 
 
 def _children() -> list[int]:
