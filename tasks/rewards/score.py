@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from tasks.errors import GraftError
 from tasks.params import Rewards
 from tasks.records import RewardedTrajectory, RewardStatus, Trajectory
-from tasks.rewards.terms import TERMS
+from tasks.rewards.terms import TERMS, why_unknown
 
 
 def score(trajectory: Trajectory, params: Rewards, max_new_tokens: int) -> RewardedTrajectory:
@@ -36,18 +36,19 @@ def combine(terms: Mapping[str, float | None], weights: Mapping[str, float]) -> 
 def check_failures(name: str, trajectories: Sequence[RewardedTrajectory], limit: float) -> None:
     """Raise GraftError where more than `limit` (a share) of the rewards failed; `name` is the file they are from."""
     failed = [
-        (trajectory.problem_id, workflow_id)
+        (trajectory, member)
         for trajectory in trajectories
-        for workflow_id, status in zip(trajectory.workflow_ids, trajectory.reward_status, strict=True)
+        for member, status in enumerate(trajectory.reward_status)
         if status != "ok"
     ]
     share = failed_share(trajectories)
     if share > limit:
-        problem_id, workflow_id = failed[0]
+        trajectory, member = failed[0]
+        why = why_unknown(trajectory, member) or "a term of its reward failed"
         raise GraftError(
             f"{name}: {len(failed)} rewards ({share:.0%}) could not be computed, rewards.failed_limit is {limit:.0%}; "
-            f"the sandbox died over workflow {workflow_id} of problem {problem_id}, for instance: "
-            "see what graft doctor says of it and of the memory, then run the search stage again"
+            f"workflow {trajectory.workflow_ids[member]} of problem {trajectory.problem_id}, for instance: {why}; "
+            "see what graft doctor says of the sandbox and of the disk, then run the search stage again"
         )
 
 

@@ -2,7 +2,7 @@
 
 A term is in [0, 1], or None where it cannot be computed. Bad code is the workflow's own fault and earns 0: an
 exception, a program that is too slow or too big, that kills itself or crashes the interpreter. But where the sandbox
-itself died, nobody knows what the workflow is worth, and a 0 would be a lie.
+itself died, or where the workflow's file was damaged afterwards, nobody knows what it is worth: a 0 would be a lie.
 """
 
 import math
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from tasks.records import Result, Trajectory
 from tasks.workflows.judge import solved_share
 from tasks.workflows.sandbox import SANDBOX_DIED
+from tasks.workflows.stored import is_faulty
 
 CHARACTERS_PER_TOKEN = 4
 """How long a token is taken to be where a completion has none yet."""
@@ -22,7 +23,7 @@ Term = Callable[[Trajectory, int, int], float | None]
 def correctness(trajectory: Trajectory, member: int, max_new_tokens: int) -> float | None:  # noqa: ARG001
     """Share of the problem and its siblings that the workflow solves."""
     results = [trajectory.results[member], *trajectory.sibling_results[member]]
-    if any(map(_is_lost, results)):
+    if why_unknown(trajectory, member) is not None:
         return None
     problem = trajectory.problem
     return solved_share(results, problem.answers)
@@ -31,7 +32,7 @@ def correctness(trajectory: Trajectory, member: int, max_new_tokens: int) -> flo
 def runs(trajectory: Trajectory, member: int, max_new_tokens: int) -> float | None:  # noqa: ARG001
     """1 where the workflow returned a finite number on the problem, right or wrong."""
     result = trajectory.results[member]
-    if _is_lost(result):
+    if _is_lost(result) or is_faulty(trajectory.workflow_codes[member], [result]):
         return None
     if result.status != "ok" or not isinstance(result.value, (int, float)):
         return 0.0
@@ -46,6 +47,14 @@ def length(trajectory: Trajectory, member: int, max_new_tokens: int) -> float | 
 
 TERMS: dict[str, Term] = {"correctness": correctness, "runs": runs, "length": length}
 """By the names of their weights in `params.yaml`."""
+
+
+def why_unknown(trajectory: Trajectory, member: int) -> str | None:
+    """Why nobody knows what a member is worth; None where it is known."""
+    results = [trajectory.results[member], *trajectory.sibling_results[member]]
+    if is_faulty(trajectory.workflow_codes[member], results):
+        return results[0].error
+    return SANDBOX_DIED if any(map(_is_lost, results)) else None
 
 
 def _is_lost(result: Result) -> bool:

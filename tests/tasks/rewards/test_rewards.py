@@ -14,6 +14,7 @@ from tasks.rewards.metrics import metrics_of
 from tasks.rewards.score import check_failures, combine, failed_share, score
 from tasks.rewards.terms import TERMS, correctness, length, runs
 from tasks.workflows.sandbox import SANDBOX_DIED, Program, Sandbox
+from tasks.workflows.stored import FAULT
 
 OK, WRONG, KILLED = (
     Result(status="ok", value=5),
@@ -71,6 +72,17 @@ def test_what_the_sandbox_died_over_has_no_reward(results: list[Result]) -> None
     assert rewarded.rewards == [None, pytest.approx(1.1)]
     assert rewarded.reward_status == ["failed", "ok"]
     assert rewarded.reward_terms["correctness"] == [None, 1.0]
+
+
+def test_a_workflow_whose_file_was_damaged_has_no_reward_and_none_can_pretend_so() -> None:
+    fault = Result(status="error", error=f"{FAULT}no such file")
+    group = trajectory([fault, fault], [OK, OK])
+    pretended = score(group, WEIGHTS, 8)
+    assert (pretended.rewards, pretended.reward_status) == ([0.0, pytest.approx(1.1)], ["ok", "ok"])
+    lost = score(group.model_copy(update={"workflow_codes": ["", "x"]}), WEIGHTS, 8)
+    assert (lost.rewards, lost.reward_status) == ([None, pytest.approx(1.1)], ["failed", "ok"])
+    with pytest.raises(GraftError, match="workflow w0 of problem p, for instance: workflow file: no such file;"):
+        check_failures("trajectories.jsonl", [lost], 0.2)
 
 
 @pytest.mark.parametrize(
