@@ -71,7 +71,7 @@ _USES_UP = _LAZY | frozenset((  # what takes an iterable and keeps nothing of it
     "all", "any", "dict", "frozenset", "list", "max", "min", "next", "set", "sorted", "sum", "tuple", "join", "extend",
     "update", "fsum", "prod", "Counter", "deque", "reduce", "mean", "median", "mode", "majority",
 ))
-_FORGETS_ORDER = frozenset(("len", "sorted", "sum", "max", "min", "any", "all"))
+_FORGETS_ORDER = frozenset(("len", "sum", "any", "all"))  # not sorted, max and min: NaN is hashed by its address
 _TAKES_FUNCTION = frozenset(("map", "filter", "sorted", "min", "max", "sort", "reduce", "groupby", "takewhile"))
 # fmt: on
 _TRUSTED = _USES_UP | _FORGETS_ORDER | _TAKES_FUNCTION
@@ -135,7 +135,7 @@ class _Look:
                 name = _called(node) if _called(node) in self._trusted else ""
                 if name in _USES_UP:
                     self._used_up.update(arguments)
-                if name in _FORGETS_ORDER and not keywords:
+                if name in _FORGETS_ORDER:
                     self._unordered.update(arguments)
                 if name in _TAKES_FUNCTION:
                     self._used_up.update([*arguments[:1], *(word.value for word in keywords)])

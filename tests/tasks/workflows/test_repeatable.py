@@ -29,7 +29,7 @@ STEADY = {
     "    return math.floor(Fraction(int(found[0]), 3)) + Counter(found).most_common(1)[0][1]\n",
     "functions": "def half(x):\n    return x / 2\ndef solve(problem):\n    return str(half(sum(map(half, [3]))))\n",
     "sorted by a function": "def solve(problem):\n    return str(sorted(numbers(problem), key=lambda x: -x)[0])\n",
-    "sets": "def solve(problem):\n    return len(set(problem)) if 3 in {3, 4} else sorted({1, 2})[0]\n",
+    "sets": "def solve(problem):\n    return len(set(problem)) if 3 in {3, 4} else sum({1, 2})\n",
     "exceptions": "def solve(problem):\n    try: return 1 // 0\n    except ZeroDivisionError: return 0\n",
     "dictionaries": "def solve(problem):\n    prices = {'pen': 3}\n    for name, price in prices.items():\n"
     "        problem = problem.replace(name, str(price))\n    return prices.get('pen', 0)\n",
@@ -55,6 +55,7 @@ def test_what_is_the_same_in_every_run_is_not_run_again(name: str) -> None:
         "return len({solve: 1}.keys() & {numbers: 1}.keys())",
         "return list({None, solve})[0] is None",
         "return str(set(problem))",
+        "return sorted({1.0, 2.0, float('nan')})[0]",
         "return max({solve, numbers}, key=lambda f: 0) is solve",
         "return str(lambda: 0)",
         "return str(x for x in problem)",
