@@ -4,9 +4,10 @@
 other base is passed through. Either way a fresh LoRA adapter sits on it: round 1 starts from the same layout.
 """
 
+import logging
 from pathlib import Path
 
-from tasks.artifacts import read_jsonl, read_text, write_json
+from tasks.artifacts import read_jsonl, write_json
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params import Params
@@ -26,6 +27,9 @@ from tasks.policy.warmup import Example, warm_up
 from tasks.records import Problem, Workflow
 from tasks.seeds import derive_seed
 from tasks.workflows.contract import prompt_of
+from tasks.workflows.stored import read_code
+
+logger = logging.getLogger(__name__)
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG001
@@ -74,15 +78,19 @@ def _from_scratch(layout: Layout, params: Params, metrics: dict[str, float]) -> 
 
 
 def training_pairs(problems: list[Problem], workflows: Path) -> list[tuple[str, str]]:
-    """(question, shortest code) of each solved problem. Its siblings are kept for the rounds: they ask in turn."""
-    best: dict[str, Workflow] = {}
+    """(question, shortest code) of each solved problem. Its siblings are kept for the rounds: they ask in turn.
+
+    A workflow whose file is missing or damaged is left out.
+    """
+    found: dict[str, list[Workflow]] = {problem.problem_id: [] for problem in problems}
     for workflow in read_jsonl(workflows / "index.jsonl", Workflow):
-        present = best.get(workflow.problem_id)
-        if present is None or (workflow.depth, -workflow.prior) < (present.depth, -present.prior):
-            best[workflow.problem_id] = workflow
+        found.setdefault(workflow.problem_id, []).append(workflow)
     pairs = []
     for problem in problems:
-        if problem.problem_id in best:
-            code = read_text(workflows / best[problem.problem_id].path)
-            pairs.append((problem.question, code))
+        for workflow in sorted(found[problem.problem_id], key=lambda w: (w.depth, -w.prior)):
+            code, fault = read_code(workflows, workflow)
+            if fault is None:
+                pairs.append((problem.question, code))
+                break
+            logger.warning("%s: %s; run graft stage coldstart again", workflows / workflow.path, fault)
     return pairs

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from tasks.errors import GraftError
 from tasks.params import Rewards
 from tasks.records import RewardedTrajectory, RewardStatus, Trajectory
-from tasks.rewards.terms import TERMS
+from tasks.rewards.terms import TERMS, why_unknown
 
 
 def score(trajectory: Trajectory, params: Rewards, max_new_tokens: int) -> RewardedTrajectory:
@@ -44,12 +44,11 @@ def check_failures(name: str, trajectories: Sequence[RewardedTrajectory], limit:
     share = failed_share(trajectories)
     if share > limit:
         trajectory, member = failed[0]
-        results = [trajectory.results[member], *trajectory.sibling_results[member]]
-        why = next((str(result.error) for result in results if result.status == "failed"), "no reason is known")
+        why = why_unknown(trajectory, member) or "a term of its reward failed"
         raise GraftError(
             f"{name}: {len(failed)} rewards ({share:.0%}) could not be computed, rewards.failed_limit is {limit:.0%}; "
-            f"workflow {trajectory.workflow_ids[member]} of problem {trajectory.problem_id}, for instance: {why}: "
-            "mend that (graft doctor looks at the sandbox), then run the search stage again with --force"
+            f"workflow {trajectory.workflow_ids[member]} of problem {trajectory.problem_id}, for instance: {why}; "
+            "mend that (graft doctor looks at sandbox and disk), then run the search stage again with --force"
         )
 
 

@@ -2,7 +2,8 @@
 
 A term is in [0, 1], or None where it cannot be computed. Bad code is the workflow's own fault and earns 0: an
 exception, a program that is too slow or too big, that kills itself or crashes the interpreter. But where the sandbox
-itself died, or a model that the workflow asked gave no reply, nobody knows what it is worth, and a 0 would be a lie.
+itself died, a model that the workflow asked gave no reply, or its file was damaged afterwards, nobody knows what it is
+worth: a 0 would be a lie.
 """
 
 import math
@@ -21,7 +22,7 @@ Term = Callable[[Trajectory, int, int], float | None]
 def correctness(trajectory: Trajectory, member: int, max_new_tokens: int) -> float | None:  # noqa: ARG001
     """Share of the problem and its siblings that the workflow solves."""
     results = [trajectory.results[member], *trajectory.sibling_results[member]]
-    if any(map(_is_lost, results)):
+    if why_unknown(trajectory, member) is not None:
         return None
     problem = trajectory.problem
     return solved_share(results, problem.answers)
@@ -45,6 +46,12 @@ def length(trajectory: Trajectory, member: int, max_new_tokens: int) -> float | 
 
 TERMS: dict[str, Term] = {"correctness": correctness, "runs": runs, "length": length}
 """By the names of their weights in `params.yaml`."""
+
+
+def why_unknown(trajectory: Trajectory, member: int) -> str | None:
+    """Why nobody knows what a member is worth; None where it is known."""
+    results = [trajectory.results[member], *trajectory.sibling_results[member]]
+    return next((result.error for result in results if _is_lost(result)), None)
 
 
 def _is_lost(result: Result) -> bool:

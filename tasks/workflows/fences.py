@@ -12,8 +12,9 @@ def code_of(text: str) -> str:
     Code between ``` fences where there is any: the first block that defines `solve`, else the first one. An
     unclosed fence ends with the text; a fence around nothing is dropped. Blank lines around the code and blanks at
     its end go; one new line ends it. A blank completion gives "". `code_of(code_of(text)) == code_of(text)`.
+    Lone surrogates, which no file can hold, become U+FFFD.
     """
-    text = text.replace("\r\n", "\n")
+    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\r\n", "\n")
     blocks = [block for block in _FENCED.findall(text) if block.strip()]
     chosen = next((block for block in blocks if "def solve" in block), None)
     if chosen is None:

@@ -1,17 +1,24 @@
 """What a child gives up before it runs a program: its user, memory, files, processes, the kernel's doors.
 
 The zygote prepares once (`Lockdown`), every child takes the steps. Standard library only.
+
+On macOS, where nobody has run this yet: Seatbelt stands in for landlock and seccomp; nothing limits the address space,
+so that the zygote watches how much memory a child uses; and no child is told of the zygote's death, so that an alarm
+ends one that the zygote no longer can. (Limits on processes are this process's own there too: 0 forbids it to fork,
+whatever else its user runs.)
 """
 
 import ctypes
 import errno
 import os
 import resource
+import signal
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
 
 from tasks.workflows.landlock import create_ruleset, restriction
+from tasks.workflows.seatbelt import confinement
 from tasks.workflows.seccomp import build_filter, loading
 
 _NOBODY = 65534
@@ -32,12 +39,12 @@ a child writes to, if only to count a reference, is a page to copy.
 
 def prepare_user() -> list[Step]:
     """A root host's programs run as nobody: process limits do not bind root, and root may signal everyone."""
-    if os.geteuid() != 0 or not _LINUX:
-        raise OSError(errno.EPERM, "the host is not root on Linux; its programs keep its user")
-    return [
+    if os.geteuid() != 0:
+        raise OSError(errno.EPERM, "the host is not root; its programs keep its user")
+    return [  # of root these set the saved ids too
         partial(os.setgroups, ()),
-        partial(os.setresgid, _NOBODY, _NOBODY, _NOBODY),
-        partial(os.setresuid, _NOBODY, _NOBODY, _NOBODY),
+        partial(os.setgid, _NOBODY),
+        partial(os.setuid, _NOBODY),
     ]
 
 
@@ -46,17 +53,36 @@ def prepare_landlock() -> list[Step]:
     return [restriction(create_ruleset())]
 
 
+def prepare_seatbelt() -> list[Step]:
+    """macOS: no file, no network, no other process."""
+    return [confinement()]
+
+
+def prepare_memory(limit: int) -> list[Step]:
+    """No more than `limit` bytes of address space."""
+    if sys.platform == "darwin":
+        raise OSError("macOS takes this limit and does not keep it; the memory in use is watched")
+    return [partial(resource.setrlimit, resource.RLIMIT_AS, (limit, limit))]
+
+
 def prepare_seccomp() -> list[Step]:
     """No system call but memory, clock, open pipes and exit."""
     return [loading(build_filter())]
 
 
-PREPARE: dict[str, Callable[[], list[Step]]] = {
-    "user": prepare_user,
-    "landlock": prepare_landlock,
-    "seccomp": prepare_seccomp,
-}
-"""Layers beyond resource limits, in the order in which a child applies them: the last one forbids the others."""
+def preparations(memory_limit: int) -> dict[str, Callable[[], list[Step]]]:
+    """Layer → what prepares it, in the order in which a child applies them: the last one forbids the others."""
+    return {
+        "user": prepare_user,
+        "landlock": prepare_landlock,
+        "seatbelt": prepare_seatbelt,
+        "memory": partial(prepare_memory, memory_limit),
+        "seccomp": prepare_seccomp,
+    }
+
+
+LAYERS = tuple(preparations(0))
+"""What may hold a child beyond the resource limits that every system keeps."""
 
 
 class Lockdown:
@@ -68,15 +94,15 @@ class Lockdown:
     def __init__(self, memory_mb: int, wanted: Iterable[str]) -> None:
         zero = (resource.RLIMIT_FSIZE, resource.RLIMIT_CORE, resource.RLIMIT_NPROC, resource.RLIMIT_NOFILE)
         self._limits = [(name, (0, 0)) for name in zero]
-        if _LINUX:  # macOS takes this limit and does not keep it
-            self._limits.append((resource.RLIMIT_AS, (memory_mb << 20, memory_mb << 20)))
+        if _LINUX:
             forbid_new_privileges()
         self._layers: dict[str, list[Step]] = {}
         self.reasons: dict[str, str] = {}
-        for name in [name for name in PREPARE if name in set(wanted)]:
+        prepare = preparations(memory_mb << 20)
+        for name in [name for name in prepare if name in set(wanted)]:
             try:
-                steps = PREPARE[name]()
-                _try_in_child(name, steps)
+                steps = prepare[name]()
+                _try_in_child(name, steps, memory_mb << 20)
                 self._layers[name] = steps
             except OSError as error:
                 self.reasons[name] = error.strerror or str(error)
@@ -94,9 +120,11 @@ class Lockdown:
         return [
             *self._layers.get("user", ()),
             *self._layers.get("landlock", ()),
+            *self._layers.get("seatbelt", ()),
             partial(os.closerange, keep, _DESCRIPTORS),
             *(partial(resource.setrlimit, *limit) for limit in limits),
-            *(_dying_with(os.getpid()) if _LINUX else ()),
+            *self._layers.get("memory", ()),
+            *(_dying_with(os.getpid()) if _LINUX else _dying_after(cpu_seconds)),
             *self._layers.get("seccomp", ()),
         ]
 
@@ -120,14 +148,22 @@ def _dying_with(parent: int) -> list[Step]:
     return [partial(_LIBC.prctl, *death), lambda: os.getppid() != parent]
 
 
-def _try_in_child(name: str, steps: list[Step]) -> None:
+def _dying_after(seconds: int | None) -> list[Step]:
+    """An alarm that ends a child some time after its limit: one whose zygote is gone, and which does not switch it off.
+
+    (A worker without a limit sees its requests end.)
+    """
+    return [] if seconds is None else [partial(signal.alarm, seconds + 1)]
+
+
+def _try_in_child(name: str, steps: list[Step], memory_limit: int) -> None:
     """Raises OSError unless a child that took the steps of a layer really is held by it."""
     child = os.fork()
     if child == 0:
         code = _DOES_NOT_HOLD
         try:
             take(steps)
-            code = 0 if _holds(name) else _DOES_NOT_HOLD
+            code = 0 if _holds(name, memory_limit) else _DOES_NOT_HOLD
         except OSError as error:
             code = error.errno or _DOES_NOT_HOLD
         finally:
@@ -139,11 +175,32 @@ def _try_in_child(name: str, steps: list[Step]) -> None:
         raise OSError(errno.ENOSYS, "the kernel takes it but it does not hold")
 
 
-def _holds(name: str) -> bool:
+def _holds(name: str, memory_limit: int) -> bool:
+    """Whether this process, which has taken the steps of a layer, is held by it."""
     if name == "user":
-        return os.getresuid() == (_NOBODY, _NOBODY, _NOBODY)
+        return {os.getuid(), os.geteuid(), os.getgid(), os.getegid()} == {_NOBODY} and _is_final()
+    if name == "memory":
+        return _is_refused(memory_limit)
     try:
         os.close(os.open("/", os.O_RDONLY))
     except OSError as error:
-        return error.errno == {"landlock": errno.EACCES, "seccomp": errno.EPERM}[name]
+        return error.errno == {"landlock": errno.EACCES, "seatbelt": errno.EPERM, "seccomp": errno.EPERM}[name]
+    return False
+
+
+def _is_final() -> bool:
+    """Whether there is no way back to root."""
+    try:
+        os.setuid(0)
+    except PermissionError:
+        return True
+    return False
+
+
+def _is_refused(size: int) -> bool:
+    """Whether the kernel gives no `size` bytes. They are never written to: where it does, it costs nothing."""
+    try:
+        bytes(size)
+    except MemoryError:
+        return True
     return False

@@ -9,6 +9,7 @@ prompts, and runs the program again with the replies. The host only compares val
 import json
 import math
 import os
+import sys
 from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,22 +24,25 @@ from tasks.workflows import frames
 from tasks.workflows.allowed import is_plain
 from tasks.workflows.asking import SERVED, Ask, fits
 from tasks.workflows.dialogue import Dialogue, error, replies_to
-from tasks.workflows.lockdown import PREPARE
+from tasks.workflows.lockdown import LAYERS
 from tasks.workflows.model import Prompt
 from tasks.workflows.program import Ending, clean, is_unicode, value_ending
+from tasks.workflows.repeatable import may_differ
 from tasks.workflows.served import Served
 from tasks.workflows.worker import Worker, ZygoteDied
 
 Tier = Literal["full", "partial", "limits-only"]
 
-LAYERS = tuple(PREPARE)
-"""What the kernel may offer beyond resource limits."""
+BARRIERS = ("landlock", "seccomp", "seatbelt")
+"""Those of LAYERS that keep a program from files and from the network."""
 
 MAX_SOURCE = 20_000
 """Longest program, in bytes of UTF-8."""
 
 SANDBOX_DIED = "the sandbox process died"
 """Error of a `failed` result; any other death is the program's own."""
+
+UNSTEADY = "answers differ when it is run again: a workflow must be deterministic"
 
 BATCH = 64
 """Most (program, question) pairs that a warm worker gets at once."""
@@ -66,10 +70,11 @@ class Sandbox:
     """A pool of zygotes: `with Sandbox(2.0, 256, False) as sandbox: sandbox.run([Program(code, (question,))])`.
 
     `seconds`: limit of one program on one question by the wall clock, which stands still while a busy machine keeps
-    the program waiting for a processor (on Linux, for 5 s at most). `memory_mb`: its address space (Linux).
-    `workers`: programs at once, the cores by default. `layers`: what to hold programs with, all that there is by
-    default. `served`: what replies to the operators that a model serves; None: a program that calls one has an error.
-    Raises GraftError where the kernel offers neither landlock nor seccomp, unless `allow_weak`.
+    the program waiting for a processor (on Linux, for 5 s at most). `memory_mb`: its address space, or the memory that
+    it uses where the kernel does not limit that (macOS). `workers`: programs at once, the cores by default. `layers`:
+    what to hold programs with, all that there is by default. `served`: what replies to the operators that a model
+    serves; None: a program that calls one has an error. Raises GraftError where none of BARRIERS holds, unless
+    `allow_weak`.
 
     The results depend on programs, questions and replies alone: not on workers, order, batches or earlier runs. (But
     for a program that takes about as long as it may.)
@@ -88,6 +93,7 @@ class Sandbox:
         count = workers or _cores()
         self._served = served
         self._workers = [Worker(seconds, memory_mb, layers) for _ in range(count)]
+        self._others = [Worker(seconds, memory_mb, layers) for _ in range(count)]  # for second runs; start when needed
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="sandbox")
         try:
             self._workers[0].start()
@@ -117,36 +123,46 @@ class Sandbox:
     @property
     def pids(self) -> list[int]:
         """Process ids of the zygotes that run; each leads a session that holds its children."""
-        return [worker.pid for worker in self._workers if worker.pid is not None]
+        return [worker.pid for worker in (*self._workers, *self._others) if worker.pid is not None]
 
     def close(self) -> None:
         """End all processes. Safe to call twice."""
         self._threads.shutdown(cancel_futures=True)
-        for worker in self._workers:
+        for worker in (*self._workers, *self._others):
             worker.close()
 
     def run(self, programs: Sequence[Program]) -> list[list[Result]]:
         """One Result per question of each program, in order. Equal (code, question) pairs run once.
 
+        Twice where a program ends well and its source leaves open whether it would again (repeatable.py); where it
+        does not, the result is an error.
         Never raises for what a program does. Raises GraftError where no zygote can be started.
         """
         jobs = dict.fromkeys((program.code, question) for program in programs for question in program.questions)
         results = {job: refused for job in jobs if (refused := _unfit(job[0])) is not None}
         plain = [job for job in jobs if job not in results and is_plain(job[0])]
         batches = [(batch, json.dumps(_by_code(batch)).encode()) for batch in _batches(plain, len(self._workers))]
-        for batch, answer in self._ask_all(frames.BATCH, batches):
+        for batch, answer in self._ask_all(frames.BATCH, batches, self._workers):
             results.update(_batch_results(batch, *answer))
-        results.update(self._converse([job for job in jobs if job not in results]))
+        single = self._converse([job for job in jobs if job not in results], self._workers)
+        results.update(single)
+        results.update(self._run_again(single))
         return [[results[program.code, question] for question in program.questions] for program in programs]
 
-    def _converse(self, jobs: list[Job]) -> dict[Job, Result]:
+    def _run_again(self, found: dict[Job, Result]) -> dict[Job, Result]:
+        """Results of those that ended well and might not do so again, after a second run in another zygote."""
+        doubtful = [job for job, result in found.items() if result.status == "ok" and may_differ(job[0])]
+        again = self._converse(doubtful, self._others)
+        return {job: settled(found[job], result) for job, result in again.items()}
+
+    def _converse(self, jobs: list[Job], workers: Sequence[Worker]) -> dict[Job, Result]:
         """Each program by itself. Those that ask are run again with all replies so far, until none asks any more."""
         results: dict[Job, Result] = {}
         dialogues = {job: Dialogue() for job in jobs}
         while dialogues:
             requests = [([job], frames.pack_program(*job, said.replies)) for job, said in dialogues.items()]
             asked: dict[Job, Prompt] = {}
-            for (job,), answer in self._ask_all(frames.PROGRAM, requests):
+            for (job,), answer in self._ask_all(frames.PROGRAM, requests, workers):
                 ending = _result(*answer)
                 if isinstance(ending, Result):
                     results[job] = ending
@@ -162,12 +178,12 @@ class Sandbox:
                     dialogues[job].tell(asked[job], reply)
         return results
 
-    def _ask_all(self, kind: bytes, requests: list[Request]) -> Iterable[Answered]:
-        """Each request with its answer. All workers take from one queue."""
+    def _ask_all(self, kind: bytes, requests: list[Request], workers: Sequence[Worker]) -> Iterable[Answered]:
+        """Each request with its answer. All `workers` take from one queue."""
         waiting = deque(requests)
         if len(requests) <= 1:
-            return _drain(self._workers[0], kind, waiting)
-        lanes = self._workers[: len(requests)]
+            return _drain(workers[0], kind, waiting)
+        lanes = workers[: len(requests)]
         futures = [self._threads.submit(_drain, worker, kind, waiting) for worker in lanes]
         try:
             return [answered for future in futures for answered in future.result()]
@@ -191,16 +207,25 @@ def probe_tier() -> tuple[Tier, str]:
 
 
 def tier_of(layers: Sequence[str]) -> Tier:
-    """full: landlock and seccomp hold; partial: one of them; limits-only: neither."""
-    tiers: tuple[Tier, ...] = ("limits-only", "partial", "full")
-    return tiers[len({"landlock", "seccomp"} & set(layers))]
+    """full: landlock and seccomp hold; partial: one of them, or Seatbelt; limits-only: none."""
+    if {"landlock", "seccomp"} <= set(layers):
+        return "full"
+    return "partial" if set(BARRIERS) & set(layers) else "limits-only"
 
 
 def describe_tier(worker: Worker) -> str:
     """Which layers hold, and why a missing one does not."""
-    held = " and ".join(layer for layer in ("landlock", "seccomp") if layer in worker.layers) or "resource limits alone"
-    missing = [f"no {name}: {worker.reasons[name]}" for name in ("landlock", "seccomp") if name in worker.reasons]
-    return "; ".join([f"programs are held by {held}", *missing])
+    held = " and ".join(layer for layer in BARRIERS if layer in worker.layers) or "resource limits alone"
+    told = ("seatbelt", "memory") if sys.platform == "darwin" else ("landlock", "seccomp", "memory")
+    missing = [f"no {name}: {worker.reasons[name]}" for name in told if name in worker.reasons]
+    untested = ["seatbelt has never been tested by Graft's makers"] if "seatbelt" in worker.layers else []
+    return "; ".join([f"programs are held by {held}", *missing, *untested])
+
+
+def settled(first: Result, second: Result) -> Result:
+    """The first result, unless the second run came to an end (on a busy machine it may not) and to another one."""
+    differs = second.status in ("ok", "error") and second != first
+    return Result(status="error", error=UNSTEADY) if differs else first
 
 
 def _cores() -> int:

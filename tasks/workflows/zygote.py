@@ -30,6 +30,7 @@ from tasks.workflows import frames  # noqa: E402
 from tasks.workflows.asking import Conversation, begin  # noqa: E402
 from tasks.workflows.lockdown import Lockdown, Step, take  # noqa: E402
 from tasks.workflows.program import Ending, compile_program, ending_json, error_ending, guarded, run_program  # noqa: E402
+from tasks.workflows.resident import resident_bytes  # noqa: E402
 
 # What a program may import. Loaded here because a locked child can open no file. `time` has no side effect but waiting.
 # fmt: off
@@ -46,6 +47,8 @@ _CAP = 1 << 16  # bytes of one program's ending
 _BATCH_CAP = 1 << 24  # bytes of a batch's endings
 _PR_SET_CHILD_SUBREAPER = 36
 _QUEUE_SECONDS = 5.0  # longest wait for a processor that a program does not pay for; below the host's patience
+_TICK_SECONDS = 0.02  # the kernel's books are brought up to date more often than that
+_LOOK_SECONDS = 0.005  # between two looks at the memory of a child that nothing limits
 _BATCH_SECONDS = 1.0  # longest batch; plain programs take a fraction of a millisecond each
 
 
@@ -64,11 +67,13 @@ class Zygote:
     def __init__(self, control: int, settings: dict[str, object]) -> None:
         self._control = control
         self._poll = select.poll()
-        self._poll.register(control, 0)  # hang-up is reported unasked
+        self._poll.register(control, select.POLLHUP)  # Linux reports it unasked, macOS does not
         self._seconds = float(str(settings["seconds"]))
         layers = settings["layers"]
         assert isinstance(layers, list)
-        self._lockdown = Lockdown(int(str(settings["memory_mb"])), layers)
+        memory_mb = int(str(settings["memory_mb"]))
+        self._lockdown = Lockdown(memory_mb, layers)
+        self._watched = math.inf if "memory" in self._lockdown.layers else memory_mb << 20  # bytes that a child may use
         self._program_steps = self._lockdown.steps(math.ceil(self._seconds) + 1, keep=_RESULTS + 1)
         self._worker_steps = self._lockdown.steps(None, keep=_REQUESTS + 1)
         self._reserve = [bytes(4 << 20)]  # address space that a child gives back where its program has used up all
@@ -101,16 +106,20 @@ class Zygote:
         deadline = started + self._seconds
         try:
             while len(ending) <= _CAP:
-                while not self._readable(results, deadline):
-                    deadline = started + self._seconds + min(_queued(child), _QUEUE_SECONDS)
-                    if deadline < time.monotonic() + 0.01:
+                while not self._readable(results, self._next_look(deadline)):
+                    if self._is_too_big(child):
+                        return frames.ENDINGS, _TOO_BIG
+                    deadline = self._extended(child, started)
+                    if not deadline:
                         return frames.TIMEOUT, b""
                 part = os.read(results, _CAP)
                 if not part:
                     break
                 ending += part
         finally:
-            status = self._end_child(child)
+            status, peak = self._end_child(child)
+        if peak > self._watched:  # all given back before anybody looked
+            return frames.ENDINGS, _TOO_BIG
         if len(ending) > _CAP:
             return frames.KILLED, b"wrote too much"
         if ending:
@@ -118,6 +127,17 @@ class Zygote:
         if time.monotonic() > started + self._seconds:  # the kernel's processor limit was faster than this process
             return frames.TIMEOUT, b""
         return frames.KILLED, _death(status).encode()
+
+    def _extended(self, child: int, started: float) -> float:
+        """A child's deadline, which stands still while it waits for a processor; 0 where it has had its time."""
+        now = time.monotonic()  # before the looks at the queue, between which this process may have to wait too
+        limit = started + self._seconds
+        deadline = limit + min(_queued(child), _QUEUE_SECONDS)
+        if deadline < now + 0.01 and now < limit + _QUEUE_SECONDS:
+            if _starves(child):
+                return now + 2 * _TICK_SECONDS
+            deadline = limit + min(_queued(child), _QUEUE_SECONDS)  # a wait that has ended meanwhile is booked now
+        return deadline if deadline > now + 0.01 else 0.0
 
     def _run_batch(self, payload: bytes) -> tuple[bytes, bytes]:
         if self._worker is None:
@@ -151,17 +171,17 @@ class Zygote:
             os.close(requests)
             os.close(endings)
 
-    def _end_child(self, child: int) -> int:
-        """Kill the child with its group and reap it; the exit status, negative for a signal."""
+    def _end_child(self, child: int) -> tuple[int, int]:
+        """Kill the child with its group and reap it; the exit status, negative for a signal, and its peak memory."""
         for kill in (os.killpg, os.kill):  # its own group exists once it has come that far, and it may have left it
             try:
                 kill(child, signal.SIGKILL)
             except (ProcessLookupError, PermissionError):
                 continue
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        _, status, usage = os.wait4(child, 0)
         if "seccomp" not in self._lockdown.layers:
             self._end_strays()
-        return status
+        return os.waitstatus_to_exitcode(status), usage.ru_maxrss * _PEAK_UNIT
 
     def _end_strays(self) -> None:
         """Kill what a child left behind: orphans come to the zygote, which is their subreaper (Linux only)."""
@@ -183,10 +203,21 @@ class Zygote:
             raise HostIsGone
         return descriptor in events
 
+    def _next_look(self, deadline: float) -> float:
+        """When to stop waiting for a child: at its deadline, or earlier to see how big it is."""
+        return deadline if self._watched == math.inf else min(deadline, time.monotonic() + _LOOK_SECONDS)
+
+    def _is_too_big(self, child: int) -> bool:
+        return self._watched != math.inf and resident_bytes(child) > self._watched
+
     def _read_until(self, descriptor: int, size: int, deadline: float) -> bytes:
+        """`size` bytes from the worker. Raises EOFError, and TimeoutError at the deadline or where it grows too big."""
+        assert self._worker is not None
         parts = b""
         while len(parts) < size:
-            if not self._readable(descriptor, deadline):
+            if not self._readable(descriptor, self._next_look(deadline)):
+                if time.monotonic() < deadline and not self._is_too_big(self._worker[0]):
+                    continue
                 raise TimeoutError
             part = os.read(descriptor, size - len(parts))
             if not part:
@@ -249,18 +280,43 @@ def _run_all(code: str, questions: list[str]) -> list[Ending]:
     return [run_program(program, question) for question in questions]
 
 
+_TOO_BIG = ending_json(("memory", None, "MemoryError"))
+_PEAK_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes; of `ru_maxrss`
+
+
 def _death(status: int) -> str:
     """Why a child ended without a word."""
     return signal.Signals(-status).name if status < 0 else "ended without a result"
 
 
 def _queued(process: int) -> float:
-    """Seconds that a process could have run and had to wait for a processor; 0 where the kernel does not tell."""
+    """Seconds that a process could have run and had to wait for a processor; 0 where the kernel does not tell.
+
+    A wait that is not over yet is not among them.
+    """
+    return _times(process)[1]
+
+
+def _starves(process: int) -> bool:
+    """Whether a process waits for a processor now: it could run and does not, for longer than the kernel's tick."""
+    ran = _times(process)[0]
+    time.sleep(_TICK_SECONDS)
+    try:
+        with open(f"/proc/{process}/stat") as line:
+            state = line.read().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state == "R" and _times(process)[0] == ran
+
+
+def _times(process: int) -> tuple[float, float]:
+    """Seconds that a process has run and that it has waited for a processor; 0 where the kernel does not tell."""
     try:
         with open(f"/proc/{process}/schedstat") as times:
-            return int(times.read().split()[1]) / 1e9
+            ran, waited, _ = times.read().split()
+            return int(ran) / 1e9, int(waited) / 1e9
     except (FileNotFoundError, ProcessLookupError):
-        return 0.0
+        return 0.0, 0.0
 
 
 def _children() -> list[int]:

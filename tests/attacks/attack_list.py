@@ -13,6 +13,12 @@ QUESTION = "What is it that nobody inside can know?"
 
 LIBC = "import sys\nlibc = sys.modules['ctypes'].CDLL(None)\n"
 SOLVE = "def solve(problem):\n    "
+BITS_32 = (  # where number 10 is `unlink`; to a filter that does not look at the interface it is `mprotect`
+    "import ctypes as c\n    libc.mmap.restype = c.c_size_t\n    place = libc.mmap(0, 4096, 7, 0x62, -1, 0)\n"
+    "    code = b'\\x53\\xb8\\x0a\\0\\0\\0\\xbb' + (place + 64).to_bytes(4, 'little') + b'\\xcd\\x80\\x5b\\xc3'\n"
+    "    c.memmove(place, code.ljust(64, b'\\0') + b'{secret}\\0', 65 + len('{secret}'))\n"
+    "    return c.CFUNCTYPE(c.c_int)(place)()"
+)
 
 TIME = {
     "loop": SOLVE + "while True: pass",
@@ -66,6 +72,10 @@ PROCESSES = {
     "clone by system call": LIBC
     + SOLVE
     + "pid = libc.syscall(56, 17, 0, 0, 0, 0)\n    while pid == 0: pass\n    return 1",
+    "fork by the x32 interface": LIBC
+    + SOLVE
+    + "pid = libc.syscall(0x40000000 + 57)\n    while pid == 0: pass\n    return 1",
+    "unlink by the 32-bit interface": LIBC + SOLVE + BITS_32,
     "threads": "import _thread, time\n"
     + SOLVE
     + "for _ in range(2000): _thread.start_new_thread(time.sleep, (99,))\n    return 1",
@@ -267,6 +277,29 @@ PLAIN = {
 }
 """Programs within the bounds of the warm tier, or near them: they meet the host's own parser first."""
 
+CHANCE = {
+    "clock": "import time\n" + SOLVE + "return time.perf_counter()",
+    "time of day": "import datetime\n" + SOLVE + "return str(datetime.datetime.now())",
+    "calendar's clock": "import calendar\n" + SOLVE + "return calendar.datetime.datetime.now().timestamp()",
+    "processor time": "import sys\n" + SOLVE + "return sys.modules['time'].process_time_ns()",
+    "kernel's chance": "import os\n" + SOLVE + "return os.urandom(9).hex()",
+    "SystemRandom": "import random\n" + SOLVE + "return random.SystemRandom().random()",
+    "unseeded Random": "import random\n" + SOLVE + "return random.Random().random()",
+    "another module's": "import statistics\n" + SOLVE + "return statistics.random.SystemRandom().random()",
+    "address": SOLVE + "return id(object())",
+    "address of a text": SOLVE + "return id(problem)",
+    "hash of an object": SOLVE + "return hash(solve)",
+    "text of a function": SOLVE + "return str(solve)",
+    "text of an operator": SOLVE + "return f'{numbers}'",
+    "text of a method": SOLVE + "return '%s' % problem.upper",
+    "text of an iterator": SOLVE + "return repr(map(len, problem))[-9:]",
+    "process": "import os\n" + SOLVE + "return os.getpid()",
+    "fullwidth": SOLVE + "return ｉｄ(problem)",  # to Python the same name
+    "hidden": SOLVE + "return eval('i' + 'd')(problem)",
+    "found": SOLVE + "return [v for v in vars(__builtins__).items() if v[0] == 'i' + 'd'][0][1](problem)",
+}
+"""Programs with another answer in each run."""
+
 KINDS = {
     "time": TIME,
     "memory": MEMORY,
@@ -277,6 +310,7 @@ KINDS = {
     "verdict": VERDICT,
     "source": SOURCE,
     "plain": PLAIN,
+    "chance": CHANCE,
 }
 ATTACKS = {f"{kind}: {name}": code for kind, programs in KINDS.items() for name, code in programs.items()}
 
@@ -290,6 +324,7 @@ ENDS = {
     "verdict": "error",
     "source": "error",
     "plain": "error",
+    "chance": "error",
 }
 """How attacks of a kind end, with seccomp: the kernel says no, Python raises."""
 
@@ -303,6 +338,14 @@ OTHERWISE = {
     ],
     "ok|timeout": ["memory: write 200 MB"],  # to /dev/null
     "timeout": ["memory: native recursion", "memory: recursion without a limit"],
+    "error|ok": [  # they show addresses: found out, unless the second run is out of time
+        "secrets: frames",
+        "secrets: frames of a traceback",
+        "secrets: __main__",
+        "secrets: generator frame",
+        "secrets: format leak",
+        *(f"chance: {name}" for name in CHANCE),
+    ],
     "memory|timeout": ["memory: growing dict", "plain: squares"],
     "memory": [
         "source: huge constant",
@@ -321,12 +364,14 @@ OTHERWISE = {
         "verdict: flood",
         "verdict: abort",
         "verdict: fault",
+        "processes: unlink by the 32-bit interface",
     ],
     "ok": [  # what C functions answer where the kernel says no, and what is no secret
         "time: read the keyboard by libc",
         "memory: shared memory",
         "processes: fork by libc",
         "processes: clone by system call",
+        "processes: fork by the x32 interface",
         "processes: os.system",
         "processes: posix.system",
         "processes: libc system",
@@ -340,15 +385,10 @@ OTHERWISE = {
         "secrets: libc environment",
         "secrets: host's memory by libc",
         "secrets: parent's memory by libc",
-        "secrets: frames",
-        "secrets: frames of a traceback",
         "secrets: all texts",
         "secrets: all numbers",
-        "secrets: __main__",
         "secrets: arguments",
         "secrets: open descriptors",
-        "secrets: generator frame",
-        "secrets: format leak",
         "network: tcp by libc",
         "network: udp by libc",
         "network: name service by libc",

@@ -154,3 +154,18 @@ def test_pairs_are_the_questions_with_their_shortest_and_likeliest_code(layout: 
     for record, (code, *_) in zip(records, found, strict=True):
         write_text(layout.coldstart / record.path, code)
     assert training_pairs(PROBLEMS, layout.coldstart) == [("3 and 40?", likelier)]
+
+
+@pytest.mark.parametrize("content", [None, b"\xff", b"", b"(" * 5000, b"#" * 30_000])
+def test_a_damaged_workflow_file_is_left_out_and_named(
+    layout: Layout, content: bytes | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    long = HEADER + "    a = n[0] + 0\n    b = a + n[1]\n    return b\n"
+    records = [workflow("product", PRODUCT), workflow("sum", SUM), workflow("sum", long, depth=2)]
+    write_jsonl(layout.coldstart / "index.jsonl", records)
+    write_text(layout.coldstart / records[2].path, long)
+    for record in records[:2]:
+        file = layout.coldstart / record.path
+        file.unlink() if content is None else file.write_bytes(content)
+    assert training_pairs(PROBLEMS, layout.coldstart) == [("3 and 40?", long)]
+    assert all(f"{record.path}: " in caplog.text for record in records[:2])

@@ -1,18 +1,20 @@
 """The policy as the model behind its own workflows' operators."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import MakePolicy
 
 from tasks.layout import Layout
 from tasks.params import Operators, load_params
+from tasks.policy.base import Policy
 from tasks.policy.served import PolicyModel, entered, served_by
 from tasks.workflows.model import Prompt
 from tasks.workflows.openai_model import KEY
 from tasks.workflows.sandbox import Program, Sandbox
 
+MakePolicy = Callable[..., Policy]
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml").operators
 
 

@@ -73,6 +73,14 @@ def test_what_the_sandbox_died_over_has_no_reward(results: list[Result]) -> None
     assert rewarded.reward_terms["correctness"] == [None, 1.0]
 
 
+def test_a_workflow_whose_file_was_damaged_has_no_reward() -> None:
+    fault = Result(status="failed", error="workflow file: no such file")
+    lost = score(trajectory([fault, fault], [OK, OK]), WEIGHTS, 8)
+    assert (lost.rewards, lost.reward_status) == ([None, pytest.approx(1.1)], ["failed", "ok"])
+    with pytest.raises(GraftError, match="workflow w0 of problem p, for instance: workflow file: no such file;"):
+        check_failures("trajectories.jsonl", [lost], 0.2)
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [(5, 1), (6.5, 1), (0, 1), (-3, 1), (10**400, 1), (math.inf, 0), (math.nan, 0), ("5", 0), ("text", 0), (None, 0)],

@@ -63,19 +63,56 @@ def test_trajectories_hold_the_code_and_the_version_of_the_policy(layout: Layout
     assert layout.trajectories(1).read_bytes() == before
 
 
-def test_a_missing_code_file_is_named(layout: Layout) -> None:
-    (layout.workflows(1) / WORKFLOW.path).unlink()
-    with pytest.raises(GraftError, match=rf"{WORKFLOW.path}: no such file"):
-        run(layout, params(), 1)
-    assert not layout.trajectories(1).exists()
+OTHER = HEADER + "    return n[0] * n[1]\n"
+DAMAGES: dict[str, tuple[bytes | None, str]] = {
+    "missing": (None, "no such file"),
+    "not UTF-8": (CODE.encode().replace(b"solve", b"s\xfflve"), "not UTF-8 text at byte 5"),
+    "UTF-16": (CODE.encode("utf-16"), "not UTF-8 text at byte 0"),
+    "surrogate": (b"'\xed\xa0\x80'", "not UTF-8 text at byte 1"),
+    "cut in a character": ("é".encode()[:1], "not UTF-8 text at byte 0"),
+    "empty": (b"", "changed since the search ran it (0 bytes)"),
+    "NUL": (b"\0" * 10, "changed since the search ran it (10 bytes)"),
+    "no solve": (b"x = 1\n", "changed since the search ran it (6 bytes)"),
+    "solve is no function": (b"solve = 3\n", "changed since the search ran it (10 bytes)"),
+    "over 20 kB": (b"#" * 20_001, "changed since the search ran it (20001 bytes)"),
+    "parentheses": (b"(" * 5000, "changed since the search ran it (5000 bytes)"),
+    "minus": (b"-" * 200_000 + b"1", "changed since the search ran it (200001 bytes)"),
+    "sum": (b"1" + b"+1" * 100_000, "changed since the search ran it (200001 bytes)"),
+    "digits": (b"9" * 200_000, "changed since the search ran it (200000 bytes)"),
+    "another line end": (CODE.replace("\r\n", "\n").encode(), "changed since the search ran it (68 bytes)"),
+    "better": (CODE.encode() + b"# better\n", "changed since the search ran it (78 bytes)"),
+}
 
 
-def test_a_changed_code_file_is_named(layout: Layout) -> None:
-    write_text(layout.workflows(1) / WORKFLOW.path, CODE + "# better\n")
-    with pytest.raises(
-        GraftError, match=rf"{WORKFLOW.path}: changed since the search ran it; run graft stage search@1"
-    ):
-        run(layout, params(), 1)
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_workflow_file_is_an_error_of_that_workflow_alone(
+    layout: Layout, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    alone = {"completions": [Completion(tokens=[3], logprobs=[-0.1])], "sampled": 1}
+    other = WORKFLOW.model_copy(update={"workflow_id": workflow_id(OTHER), "path": "p/other.py", **alone})
+    write_jsonl(layout.workflows(1) / "index.jsonl", [WORKFLOW, other])
+    write_text(layout.workflows(1) / "p/other.py", OTHER)
+    content, told = DAMAGES[damage]
+    file = layout.workflows(1) / WORKFLOW.path
+    file.unlink() if content is None else file.write_bytes(content)
+    run(layout, params(), 1)
+    (trajectory,) = read_jsonl(layout.trajectories(1), Trajectory)
+    result = Result(status="failed", error=f"workflow file: {told}")
+    assert sorted(zip(trajectory.workflow_codes, trajectory.results, strict=True), key=lambda pair: pair[0]) == [
+        ("", result),
+        ("", result),
+        (OTHER, other.result),
+    ]
+    assert f"{WORKFLOW.path}: {told}; run graft stage search@1 again" in caplog.text
+
+
+def test_a_folder_in_the_place_of_a_file(layout: Layout) -> None:
+    file = layout.workflows(1) / WORKFLOW.path
+    file.unlink()
+    file.mkdir()
+    run(layout, params(), 1)
+    (trajectory,) = read_jsonl(layout.trajectories(1), Trajectory)
+    assert "cannot be read (Is a directory)" in str(trajectory.results[0].error)
 
 
 def test_no_completions_are_an_error(layout: Layout) -> None:

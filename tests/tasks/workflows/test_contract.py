@@ -49,6 +49,16 @@ def test_workflow_id_is_the_codes_own(one: str, other: str) -> None:
     assert (workflow_id(one) == workflow_id(other)) == (one == other)
 
 
+def test_what_no_file_can_hold_is_replaced() -> None:
+    assert code_of("x = '\ud800 \udc00'") == "x = '\ufffd \ufffd'\n"
+    assert code_of("x = '\ud83d\ude00 \ufeff'") == "x = '😀 \ufeff'\n"
+
+
+@given(st.text(st.characters()))
+def test_any_code_can_be_written_to_a_file(text: str) -> None:
+    assert code_of(text).encode().decode() == code_of(text)
+
+
 def test_workflow_id_stays_what_it_was() -> None:
     assert workflow_id("") == "e3b0c44298fc1c14"  # sha256 of nothing
     assert workflow_id("\ud800") != workflow_id("\ud801")  # what a model writes need not be Unicode
