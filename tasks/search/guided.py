@@ -35,6 +35,7 @@ class Found:
     from_node: Node | None
     samples: list[Completion] = field(default_factory=list)  # independent
     rollouts: list[Completion] = field(default_factory=list)  # from inside the tree
+    perturbed: list[Result] = field(default_factory=list)  # on the perturbed questions; without siblings only
 
 
 class GuidedTree:

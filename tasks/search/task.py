@@ -10,6 +10,7 @@ from tasks.policy.base import Policy, decode, encode_prompt, load_policy
 from tasks.policy.sampler import Request, sample
 from tasks.records import Problem, Split, Workflow
 from tasks.search.guided import Found, GuidedTree, Rollout
+from tasks.search.support import run_perturbed, support_of
 from tasks.search.write import node_id, tree_records, write_workflows
 from tasks.seeds import derive_seed
 from tasks.workflows.contract import code_of, prompt_of, workflow_id
@@ -28,10 +29,12 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
         trees = {split: search.trees(problems[split]) for split in splits}
         search.sample_all([tree for split in splits for tree in trees[split]])
         search.explore(trees["train"])
+        run_perturbed([tree for split in splits for tree in trees[split]], sandbox)
     found = [pair for split in splits for tree in trees[split] for pair in _records(tree, split)]
     nodes = [node for tree in trees["train"] for node in tree_records(tree.problem.problem_id, tree.root)]
     write_workflows(layout.workflows(round), found, nodes)
-    write_json(layout.metrics("search", round), _metrics(trees["train"]))
+    support = support_of([workflow for workflow, _ in found if workflow.split == "train"])
+    write_json(layout.metrics("search", round), _metrics(trees["train"]) | support)
 
 
 class Search:
@@ -108,6 +111,7 @@ def _record(problem_id: str, split: Split, found: Found) -> Workflow:
         sibling_results=found.results[1:],
         completions=completions,
         sampled=len(found.samples),
+        perturbed_results=found.perturbed,
     )
 
 

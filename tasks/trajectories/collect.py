@@ -11,17 +11,22 @@ from dataclasses import dataclass
 from tasks.errors import GraftError
 from tasks.records import Completion, Lineage, Problem, Proposer, Split, Trajectory, Workflow
 from tasks.seeds import derive_seed
+from tasks.workflows.agreement import agreement
 from tasks.workflows.contract import prompt_of
 from tasks.workflows.judge import solved_share
 
 
 @dataclass(frozen=True)
 class Member:
-    """A completion with the workflow that it wrote. `share` of the problem and its siblings are solved by it."""
+    """A completion with the workflow that it wrote. `share` of the problem and its siblings are solved by it.
+
+    Without siblings a right answer counts as far as other completions agree with it (tasks/workflows/agreement.py).
+    """
 
     workflow: Workflow
     completion: Completion
     proposer: Proposer
+    agreement: float
     share: float
     order: int  # by the seed: the place among equals
 
@@ -33,18 +38,20 @@ def collect(
     lineage: Lineage,
     base: str,
     group_size: int,
+    by_agreement: bool,
     seed: int,
 ) -> list[Trajectory]:
     """A trajectory for each problem that has a completion, in the order of the problems.
 
-    `codes` maps a workflow's path to its text; `lineage` is that of the policy which wrote the completions.
+    `codes` maps a workflow's path to its text; `lineage` is that of the policy which wrote the completions. Without
+    `by_agreement` a right answer counts in full on problems without siblings too.
     Raises GraftError where a workflow does not belong to one of the problems.
     """
     found = _by_problem(problems, workflows)
     trajectories = []
     for split, listed in problems.items():
         for problem in listed:
-            members = members_of(problem, found[split, problem.problem_id], seed)
+            members = members_of(problem, found[split, problem.problem_id], by_agreement, seed)
             group = training_group(members, group_size) if split == "train" else validation_group(members, group_size)
             if group:
                 prompt = prompt_of(problem.question, base)
@@ -52,15 +59,16 @@ def collect(
     return trajectories
 
 
-def members_of(problem: Problem, workflows: Sequence[Workflow], seed: int) -> list[Member]:
+def members_of(problem: Problem, workflows: Sequence[Workflow], by_agreement: bool, seed: int) -> list[Member]:
     """All completions of a problem, in an order that depends on the seed and on what was written, not on the file."""
     members = []
-    for workflow in workflows:
-        share = solved_share([workflow.result, *workflow.sibling_results], problem.answers)
+    counts = agreement(workflows) if by_agreement else [1.0] * len(workflows)
+    for workflow, agrees in zip(workflows, counts, strict=True):
+        share = agrees * solved_share([workflow.result, *workflow.sibling_results], problem.answers)
         for place, completion in enumerate(workflow.completions):
             proposer: Proposer = "sample" if place < workflow.sampled else "tree"
             order = derive_seed(seed, "trajectories", problem.problem_id, workflow.workflow_id, place)
-            members.append(Member(workflow, completion, proposer, share, order))
+            members.append(Member(workflow, completion, proposer, agrees, share, order))
     return sorted(members, key=lambda member: member.order)
 
 
@@ -125,4 +133,5 @@ def _trajectory(
         tokens=[member.completion.tokens for member in group],
         logprobs=[member.completion.logprobs for member in group],
         policy_version=lineage.version,
+        agreement=[] if problem.siblings else [member.agreement for member in group],
     )

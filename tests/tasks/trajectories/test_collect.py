@@ -41,11 +41,18 @@ def workflow(code: str, solved: int, samples: int, tree: int, problem: str = "p"
     )
 
 
-def grouped(workflows: list[Workflow], size: int, split: Split = "train", seed: int = 0) -> Trajectory:
+def grouped(
+    workflows: list[Workflow],
+    size: int,
+    split: Split = "train",
+    seed: int = 0,
+    problem: Problem = PROBLEM,
+    by_agreement: bool = True,
+) -> Trajectory:
     codes = {one.path: f"code of {one.path}" for one in workflows}
     problems: dict[Split, list[Problem]] = {"train": [], "validation": []}
-    problems[split] = [PROBLEM]
-    (trajectory,) = collect(problems, workflows, codes, LINEAGE, "scratch", size, seed)
+    problems[split] = [problem]
+    (trajectory,) = collect(problems, workflows, codes, LINEAGE, "scratch", size, by_agreement, seed)
     return trajectory
 
 
@@ -58,7 +65,7 @@ pools = st.lists(counts, min_size=1, max_size=6).map(
 @settings(max_examples=150, deadline=None)
 @given(pool=pools, size=st.integers(2, 14), seed=st.integers(0, 99))
 def test_laws_of_a_training_group(pool: list[Workflow], size: int, seed: int) -> None:
-    members = members_of(PROBLEM, pool, seed)
+    members = members_of(PROBLEM, pool, True, seed)
     group = training_group(members, size)
     samples = [member for member in members if member.proposer == "sample"]
     tree = [member for member in members if member.proposer == "tree"]
@@ -73,17 +80,17 @@ def test_laws_of_a_training_group(pool: list[Workflow], size: int, seed: int) ->
         assert any(member.share == 1 for member in group)
     if len(samples) < size and any(member.share < 1 for member in tree):
         assert any(member.share < 1 for member in group)
-    assert members_of(PROBLEM, pool[::-1], seed) == members
+    assert members_of(PROBLEM, pool[::-1], True, seed) == members
 
 
 @settings(max_examples=60, deadline=None)
 @given(pool=pools, size=st.integers(2, 14))
 def test_a_validation_group_is_not_chosen_by_outcome(pool: list[Workflow], size: int) -> None:
-    group = validation_group(members_of(PROBLEM, pool, 0), size)
+    group = validation_group(members_of(PROBLEM, pool, True, 0), size)
     assert len(group) == min(size, sum(one.sampled for one in pool))
     assert all(member.proposer == "sample" for member in group)
     answers_changed = PROBLEM.model_copy(update={"answer": -1, "siblings": [Sibling(question="?", answer=-1)]})
-    again = validation_group(members_of(answers_changed, pool, 0), size)
+    again = validation_group(members_of(answers_changed, pool, True, 0), size)
     assert [member.order for member in again] == [member.order for member in group]
 
 
@@ -112,6 +119,26 @@ def test_a_solution_of_the_tree_joins_full_groups_that_fail() -> None:
     assert trajectory.proposers == ["sample", "sample", "sample", "tree"]
 
 
+def test_without_siblings_answers_count_as_far_as_others_agree() -> None:
+    alone = PROBLEM.model_copy(update={"siblings": []})
+    given = {"most": 9, "second": 9, "lone": 8, "constant": 5}
+    pool = [
+        workflow(name, 1, 2, 1).model_copy(
+            update={"sibling_results": [], "perturbed_results": [Result(status="ok", value=value)]}
+        )
+        for name, value in given.items()
+    ]
+    pool.append(workflow("wrong", 0, 2, 0).model_copy(update={"sibling_results": []}))
+    for size in (4, 12, 20):
+        trajectory = grouped(pool, size, problem=alone)
+        counts = dict(zip(trajectory.workflow_ids, trajectory.agreement, strict=True))
+        expected = {"most": 1, "second": 1, "lone": 0.5, "constant": 0, "wrong": 1}
+        assert counts.items() <= {workflow_id(name): count for name, count in expected.items()}.items()
+        assert 1 in counts.values()
+    assert set(grouped(pool, 20, problem=alone, by_agreement=False).agreement) == {1}
+    assert "agreement" not in grouped([workflow("a", 2, 1, 0)], 4).model_dump()
+
+
 def test_the_seed_says_which_samples_fit() -> None:
     pool = [workflow("a", 0, 10, 0), workflow("b", 0, 10, 0)]
     chosen = {tuple(map(tuple, grouped(pool, 4, seed=seed).tokens)) for seed in range(5)}
@@ -138,7 +165,7 @@ def test_problems_keep_their_order_and_those_without_completions_are_left_out() 
         "validation": [PROBLEM.model_copy(update={"problem_id": "v"})],
     }
     codes = {one.path: "code" for one in pool}
-    trajectories = collect(splits, pool, codes, LINEAGE, "scratch", 3, 0)
+    trajectories = collect(splits, pool, codes, LINEAGE, "scratch", 3, True, 0)
     assert [(one.split, one.problem_id) for one in trajectories] == [
         ("train", "z"),
         ("train", "a"),

@@ -35,7 +35,9 @@ WORKFLOW = Workflow(
 
 
 def params() -> Params:
-    return restrict(load_params(REPOSITORY / "params.yaml"), ["seed", "policy.base", "grpo.group_size"])
+    return restrict(
+        load_params(REPOSITORY / "params.yaml"), ["seed", "policy.base", "rewards.agreement", "grpo.group_size"]
+    )
 
 
 @pytest.fixture
