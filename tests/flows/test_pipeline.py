@@ -16,7 +16,7 @@ PARAMS = {
     "coldstart": "policy.base coldstart sandbox",
     "bootstrap": "seed policy bootstrap",
     "search": "seed policy.base policy.max_new_tokens search sandbox grpo.group_size influence.validation",
-    "collect": "seed policy.base grpo.group_size",
+    "collect": "seed policy.base rewards.agreement grpo.group_size",
     "reward": "rewards policy.max_new_tokens",
     "select": "policy search.temperature influence grpo.negative_weight",
     "update": "seed policy search.temperature grpo",
