@@ -12,7 +12,7 @@ from tasks.seeds import derive_seed
 from tasks.workflows.operators import MAX_TEXT, read_quantities, written_quantities
 
 TEXTS = 3
-"""Texts for each question: two kill 99.6 % of the wrong workflows, as siblings do; the third is for ties."""
+"""Texts for each question: two siblings tell 99.6 % of the wrong workflows from a right one; one more for chance."""
 
 TRIES = 4
 """Draws for each text: a question with a single small quantity has few others to be asked with."""
