@@ -33,6 +33,8 @@ def print_report(
         console.print(note, style="dim", highlight=False)
     console.print()
     console.print(_rounds(layout, params))
+    for note in _support(read_metrics(layout, f"search@{params.rounds.last}")):
+        console.print(note, style="dim", highlight=False)
     console.print()
     console.print(_stages(seconds, cached))
     console.print()
@@ -100,6 +102,17 @@ def _rounds(layout: Layout, params: Params) -> "Table":
             f"{100 * selected['selected_share']:.0f} %",
         )
     return table
+
+
+def _support(search: Mapping[str, float]) -> list[str]:
+    """What the last round's solved problems rest on, where not all have siblings."""
+    alone = search.get("solved_by_one_answer", 0)
+    if not alone:
+        return []
+    return [
+        f"Train, last round: {alone:.0f} of {search['solved']:.0f} solved problems rest on one answer alone: "
+        "no siblings, and no second workflow that behaves alike."
+    ]
 
 
 def _stages(seconds: Mapping[str, float], cached: set[str]) -> "Table":

@@ -134,6 +134,7 @@ class Rewards(Section):
     correctness: Weight
     runs: Weight
     length: Weight
+    agreement: bool
     failed_limit: Share
 
     @model_validator(mode="after")

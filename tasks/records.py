@@ -4,6 +4,7 @@ Every record is one line of a `.jsonl` file (or a whole `.json` file), has no ti
 and refuses unknown fields. The same inputs and params give the same bytes.
 """
 
+from operator import not_
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -105,6 +106,8 @@ class Workflow(Record):
     sibling_results: list[Result]
     completions: list[Completion] = []  # empty where no policy wrote it, and where it is a revision too long to learn
     sampled: int = 0  # the first `sampled` of `completions` are independent samples; the others come from the tree
+    perturbed_results: list[Result] = Field(default=[], exclude_if=not_)
+    """What it gives where its problem is asked with other quantities; only of right ones without siblings."""
 
 
 class TreeNode(Record):
@@ -136,6 +139,8 @@ class Trajectory(Record):
     tokens: list[list[int]]  # completion tokens; [] = tokenize the code
     logprobs: list[list[float]]  # behaviour log-probabilities; [] = not known, scored before the update
     policy_version: str  # hash of the policy that was in force
+    agreement: list[float] = Field(default=[], exclude_if=not_)
+    """Length G where the problem has no siblings: what each member's answer counts if it is right. Else []."""
 
 
 RewardStatus = Literal["ok", "failed", "timeout"]

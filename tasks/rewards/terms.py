@@ -20,12 +20,12 @@ Term = Callable[[Trajectory, int, int], float | None]
 
 
 def correctness(trajectory: Trajectory, member: int, max_new_tokens: int) -> float | None:  # noqa: ARG001
-    """Share of the problem and its siblings that the workflow solves."""
+    """Share of the problem and its siblings that the workflow solves; without siblings × its agreement with others."""
     results = [trajectory.results[member], *trajectory.sibling_results[member]]
     if why_unknown(trajectory, member) is not None:
         return None
-    problem = trajectory.problem
-    return solved_share(results, problem.answers)
+    share = solved_share(results, trajectory.problem.answers)
+    return share * trajectory.agreement[member] if trajectory.agreement else share
 
 
 def runs(trajectory: Trajectory, member: int, max_new_tokens: int) -> float | None:  # noqa: ARG001

@@ -43,6 +43,7 @@ class Found:
     rollouts: list[Completion] = field(default_factory=list)  # from inside the tree
     revised: list[Completion] = field(default_factory=list)  # of a revision, where the policy can learn it
     revisions: int = 0  # that wrote it
+    perturbed: list[Result] = field(default_factory=list)  # on the perturbed questions; without siblings only
 
 
 class GuidedTree:

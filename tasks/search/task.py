@@ -22,6 +22,7 @@ from tasks.search.journal import Batch, Journal, Written, digest_of, name_of
 from tasks.search.progress import Tally, shown
 from tasks.search.revise import Reviser
 from tasks.search.revisions import revision_numbers
+from tasks.search.support import run_perturbed, support_of
 from tasks.search.write import node_id, tree_records, write_workflows
 from tasks.seeds import derive_seed
 from tasks.workflows.contract import prompt_of, workflow_id
@@ -47,13 +48,15 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
         search.explore(trees["train"])
         if params.search.revisions and served:
             Reviser(served, sandbox, partial(encode_completion, policy), params, round).revise(trees["train"])
+        run_perturbed([tree for split in splits for tree in trees[split]], sandbox)
     found = [pair for split in splits for tree in trees[split] for pair in _records(tree, split)]
     nodes = [node for tree in trees["train"] for node in _nodes(tree)]
     told = telling(trees["train"])
     write_workflows(layout.workflows(round), found, nodes)
     write_text(layout.tree(round), picture(_nodes(told), told.problem, round))
     numbers = _metrics(trees["train"]) | (revision_numbers(trees["train"]) if params.search.revisions else {})
-    write_json(layout.metrics("search", round), numbers)
+    support = support_of([workflow for workflow, _ in found if workflow.split == "train"])
+    write_json(layout.metrics("search", round), numbers | support)
     entered(served, layout, f"search@{round}")
     journal.remove()
 
@@ -201,6 +204,7 @@ def _record(problem_id: str, split: Split, found: Found) -> Workflow:
         sibling_results=found.results[1:],
         completions=written + found.revised,
         sampled=len(found.samples),
+        perturbed_results=found.perturbed,
     )
 
 

@@ -2,28 +2,36 @@
 
 The members of a group are completions, not distinct workflows: what the policy sampled twice stands there twice, as
 the policy gradient needs it. Independent samples come first. What the tree found fills up the places that are left,
-so that both outcomes occur wherever they were found: without one good and one bad member a group teaches nothing.
+each workflow once before any twice, so that both outcomes occur wherever they were found: without one good and one
+bad member a group teaches nothing, and most from hard negatives, which are right on the problem but not on a sibling.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tasks.errors import GraftError
 from tasks.records import Completion, Lineage, Problem, Proposer, Split, Trajectory, Workflow
 from tasks.seeds import derive_seed
+from tasks.workflows.agreement import agreement
 from tasks.workflows.contract import prompt_of
-from tasks.workflows.judge import solved_share
+from tasks.workflows.judge import is_right, solved_share
 
 
 @dataclass(frozen=True)
 class Member:
-    """A completion with the workflow that it wrote. `share` of the problem and its siblings are solved by it."""
+    """A completion with the workflow that it wrote. `share` of the problem and its siblings are solved by it.
+
+    Without siblings a right answer counts as far as other completions agree with it (tasks/workflows/agreement.py).
+    """
 
     workflow: Workflow
     completion: Completion
     proposer: Proposer
+    agreement: float
     share: float
     order: int  # by the seed: the place among equals
+    is_hard_negative: bool  # right on the problem, but not on every sibling (without any: not as most others are)
 
 
 def collect(
@@ -33,20 +41,22 @@ def collect(
     lineage: Lineage,
     base: str,
     group_size: int,
+    by_agreement: bool,
     seed: int,
     served: bool = False,
 ) -> list[Trajectory]:
     """A trajectory for each problem that has a completion, in the order of the problems.
 
-    `codes` maps a workflow's path to its text; `lineage` is that of the policy which wrote the completions,
-    `served` whether it was told of operators that a model serves.
+    `codes` maps a workflow's path to its text; `lineage` is that of the policy which wrote the completions, `served`
+    whether it was told of operators that a model serves. Without `by_agreement` a right answer counts in full on
+    problems without siblings too.
     Raises GraftError where a workflow does not belong to one of the problems.
     """
     found = _by_problem(problems, workflows)
     trajectories = []
     for split, listed in problems.items():
         for problem in listed:
-            members = members_of(problem, found[split, problem.problem_id], seed)
+            members = members_of(problem, found[split, problem.problem_id], by_agreement, seed)
             group = training_group(members, group_size) if split == "train" else validation_group(members, group_size)
             if group:
                 prompt = prompt_of(problem.question, base, served)
@@ -54,36 +64,40 @@ def collect(
     return trajectories
 
 
-def members_of(problem: Problem, workflows: Sequence[Workflow], seed: int) -> list[Member]:
+def members_of(problem: Problem, workflows: Sequence[Workflow], by_agreement: bool, seed: int) -> list[Member]:
     """All completions of a problem, in an order that depends on the seed and on what was written, not on the file."""
     members = []
-    for workflow in workflows:
-        share = solved_share([workflow.result, *workflow.sibling_results], problem.answers)
+    counts = agreement(workflows) if by_agreement else [1.0] * len(workflows)
+    for workflow, agrees in zip(workflows, counts, strict=True):
+        share = agrees * solved_share([workflow.result, *workflow.sibling_results], problem.answers)
+        is_hard = share < 1 and is_right(workflow.result, problem.answer)
         for place, completion in enumerate(workflow.completions):
             rest: Proposer = "revision" if workflow.proposer == "revision" else "tree"
             proposer: Proposer = "sample" if place < workflow.sampled else rest
             order = derive_seed(seed, "trajectories", problem.problem_id, workflow.workflow_id, place)
-            members.append(Member(workflow, completion, proposer, share, order))
+            members.append(Member(workflow, completion, proposer, agrees, share, order, is_hard))
     return sorted(members, key=lambda member: member.order)
 
 
 def training_group(members: Sequence[Member], size: int) -> list[Member]:
     """`size` of the members of a train problem, or all where there are fewer.
 
-    1. The independent samples, in their order, as many as fit.
-    2. If places are left, the tree's completions, those that solve most first. Where that would give a group that
-       solves everything, the last place goes to the tree's worst completion, if that one fails.
-    3. If nothing in the group solves everything but another completion does, it takes the last place.
+    The independent samples, in their order, as many as fit; then the tree's completions, those that solve most first,
+    and of those that solve as much the workflows first that the group has least of. Where it then has none of these
+    and another completion is one, that takes the place that is easiest to spare:
+
+    1. a completion that solves everything;
+    2. the worst one that does not, if the tree has places at all;
+    3. a hard negative.
     """
     samples = [member for member in members if member.proposer == "sample"]
-    tree = _best_first([member for member in members if member.proposer != "sample"])
-    group = (samples + tree)[:size]
-    left = tree[max(0, size - len(samples)) :]
-    if len(samples) < size and left and all(member.share == 1 for member in group):
-        group[-1] = left[-1]
-    best = _best_first([*samples[size:], *left])
-    if best and best[0].share == 1 and all(member.share < 1 for member in group):
-        group[-1] = best[0]
+    tree = [member for member in members if member.proposer != "sample"]
+    ranked = [*samples, *_best_first(tree, samples[:size])]
+    group, rest = ranked[:size], ranked[size:]
+    rest = _bring_in(lambda member: member.share == 1, group, _best_first(rest))
+    if len(samples) < size:
+        rest = _bring_in(lambda member: member.share < 1, group, _best_first(rest)[::-1])
+    _bring_in(lambda member: member.is_hard_negative, group, _best_first(rest))
     return group
 
 
@@ -108,8 +122,42 @@ def _by_problem(
     return found
 
 
-def _best_first(members: Sequence[Member]) -> list[Member]:
-    return sorted(members, key=lambda member: (-member.share, member.order))
+def _best_first(members: Sequence[Member], there: Sequence[Member] = ()) -> list[Member]:
+    """By share; then each workflow once before any twice, counting those that are `there` already."""
+    had = Counter(member.workflow.workflow_id for member in there)
+    keys = []
+    for member in members:
+        keys.append((-member.share, had[member.workflow.workflow_id], member.order))
+        had[member.workflow.workflow_id] += 1
+    return [members[place] for place in sorted(range(len(members)), key=keys.__getitem__)]
+
+
+def _bring_in(wanted: Callable[[Member], bool], group: list[Member], rest: Sequence[Member]) -> list[Member]:
+    """The first of `rest` that is wanted takes a place, if nothing in the group is. Returns what is left out then."""
+    place = next((place for place, member in enumerate(rest) if wanted(member)), None)
+    if place is None or any(map(wanted, group)):
+        return list(rest)
+    spared = _spare(group)
+    left_out = [*rest[:place], group[spared], *rest[place + 1 :]]
+    group[spared] = rest[place]
+    return left_out
+
+
+def _spare(group: Sequence[Member]) -> int:
+    """The place that is easiest to spare: a failure of the tree, what it wrote twice, a failure, the rest of the tree.
+
+    So the share of solutions stays as it is, and the independent samples do, as far as may be; of several places it
+    is that of a duplicate, then the worst, then the last.
+    """
+    had = Counter(member.workflow.workflow_id for member in group)
+
+    def ease(place: int) -> tuple[int, bool, bool, float, int]:
+        member = group[place]
+        tree, fails, twice = member.proposer != "sample", member.share < 1, had[member.workflow.workflow_id] > 1
+        rank = 3 * (tree and fails) or 2 * (tree and twice) or 1 * fails
+        return (rank, tree, twice, -member.share, place)
+
+    return max(range(len(group)), key=ease)
 
 
 def _trajectory(
@@ -128,4 +176,5 @@ def _trajectory(
         tokens=[member.completion.tokens for member in group],
         logprobs=[member.completion.logprobs for member in group],
         policy_version=lineage.version,
+        agreement=[] if problem.siblings else [member.agreement for member in group],
     )

@@ -36,6 +36,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
         read_json(layout.policy(round - 1) / "lineage.json", Lineage),
         params.policy.base,
         params.grpo.group_size,
+        params.rewards.agreement,
         params.seed,
         served=params.operators.backend != "none",
     )

@@ -18,7 +18,7 @@ def is_right(result: Result, answer: float) -> bool:
     The value is an int, a float, or a text that is nothing but a plain number ("72", " 1,200.50 "). A bool, NaN,
     an infinity, a text with a unit, and any subclass of these types are wrong.
     """
-    value = _number(result.value) if result.status == "ok" else None
+    value = number_of(result)
     if value is None or not -1e300 < value < 1e300:  # an int beyond that has no float to subtract from
         return False
     return abs(value - answer) <= TOLERANCE * max(1.0, abs(answer))
@@ -31,7 +31,9 @@ def solved_share(results: Sequence[Result], answers: Sequence[float]) -> float:
     return sum(map(is_right, results, answers)) / len(results)
 
 
-def _number(value: object) -> int | float | None:
+def number_of(result: Result) -> int | float | None:
+    """The number that a program returned; None where it did not end well or returned none."""
+    value: object = result.value if result.status == "ok" else None
     if type(value) is int:
         return value
     if type(value) is float:

@@ -101,17 +101,25 @@ def numbers(text: str) -> list[int | float]:
 
 def read_quantities(text: str) -> tuple[list[int | float], list[str]]:
     """What `numbers` gives, [Q], and the text before, between and after these quantities, [Q + 1]. No operator."""
+    values, _, between = written_quantities(text)
+    return values, between
+
+
+def written_quantities(text: str) -> tuple[list[int | float], list[str], list[str]]:
+    """As `read_quantities`, and in the middle how each quantity is written, [Q]: "$1.5" is "1.5", ½ is "1/2"."""
     text = text.translate(_SYMBOLS)
     values: list[int | float] = []
+    written: list[str] = []
     between: list[str] = []
     begin = 0
     for match in _QUANTITY.finditer(text):
         value = _value(match)
         if value is not None:
             values.append(value)
+            written.append(match[0])
             between.append(text[begin : match.start()])
             begin = match.end()
-    return values, [*between, text[begin:]]
+    return values, written, [*between, text[begin:]]
 
 
 def calculate(expression: str) -> int | float:

@@ -17,7 +17,7 @@ PARAMS = {
     "bootstrap": "seed policy bootstrap",
     "search": "seed policy.base policy.max_new_tokens search sandbox operators rewards.failed_limit grpo.group_size "
     "influence.validation",
-    "collect": "seed policy.base operators.backend grpo.group_size",
+    "collect": "seed policy.base operators.backend rewards.agreement grpo.group_size",
     "reward": "rewards policy.max_new_tokens",
     "select": "policy search.temperature influence grpo.negative_weight",
     "update": "seed policy search.temperature grpo",

@@ -52,6 +52,7 @@ def written(root: Path, params: Params, siblings: bool = True, templates: bool =
         reward = {"epoch/mean_reward": 0.5 + number / 10, "epoch/accumulated_reward": 1200.5, "solved_share": 0.9}
         write_json(layout.metrics("reward", number), reward)
         write_json(layout.metrics("select", number), {"selected_share": 0.61})
+        write_json(layout.metrics("search", number), {"solved": 60 + number})
     decision = Promotion(
         promoted=True,
         reason="promoted: 0.600 beats the first policy's 0.500 by 0.100 (95 % interval 0.060 … 0.145)",
@@ -95,6 +96,16 @@ def test_problems_without_siblings_or_templates_say_so_and_have_no_such_rows(tmp
     assert "no siblings: correctness rests on one answer each" in shown
     assert "with siblings" not in shown
     assert "templates" not in shown
+
+
+def test_the_report_says_how_many_solved_problems_rest_on_one_answer(tmp_path: Path, params: Params) -> None:
+    layout = written(tmp_path, params)
+    support = {"solved": 62, "solved_by_siblings": 20, "solved_by_agreement": 11, "solved_by_one_answer": 31}
+    write_json(layout.metrics("search", params.rounds.last), support)
+    shown = " ".join(report(layout, params).split())
+    assert "31 of 62 solved problems rest on one answer alone: no siblings, and no second workflow" in shown
+    write_json(layout.metrics("search", params.rounds.last), {**support, "solved_by_one_answer": 0})
+    assert "rest on one answer" not in report(layout, params)
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ PARAMS = {
     "search.temperature=0.9": rounds_of("search", "select", "update"),
     "sandbox.seconds=1.5": {"coldstart", "promote"} | rounds_of("search") | EVALUATE,
     "rewards.runs=0.5": rounds_of("reward"),
+    "rewards.agreement=false": rounds_of("collect", "reward"),
     "influence.selection=none": rounds_of("select"),
     "influence.validation=same_batch": rounds_of("search", "select"),
     "grpo.beta=0.5": rounds_of("update"),

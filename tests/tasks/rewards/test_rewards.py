@@ -20,7 +20,7 @@ OK, WRONG, KILLED = (
     Result(status="ok", value=6),
     Result(status="failed", error=SANDBOX_DIED),
 )
-WEIGHTS = Rewards(correctness=1.0, runs=0.1, length=0.0, failed_limit=0.2)
+WEIGHTS = Rewards(correctness=1.0, runs=0.1, length=0.0, agreement=True, failed_limit=0.2)
 FAULTS: list[Status] = ["error", "timeout", "memory", "refused", "killed"]
 
 
@@ -47,6 +47,19 @@ def trajectory(*members: list[Result], tokens: list[list[int]] | None = None, sp
 def test_correctness_is_the_share_of_problem_and_siblings() -> None:
     group = trajectory([OK, OK, OK], [OK, WRONG, WRONG], [WRONG, OK, WRONG], [WRONG, WRONG, WRONG])
     assert [correctness(group, member, 8) for member in range(4)] == [1, pytest.approx(1 / 3), pytest.approx(1 / 3), 0]
+
+
+def test_without_siblings_a_right_answer_counts_as_far_as_others_agree() -> None:
+    group = trajectory([OK], [WRONG], [OK], [KILLED]).model_copy(update={"agreement": [1.0, 1.0, 0.25, 1.0]})
+    assert [correctness(group, member, 8) for member in range(4)] == [1, 0, 0.25, None]
+    assert score(group, WEIGHTS, 8).rewards == [pytest.approx(1.1), pytest.approx(0.1), pytest.approx(0.35), None]
+
+
+def test_agreement_is_only_written_where_there_is_one() -> None:
+    group = trajectory([OK, OK])
+    assert "agreement" not in group.model_dump_json()
+    agreed = trajectory([OK]).model_copy(update={"agreement": [0.5]})
+    assert Trajectory.model_validate_json(agreed.model_dump_json()) == agreed
 
 
 @pytest.mark.parametrize("status", FAULTS)
@@ -120,7 +133,7 @@ def test_a_reward_is_the_weighted_sum_or_unknown(drawn: dict[str, tuple[float, f
 
 def test_a_weight_of_nothing_leaves_the_term_out() -> None:
     group = trajectory([KILLED])
-    only_length = Rewards(correctness=0, runs=0, length=2.0, failed_limit=0)
+    only_length = Rewards(correctness=0, runs=0, length=2.0, agreement=True, failed_limit=0)
     rewarded = score(group, only_length, 6)
     assert rewarded.reward_terms == {"length": [0.5]}
     assert rewarded.rewards == [1.0]

@@ -280,7 +280,7 @@ def test_a_revision_that_is_too_long_for_the_policy_is_kept_but_joins_no_group(
     lineage = read_json(layout.policy(2) / "lineage.json", Lineage)
     codes = {w.path: code for code, w in found.items()}
     problems = {"train": [PENS], "validation": []}
-    (trajectory,) = collect(problems, list(found.values()), codes, lineage, "scratch", 12, 0)
+    (trajectory,) = collect(problems, list(found.values()), codes, lineage, "scratch", 12, True, 0)
     assert trajectory.proposers == ["sample"] * SAMPLES + ["revision"] * learnt
     assert trajectory.logprobs[SAMPLES:] == [[]] * learnt
 

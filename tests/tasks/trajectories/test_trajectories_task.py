@@ -36,7 +36,8 @@ WORKFLOW = Workflow(
 
 def params() -> Params:
     return restrict(
-        load_params(REPOSITORY / "params.yaml"), ["seed", "policy.base", "operators.backend", "grpo.group_size"]
+        load_params(REPOSITORY / "params.yaml"),
+        ["seed", "policy.base", "operators.backend", "rewards.agreement", "grpo.group_size"],
     )
 
 
