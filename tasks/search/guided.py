@@ -61,7 +61,7 @@ class GuidedTree:
         self.found: dict[str, Found] = {}
         self.rows = 0
         self.right = 0  # completions that earned all
-        self.tally: Counter[str] = Counter()  # what became of its revisions
+        self.revision_counts: Counter[str] = Counter()  # what became of its revisions
         self._ends_statement, self._text_of, self._longest = ends_statement, text_of, longest
         self._prefix = {self.root: Completion(tokens=[], logprobs=[])}
         self._child: dict[tuple[Node, tuple[int, ...]], Node] = {}

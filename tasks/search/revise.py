@@ -39,7 +39,7 @@ class Reviser:
             read = []
             for (each, draft), reply in zip(wave, replies, strict=True):
                 if reply.text is None:
-                    each.tree.tally["revisions_skipped"] += 1
+                    each.tree.revision_counts["revisions_skipped"] += 1
                 else:
                     revision = revision_of(reply.text)
                     read.append((each, draft, revision, each.is_new(draft, revision)))

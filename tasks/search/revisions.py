@@ -78,12 +78,12 @@ class Revisions:
         """
         tree, place = self.tree, self._place(draft, revision)
         tree.rows += 1
-        tree.tally.update(revisions=1, revisions_repeated=int(results is None))
+        tree.revision_counts.update(revisions=1, revisions_repeated=int(results is None))
         if place in self._nodes:  # taken for what the same change gave
             backpropagate(*self._nodes[place])
         else:
             if results is not None:
-                tree.tally["revisions_too_long"] += written is None
+                tree.revision_counts["revisions_too_long"] += written is None
             self._grow(draft, revision, results, written)
         if revision.code in tree.found:
             tree.found[revision.code].revisions += 1
@@ -140,4 +140,4 @@ def revision_numbers(trees: Sequence[GuidedTree]) -> dict[str, float]:
     names = ("revisions", "revisions_repeated", "revisions_skipped", "revisions_too_long")
     by_others = [any(f.reward == 1.0 for f in tree.found.values() if f.samples or f.rollouts) for tree in trees]
     solved = sum(tree.solved and not others for tree, others in zip(trees, by_others, strict=True))
-    return {"solved_by_revisions": solved, **{name: sum(tree.tally[name] for tree in trees) for name in names}}
+    return {"solved_by_revisions": solved, **{name: sum(tree.revision_counts[name] for tree in trees) for name in names}}

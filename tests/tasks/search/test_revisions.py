@@ -128,7 +128,7 @@ def test_an_identical_workflow_is_not_run_again_but_counts() -> None:
     assert not take(revisions, "nothing at all", "one", solving(3))
     assert take(revisions, "", "other", solving(2))
     assert not take(revisions, "", "other", solving(3))
-    assert (tree.rows, tree.root.visits, tree.tally["revisions_repeated"]) == (4, 4, 2)
+    assert (tree.rows, tree.root.visits, tree.revision_counts["revisions_repeated"]) == (4, 4, 2)
     assert tree.root.value == pytest.approx((1 + 1 + 2 + 2) / 12)
     same = tree.found["one"]
     assert (len(same.samples), same.revisions, same.revised) == (1, 1, [])
