@@ -17,6 +17,7 @@ import json
 import multiprocessing
 import os
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -28,8 +29,7 @@ from typing import TYPE_CHECKING
 from flows import environment
 from flows.answer import exit_code
 from tasks.errors import GraftError
-from tasks.params import Problems
-from tasks.problems.generate import generate
+from tasks.problems.generate import generate_splits
 from tasks.records import Problem
 from tasks.search.annotated import Solution, is_annotated, likely_program, solution_of
 from tasks.search.evaluator import behaviour
@@ -136,11 +136,8 @@ def _is_annotated(problem: Annotated, hit: Kept) -> bool:
 
 
 def generated(count: int, siblings: int) -> list[Problem]:
-    """Generated problems with `siblings` siblings each: more than params.yaml allows a run to ask for."""
-    params = Problems.model_construct(
-        source="generated", path="", train=count, validation=0, test=0, phrasings=3, siblings=siblings, unseen=0.0
-    )
-    return generate(params, seed=0)["train"]
+    """Generated problems with `siblings` siblings each, more than params.yaml allows a run to ask for."""
+    return generate_splits({"train": count}, phrasings=3, siblings=siblings, unseen=0.0, seed=0)["train"]
 
 
 @dataclass(frozen=True)
@@ -210,7 +207,7 @@ def main(arguments: Sequence[str]) -> None:
     full = timed_search(spaces, Plan("puct", FULL_TREES, seed=0, stop_at=FULL_TREES + 1), prior)
     _say(f"speed: {full.evaluations} evaluations in {full.cpu_seconds:.1f} CPU seconds")
     runs: dict[Rule, Run] = {}
-    with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
+    with pool_of(os.cpu_count()) as pool:
         plans = {rule: plan_of(rule, lengths) for rule in RULES}
         futures = {r: pool.submit(timed_search, spaces, p, prior if r == "puct" else None) for r, p in plans.items()}
         for rule, future in futures.items():
@@ -241,6 +238,22 @@ def main(arguments: Sequence[str]) -> None:
     )
     console.print(f"speed: {figures['evaluations_per_second']:,.0f} evaluations per CPU second, full trees of puct")
     print(json.dumps({name: round(number, 4) for name, number in figures.items()}))
+
+
+def pool_of(workers: int | None) -> ProcessPoolExecutor:
+    """Fresh processes that end with this one, however it ends: an executor's own do not when it is killed."""
+    return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_end_with_parent)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _say(text: str) -> None:
