@@ -10,6 +10,7 @@ from tasks.layout import Layout
 from tasks.params import Params
 from tasks.records import Problem, Result, Workflow
 from tasks.search.enumerate import Expression, shortest, workflow_of
+from tasks.search.space import perturbed
 from tasks.search.write import write_workflows
 from tasks.workflows.contract import HEADER, workflow_id
 from tasks.workflows.judge import solved_share
@@ -17,33 +18,45 @@ from tasks.workflows.operators import numbers
 from tasks.workflows.sandbox import Program, Sandbox, sandbox_of
 
 TRIED = 8  # candidates of a problem that are run: all give the right values, so the first one nearly always holds
+FURTHER = 1  # without siblings the right program often takes an operation more than the shortest that gives the answer
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG001
-    """For each train problem the likeliest of its shortest workflows that solve it and all of its siblings."""
+    """For each train problem the likeliest of its shortest workflows that solve it and all of its siblings.
+
+    Without siblings: of those that are at most FURTHER operations longer, too.
+    """
     problems = read_jsonl(layout.problems("train"), Problem) if params.policy.base == "scratch" else []
     found = []
     if problems:
         console, quiet = Console(stderr=True), not sys.stderr.isatty()
         watched = track(problems, "cold-start search", console=console, disable=quiet, transient=True)
-        candidates = [(p, e) for p in watched for e in _candidates(p, params.coldstart.operations)[:TRIED]]
+        tried = [(p, e) for p in watched for e in candidates(p, params.coldstart.operations)[:TRIED]]
         with sandbox_of(params.sandbox) as sandbox:
-            found = confirmed(candidates, sandbox)
+            found = confirmed(tried, sandbox)
     write_workflows(layout.coldstart, found, [])
     write_json(layout.metrics("coldstart"), {"problems": len(problems), "solved": len(found)})
 
 
-def _candidates(problem: Problem, operations: int) -> list[Expression]:
+def candidates(problem: Problem, operations: int) -> list[Expression]:
+    """Expressions that give all answers of a problem, likelier ones first.
+
+    Siblings leave hardly any wrong one. A problem without them has many: none may stand for another that merely has
+    the same value there, and the least strange of them all is likelier than the shortest.
+    """
     quantities = [numbers(question) for question in problem.questions]
-    return shortest(quantities, problem.answers, operations)
+    if problem.siblings:
+        return shortest(quantities, problem.answers, operations)
+    others = perturbed(problem.problem_id, quantities[0])
+    return shortest([*quantities, *others], problem.answers, operations, FURTHER)
 
 
-def confirmed(candidates: list[tuple[Problem, Expression]], sandbox: Sandbox) -> list[tuple[Workflow, str]]:
+def confirmed(tried: list[tuple[Problem, Expression]], sandbox: Sandbox) -> list[tuple[Workflow, str]]:
     """Each problem's first candidate that solves all its questions when it is really run."""
-    codes = [workflow_of(expression, HEADER) for _, expression in candidates]
-    programs = [Program(code, problem.questions) for code, (problem, _) in zip(codes, candidates, strict=True)]
+    codes = [workflow_of(expression, HEADER) for _, expression in tried]
+    programs = [Program(code, problem.questions) for code, (problem, _) in zip(codes, tried, strict=True)]
     found: dict[str, tuple[Workflow, str]] = {}
-    for (problem, expression), code, results in zip(candidates, codes, sandbox.run(programs), strict=True):
+    for (problem, expression), code, results in zip(tried, codes, sandbox.run(programs), strict=True):
         if problem.problem_id not in found and solved_share(results, problem.answers) == 1.0:
             found[problem.problem_id] = (_record(problem, expression, code, results), code)
     return list(found.values())

@@ -3,18 +3,20 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tasks.artifacts import digest_path, read_jsonl, read_text, write_jsonl
 from tasks.layout import Layout
 from tasks.params import Params, load_params, restrict
-from tasks.problems.generate import generate
-from tasks.records import Problem, Sibling, Workflow
-from tasks.search.coldstart import confirmed, run
-from tasks.search.enumerate import Expression
-from tasks.workflows.contract import workflow_id
+from tasks.problems.generate import generate, generate_splits
+from tasks.records import Problem, Sibling, Split, Workflow
+from tasks.search.coldstart import candidates, confirmed, run
+from tasks.search.enumerate import Expression, shortest, workflow_of
+from tasks.workflows.contract import HEADER, workflow_id
 from tasks.workflows.judge import solved_share
+from tasks.workflows.operators import numbers
 from tasks.workflows.sandbox import Program, Sandbox
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
@@ -79,6 +81,43 @@ def test_longer_workflows_than_the_params_allow_are_left_to_others(layout: Layou
     assert json.loads(layout.metrics("coldstart").read_text())["solved"] < 24
 
 
+def test_problems_with_and_without_siblings_in_any_order(layout: Layout, problems: list[Problem]) -> None:
+    """What a problem gets depends on neither its neighbours nor on whether they have siblings."""
+    run(layout, params(), None)
+    with_siblings = {w.problem_id: w.workflow_id for w in index_of(layout)}
+    bare = [p.model_copy(update={"siblings": []}) for p in problems]
+    seen = []
+    for listed in (bare, [*problems[::2], *bare[1::2]], [*bare[1::2], *problems[::2]][::-1]):
+        write_jsonl(layout.problems("train"), listed)
+        run(layout, params(), None)
+        seen.append({w.problem_id: w.workflow_id for w in index_of(layout)})
+    alone, mixed, other_order = seen
+    assert alone.keys() == with_siblings.keys()
+    assert mixed == other_order
+    assert mixed == {p.problem_id: with_siblings[p.problem_id] for p in problems[::2]} | {
+        p.problem_id: alone[p.problem_id] for p in bare[1::2]
+    }
+
+
+def test_without_siblings_the_likeliest_is_right_more_often_than_the_shortest() -> None:
+    sizes: dict[Split, int] = {"train": 96}
+    problems = generate_splits(sizes, phrasings=1, siblings=3, unseen=0.0, seed=0)["train"]
+    likeliest = [candidates(p.model_copy(update={"siblings": []}), 4) for p in problems]
+    fewest = [shortest([numbers(p.question)], [p.answer], 4) for p in problems]
+    right = [
+        sum(is_right(found[0], problem) for found, problem in zip(listed, problems, strict=True))
+        for listed in (likeliest, fewest)
+    ]
+    assert right[0] > 1.2 * right[1] > 0
+
+
+def is_right(expression: Expression, problem: Problem) -> bool:
+    """Whether it gives the answers of the siblings that the search did not see."""
+    names: dict[str, Any] = {"numbers": numbers}
+    exec(workflow_of(expression, HEADER), names)
+    return [names["solve"](question) for question in problem.questions] == pytest.approx(list(problem.answers))
+
+
 def test_a_second_run_writes_the_same_bytes(layout: Layout) -> None:
     written = []
     for _ in range(2):
@@ -98,9 +137,9 @@ def test_the_first_candidate_that_solves_all_questions_is_taken(sandbox: Sandbox
     siblings = [Sibling(question="3 and 5?", answer=15)]
     problem = Problem(problem_id="p", question="2 and 2?", answer=4, source="test", siblings=siblings)
     leaves = Expression(leaf="n[0]"), Expression(leaf="n[1]")
-    candidates = [(problem, Expression(symbol, *leaves)) for symbol in "-+*"]
-    ((workflow, code),) = confirmed([*candidates, *candidates], sandbox)
+    tried = [(problem, Expression(symbol, *leaves)) for symbol in "-+*"]
+    ((workflow, code),) = confirmed([*tried, *tried], sandbox)
     assert "n[0] * n[1]" in code  # n[0] + n[1] solves the problem, but not its sibling
     assert [r.value for r in (workflow.result, *workflow.sibling_results)] == [4, 15]
-    assert confirmed(candidates[:2], sandbox) == []
+    assert confirmed(tried[:2], sandbox) == []
     assert confirmed([], sandbox) == []
