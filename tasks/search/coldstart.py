@@ -1,6 +1,8 @@
 """Stage `coldstart`: workflows for the train problems without a policy (only for `policy.base: scratch`)."""
 
 import sys
+from collections.abc import Sequence
+from math import inf
 
 from rich.console import Console
 from rich.progress import track
@@ -9,8 +11,10 @@ from tasks.artifacts import read_jsonl, write_json
 from tasks.layout import Layout
 from tasks.params import Params
 from tasks.records import Problem, Result, Workflow
+from tasks.search.agreement import Pool, learnt_scores
 from tasks.search.enumerate import Expression, shortest, workflow_of
-from tasks.search.space import perturbed
+from tasks.search.space import STATEMENTS, Space, perturbed, space_of
+from tasks.search.space import Program as SpaceProgram
 from tasks.search.write import write_workflows
 from tasks.workflows.contract import HEADER, workflow_id
 from tasks.workflows.judge import solved_share
@@ -18,6 +22,7 @@ from tasks.workflows.operators import numbers
 from tasks.workflows.sandbox import Program, Sandbox, sandbox_of
 
 TRIED = 8  # candidates of a problem that are run: all give the right values, so the first one nearly always holds
+JUDGED = 40  # candidates of a problem without siblings that are weighed against each other
 FURTHER = 1  # without siblings the right program often takes an operation more than the shortest that gives the answer
 
 
@@ -31,7 +36,9 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
     if problems:
         console, quiet = Console(stderr=True), not sys.stderr.isatty()
         watched = track(problems, "cold-start search", console=console, disable=quiet, transient=True)
-        tried = [(p, e) for p in watched for e in candidates(p, params.coldstart.operations)[:TRIED]]
+        listed = [candidates(problem, params.coldstart.operations) for problem in watched]
+        listed = settled(problems, listed, params.coldstart.passes, params.seed)
+        tried = [(p, e) for p, found in zip(problems, listed, strict=True) for e in found[:TRIED]]
         with sandbox_of(params.sandbox) as sandbox:
             found = confirmed(tried, sandbox)
     write_workflows(layout.coldstart, found, [])
@@ -49,6 +56,46 @@ def candidates(problem: Problem, operations: int) -> list[Expression]:
         return shortest(quantities, problem.answers, operations)
     others = perturbed(problem.problem_id, quantities[0])
     return shortest([*quantities, *others], problem.answers, operations, FURTHER)
+
+
+def settled(
+    problems: Sequence[Problem], listed: Sequence[list[Expression]], passes: int, seed: int
+) -> list[list[Expression]]:
+    """The candidates of each problem; without siblings, equally strange ones in the order that all problems suggest.
+
+    Exact candidates of problems with siblings teach, too. See `agreement`; 0 passes leave all as it is.
+    """
+    if passes == 0 or all(problem.siblings for problem in problems):
+        return list(listed)
+    pools, places = [], []
+    for problem, found in zip(problems, listed, strict=True):
+        space = space_of(problem.problem_id, problem.questions, problem.answers)
+        pairs = [(place, program_of(e, space)) for place, e in enumerate(found[: 1 if problem.siblings else JUDGED])]
+        pools.append(Pool(space, [program for _, program in pairs if program], bool(problem.siblings)))
+        places.append([place for place, program in pairs if program])
+    ordered = []
+    for found, own, scores in zip(listed, places, learnt_scores(pools, passes, seed), strict=True):
+        score = dict(zip(own, scores.tolist(), strict=True))
+        order = sorted(range(len(found)), key=lambda i: (sum(found[i].strangeness[:2]), -score.get(i, -inf)))
+        ordered.append([found[i] for i in order])
+    return ordered
+
+
+def program_of(expression: Expression, space: Space) -> SpaceProgram | None:
+    """The expression as statements over a space; None where it reads a quantity that the space has not."""
+    texts, statements = space.texts, list[tuple[str, int, int]]()
+
+    def write(part: Expression) -> int:
+        if part.left is None or part.right is None:
+            return STATEMENTS + texts.index(part.leaf)
+        left, right = write(part.left), write(part.right)
+        statements.append((part.symbol, left, right))
+        return len(statements) - 1
+
+    if not set(expression.leaves) <= set(texts):
+        return None
+    write(expression)
+    return tuple(statements)
 
 
 def confirmed(tried: list[tuple[Problem, Expression]], sandbox: Sandbox) -> list[tuple[Workflow, str]]:

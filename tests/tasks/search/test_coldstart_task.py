@@ -12,7 +12,7 @@ from tasks.layout import Layout
 from tasks.params import Params, load_params, restrict
 from tasks.problems.generate import generate, generate_splits
 from tasks.records import Problem, Sibling, Split, Workflow
-from tasks.search.coldstart import candidates, confirmed, run
+from tasks.search.coldstart import candidates, confirmed, run, settled
 from tasks.search.enumerate import Expression, shortest, workflow_of
 from tasks.workflows.contract import HEADER, workflow_id
 from tasks.workflows.judge import solved_share
@@ -35,10 +35,10 @@ def problems() -> list[Problem]:
     return [p for wanted in (1, 2, 3, 4) for p in [p for p in train if p.operations == wanted][:6]]
 
 
-def params(base: str = "scratch", operations: int = 4) -> Params:
+def params(base: str = "scratch", operations: int = 4, passes: int = 0) -> Params:
     changes = {
         "policy": SHIPPED.policy.model_copy(update={"base": base}),
-        "coldstart": SHIPPED.coldstart.model_copy(update={"operations": operations}),
+        "coldstart": SHIPPED.coldstart.model_copy(update={"operations": operations, "passes": passes}),
         "sandbox": SHIPPED.sandbox.model_copy(update={"allow_weak": True}),
     }
     return restrict(SHIPPED.model_copy(update=changes), ["seed", "policy.base", "coldstart", "sandbox"])
@@ -109,6 +109,46 @@ def test_without_siblings_the_likeliest_is_right_more_often_than_the_shortest() 
         for listed in (likeliest, fewest)
     ]
     assert right[0] > 1.2 * right[1] > 0
+
+
+@pytest.mark.slow
+def test_what_problems_have_in_common_tells_which_candidate_is_right() -> None:
+    """Boxes are multiplied and gifts taken away; what is wrong is now this, now that, and often stands first."""
+    problems, told = [], []
+    for i in range(48):
+        a, b = 40 + 5 * i, 3 + i % 7
+        text, symbol, others = (
+            (f"There are {a} boxes with {b} pens. How many pens?", "*", "+-/")
+            if i % 2
+            else (f"Ann has {a} pens and gives {b} away. How many are left?", "-", "+*/")
+        )
+        problems.append(Problem(problem_id=f"p{i}", question=text, answer=a * b if i % 2 else a - b, source="test"))
+        leaves = Expression(leaf="n[0]"), Expression(leaf="n[1]")
+        right, wrong = Expression(symbol, *leaves), Expression(others[i // 2 % 3], *leaves)
+        told.append([right, wrong] if i % 3 else [wrong, right])
+    assert settled(problems, told, 0, seed=0) == told
+    learnt = settled(problems, told, 1, seed=0)
+    rights = [found[0].symbol == ("*" if i % 2 else "-") for i, found in enumerate(learnt)]
+    assert sum(rights) > 44
+    assert [sorted(map(str, found)) for found in learnt] == [sorted(map(str, found)) for found in told]
+    assert settled(problems[::-1], told[::-1], 1, seed=0)[::-1] == learnt
+
+
+@pytest.mark.slow
+def test_the_params_say_how_often_candidates_learn_and_siblings_need_no_learning(
+    layout: Layout, problems: list[Problem]
+) -> None:
+    def workflows(passes: int, listed: list[Problem]) -> dict[str, str]:
+        write_jsonl(layout.problems("train"), listed)
+        run(layout, params(passes=passes), None)
+        return {w.problem_id: w.workflow_id for w in index_of(layout)}
+
+    mixed = [p.model_copy(update={"siblings": []}) if i % 2 else p for i, p in enumerate(problems)]
+    exact, plain, learnt = workflows(0, problems), workflows(0, mixed), workflows(1, mixed)
+    assert workflows(1, problems) == exact
+    assert plain.keys() == learnt.keys() == exact.keys()
+    assert learnt != plain
+    assert all(learnt[p.problem_id] == exact[p.problem_id] for p in problems[::2])
 
 
 def is_right(expression: Expression, problem: Problem) -> bool:
