@@ -8,7 +8,7 @@ them) is new. The prior of `puct` and the lengths of `random` are learnt from th
 after the first 1000. A first hit is *annotated* when it is the same function of the question's numbers as a reading
 of the problem's annotations. Every hit that counts was run in the sandbox.
 
-Beside the rules: what stage `coldstart` does for problems without siblings, an exact enumeration without a budget.
+Beside the rules: what stage `coldstart` does for problems without siblings, from the answers alone.
 
 Generated problems: searched with six siblings; what solves them all is kept, and run on 20 siblings that the search
 never saw. The last line of standard output is one JSON object, all shares between 0 and 1.
@@ -36,7 +36,7 @@ from tasks.errors import GraftError
 from tasks.problems.generate import generate_splits
 from tasks.records import Problem
 from tasks.search.annotated import Solution, is_annotated, likely_program, solution_of
-from tasks.search.coldstart import TRIED, candidates, confirmed
+from tasks.search.coldstart import TRIED, candidates, confirmed, settled
 from tasks.search.enumerate import Expression, workflow_of
 from tasks.search.evaluator import behaviour
 from tasks.search.keep import Kept, kept
@@ -57,7 +57,7 @@ LEARNT = slice(1000, None)
 BUDGETS = (200, 1000, 5000)
 EPOCHS = 25
 FRESH = 20
-OPERATIONS = 4  # longest expression that cold start looks for, as params.yaml is shipped
+OPERATIONS, PASSES = 4, 1  # of cold start, as params.yaml is shipped
 FULL_TREES = 200  # evaluations for each problem, hits or not, where the speed is measured
 
 
@@ -146,7 +146,9 @@ def _is_annotated(problem: Annotated, hit: Kept) -> bool:
 def cold_start(problems: Sequence[Annotated], sandbox: Sandbox) -> tuple[float, float]:
     """Share of the problems that cold start solves from one answer; of these, share that behaves as annotated."""
     known = {p.space.problem_id: p for p in problems}
-    tried = [(record, e) for record in map(_record, problems) for e in candidates(record, OPERATIONS)[:TRIED]]
+    records = [_record(problem) for problem in problems]
+    listed = settled(records, [candidates(record, OPERATIONS) for record in records], PASSES, seed=0)
+    tried = [(record, e) for record, found in zip(records, listed, strict=True) for e in found[:TRIED]]
     by_code = {(record.problem_id, workflow_of(e, HEADER)): e for record, e in tried}
     chosen = [(known[w.problem_id], by_code[w.problem_id, code]) for w, code in confirmed(tried, sandbox)]
     right = [
