@@ -8,6 +8,8 @@ them) is new. The prior of `puct` and the lengths of `random` are learnt from th
 after the first 1000. A first hit is *annotated* when it is the same function of the question's numbers as a reading
 of the problem's annotations. Every hit that counts was run in the sandbox.
 
+Beside the rules: what stage `coldstart` does for problems without siblings, from the answers alone.
+
 Generated problems: searched with six siblings; what solves them all is kept, and run on 20 siblings that the search
 never saw. The last line of standard output is one JSON object, all shares between 0 and 1.
 """
@@ -17,6 +19,7 @@ import json
 import multiprocessing
 import os
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -25,20 +28,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from flows import environment
 from flows.answer import exit_code
 from tasks.errors import GraftError
-from tasks.params import Problems
-from tasks.problems.generate import generate
+from tasks.problems.generate import generate_splits
 from tasks.records import Problem
 from tasks.search.annotated import Solution, is_annotated, likely_program, solution_of
+from tasks.search.coldstart import TRIED, candidates, confirmed, settled
+from tasks.search.enumerate import Expression, workflow_of
 from tasks.search.evaluator import behaviour
 from tasks.search.keep import Kept, kept
 from tasks.search.prior import Prior
 from tasks.search.rules import RULES, Rule
-from tasks.search.space import STATEMENTS, Space, space_of
+from tasks.search.space import APPLY, STATEMENTS, Array, Space, space_of
 from tasks.search.statements import Outcome, Plan, search
 from tasks.search.training import Example, train
+from tasks.workflows.contract import HEADER
 from tasks.workflows.judge import solved_share
 from tasks.workflows.sandbox import Program, Sandbox
 
@@ -50,6 +57,7 @@ LEARNT = slice(1000, None)
 BUDGETS = (200, 1000, 5000)
 EPOCHS = 25
 FRESH = 20
+OPERATIONS, PASSES = 4, 1  # of cold start, as params.yaml is shipped
 FULL_TREES = 200  # evaluations for each problem, hits or not, where the speed is measured
 
 
@@ -135,12 +143,40 @@ def _is_annotated(problem: Annotated, hit: Kept) -> bool:
     )
 
 
+def cold_start(problems: Sequence[Annotated], sandbox: Sandbox) -> tuple[float, float]:
+    """Share of the problems that cold start solves from one answer; of these, share that behaves as annotated."""
+    known = {p.space.problem_id: p for p in problems}
+    records = [_record(problem) for problem in problems]
+    listed = settled(records, [candidates(record, OPERATIONS) for record in records], PASSES, seed=0)
+    tried = [(record, e) for record, found in zip(records, listed, strict=True) for e in found[:TRIED]]
+    by_code = {(record.problem_id, workflow_of(e, HEADER)): e for record, e in tried}
+    chosen = [(known[w.problem_id], by_code[w.problem_id, code]) for w, code in confirmed(tried, sandbox)]
+    right = [
+        problem.solution is not None and is_annotated(_values(e, problem.space), problem.solution, problem.space)
+        for problem, e in chosen
+    ]
+    return len(chosen) / len(problems), sum(right) / max(1, len(right))
+
+
+def _record(problem: Annotated) -> Problem:
+    answer = float(problem.space.answers[0])
+    return Problem(problem_id=problem.space.problem_id, question=problem.question, answer=answer, source="gsm8k")
+
+
+def _values(expression: Expression, space: Space) -> Array:
+    """[I]: on all inputs of the space; NaN where it reads a quantity that the space has not."""
+    if expression.left is None or expression.right is None:
+        texts = space.texts
+        inside = expression.leaf in texts
+        return space.inputs[:, texts.index(expression.leaf)] if inside else np.full(len(space.inputs), np.nan)
+    with np.errstate(all="ignore"):
+        made: Array = APPLY[expression.symbol](_values(expression.left, space), _values(expression.right, space))
+    return made
+
+
 def generated(count: int, siblings: int) -> list[Problem]:
-    """Generated problems with `siblings` siblings each: more than params.yaml allows a run to ask for."""
-    params = Problems.model_construct(
-        source="generated", path="", train=count, validation=0, test=0, phrasings=3, siblings=siblings, unseen=0.0
-    )
-    return generate(params, seed=0)["train"]
+    """Generated problems with `siblings` siblings each, more than params.yaml allows a run to ask for."""
+    return generate_splits({"train": count}, phrasings=3, siblings=siblings, unseen=0.0, seed=0)["train"]
 
 
 @dataclass(frozen=True)
@@ -210,7 +246,7 @@ def main(arguments: Sequence[str]) -> None:
     full = timed_search(spaces, Plan("puct", FULL_TREES, seed=0, stop_at=FULL_TREES + 1), prior)
     _say(f"speed: {full.evaluations} evaluations in {full.cpu_seconds:.1f} CPU seconds")
     runs: dict[Rule, Run] = {}
-    with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
+    with pool_of(os.cpu_count()) as pool:
         plans = {rule: plan_of(rule, lengths) for rule in RULES}
         futures = {r: pool.submit(timed_search, spaces, p, prior if r == "puct" else None) for r, p in plans.items()}
         for rule, future in futures.items():
@@ -228,6 +264,7 @@ def main(arguments: Sequence[str]) -> None:
             for budget in BUDGETS:
                 figures[f"{rule}_solved_{budget}"] = solved(hits, budget, len(searched))
             gold[rule] = [annotated_share(hits, budget, searched) for budget in BUDGETS]
+        figures["coldstart_solved"], figures["coldstart_gold"] = cold_start(searched, sandbox)
         fresh = on_fresh_siblings(prior, options.generated, sandbox)
     figures["puct_first_hit_gold"] = gold["puct"][0]
     figures["kept_right_on_fresh_siblings"] = fresh.right / max(1, fresh.kept)
@@ -236,11 +273,30 @@ def main(arguments: Sequence[str]) -> None:
     console = Console(width=None if sys.stdout.isatty() else 120)
     console.print(table(figures, gold, runs))
     console.print(
+        f"cold start: {figures['coldstart_solved']:.1%} solved, {figures['coldstart_gold']:.0%} of them as annotated"
+    )
+    console.print(
         f"generated problems with 6 siblings: {fresh.solved} of {fresh.problems} solved; of {fresh.kept} workflows "
         f"kept {fresh.right} are right on {FRESH} fresh siblings"
     )
     console.print(f"speed: {figures['evaluations_per_second']:,.0f} evaluations per CPU second, full trees of puct")
     print(json.dumps({name: round(number, 4) for name, number in figures.items()}))
+
+
+def pool_of(workers: int | None) -> ProcessPoolExecutor:
+    """Fresh processes that end with this one, however it ends: an executor's own do not when it is killed."""
+    return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_end_with_parent)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _say(text: str) -> None:

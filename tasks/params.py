@@ -71,6 +71,7 @@ class Policy(Section):
 
 class Coldstart(Section):
     operations: Annotated[int, Field(ge=1, le=5)]
+    passes: Annotated[int, Field(ge=0, le=5)]
 
 
 class Bootstrap(Section):

@@ -32,19 +32,26 @@ def generate(params: Problems, seed: int) -> dict[Split, list[Problem]]:
 
     Raises GraftError where the templates cannot give as many different questions as the params ask for.
     """
-    held_out = held_out_templates(seed) if params.unseen > 0 else []
-    seen = [template for template in TEMPLATES if template not in held_out]
-    used: set[str] = set()
     # test comes first: more train problems then leave the test problems as they are
     sizes: dict[Split, int] = {"test": params.test, "validation": params.validation, "train": params.train}
+    return generate_splits(sizes, params.phrasings, params.siblings, params.unseen, seed)
+
+
+def generate_splits(
+    sizes: dict[Split, int], phrasings: int, siblings: int, unseen: float, seed: int
+) -> dict[Split, list[Problem]]:
+    """So many problems of each split, in this order, with any number of siblings each; see `generate`."""
+    held_out = held_out_templates(seed) if unseen > 0 else []
+    seen = [template for template in TEMPLATES if template not in held_out]
+    used: set[str] = set()
     problems: dict[Split, list[Problem]] = {}
     for split, size in sizes.items():
-        unseen = params.unseen if split == "test" else 0.0
+        share = unseen if split == "test" else 0.0
         # the share as a running count: spread evenly over the split, and right to the nearest problem in all
-        marks = [round((index + 1) * unseen) > round(index * unseen) for index in range(size)]
+        marks = [round((index + 1) * share) > round(index * share) for index in range(size)]
         known, unknown = _cycle(seen, size, seed, split, "seen"), _cycle(held_out, size, seed, split, "unseen")
         problems[split] = [
-            _problem(unknown.pop() if new else known.pop(), not new, split, index, params, seed, used)
+            _problem(unknown.pop() if new else known.pop(), not new, split, index, phrasings, siblings, seed, used)
             for index, new in enumerate(marks)
         ]
     return problems
@@ -78,12 +85,19 @@ def _cycle(templates: list[Template], size: int, seed: int, split: str, name: st
 
 
 def _problem(
-    template: Template, seen: bool, split: Split, index: int, params: Problems, seed: int, used: set[str]
+    template: Template,
+    seen: bool,
+    split: Split,
+    index: int,
+    phrasings: int,
+    siblings: int,
+    seed: int,
+    used: set[str],
 ) -> Problem:
     dice = random.Random(derive_seed(seed, "problems", split, index))
-    phrasing = dice.choice(phrasings_of(template, params.phrasings, seed))
+    phrasing = dice.choice(phrasings_of(template, phrasings, seed))
     stories: list[_Story] = []
-    for _ in range(1 + params.siblings):
+    for _ in range(1 + siblings):
         stories.append(_story(template, phrasing, _cast(template, dice), dice, stories, used))
         used.add(stories[-1].question)
     return Problem(

@@ -2,8 +2,9 @@
 
 Bottom-up enumeration with observational equivalence (Udupa et al. 2013, "TRANSIT", §5): of all expressions with the
 same values one is kept. Two expressions count as the same only if they agree on the problem *and* on its siblings;
-on a single input, equivalence would merge right programs with wrong ones. Tables hold all expressions of up to two
-operations; longer ones are met in the middle: the value that one operand must have is looked up.
+on a single input, equivalence would merge right programs with wrong ones. Where a problem has no siblings, other
+inputs that have no answer keep them apart. Tables hold all expressions of up to two operations; longer ones are met in
+the middle: the value that one operand must have is looked up.
 
 Values are computed here, on numbers only; the workflow that comes out is run in the sandbox like any other.
 """
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Values = NDArray[np.float64]
-"""[N, K]: N expressions on K questions (the problem, then its siblings)."""
+"""[N, K]: N expressions on K inputs: the problem's quantities, its siblings', then those that have no answer."""
 
 CONSTANTS = (1, 2, 100)
 TABLED = 2  # operations of the largest expressions that are all written down
@@ -65,25 +66,33 @@ def workflow_of(expression: Expression, header: str) -> str:
     return header + "".join(lines) + f"    return {result}\n"
 
 
-def shortest(quantities: Sequence[Sequence[float]], answers: Sequence[float], operations: int) -> list[Expression]:
+def shortest(
+    quantities: Sequence[Sequence[float]], answers: Sequence[float], operations: int, further: int = 0
+) -> list[Expression]:
     """The expressions of fewest operations, 1 to `operations`, whose values are the answers; likelier ones first.
 
     `quantities` [K, Q]: what `numbers` reads from each of the K questions; where the questions have different
-    counts, those that all have are used. Empty where there is none.
+    counts, those that all have are used. `answers` [A]: of the first A; on the others (A < K) any value will do, and
+    they only tell expressions apart. `further`: so many operations more than the fewest are looked at as well.
+    Empty where there is none.
     """
     count = min(len(q) for q in quantities)
     leaves = [Expression(leaf=f"n[{i}]") for i in range(count)] + [Expression(leaf=str(c)) for c in CONSTANTS]
     columns = [[float(q[i]) for q in quantities] for i in range(count)]
     values = np.array(columns + [[float(c)] * len(quantities) for c in CONSTANTS])
-    tables = [_Table(values, leaves)]
+    tables = [_Table(values, leaves, len(answers))]
     while len(tables) <= min(operations, TABLED):
         tables.append(tables[-1].joined(tables[0]))
     target = np.array([float(a) for a in answers])
-    for length in range(1, operations + 1):
-        found = sorted(dict.fromkeys(_find(tables, target, length)), key=lambda e: e.strangeness)
-        if found:
-            return found
-    return []
+    found: list[Expression] = []
+    length, last = 1, operations
+    while length <= last:
+        at_length = list(_find(tables, target, length))
+        if at_length and not found:
+            last = min(operations, length + further)
+        found += at_length
+        length += 1
+    return sorted(dict.fromkeys(found), key=lambda e: e.strangeness)
 
 
 @dataclass
@@ -92,16 +101,19 @@ class _Table:
 
     values: Values
     leaves: list[Expression]
+    answered: int  # on so many inputs, the first ones, values are looked up
     small: "_Table | None" = None  # the tables that the operands come from
     large: "_Table | None" = None
     made: NDArray[np.int64] | None = None  # [N, 3]: place in _FORMS, index in large, index in small
 
     @cached_property
     def index(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Sorted hashes and the row that each belongs to."""
-        hashes = _hashes(self.values)
+        """Sorted hashes of the values that are looked up, and the row that each belongs to."""
+        _, distinct = np.unique(_hashes(self.values), return_index=True)
+        distinct.sort()
+        hashes = _hashes(self.values[distinct, : self.answered])
         order = np.argsort(hashes, kind="stable")
-        return hashes[order], order
+        return hashes[order], distinct[order]
 
     def joined(self, small: "_Table") -> "_Table":
         """All expressions of one operation more: each of this table with each of `small`, either way round."""
@@ -111,22 +123,21 @@ class _Table:
         for form, (compute, _, _) in enumerate(_FORMS):
             with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
                 result = compute(left, right)
-            sensible = (np.isfinite(result) & (result > 0) & (result < LARGEST)).all(axis=1)
+                sensible = _sensible(result[:, : self.answered]) & np.isfinite(result).all(axis=1)
             values.append(result[sensible])
             made.append(np.vstack([np.full(sensible.sum(), form), pairs[:, sensible]]).T)
         all_values, all_made = np.concatenate(values), np.concatenate(made)
         _, first = np.unique(_hashes(all_values), return_index=True)
         first.sort()
-        return _Table(all_values[first], [], small, self, all_made[first])
+        return _Table(all_values[first], [], self.answered, small, self, all_made[first])
 
     def rows(self, wanted: Values) -> list[tuple[int, int]]:
         """(row of `wanted`, row of this table) wherever the values agree."""
         hashes, order = self.index
         keys = _hashes(wanted)
-        places = np.searchsorted(hashes, keys)
-        inside = places < len(hashes)
-        hits = np.flatnonzero(inside & (hashes[np.where(inside, places, 0)] == keys))
-        return [(int(row), int(order[places[row]])) for row in hits]
+        begins, ends = (np.searchsorted(hashes, keys, side=side) for side in ("left", "right"))
+        hits = np.flatnonzero(ends > begins).tolist()
+        return [(row, match) for row in hits for match in order[begins[row] : ends[row]].tolist()]
 
     def expression(self, row: int) -> Expression:
         if self.made is None or self.small is None or self.large is None:
@@ -156,7 +167,7 @@ def _write(form: int, x: Expression, y: Expression) -> Expression:
 
 
 def _find(tables: list[_Table], target: NDArray[np.float64], length: int) -> Iterator[Expression]:
-    """Expressions of exactly `length` operations with the values `target` [K]."""
+    """Expressions of exactly `length` operations with the values `target` [A]."""
     if length < len(tables):
         for _, row in tables[length].rows(target[None]):
             yield tables[length].expression(row)
@@ -165,8 +176,8 @@ def _find(tables: list[_Table], target: NDArray[np.float64], length: int) -> Ite
         large = length - 1 - small
         for form, (_, _, needed) in enumerate(_FORMS):
             with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-                wanted = needed(target, tables[small].values)
-            usable = (np.isfinite(wanted) & (wanted > 0) & (wanted < LARGEST)).all(axis=1)
+                wanted = needed(target, tables[small].values[:, : len(target)])
+                usable = _sensible(wanted)
             if large < len(tables):
                 hits = tables[large].rows(wanted[usable])
                 for row, match in hits:
@@ -176,6 +187,12 @@ def _find(tables: list[_Table], target: NDArray[np.float64], length: int) -> Ite
                 for row in np.flatnonzero(usable).tolist():
                     y = tables[small].expression(row)
                     yield from (_write(form, x, y) for x in _find(tables, wanted[row], large))
+
+
+def _sensible(values: Values) -> NDArray[np.bool_]:
+    """[N]: whether all values are such as a word problem has."""
+    sensible: NDArray[np.bool_] = np.logical_and.reduce((values > 0) & (values < LARGEST), axis=1)  # NaN is neither
+    return sensible
 
 
 def _hashes(values: Values) -> NDArray[np.int64]:

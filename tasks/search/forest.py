@@ -176,6 +176,14 @@ class Forest:
         own = self.reach[self.path[nodes, np.minimum(operands, STATEMENTS - 1) + 1]]
         return np.where(operands >= STATEMENTS, bit, own)
 
+    def exhausted(self, node: int) -> bool:
+        """Whether all edges of `node` were tried."""
+        row = self.row[node]
+        if row == NONE:
+            return False
+        tried = self.tried[row]
+        return bool(tried >= self.edges or self.edge_code[row, tried] == NONE)
+
     def program(self, node: int) -> Program:
         """The statements from the root to `node`."""
         codes = [int(self.code[step]) for step in self.path[node, 1 : self.depth[node] + 1]]

@@ -122,11 +122,14 @@ def space_of(problem_id: str, questions: Sequence[str], answers: Sequence[float]
     read = [[float(number) for number in numbers(question)] for question in questions]
     count = min(min(map(len, read)), QUANTITIES)
     constants = constants_of(questions[0])[: LEAVES - count]
-    dice = random.Random(derive_seed("search", "perturbations", problem_id))
-    rows = [row[:count] + list(constants) for row in read]
-    for _ in range(PERTURBATIONS):
-        rows += [[value * dice.uniform(0.6, 1.7) for value in read[0][:count]] + list(constants)]
+    rows = [row + list(constants) for row in (*(row[:count] for row in read), *perturbed(problem_id, read[0][:count]))]
     return Space(problem_id, questions[0], np.array(rows), np.array([float(a) for a in answers]), count)
+
+
+def perturbed(problem_id: str, quantities: Sequence[float]) -> list[list[float]]:
+    """[PERTURBATIONS, Q]: the quantities of a problem, each a little larger or smaller; no answer is known for them."""
+    dice = random.Random(derive_seed("search", "perturbations", problem_id))
+    return [[value * dice.uniform(0.6, 1.7) for value in quantities] for _ in range(PERTURBATIONS)]
 
 
 def constants_of(question: str) -> tuple[float, ...]:

@@ -5,8 +5,7 @@ so that this ends, a problem also has an iteration cap. A problem's result is a 
 the seed: never of the batch that it is in.
 """
 
-import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,9 +13,10 @@ from numpy.typing import NDArray
 
 from tasks.search.forest import NONE, SPENT, STOP, Forest, Ids
 from tasks.search.prior import Prior
-from tasks.search.rules import AFLOW_BEST, Rule, drawn, puct, soft_mix, uct, uniform
+from tasks.search.rules import Rule, drawn, puct, uct, uniform
 from tasks.search.seen import Seen, fingerprints
 from tasks.search.space import STATEMENTS, SYMBOLS, Program, Space
+from tasks.search.starts import starts_of
 from tasks.search.states import States, apply_symbol, leaves_of, legal, width_of
 from tasks.seeds import derive_seed
 from tasks.workflows.judge import TOLERANCE
@@ -111,12 +111,8 @@ class _Tree:
         self.answers = np.stack([space.answers for space in spaces])
         self.outcomes = [Outcome() for _ in spaces]
         self.guided = prior is not None
-        choose: dict[Rule, Callable[[Ids], Ids]] = {"aflow": self._mixed, "enumerate": self._oldest}
-        self._begin = choose.get(plan.rule, self._root)
+        self.starts = starts_of(plan.rule, self.forest)
         self._cursor = np.full(len(spaces), NONE, dtype=np.int64)  # where each simulation stands; NONE: at its start
-        self._queue: list[list[int]] = [[int(root)] for root in self.forest.roots]
-        self._best: list[list[tuple[float, int]]] = [[] for _ in spaces]  # aflow: (reward, node) of open nodes
-        self._rest: list[list[tuple[float, int]]] = [[] for _ in spaces]
 
     def advance(self, problems: Ids) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """One step down for the simulation under way of each of `problems` [B].
@@ -131,13 +127,10 @@ class _Tree:
         self._cursor[problems] = below
         return below == NONE, (nodes == NONE) | ((slots == NONE) & (self.forest.depth[nodes] == 0))
 
-    def _root(self, problems: Ids) -> Ids:
-        return self.forest.roots[problems]
-
     def _start(self, problems: Ids) -> Ids:
         nodes = self._cursor[problems]
         fresh = nodes == NONE
-        nodes[fresh] = self._begin(problems[fresh])
+        nodes[fresh] = self.starts.choose(problems[fresh])
         return nodes
 
     def expand(self, nodes: Ids, slots: Ids) -> tuple[Ids, Ids]:
@@ -229,8 +222,7 @@ class _Tree:
                 if is_right:
                     outcome.hits.append((outcome.evaluations, forest.program(int(node))))
         self.backpropagate(nodes, rewards)
-        if self.plan.rule in ("aflow", "enumerate"):
-            self._remember(problems, nodes, rewards)
+        self.starts.remember(nodes, rewards)
 
     def backpropagate(self, nodes: Ids, rewards: NDArray[np.float64]) -> None:
         """Add each reward [B] to its node, to all nodes above it and to the edges between them."""
@@ -244,57 +236,6 @@ class _Tree:
         rows, slots = forest.row[path[at[below], depth[below] - 1]], forest.slot[above[below]]
         forest.edge_visits[rows, slots] += 1
         forest.edge_total[rows, slots] += rewards[at[below]]
-
-    def _remember(self, problems: Ids, nodes: Ids, rewards: NDArray[np.float64]) -> None:
-        deeper = self.forest.depth[nodes] < STATEMENTS
-        for problem, node, reward in zip(problems[deeper], nodes[deeper], rewards[deeper], strict=True):
-            if self.plan.rule == "enumerate":
-                self._queue[problem].append(int(node))
-            else:
-                self._enter(int(problem), (float(reward), int(node)))
-
-    def _enter(self, problem: int, entry: tuple[float, int]) -> None:
-        best = self._best[problem]
-        best.append(entry)
-        best.sort(key=lambda e: (-e[0], e[1]))
-        if len(best) > AFLOW_BEST:
-            reward, node = best.pop()
-            heapq.heappush(self._rest[problem], (-reward, node))
-
-    def _exhausted(self, node: int) -> bool:
-        forest = self.forest
-        if forest.row[node] == NONE:
-            return False
-        row, tried = forest.row[node], forest.tried[forest.row[node]]
-        return bool(tried >= forest.edges or forest.edge_code[row, tried] == NONE)
-
-    def _oldest(self, problems: Ids) -> Ids:
-        """Breadth first: the oldest node that has something left to try."""
-        first = []
-        for problem in problems:
-            queue = self._queue[problem]
-            while queue and self._exhausted(queue[0]):
-                queue.pop(0)
-            first.append(queue[0] if queue else NONE)
-        return np.array(first, dtype=np.int64)
-
-    def _mixed(self, problems: Ids) -> Ids:
-        """AFlow's rule: the root or one of the best nodes with something left to try, by soft-mixed probability."""
-        candidates = np.full((len(problems), AFLOW_BEST + 1), NONE, dtype=np.int64)
-        scores = np.zeros(candidates.shape)
-        for place, problem in enumerate(problems.tolist()):
-            rest = self._rest[problem]
-            best = self._best[problem] = [e for e in self._best[problem] if not self._exhausted(e[1])]
-            while rest and len(best) < AFLOW_BEST:
-                reward, node = heapq.heappop(rest)
-                best.append((-reward, node))
-            root = int(self.forest.roots[problem])
-            entries = ([] if self._exhausted(root) else [(0.0, root)]) + best
-            for column, (reward, node) in enumerate(entries):
-                candidates[place, column], scores[place, column] = node, reward
-        counters = np.array([self.outcomes[p].iterations for p in problems.tolist()])
-        chosen = drawn(soft_mix(scores, candidates != NONE), uniform(self.seeds[problems], counters))
-        return candidates[np.arange(len(problems)), chosen]
 
 
 class _Random:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tasks.search.prior import (
     IMPOSSIBLE,
@@ -41,6 +42,7 @@ class Lesson:
     uses: Any  # [P, T, M]
     stops: Any  # [P, T]
     targets: Any  # [P, T]: index into S M M statements and the stop; -1 = none
+    weights: Any  # [P]: what each problem counts
     width: int
 
 
@@ -49,19 +51,36 @@ def canonical(program: Program) -> Program:
     return tuple((s, *((min(a, b), max(a, b)) if s in "+*" else (a, b))) for s, a, b in program)
 
 
-def lessons_of(examples: Sequence[Example], vocabulary: dict[str, int], size: int, seed: int) -> list[Lesson]:
-    """Batches of examples of one width, `size` problems each; those with a step that is pruned are left out."""
-    order = np.random.default_rng(seed).permutation(len(examples))
-    by_width: dict[int, list[Example]] = {}
+def lessons_of(
+    examples: Sequence[Example],
+    vocabulary: dict[str, int],
+    size: int,
+    seed: int,
+    weights: Sequence[float] | None = None,
+) -> list[Lesson]:
+    """Batches of examples of one width, `size` problems each; those with a step that is pruned are left out.
+
+    `weights`: what each example counts; 1 without them.
+    """
+    order = np.random.default_rng(seed).permutation(len(examples)).tolist()
+    counts = np.ones(len(examples)) if weights is None else np.array(weights)
+    lessons = (
+        _lesson([examples[i] for i in batch], vocabulary, width, counts[batch])
+        for width, batch in _batches(examples, order, size)
+    )
+    return [lesson for lesson in lessons if (lesson.targets >= 0).any()]
+
+
+def _batches(examples: Sequence[Example], order: Sequence[int], size: int) -> list[tuple[int, list[int]]]:
+    """(width, indices of at most `size` examples of this width), the indices in the given order."""
+    by_width: dict[int, list[int]] = {}
     for index in order:
-        space, program = examples[index]
-        by_width.setdefault(width_of(space), []).append((space, canonical(program)))
-    batches = [(w, e[i : i + size]) for w, e in sorted(by_width.items()) for i in range(0, len(e), size)]
-    return [lesson for width, batch in batches if (lesson := _lesson(batch, vocabulary, width))]
+        by_width.setdefault(width_of(examples[index][0]), []).append(index)
+    return [(w, places[i : i + size]) for w, places in sorted(by_width.items()) for i in range(0, len(places), size)]
 
 
-def _lesson(batch: Sequence[Example], vocabulary: dict[str, int], width: int) -> Lesson | None:
-    spaces, programs = [s for s, _ in batch], [p for _, p in batch]
+def _lesson(batch: Sequence[Example], vocabulary: dict[str, int], width: int, weights: Any) -> Lesson:
+    spaces, programs = [s for s, _ in batch], [canonical(p) for _, p in batch]
     steps = [replayed(spaces, [p[:t] for p in programs], t, width) for t in range(STATEMENTS + 1)]
     allowed = np.stack([legal(states) for states in steps], axis=1)
     targets = np.full((len(batch), STATEMENTS + 1), -1, dtype=np.int64)
@@ -86,34 +105,61 @@ def _lesson(batch: Sequence[Example], vocabulary: dict[str, int], width: int) ->
             [stop_kinds(s.depth, bits_of(s.used), bits_of(s.leaves.quantity) << STATEMENTS) for s in steps], axis=1
         ),
         targets,
+        np.asarray(weights, dtype=np.float32),
         width,
     )
 
 
-def train(examples: Sequence[Example], epochs: int, seed: int, learning_rate: float = 0.004) -> Prior:
-    """A prior from annotated programs: a function of the arguments on one machine."""
+def train(
+    examples: Sequence[Example],
+    epochs: int,
+    seed: int,
+    learning_rate: float = 0.004,
+    weights: Sequence[float] | None = None,
+) -> Prior:
+    """A prior from annotated programs, or from guesses with `weights`: a function of the arguments on one machine."""
     import torch
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # several add up the gradient of a word in any order; so small a model gains nothing
     try:
-        return _trained(examples, epochs, seed, learning_rate)
+        return _trained(examples, epochs, seed, learning_rate, weights)
     finally:
         torch.set_num_threads(threads)
 
 
-def _trained(examples: Sequence[Example], epochs: int, seed: int, learning_rate: float) -> Prior:
+def log_likelihoods(prior: Prior, examples: Sequence[Example]) -> NDArray[np.float64]:
+    """[examples]: log-probability of each program; -inf where one of its statements is pruned."""
+    import torch
+
+    weights = {name: torch.from_numpy(value) for name, value in prior.weights.items()}
+    found = np.full(len(examples), -np.inf)
+    for width, batch in _batches(examples, range(len(examples)), 256):
+        lesson = _lesson([examples[i] for i in batch], prior.vocabulary, width, np.ones(len(batch)))
+        if not (lesson.targets >= 0).any():
+            continue
+        with torch.no_grad():
+            losses = torch_losses(weights, lesson).double().numpy()
+        rows = np.nonzero(lesson.targets >= 0)[0]
+        sums = np.bincount(rows, losses, minlength=len(batch))
+        found[batch] = np.where(lesson.targets[:, 0] >= 0, -sums, -np.inf)
+    return found
+
+
+def _trained(
+    examples: Sequence[Example], epochs: int, seed: int, learning_rate: float, counts: Sequence[float] | None
+) -> Prior:
     import torch
 
     vocabulary = vocabulary_of([space for space, _ in examples], least=3)
-    lessons = lessons_of(examples, vocabulary, 64, seed)
+    lessons = lessons_of(examples, vocabulary, 64, seed, counts)
     generator = torch.Generator().manual_seed(seed)
     weights = {
         name: (torch.randn(shape, generator=generator) * _scale(name, shape)).requires_grad_()
         for name, shape in shapes(len(vocabulary)).items()
     }
     optimiser = torch.optim.AdamW(list(weights.values()), lr=learning_rate, weight_decay=0.02)
-    total = epochs * len(lessons)
+    total = max(1, epochs * len(lessons))
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda i: min(1, (i + 1) / 50) * max(0.0, 1 - i / total))
     dice = np.random.default_rng(seed)
 
@@ -141,9 +187,12 @@ def _scale(name: str, shape: tuple[int, ...]) -> float:
 
 
 def mean_loss(weights: Weights, lesson: Lesson, drop: Any = None) -> "torch.Tensor":
-    """Mean cross-entropy over the decisions of a lesson, in nats."""
+    """Mean cross-entropy over the decisions of a lesson, in nats, each weighed as its problem."""
+    import torch
+
     losses = torch_losses(weights, lesson, drop)
-    return losses.sum() / max(1, int((lesson.targets >= 0).sum()))
+    counts = lesson.weights[np.nonzero(lesson.targets >= 0)[0]]
+    return (losses * torch.from_numpy(counts)).sum() / max(1.0, float(counts.sum()))
 
 
 def torch_losses(weights: Weights, lesson: Lesson, drop: Any = None) -> "torch.Tensor":

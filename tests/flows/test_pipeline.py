@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 PARAMS = {
     "problems": "seed problems",
-    "coldstart": "policy.base coldstart sandbox",
+    "coldstart": "seed policy.base coldstart sandbox",
     "bootstrap": "seed policy bootstrap",
     "search": "seed policy.base policy.max_new_tokens search sandbox operators rewards.failed_limit grpo.group_size "
     "influence.validation",

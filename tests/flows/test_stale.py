@@ -23,11 +23,12 @@ def rounds_of(*stages: str) -> set[str]:
 
 EVALUATE = {"evaluate@before", "evaluate@after"}
 PARAMS = {
-    "seed=1": set(ADDRESSES) - {"coldstart"} - rounds_of("reward", "select"),
+    "seed=1": set(ADDRESSES) - rounds_of("reward", "select"),
     "problems.siblings=1": {"problems"},
     "policy.adapter.rank=8": {"bootstrap"} | rounds_of("select", "update"),
     "policy.max_new_tokens=32": {"bootstrap", "promote"} | rounds_of("search", "reward", "select", "update") | EVALUATE,
     "coldstart.operations=1": {"coldstart"},
+    "coldstart.passes=2": {"coldstart"},
     "bootstrap.epochs=2": {"bootstrap"},
     "search.samples=4": rounds_of("search"),
     "search.temperature=0.9": rounds_of("search", "select", "update"),

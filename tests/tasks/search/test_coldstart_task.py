@@ -3,18 +3,20 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tasks.artifacts import digest_path, read_jsonl, read_text, write_jsonl
 from tasks.layout import Layout
 from tasks.params import Params, load_params, restrict
-from tasks.problems.generate import generate
-from tasks.records import Problem, Sibling, Workflow
-from tasks.search.coldstart import confirmed, run
-from tasks.search.enumerate import Expression
-from tasks.workflows.contract import workflow_id
+from tasks.problems.generate import generate, generate_splits
+from tasks.records import Problem, Sibling, Split, Workflow
+from tasks.search.coldstart import candidates, confirmed, run, settled
+from tasks.search.enumerate import Expression, shortest, workflow_of
+from tasks.workflows.contract import HEADER, workflow_id
 from tasks.workflows.judge import solved_share
+from tasks.workflows.operators import numbers
 from tasks.workflows.sandbox import Program, Sandbox
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
@@ -33,10 +35,10 @@ def problems() -> list[Problem]:
     return [p for wanted in (1, 2, 3, 4) for p in [p for p in train if p.operations == wanted][:6]]
 
 
-def params(base: str = "scratch", operations: int = 4) -> Params:
+def params(base: str = "scratch", operations: int = 4, passes: int = 0) -> Params:
     changes = {
         "policy": SHIPPED.policy.model_copy(update={"base": base}),
-        "coldstart": SHIPPED.coldstart.model_copy(update={"operations": operations}),
+        "coldstart": SHIPPED.coldstart.model_copy(update={"operations": operations, "passes": passes}),
         "sandbox": SHIPPED.sandbox.model_copy(update={"allow_weak": True}),
     }
     return restrict(SHIPPED.model_copy(update=changes), ["seed", "policy.base", "coldstart", "sandbox"])
@@ -79,6 +81,83 @@ def test_longer_workflows_than_the_params_allow_are_left_to_others(layout: Layou
     assert json.loads(layout.metrics("coldstart").read_text())["solved"] < 24
 
 
+def test_problems_with_and_without_siblings_in_any_order(layout: Layout, problems: list[Problem]) -> None:
+    """What a problem gets depends on neither its neighbours nor on whether they have siblings."""
+    run(layout, params(), None)
+    with_siblings = {w.problem_id: w.workflow_id for w in index_of(layout)}
+    bare = [p.model_copy(update={"siblings": []}) for p in problems]
+    seen = []
+    for listed in (bare, [*problems[::2], *bare[1::2]], [*bare[1::2], *problems[::2]][::-1]):
+        write_jsonl(layout.problems("train"), listed)
+        run(layout, params(), None)
+        seen.append({w.problem_id: w.workflow_id for w in index_of(layout)})
+    alone, mixed, other_order = seen
+    assert alone.keys() == with_siblings.keys()
+    assert mixed == other_order
+    assert mixed == {p.problem_id: with_siblings[p.problem_id] for p in problems[::2]} | {
+        p.problem_id: alone[p.problem_id] for p in bare[1::2]
+    }
+
+
+def test_without_siblings_the_likeliest_is_right_more_often_than_the_shortest() -> None:
+    sizes: dict[Split, int] = {"train": 96}
+    problems = generate_splits(sizes, phrasings=1, siblings=3, unseen=0.0, seed=0)["train"]
+    likeliest = [candidates(p.model_copy(update={"siblings": []}), 4) for p in problems]
+    fewest = [shortest([numbers(p.question)], [p.answer], 4) for p in problems]
+    right = [
+        sum(is_right(found[0], problem) for found, problem in zip(listed, problems, strict=True))
+        for listed in (likeliest, fewest)
+    ]
+    assert right[0] > 1.2 * right[1] > 0
+
+
+@pytest.mark.slow
+def test_what_problems_have_in_common_tells_which_candidate_is_right() -> None:
+    """Boxes are multiplied and gifts taken away; what is wrong is now this, now that, and often stands first."""
+    problems, told = [], []
+    for i in range(48):
+        a, b = 40 + 5 * i, 3 + i % 7
+        text, symbol, others = (
+            (f"There are {a} boxes with {b} pens. How many pens?", "*", "+-/")
+            if i % 2
+            else (f"Ann has {a} pens and gives {b} away. How many are left?", "-", "+*/")
+        )
+        problems.append(Problem(problem_id=f"p{i}", question=text, answer=a * b if i % 2 else a - b, source="test"))
+        leaves = Expression(leaf="n[0]"), Expression(leaf="n[1]")
+        right, wrong = Expression(symbol, *leaves), Expression(others[i // 2 % 3], *leaves)
+        told.append([right, wrong] if i % 3 else [wrong, right])
+    assert settled(problems, told, 0, seed=0) == told
+    learnt = settled(problems, told, 1, seed=0)
+    rights = [found[0].symbol == ("*" if i % 2 else "-") for i, found in enumerate(learnt)]
+    assert sum(rights) > 44
+    assert [sorted(map(str, found)) for found in learnt] == [sorted(map(str, found)) for found in told]
+    assert settled(problems[::-1], told[::-1], 1, seed=0)[::-1] == learnt
+
+
+@pytest.mark.slow
+def test_the_params_say_how_often_candidates_learn_and_siblings_need_no_learning(
+    layout: Layout, problems: list[Problem]
+) -> None:
+    def workflows(passes: int, listed: list[Problem]) -> dict[str, str]:
+        write_jsonl(layout.problems("train"), listed)
+        run(layout, params(passes=passes), None)
+        return {w.problem_id: w.workflow_id for w in index_of(layout)}
+
+    mixed = [p.model_copy(update={"siblings": []}) if i % 2 else p for i, p in enumerate(problems)]
+    exact, plain, learnt = workflows(0, problems), workflows(0, mixed), workflows(1, mixed)
+    assert workflows(1, problems) == exact
+    assert plain.keys() == learnt.keys() == exact.keys()
+    assert learnt != plain
+    assert all(learnt[p.problem_id] == exact[p.problem_id] for p in problems[::2])
+
+
+def is_right(expression: Expression, problem: Problem) -> bool:
+    """Whether it gives the answers of the siblings that the search did not see."""
+    names: dict[str, Any] = {"numbers": numbers}
+    exec(workflow_of(expression, HEADER), names)
+    return [names["solve"](question) for question in problem.questions] == pytest.approx(list(problem.answers))
+
+
 def test_a_second_run_writes_the_same_bytes(layout: Layout) -> None:
     written = []
     for _ in range(2):
@@ -98,9 +177,9 @@ def test_the_first_candidate_that_solves_all_questions_is_taken(sandbox: Sandbox
     siblings = [Sibling(question="3 and 5?", answer=15)]
     problem = Problem(problem_id="p", question="2 and 2?", answer=4, source="test", siblings=siblings)
     leaves = Expression(leaf="n[0]"), Expression(leaf="n[1]")
-    candidates = [(problem, Expression(symbol, *leaves)) for symbol in "-+*"]
-    ((workflow, code),) = confirmed([*candidates, *candidates], sandbox)
+    tried = [(problem, Expression(symbol, *leaves)) for symbol in "-+*"]
+    ((workflow, code),) = confirmed([*tried, *tried], sandbox)
     assert "n[0] * n[1]" in code  # n[0] + n[1] solves the problem, but not its sibling
     assert [r.value for r in (workflow.result, *workflow.sibling_results)] == [4, 15]
-    assert confirmed(candidates[:2], sandbox) == []
+    assert confirmed(tried[:2], sandbox) == []
     assert confirmed([], sandbox) == []

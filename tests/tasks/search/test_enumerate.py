@@ -8,11 +8,13 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tasks.search.enumerate import Expression, shortest, workflow_of
+from tasks.search.enumerate import Expression, Values, shortest, workflow_of
+from tasks.search.space import APPLY
 from tasks.workflows.allowed import is_plain
 from tasks.workflows.contract import HEADER
 
@@ -130,6 +132,48 @@ def test_siblings_keep_right_and_wrong_apart() -> None:
     assert [[ran(workflow_of(e, HEADER), q) for q in all_of_them] for e in right] == [answers] * len(right)
     alone = shortest(one, answers[:1], 2)
     assert any(ran(workflow_of(e, HEADER), all_of_them[1]) != answers[1] for e in alone)
+
+
+def values_of(expression: Expression, quantities: list[list[float]]) -> Values:
+    """[K], in floating point; for many expressions faster than running them."""
+    if expression.left is None or expression.right is None:
+        text = expression.leaf
+        return np.array([float(q[int(text[2:-1])] if text.startswith("n") else text) for q in quantities])
+    left, right = values_of(expression.left, quantities), values_of(expression.right, quantities)
+    with np.errstate(all="ignore"):
+        made: Values = APPLY[expression.symbol](left, right)
+    return made
+
+
+@settings(max_examples=40, deadline=None)
+@given(operations=st.integers(1, 3), data=st.data(), quantities=QUANTITIES)
+def test_inputs_without_an_answer_keep_right_and_wrong_apart(
+    operations: int, data: st.DataObject, quantities: list[list[float]]
+) -> None:
+    """Of one problem's candidates one behaves as the expression that its answer was made with, whatever else does."""
+    expression = data.draw(expressions(operations))
+    exact = [value_of(expression, q) for q in quantities]
+    assume(None not in exact)
+    wanted = [float(value) for value in exact if value is not None]
+    found = shortest(quantities, wanted[:1], operations, further=operations - 1)
+    given_values = [values_of(e, quantities) for e in found]
+    assert all(values[0] == pytest.approx(wanted[0], rel=1e-6) for values in given_values)
+    assert any(np.allclose(values, wanted, rtol=1e-6, atol=0) for values in given_values)
+
+
+@settings(max_examples=40, deadline=None)
+@given(expression=st.integers(1, 2).flatmap(expressions), quantities=QUANTITIES)
+def test_looking_further_adds_expressions_of_so_many_operations_more(
+    expression: Expression, quantities: list[list[float]]
+) -> None:
+    value = value_of(expression, quantities[0])
+    assume(value is not None)
+    assert value is not None
+    fewest, more = (shortest(quantities, [float(value)], 3, further) for further in (0, 1))
+    length = operations_of(fewest[0])
+    assert {operations_of(e) for e in fewest} == {length}
+    assert [e for e in more if operations_of(e) == length] == fewest
+    assert {operations_of(e) for e in more} <= {length, length + 1}
 
 
 def test_only_quantities_that_all_questions_have_are_used() -> None:
