@@ -11,8 +11,8 @@ from tasks.artifacts import read_jsonl, write_json
 from tasks.layout import Layout
 from tasks.params import Params
 from tasks.records import Problem, Result, Workflow
-from tasks.search.agreement import Pool, learnt_scores
 from tasks.search.enumerate import Expression, shortest, workflow_of
+from tasks.search.regularity import Pool, learnt_scores
 from tasks.search.space import STATEMENTS, Space, perturbed, space_of
 from tasks.search.space import Program as SpaceProgram
 from tasks.search.write import write_workflows
@@ -63,7 +63,7 @@ def settled(
 ) -> list[list[Expression]]:
     """The candidates of each problem; without siblings, equally strange ones in the order that all problems suggest.
 
-    Exact candidates of problems with siblings teach, too. See `agreement`; 0 passes leave all as it is.
+    Exact candidates of problems with siblings teach, too. See regularity.py; 0 passes leave all as it is.
     """
     if passes == 0 or all(problem.siblings for problem in problems):
         return list(listed)

@@ -140,4 +140,7 @@ def revision_numbers(trees: Sequence[GuidedTree]) -> dict[str, float]:
     names = ("revisions", "revisions_repeated", "revisions_skipped", "revisions_too_long")
     by_others = [any(f.reward == 1.0 for f in tree.found.values() if f.samples or f.rollouts) for tree in trees]
     solved = sum(tree.solved and not others for tree, others in zip(trees, by_others, strict=True))
-    return {"solved_by_revisions": solved, **{name: sum(tree.revision_counts[name] for tree in trees) for name in names}}
+    return {
+        "solved_by_revisions": solved,
+        **{name: sum(tree.revision_counts[name] for tree in trees) for name in names},
+    }

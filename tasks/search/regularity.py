@@ -41,7 +41,7 @@ def learnt_scores(pools: Sequence[Pool], passes: int, seed: int) -> list[Scores]
     """
     order = sorted(range(len(pools)), key=lambda place: pools[place].space.problem_id)
     listed = [pools[place] for place in order]
-    halves = np.array([derive_seed(seed, "agreement", pool.space.problem_id) % 2 for pool in listed], dtype=np.int64)
+    halves = np.array([derive_seed(seed, "regularity", pool.space.problem_id) % 2 for pool in listed], dtype=np.int64)
     scores: list[Scores] = [np.arange(len(pool.programs)) / -DECAY for pool in listed]
     for number in range(passes):
         weights = [_weights(pool, score) for pool, score in zip(listed, scores, strict=True)]
@@ -51,7 +51,7 @@ def learnt_scores(pools: Sequence[Pool], passes: int, seed: int) -> list[Scores]
                 [listed[i] for i in there],
                 [listed[i] for i in others],
                 [weights[i] for i in others],
-                derive_seed(seed, "agreement", number, half) % 2**32,
+                derive_seed(seed, "regularity", number, half) % 2**32,
             )
             for place, score in zip(there, judged, strict=True):
                 scores[place] = score
