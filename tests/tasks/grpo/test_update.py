@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -24,7 +25,7 @@ MakeTrajectory = Callable[..., RewardedTrajectory]
 TEMPERATURE = 0.7
 
 
-def grpo(**changes: float) -> Grpo:
+def grpo(**changes: Any) -> Grpo:
     shipped = {
         "group_size": 3,
         "prompts_per_step": 2,
@@ -35,6 +36,14 @@ def grpo(**changes: float) -> Grpo:
         "negative_weight": 1.0,
         "beta": 0.05,
         "max_grad_norm": 1.0,
+        "loss": "dapo",
+        "importance": "token",
+        "advantages": "group",
+        "truncated": "learn",
+        "delta": None,
+        "kl": "k3",
+        "kl_correction": False,
+        "entropy": 0.0,
     }
     return Grpo.model_validate(shipped | changes)
 
@@ -67,7 +76,7 @@ def moved(samples: list[Sample], by: float = 0.3) -> tuple[Scores, Scores]:
     return behaviour, reference
 
 
-def step_gradient(policy: Policy, samples: list[Sample], shared: bool = True, **changes: float) -> torch.Tensor:
+def step_gradient(policy: Policy, samples: list[Sample], shared: bool = True, **changes: Any) -> torch.Tensor:
     policy.model.zero_grad()
     scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, shared)
     accumulate(scorer, groups_of(samples), *moved(samples), grpo(**changes))
@@ -114,14 +123,74 @@ def test_one_step_is_adamw_on_the_written_out_loss(make_policy: MakePolicy, make
 
 @pytest.mark.parametrize("limit", [1, 25, 10_000])
 @pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"loss": "grpo", "importance": "sequence", "delta": 1.4, "kl_correction": True},
+        {"loss": "sapo", "kl": "k2"},
+        {"loss": "cispo", "entropy": 0.1},
+    ],
+)
 def test_micro_batches_layout_and_order_never_change_the_gradient(
-    limit: int, shared: bool, make_policy: MakePolicy, make_samples: MakeSamples, monkeypatch: pytest.MonkeyPatch
+    changes: dict[str, Any],
+    limit: int,
+    shared: bool,
+    make_policy: MakePolicy,
+    make_samples: MakeSamples,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     policy, samples = make_policy(), make_samples()
-    expected = step_gradient(policy, samples)
+    expected = step_gradient(policy, samples, **changes)
     monkeypatch.setattr(tree_batch, "TOKENS", limit)
     random.Random(0).shuffle(samples)
-    assert (step_gradient(policy, samples, shared) - expected).norm() <= 1e-5 * expected.norm()
+    assert (step_gradient(policy, samples, shared, **changes) - expected).norm() <= 1e-5 * expected.norm()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"loss": "grpo"},
+        {"loss": "cispo"},
+        {"loss": "sapo"},
+        {"importance": "sequence"},
+        {"delta": 1.3},
+        {"kl": "k1"},
+        {"kl": "k2"},
+        {"kl_correction": True},
+        {"entropy": 0.1},
+    ],
+)
+def test_each_param_of_the_loss_changes_the_gradient(
+    changes: dict[str, Any], make_policy: MakePolicy, make_samples: MakeSamples
+) -> None:
+    policy, samples = make_policy(), make_samples()
+    plain, changed = step_gradient(policy, samples), step_gradient(policy, samples, **changes)
+    assert (changed - plain).norm() > 1e-3 * plain.norm()
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_the_entropy_is_that_of_the_distribution_at_the_temperature(
+    shared: bool, make_policy: MakePolicy, make_samples: MakeSamples
+) -> None:
+    policy, (one, *_) = make_policy(), make_samples()
+    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, shared)
+    with torch.no_grad():
+        _, entropies, _ = scorer.entropies([[one]])
+        logits = policy.model(input_ids=torch.tensor([[*one.prompt, *one.completion]])).logits[
+            0, len(one.prompt) - 1 : -1
+        ]
+    expected = torch.distributions.Categorical(logits=logits / TEMPERATURE).entropy()
+    torch.testing.assert_close(entropies[0], expected, atol=1e-5, rtol=1e-5)
+
+
+def test_the_entropy_bonus_keeps_the_policy_undecided(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
+    found = []
+    for weight in (1e-6, 1.0):
+        params = grpo(beta=0.0, entropy=weight, epochs=10)
+        found.append(update(make_policy(), groups_of(make_samples()), params, TEMPERATURE, seed=0)["entropy"])
+    assert found[1] > found[0] > 0
+    assert "entropy" not in update(make_policy(), groups_of(make_samples()), grpo(), TEMPERATURE, seed=0)
 
 
 def test_equal_rows_counted_once_give_the_same_gradient(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
@@ -192,7 +261,7 @@ def test_samples_without_signal_are_skipped_exactly_without_kl(
     scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, shared=True)
     sums = accumulate(scorer, skipping, *moved(samples), grpo(beta=0.0))
     assert (gradient_of(policy) - computed).norm() <= 1e-6 * computed.norm()
-    assert sums.tokens < sum(g.tokens for g in skipping)
+    assert sums.tokens < sum(g.denominator for g in skipping)
 
 
 def test_what_another_wrote_counts_as_if_the_round_policy_had_written_it(
