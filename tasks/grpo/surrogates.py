@@ -4,7 +4,9 @@ r is the importance ratio, [R, C] for tokens or [R, 1] for whole completions; A 
 the loss [R, C] or [R, 1] and where the clip acts, bool of r's shape. At r = 1 the gradient of each is -A ∇ log p.
 """
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
+
+from tasks.params import Importance
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -13,9 +15,7 @@ TAU_POSITIVE, TAU_NEGATIVE = 1.0, 1.05
 """How sharply SAPO's gate closes, for advantages above 0 and below (Gao et al. 2025)."""
 
 
-def importance_ratio(
-    logprobs: "Tensor", behaviour: "Tensor", mask: "Tensor", level: Literal["token", "sequence"]
-) -> "Tensor":
+def importance_ratio(logprobs: "Tensor", behaviour: "Tensor", mask: "Tensor", level: Importance) -> "Tensor":
     """p now / p when sampled: [R, C] of each token, or [R, 1] the geometric mean over a completion's tokens.
 
     The mean is GSPO's ratio (Zheng et al. 2025): a completion's length does not widen it.

@@ -213,6 +213,34 @@ def test_equal_rows_counted_once_give_the_same_gradient(make_policy: MakePolicy,
     assert (gradients[0] - gradients[1]).norm() <= 1e-5 * gradients[0].norm()
 
 
+def test_only_positions_that_predict_a_completion_token_get_loss(
+    make_policy: MakePolicy, make_samples: MakeSamples
+) -> None:
+    """Logits of the prompt, of padding and behind the last token have no gradient."""
+    policy, samples = make_policy(), make_samples()[:3]
+    kept: list[torch.Tensor] = []
+
+    def ask_for_all(_module: Any, _args: Any, kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        return (), kwargs | {"logits_to_keep": 0}
+
+    def keep(_module: Any, _args: Any, output: Any) -> Any:
+        output.logits.retain_grad()
+        kept.append(output.logits)
+        width = max(len(s.completion) for s in samples) + 1
+        return replace(output, logits=output.logits[:, -width:])
+
+    model = policy.model.get_base_model()
+    handles = [model.register_forward_pre_hook(ask_for_all, with_kwargs=True), model.register_forward_hook(keep)]
+    step_gradient(policy, samples, shared=False, entropy=0.1)
+    for handle in handles:
+        handle.remove()
+    (logits,) = kept
+    assert logits.grad is not None
+    start = len(samples[0].prompt) - 1
+    found = {int(row.count_nonzero()) and tuple(row.nonzero()[:, 0].tolist()) for row in logits.grad.abs().sum(-1)}
+    assert found == {tuple(range(start, start + len(s.completion))) for s in samples}
+
+
 @pytest.mark.parametrize("steps", [1, 3, 4, 5, 50])
 def test_the_rate_rises_falls_and_never_stops_a_step(steps: int) -> None:
     rates = [rate(step, steps) for step in range(steps)]
@@ -346,19 +374,22 @@ def test_a_loss_that_is_not_finite_stops_before_the_weights_change(
 
 ARMS = (20, 21, 22, 23)
 RIGHT = 21
-BANDIT = [Sample("bandit", m, (5, 6, 7), (arm,), (), 1.5 if arm == RIGHT else -0.5) for m, arm in enumerate(ARMS)]
 
 
-def chance_of_the_right_arm(policy: Policy) -> float:
+def bandit(right: int) -> list[Sample]:
+    return [Sample("bandit", m, (5, 6, 7), (arm,), (), 1.5 if arm == right else -0.5) for m, arm in enumerate(ARMS)]
+
+
+def chances(policy: Policy) -> dict[int, float]:
     with torch.no_grad():
         logits = policy.model(input_ids=torch.tensor([[5, 6, 7]])).logits[0, -1, list(ARMS)]
-    return float(logits.softmax(-1)[ARMS.index(RIGHT)])
+    return dict(zip(ARMS, logits.softmax(-1).tolist(), strict=True))
 
 
 def test_the_update_learns_where_mean_logp_times_mean_reward_does_not(make_policy: MakePolicy) -> None:
     """Each arm tried once, reward 1 for the right one. The naive product cannot tell who earned the reward."""
     ours, naive = make_policy(), make_policy()
-    update(ours, groups_of(BANDIT), grpo(beta=0.0, epochs=60, clip_low=1.0, clip_high=10.0), 1.0, seed=0)
+    update(ours, groups_of(bandit(RIGHT)), grpo(beta=0.0, epochs=60, clip_low=1.0, clip_high=10.0), 1.0, seed=0)
     trained = [p for p in naive.model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=0.01, weight_decay=0.0)
     for _ in range(60):
@@ -366,5 +397,16 @@ def test_the_update_learns_where_mean_logp_times_mean_reward_does_not(make_polic
         optimizer.zero_grad()
         (-logprobs.mean() * torch.tensor([0.0, 1.0, 0.0, 0.0]).mean()).backward()
         optimizer.step()
-    assert chance_of_the_right_arm(ours) > 0.9
-    assert chance_of_the_right_arm(naive) < 0.4
+    assert chances(ours)[RIGHT] > 0.9
+    assert chances(naive)[RIGHT] < 0.4
+
+
+@pytest.mark.parametrize("importance", ["token", "sequence"])
+@pytest.mark.parametrize("loss", ["dapo", "bnpo", "grpo", "dr_grpo", "cispo", "sapo"])
+def test_every_loss_learns_the_least_likely_arm(loss: str, importance: str, make_policy: MakePolicy) -> None:
+    policy = make_policy()
+    before = chances(policy)
+    right = min(before, key=before.__getitem__)
+    params = grpo(loss=loss, importance=importance, epochs=40, clip_low=1.0, clip_high=10.0)
+    update(policy, groups_of(bandit(right)), params, 1.0, seed=0)
+    assert before[right] < 0.1 < 0.6 < chances(policy)[right]
