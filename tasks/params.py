@@ -18,6 +18,11 @@ Weight = Annotated[float, Field(ge=0, le=100)]
 LearningRate = Annotated[float, Field(gt=0, le=0.1)]
 Price = Annotated[float, Field(ge=0)]
 Temperature = Annotated[float, Field(gt=0, le=2)]
+Loss = Literal["dapo", "bnpo", "grpo", "dr_grpo", "cispo", "sapo"]
+Importance = Literal["token", "sequence"]
+Baseline = Literal["group", "batch", "none", "leave_one_out"]
+KlEstimate = Literal["k1", "k2", "k3"]
+Truncated = Literal["learn", "leave_out"]
 
 
 class Section(BaseModel):
@@ -151,15 +156,36 @@ class Influence(Section):
 
 
 class Grpo(Section):
-    group_size: Annotated[int, Field(ge=2, le=1024)]
+    group_size: Annotated[int, Field(ge=1, le=1024)]
     prompts_per_step: Count
     epochs: Annotated[int, Field(ge=1, le=64)]
     learning_rate: LearningRate
+    loss: Loss
+    importance: Importance
+    advantages: Baseline
+    truncated: Truncated
     clip_low: Share
     clip_high: Annotated[float, Field(ge=0, le=10)]
+    delta: Annotated[float, Field(gt=1, le=100)] | None
     negative_weight: Share
     beta: Annotated[float, Field(ge=0, le=10)]
+    kl: KlEstimate
+    kl_correction: bool
+    entropy: Annotated[float, Field(ge=0, le=10)]
     max_grad_norm: Annotated[float, Field(gt=0)]
+
+    @field_validator("delta")
+    @classmethod
+    def _bounds_failures_alone(cls, delta: float | None, others: ValidationInfo) -> float | None:
+        loss, clip_high = others.data.get("loss"), others.data.get("clip_high")
+        if delta is not None and loss in ("cispo", "sapo"):
+            raise ValueError(f"delta ({delta}) does nothing in loss {loss}: set it to null")
+        if delta is not None and clip_high is not None and delta <= 1 + clip_high:
+            raise ValueError(
+                f"delta ({delta}) must be above 1 + clip_high ({1 + clip_high}), where it bounds failures and nothing "
+                "else: raise it, or lower clip_high"
+            )
+        return delta
 
 
 class Evaluation(Section):

@@ -57,6 +57,15 @@ def test_the_shipped_file_is_valid_and_explains_every_param() -> None:
         ("  beta:", "  betta:", r":\d+: no param 'grpo\.betta'; did you mean 'grpo\.beta'\?"),
         ("seed: 0", "seed: 0\nxyzzy: 1", r":\d+: no param 'xyzzy'; the sections are seed, rounds, problems"),
         ("  beta: 0.01", "  beta: -1", r":\d+: grpo\.beta: .*greater than or equal to 0, not -1"),
+        ("  group_size: 12", "  group_size: 0", r":\d+: grpo\.group_size: .*greater than or equal to 1, not 0"),
+        ("  loss: dapo", "  loss: ppo", r":\d+: grpo\.loss: .*'sapo', not 'ppo'"),
+        ("  importance: token", "  importance: word", r":\d+: grpo\.importance: .*'sequence', not 'word'"),
+        ("  advantages: group", "  advantages: best", r":\d+: grpo\.advantages: .*'leave_one_out', not 'best'"),
+        ("  truncated: learn", "  truncated: drop", r":\d+: grpo\.truncated: .*'leave_out', not 'drop'"),
+        ("  kl: k3", "  kl: k4", r":\d+: grpo\.kl: .*'k3', not 'k4'"),
+        ("  entropy: 0.0", "  entropy: -1", r":\d+: grpo\.entropy: .*greater than or equal to 0, not -1"),
+        ("  delta: null", "  delta: 1.0", r":\d+: grpo\.delta: .*greater than 1, not 1\.0"),
+        ("  delta: null", "  delta: 3.0", r":\d+: grpo\.delta: delta \(3\.0\) must be above 1 \+ clip_high \(5\.0\)"),
         ("  beta: 0.01", "  beta: .nan", r":\d+: grpo\.beta: .*finite number, not nan"),
         ("  beta: 0.01", "  beta: .inf", r":\d+: grpo\.beta: "),
         ("  seconds: null", "  seconds: 0", r":\d+: search\.seconds: .*greater than 0, not 0"),
@@ -91,6 +100,12 @@ def test_a_mistake_is_named_with_its_line_and_remedy(file: Path, old: str, new: 
     pairs = zip(TEXT.splitlines(), file.read_text().splitlines(), strict=False)
     changed = next(number for number, (before, now) in enumerate(pairs, start=1) if before != now)
     assert -1 <= changed - int(named[1]) <= 3  # the line itself, the one after it, or the head of its section
+
+
+@pytest.mark.parametrize("loss", ["cispo", "sapo"])
+def test_delta_is_refused_where_it_would_do_nothing(file: Path, loss: str) -> None:
+    with pytest.raises(GraftError, match=rf"grpo\.delta: delta \(8\.0\) does nothing in loss {loss}: set it to null"):
+        override(file, [f"grpo.loss={loss}", "grpo.delta=8.0"])
 
 
 REVISING = ["search.simulations=20", "search.samples=8", "search.revisions=12"]

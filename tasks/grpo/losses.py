@@ -1,60 +1,107 @@
-"""The GRPO loss: clipped policy gradient and k3 KL for each completion token, and how tokens become one number.
+"""The loss of an update: what each completion token gives, and how tokens become one number.
 
-Left out on purpose: entropy bonus, sequence-level ratios, per-sequence means. Every token weighs the same, as in
-DAPO (Yu et al. 2025, eq. 8).
+    token loss = surrogate(r, A) + beta · KL estimate - entropy · H
+
+r is the importance ratio, A the advantage, H the entropy of the distribution that the token was drawn from. What
+each value of a param stands for:
+
+    loss         surrogate                                     mean over                     from
+    dapo         -min(r A, clip(r, 1 - low, 1 + high) A)       tokens of the step            Yu et al. 2025, eq. 8
+    bnpo         the same                                      the same (in TRL: of a micro-batch)
+    grpo         the same                                      each completion, then them    Shao et al. 2024, eq. 3
+    dr_grpo      the same                                      a constant length             Liu et al. 2025
+    cispo        -sg[min(r, 1 + high)] A log p                 tokens of the step            MiniMax-M1 2025
+    sapo         -4 σ(τ (r - 1)) / τ · A                       each completion, then them    Gao et al. 2025
+
+    importance   r
+    token        exp(log p - log p when sampled)                                             Schulman et al. 2017
+    sequence     exp(mean of that over the completion)                                       GSPO, Zheng et al. 2025
+
+    delta        min(r, delta) A for the first r of the clipped losses                       INTELLECT-2, 2025
+    kl           k1, k2 or k3, times r with kl_correction: tasks/grpo/divergence.py          Schulman 2020
+    entropy      H at the sampling temperature, averaged as the loss is
+
+GSPO as published is `loss: grpo` with `importance: sequence`, Dr. GRPO `loss: dr_grpo` with `advantages: none`.
+The means are in tasks/policy/averaging.py: influence needs them too. Loss and gradients are those of TRL 1.16
+(tests/tasks/grpo/test_oracle.py), but for bnpo with several micro-batches, and for the entropy of grpo, sapo and
+dr_grpo, which TRL averages over tokens.
 """
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from tasks.grpo.divergence import kl_estimate
+from tasks.grpo.surrogates import capped, clipped, gated, importance_ratio
+from tasks.params import Importance, KlEstimate, Loss
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @dataclass(frozen=True)
+class Objective:
+    """What a token's loss is made of: the params of these names."""
+
+    loss: Loss
+    importance: Importance
+    clip_low: float
+    clip_high: float
+    delta: float | None
+    beta: float
+    kl: KlEstimate
+    kl_correction: bool
+    entropy: float
+
+
+@dataclass(frozen=True)
 class TokenLosses:
-    """What each completion token gives, all [B, T] and 0 where the mask is False; only `loss` has a gradient."""
+    """What each completion token gives, all [R, C] and 0 where the mask is False; only `loss` has a gradient."""
 
     loss: "Tensor"
-    ratio: "Tensor"  # p(token) now / when it was sampled
-    clipped: "Tensor"  # bool: the clip has taken the token's gradient away
-    kl: "Tensor"  # k3 estimate of KL(policy ‖ reference)
+    ratio: "Tensor"  # p now / when it was sampled, of the token or of its completion
+    clipped: "Tensor"  # bool: the clip has taken the token's gradient away (cispo: bounded it)
+    kl: "Tensor"  # estimate of KL(policy ‖ reference), before any correction
 
 
 def token_losses(
     logprobs: "Tensor",
     behaviour: "Tensor",
     reference: "Tensor | None",
+    entropies: "Tensor | None",
     advantages: "Tensor",
     mask: "Tensor",
-    clip_low: float,
-    clip_high: float,
-    beta: float,
+    objective: Objective,
 ) -> TokenLosses:
-    """-min(r·A, clip(r, 1 - clip_low, 1 + clip_high)·A) + beta·k3 for each token.
+    """The loss of each token. logprobs, behaviour, reference, entropies, mask: [R, C]; advantages: [R].
 
-    r = exp(logprobs - behaviour), k3 = exp(reference - logprobs) - (reference - logprobs) - 1 (Schulman 2020).
-    logprobs, behaviour, reference, mask: [B, T]; advantages: [B]. Without a reference the KL term is 0.
-    (Shao et al. 2024, DeepSeekMath, eq. 3 and 4.)
+    Without a reference the KL term is 0, without entropies the bonus is.
     """
     import torch
 
-    gain = advantages[:, None]
-    ratio = (logprobs - behaviour).exp()
-    loss = -torch.minimum(ratio * gain, ratio.clamp(1 - clip_low, 1 + clip_high) * gain)
-    clipped = ((ratio < 1 - clip_low) & (gain < 0)) | ((ratio > 1 + clip_high) & (gain > 0))
+    ratio = importance_ratio(logprobs, behaviour, mask, objective.importance)
+    loss, acts = surrogate(logprobs, ratio, advantages[:, None], objective)
     kl = torch.zeros_like(logprobs)
     if reference is not None:
-        difference = reference - logprobs
-        kl = difference.exp() - difference - 1
-        loss = loss + beta * kl
-    return TokenLosses(loss * mask, ratio.detach() * mask, clipped & mask, kl.detach() * mask)
+        kl = kl_estimate(logprobs, reference, objective.kl)
+        loss = loss + objective.beta * (kl * ratio if objective.kl_correction else kl)
+    if entropies is not None:
+        loss = loss - objective.entropy * entropies
+    return TokenLosses(loss * mask, ratio.detach() * mask, acts & mask, kl.detach() * mask)
 
 
-def reduce(loss: "Tensor", mask: "Tensor", denominator: int) -> "Tensor":
-    """Σ loss over the mask / denominator.
+def surrogate(logprobs: "Tensor", ratio: "Tensor", gain: "Tensor", objective: Objective) -> "tuple[Tensor, Tensor]":
+    """The policy gradient part that `objective.loss` names, and where its clip acts."""
+    if objective.loss == "cispo":
+        return capped(logprobs, ratio, gain, objective.clip_high)
+    if objective.loss == "sapo":
+        return gated(ratio, gain)
+    return clipped(ratio, gain, objective.clip_low, objective.clip_high, objective.delta)
 
-    The denominator counts the tokens of the whole optimiser step. It is fixed before the micro-batches are made,
-    so that their sizes never change the gradient.
+
+def reduce(loss: "Tensor", weights: "Tensor", denominator: int) -> "Tensor":
+    """Σ weight · loss / denominator; loss [R, C], weights [R, C], 0 where padded.
+
+    The denominator is of the whole optimiser step. It is fixed before the micro-batches are made, so that their
+    sizes never change the gradient.
     """
-    return (loss * mask).sum() / denominator
+    return (loss * weights).sum() / denominator

@@ -6,10 +6,11 @@ from tasks.artifacts import read_jsonl, write_json
 from tasks.errors import GraftError
 from tasks.grpo.update import Group, update
 from tasks.layout import Layout
-from tasks.params import Params
+from tasks.params import Grpo, Params
 from tasks.policy.advantages import weighted
+from tasks.policy.averaging import Averaging
 from tasks.policy.base import Policy, load_policy, save_policy
-from tasks.policy.samples import merged, samples_of
+from tasks.policy.samples import counted_rewards, merged, samples_of
 from tasks.records import RewardedTrajectory, Selected
 from tasks.seeds import derive_seed
 
@@ -21,7 +22,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     trajectories = [t for t in read_jsonl(layout.rewarded(round), RewardedTrajectory) if t.split == "train"]
     selection = read_jsonl(layout.selection(round), Selected)
     try:
-        groups = groups_of(policy, trajectories, selection, params.grpo.negative_weight)
+        groups = groups_of(policy, trajectories, selection, params.grpo, params.policy.max_new_tokens)
     except ValueError as error:
         raise GraftError(f"{layout.selection(round)}: {error}; run graft stage select@{round} again") from error
     numbers = update(policy, groups, params.grpo, params.search.temperature, derive_seed(params.seed, "update", round))
@@ -34,9 +35,14 @@ def groups_of(
     policy: Policy,
     trajectories: Sequence[RewardedTrajectory],
     selection: Sequence[Selected],
-    negative_weight: float,
+    grpo: Grpo,
+    longest: int,
 ) -> list[Group]:
-    """The update's view of each trajectory. Raises ValueError where the selection is of other trajectories."""
+    """The update's view of each trajectory, whose completions have at most `longest` tokens.
+
+    Raises ValueError where the selection is of other trajectories.
+    """
+    averaging = Averaging(grpo.loss, longest)
     lines = {(s.problem_id, s.member): s for s in selection}
     members = {(t.problem_id, m): code for t in trajectories for m, code in enumerate(t.workflow_ids)}
     if {key: line.workflow_id for key, line in lines.items()} != members:
@@ -44,10 +50,10 @@ def groups_of(
     groups = []
     for trajectory in trajectories:
         chosen = [lines[trajectory.problem_id, member] for member in range(len(trajectory.workflow_ids))]
-        samples = samples_of(policy, trajectory, weighted([line.advantage for line in chosen], negative_weight))
+        samples = samples_of(policy, trajectory, weighted([line.advantage for line in chosen], grpo.negative_weight))
         learned = [s for s, line in zip(samples, chosen, strict=True) if line.selected and s.advantage != 0]
-        rewarded = zip(samples, chosen, trajectory.rewards, strict=True)
+        rewarded = zip(samples, chosen, counted_rewards(policy, trajectory, grpo.truncated), strict=True)
         silent = [s for s, line, reward in rewarded if reward is not None and line.advantage == 0]
-        tokens = sum(len(s.completion) for s in [*learned, *silent])
-        groups.append(Group(trajectory.problem_id, merged(learned), tokens))
+        denominator = averaging.denominator([len(s.completion) for s in [*learned, *silent]])
+        groups.append(Group(trajectory.problem_id, merged(learned), denominator))
     return groups

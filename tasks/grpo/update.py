@@ -2,33 +2,35 @@
 
     for each epoch
         for each step of `prompts_per_step` problems
-            loss = Σ over the tokens of their selected samples / denominator
+            loss = Σ over the tokens of their selected samples / denominator      (tasks/grpo/losses.py)
             AdamW step on the adapter
 
-What a reader may expect and will not find: no critic, no entropy bonus, no weight decay, no second copy of the
-model (the reference is the adapter switched off), no optimiser state carried from round to round: its running
-means start anew, so the learning rate rises over the first WARMUP steps, and falls to 0 over the rest.
+What a reader may expect and will not find: no critic, no weight decay, no second copy of the model (the reference
+is the adapter switched off), no optimiser state carried from round to round: its running means start anew, so the
+learning rate rises over the first WARMUP steps, and falls to 0 over the rest.
 
 *Which tokens count.* A step's denominator holds the completion tokens of its selected samples and of those without
-signal (advantage 0): a problem that is always or never solved says that there is nothing to learn, which is not
-the same as not being asked. Samples that the selection rejects, or whose reward failed, are not there at all.
-Samples without signal are never computed. With beta 0 that is exact; with beta > 0 their KL term is left out: the
-pull to the reference acts on the samples that pull away from it.
+signal (advantage 0), or what else `grpo.loss` divides by (tasks/policy/averaging.py): a problem that is always or
+never solved says that there is nothing to learn, which is not the same as not being asked. Samples that the selection
+rejects, or whose reward failed, are not there at all. Samples without signal are never computed. With beta 0 and
+entropy 0 that is exact; else their KL term and entropy are left out: the pull to the reference acts on the samples
+that pull away from it.
 """
 
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from tasks.errors import GraftError
-from tasks.grpo.losses import TokenLosses, reduce, token_losses
+from tasks.grpo.losses import Objective, TokenLosses, reduce, token_losses
 from tasks.params import Grpo
+from tasks.policy.averaging import Averaging
 from tasks.policy.base import Policy
 from tasks.policy.samples import Sample
-from tasks.policy.tree_batch import Scorer, scorer_of
+from tasks.policy.tree_batch import Scorer, Tree, scorer_of
 from tasks.seeds import derive_seed
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ class Group:
 
     problem_id: str
     samples: list[Sample]  # those that the update learns from
-    tokens: int  # what it adds to the denominator
+    denominator: int  # what it adds to that of its step
 
 
 @dataclass
@@ -61,6 +63,7 @@ class Sums:
     ratio: float = 0.0
     clipped: float = 0.0
     kl: float = 0.0
+    entropy: float = 0.0  # 0 where there is no bonus
 
     def add(self, other: "Sums") -> None:
         for name in vars(self):
@@ -99,7 +102,7 @@ def update(policy: Policy, groups: Sequence[Group], params: Grpo, temperature: f
         norms.append(norm)
         total.add(sums)
         first = first if first.tokens else sums
-    return {
+    numbers = {
         "steps": len(norms),
         "skipped_steps": skipped,
         "samples": sum(s.count for s in samples),
@@ -112,6 +115,14 @@ def update(policy: Policy, groups: Sequence[Group], params: Grpo, temperature: f
         "clip_fraction": total.clipped / max(total.tokens, 1),
         "kl": total.kl / max(total.tokens, 1),
     }
+    if params.entropy > 0:
+        numbers["entropy"] = total.entropy / max(total.tokens, 1)
+    return numbers
+
+
+def objective_of(params: Grpo) -> Objective:
+    """The params that make up a token's loss."""
+    return Objective(**{field.name: getattr(params, field.name) for field in fields(Objective)})
 
 
 def rate(step: int, steps: int) -> float:
@@ -135,31 +146,47 @@ def accumulate(
 ) -> Sums:
     """Add the gradient of one step's loss to the weights, micro-batch by micro-batch."""
     sums = Sums()
-    denominator = sum(g.tokens for g in step)
+    denominator = sum(g.denominator for g in step)
+    objective = objective_of(params)
+    averaging = Averaging(params.loss, longest=1)  # for the weights alone
     for trees in scorer.batches([s for g in step for s in g.samples]):
         samples = [s for tree in trees for s in tree]
-        logprobs, mask = scorer.logprobs(trees)
+        logprobs, entropies, mask = _scored(scorer, trees, with_entropies=params.entropy > 0)
         tokens = token_losses(
             logprobs,
             _padded(behaviour, samples, logprobs),
             None if reference is None else _padded(reference, samples, logprobs),
+            entropies,
             logprobs.new_tensor([s.advantage for s in samples]),
             mask,
-            params.clip_low,
-            params.clip_high,
-            params.beta,
+            objective,
         )
-        counts = logprobs.new_tensor([s.count for s in samples])[:, None]
-        loss = reduce(tokens.loss * counts, mask, denominator)
+        counts = logprobs.new_tensor([s.count for s in samples])[:, None] * mask
+        weights = logprobs.new_tensor([averaging.weight(len(s.completion)) for s in samples])[:, None]
+        loss = reduce(tokens.loss, counts * weights, denominator)
         loss.backward()  # type: ignore[no-untyped-call]
-        sums.add(_summed(tokens, mask * counts, float(loss.detach())))
+        sums.add(_summed(tokens, entropies, counts, float(loss.detach())))
     return sums
 
 
-def _summed(tokens: TokenLosses, counts: "Tensor", loss: float) -> Sums:
+def _scored(scorer: Scorer, trees: Sequence[Tree], with_entropies: bool) -> tuple["Tensor", "Tensor | None", "Tensor"]:
+    """Log-probabilities, entropies and mask [R, C] of the trees' samples."""
+    if with_entropies:
+        return scorer.entropies(trees)
+    logprobs, mask = scorer.logprobs(trees)
+    return logprobs, None, mask
+
+
+def _summed(tokens: TokenLosses, entropies: "Tensor | None", counts: "Tensor", loss: float) -> Sums:
     """`counts` [R, C]: how many tokens of the round each stands for, 0 where padded."""
-    totals = [float((values * counts).sum()) for values in (tokens.ratio, tokens.clipped, tokens.kl)]
-    return Sums(int(counts.sum()), loss, *totals)
+    return Sums(
+        tokens=int(counts.sum()),
+        loss=loss,
+        ratio=float((tokens.ratio * counts).sum()),
+        clipped=float((tokens.clipped * counts).sum()),
+        kl=float((tokens.kl * counts).sum()),
+        entropy=0.0 if entropies is None else float((entropies.detach() * counts).sum()),
+    )
 
 
 def _behaviour(scorer: Scorer, samples: Sequence[Sample]) -> Scores:

@@ -8,10 +8,11 @@ from tasks.errors import GraftError
 from tasks.influence.influence import Scored, influences, validation_gradient
 from tasks.influence.selection import select, selection_numbers
 from tasks.layout import Layout
-from tasks.params import Params
-from tasks.policy.advantages import group_advantages, weighted
+from tasks.params import Grpo, Params
+from tasks.policy.advantages import advantages_of, lone, weighted
+from tasks.policy.averaging import Averaging
 from tasks.policy.base import Policy, load_policy
-from tasks.policy.samples import Sample, samples_of
+from tasks.policy.samples import Sample, counted_rewards, samples_of
 from tasks.policy.tree_batch import scorer_of
 from tasks.records import RewardedTrajectory, Selected
 
@@ -33,12 +34,14 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
             f"{layout.rewarded(round)}: no {split} trajectories to measure influence with; "
             "set influence.validation to the other of held_out and same_batch"
         )
-    negative_weight = params.grpo.negative_weight
-    samples, validation = _samples(policy, train, negative_weight), _samples(policy, judges, negative_weight)
-    advantages = [a for t in train for a in group_advantages(t.rewards)]
+    grpo, averaging = params.grpo, Averaging(params.grpo.loss, params.policy.max_new_tokens)
+    given = _advantages(policy, train, grpo)
+    samples = _samples(policy, train, given, grpo.negative_weight)
+    validation = _samples(policy, judges, _advantages(policy, judges, grpo), grpo.negative_weight)
+    advantages = [a for group in given for a in group]
     scorer = scorer_of(policy, [*samples, *validation], params.search.temperature)
-    direction = validation_gradient(scorer, validation)
-    scored = influences(scorer, samples, direction)
+    direction = validation_gradient(scorer, validation, averaging)
+    scored = influences(scorer, samples, direction, averaging)
     judged = any(s.advantage for s in validation)
     if not judged:
         logger.warning("no validation sample has a signal: every training sample that has one is kept")
@@ -51,10 +54,22 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     write_json(layout.metrics("select", round), numbers)
 
 
-def _samples(policy: Policy, trajectories: Sequence[RewardedTrajectory], negative_weight: float) -> list[Sample]:
+def _advantages(policy: Policy, trajectories: Sequence[RewardedTrajectory], grpo: Grpo) -> list[list[float]]:
+    rewards = [counted_rewards(policy, t, grpo.truncated) for t in trajectories]
+    if lone(rewards):
+        logger.warning("groups with a single known reward, which is compared with the whole batch: %d", lone(rewards))
+    return advantages_of(grpo.advantages, rewards)
+
+
+def _samples(
+    policy: Policy,
+    trajectories: Sequence[RewardedTrajectory],
+    advantages: Sequence[Sequence[float]],
+    negative_weight: float,
+) -> list[Sample]:
     """With the advantages that the update will see: influence is that of the step which is really taken."""
-    advantages = [weighted(group_advantages(t.rewards), negative_weight) for t in trajectories]
-    return [s for t, a in zip(trajectories, advantages, strict=True) for s in samples_of(policy, t, a)]
+    pairs = zip(trajectories, advantages, strict=True)
+    return [s for t, given in pairs for s in samples_of(policy, t, weighted(given, negative_weight))]
 
 
 def _lines(

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tasks.errors import GraftError
+from tasks.params import Truncated
 from tasks.policy.base import Policy, encode_completion, encode_prompt
 from tasks.records import RewardedTrajectory
 
@@ -23,6 +24,16 @@ class Sample:
     behaviour: tuple[float, ...]  # log-probabilities when it was sampled, [T]; () = not known
     advantage: float
     count: int = 1  # equal rows that this one stands for
+
+
+def counted_rewards(policy: Policy, trajectory: RewardedTrajectory, truncated: Truncated) -> list[float | None]:
+    """The rewards [G] that advantages are made of: with `leave_out` a completion that was cut has None, as if it had
+    failed. A completion that was not cut ends with the end-of-text token."""
+    if truncated == "learn":
+        return trajectory.rewards
+    end = policy.tokenizer.eos_token_id
+    cut = [bool(tokens) and tokens[-1] != end for tokens in trajectory.tokens]
+    return [None if is_cut else reward for reward, is_cut in zip(trajectory.rewards, cut, strict=True)]
 
 
 def merged(samples: Sequence[Sample]) -> list[Sample]:

@@ -47,21 +47,30 @@ def completion_logprobs(model: Any, batch: Batch, temperature: float) -> "Tensor
     Position t's logits predict token t + 1, so the last prompt position scores the first completion token.
     Only the completion's logits are computed.
     """
-    length = batch.completion.shape[1]
-    logits = model(
+    return token_logprobs(completion_logits(model, batch), batch.completion, temperature) * batch.mask
+
+
+def completion_logits(model: Any, batch: Batch) -> "Tensor":
+    """The logits that predict each completion token, [B, C, V]."""
+    logits: Tensor = model(
         input_ids=batch.ids,
         attention_mask=batch.attention,
         position_ids=batch.positions,
         use_cache=False,
-        logits_to_keep=length + 1,
+        logits_to_keep=batch.completion.shape[1] + 1,
     ).logits[:, :-1]
-    return token_logprobs(logits, batch.completion, temperature) * batch.mask
+    return logits
 
 
 def token_logprobs(logits: "Tensor", tokens: "Tensor", temperature: float) -> "Tensor":
     """log softmax(logits / temperature) at `tokens`; logits [..., V], tokens [...] → [...] fp32 (float64 stays)."""
     scaled = scaled_logits(logits, temperature)
     return scaled.gather(-1, tokens[..., None])[..., 0] - scaled.logsumexp(-1)
+
+
+def entropies_of(scaled: "Tensor") -> "Tensor":
+    """Entropy, in nats, of softmax(scaled); [..., V] → [...]."""
+    return scaled.logsumexp(-1) - (scaled.softmax(-1) * scaled).sum(-1)
 
 
 def scaled_logits(logits: "Tensor", temperature: float) -> "Tensor":

@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.policy.base import Policy
 from tasks.policy.samples import Sample
-from tasks.policy.scoring import collate, completion_logprobs, scaled_logits
+from tasks.policy.scoring import (
+    collate,
+    completion_logits,
+    completion_logprobs,
+    entropies_of,
+    scaled_logits,
+    token_logprobs,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -86,6 +93,16 @@ def collate_trees(trees: Sequence[Tree], pad: int, dtype: Any, device: Any = "cp
 
 def tree_logprobs(model: Any, batch: TreeBatch, temperature: float) -> "Tensor":
     """log p(token | what stands before it) at `temperature`, [R, C], 0 where the mask is False; differentiable."""
+    return _chosen(_tree_logits(model, batch, temperature), batch)
+
+
+def tree_entropies(model: Any, batch: TreeBatch, temperature: float) -> "tuple[Tensor, Tensor]":
+    """`tree_logprobs`, and the entropy of what each token was drawn from, likewise [R, C] and differentiable."""
+    scaled = _tree_logits(model, batch, temperature)
+    return _chosen(scaled, batch), _placed(entropies_of(scaled)[_sources(batch)], batch)
+
+
+def _tree_logits(model: Any, batch: TreeBatch, temperature: float) -> "Tensor":
     logits = model(
         input_ids=batch.ids,
         attention_mask=batch.attention,
@@ -93,13 +110,24 @@ def tree_logprobs(model: Any, batch: TreeBatch, temperature: float) -> "Tensor":
         use_cache=False,
         logits_to_keep=batch.kept,
     ).logits  # [B, kept, V]
-    tree, place = batch.sources
-    source = tree, place - (batch.ids.shape[1] - batch.kept)
-    scaled = scaled_logits(logits, temperature)
+    return scaled_logits(logits, temperature)
+
+
+def _chosen(scaled: "Tensor", batch: TreeBatch) -> "Tensor":
+    source = _sources(batch)
     # Not logits[source], a row for each token: first tokens share one, and for so many numbers torch adds up their
     # gradients with threads that race, so that no two updates are the same.
-    chosen = scaled[*source, batch.targets] - scaled.logsumexp(-1)[source]
-    return chosen.new_zeros(batch.mask.shape).index_put(tuple(batch.places), chosen)
+    return _placed(scaled[*source, batch.targets] - scaled.logsumexp(-1)[source], batch)
+
+
+def _sources(batch: TreeBatch) -> "tuple[Tensor, Tensor]":
+    tree, place = batch.sources
+    return tree, place - (batch.ids.shape[1] - batch.kept)
+
+
+def _placed(values: "Tensor", batch: TreeBatch) -> "Tensor":
+    """Values [N] of the completion tokens as rows [R, C]."""
+    return values.new_zeros(batch.mask.shape).index_put(tuple(batch.places), values)
 
 
 @dataclass(frozen=True)
@@ -123,6 +151,13 @@ class Scorer:
             return tree_logprobs(self.model, batch, self.temperature), batch.mask
         return row_logprobs(self.model, [s for tree in trees for s in tree], self.pad, self.temperature)
 
+    def entropies(self, trees: Sequence[Tree]) -> tuple["Tensor", "Tensor", "Tensor"]:
+        """`logprobs` with the entropy [R, C] of what each token was drawn from: log-probabilities, entropies, mask."""
+        if self.shared:
+            batch = collate_trees(trees, self.pad, next(self.model.parameters()).dtype, self.model.device)
+            return *tree_entropies(self.model, batch, self.temperature), batch.mask
+        return row_entropies(self.model, [s for tree in trees for s in tree], self.pad, self.temperature)
+
 
 def scorer_of(policy: Policy, samples: Sequence[Sample], temperature: float) -> Scorer:
     """A scorer for these samples: trees where they agree with padded rows on the first few, else rows."""
@@ -138,6 +173,16 @@ def row_logprobs(model: Any, samples: Sequence[Sample], pad: int, temperature: f
     prompts = [list(s.prompt) for s in samples]
     batch = collate(prompts, [list(s.completion) for s in samples], pad, model.device)
     return completion_logprobs(model, batch, temperature), batch.mask
+
+
+def row_entropies(
+    model: Any, samples: Sequence[Sample], pad: int, temperature: float
+) -> tuple["Tensor", "Tensor", "Tensor"]:
+    """Log-probabilities, entropies and mask, each [R, C], with a padded row for each of the R samples."""
+    batch = collate([list(s.prompt) for s in samples], [list(s.completion) for s in samples], pad, model.device)
+    logits = completion_logits(model, batch)
+    logprobs = token_logprobs(logits, batch.completion, temperature) * batch.mask
+    return logprobs, entropies_of(scaled_logits(logits, temperature)) * batch.mask, batch.mask
 
 
 def plant(samples: Sequence[Sample]) -> list[Tree]:

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -24,7 +25,7 @@ MakeTrajectory = Callable[..., RewardedTrajectory]
 TEMPERATURE = 0.7
 
 
-def grpo(**changes: float) -> Grpo:
+def grpo(**changes: Any) -> Grpo:
     shipped = {
         "group_size": 3,
         "prompts_per_step": 2,
@@ -35,6 +36,14 @@ def grpo(**changes: float) -> Grpo:
         "negative_weight": 1.0,
         "beta": 0.05,
         "max_grad_norm": 1.0,
+        "loss": "dapo",
+        "importance": "token",
+        "advantages": "group",
+        "truncated": "learn",
+        "delta": None,
+        "kl": "k3",
+        "kl_correction": False,
+        "entropy": 0.0,
     }
     return Grpo.model_validate(shipped | changes)
 
@@ -67,7 +76,7 @@ def moved(samples: list[Sample], by: float = 0.3) -> tuple[Scores, Scores]:
     return behaviour, reference
 
 
-def step_gradient(policy: Policy, samples: list[Sample], shared: bool = True, **changes: float) -> torch.Tensor:
+def step_gradient(policy: Policy, samples: list[Sample], shared: bool = True, **changes: Any) -> torch.Tensor:
     policy.model.zero_grad()
     scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, shared)
     accumulate(scorer, groups_of(samples), *moved(samples), grpo(**changes))
@@ -114,14 +123,74 @@ def test_one_step_is_adamw_on_the_written_out_loss(make_policy: MakePolicy, make
 
 @pytest.mark.parametrize("limit", [1, 25, 10_000])
 @pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"loss": "grpo", "importance": "sequence", "delta": 1.4, "kl_correction": True},
+        {"loss": "sapo", "kl": "k2"},
+        {"loss": "cispo", "entropy": 0.1},
+    ],
+)
 def test_micro_batches_layout_and_order_never_change_the_gradient(
-    limit: int, shared: bool, make_policy: MakePolicy, make_samples: MakeSamples, monkeypatch: pytest.MonkeyPatch
+    changes: dict[str, Any],
+    limit: int,
+    shared: bool,
+    make_policy: MakePolicy,
+    make_samples: MakeSamples,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     policy, samples = make_policy(), make_samples()
-    expected = step_gradient(policy, samples)
+    expected = step_gradient(policy, samples, **changes)
     monkeypatch.setattr(tree_batch, "TOKENS", limit)
     random.Random(0).shuffle(samples)
-    assert (step_gradient(policy, samples, shared) - expected).norm() <= 1e-5 * expected.norm()
+    assert (step_gradient(policy, samples, shared, **changes) - expected).norm() <= 1e-5 * expected.norm()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"loss": "grpo"},
+        {"loss": "cispo"},
+        {"loss": "sapo"},
+        {"importance": "sequence"},
+        {"delta": 1.3},
+        {"kl": "k1"},
+        {"kl": "k2"},
+        {"kl_correction": True},
+        {"entropy": 0.1},
+    ],
+)
+def test_each_param_of_the_loss_changes_the_gradient(
+    changes: dict[str, Any], make_policy: MakePolicy, make_samples: MakeSamples
+) -> None:
+    policy, samples = make_policy(), make_samples()
+    plain, changed = step_gradient(policy, samples), step_gradient(policy, samples, **changes)
+    assert (changed - plain).norm() > 1e-3 * plain.norm()
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_the_entropy_is_that_of_the_distribution_at_the_temperature(
+    shared: bool, make_policy: MakePolicy, make_samples: MakeSamples
+) -> None:
+    policy, (one, *_) = make_policy(), make_samples()
+    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, shared)
+    with torch.no_grad():
+        _, entropies, _ = scorer.entropies([[one]])
+        logits = policy.model(input_ids=torch.tensor([[*one.prompt, *one.completion]])).logits[
+            0, len(one.prompt) - 1 : -1
+        ]
+    expected = torch.distributions.Categorical(logits=logits / TEMPERATURE).entropy()
+    torch.testing.assert_close(entropies[0], expected, atol=1e-5, rtol=1e-5)
+
+
+def test_the_entropy_bonus_keeps_the_policy_undecided(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
+    found = []
+    for weight in (1e-6, 1.0):
+        params = grpo(beta=0.0, entropy=weight, epochs=10)
+        found.append(update(make_policy(), groups_of(make_samples()), params, TEMPERATURE, seed=0)["entropy"])
+    assert found[1] > found[0] > 0
+    assert "entropy" not in update(make_policy(), groups_of(make_samples()), grpo(), TEMPERATURE, seed=0)
 
 
 def test_equal_rows_counted_once_give_the_same_gradient(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
@@ -142,6 +211,34 @@ def test_equal_rows_counted_once_give_the_same_gradient(make_policy: MakePolicy,
         accumulate(Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, True), some, *scores, grpo())
         gradients.append(gradient_of(policy))
     assert (gradients[0] - gradients[1]).norm() <= 1e-5 * gradients[0].norm()
+
+
+def test_only_positions_that_predict_a_completion_token_get_loss(
+    make_policy: MakePolicy, make_samples: MakeSamples
+) -> None:
+    """Logits of the prompt, of padding and behind the last token have no gradient."""
+    policy, samples = make_policy(), make_samples()[:3]
+    kept: list[torch.Tensor] = []
+
+    def ask_for_all(_module: Any, _args: Any, kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        return (), kwargs | {"logits_to_keep": 0}
+
+    def keep(_module: Any, _args: Any, output: Any) -> Any:
+        output.logits.retain_grad()
+        kept.append(output.logits)
+        width = max(len(s.completion) for s in samples) + 1
+        return replace(output, logits=output.logits[:, -width:])
+
+    model = policy.model.get_base_model()
+    handles = [model.register_forward_pre_hook(ask_for_all, with_kwargs=True), model.register_forward_hook(keep)]
+    step_gradient(policy, samples, shared=False, entropy=0.1)
+    for handle in handles:
+        handle.remove()
+    (logits,) = kept
+    assert logits.grad is not None
+    start = len(samples[0].prompt) - 1
+    found = {int(row.count_nonzero()) and tuple(row.nonzero()[:, 0].tolist()) for row in logits.grad.abs().sum(-1)}
+    assert found == {tuple(range(start, start + len(s.completion))) for s in samples}
 
 
 @pytest.mark.parametrize("steps", [1, 3, 4, 5, 50])
@@ -192,7 +289,7 @@ def test_samples_without_signal_are_skipped_exactly_without_kl(
     scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, shared=True)
     sums = accumulate(scorer, skipping, *moved(samples), grpo(beta=0.0))
     assert (gradient_of(policy) - computed).norm() <= 1e-6 * computed.norm()
-    assert sums.tokens < sum(g.tokens for g in skipping)
+    assert sums.tokens < sum(g.denominator for g in skipping)
 
 
 def test_what_another_wrote_counts_as_if_the_round_policy_had_written_it(
@@ -277,19 +374,22 @@ def test_a_loss_that_is_not_finite_stops_before_the_weights_change(
 
 ARMS = (20, 21, 22, 23)
 RIGHT = 21
-BANDIT = [Sample("bandit", m, (5, 6, 7), (arm,), (), 1.5 if arm == RIGHT else -0.5) for m, arm in enumerate(ARMS)]
 
 
-def chance_of_the_right_arm(policy: Policy) -> float:
+def bandit(right: int) -> list[Sample]:
+    return [Sample("bandit", m, (5, 6, 7), (arm,), (), 1.5 if arm == right else -0.5) for m, arm in enumerate(ARMS)]
+
+
+def chances(policy: Policy) -> dict[int, float]:
     with torch.no_grad():
         logits = policy.model(input_ids=torch.tensor([[5, 6, 7]])).logits[0, -1, list(ARMS)]
-    return float(logits.softmax(-1)[ARMS.index(RIGHT)])
+    return dict(zip(ARMS, logits.softmax(-1).tolist(), strict=True))
 
 
 def test_the_update_learns_where_mean_logp_times_mean_reward_does_not(make_policy: MakePolicy) -> None:
     """Each arm tried once, reward 1 for the right one. The naive product cannot tell who earned the reward."""
     ours, naive = make_policy(), make_policy()
-    update(ours, groups_of(BANDIT), grpo(beta=0.0, epochs=60, clip_low=1.0, clip_high=10.0), 1.0, seed=0)
+    update(ours, groups_of(bandit(RIGHT)), grpo(beta=0.0, epochs=60, clip_low=1.0, clip_high=10.0), 1.0, seed=0)
     trained = [p for p in naive.model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=0.01, weight_decay=0.0)
     for _ in range(60):
@@ -297,5 +397,16 @@ def test_the_update_learns_where_mean_logp_times_mean_reward_does_not(make_polic
         optimizer.zero_grad()
         (-logprobs.mean() * torch.tensor([0.0, 1.0, 0.0, 0.0]).mean()).backward()
         optimizer.step()
-    assert chance_of_the_right_arm(ours) > 0.9
-    assert chance_of_the_right_arm(naive) < 0.4
+    assert chances(ours)[RIGHT] > 0.9
+    assert chances(naive)[RIGHT] < 0.4
+
+
+@pytest.mark.parametrize("importance", ["token", "sequence"])
+@pytest.mark.parametrize("loss", ["dapo", "bnpo", "grpo", "dr_grpo", "cispo", "sapo"])
+def test_every_loss_learns_the_least_likely_arm(loss: str, importance: str, make_policy: MakePolicy) -> None:
+    policy = make_policy()
+    before = chances(policy)
+    right = min(before, key=before.__getitem__)
+    params = grpo(loss=loss, importance=importance, epochs=40, clip_low=1.0, clip_high=10.0)
+    update(policy, groups_of(bandit(right)), params, 1.0, seed=0)
+    assert before[right] < 0.1 < 0.6 < chances(policy)[right]

@@ -86,9 +86,20 @@ def test_the_denominator_counts_selected_and_silent_samples_but_no_rejected_or_f
     trajectory = make_trajectory("p", [1.0, None, 0.0, 0.5])  # learned, failed, rejected, exactly the mean
     lines = selected(trajectory, [1.0, 0.0, -1.0, 0.0])
     lines[2] = lines[2].model_copy(update={"selected": False})
-    (group,) = groups_of(make_policy(), [trajectory], lines, negative_weight=1.0)
+    (group,) = groups_of(make_policy(), [trajectory], lines, params().grpo, longest=64)
     assert [s.member for s in group.samples] == [0]
-    assert group.tokens == 2 * len(group.samples[0].completion)
+    assert group.denominator == 2 * len(group.samples[0].completion)
+
+
+@pytest.mark.parametrize(("loss", "expected"), [("dapo", 5), ("grpo", 2), ("dr_grpo", 2 * 64)])
+def test_the_denominator_is_what_the_loss_says_and_leaves_truncated_completions_out(
+    loss: str, expected: int, make_policy: Callable[..., Policy], make_trajectory: MakeTrajectory
+) -> None:
+    trajectory = make_trajectory("p", [1.0, 0.5, 0.5]).model_copy(update={"tokens": [[5, 1], [6, 7, 1], [8, 9]]})
+    trajectory = trajectory.model_copy(update={"logprobs": [[], [], []]})
+    changed = params().grpo.model_copy(update={"loss": loss, "truncated": "leave_out"})
+    (group,) = groups_of(make_policy(), [trajectory], selected(trajectory, [1.0, 0.0, 0.0]), changed, longest=64)
+    assert group.denominator == expected
 
 
 @pytest.mark.parametrize(("weight", "expected"), [(1.0, [0.7, -0.7]), (0.25, [0.7, -0.175]), (0.0, [0.7])])
@@ -96,7 +107,8 @@ def test_the_negative_weight_scales_failures_and_leaves_successes(
     weight: float, expected: list[float], make_policy: Callable[..., Policy], make_trajectory: MakeTrajectory
 ) -> None:
     trajectory = make_trajectory("p", [1.0, 0.0])
-    (group,) = groups_of(make_policy(), [trajectory], selected(trajectory, [0.7, -0.7]), weight)
+    changed = params().grpo.model_copy(update={"negative_weight": weight})
+    (group,) = groups_of(make_policy(), [trajectory], selected(trajectory, [0.7, -0.7]), changed, longest=64)
     assert [s.advantage for s in group.samples] == pytest.approx(expected)
 
 

@@ -8,6 +8,7 @@ import torch
 from tasks.errors import GraftError
 from tasks.influence.ghost import Direction, ghost_products, lora_factors
 from tasks.influence.influence import policy_losses
+from tasks.policy.averaging import Averaging
 from tasks.policy.base import Policy
 from tasks.policy.samples import Sample
 from tasks.policy.tree_batch import row_logprobs
@@ -18,7 +19,7 @@ MakeSamples = Callable[..., list[Sample]]
 
 def losses_of(policy: Policy, samples: list[Sample]) -> torch.Tensor:
     logprobs, _ = row_logprobs(policy.model, samples, policy.tokenizer.pad_token_id, 0.7)
-    return policy_losses(logprobs, samples, 50)
+    return policy_losses(logprobs, samples, Averaging("dapo", longest=64), 50)
 
 
 def random_direction(policy: Policy, keep: str = "lora_") -> Direction:

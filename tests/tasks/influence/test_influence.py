@@ -11,15 +11,18 @@ import pytest
 import torch
 
 from tasks.influence.ghost import Direction, lora_factors
-from tasks.influence.influence import influences, tokens_of, validation_gradient
+from tasks.influence.influence import denominator_of, influences, validation_gradient
 from tasks.influence.selection import select
 from tasks.policy import tree_batch
+from tasks.policy.averaging import Averaging
 from tasks.policy.base import Policy
 from tasks.policy.samples import Sample
 from tasks.policy.tree_batch import Scorer, row_logprobs
 
 MakePolicy = Callable[..., Policy]
 MakeSamples = Callable[..., list[Sample]]
+
+BY_TOKEN = Averaging("dapo", longest=64)
 
 
 def scorer(policy: Policy, shared: bool = True) -> Scorer:
@@ -46,19 +49,19 @@ def test_a_step_on_a_selected_sample_lowers_the_validation_loss_and_on_a_rejecte
     """float64, step 1e-4: change / (-step · influence) within 1 %, sign right for every sample."""
     policy = make_policy("gpt2", "float64")
     training, validation = make_samples(problems=8, seed=1), make_samples(problems=16, seed=2)
-    scored = influences(scorer(policy), training, validation_gradient(scorer(policy), validation))
+    scored = influences(scorer(policy), training, validation_gradient(scorer(policy), validation, BY_TOKEN), BY_TOKEN)
     kept = select("positive", [s.advantage for s in training], [s.influence for s in scored], judged=True)
     assert 4 <= sum(kept) <= len(kept) - 4
 
     weights = [module.weight for module in lora_factors(policy.model).values()]
-    before = loss_of(policy, validation, tokens_of(validation)).item()
+    before = loss_of(policy, validation, denominator_of(validation, BY_TOKEN)).item()
     changes = []
     for sample in training:
-        gradient = gradient_of(policy, [sample], tokens_of(training))
+        gradient = gradient_of(policy, [sample], denominator_of(training, BY_TOKEN))
         with torch.no_grad():
             for weight, g in zip(weights, gradient, strict=True):
                 weight -= 1e-4 * g
-            changes.append(loss_of(policy, validation, tokens_of(validation)).item() - before)
+            changes.append(loss_of(policy, validation, denominator_of(validation, BY_TOKEN)).item() - before)
             for weight, g in zip(weights, gradient, strict=True):
                 weight += 1e-4 * g
     assert [change < 0 for change in changes] == kept
@@ -70,9 +73,9 @@ def test_a_step_on_a_selected_sample_lowers_the_validation_loss_and_on_a_rejecte
 def test_the_validation_gradient_is_of_the_written_out_loss(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
     policy, samples = make_policy("gpt2", "float64"), make_samples(problems=6)
     silent = [replace(s, advantage=0.0) if s.problem_id == "p2" else s for s in samples]
-    expected = torch.cat([g.flatten() for g in gradient_of(policy, silent, tokens_of(silent))])
+    expected = torch.cat([g.flatten() for g in gradient_of(policy, silent, denominator_of(silent, BY_TOKEN))])
     for shared in (True, False):
-        got = flat(validation_gradient(scorer(policy, shared), silent))
+        got = flat(validation_gradient(scorer(policy, shared), silent, BY_TOKEN))
         assert (got - expected).norm() <= 1e-9 * expected.norm()
 
 
@@ -80,8 +83,8 @@ def test_the_same_batch_as_validation_has_mean_influence_of_its_squared_gradient
     make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
     policy, samples = make_policy("gpt2", "float64"), make_samples()
-    direction = validation_gradient(scorer(policy), samples)
-    scored = influences(scorer(policy), samples, direction)
+    direction = validation_gradient(scorer(policy), samples, BY_TOKEN)
+    scored = influences(scorer(policy), samples, direction, BY_TOKEN)
     mean = sum(s.influence for s in scored) / len(scored)
     assert mean == pytest.approx(float(flat(direction).square().sum()) / len(scored), rel=1e-9)
     assert mean > 0
@@ -92,11 +95,11 @@ def test_micro_batches_and_order_never_change_influence(
     limit: int, make_policy: MakePolicy, make_samples: MakeSamples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     policy, samples = make_policy(), make_samples()
-    direction = validation_gradient(scorer(policy), make_samples(seed=9))
-    expected = dict(zip(samples, influences(scorer(policy), samples, direction), strict=True))
+    direction = validation_gradient(scorer(policy), make_samples(seed=9), BY_TOKEN)
+    expected = dict(zip(samples, influences(scorer(policy), samples, direction, BY_TOKEN), strict=True))
     monkeypatch.setattr(tree_batch, "TOKENS", limit)
     random.Random(0).shuffle(samples)
-    for sample, scored in zip(samples, influences(scorer(policy), samples, direction), strict=True):
+    for sample, scored in zip(samples, influences(scorer(policy), samples, direction, BY_TOKEN), strict=True):
         assert scored.gradient_norm == pytest.approx(expected[sample].gradient_norm, rel=1e-4)
         norms = scored.gradient_norm * float(flat(direction).norm())
         assert scored.influence == pytest.approx(expected[sample].influence, abs=1e-5 * norms)
@@ -104,9 +107,9 @@ def test_micro_batches_and_order_never_change_influence(
 
 def test_a_sample_without_signal_has_no_influence(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
     policy, samples = make_policy(), make_samples()
-    direction = validation_gradient(scorer(policy), samples)
+    direction = validation_gradient(scorer(policy), samples, BY_TOKEN)
     silent = [replace(samples[0], advantage=0.0), *samples[1:]]
-    scored = influences(scorer(policy), silent, direction)
+    scored = influences(scorer(policy), silent, direction, BY_TOKEN)
     assert (scored[0].influence, scored[0].gradient_norm) == (0.0, 0.0)
     assert all(s.influence and s.gradient_norm for s in scored[1:])
-    assert not flat(validation_gradient(scorer(policy), [replace(s, advantage=0.0) for s in samples])).any()
+    assert not flat(validation_gradient(scorer(policy), [replace(s, advantage=0.0) for s in samples], BY_TOKEN)).any()

@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from statistics import stdev
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tasks.errors import GraftError
 from tasks.influence.task import run
 from tasks.layout import Layout
 from tasks.params import Params, load_params, restrict
+from tasks.policy.advantages import group_advantages
 from tasks.policy.base import Policy, save_policy
 from tasks.records import RewardedTrajectory, Selected
 
@@ -20,11 +22,13 @@ SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 MakeTrajectory = Callable[..., RewardedTrajectory]
 
 
-def params(negative_weight: float = 1.0, **influence: str) -> Params:
+def params(grpo: dict[str, Any] | None = None, **influence: str) -> Params:
     changed = SHIPPED.influence.model_copy(update=influence)
-    keys = ["seed", "policy", "search.temperature", "influence", "grpo.negative_weight"]
-    grpo = SHIPPED.grpo.model_copy(update={"negative_weight": negative_weight})
-    return restrict(SHIPPED.model_copy(update={"influence": changed, "grpo": grpo}), keys)
+    keys = ["seed", "policy", "search.temperature", "influence"]
+    keys += ["grpo.negative_weight", "grpo.advantages", "grpo.loss", "grpo.truncated"]
+    plain = {"negative_weight": 1.0, "advantages": "group", "loss": "dapo", "truncated": "learn"}
+    changes = {"influence": changed, "grpo": SHIPPED.grpo.model_copy(update=plain | (grpo or {}))}
+    return restrict(SHIPPED.model_copy(update=changes), keys)
 
 
 @pytest.fixture
@@ -76,11 +80,73 @@ def test_selection_none_keeps_all_that_have_a_signal(layout: Layout) -> None:
 
 
 def test_a_failure_that_the_update_will_not_see_is_not_selected(layout: Layout) -> None:
-    run(layout, params(negative_weight=0.0, selection="none"), 1)
+    run(layout, params({"negative_weight": 0.0}, selection="none"), 1)
     lines = read_jsonl(layout.selection(1), Selected)
     assert any(line.advantage < 0 for line in lines)
     assert all(line.selected == (line.advantage > 0) for line in lines)
     assert all(line.influence == 0 for line in lines if line.advantage < 0)
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ("group", 0.5 / (stdev([1.0, 0.0]) + 1e-4)),
+        ("batch", 0.5 / (stdev([1.0, 0.0, 0.5, 0.5, 0.0, 1.0]) + 1e-4)),
+        ("none", 0.5),
+        ("leave_one_out", 1.0),
+    ],
+)
+def test_the_advantages_are_those_of_the_rule(
+    rule: str, expected: float, layout: Layout, make_trajectory: MakeTrajectory
+) -> None:
+    train = [make_trajectory("t0", [1.0, 0.0]), make_trajectory("t1", [0.5, 0.5, 0.0, 1.0])]
+    write_jsonl(layout.rewarded(1), [*train, make_trajectory("v", [0.0, 1.0, 1.0], split="validation")])
+    run(layout, params({"advantages": rule}), 1)
+    lines = read_jsonl(layout.selection(1), Selected)
+    assert [line.advantage for line in lines[:2]] == pytest.approx([expected, -expected])
+
+
+def test_a_lone_reward_is_compared_with_the_batch_and_that_is_said(
+    layout: Layout, make_trajectory: MakeTrajectory, caplog: pytest.LogCaptureFixture
+) -> None:
+    train = [make_trajectory("t0", [1.0, 0.0]), make_trajectory("t1", [None, 1.0])]
+    write_jsonl(layout.rewarded(1), [*train, make_trajectory("v", [0.0, 1.0], split="validation")])
+    with caplog.at_level(logging.WARNING):
+        run(layout, params({"advantages": "none"}), 1)
+    assert "groups with a single known reward, which is compared with the whole batch: 1" in caplog.text
+    assert [line.advantage for line in read_jsonl(layout.selection(1), Selected)] == pytest.approx(
+        [0.5, -0.5, 0, 1 / 3]
+    )
+
+
+def test_a_truncated_completion_leaves_baseline_and_selection_where_that_is_asked(
+    layout: Layout, make_trajectory: MakeTrajectory
+) -> None:
+    cut = make_trajectory("t", [1.0, 0.0, 0.0]).model_copy(update={"tokens": [[5, 1], [6, 1], [7, 8, 9]]})
+    cut = cut.model_copy(update={"logprobs": [[-1.0] * len(tokens) for tokens in cut.tokens]})
+    write_jsonl(layout.rewarded(1), [cut, make_trajectory("v", [0.0, 1.0], split="validation")])
+    found = {}
+    for rule in ("learn", "leave_out"):
+        run(layout, params({"truncated": rule}, selection="none"), 1)
+        found[rule] = read_jsonl(layout.selection(1), Selected)
+    assert [line.selected for line in found["learn"]] == [True, True, True]
+    assert [line.selected for line in found["leave_out"]] == [True, True, False]
+    assert [line.advantage for line in found["leave_out"]] == [*group_advantages([1.0, 0.0]), 0.0]
+
+
+def test_a_loss_by_completion_changes_what_influence_measures(layout: Layout, make_trajectory: MakeTrajectory) -> None:
+    """By completion, a token of a short one weighs more; a constant instead of the tokens scales all alike."""
+    uneven = make_trajectory("t", [1.0, 0.0]).model_copy(update={"tokens": [[5, 1], [6, 7, 8, 9, 1]]})
+    uneven = uneven.model_copy(update={"logprobs": [[-1.0] * 2, [-1.0] * 5]})
+    write_jsonl(layout.rewarded(1), [uneven, make_trajectory("v", [0.0, 1.0], split="validation")])
+    norms = {}
+    for loss in ("dapo", "grpo", "dr_grpo"):
+        run(layout, params({"loss": loss}), 1)
+        norms[loss] = [line.gradient_norm for line in read_jsonl(layout.selection(1), Selected) if line.advantage]
+    assert norms["dr_grpo"] == pytest.approx(
+        [norm * 7 / (2 * params().policy.max_new_tokens) for norm in norms["dapo"]]
+    )
+    assert norms["grpo"] == pytest.approx([norms["dapo"][0] * 7 / (2 * 2), norms["dapo"][1] * 7 / (2 * 5)])
 
 
 def test_validation_without_signal_keeps_all_that_have_one_and_says_so(

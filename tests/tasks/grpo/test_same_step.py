@@ -1,0 +1,56 @@
+"""Influence and the update see the same step, whatever the loss: at ratio 1 their gradients are equal."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from tasks.grpo.update import Group, accumulate
+from tasks.influence.influence import validation_gradient
+from tasks.params import Grpo, Loss
+from tasks.policy.averaging import Averaging
+from tasks.policy.base import Policy
+from tasks.policy.samples import Sample
+from tasks.policy.tree_batch import Scorer
+
+LONGEST = 64
+CLIP = {"clip_low": 0.2, "clip_high": 0.2, "delta": None, "beta": 0.0, "kl": "k3", "kl_correction": False}
+REST = {"group_size": 3, "prompts_per_step": 9, "epochs": 1, "learning_rate": 0.01, "negative_weight": 1.0}
+PLAIN = CLIP | REST | {"advantages": "group", "truncated": "learn", "entropy": 0.0, "max_grad_norm": 1.0}
+
+
+def gradient_of(policy: Policy) -> torch.Tensor:
+    weights = {name: p.grad for name, p in policy.model.named_parameters() if p.grad is not None}
+    return torch.cat([weights[name].flatten() for name in sorted(weights)])
+
+
+@pytest.mark.parametrize("importance", ["token", "sequence"])
+@pytest.mark.parametrize("loss", ["dapo", "bnpo", "grpo", "dr_grpo", "cispo", "sapo"])
+def test_the_gradient_that_influence_sums_is_the_one_that_the_update_takes(
+    loss: str,
+    importance: str,
+    make_policy: Callable[..., Policy],
+    make_samples: Callable[..., list[Sample]],
+) -> None:
+    policy, samples = make_policy(), make_samples()
+    params = Grpo.model_validate(PLAIN | {"loss": loss, "importance": importance})
+    averaging = Averaging(params.loss, LONGEST)
+    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7, shared=True)
+    behaviour = {}
+    with torch.no_grad():
+        for trees in scorer.batches(samples):
+            logprobs, _ = scorer.logprobs(trees)
+            for row, sample in zip(logprobs, (s for tree in trees for s in tree), strict=True):
+                behaviour[sample.problem_id, sample.member] = row[: len(sample.completion)]
+    group = Group("all", samples, averaging.denominator([len(s.completion) for s in samples]))
+    accumulate(scorer, [group], behaviour, None, params)
+    summed = validation_gradient(scorer, samples, averaging)
+    taken = torch.cat([summed[name].flatten() for name in sorted(summed)])
+    assert (gradient_of(policy) - taken).norm() <= 1e-5 * taken.norm()
+
+
+@pytest.mark.parametrize(("loss", "expected"), [("dapo", 12), ("grpo", 3), ("sapo", 3), ("dr_grpo", 192)])
+def test_what_completions_of_3_4_and_5_tokens_are_divided_by(loss: Loss, expected: int) -> None:
+    averaging = Averaging(loss, LONGEST)
+    assert averaging.denominator([3, 4, 5]) == expected
+    assert averaging.weight(4) == (0.25 if loss in ("grpo", "sapo") else 1)
