@@ -24,22 +24,42 @@ class PolicyModel:
         return f"policy {self._policy.version} t={self._params.temperature:g} n={self._params.max_tokens}"
 
     def complete(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Reply]]:
-        """A reply may be empty: the policy will not say more when it is asked again."""
-        params = self._params
-        room = room_of(self._policy, params.max_tokens)
-        fitting: list[tuple[int, Request]] = []
+        """An empty text is no reply: it is drawn anew, as often as `operators.retries` says."""
+        room = room_of(self._policy, self._params.max_tokens)
+        waiting: dict[int, list[int]] = {}  # place of a prompt → its tokens
         for place, prompt in enumerate(prompts):
             tokens = encode_prompt(self._policy, prompt.text)
             if 0 < len(tokens) <= room:
-                seed = derive_seed("operators", prompt.text, prompt.nth)
-                fitting.append((place, Request(tokens, seed)))
+                waiting[place] = tokens
             else:
                 yield place, Reply(refused=f"a prompt of {len(tokens)} tokens; the policy reads 1 to {room}")
-        requests = [request for _, request in fitting]
-        completions = sample(self._policy, requests, params.temperature, params.max_tokens, "operators")
-        for (place, request), completion in zip(fitting, completions, strict=True):
-            text = decode(self._policy, completion.tokens)
-            yield place, Reply(text, prompt_tokens=len(request.prompt), completion_tokens=len(completion.tokens))
+        draws = self._params.retries + 1 if self._params.temperature else 1  # the likeliest tokens stay the same
+        for draw in range(draws):
+            for place, reply in self._drawn(prompts, waiting, draw):
+                if reply.text and reply.text.strip():
+                    del waiting[place]
+                    yield place, reply
+        for place in waiting:
+            yield place, Reply(failed=f"the policy gave empty text {draws} times")
+
+    def _drawn(self, prompts: Sequence[Prompt], waiting: dict[int, list[int]], draw: int) -> list[tuple[int, Reply]]:
+        """A reply to each prompt that waits; `draw` tells it from earlier ones."""
+        requests = [
+            Request(tokens, derive_seed("operators", prompts[place].text, prompts[place].nth, draw))
+            for place, tokens in waiting.items()
+        ]
+        completions = sample(self._policy, requests, self._params.temperature, self._params.max_tokens, "operators")
+        return [
+            (
+                place,
+                Reply(
+                    decode(self._policy, completion.tokens),
+                    prompt_tokens=len(tokens),
+                    completion_tokens=len(completion.tokens),
+                ),
+            )
+            for (place, tokens), completion in zip(waiting.items(), completions, strict=True)
+        ]
 
 
 def entered(served: Served | None, layout: Layout, stage: str) -> dict[str, float]:

@@ -48,6 +48,21 @@ def test_a_prompt_beyond_the_policys_reach_is_refused_and_the_others_served(make
     assert given[1].text is not None
 
 
+def test_an_empty_text_is_drawn_anew_and_is_never_a_reply(make_policy: MakePolicy) -> None:
+    """A policy to which all tokens are alike: greedy it writes the first, which is no text; else now and then one."""
+    policy = make_policy("llama")
+    policy.model.get_base_model().lm_head.weight.data.zero_()
+    prompts = [Prompt("ask", "1 + 2", nth) for nth in range(400)]
+    greedy = dict(PolicyModel(policy, params(temperature=0.0, max_tokens=1)).complete(prompts[:3]))
+    assert {reply.failed for reply in greedy.values()} == {"the policy gave empty text 1 times"}
+    once = dict(PolicyModel(policy, params(temperature=1.0, max_tokens=1, retries=0)).complete(prompts))
+    anew = dict(PolicyModel(policy, params(temperature=1.0, max_tokens=1, retries=9)).complete(prompts))
+    empty = [place for place, reply in once.items() if reply.failed]
+    assert empty
+    assert all(reply.text and reply.text.strip() for reply in anew.values())
+    assert all(anew[place] == once[place] for place in anew if place not in empty)
+
+
 def test_a_workflow_asks_its_own_policy(make_policy: MakePolicy, tmp_path: Path) -> None:
     layout, policy = Layout(tmp_path), make_policy()
     code = "def solve(problem):\n    return ask(problem) + '|' + ask(problem)\n"
