@@ -35,6 +35,8 @@ class PolicyModel:
                 yield place, Reply(refused=f"a prompt of {len(tokens)} tokens; the policy reads 1 to {room}")
         draws = self._params.retries + 1 if self._params.temperature else 1  # the likeliest tokens stay the same
         for draw in range(draws):
+            if not waiting:
+                return
             for place, reply in self._drawn(prompts, waiting, draw):
                 if reply.text and reply.text.strip():
                     del waiting[place]
