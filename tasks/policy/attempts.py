@@ -13,7 +13,7 @@ from tasks.records import Attempt, Problem, Result
 from tasks.seeds import derive_seed
 from tasks.workflows.contract import prompt_of
 from tasks.workflows.fences import code_of
-from tasks.workflows.judge import is_right
+from tasks.workflows.judge import is_right, why_lost
 from tasks.workflows.sandbox import Program, Sandbox
 
 
@@ -58,9 +58,8 @@ def judged(
             programs.append(Program(code, (problem.question, *(siblings if code == first else ()))))
     found: list[list[Attempt]] = [[] for _ in problems]
     for (i, code), results in zip(places, sandbox.run(programs), strict=True):
-        lost = next((result for result in results if result.status == "failed"), None)
-        if lost:
-            raise GraftError(f"problem {problems[i].problem_id}: over its workflow: {lost.error}; run the stage again")
+        if why := why_lost(results):
+            raise GraftError(f"problem {problems[i].problem_id}: over its workflow: {why}; run the stage again")
         found[i].append(_attempt(problems[i], code, code == greedy[i], counts[i][code], results))
     return found
 

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from tasks.errors import GraftError
 from tasks.params import Rewards
 from tasks.records import RewardedTrajectory, RewardStatus, Trajectory
-from tasks.rewards.terms import TERMS, why_unknown
+from tasks.rewards.terms import TERMS, results_of
+from tasks.workflows.judge import why_lost
 
 
 def score(trajectory: Trajectory, params: Rewards, max_new_tokens: int) -> RewardedTrajectory:
@@ -44,7 +45,7 @@ def check_failures(name: str, trajectories: Sequence[RewardedTrajectory], limit:
     share = failed_share(trajectories)
     if share > limit:
         trajectory, member = failed[0]
-        why = why_unknown(trajectory, member) or "a term of its reward failed"
+        why = why_lost(results_of(trajectory, member)) or "a term of its reward failed"
         raise GraftError(
             f"{name}: {len(failed)} rewards ({share:.0%}) could not be computed, rewards.failed_limit is {limit:.0%}; "
             f"workflow {trajectory.workflow_ids[member]} of problem {trajectory.problem_id}, for instance: {why}; "

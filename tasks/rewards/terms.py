@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 
 from tasks.records import Result, Trajectory
-from tasks.workflows.judge import solved_share
+from tasks.workflows.judge import solved_share, why_lost
 
 CHARACTERS_PER_TOKEN = 4
 """How long a token is taken to be where a completion has none yet."""
@@ -21,8 +21,8 @@ Term = Callable[[Trajectory, int, int], float | None]
 
 def correctness(trajectory: Trajectory, member: int, max_new_tokens: int) -> float | None:  # noqa: ARG001
     """Share of the problem and its siblings that the workflow solves; without siblings × its agreement with others."""
-    results = [trajectory.results[member], *trajectory.sibling_results[member]]
-    if why_unknown(trajectory, member) is not None:
+    results = results_of(trajectory, member)
+    if why_lost(results) is not None:
         return None
     share = solved_share(results, trajectory.problem.answers)
     return share * trajectory.agreement[member] if trajectory.agreement else share
@@ -31,7 +31,7 @@ def correctness(trajectory: Trajectory, member: int, max_new_tokens: int) -> flo
 def runs(trajectory: Trajectory, member: int, max_new_tokens: int) -> float | None:  # noqa: ARG001
     """1 where the workflow returned a finite number on the problem, right or wrong."""
     result = trajectory.results[member]
-    if _is_lost(result):
+    if why_lost([result]) is not None:
         return None
     if result.status != "ok" or not isinstance(result.value, (int, float)):
         return 0.0
@@ -48,12 +48,6 @@ TERMS: dict[str, Term] = {"correctness": correctness, "runs": runs, "length": le
 """By the names of their weights in `params.yaml`."""
 
 
-def why_unknown(trajectory: Trajectory, member: int) -> str | None:
-    """Why nobody knows what a member is worth; None where it is known."""
-    results = [trajectory.results[member], *trajectory.sibling_results[member]]
-    return next((result.error for result in results if _is_lost(result)), None)
-
-
-def _is_lost(result: Result) -> bool:
-    """Whether nobody knows what the workflow would have given."""
-    return result.status == "failed"
+def results_of(trajectory: Trajectory, member: int) -> list[Result]:
+    """What a member gave on the problem, then on its siblings."""
+    return [trajectory.results[member], *trajectory.sibling_results[member]]

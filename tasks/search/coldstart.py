@@ -13,7 +13,7 @@ from tasks.params import Params
 from tasks.records import Problem, Result, Workflow
 from tasks.search.enumerate import Expression, shortest, workflow_of
 from tasks.search.regularity import Pool, learnt_scores
-from tasks.search.space import STATEMENTS, Space, perturbed, space_of
+from tasks.search.space import STATEMENTS, Space, other_inputs, space_of
 from tasks.search.space import Program as SpaceProgram
 from tasks.search.write import write_workflows
 from tasks.workflows.contract import HEADER, workflow_id
@@ -54,7 +54,7 @@ def candidates(problem: Problem, operations: int) -> list[Expression]:
     quantities = [numbers(question) for question in problem.questions]
     if problem.siblings:
         return shortest(quantities, problem.answers, operations)
-    others = perturbed(problem.problem_id, quantities[0])
+    others = other_inputs(problem.problem_id, quantities[0])
     return shortest([*quantities, *others], problem.answers, operations, FURTHER)
 
 

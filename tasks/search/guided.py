@@ -17,7 +17,7 @@ from tasks.search.choose import choose
 from tasks.search.rules import Rule
 from tasks.search.tree import Node, backpropagate, start
 from tasks.seeds import derive_seed
-from tasks.workflows.judge import solved_share
+from tasks.workflows.judge import why_lost
 
 NEGLIGIBLE = 1e-3  # an unseen share below this is not worth a rollout
 
@@ -98,20 +98,20 @@ class GuidedTree:
             rollouts.append(Rollout(node, self._next_row()))
         return rollouts
 
-    def credit(self, results: list[Result]) -> float:
-        """Share solved; the mean so far where it is lost: what nobody knows counts neither for nor against."""
-        return self.root.value if lost(results) else solved_share(results, self.problem.answers)
+    def credit(self, results: list[Result], reward: float) -> float:
+        """What the tree's means learn: the reward; where nobody knows it the mean so far, neither for nor against."""
+        return reward if why_lost(results) is None else self.root.value
 
     @property
     def solved(self) -> bool:
         """Whether a workflow is right on the problem and all siblings."""
-        return any(found.reward == 1.0 and not lost(found.results) for found in self.found.values())
+        return any(found.reward == 1.0 for found in self.found.values())
 
     def learn(self, rollout: Rollout, completion: Completion, code: str, results: list[Result], reward: float) -> None:
-        """Take in what a completion gave."""
+        """Take in what a completion gave; `reward` is the share of the problem and its siblings that it solves."""
         leaf = self._grow(rollout.from_node or self.root, completion)
-        backpropagate(leaf, reward, started=rollout.from_node)
-        self.right += reward == 1.0 and not lost(results)
+        backpropagate(leaf, self.credit(results, reward), started=rollout.from_node)
+        self.right += reward == 1.0
         found = self.found.setdefault(code, Found(code, results, reward, leaf, rollout.from_node))
         (found.samples if rollout.from_node is None else found.rollouts).append(completion)
 
@@ -139,8 +139,3 @@ class GuidedTree:
     def _next_row(self) -> int:
         self.rows += 1
         return self.rows - 1
-
-
-def lost(results: list[Result]) -> bool:
-    """Whether nobody knows what a workflow is worth."""
-    return any(result.status == "failed" for result in results)

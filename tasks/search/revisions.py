@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from tasks.records import Completion, Result
-from tasks.search.guided import Found, GuidedTree, lost
+from tasks.search.guided import Found, GuidedTree
 from tasks.search.revision import Ran, Revision, Trial, fresh_prompt, key_of, revision_prompt
 from tasks.search.rules import AFLOW_BEST, drawn, soft_mix
 from tasks.search.tree import Node, backpropagate
 from tasks.workflows.asking import MAX_PROMPT
-from tasks.workflows.judge import is_right
+from tasks.workflows.judge import is_right, solved_share, why_lost
 from tasks.workflows.model import Prompt
 
 
@@ -94,13 +94,15 @@ class Revisions:
         node.revision = True
         if results is not None:
             revised = [written] if written else []
-            new = Found(revision.code, results, tree.credit(results), node, place[0], revised=revised)
+            reward = solved_share(results, tree.problem.answers)
+            new = Found(revision.code, results, reward, node, place[0], revised=revised)
             tree.found[revision.code] = new
         found = tree.found[revision.code]
-        backpropagate(node, found.reward)
+        credit = tree.credit(found.results, found.reward)
+        backpropagate(node, credit)
         if place[1]:
-            self._nodes[place] = node, found.reward
-            if not lost(found.results):
+            self._nodes[place] = node, credit
+            if why_lost(found.results) is None:
                 before = sum(self._right(draft.parent.results)) if draft.parent else 0
                 trial = Trial(revision.change, before, sum(self._right(found.results)))
                 self._trials.setdefault(place[0], []).append(trial)
@@ -128,7 +130,7 @@ def parent_of(found: Sequence[Found], u: float) -> Found | None:
     Of equal ones the earliest are the best. Left out: a workflow of which nobody knows what it gives, a blank one, one
     that is too long for a prompt.
     """
-    known = [each for each in found if 0 < len(each.code) <= MAX_PROMPT and not lost(each.results)]
+    known = [each for each in found if 0 < len(each.code) <= MAX_PROMPT and why_lost(each.results) is None]
     best = sorted(known, key=lambda each: -each.reward)[:AFLOW_BEST]
     scores = np.array([[0.0, *(each.reward for each in best)]])
     (place,) = drawn(soft_mix(scores, np.ones(scores.shape, dtype=np.bool_)), np.array([u]))

@@ -98,7 +98,7 @@ Program = tuple[tuple[str, int, int], ...]
 
 @dataclass(frozen=True)
 class Space:
-    """One problem's leaves. `inputs` [I, L]: the value of each leaf on the real inputs, then on the perturbed ones."""
+    """One problem's leaves. `inputs` [I, L]: the value of each leaf on the real inputs, then on the others."""
 
     problem_id: str
     question: str
@@ -122,11 +122,12 @@ def space_of(problem_id: str, questions: Sequence[str], answers: Sequence[float]
     read = [[float(number) for number in numbers(question)] for question in questions]
     count = min(min(map(len, read)), QUANTITIES)
     constants = constants_of(questions[0])[: LEAVES - count]
-    rows = [row + list(constants) for row in (*(row[:count] for row in read), *perturbed(problem_id, read[0][:count]))]
+    inputs = [*(row[:count] for row in read), *other_inputs(problem_id, read[0][:count])]
+    rows = [row + list(constants) for row in inputs]
     return Space(problem_id, questions[0], np.array(rows), np.array([float(a) for a in answers]), count)
 
 
-def perturbed(problem_id: str, quantities: Sequence[float]) -> list[list[float]]:
+def other_inputs(problem_id: str, quantities: Sequence[float]) -> list[list[float]]:
     """[PERTURBATIONS, Q]: the quantities of a problem, each a little larger or smaller; no answer is known for them."""
     dice = random.Random(derive_seed("search", "perturbations", problem_id))
     return [[value * dice.uniform(0.6, 1.7) for value in quantities] for _ in range(PERTURBATIONS)]

@@ -24,6 +24,11 @@ def is_right(result: Result, answer: float) -> bool:
     return abs(value - answer) <= TOLERANCE * max(1.0, abs(answer))
 
 
+def why_lost(results: Sequence[Result]) -> str | None:
+    """Why nobody knows what a workflow is worth: the error of its first `failed` result; None where all are known."""
+    return next((result.error or "failed" for result in results if result.status == "failed"), None)
+
+
 def solved_share(results: Sequence[Result], answers: Sequence[float]) -> float:
     """Share of the questions (problem and siblings) solved, in [0, 1]. Raises ValueError where lengths differ."""
     if len(results) != len(answers) or not results:

@@ -24,7 +24,8 @@ from tasks.records import Problem, TreeNode, Workflow
 from tasks.search.guided import GuidedTree
 from tasks.search.journal import Batch, Journal
 from tasks.search.progress import Tally
-from tasks.search.task import Search, run
+from tasks.search.task import run
+from tasks.search.waves import Search
 from tasks.workflows.contract import HEADER, prompt_of
 from tasks.workflows.sandbox import Sandbox
 

@@ -16,6 +16,7 @@ from tasks.search.rules import AFLOW_BEST, soft_mix
 from tasks.search.tree import Node
 from tasks.search.write import node_id, tree_records
 from tasks.workflows.asking import MAX_PROMPT
+from tasks.workflows.judge import solved_share
 from tasks.workflows.model import Prompt
 
 ANSWERS = [40414, 40424, 40434]
@@ -40,7 +41,7 @@ def tree_of(*workflows: tuple[str, list[Result]]) -> GuidedTree:
     tree = GuidedTree(PROBLEM, lambda token: token == 9, lambda tokens: "-".join(map(str, tokens)), 8)
     for place, (rollout, (code, results)) in enumerate(zip(tree.samples(len(workflows)), workflows, strict=True)):
         written = Completion(tokens=[10 + place, 1], logprobs=[log(0.1), 0.0])
-        tree.learn(rollout, written, code, results, tree.credit(results))
+        tree.learn(rollout, written, code, results, solved_share(results, tree.problem.answers))
     return tree
 
 
@@ -233,4 +234,4 @@ def test_a_workflow_that_nobody_knows_the_worth_of_counts_neither_way() -> None:
     tree = tree_of(("one", solving(1)), ("two", solving(2)))
     take(revisions_of(tree), "unknown", "new", LOST)
     assert tree.root.value == pytest.approx(1 / 2)
-    assert tree.found["new"].reward == pytest.approx(1 / 2)
+    assert tree.found["new"].reward == 0  # no more than it is known to solve

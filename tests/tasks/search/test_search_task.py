@@ -17,8 +17,9 @@ from tasks.policy.tokenizer import train_tokenizer
 from tasks.policy.warmup import Example, warm_up
 from tasks.records import Problem, Sibling, TreeNode, Workflow
 from tasks.search.guided import NEGLIGIBLE, GuidedTree
-from tasks.search.task import Search, run
+from tasks.search.task import run
 from tasks.search.tree import Node
+from tasks.search.waves import Search
 from tasks.search.write import node_id
 from tasks.seeds import derive_seed
 from tasks.workflows.contract import HEADER, prompt_of, workflow_id
