@@ -63,7 +63,7 @@ class Journal:
 
 def name_of(requests: Sequence[Request]) -> str:
     """A name for the batch of these requests."""
-    return digest_text(repr([(request.seed, request.context) for request in requests]))
+    return digest_text(repr([(request.seed, request.context, request.longest) for request in requests]))
 
 
 def digest_of(reads: Iterable[Path], params: Params, round: int) -> str:
