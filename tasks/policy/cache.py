@@ -18,6 +18,11 @@ def growing_cache(config: Any) -> Any:
     return made
 
 
+def is_plain(growing: Any) -> bool:
+    """Whether each layer keeps all keys and values: no sliding window, no state."""
+    return all(type(layer) is _growing_layer() for layer in growing.layers)
+
+
 @cache
 def _growing_layer() -> Any:
     from transformers.cache_utils import DynamicLayer
@@ -44,9 +49,9 @@ def _growing_layer() -> Any:
             return self._show(length)
 
         def batch_select_indices(self, indices: "Tensor") -> None:
-            used = self.get_seq_length()
-            self._move(indices, used, self._buffers[0].shape[-2])
-            self._show(used)
+            if used := self.get_seq_length():
+                self._move(indices, used, self._buffers[0].shape[-2])
+                self._show(used)
 
         def _move(self, rows: Any, used: int, room: int) -> None:
             """Into new buffers, these rows, with room for so many tokens."""

@@ -30,7 +30,7 @@ def _generate(model: Any, rows: Rows, places: Sequence[int], use_cache: bool) ->
 
     live = torch.tensor(places, device=rows.device)
     ids = torch.tensor([rows.requests[i].context for i in places], device=rows.device)
-    steps = int(rows.budgets[live].max())
+    steps = int(rows.lengths[live].max())
     end = 0 if rows.eos is None else rows.eos
 
     def only_chosen(seen: "Tensor", logits: "Tensor") -> "Tensor":

@@ -27,12 +27,13 @@ def draw(scaled: "Tensor", points: "Tensor") -> tuple["Tensor", "Tensor"]:
 
     A token of probability 0 is never drawn, whatever the point.
     """
+    import torch
+
     rows, tokens = scaled.shape
     blocks = -(-tokens // BLOCK)
     highest = scaled.amax(-1, keepdim=True)
     weights = scaled.new_empty(rows, blocks * BLOCK)
-    weights[:, :tokens] = scaled - highest
-    weights[:, :tokens].exp_()
+    torch.sub(scaled, highest, out=weights[:, :tokens]).exp_()
     weights[:, tokens:] = 0
     weights = weights.view(rows, blocks, BLOCK)
     sums = weights.sum(-1).to(points.dtype)  # [B, blocks]

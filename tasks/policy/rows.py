@@ -48,28 +48,27 @@ class Rows:
         self.requests, self.temperature, self.eos, self.device = requests, temperature, eos, device
         budgets = [request.budget(max_new_tokens) for request in requests]
         self.steps = max(budgets)
-        self.budgets = torch.tensor(budgets, device=device)  # [R]
+        self.lengths = torch.tensor(budgets, device=device)  # [R] what a row has at most, or had when it ended
         self.open = torch.ones(len(requests), dtype=torch.bool, device=device)  # [R]
-        self._lengths = torch.zeros(len(requests), dtype=torch.long, device=device)
-        self._tokens = torch.zeros((len(requests), self.steps), dtype=torch.long, device=device)
-        self._logprobs = torch.zeros((len(requests), self.steps), device=device)
+        self._tokens = torch.zeros((self.steps, len(requests)), dtype=torch.long, device=device)
+        self._logprobs = torch.zeros((self.steps, len(requests)), device=device)
         if temperature:
-            self._points = uniforms([request.seed for request in requests], self.steps, device)  # [R, steps]
+            seeds = [request.seed for request in requests]
+            self._points = uniforms(seeds, self.steps, device).T.contiguous()  # [steps, R]
 
     def write(self, logits: "Tensor", live: "Tensor", step: int) -> "Tensor":
         """The next token [B] of the rows `live` [B], from logits [B, V]; a row that is not open keeps what it has."""
         if self.temperature:
-            chosen, logprobs = draw(scaled_logits(logits, self.temperature), self._points[live, step])
+            chosen, logprobs = draw(scaled_logits(logits, self.temperature), self._points[step][live])
         else:
             chosen = logits.argmax(-1)
             logprobs = token_logprobs(logits, chosen, 1.0)
-        self._tokens[live, step], self._logprobs[live, step] = chosen, logprobs.to(self._logprobs.dtype)
-        going = self.open[live]
-        self._lengths[live] += going
-        going &= self.budgets[live] > step + 1
+        self._tokens[step][live] = chosen  # past a row's length: never looked at
+        self._logprobs[step][live] = logprobs.to(self._logprobs.dtype)
         if self.eos is not None:
-            going &= chosen != self.eos
-        self.open[live] = going
+            lengths = self.lengths[live]
+            self.lengths[live] = lengths.where(chosen != self.eos, lengths.clamp(max=step + 1))
+        self.open = self.lengths > step + 1
         return chosen
 
     def completions(self) -> list[Completion]:
@@ -78,7 +77,7 @@ class Rows:
 
         if not torch.isfinite(self._logprobs).all():
             raise GraftError("policy: its logits are not finite; an update has diverged: lower grpo.learning_rate")
-        tokens, logprobs, lengths = self._tokens.tolist(), self._logprobs.tolist(), self._lengths.tolist()
+        tokens, logprobs, lengths = self._tokens.T.tolist(), self._logprobs.T.tolist(), self.lengths.tolist()
         return [
             Completion(
                 tokens=[*r.prefix.tokens, *tokens[i][: lengths[i]]],

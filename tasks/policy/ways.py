@@ -52,6 +52,7 @@ def _ways(policy: Policy) -> Iterator[tuple[str, Callable[[], Way]]]:
     if model is not policy.model and sum(p.numel() for p in model.parameters()) <= MERGED_PARAMETERS:
         yield "our loop with the adapter merged", lambda: (merged(policy.model), decode)
     yield "our loop", lambda: (model, decode)
+    yield "our loop without shared contexts", lambda: (model, partial(decode, share=False))
     yield "transformers' generate", lambda: (model, generate)
     yield "transformers' generate without a cache", lambda: (model, partial(generate, use_cache=False))
 
@@ -75,11 +76,16 @@ def merged(model: Any) -> Any:
 
 
 def _why_not(policy: Policy, model: Any, write: Callable[[Any, Rows], None], prompt: list[int]) -> str:
-    """What speaks against this way, "" if nothing does: rows of unlike length, two with one context, that end apart."""
+    """What speaks against this way, "" if nothing does.
+
+    Tried on contexts of unlike length, rows that share one, rows that end apart.
+    """
     import torch
 
     tokens = (prompt * 8)[:8]
-    asked = [Request(tokens, 1, longest=6), Request(tokens[:3], 2, longest=4), Request(tokens, 3, longest=2)]
+    lengths = {1: 6, 2: 2, 3: 2}
+    asked = [Request(tokens, seed, longest=longest) for seed, longest in lengths.items()]
+    asked += [Request(tokens[:3], 4, longest=4)]
     rows = Rows(asked, temperature=1.0, max_new_tokens=6, eos=None, device=policy.device)
     try:
         write(model, rows)

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from tasks.policy.generation import generate
 from tasks.policy.inverse_cdf import uniforms
 from tasks.policy.rows import Request, Rows
 from tasks.policy.sampler import sample
+from tasks.policy.shared_prefix import SharedPrefix
 from tasks.policy.ways import plain_model, way_of
 from tasks.records import Completion
 
@@ -48,7 +50,8 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "mamba": COMMON | {"state_size": 4},
     "rwkv": COMMON | {"attention_hidden_size": 32},
 }
-REFUSED = {"mamba": 1, "rwkv": 2}  # a state instead of keys and values; transformers' generate loses rwkv's
+SHARING = {"qwen2", "qwen3", "llama", "gpt2", "gpt_neox", "phi", "mixtral"}
+REFUSED = {"mamba": 2, "rwkv": 3}  # a state instead of keys and values; transformers' generate loses rwkv's
 
 
 def policy_of(kind: str, make_policy: MakePolicy, lora: bool = False) -> Policy:
@@ -67,19 +70,12 @@ def policy_of(kind: str, make_policy: MakePolicy, lora: bool = False) -> Policy:
 
 
 def asked() -> list[Request]:
-    """Prompts of unlike lengths, some more than once, rows that end apart, one with a prefix."""
-    prompts = [
-        [5, 9, 200, 31, 77, 8, 12, 90, 41],
-        [17, 4],
-        [17, 4],
-        [7, 7, 7, 7, 250],
-        [5, 9, 200, 31, 77, 8, 12, 90, 41],
-    ]
-    plain = [
-        Request(prompt, seed, longest=longest)
-        for seed, (prompt, longest) in enumerate(zip(prompts, [9, 3, 12, 5, 2], strict=True))
-    ]
-    return [*plain, Request([17], 9, Completion(tokens=[4, 30], logprobs=[-1.0, -2.0]))]
+    """Prompts of unlike lengths, most more than once, rows that end apart, one with a prefix."""
+    long, short = [5, 9, 200, 31, 77, 8, 12, 90, 41], [17, 4]
+    prompts = [long, short, short, [7, 7, 7, 7, 250], long, long, short, long]
+    lengths = [9, 3, 12, 5, 2, 11, 6, 1]
+    rows = [Request(prompt, seed, longest=n) for seed, (prompt, n) in enumerate(zip(prompts, lengths, strict=True))]
+    return [*rows, Request([17], 9, Completion(tokens=[4, 30], logprobs=[-1.0, -2.0]))]
 
 
 def followed(policy: Policy, request: Request, temperature: float) -> tuple[list[int], list[float]]:
@@ -114,6 +110,20 @@ def test_every_architecture_keeps_the_law(kind: str, temperature: float, make_po
     ]
     assert len(said) == REFUSED.get(kind, 0)  # once, however often it is sampled
     assert (way_of(policy, [5])[1] is decode) == (kind not in REFUSED)
+
+
+@pytest.mark.parametrize("kind", sorted(CONFIGS.keys() - REFUSED))
+def test_rows_share_their_context_where_the_attention_can_be_told_to(kind: str, make_policy: MakePolicy) -> None:
+    policy = policy_of(kind, make_policy)
+    shared, apart = rows_of(policy, asked()), rows_of(policy, asked())
+    with patch.object(SharedPrefix, "attend", autospec=True, side_effect=SharedPrefix.attend) as attend:
+        decode(policy.model, shared)
+    assert attend.called == (kind in SHARING)
+    assert policy.model.config._attn_implementation != "shared_prefix"
+    decode(policy.model, apart, share=False)
+    assert [c.tokens for c in shared.completions()] == [c.tokens for c in apart.completions()]
+    for a, b in zip(shared.completions(), apart.completions(), strict=True):
+        assert a.logprobs == pytest.approx(b.logprobs, abs=1e-5)
 
 
 def rows_of(policy: Policy, requests: list[Request], eos: int | None = None) -> Rows:

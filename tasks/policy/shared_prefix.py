@@ -1,0 +1,108 @@
+"""Attention on contexts that several rows share: each context's keys and values are held once and read once a step.
+
+The rows of one context are the rows of one matrix product with it; what a row wrote itself, it attends to alone
+(Juravsky et al. 2024, Hydragen, arXiv:2402.05099). It enters a model through transformers' attention interface.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+NAME = "shared_prefix"
+
+
+class SharedPrefix:
+    """The prefilled contexts of a batch, and which of its B rows follow which of the C contexts."""
+
+    def __init__(self, cache: Any, padding: "Tensor | None", owner: "Tensor") -> None:
+        """`padding` [C, P] True = no token, None where there is none; `owner` [B] names each row's context."""
+        self._layers = [(layer.keys, layer.values) for layer in cache.layers]  # [C, heads, P, d]
+        self._padding, self._owner = padding, owner
+        self._group()
+
+    @property
+    def held(self) -> int:
+        """Contexts, C."""
+        return len(self._layers[0][0])
+
+    def keep(self, rows: "Tensor") -> None:
+        """Only these rows go on; a context that none of them follows is forgotten."""
+        self._owner = self._owner[rows]
+        self._group()
+
+    def _group(self) -> None:
+        """Where each row stands among C groups of G places, and which row fills each place (a free one: the first)."""
+        import torch
+
+        used, self._owner = torch.unique(self._owner, return_inverse=True)
+        if len(used) < self.held:
+            self._layers = [(keys[used], values[used]) for keys, values in self._layers]
+            self._padding = None if self._padding is None else self._padding[used]
+        sizes = self._owner.bincount()
+        order = self._owner.argsort(stable=True)
+        rows = torch.arange(len(order), device=order.device)
+        nth = rows - (sizes.cumsum(0) - sizes)[self._owner[order]]
+        width, heads = int(sizes.max()), torch.arange(self._layers[0][0].shape[1], device=order.device)
+        places = torch.empty_like(order)  # of a row's first head
+        places[order] = self._owner[order] * len(heads) * width + nth
+        self._places = (places[:, None] + heads * width).flatten()  # [B · heads] into [C · heads · G]
+        self._members = places.new_zeros(len(used) * len(heads) * width)  # and back
+        self._members[self._places] = (rows[:, None] * len(heads) + heads).flatten()
+
+    def attend(self, layer: int, queries: "Tensor", keys: "Tensor", values: "Tensor") -> "Tensor":
+        """Attention of scaled queries [B, heads, n, d] on the contexts and on the rows' own keys [B, heads, t, d]."""
+        import torch
+
+        context_keys, context_values = self._layers[layer]
+        scores = self._together(queries, context_keys) @ context_keys.mT
+        if self._padding is not None:
+            scores.masked_fill_(self._padding[:, None, None], -torch.inf)
+        scores = torch.cat([self._apart(scores, queries), queries @ keys.mT], -1)  # [B, heads, n, P + t]
+        weights = scores.softmax(-1, dtype=torch.float32).to(values.dtype)
+        width = context_keys.shape[2]
+        there = self._together(weights[..., :width], context_keys) @ context_values
+        return self._apart(there, queries) + weights[..., width:] @ values
+
+    def _together(self, rows: "Tensor", contexts: "Tensor") -> "Tensor":
+        """[B, heads, n, w] → [C, heads, G · n, w]"""
+        return rows.flatten(0, 1).index_select(0, self._members).view(*contexts.shape[:2], -1, rows.shape[-1])
+
+    def _apart(self, groups: "Tensor", rows: "Tensor") -> "Tensor":
+        """[C, heads, G · n, w] → [B, heads, n, w]"""
+        flat = groups.view(len(self._members), -1, groups.shape[-1]).index_select(0, self._places)
+        return flat.view(*rows.shape[:-1], -1)
+
+
+@contextmanager
+def shared_attention(model: Any) -> Iterator[None]:
+    """Let `model` attend to the `shared_prefix` that its forward is given; one new token a row, no mask."""
+    from transformers import AttentionInterface
+
+    AttentionInterface.register(NAME, _attention)
+    usual = model.config._attn_implementation
+    model.set_attn_implementation(NAME)
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(usual)
+
+
+def _attention(
+    module: Any,
+    query: "Tensor",
+    key: "Tensor",
+    value: "Tensor",
+    _mask: Any,
+    scaling: float | None = None,
+    shared_prefix: SharedPrefix | None = None,
+    **_settings: Any,
+) -> tuple["Tensor", None]:
+    """query [B, heads, 1, d], key and value [B, kv, t, d] → [B, 1, heads, d]"""
+    if shared_prefix is None:
+        raise ValueError("its forward pass does not hand a shared prefix on to its attention")
+    rows, heads, _, size = query.shape
+    queries = query.view(rows, key.shape[1], -1, size) * (size**-0.5 if scaling is None else scaling)
+    return shared_prefix.attend(module.layer_idx, queries, key, value).view(rows, 1, heads, -1), None
