@@ -68,7 +68,7 @@ def influences(scorer: Scorer, samples: Sequence[Sample], direction: Direction, 
     """
     denominator = denominator_of(samples, averaging)
     scored = {_row(s): Scored(0.0, 0.0) for s in samples}
-    for trees in _progress(list(pack([[s] for s in merged([s for s in samples if s.advantage != 0])]))):
+    for trees in _progress(list(pack([[s] for s in merged([s for s in samples if s.advantage != 0])], scorer.tokens))):
         rows = [s for tree in trees for s in tree]
 
         def losses(rows: list[Sample] = rows) -> "Tensor":

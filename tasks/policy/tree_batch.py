@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 TOKENS = 2048
-"""Tokens of a micro-batch, padding included. On a CPU larger ones are slower."""
+"""Tokens of a micro-batch, padding included, where no param says it. On a CPU larger ones are slower."""
 
 TREE_TOKENS = 1024
 """A longer tree is cut in two: its attention costs the square of its length."""
@@ -138,11 +138,12 @@ class Scorer:
     pad: int
     temperature: float
     shared: bool  # True: trees; False: a padded row for each completion
+    tokens: int = TOKENS  # of a micro-batch, padding included
 
     def batches(self, samples: Sequence[Sample]) -> Iterator[list[Tree]]:
-        """Micro-batches of at most TOKENS tokens (or one tree), of like length, in an order that depends on nothing
+        """Micro-batches of at most `tokens` tokens (or one sample), of like length, in an order that depends on nothing
         but the samples."""
-        return pack(plant(samples) if self.shared else [[s] for s in samples])
+        return pack(plant(samples, self.tokens) if self.shared else [[s] for s in samples], self.tokens)
 
     def logprobs(self, trees: Sequence[Tree]) -> tuple["Tensor", "Tensor"]:
         """Log-probabilities [R, C] and mask [R, C] of the R samples of the trees, in order."""
@@ -159,13 +160,13 @@ class Scorer:
         return row_entropies(self.model, [s for tree in trees for s in tree], self.pad, self.temperature)
 
 
-def scorer_of(policy: Policy, samples: Sequence[Sample], temperature: float) -> Scorer:
+def scorer_of(policy: Policy, samples: Sequence[Sample], temperature: float, tokens: int = TOKENS) -> Scorer:
     """A scorer for these samples: trees where they agree with padded rows on the first few, else rows."""
     pad = policy.tokenizer.pad_token_id
     fault = _tree_fault(policy.model, samples, pad, temperature)
     if fault:
         logger.warning("prompts are computed once for each completion, which is slower: %s", fault)
-    return Scorer(policy.model, pad, temperature, shared=fault is None)
+    return Scorer(policy.model, pad, temperature, shared=fault is None, tokens=tokens)
 
 
 def row_logprobs(model: Any, samples: Sequence[Sample], pad: int, temperature: float) -> tuple["Tensor", "Tensor"]:
@@ -185,26 +186,27 @@ def row_entropies(
     return logprobs, entropies_of(scaled_logits(logits, temperature)) * batch.mask, batch.mask
 
 
-def plant(samples: Sequence[Sample]) -> list[Tree]:
-    """Samples with one prompt together, in trees of at most TREE_TOKENS tokens (or one sample)."""
+def plant(samples: Sequence[Sample], tokens: int = TOKENS) -> list[Tree]:
+    """Samples with one prompt together, in trees of at most TREE_TOKENS and `tokens` tokens (or one sample)."""
     trees: list[Tree] = []
+    most = min(TREE_TOKENS, tokens)
     order = sorted(samples, key=lambda s: (s.prompt, len(s.completion), s.problem_id, s.member))
     for _, same in groupby(order, key=lambda s: s.prompt):
         trees.append([])
         for sample in same:
-            if trees[-1] and size([*trees[-1], sample]) > TREE_TOKENS:
+            if trees[-1] and size([*trees[-1], sample]) > most:
                 trees.append([])
             trees[-1].append(sample)
     return trees
 
 
-def pack(trees: Sequence[Tree]) -> Iterator[list[Tree]]:
-    """Trees of like size in micro-batches of at most TOKENS tokens, padding included; longest first, so that a
-    micro-batch that does not fit in memory fails at once."""
+def pack(trees: Sequence[Tree], tokens: int = TOKENS) -> Iterator[list[Tree]]:
+    """Trees of like size in micro-batches of at most `tokens` tokens (or one tree), padding included; longest first,
+    so that a micro-batch that does not fit in memory fails at once."""
     batch: list[Tree] = []
     order = sorted(trees, key=lambda t: (-size(t), t[0].problem_id, t[0].member))
     for tree in order:
-        if batch and size(batch[0]) * (len(batch) + 1) > TOKENS:
+        if batch and size(batch[0]) * (len(batch) + 1) > tokens:
             yield batch
             batch = []
         batch.append(tree)

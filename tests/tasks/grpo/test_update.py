@@ -11,7 +11,6 @@ import torch
 from tasks.errors import GraftError
 from tasks.grpo.update import Group, Scores, accumulate, rate, steps_of, update
 from tasks.params import Grpo
-from tasks.policy import tree_batch
 from tasks.policy.base import Policy
 from tasks.policy.sampler import Request, sample
 from tasks.policy.samples import Sample, merged, samples_of
@@ -76,9 +75,11 @@ def moved(samples: list[Sample], by: float = 0.3) -> tuple[Scores, Scores]:
     return behaviour, reference
 
 
-def step_gradient(policy: Policy, samples: list[Sample], shared: bool = True, **changes: Any) -> torch.Tensor:
+def step_gradient(
+    policy: Policy, samples: list[Sample], shared: bool = True, tokens: int = 2048, **changes: Any
+) -> torch.Tensor:
     policy.model.zero_grad()
-    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, shared)
+    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, shared, tokens)
     accumulate(scorer, groups_of(samples), *moved(samples), grpo(**changes))
     return gradient_of(policy)
 
@@ -138,13 +139,11 @@ def test_micro_batches_layout_and_order_never_change_the_gradient(
     shared: bool,
     make_policy: MakePolicy,
     make_samples: MakeSamples,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     policy, samples = make_policy(), make_samples()
     expected = step_gradient(policy, samples, **changes)
-    monkeypatch.setattr(tree_batch, "TOKENS", limit)
     random.Random(0).shuffle(samples)
-    assert (step_gradient(policy, samples, shared, **changes) - expected).norm() <= 1e-5 * expected.norm()
+    assert (step_gradient(policy, samples, shared, limit, **changes) - expected).norm() <= 1e-5 * expected.norm()
 
 
 @pytest.mark.parametrize(

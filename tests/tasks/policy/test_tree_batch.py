@@ -8,7 +8,6 @@ from functools import partial
 import pytest
 import torch
 
-from tasks.policy import tree_batch
 from tasks.policy.base import Policy
 from tasks.policy.samples import Sample
 from tasks.policy.tree_batch import Scorer, pack, plant, scorer_of, size
@@ -18,10 +17,10 @@ MakeSamples = Callable[..., list[Sample]]
 
 
 def scores_and_gradient(
-    policy: Policy, samples: list[Sample], shared: bool, temperature: float = 0.7
+    policy: Policy, samples: list[Sample], shared: bool, temperature: float = 0.7, tokens: int = 2048
 ) -> tuple[dict[tuple[str, int], torch.Tensor], torch.Tensor]:
     """Log-probabilities of each sample, and the gradient of their weighted sum."""
-    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, temperature, shared)
+    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, temperature, shared, tokens)
     policy.model.zero_grad()
     scores = {}
     for trees in scorer.batches(samples):
@@ -64,13 +63,11 @@ def test_the_first_completion_token_is_scored_by_the_last_prompt_token(
 
 @pytest.mark.parametrize("limit", [1, 20, 60])
 def test_cutting_trees_and_batches_changes_nothing(
-    limit: int, make_policy: MakePolicy, make_samples: MakeSamples, monkeypatch: pytest.MonkeyPatch
+    limit: int, make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
     policy, samples = make_policy(), make_samples()
     _, whole = scores_and_gradient(policy, samples, shared=True)
-    monkeypatch.setattr(tree_batch, "TOKENS", limit)
-    monkeypatch.setattr(tree_batch, "TREE_TOKENS", limit)
-    _, cut = scores_and_gradient(policy, samples, shared=True)
+    _, cut = scores_and_gradient(policy, samples, shared=True, tokens=limit)
     assert (cut - whole).norm() <= 1e-5 * whole.norm()
 
 
@@ -90,12 +87,12 @@ def test_no_threads_race_for_a_gradient(
 
 def test_micro_batches_hold_every_sample_once_within_the_budget(make_samples: MakeSamples) -> None:
     samples = make_samples(problems=60, group=12)
-    batches = list(pack(plant(samples)))
+    batches = list(pack(plant(samples, 500), 500))
     assert len(batches) > 1
-    assert all(len(trees) * max(map(size, trees)) <= tree_batch.TOKENS for trees in batches)
+    assert all(len(trees) * max(map(size, trees)) <= 500 for trees in batches)
     places = [(s.problem_id, s.member) for trees in batches for tree in trees for s in tree]
     assert sorted(places) == sorted((s.problem_id, s.member) for s in samples)
-    assert batches == list(pack(plant(samples[::-1])))
+    assert batches == list(pack(plant(samples[::-1], 500), 500))
 
 
 def test_a_model_that_ignores_the_mask_gets_rows_and_says_so(
