@@ -4,13 +4,17 @@ from collections.abc import Sequence
 
 from tasks.artifacts import read_jsonl, write_json
 from tasks.errors import GraftError
-from tasks.grpo.update import Group, update
+from tasks.grpo.numbers import round_numbers
+from tasks.grpo.scores import scores_of
+from tasks.grpo.steps import Group, plan
+from tasks.grpo.update import update
 from tasks.layout import Layout
 from tasks.params import Grpo, Params
 from tasks.policy.advantages import weighted
 from tasks.policy.averaging import Averaging
 from tasks.policy.base import Policy, load_policy, save_policy
-from tasks.policy.samples import counted_rewards, merged, samples_of
+from tasks.policy.samples import counted_rewards, is_cut, merged, samples_of
+from tasks.policy.tree_batch import scorer_of
 from tasks.records import RewardedTrajectory, Selected
 from tasks.seeds import derive_seed
 
@@ -25,10 +29,16 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
         groups = groups_of(policy, trajectories, selection, params.grpo, params.policy.max_new_tokens)
     except ValueError as error:
         raise GraftError(f"{layout.selection(round)}: {error}; run graft stage select@{round} again") from error
-    numbers = update(policy, groups, params.grpo, params.search.temperature, derive_seed(params.seed, "update", round))
-    numbers["no_signal_fraction"] = sum(s.advantage == 0 for s in selection) / max(len(selection), 1)
+    grpo, samples = params.grpo, [s for g in groups for s in g.samples]
+    steps, skipped = plan(groups, grpo.epochs, grpo.prompts_per_step, derive_seed(params.seed, "update", round))
+    scorer = scorer_of(policy, samples, params.search.temperature)
+    reference = None
+    if grpo.beta > 0:
+        with policy.model.disable_adapter():
+            reference = scores_of(scorer, samples)
+    rows = update(scorer, steps, grpo, reference)
     save_policy(policy, layout.policy(round), parent=policy.version, round=round)
-    write_json(layout.metrics("update", round), numbers)
+    write_json(layout.metrics("update", round), round_numbers(rows, skipped, groups))
 
 
 def groups_of(
@@ -55,5 +65,15 @@ def groups_of(
         rewarded = zip(samples, chosen, counted_rewards(policy, trajectory, grpo.truncated), strict=True)
         silent = [s for s, line, reward in rewarded if reward is not None and line.advantage == 0]
         denominator = averaging.denominator([len(s.completion) for s in [*learned, *silent]])
-        groups.append(Group(trajectory.problem_id, merged(learned), denominator))
+        groups.append(
+            Group(
+                trajectory.problem_id,
+                merged(learned),
+                denominator,
+                rewards=tuple(trajectory.rewards),
+                lengths=tuple(len(s.completion) for s in samples),
+                truncated=sum(is_cut(policy, tokens) for tokens in trajectory.tokens),
+                silent=not any(line.advantage for line in chosen),
+            )
+        )
     return groups
