@@ -92,8 +92,15 @@ def token_losses(
     if entropies is not None:
         bonus = -objective.entropy * entropies
         loss = loss + bonus
-    parts = (part.detach() * mask for part in (policy, penalty, bonus, ratio))
-    return TokenLosses(loss * mask, *parts, clipped=acts & mask, kl=kl.detach() * mask)
+    return TokenLosses(
+        loss=loss * mask,
+        policy=policy.detach() * mask,
+        penalty=penalty.detach() * mask,
+        bonus=bonus.detach() * mask,
+        ratio=ratio.detach() * mask,
+        clipped=acts & mask,
+        kl=kl.detach() * mask,
+    )
 
 
 def surrogate(logprobs: "Tensor", ratio: "Tensor", gain: "Tensor", objective: Objective) -> "tuple[Tensor, Tensor]":

@@ -1,6 +1,7 @@
 """An update in numbers: a row for each step, and the round's summary of them.
 
-    loss                    policy_loss + kl_loss + entropy_loss, the parts as they enter it
+    loss                    policy_loss + kl_loss + entropy_loss, the parts as they enter it (TRL's policy_loss is the
+                            first two)
     kl                      mean estimate of KL(policy ‖ reference) of a token, before beta and correction
     kl_share                |kl_loss| / (|policy_loss| + |kl_loss|)
     entropy                 mean entropy of a token at the sampling temperature, where there is a bonus for it
