@@ -28,7 +28,7 @@ from tasks.grpo.numbers import Row, step_row
 from tasks.grpo.scores import Scores, behaviour_of, key_of, scores_of
 from tasks.grpo.steps import Step
 from tasks.params import Grpo
-from tasks.policy.tree_batch import Scorer
+from tasks.policy.scorer import Scorer
 
 WARMUP = 4
 
