@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 from tasks.artifacts import read_jsonl, write_json
 from tasks.errors import GraftError
+from tasks.fingerprint import fingerprint
+from tasks.grpo.checkpoint import Checkpoint
 from tasks.grpo.numbers import round_numbers
 from tasks.grpo.scores import scores_of
 from tasks.grpo.steps import Group, plan
@@ -13,6 +15,7 @@ from tasks.params import Grpo, Params
 from tasks.policy.advantages import weighted
 from tasks.policy.averaging import Averaging
 from tasks.policy.base import Policy, load_policy, save_policy
+from tasks.policy.memory import memory_named
 from tasks.policy.samples import counted_rewards, is_cut, merged, samples_of
 from tasks.policy.scorer import scorer_of
 from tasks.records import RewardedTrajectory, Selected
@@ -31,14 +34,29 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
         raise GraftError(f"{layout.selection(round)}: {error}; run graft stage select@{round} again") from error
     grpo, samples = params.grpo, [s for g in groups for s in g.samples]
     steps, skipped = plan(groups, grpo.epochs, grpo.prompts_per_step, derive_seed(params.seed, "update", round))
-    scorer = scorer_of(policy, samples, params.search.temperature)
-    reference = None
-    if grpo.beta > 0:
-        with policy.model.disable_adapter():
-            reference = scores_of(scorer, samples)
-    rows = update(scorer, steps, grpo, reference)
+    checkpoint = _checkpoint(layout, params, round, policy)
+    with memory_named(grpo.micro_batch_tokens):
+        scorer = scorer_of(policy, samples, params.search.temperature, grpo.micro_batch_tokens)
+        reference = None
+        if grpo.beta > 0:
+            with policy.model.disable_adapter():
+                reference = scores_of(scorer, samples)
+        rows = update(scorer, steps, grpo, reference, checkpoint)
     save_policy(policy, layout.policy(round), parent=policy.version, round=round)
     write_json(layout.metrics("update", round), round_numbers(rows, skipped, groups))
+    checkpoint.remove()
+
+
+def _checkpoint(layout: Layout, params: Params, round: int, policy: Policy) -> Checkpoint:
+    """What an update of the same inputs has left that did not come to its end.
+
+    Threads and device are inputs too: they change the last digits.
+    """
+    import torch
+
+    reads = [layout.policy(round - 1), layout.rewarded(round), layout.selection(round)]
+    machine = (torch.__version__, torch.get_num_threads(), str(policy.device))
+    return Checkpoint(layout.journals("update", round) / f"{fingerprint(reads, params, round, *machine)}.pt")
 
 
 def groups_of(

@@ -7,7 +7,7 @@
 
 What a reader may expect and will not find: no critic, no weight decay, no second copy of the model (the reference
 is the adapter switched off), no optimiser state carried from round to round: its running means start anew, so the
-learning rate rises over the first steps, and falls over the rest. Nothing here draws random numbers.
+learning rate rises anew (tasks/grpo/schedule.py). Nothing here draws random numbers.
 
 *Which tokens count.* A step's denominator holds the completion tokens of its selected samples and of those without
 signal (advantage 0), or what else `grpo.loss` divides by (tasks/policy/averaging.py): a problem that is always or
@@ -23,50 +23,68 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tasks.errors import GraftError
+from tasks.grpo.checkpoint import Checkpoint, Training
 from tasks.grpo.gradient import accumulate, named
 from tasks.grpo.numbers import Row, step_row
+from tasks.grpo.schedule import schedule_of
 from tasks.grpo.scores import Scores, behaviour_of, key_of, scores_of
 from tasks.grpo.steps import Step
 from tasks.params import Grpo
 from tasks.policy.scorer import Scorer
 
-WARMUP = 4
 
-
-def update(scorer: Scorer, steps: Sequence[Step], params: Grpo, reference: Scores | None) -> list[Row]:
+def update(
+    scorer: Scorer,
+    steps: Sequence[Step],
+    params: Grpo,
+    reference: Scores | None,
+    checkpoint: Checkpoint | None = None,
+) -> list[Row]:
     """Train the scorer's model in place; a row of numbers for each step. The same arguments give the same weights.
 
     `reference`: log-probabilities of all samples by the reference; None where `grpo.beta` is 0.
+    With a checkpoint it goes on where an earlier update of the same arguments was ended.
     Raises GraftError, before any weight takes a wrong value, where a loss or a gradient is not finite.
     """
-    import torch
-
-    weights = [p for p in scorer.model.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(weights, lr=params.learning_rate, weight_decay=0.0)
     behaviour = behaviour_of(scorer, list({key_of(s): s for step in steps for s in step.samples}.values()))
-    rows: list[Row] = []
-    for number, step in enumerate(_progress(steps), start=1):
-        optimizer.zero_grad()
+    training = _begin(scorer.model, params, len(steps))
+    if checkpoint and (state := checkpoint.load()):
+        training.restore(state)
+        what = f"{len(training.rows)} of {len(steps)} steps that an update cut short has left"
+        print(f"update: goes on after {what}", file=sys.stderr)
+    done = len(training.rows)
+    for number, step in _progress(list(enumerate(steps, start=1))[done:]):
         try:
-            sums = accumulate(scorer, step.groups, behaviour, reference, params)
-            norm = float(torch.nn.utils.clip_grad_norm_(weights, params.max_grad_norm))
-            _check_finite(norm, scorer, step, behaviour)
+            _take(training, scorer, step, behaviour, reference, params)
         except FloatingPointError as error:
             remedy = "lower grpo.learning_rate, or search again where it is the first step"
             raise GraftError(f"update step {number} of {len(steps)}: {error}; {remedy}") from error
-        for settings in optimizer.param_groups:
-            settings["lr"] = params.learning_rate * rate(number - 1, len(steps))
-        optimizer.step()
-        rows.append(step_row(number, step, sums, norm, optimizer.param_groups[0]["lr"]))
-    return rows
+        if checkpoint:
+            checkpoint.keep(training)
+    return training.rows
 
 
-def rate(step: int, steps: int) -> float:
-    """Share of the learning rate at `step` of `steps`: a rise over WARMUP steps, then a straight line down to 0.
+def _begin(model: Any, params: Grpo, steps: int) -> Training:
+    import torch
 
-    Without the decline the last few steps' noise stays in the weights, and the round ends worse than its mean.
-    """
-    return min((step + 1) / WARMUP, (steps - step) / max(steps - WARMUP, 1), 1.0)
+    weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+    optimizer = torch.optim.AdamW(weights.values(), lr=params.learning_rate, weight_decay=0.0)
+    return Training(weights, optimizer, schedule_of(optimizer, params.schedule, params.warmup_steps, steps))
+
+
+def _take(
+    training: Training, scorer: Scorer, step: Step, behaviour: Scores, reference: Scores | None, params: Grpo
+) -> None:
+    """One optimiser step."""
+    import torch
+
+    training.optimizer.zero_grad()
+    sums = accumulate(scorer, step.groups, behaviour, reference, params)
+    norm = float(torch.nn.utils.clip_grad_norm_(training.weights.values(), params.max_grad_norm))
+    _check_finite(norm, scorer, step, behaviour)
+    training.rows.append(step_row(len(training.rows) + 1, step, sums, norm, training.schedule.get_last_lr()[0]))
+    training.optimizer.step()
+    training.schedule.step()
 
 
 def _check_finite(norm: float, scorer: Scorer, step: Step, behaviour: Scores) -> None:
@@ -79,7 +97,7 @@ def _check_finite(norm: float, scorer: Scorer, step: Step, behaviour: Scores) ->
     raise FloatingPointError(f"the gradient is not finite; the samples with the largest log-ratios: {named(most)}")
 
 
-def _progress(steps: Sequence[Step]) -> Iterable[Any]:
+def _progress(steps: Sequence[tuple[int, Step]]) -> Iterable[tuple[int, Step]]:
     from rich.console import Console
     from rich.progress import track
 

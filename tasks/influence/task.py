@@ -39,7 +39,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     samples = _samples(policy, train, given, grpo.negative_weight)
     validation = _samples(policy, judges, _advantages(policy, judges, grpo), grpo.negative_weight)
     advantages = [a for group in given for a in group]
-    scorer = scorer_of(policy, [*samples, *validation], params.search.temperature)
+    scorer = scorer_of(policy, [*samples, *validation], params.search.temperature, grpo.micro_batch_tokens)
     direction = validation_gradient(scorer, validation, averaging)
     scored = influences(scorer, samples, direction, averaging)
     judged = any(s.advantage for s in validation)

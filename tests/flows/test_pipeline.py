@@ -19,7 +19,8 @@ PARAMS = {
     "influence.validation",
     "collect": "seed policy.base operators.backend rewards.agreement grpo.group_size",
     "reward": "rewards policy.max_new_tokens",
-    "select": "policy search.temperature influence grpo.negative_weight grpo.advantages grpo.loss grpo.truncated",
+    "select": "policy search.temperature influence grpo.negative_weight grpo.advantages grpo.loss grpo.truncated "
+    "grpo.micro_batch_tokens grpo.unfit",
     "update": "seed policy search.temperature grpo",
     "evaluate": "seed policy.base policy.max_new_tokens sandbox operators evaluation",
     "promote": "seed rounds.last policy.base policy.max_new_tokens sandbox operators evaluation",

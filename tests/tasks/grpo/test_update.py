@@ -14,7 +14,7 @@ from tasks.grpo.gradient import accumulate
 from tasks.grpo.numbers import Row, round_numbers
 from tasks.grpo.scores import Scores, scores_of
 from tasks.grpo.steps import Group, plan, steps_of
-from tasks.grpo.update import rate, update
+from tasks.grpo.update import update
 from tasks.params import Grpo
 from tasks.policy import packing
 from tasks.policy.base import Policy
@@ -39,7 +39,7 @@ def grpo(**changes: Any) -> Grpo:
 def learn(policy: Policy, groups: list[Group], params: Grpo, temperature: float, seed: int) -> Row:
     """The whole update, against the adapter switched off as reference; the round's numbers."""
     samples = [s for g in groups for s in g.samples]
-    scorer = scorer_of(policy, samples, temperature)
+    scorer = scorer_of(policy, samples, temperature, params.micro_batch_tokens)
     with policy.model.disable_adapter():
         reference = scores_of(scorer, samples) if params.beta else None
     steps, skipped = plan(groups, params.epochs, params.prompts_per_step, seed)
@@ -237,15 +237,6 @@ def test_only_positions_that_predict_a_completion_token_get_loss(
     start = len(samples[0].prompt) - 1
     found = {int(row.count_nonzero()) and tuple(row.nonzero()[:, 0].tolist()) for row in logits.grad.abs().sum(-1)}
     assert found == {tuple(range(start, start + len(s.completion))) for s in samples}
-
-
-@pytest.mark.parametrize("steps", [1, 3, 4, 5, 50])
-def test_the_rate_rises_falls_and_never_stops_a_step(steps: int) -> None:
-    rates = [rate(step, steps) for step in range(steps)]
-    assert all(0 < r <= 1 for r in rates)
-    top = rates.index(max(rates))
-    assert rates[: top + 1] == sorted(rates[: top + 1])
-    assert rates[top:] == sorted(rates[top:], reverse=True)
 
 
 def test_the_ratio_is_one_on_the_first_pass(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
