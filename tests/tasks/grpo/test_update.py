@@ -19,7 +19,7 @@ from tasks.params import Grpo
 from tasks.policy import packing
 from tasks.policy.base import Policy
 from tasks.policy.packing import Layout, MicroBatch
-from tasks.policy.rows import row_logprobs
+from tasks.policy.row_batch import row_logprobs
 from tasks.policy.sampler import Request, sample
 from tasks.policy.samples import Sample, merged, samples_of
 from tasks.policy.scorer import LAYOUTS, Scorer, scorer_of
