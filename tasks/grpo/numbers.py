@@ -57,9 +57,15 @@ def step_row(number: int, step: Step, sums: Sums, norm: float, rate: float) -> R
         "learning_rate": rate,
         "advantage_std": _deviation(learned),
         "samples": len(learned),
-        "tokens": sums.tokens,
+        "tokens": round(sums.tokens),
         **_of_completions(step.groups),
     }
+
+
+def table_of(rows: Sequence[Row]) -> str:
+    """The rows as a csv file, with a line of names first."""
+    lines = [list(rows[0]) if rows else ["step"], *([repr(value) for value in row.values()] for row in rows)]
+    return "".join(",".join(line) + "\n" for line in lines)
 
 
 def round_numbers(rows: Sequence[Row], skipped: int, groups: Sequence[Group]) -> Row:

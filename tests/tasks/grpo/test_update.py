@@ -40,7 +40,7 @@ def learn(policy: Policy, groups: list[Group], params: Grpo, temperature: float,
     with policy.model.disable_adapter():
         reference = scores_of(scorer, samples) if params.beta else None
     steps, skipped = plan(groups, params.epochs, params.prompts_per_step, seed)
-    return round_numbers(update(scorer, steps, params, reference), skipped, groups)
+    return round_numbers(update(scorer, steps, params, reference).rows, skipped, groups)
 
 
 def groups_of(samples: list[Sample]) -> list[Group]:
