@@ -15,7 +15,7 @@ from tasks.grpo.steps import Group
 from tasks.params import Grpo
 from tasks.policy.averaging import Averaging
 from tasks.policy.samples import Sample
-from tasks.policy.tree_batch import Scorer, Tree
+from tasks.policy.scorer import Scorer
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -64,14 +64,14 @@ def accumulate(
     denominator = sum(g.denominator for g in step)
     objective = objective_of(params)
     averaging = Averaging(params.loss, longest=1)  # for the weights alone
-    for trees in scorer.batches([s for g in step for s in g.samples]):
-        samples = [s for tree in trees for s in tree]
-        logprobs, entropies, mask = _scored(scorer, trees, with_entropies=params.entropy > 0)
+    for batch in scorer.batches([s for g in step for s in g.samples]):
+        samples, scored = batch.samples, scorer.score(batch, entropies=params.entropy > 0)
+        logprobs, mask = scored.logprobs, scored.mask
         tokens = token_losses(
             logprobs,
             padded(behaviour, samples, logprobs),
             None if reference is None else padded(reference, samples, logprobs),
-            entropies,
+            scored.entropies,
             logprobs.new_tensor([s.advantage for s in samples]),
             mask,
             objective,
@@ -80,19 +80,11 @@ def accumulate(
         weights = logprobs.new_tensor([averaging.weight(len(s.completion)) for s in samples])[:, None]
         loss = reduce(tokens.loss, counts * weights, denominator)
         loss.backward()  # type: ignore[no-untyped-call]
-        part = _summed(tokens, loss, entropies, counts, counts * weights / denominator)
+        part = _summed(tokens, loss, scored.entropies, counts, counts * weights / denominator)
         if not math.isfinite(part.loss):
             raise FloatingPointError(_not_finite(tokens, samples))
         sums.add(part)
     return sums
-
-
-def _scored(scorer: Scorer, trees: Sequence[Tree], with_entropies: bool) -> tuple["Tensor", "Tensor | None", "Tensor"]:
-    """Log-probabilities, entropies and mask [R, C] of the trees' samples."""
-    if with_entropies:
-        return scorer.entropies(trees)
-    logprobs, mask = scorer.logprobs(trees)
-    return logprobs, None, mask
 
 
 def _summed(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tasks.policy.samples import Sample
-from tasks.policy.tree_batch import Scorer
+from tasks.policy.scorer import Scorer
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,9 +22,8 @@ def scores_of(scorer: Scorer, samples: Sequence[Sample]) -> Scores:
 
     scores: Scores = {}
     with torch.no_grad():
-        for trees in scorer.batches(samples):
-            logprobs, _ = scorer.logprobs(trees)
-            for row, sample in zip(logprobs, (s for tree in trees for s in tree), strict=True):
+        for batch in scorer.batches(samples):
+            for row, sample in zip(scorer.score(batch).logprobs, batch.samples, strict=True):
                 scores[key_of(sample)] = row[: len(sample.completion)].clone()
     return scores
 

@@ -17,7 +17,7 @@ from tasks.policy.averaging import Averaging
 from tasks.policy.base import Policy, load_policy, save_policy
 from tasks.policy.memory import memory_named
 from tasks.policy.samples import counted_rewards, is_cut, merged, samples_of
-from tasks.policy.tree_batch import scorer_of
+from tasks.policy.scorer import scorer_of
 from tasks.records import RewardedTrajectory, Selected
 from tasks.seeds import derive_seed
 

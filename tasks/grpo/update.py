@@ -32,7 +32,7 @@ from tasks.grpo.schedule import schedule_of
 from tasks.grpo.scores import Scores, behaviour_of, key_of, scores_of
 from tasks.grpo.steps import Step
 from tasks.params import Grpo
-from tasks.policy.tree_batch import Scorer
+from tasks.policy.scorer import Scorer
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from tasks.policy.advantages import advantages_of, lone, weighted
 from tasks.policy.averaging import Averaging
 from tasks.policy.base import Policy, load_policy
 from tasks.policy.samples import Sample, counted_rewards, samples_of
-from tasks.policy.tree_batch import scorer_of
+from tasks.policy.scorer import scorer_of
 from tasks.records import RewardedTrajectory, Selected
 
 logger = logging.getLogger(__name__)

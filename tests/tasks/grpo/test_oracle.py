@@ -28,8 +28,8 @@ from tasks.policy.advantages import advantages_of
 from tasks.policy.averaging import Averaging
 from tasks.policy.base import Policy, encode_prompt
 from tasks.policy.samples import Sample
+from tasks.policy.scorer import Scorer
 from tasks.policy.tokenizer import train_tokenizer
-from tasks.policy.tree_batch import Scorer
 from tasks.records import RewardedTrajectory, Selected
 
 pytestmark = [
@@ -222,7 +222,7 @@ def compare(tokenizer: Any, folder: Path, temperature: float, off_policy: bool, 
     loss, gradients, metrics = theirs(trainer, batch_of(rows, behaviour if off_policy else None, reference))
 
     denominator = Averaging(params.loss, LONGEST).denominator([len(row.completion) for row in rows])
-    scorer = Scorer(model, pad=0, temperature=temperature, shared=True)
+    scorer = Scorer(model, pad=0, temperature=temperature)
     group = Group("all", rows, denominator)
     sums = accumulate(scorer, [group], behaviour, reference if params.beta else None, params)
     assert_same((sums.loss, gradients_of(model)), (loss, gradients))
@@ -381,6 +381,6 @@ def test_the_full_path_from_rewards_to_the_gradients_of_the_adapter(
     behaviour = score()
     with policy.model.disable_adapter():
         reference = score()
-    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7, shared=True)
+    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7)
     sums = accumulate(scorer, groups, behaviour, reference if beta else None, params)
     assert_same((sums.loss, gradients_of(policy.model)), (expected, gradients))

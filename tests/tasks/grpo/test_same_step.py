@@ -7,13 +7,14 @@ import torch
 from grpo_params import grpo_params
 
 from tasks.grpo.gradient import accumulate
+from tasks.grpo.scores import scores_of
 from tasks.grpo.steps import Group
 from tasks.influence.influence import validation_gradient
 from tasks.params import Loss
 from tasks.policy.averaging import Averaging
 from tasks.policy.base import Policy
 from tasks.policy.samples import Sample
-from tasks.policy.tree_batch import Scorer
+from tasks.policy.scorer import Scorer
 
 LONGEST = 64
 
@@ -34,13 +35,8 @@ def test_the_gradient_that_influence_sums_is_the_one_that_the_update_takes(
     policy, samples = make_policy(), make_samples()
     params = grpo_params(loss=loss, importance=importance)
     averaging = Averaging(params.loss, LONGEST)
-    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7, shared=True)
-    behaviour = {}
-    with torch.no_grad():
-        for trees in scorer.batches(samples):
-            logprobs, _ = scorer.logprobs(trees)
-            for row, sample in zip(logprobs, (s for tree in trees for s in tree), strict=True):
-                behaviour[sample.problem_id, sample.member] = row[: len(sample.completion)]
+    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7)
+    behaviour = scores_of(scorer, samples)
     group = Group("all", samples, averaging.denominator([len(s.completion) for s in samples]))
     accumulate(scorer, [group], behaviour, None, params)
     summed = validation_gradient(scorer, samples, averaging)

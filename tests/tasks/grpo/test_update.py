@@ -16,10 +16,13 @@ from tasks.grpo.scores import Scores, scores_of
 from tasks.grpo.steps import Group, plan, steps_of
 from tasks.grpo.update import update
 from tasks.params import Grpo
+from tasks.policy import packing
 from tasks.policy.base import Policy
+from tasks.policy.packing import Layout, MicroBatch
+from tasks.policy.rows import row_logprobs
 from tasks.policy.sampler import Request, sample
 from tasks.policy.samples import Sample, merged, samples_of
-from tasks.policy.tree_batch import Scorer, row_logprobs, scorer_of
+from tasks.policy.scorer import LAYOUTS, Scorer, scorer_of
 from tasks.records import RewardedTrajectory
 
 MakePolicy = Callable[..., Policy]
@@ -72,10 +75,10 @@ def moved(samples: list[Sample], by: float = 0.3) -> tuple[Scores, Scores]:
 
 
 def step_gradient(
-    policy: Policy, samples: list[Sample], shared: bool = True, tokens: int = 2048, **changes: Any
+    policy: Policy, samples: list[Sample], layout: Layout = "trees", tokens: int = 2048, **changes: Any
 ) -> torch.Tensor:
     policy.model.zero_grad()
-    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, shared, tokens)
+    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, [layout], tokens)
     accumulate(scorer, groups_of(samples), *moved(samples), grpo(**changes))
     return gradient_of(policy)
 
@@ -119,7 +122,7 @@ def test_one_step_is_adamw_on_the_written_out_loss(make_policy: MakePolicy, make
 
 
 @pytest.mark.parametrize("limit", [1, 25, 10_000])
-@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("layout", [*LAYOUTS, "rows"])
 @pytest.mark.parametrize(
     "changes",
     [
@@ -132,14 +135,14 @@ def test_one_step_is_adamw_on_the_written_out_loss(make_policy: MakePolicy, make
 def test_micro_batches_layout_and_order_never_change_the_gradient(
     changes: dict[str, Any],
     limit: int,
-    shared: bool,
+    layout: Layout,
     make_policy: MakePolicy,
     make_samples: MakeSamples,
 ) -> None:
     policy, samples = make_policy(), make_samples()
     expected = step_gradient(policy, samples, **changes)
     random.Random(0).shuffle(samples)
-    assert (step_gradient(policy, samples, shared, limit, **changes) - expected).norm() <= 1e-5 * expected.norm()
+    assert (step_gradient(policy, samples, layout, limit, **changes) - expected).norm() <= 1e-5 * expected.norm()
 
 
 @pytest.mark.parametrize(
@@ -164,14 +167,14 @@ def test_each_param_of_the_loss_changes_the_gradient(
     assert (changed - plain).norm() > 1e-3 * plain.norm()
 
 
-@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("layout", [*LAYOUTS, "rows"])
 def test_the_entropy_is_that_of_the_distribution_at_the_temperature(
-    shared: bool, make_policy: MakePolicy, make_samples: MakeSamples
+    layout: Layout, make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
     policy, (one, *_) = make_policy(), make_samples()
-    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, shared)
+    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, [layout])
     with torch.no_grad():
-        _, entropies, _ = scorer.entropies([[one]])
+        entropies = scorer.score(MicroBatch(layout, [[one]]), entropies=True).entropies
         logits = policy.model(input_ids=torch.tensor([[*one.prompt, *one.completion]])).logits[
             0, len(one.prompt) - 1 : -1
         ]
@@ -202,15 +205,16 @@ def test_equal_rows_counted_once_give_the_same_gradient(make_policy: MakePolicy,
     gradients = []
     for some in (groups, merged_groups):
         policy.model.zero_grad()
-        accumulate(Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, True), some, *scores, grpo())
+        accumulate(Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE), some, *scores, grpo())
         gradients.append(gradient_of(policy))
     assert (gradients[0] - gradients[1]).norm() <= 1e-5 * gradients[0].norm()
 
 
 def test_only_positions_that_predict_a_completion_token_get_loss(
-    make_policy: MakePolicy, make_samples: MakeSamples
+    make_policy: MakePolicy, make_samples: MakeSamples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Logits of the prompt, of padding and behind the last token have no gradient."""
+    monkeypatch.setattr(packing, "PADDING", 1.0)  # one micro-batch
     policy, samples = make_policy(), make_samples()[:3]
     kept: list[torch.Tensor] = []
 
@@ -225,7 +229,7 @@ def test_only_positions_that_predict_a_completion_token_get_loss(
 
     model = policy.model.get_base_model()
     handles = [model.register_forward_pre_hook(ask_for_all, with_kwargs=True), model.register_forward_hook(keep)]
-    step_gradient(policy, samples, shared=False, entropy=0.1)
+    step_gradient(policy, samples, layout="rows", entropy=0.1)
     for handle in handles:
         handle.remove()
     (logits,) = kept
@@ -255,10 +259,10 @@ def test_recorded_log_probabilities_are_what_the_ratio_is_against(
 ) -> None:
     samples = [replace(s, behaviour=(-5.0,) * len(s.completion)) for s in make_samples()]
     policy = make_policy()
-    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, shared=True)
+    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE)
     with torch.no_grad():
-        scored = [scorer.logprobs(trees) for trees in scorer.batches(samples)]
-    ratios = torch.cat([(logprobs + 5)[mask].exp() for logprobs, mask in scored])
+        scored = [scorer.score(batch) for batch in scorer.batches(samples)]
+    ratios = torch.cat([(s.logprobs + 5)[s.mask].exp() for s in scored])
     numbers = learn(policy, groups_of(samples), grpo(epochs=1, prompts_per_step=100), TEMPERATURE, seed=0)
     assert numbers["first_ratio"] == pytest.approx(float(ratios.mean()), rel=1e-5)
 
@@ -271,7 +275,7 @@ def test_samples_without_signal_are_skipped_exactly_without_kl(
     computed = step_gradient(policy, half, beta=0.0)
     policy.model.zero_grad()
     skipping = [replace(g, samples=[s for s in g.samples if s.advantage]) for g in groups_of(half)]
-    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, shared=True)
+    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE)
     sums = accumulate(scorer, skipping, *moved(samples), grpo(beta=0.0))
     assert (gradient_of(policy) - computed).norm() <= 1e-6 * computed.norm()
     assert sums.tokens < sum(g.denominator for g in skipping)

@@ -4,7 +4,7 @@ gpt2 where float64 must be float64: the other architectures normalise in float32
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -15,8 +15,10 @@ from tasks.influence.influence import denominator_of, influences, validation_gra
 from tasks.influence.selection import select
 from tasks.policy.averaging import Averaging
 from tasks.policy.base import Policy
+from tasks.policy.packing import Layout
+from tasks.policy.rows import row_logprobs
 from tasks.policy.samples import Sample
-from tasks.policy.tree_batch import Scorer, row_logprobs
+from tasks.policy.scorer import LAYOUTS, Scorer
 
 MakePolicy = Callable[..., Policy]
 MakeSamples = Callable[..., list[Sample]]
@@ -24,8 +26,8 @@ MakeSamples = Callable[..., list[Sample]]
 BY_TOKEN = Averaging("dapo", longest=64)
 
 
-def scorer(policy: Policy, shared: bool = True, tokens: int = 2048) -> Scorer:
-    return Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7, shared, tokens)
+def scorer(policy: Policy, layouts: Sequence[Layout] = LAYOUTS, tokens: int = 2048) -> Scorer:
+    return Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7, layouts, tokens)
 
 
 def loss_of(policy: Policy, samples: list[Sample], tokens: int) -> torch.Tensor:
@@ -73,8 +75,8 @@ def test_the_validation_gradient_is_of_the_written_out_loss(make_policy: MakePol
     policy, samples = make_policy("gpt2", "float64"), make_samples(problems=6)
     silent = [replace(s, advantage=0.0) if s.problem_id == "p2" else s for s in samples]
     expected = torch.cat([g.flatten() for g in gradient_of(policy, silent, denominator_of(silent, BY_TOKEN))])
-    for shared in (True, False):
-        got = flat(validation_gradient(scorer(policy, shared), silent, BY_TOKEN))
+    for layout in (*LAYOUTS, "rows"):
+        got = flat(validation_gradient(scorer(policy, [layout]), silent, BY_TOKEN))
         assert (got - expected).norm() <= 1e-9 * expected.norm()
 
 
