@@ -4,7 +4,7 @@
                             first two)
     kl                      mean estimate of KL(policy ‖ reference) of a token, before beta and correction
     kl_share                |kl_loss| / (|policy_loss| + |kl_loss|)
-    entropy                 mean entropy of a token at the sampling temperature, where there is a bonus for it
+    entropy                 mean entropy of a token at the sampling temperature
     clip_ratio/low_mean     share of the tokens whose gradient the clip took away because their ratio was too low,
     clip_ratio/high_mean    too high (cispo: whose weight it bounded)
     ratio, ratio_max        p now / p when sampled, mean over the tokens and largest
