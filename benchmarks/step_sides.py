@@ -126,7 +126,7 @@ def trl(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
     from datasets import Dataset
     from peft import LoraConfig
     from transformers import LogitsProcessor, LogitsProcessorList, TrainerCallback
-    from trl import GRPOConfig, GRPOTrainer  # type: ignore[attr-defined]
+    from trl import GRPOConfig, GRPOTrainer
 
     clock, step = Clock(), 0
 

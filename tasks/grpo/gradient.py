@@ -67,13 +67,13 @@ def accumulate(
     averaging = Averaging(params.loss, longest=1)  # for the weights alone
     with merged_linears(scorer.model):
         for batch in scorer.batches([s for g in step for s in g.samples]):
-            samples, scored = batch.samples, scorer.score(batch, entropies=params.entropy > 0)
+            samples, scored = batch.samples, scorer.score(batch, "learned" if params.entropy > 0 else "measured")
             logprobs, mask = scored.logprobs, scored.mask
             tokens = token_losses(
                 logprobs,
                 padded(behaviour, samples, logprobs),
                 None if reference is None else padded(reference, samples, logprobs),
-                scored.entropies,
+                scored.entropies if params.entropy > 0 else None,
                 logprobs.new_tensor([s.advantage for s in samples]),
                 mask,
                 objective,
@@ -82,6 +82,7 @@ def accumulate(
             weights = logprobs.new_tensor([averaging.weight(len(s.completion)) for s in samples])[:, None]
             loss = reduce(tokens.loss, counts * weights, denominator)
             loss.backward()  # type: ignore[no-untyped-call]
+            assert scored.entropies is not None
             part = _summed(tokens, loss, scored.entropies, counts, counts * weights / denominator)
             if not math.isfinite(part.loss):
                 raise FloatingPointError(_not_finite(tokens, samples))
@@ -89,9 +90,7 @@ def accumulate(
     return sums
 
 
-def _summed(
-    tokens: TokenLosses, loss: "Tensor", entropies: "Tensor | None", counts: "Tensor", weights: "Tensor"
-) -> Sums:
+def _summed(tokens: TokenLosses, loss: "Tensor", entropies: "Tensor", counts: "Tensor", weights: "Tensor") -> Sums:
     """`counts` [R, C]: how many tokens of the round each stands for, `weights` [R, C]: how much each weighs in the
     loss; both 0 where padded."""
     import torch
@@ -106,7 +105,7 @@ def _summed(
         "low": ((tokens.clipped & (tokens.ratio < 1)) * counts).sum(),
         "high": ((tokens.clipped & (tokens.ratio > 1)) * counts).sum(),
         "kl": (tokens.kl * counts).sum(),
-        "entropy": counts.new_zeros(()) if entropies is None else (entropies.detach() * counts).sum(),
+        "entropy": (entropies.detach() * counts).sum(),
         "ratio_max": tokens.ratio.max(),
     }
     return Sums(**dict(zip(totals, torch.stack(list(totals.values())).tolist(), strict=True)))

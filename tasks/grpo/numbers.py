@@ -4,7 +4,7 @@
                             first two)
     kl                      mean estimate of KL(policy ‖ reference) of a token, before beta and correction
     kl_share                |kl_loss| / (|policy_loss| + |kl_loss|)
-    entropy                 mean entropy of a token at the sampling temperature, where there is a bonus for it
+    entropy                 mean entropy of a token at the sampling temperature
     clip_ratio/low_mean     share of the tokens whose gradient the clip took away because their ratio was too low,
     clip_ratio/high_mean    too high (cispo: whose weight it bounded)
     ratio, ratio_max        p now / p when sampled, mean over the tokens and largest
@@ -57,9 +57,15 @@ def step_row(number: int, step: Step, sums: Sums, norm: float, rate: float) -> R
         "learning_rate": rate,
         "advantage_std": _deviation(learned),
         "samples": len(learned),
-        "tokens": sums.tokens,
+        "tokens": round(sums.tokens),
         **_of_completions(step.groups),
     }
+
+
+def table_of(rows: Sequence[Row]) -> str:
+    """The rows as a csv file, with a line of names first."""
+    lines = [list(rows[0]) if rows else ["step"], *([repr(value) for value in row.values()] for row in rows)]
+    return "".join(",".join(line) + "\n" for line in lines)
 
 
 def round_numbers(rows: Sequence[Row], skipped: int, groups: Sequence[Group]) -> Row:

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from tasks.artifacts import read_jsonl, write_json
+from tasks.artifacts import read_jsonl, write_json, write_text
 from tasks.errors import GraftError
 from tasks.fingerprint import fingerprint
 from tasks.grpo.checkpoint import Checkpoint
-from tasks.grpo.numbers import round_numbers
+from tasks.grpo.numbers import round_numbers, table_of
 from tasks.grpo.scores import scores_of
 from tasks.grpo.steps import Group, plan
 from tasks.grpo.update import update
@@ -41,9 +41,11 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
         if grpo.beta > 0:
             with policy.model.disable_adapter():
                 reference = scores_of(scorer, samples)
-        rows = update(scorer, steps, grpo, reference, checkpoint)
+        done = update(scorer, steps, grpo, reference, checkpoint)
     save_policy(policy, layout.policy(round), parent=policy.version, round=round)
-    write_json(layout.metrics("update", round), round_numbers(rows, skipped, groups))
+    write_text(layout.steps(round), table_of(done.rows))
+    write_json(layout.metrics("update", round), round_numbers(done.rows, skipped, groups))
+    write_json(layout.speed(f"update@{round}"), {"tokens_per_second": done.tokens_per_second})
     checkpoint.remove()
 
 

@@ -19,18 +19,28 @@ that pull away from it.
 
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tasks.errors import GraftError
 from tasks.grpo.checkpoint import Checkpoint, Training
 from tasks.grpo.gradient import accumulate, named
 from tasks.grpo.numbers import Row, step_row
+from tasks.grpo.progress import progress
 from tasks.grpo.schedule import schedule_of
 from tasks.grpo.scores import Scores, behaviour_of, key_of, scores_of
 from tasks.grpo.steps import Step
 from tasks.params import Grpo
 from tasks.policy.scorer import Scorer
+
+
+@dataclass(frozen=True)
+class Updated:
+    """What an update has to tell: a row of numbers for each step, and how fast this process was."""
+
+    rows: list[Row]
+    tokens_per_second: float  # completion tokens, each time that they are learned from
 
 
 def update(
@@ -39,8 +49,8 @@ def update(
     params: Grpo,
     reference: Scores | None,
     checkpoint: Checkpoint | None = None,
-) -> list[Row]:
-    """Train the scorer's model in place; a row of numbers for each step. The same arguments give the same weights.
+) -> Updated:
+    """Train the scorer's model in place. The same arguments give the same weights.
 
     `reference`: log-probabilities of all samples by the reference; None where `grpo.beta` is 0.
     With a checkpoint it goes on where an earlier update of the same arguments was ended.
@@ -53,15 +63,17 @@ def update(
         what = f"{len(training.rows)} of {len(steps)} steps that an update cut short has left"
         print(f"update: goes on after {what}", file=sys.stderr)
     done = len(training.rows)
-    for number, step in _progress(list(enumerate(steps, start=1))[done:]):
-        try:
-            _take(training, scorer, step, behaviour, reference, params)
-        except FloatingPointError as error:
-            remedy = "lower grpo.learning_rate, or search again where it is the first step"
-            raise GraftError(f"update step {number} of {len(steps)}: {error}; {remedy}") from error
-        if checkpoint:
-            checkpoint.keep(training)
-    return training.rows
+    with progress(len(steps), done) as speed:
+        for number, step in list(enumerate(steps, start=1))[done:]:
+            try:
+                _take(training, scorer, step, behaviour, reference, params)
+            except FloatingPointError as error:
+                remedy = "lower grpo.learning_rate, or search again where it is the first step"
+                raise GraftError(f"update step {number} of {len(steps)}: {error}; {remedy}") from error
+            if checkpoint:
+                checkpoint.keep(training)
+            speed.add(training.rows[-1]["tokens"])
+    return Updated(training.rows, speed.tokens_per_second)
 
 
 def _begin(model: Any, params: Grpo, steps: int) -> Training:
@@ -95,10 +107,3 @@ def _check_finite(norm: float, scorer: Scorer, step: Step, behaviour: Scores) ->
     moved = {key: float((row - behaviour[key]).abs().max()) for key, row in now.items()}
     most = sorted(step.samples, key=lambda s: -moved[key_of(s)])[:3]
     raise FloatingPointError(f"the gradient is not finite; the samples with the largest log-ratios: {named(most)}")
-
-
-def _progress(steps: Sequence[tuple[int, Step]]) -> Iterable[tuple[int, Step]]:
-    from rich.console import Console
-    from rich.progress import track
-
-    return track(steps, "update", console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True)

@@ -7,12 +7,15 @@ makes them of: then the head is applied to a few at a time and its logits are co
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from tasks.policy.scoring import entropies_of, scaled_logits
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+Entropies = Literal["none", "measured", "learned"]
+"""Whether entropies are computed: not, without a gradient (a hundredth of an update's time), or with one."""
 
 Head = Callable[["Tensor"], "Tensor"]
 """Hidden states [m, H] → logits [m, V]."""
@@ -30,7 +33,8 @@ class Aim:
 
 @dataclass(frozen=True)
 class Scored:
-    """What R completions' tokens are worth to the model, each [R, C] and 0 where the mask is False; differentiable."""
+    """What R completions' tokens are worth to the model, each [R, C] and 0 where the mask is False; differentiable
+    but for entropies that are only measured."""
 
     logprobs: "Tensor"
     entropies: "Tensor | None"  # of the distribution that each token was drawn from, where asked for
@@ -51,7 +55,12 @@ def aim_at(found: Sequence[tuple[int, int, int, int]], lengths: Sequence[int], d
 
 
 def read(
-    pieces: Sequence["Tensor"], aim: Aim, temperature: float, entropies: bool, head: Head | None = None, most: int = 0
+    pieces: Sequence["Tensor"],
+    aim: Aim,
+    temperature: float,
+    entropies: Entropies,
+    head: Head | None = None,
+    most: int = 0,
 ) -> Scored:
     """The numbers of each token at `temperature`, from pieces [m, V]; with a head from [m, H], `most` at a time."""
     import torch
@@ -72,7 +81,7 @@ def read(
                 )
             )
     placed = [_placed(torch.cat(values), aim) for values in zip(*parts, strict=True)]
-    return Scored(placed[0], placed[1] if entropies else None, aim.mask)
+    return Scored(placed[0], placed[1] if len(placed) > 1 else None, aim.mask)
 
 
 def _cut(pieces: Sequence["Tensor"], most: int) -> Iterator["Tensor"]:
@@ -94,13 +103,18 @@ def _aimed(pieces: Iterator["Tensor"] | Sequence["Tensor"], aim: Aim) -> Iterato
 
 
 def _numbers(
-    logits: "Tensor", rows: "Tensor", targets: "Tensor", temperature: float, entropies: bool
+    logits: "Tensor", rows: "Tensor", targets: "Tensor", temperature: float, entropies: Entropies
 ) -> tuple["Tensor", ...]:
+    import torch
+
     scaled = scaled_logits(logits, temperature)
     # Not scaled[rows], a row for each token: first tokens share one, and for so many numbers torch adds up their
     # gradients with threads that race, so that no two updates are the same.
     logprobs = scaled[rows, targets] - scaled.logsumexp(-1)[rows]
-    return (logprobs, entropies_of(scaled)[rows]) if entropies else (logprobs,)
+    if entropies == "none":
+        return (logprobs,)
+    with torch.set_grad_enabled(entropies == "learned" and torch.is_grad_enabled()):
+        return logprobs, entropies_of(scaled)[rows]
 
 
 def _placed(values: "Tensor", aim: Aim) -> "Tensor":

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tasks.policy.base import Policy
 from tasks.policy.packing import Layout, MicroBatch, packed, pairs_of
 from tasks.policy.prefix_batch import PrefixBatch, collate_prefixes
-from tasks.policy.reading import Scored, read
+from tasks.policy.reading import Entropies, Scored, read
 from tasks.policy.row_batch import RowBatch, collate_rows
 from tasks.policy.running import plain_model, run_to_hidden, run_to_logits
 from tasks.policy.samples import Sample
@@ -59,7 +59,7 @@ class Scorer:
         plans = [packed(layout, samples, self.tokens) for layout in self.layouts]
         return min(plans, key=lambda batches: sum(b.tokens + pair * pairs_of(b.layout, b.groups) for b in batches))
 
-    def score(self, batch: MicroBatch, entropies: bool = False) -> Scored:
+    def score(self, batch: MicroBatch, entropies: Entropies = "none") -> Scored:
         """Log-probabilities and, where asked for, entropies of the batch's samples, in their order; [R, C]."""
         laid, most = self._laid_out(batch), _most_logits(self.model)
         if laid.predictions <= most or not self.by_head:
@@ -123,7 +123,7 @@ def _head_fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
 
     def difference(batch: MicroBatch) -> "Tensor":
         laid, (run, head) = scorer._laid_out(batch), run_to_hidden(scorer.model)
-        by_head = read(laid.pieces(run), laid.aim, scorer.temperature, False, head, len(batch.samples))
+        by_head = read(laid.pieces(run), laid.aim, scorer.temperature, "none", head, len(batch.samples))
         return by_head.logprobs - scorer.score(batch).logprobs
 
     return _refusal(scorer, samples, difference)

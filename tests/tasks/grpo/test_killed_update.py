@@ -93,12 +93,16 @@ def finish(root: Path, rest: float = 0.0) -> float:
 
 def written(layout: Layout) -> list[str]:
     """Digests of all that the stage has written."""
-    return [digest_path(p) for p in (layout.policy(1), layout.policy(1) / "adapter", layout.metrics("update", 1))]
+    return [digest_path(p) for p in (layout.policy(1) / "adapter", *outputs(layout))]
+
+
+def outputs(layout: Layout) -> list[Path]:
+    return [layout.policy(1), layout.steps(1), layout.metrics("update", 1)]
 
 
 def forget(layout: Layout) -> None:
     """As DVC does before it starts a stage."""
-    subprocess.run(["rm", "-rf", layout.policy(1), layout.metrics("update", 1)], check=True)
+    subprocess.run(["rm", "-rf", *outputs(layout)], check=True)
 
 
 def left(layout: Layout) -> tuple[int, bool]:

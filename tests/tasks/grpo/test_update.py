@@ -19,6 +19,7 @@ from tasks.params import Grpo
 from tasks.policy import packing
 from tasks.policy.base import Policy
 from tasks.policy.packing import Layout, MicroBatch
+from tasks.policy.reading import Entropies
 from tasks.policy.row_batch import row_logprobs
 from tasks.policy.sampler import Request, sample
 from tasks.policy.samples import Sample, merged, samples_of
@@ -43,7 +44,7 @@ def learn(policy: Policy, groups: list[Group], params: Grpo, temperature: float,
     with policy.model.disable_adapter():
         reference = scores_of(scorer, samples) if params.beta else None
     steps, skipped = plan(groups, params.epochs, params.prompts_per_step, seed)
-    return round_numbers(update(scorer, steps, params, reference), skipped, groups)
+    return round_numbers(update(scorer, steps, params, reference).rows, skipped, groups)
 
 
 def groups_of(samples: list[Sample]) -> list[Group]:
@@ -167,19 +168,22 @@ def test_each_param_of_the_loss_changes_the_gradient(
     assert (changed - plain).norm() > 1e-3 * plain.norm()
 
 
+@pytest.mark.parametrize("entropies", ["measured", "learned"])
 @pytest.mark.parametrize("layout", [*LAYOUTS, "rows"])
 def test_the_entropy_is_that_of_the_distribution_at_the_temperature(
-    layout: Layout, make_policy: MakePolicy, make_samples: MakeSamples
+    layout: Layout, entropies: Entropies, make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
     policy, (one, *_) = make_policy(), make_samples()
     scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, [layout])
+    found = scorer.score(MicroBatch(layout, [[one]]), entropies).entropies
+    assert found is not None
+    assert found.requires_grad == (entropies == "learned")
     with torch.no_grad():
-        entropies = scorer.score(MicroBatch(layout, [[one]]), entropies=True).entropies
         logits = policy.model(input_ids=torch.tensor([[*one.prompt, *one.completion]])).logits[
             0, len(one.prompt) - 1 : -1
         ]
     expected = torch.distributions.Categorical(logits=logits / TEMPERATURE).entropy()
-    torch.testing.assert_close(entropies[0], expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(found[0].detach(), expected, atol=1e-5, rtol=1e-5)
 
 
 def test_the_entropy_bonus_keeps_the_policy_undecided(make_policy: MakePolicy, make_samples: MakeSamples) -> None:

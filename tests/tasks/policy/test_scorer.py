@@ -35,7 +35,7 @@ def scores_and_gradient(
     found = {}
     for batch in scorer.batches(samples):
         assert batch.layout == layout
-        scored = scorer.score(batch, entropies=True)
+        scored = scorer.score(batch, entropies="learned")
         assert scored.entropies is not None
         assert not scored.logprobs[~scored.mask].any()
         assert not scored.entropies[~scored.mask].any()
