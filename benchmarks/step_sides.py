@@ -227,7 +227,7 @@ def graft(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
     params = load_params(Path(__file__).parents[1] / "params.yaml").grpo.model_copy(update=plain | more)
     tokenizer = tokenizer_of(shape)
     policy = Policy(attach_adapter(model_of(shape), RANK, ALPHA, 0), tokenizer, "", "scratch")
-    tokenizer.eos_token = "<never>"  # outside of the model's vocabulary: a completion ends at its length
+    tokenizer.add_special_tokens({"eos_token": "<never>"})  # no token of the model: a completion ends at its length
     prompts = prompts_of(shape, 256)
     scorer: Scorer | None = None
     step = 0

@@ -67,7 +67,7 @@ def accumulate(
     averaging = Averaging(params.loss, longest=1)  # for the weights alone
     with merged_linears(scorer.model):
         for batch in scorer.batches([s for g in step for s in g.samples]):
-            samples, scored = batch.samples, scorer.score(batch, "learned" if params.entropy > 0 else "measured")
+            samples, scored = batch.samples, scorer.score(batch)
             logprobs, mask = scored.logprobs, scored.mask
             tokens = token_losses(
                 logprobs,
@@ -82,7 +82,6 @@ def accumulate(
             weights = logprobs.new_tensor([averaging.weight(len(s.completion)) for s in samples])[:, None]
             loss = reduce(tokens.loss, counts * weights, denominator)
             loss.backward()  # type: ignore[no-untyped-call]
-            assert scored.entropies is not None
             part = _summed(tokens, loss, scored.entropies, counts, counts * weights / denominator)
             if not math.isfinite(part.loss):
                 raise FloatingPointError(_not_finite(tokens, samples))

@@ -7,15 +7,13 @@ makes them of: then the head is applied to a few at a time and its logits are co
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from tasks.policy.scoring import entropies_of, scaled_logits
+from tasks.policy.likelihood import chosen
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-Entropies = Literal["none", "measured", "learned"]
-"""Whether entropies are computed: not, without a gradient (a hundredth of an update's time), or with one."""
 
 Head = Callable[["Tensor"], "Tensor"]
 """Hidden states [m, H] → logits [m, V]."""
@@ -33,11 +31,10 @@ class Aim:
 
 @dataclass(frozen=True)
 class Scored:
-    """What R completions' tokens are worth to the model, each [R, C] and 0 where the mask is False; differentiable
-    but for entropies that are only measured."""
+    """What R completions' tokens are worth to the model, each [R, C] and 0 where the mask is False; differentiable."""
 
     logprobs: "Tensor"
-    entropies: "Tensor | None"  # of the distribution that each token was drawn from, where asked for
+    entropies: "Tensor"  # of the distribution that each token was drawn from, in nats
     mask: "Tensor"  # bool
 
 
@@ -54,34 +51,24 @@ def aim_at(found: Sequence[tuple[int, int, int, int]], lengths: Sequence[int], d
     )
 
 
-def read(
-    pieces: Sequence["Tensor"],
-    aim: Aim,
-    temperature: float,
-    entropies: Entropies,
-    head: Head | None = None,
-    most: int = 0,
-) -> Scored:
+def read(pieces: Sequence["Tensor"], aim: Aim, temperature: float, head: Head | None = None, most: int = 0) -> Scored:
     """The numbers of each token at `temperature`, from pieces [m, V]; with a head from [m, H], `most` at a time."""
     import torch
 
     parts = []
-    for piece, tokens in _aimed(_cut(pieces, most) if head else pieces, aim):
+    for piece, rows, tokens in _aimed(_cut(pieces, most) if head else pieces, aim):
         if head is None:
-            parts.append(_numbers(piece, tokens[0], tokens[1], temperature, entropies))
+            parts.append(chosen(piece, rows, tokens, temperature))
         else:
-            parts.append(
-                torch.utils.checkpoint.checkpoint(
-                    lambda *given: _numbers(head(given[0]), *given[1:]),
-                    piece,
-                    *tokens,
-                    temperature,
-                    entropies,
-                    use_reentrant=False,
-                )
-            )
-    placed = [_placed(torch.cat(values), aim) for values in zip(*parts, strict=True)]
-    return Scored(placed[0], placed[1] if len(placed) > 1 else None, aim.mask)
+            again = partial(_by_head, head)
+            numbers = torch.utils.checkpoint.checkpoint(again, piece, rows, tokens, temperature, use_reentrant=False)
+            parts.append(numbers)
+    logprobs, entropies = (_placed(torch.cat(values), aim) for values in zip(*parts, strict=True))
+    return Scored(logprobs, entropies, aim.mask)
+
+
+def _by_head(head: Head, hidden: "Tensor", rows: "Tensor", tokens: "Tensor", temperature: float) -> Any:
+    return chosen(head(hidden), rows, tokens, temperature)
 
 
 def _cut(pieces: Sequence["Tensor"], most: int) -> Iterator["Tensor"]:
@@ -89,7 +76,7 @@ def _cut(pieces: Sequence["Tensor"], most: int) -> Iterator["Tensor"]:
         yield from (piece[start : start + most] for start in range(0, len(piece), most))
 
 
-def _aimed(pieces: Iterator["Tensor"] | Sequence["Tensor"], aim: Aim) -> Iterator[tuple["Tensor", tuple[Any, Any]]]:
+def _aimed(pieces: Iterator["Tensor"] | Sequence["Tensor"], aim: Aim) -> Iterator[tuple["Tensor", "Tensor", "Tensor"]]:
     """Each piece that some token aims at, with the rows in it [n] and the tokens [n]."""
     import torch
 
@@ -98,23 +85,8 @@ def _aimed(pieces: Iterator["Tensor"] | Sequence["Tensor"], aim: Aim) -> Iterato
         end = start + len(piece)
         low, high = torch.searchsorted(aim.sources, torch.tensor([start, end])).tolist()
         if high > low:
-            yield piece, ((aim.sources[low:high] - start).to(piece.device), aim.targets[low:high])
+            yield piece, (aim.sources[low:high] - start).to(piece.device), aim.targets[low:high]
         start = end
-
-
-def _numbers(
-    logits: "Tensor", rows: "Tensor", targets: "Tensor", temperature: float, entropies: Entropies
-) -> tuple["Tensor", ...]:
-    import torch
-
-    scaled = scaled_logits(logits, temperature)
-    # Not scaled[rows], a row for each token: first tokens share one, and for so many numbers torch adds up their
-    # gradients with threads that race, so that no two updates are the same.
-    logprobs = scaled[rows, targets] - scaled.logsumexp(-1)[rows]
-    if entropies == "none":
-        return (logprobs,)
-    with torch.set_grad_enabled(entropies == "learned" and torch.is_grad_enabled()):
-        return logprobs, entropies_of(scaled)[rows]
 
 
 def _placed(values: "Tensor", aim: Aim) -> "Tensor":

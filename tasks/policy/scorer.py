@@ -7,12 +7,13 @@ asked for, is found out by trying, not by its name.
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tasks.policy.base import Policy
 from tasks.policy.packing import Layout, MicroBatch, packed, pairs_of
 from tasks.policy.prefix_batch import PrefixBatch, collate_prefixes
-from tasks.policy.reading import Entropies, Scored, read
+from tasks.policy.reading import Scored, read
 from tasks.policy.row_batch import RowBatch, collate_rows
 from tasks.policy.running import plain_model, run_to_hidden, run_to_logits
 from tasks.policy.samples import Sample
@@ -55,17 +56,27 @@ class Scorer:
 
         Layout and order depend on nothing but the samples.
         """
-        pair = _pair_cost(self.model)
         plans = [packed(layout, samples, self.tokens) for layout in self.layouts]
-        return min(plans, key=lambda batches: sum(b.tokens + pair * pairs_of(b.layout, b.groups) for b in batches))
+        return plans[0] if len(plans) == 1 else min(plans, key=self._cost)
 
-    def score(self, batch: MicroBatch, entropies: Entropies = "none") -> Scored:
-        """Log-probabilities and, where asked for, entropies of the batch's samples, in their order; [R, C]."""
+    def _cost(self, batches: Sequence[MicroBatch]) -> float:
+        """Of computing them, in tokens."""
+        return sum(batch.tokens + self._pair_cost * pairs_of(batch.layout, batch.groups) for batch in batches)
+
+    @cached_property
+    def _pair_cost(self) -> float:
+        """What a pair of tokens in attention costs, in tokens: the ratio of their multiplications."""
+        config = plain_model(self.model).config.get_text_config()
+        weights = sum(p.numel() for p in self.model.parameters()) - self.model.get_input_embeddings().weight.numel()
+        return float(2 * config.hidden_size * config.num_hidden_layers / weights)
+
+    def score(self, batch: MicroBatch) -> Scored:
+        """Log-probabilities and entropies of the batch's samples, in their order; [R, C]."""
         laid, most = self._laid_out(batch), _most_logits(self.model)
         if laid.predictions <= most or not self.by_head:
-            return read(laid.pieces(run_to_logits(self.model)), laid.aim, self.temperature, entropies)
+            return read(laid.pieces(run_to_logits(self.model)), laid.aim, self.temperature)
         run, head = run_to_hidden(self.model)
-        return read(laid.pieces(run), laid.aim, self.temperature, entropies, head, most)
+        return read(laid.pieces(run), laid.aim, self.temperature, head, most)
 
     def _laid_out(self, batch: MicroBatch) -> RowBatch | PrefixBatch | TreeBatch:
         device = self.model.device
@@ -97,13 +108,6 @@ def _most_logits(model: Any) -> int:
     return max(LOGITS_BYTES // (COPIES * 4 * int(plain_model(model).config.get_text_config().vocab_size)), 1)
 
 
-def _pair_cost(model: Any) -> float:
-    """What a pair of tokens in attention costs, in tokens: the ratio of their multiplications."""
-    config = plain_model(model).config.get_text_config()
-    weights = sum(p.numel() for p in model.parameters()) - model.get_input_embeddings().weight.numel()
-    return float(2 * config.hidden_size * config.num_hidden_layers / weights)
-
-
 def _fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
     """Why the scorer's layout is wrong for the model, or None where it agrees with rows."""
     (layout,) = scorer.layouts
@@ -123,7 +127,7 @@ def _head_fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
 
     def difference(batch: MicroBatch) -> "Tensor":
         laid, (run, head) = scorer._laid_out(batch), run_to_hidden(scorer.model)
-        by_head = read(laid.pieces(run), laid.aim, scorer.temperature, "none", head, len(batch.samples))
+        by_head = read(laid.pieces(run), laid.aim, scorer.temperature, head, len(batch.samples))
         return by_head.logprobs - scorer.score(batch).logprobs
 
     return _refusal(scorer, samples, difference)

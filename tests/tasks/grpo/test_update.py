@@ -19,7 +19,6 @@ from tasks.params import Grpo
 from tasks.policy import packing
 from tasks.policy.base import Policy
 from tasks.policy.packing import Layout, MicroBatch
-from tasks.policy.reading import Entropies
 from tasks.policy.row_batch import row_logprobs
 from tasks.policy.sampler import Request, sample
 from tasks.policy.samples import Sample, merged, samples_of
@@ -168,16 +167,13 @@ def test_each_param_of_the_loss_changes_the_gradient(
     assert (changed - plain).norm() > 1e-3 * plain.norm()
 
 
-@pytest.mark.parametrize("entropies", ["measured", "learned"])
 @pytest.mark.parametrize("layout", [*LAYOUTS, "rows"])
 def test_the_entropy_is_that_of_the_distribution_at_the_temperature(
-    layout: Layout, entropies: Entropies, make_policy: MakePolicy, make_samples: MakeSamples
+    layout: Layout, make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
     policy, (one, *_) = make_policy(), make_samples()
     scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, [layout])
-    found = scorer.score(MicroBatch(layout, [[one]]), entropies).entropies
-    assert found is not None
-    assert found.requires_grad == (entropies == "learned")
+    found = scorer.score(MicroBatch(layout, [[one]])).entropies
     with torch.no_grad():
         logits = policy.model(input_ids=torch.tensor([[*one.prompt, *one.completion]])).logits[
             0, len(one.prompt) - 1 : -1

@@ -35,8 +35,7 @@ def scores_and_gradient(
     found = {}
     for batch in scorer.batches(samples):
         assert batch.layout == layout
-        scored = scorer.score(batch, entropies="learned")
-        assert scored.entropies is not None
+        scored = scorer.score(batch)
         assert not scored.logprobs[~scored.mask].any()
         assert not scored.entropies[~scored.mask].any()
         weights = scored.logprobs.new_tensor([s.advantage for s in batch.samples])
