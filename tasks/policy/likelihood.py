@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+LOWEST = -1e3
+"""Stands for the logarithm of a chance of 0: times 0 it is 0."""
+
+
 def chosen(logits: "Tensor", rows: "Tensor", tokens: "Tensor", temperature: float) -> tuple["Tensor", "Tensor"]:
     """Log-probabilities [n] of tokens [n] in rows [n] of logits [m, V], and those rows' entropies [n] in nats.
 
@@ -40,8 +44,9 @@ def _function() -> Any:
             ctx: Any, logits: "Tensor", rows: "Tensor", tokens: "Tensor", temperature: float
         ) -> tuple["Tensor", "Tensor"]:
             logs = scaled_logits(logits, temperature).log_softmax(-1)
-            entropies = -torch.linalg.vecdot(logs.exp(), logs)
-            ctx.save_for_backward(logs, entropies, rows, tokens)
+            chances = logs.exp()
+            entropies = -torch.linalg.vecdot(chances, logs)
+            ctx.save_for_backward(chances, entropies, rows, tokens)
             ctx.temperature, ctx.dtype = temperature, logits.dtype
             ctx.set_materialize_grads(False)  # entropies often have none
             return logs[rows, tokens], entropies
@@ -49,15 +54,16 @@ def _function() -> Any:
         @staticmethod
         @once_differentiable
         def backward(ctx: Any, of_tokens: "Tensor | None", of_entropies: "Tensor | None") -> tuple[Any, ...]:
-            logs, entropies, rows, tokens = ctx.saved_tensors
-            whole = logs.new_zeros(len(logs))
+            chances, entropies, rows, tokens = ctx.saved_tensors
+            whole = chances.new_zeros(len(chances), 1)
             if of_tokens is not None:
-                whole.index_add_(0, rows, of_tokens)
+                whole[:, 0].index_add_(0, rows, of_tokens)
             if of_entropies is not None:
-                whole = whole[:, None] + of_entropies[:, None] * (logs + entropies[:, None])  # [m, V]
-            gradient = logs.exp() * -whole.view(len(logs), -1)
+                logs = chances.log().clamp_(min=LOWEST)
+                whole = whole + of_entropies[:, None] * (logs + entropies[:, None])  # [m, V]
+            gradient = chances * -whole
             if of_tokens is not None:
-                gradient.view(-1).index_add_(0, rows * logs.shape[1] + tokens, of_tokens)
+                gradient.view(-1).index_add_(0, rows * chances.shape[1] + tokens, of_tokens)
             if ctx.temperature != 1:
                 gradient /= ctx.temperature
             return gradient.to(ctx.dtype), None, None, None
