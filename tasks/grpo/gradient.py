@@ -14,6 +14,7 @@ from tasks.grpo.scores import Scores, padded
 from tasks.grpo.steps import Group
 from tasks.params import Grpo
 from tasks.policy.averaging import Averaging
+from tasks.policy.merged import merged_linears
 from tasks.policy.samples import Sample
 from tasks.policy.scorer import Scorer
 
@@ -64,27 +65,28 @@ def accumulate(
     denominator = sum(g.denominator for g in step)
     objective = objective_of(params)
     averaging = Averaging(params.loss, longest=1)  # for the weights alone
-    for batch in scorer.batches([s for g in step for s in g.samples]):
-        samples, scored = batch.samples, scorer.score(batch, "learned" if params.entropy > 0 else "measured")
-        logprobs, mask = scored.logprobs, scored.mask
-        tokens = token_losses(
-            logprobs,
-            padded(behaviour, samples, logprobs),
-            None if reference is None else padded(reference, samples, logprobs),
-            scored.entropies if params.entropy > 0 else None,
-            logprobs.new_tensor([s.advantage for s in samples]),
-            mask,
-            objective,
-        )
-        counts = logprobs.new_tensor([s.count for s in samples])[:, None] * mask
-        weights = logprobs.new_tensor([averaging.weight(len(s.completion)) for s in samples])[:, None]
-        loss = reduce(tokens.loss, counts * weights, denominator)
-        loss.backward()  # type: ignore[no-untyped-call]
-        assert scored.entropies is not None
-        part = _summed(tokens, loss, scored.entropies, counts, counts * weights / denominator)
-        if not math.isfinite(part.loss):
-            raise FloatingPointError(_not_finite(tokens, samples))
-        sums.add(part)
+    with merged_linears(scorer.model):
+        for batch in scorer.batches([s for g in step for s in g.samples]):
+            samples, scored = batch.samples, scorer.score(batch, "learned" if params.entropy > 0 else "measured")
+            logprobs, mask = scored.logprobs, scored.mask
+            tokens = token_losses(
+                logprobs,
+                padded(behaviour, samples, logprobs),
+                None if reference is None else padded(reference, samples, logprobs),
+                scored.entropies if params.entropy > 0 else None,
+                logprobs.new_tensor([s.advantage for s in samples]),
+                mask,
+                objective,
+            )
+            counts = logprobs.new_tensor([s.count for s in samples])[:, None] * mask
+            weights = logprobs.new_tensor([averaging.weight(len(s.completion)) for s in samples])[:, None]
+            loss = reduce(tokens.loss, counts * weights, denominator)
+            loss.backward()  # type: ignore[no-untyped-call]
+            assert scored.entropies is not None
+            part = _summed(tokens, loss, scored.entropies, counts, counts * weights / denominator)
+            if not math.isfinite(part.loss):
+                raise FloatingPointError(_not_finite(tokens, samples))
+            sums.add(part)
     return sums
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tasks.policy.merged import merged_linears
 from tasks.policy.samples import Sample
 from tasks.policy.scorer import Scorer
 
@@ -21,7 +22,7 @@ def scores_of(scorer: Scorer, samples: Sequence[Sample]) -> Scores:
     import torch
 
     scores: Scores = {}
-    with torch.no_grad():
+    with torch.no_grad(), merged_linears(scorer.model):
         for batch in scorer.batches(samples):
             for row, sample in zip(scorer.score(batch).logprobs, batch.samples, strict=True):
                 scores[key_of(sample)] = row[: len(sample.completion)].clone()

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from tasks.influence.ghost import Direction, ghost_products, lora_factors
 from tasks.policy.averaging import Averaging
 from tasks.policy.packing import MicroBatch, packed
-from tasks.policy.rows import row_logprobs
+from tasks.policy.row_batch import row_logprobs
 from tasks.policy.samples import Sample, merged
 from tasks.policy.scorer import Scorer
 

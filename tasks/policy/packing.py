@@ -3,7 +3,7 @@
 layout   what the completions of one problem are                       best where
 trees    one row without padding: tasks/policy/tree_batch.py           their lengths are unlike
 prefix   rows behind one cached prompt: tasks/policy/prefix_batch.py   they are long, or of like length
-rows     rows with a prompt each: tasks/policy/rows.py                 the model computes neither of these rightly
+rows     rows with a prompt each: tasks/policy/row_batch.py                 the model computes neither of these rightly
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,53 +1,88 @@
-"""Rows: a padded row for each completion, with its prompt. What every model computes rightly, and what others are
-checked against."""
+"""Completions while they are written, whoever computes the logits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tasks.policy.reading import Aim, aim_at
-from tasks.policy.running import Run
-from tasks.policy.samples import Sample
-from tasks.policy.scoring import Batch, collate, completion_logprobs
+from tasks.errors import GraftError
+from tasks.policy.inverse_cdf import draw, uniforms
+from tasks.policy.scoring import scaled_logits, token_logprobs
+from tasks.records import Completion
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+NOTHING = Completion(tokens=[], logprobs=[])
+
 
 @dataclass(frozen=True)
-class RowBatch:
-    """R rows."""
+class Request:
+    """One completion to sample. `prefix` was written earlier by the same policy and is continued.
 
-    batch: Batch
-    aim: Aim
+    `longest` is the most tokens of this one completion, prefix included, where that is less than the sampler's own.
+    """
+
+    prompt: list[int]
+    seed: int
+    prefix: Completion = NOTHING
+    longest: int | None = None
 
     @property
-    def predictions(self) -> int:
-        """How many there are in all pieces."""
-        return self.batch.completion.numel()
+    def context(self) -> tuple[int, ...]:
+        return (*self.prompt, *self.prefix.tokens)
 
-    def pieces(self, run: Run) -> list["Tensor"]:
-        """What the model predicts for each place of the completions, [R · C, ·]."""
-        predicted, _ = run(
-            self.batch.completion.shape[1] + 1,
-            input_ids=self.batch.ids,
-            attention_mask=self.batch.attention,
-            position_ids=self.batch.positions,
-            use_cache=False,
-        )
-        return [predicted[:, :-1].flatten(0, 1)]
+    def budget(self, max_new_tokens: int) -> int:
+        """Tokens that may still be written."""
+        return min(max_new_tokens, self.longest or max_new_tokens) - len(self.prefix.tokens)
 
 
-def collate_rows(samples: Sequence[Sample], pad: int, device: Any = "cpu") -> RowBatch:
-    """Lay out a row for each of R samples."""
-    lengths = [len(s.completion) for s in samples]
-    width = max(lengths)
-    aims = [(r * width + c, token, r, c) for r, s in enumerate(samples) for c, token in enumerate(s.completion)]
-    batch = collate([list(s.prompt) for s in samples], [list(s.completion) for s in samples], pad, device)
-    return RowBatch(batch, aim_at(aims, lengths, device))
+class Rows:
+    """R rows, one for each request: what each has drawn so far, and whether it is still open."""
 
+    def __init__(
+        self, requests: Sequence[Request], temperature: float, max_new_tokens: int, eos: int | None, device: Any
+    ) -> None:
+        """Each request has a budget of 1 or more; a row ends with `eos` or when it has spent its budget."""
+        import torch
 
-def row_logprobs(model: Any, samples: Sequence[Sample], pad: int, temperature: float) -> tuple["Tensor", "Tensor"]:
-    """Log-probabilities [R, C] and mask [R, C] of R samples, each in a row of its own."""
-    batch = collate([list(s.prompt) for s in samples], [list(s.completion) for s in samples], pad, model.device)
-    return completion_logprobs(model, batch, temperature), batch.mask
+        self.requests, self.temperature, self.eos, self.device = requests, temperature, eos, device
+        budgets = [request.budget(max_new_tokens) for request in requests]
+        self.steps = max(budgets)
+        self.budgets = torch.tensor(budgets, device=device)  # [R]
+        self.open = torch.ones(len(requests), dtype=torch.bool, device=device)  # [R]
+        self._lengths = torch.zeros(len(requests), dtype=torch.long, device=device)
+        self._tokens = torch.zeros((len(requests), self.steps), dtype=torch.long, device=device)
+        self._logprobs = torch.zeros((len(requests), self.steps), device=device)
+        if temperature:
+            self._points = uniforms([request.seed for request in requests], self.steps, device)  # [R, steps]
+
+    def write(self, logits: "Tensor", live: "Tensor", step: int) -> "Tensor":
+        """The next token [B] of the rows `live` [B], from logits [B, V]; a row that is not open keeps what it has."""
+        if self.temperature:
+            chosen, logprobs = draw(scaled_logits(logits, self.temperature), self._points[live, step])
+        else:
+            chosen = logits.argmax(-1)
+            logprobs = token_logprobs(logits, chosen, 1.0)
+        self._tokens[live, step], self._logprobs[live, step] = chosen, logprobs.to(self._logprobs.dtype)
+        going = self.open[live]
+        self._lengths[live] += going
+        going &= self.budgets[live] > step + 1
+        if self.eos is not None:
+            going &= chosen != self.eos
+        self.open[live] = going
+        return chosen
+
+    def completions(self) -> list[Completion]:
+        """Raises GraftError where a row was drawn from logits that are no numbers."""
+        import torch
+
+        if not torch.isfinite(self._logprobs).all():
+            raise GraftError("policy: its logits are not finite; an update has diverged: lower grpo.learning_rate")
+        tokens, logprobs, lengths = self._tokens.tolist(), self._logprobs.tolist(), self._lengths.tolist()
+        return [
+            Completion(
+                tokens=[*r.prefix.tokens, *tokens[i][: lengths[i]]],
+                logprobs=[*r.prefix.logprobs, *(round(x, 6) for x in logprobs[i][: lengths[i]])],
+            )
+            for i, r in enumerate(self.requests)
+        ]

@@ -13,7 +13,7 @@ from tasks.policy.base import Policy
 from tasks.policy.packing import Layout, MicroBatch, packed, pairs_of
 from tasks.policy.prefix_batch import PrefixBatch, collate_prefixes
 from tasks.policy.reading import Entropies, Scored, read
-from tasks.policy.rows import RowBatch, collate_rows
+from tasks.policy.row_batch import RowBatch, collate_rows
 from tasks.policy.running import plain_model, run_to_hidden, run_to_logits
 from tasks.policy.samples import Sample
 from tasks.policy.tree_batch import TreeBatch, collate_trees

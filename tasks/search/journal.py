@@ -60,7 +60,7 @@ class Journal:
 
 def name_of(requests: Sequence[Request]) -> str:
     """A name for the batch of these requests."""
-    return digest_text(repr([(request.seed, request.context) for request in requests]))
+    return digest_text(repr([(request.seed, request.context, request.longest) for request in requests]))
 
 
 def _whole_lines(path: Path) -> Iterator[Batch]:

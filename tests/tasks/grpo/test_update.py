@@ -20,7 +20,7 @@ from tasks.policy import packing
 from tasks.policy.base import Policy
 from tasks.policy.packing import Layout, MicroBatch
 from tasks.policy.reading import Entropies
-from tasks.policy.rows import row_logprobs
+from tasks.policy.row_batch import row_logprobs
 from tasks.policy.sampler import Request, sample
 from tasks.policy.samples import Sample, merged, samples_of
 from tasks.policy.scorer import LAYOUTS, Scorer, scorer_of

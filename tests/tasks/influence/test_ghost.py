@@ -10,7 +10,7 @@ from tasks.influence.ghost import Direction, ghost_products, lora_factors
 from tasks.influence.influence import policy_losses
 from tasks.policy.averaging import Averaging
 from tasks.policy.base import Policy
-from tasks.policy.rows import row_logprobs
+from tasks.policy.row_batch import row_logprobs
 from tasks.policy.samples import Sample
 
 MakePolicy = Callable[..., Policy]

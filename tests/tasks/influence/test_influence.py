@@ -16,7 +16,7 @@ from tasks.influence.selection import select
 from tasks.policy.averaging import Averaging
 from tasks.policy.base import Policy
 from tasks.policy.packing import Layout
-from tasks.policy.rows import row_logprobs
+from tasks.policy.row_batch import row_logprobs
 from tasks.policy.samples import Sample
 from tasks.policy.scorer import LAYOUTS, Scorer
 
