@@ -75,8 +75,13 @@ def read_json(path: Path, record: type[RecordT]) -> RecordT:
 
 def read_jsonl(path: Path, record: type[RecordT]) -> list[RecordT]:
     """Read all records of a file; only blank lines are skipped. Raises GraftError that names file, line and field."""
+    return [found for _, found in read_numbered(path, record)]
+
+
+def read_numbered(path: Path, record: type[RecordT]) -> list[tuple[int, RecordT]]:
+    """`read_jsonl`, each record with the number of its line."""
     numbered = enumerate(read_text(path).split("\n"), start=1)
-    return [_parse(path, number, line, record) for number, line in numbered if line.strip()]
+    return [(number, _parse(path, number, line, record)) for number, line in numbered if line.strip()]
 
 
 def read_text(path: Path) -> str:

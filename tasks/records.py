@@ -158,7 +158,7 @@ class Selected(Record):
     """Whether the update may see a sample: a line of `selection.jsonl`."""
 
     problem_id: str
-    member: int  # place in the group, from 0
+    member: int  # place in the group, from 0; among those that fit, where `grpo.unfit` skips the others
     workflow_id: str
     advantage: float
     influence: float

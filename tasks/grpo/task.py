@@ -15,6 +15,7 @@ from tasks.params import Grpo, Params
 from tasks.policy.advantages import weighted
 from tasks.policy.averaging import Averaging
 from tasks.policy.base import Policy, load_policy, save_policy
+from tasks.policy.fitting import fitting
 from tasks.policy.memory import memory_named
 from tasks.policy.samples import counted_rewards, is_cut, merged, samples_of
 from tasks.policy.scorer import scorer_of
@@ -26,7 +27,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     """Update the policy of the round before on this round's selected samples."""
     assert round is not None
     policy = load_policy(layout.policy(round - 1), params.policy)
-    trajectories = [t for t in read_jsonl(layout.rewarded(round), RewardedTrajectory) if t.split == "train"]
+    trajectories, unfit = fitting(policy, layout.rewarded(round), ["train"], params.grpo.unfit)
     selection = read_jsonl(layout.selection(round), Selected)
     try:
         groups = groups_of(policy, trajectories, selection, params.grpo, params.policy.max_new_tokens)
@@ -44,7 +45,8 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
         done = update(scorer, steps, grpo, reference, checkpoint)
     save_policy(policy, layout.policy(round), parent=policy.version, round=round)
     write_text(layout.steps(round), table_of(done.rows))
-    write_json(layout.metrics("update", round), round_numbers(done.rows, skipped, groups))
+    numbers = round_numbers(done.rows, skipped, groups)
+    write_json(layout.metrics("update", round), numbers | {"unfit_samples": unfit["train"]})
     write_json(layout.speed(f"update@{round}"), {"tokens_per_second": done.tokens_per_second})
     checkpoint.remove()
 

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 
-from tasks.artifacts import read_jsonl, write_json, write_jsonl
+from tasks.artifacts import write_json, write_jsonl
 from tasks.errors import GraftError
 from tasks.influence.influence import Scored, influences, validation_gradient
 from tasks.influence.selection import select, selection_numbers
@@ -12,9 +12,11 @@ from tasks.params import Grpo, Params
 from tasks.policy.advantages import advantages_of, lone, weighted
 from tasks.policy.averaging import Averaging
 from tasks.policy.base import Policy, load_policy
+from tasks.policy.fitting import fitting
+from tasks.policy.memory import memory_named
 from tasks.policy.samples import Sample, counted_rewards, samples_of
 from tasks.policy.scorer import scorer_of
-from tasks.records import RewardedTrajectory, Selected
+from tasks.records import RewardedTrajectory, Selected, Split
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +25,8 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     """Measure the influence of this round's training samples at the policy of the round before, and select."""
     assert round is not None
     policy = load_policy(layout.policy(round - 1), params.policy)
-    trajectories = read_jsonl(layout.rewarded(round), RewardedTrajectory)
+    splits: list[Split] = ["train"] if params.influence.validation == "same_batch" else ["train", "validation"]
+    trajectories, unfit = fitting(policy, layout.rewarded(round), splits, params.grpo.unfit)
     train = [t for t in trajectories if t.split == "train"]
     judges = (
         train if params.influence.validation == "same_batch" else [t for t in trajectories if t.split == "validation"]
@@ -40,8 +43,9 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     validation = _samples(policy, judges, _advantages(policy, judges, grpo), grpo.negative_weight)
     advantages = [a for group in given for a in group]
     scorer = scorer_of(policy, [*samples, *validation], params.search.temperature, grpo.micro_batch_tokens)
-    direction = validation_gradient(scorer, validation, averaging)
-    scored = influences(scorer, samples, direction, averaging)
+    with memory_named(grpo.micro_batch_tokens):
+        direction = validation_gradient(scorer, validation, averaging)
+        scored = influences(scorer, samples, direction, averaging)
     judged = any(s.advantage for s in validation)
     if not judged:
         logger.warning("no validation sample has a signal: every training sample that has one is kept")
@@ -50,6 +54,8 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     numbers = selection_numbers(advantages, [s.influence for s in scored], kept)
     numbers["validation_samples"] = len(validation)
     numbers["validation_with_signal"] = sum(s.advantage != 0 for s in validation)
+    numbers["unfit_samples"] = sum(unfit.values())
+    numbers["lone_groups"] = lone([counted_rewards(policy, t, grpo.truncated) for t in train])  # see advantages.py
     numbers["all_kept"] = int(not judged)  # 1: validation said nothing, so that influence could not select
     write_json(layout.metrics("select", round), numbers)
 

@@ -362,6 +362,38 @@ def test_a_loss_that_is_not_finite_stops_before_the_weights_change(
     assert torch.equal(weights_of(policy), before)
 
 
+def test_a_gradient_that_is_not_finite_names_the_samples_that_moved_most_before_the_weights_change(
+    make_policy: MakePolicy, make_samples: MakeSamples
+) -> None:
+    policy, samples = make_policy(), make_samples()
+    before = weights_of(policy)
+    (weight, *_) = (p for p in policy.model.parameters() if p.requires_grad)
+    weight.register_hook(lambda gradient: gradient * float("inf"))
+    far = [replace(s, behaviour=(-40.0 if s.member == 2 else -5.7,) * len(s.completion)) for s in samples]
+    named = r"update step 1 of 2: the gradient is not finite; .*: p\d completion 2, p\d completion 2, "
+    with pytest.raises(GraftError, match=named):
+        learn(policy, groups_of(far), grpo(epochs=1), TEMPERATURE, seed=0)
+    assert torch.equal(weights_of(policy), before)
+
+
+@pytest.mark.parametrize("changes", [{"schedule": "cosine"}, {"warmup_steps": 0}, {"micro_batch_tokens": 64}])
+def test_params_of_the_loop_reach_it(
+    changes: dict[str, Any], make_policy: MakePolicy, make_samples: MakeSamples
+) -> None:
+    """The budget changes how much is computed at once, and of the result rounding alone."""
+    policies = [make_policy(), make_policy()]
+    batches: list[int] = []
+    for policy, params in zip(policies, (grpo(epochs=4), grpo(epochs=4, **changes)), strict=True):
+        passes: list[int] = []
+        policy.model.register_forward_hook(lambda *_, into=passes: into.append(1))
+        learn(policy, groups_of(make_samples(problems=6)), params, TEMPERATURE, seed=0)
+        batches.append(len(passes))
+    moved = (weights_of(policies[0]) - weights_of(make_policy())).norm()
+    difference = (weights_of(policies[0]) - weights_of(policies[1])).norm() / moved
+    assert (difference > 0.01) == ("micro_batch_tokens" not in changes)
+    assert (batches[1] > batches[0]) == ("micro_batch_tokens" in changes)
+
+
 ARMS = (20, 21, 22, 23)
 RIGHT = 21
 

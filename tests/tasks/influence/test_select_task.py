@@ -118,13 +118,13 @@ def test_a_lone_reward_is_compared_with_the_batch_and_that_is_said(
     assert [line.advantage for line in read_jsonl(layout.selection(1), Selected)] == pytest.approx(
         [0.5, -0.5, 0, 1 / 3]
     )
+    assert numbers(layout)["lone_groups"] == 1
 
 
 def test_a_truncated_completion_leaves_baseline_and_selection_where_that_is_asked(
     layout: Layout, make_trajectory: MakeTrajectory
 ) -> None:
-    cut = make_trajectory("t", [1.0, 0.0, 0.0]).model_copy(update={"tokens": [[5, 1], [6, 1], [7, 8, 9]]})
-    cut = cut.model_copy(update={"logprobs": [[-1.0] * len(tokens) for tokens in cut.tokens]})
+    cut = make_trajectory("t", [1.0, 0.0, 0.0], tokens=[[5, 1], [6, 1], [7, 8, 9]])
     write_jsonl(layout.rewarded(1), [cut, make_trajectory("v", [0.0, 1.0], split="validation")])
     found = {}
     for rule in ("learn", "leave_out"):
@@ -137,8 +137,7 @@ def test_a_truncated_completion_leaves_baseline_and_selection_where_that_is_aske
 
 def test_a_loss_by_completion_changes_what_influence_measures(layout: Layout, make_trajectory: MakeTrajectory) -> None:
     """By completion, a token of a short one weighs more; a constant instead of the tokens scales all alike."""
-    uneven = make_trajectory("t", [1.0, 0.0]).model_copy(update={"tokens": [[5, 1], [6, 7, 8, 9, 1]]})
-    uneven = uneven.model_copy(update={"logprobs": [[-1.0] * 2, [-1.0] * 5]})
+    uneven = make_trajectory("t", [1.0, 0.0], tokens=[[5, 1], [6, 7, 8, 9, 1]])
     write_jsonl(layout.rewarded(1), [uneven, make_trajectory("v", [0.0, 1.0], split="validation")])
     norms = {}
     for loss in ("dapo", "grpo", "dr_grpo"):
@@ -175,3 +174,18 @@ def test_held_out_without_validation_trajectories_is_an_error(layout: Layout, ma
     with pytest.raises(GraftError, match=r"no validation trajectories .* set influence\.validation"):
         run(layout, params(), 1)
     assert not layout.selection(1).exists()
+
+
+def test_what_does_not_fit_stops_or_is_skipped_and_counted(layout: Layout, make_trajectory: MakeTrajectory) -> None:
+    broken = make_trajectory("t", [1.0, 0.0, 0.0], tokens=[[5, 1], [6, 1], [7, 8, 1]])
+    broken = broken.model_copy(update={"logprobs": [[-1.0, -1.0], [-1.0], [-1.0] * 3]})
+    write_jsonl(layout.rewarded(1), [make_trajectory("v", [0.0, 1.0], split="validation"), broken])
+    told = r"rewarded\.jsonl:2: completion 1 of problem 't' has 1 log-probabilities for 2"
+    with pytest.raises(GraftError, match=told):
+        run(layout, params(), 1)
+    assert not layout.selection(1).exists()
+    run(layout, params({"unfit": "skip"}, selection="none"), 1)
+    lines = read_jsonl(layout.selection(1), Selected)
+    assert [line.workflow_id for line in lines] == ["t-0", "t-2"]
+    assert [line.advantage for line in lines] == group_advantages([1.0, 0.0])  # it left the baseline too
+    assert (numbers(layout)["unfit_samples"], numbers(layout)["samples"]) == (1, 2)
