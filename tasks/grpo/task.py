@@ -4,28 +4,36 @@ from collections.abc import Sequence
 
 from tasks.artifacts import read_jsonl, write_json
 from tasks.errors import GraftError
-from tasks.grpo.update import Group, update
+from tasks.grpo.update import Group, scores_of, update
 from tasks.layout import Layout
 from tasks.params import Grpo, Params
 from tasks.policy.advantages import weighted
 from tasks.policy.averaging import Averaging
 from tasks.policy.base import Policy, load_policy, save_policy
+from tasks.policy.rewarded import rewarded_of
 from tasks.policy.samples import counted_rewards, merged, samples_of
 from tasks.records import RewardedTrajectory, Selected
 from tasks.seeds import derive_seed
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:
-    """Update the policy of the round before on this round's selected samples."""
+    """Update the policy of the round before on this round's selected samples.
+
+    The reference is round 0's policy. It is scored first and then makes room: one model is in memory.
+    """
     assert round is not None
-    policy = load_policy(layout.policy(round - 1), params.policy)
-    trajectories = [t for t in read_jsonl(layout.rewarded(round), RewardedTrajectory) if t.split == "train"]
+    trajectories = [t for t in rewarded_of(layout, round) if t.split == "train"]
     selection = read_jsonl(layout.selection(round), Selected)
+    policy = load_policy(layout.policy(0))
     try:
         groups = groups_of(policy, trajectories, selection, params.grpo, params.policy.max_new_tokens)
     except ValueError as error:
         raise GraftError(f"{layout.selection(round)}: {error}; run graft stage select@{round} again") from error
-    numbers = update(policy, groups, params.grpo, params.search.temperature, derive_seed(params.seed, "update", round))
+    temperature = params.search.temperature
+    reference = scores_of(policy, groups, temperature) if params.grpo.beta > 0 else None
+    policy = load_policy(layout.policy(round - 1), instead_of=policy)
+    seed = derive_seed(params.seed, "update", round)
+    numbers = update(policy, groups, params.grpo, temperature, seed, reference)
     numbers["no_signal_fraction"] = sum(s.advantage == 0 for s in selection) / max(len(selection), 1)
     save_policy(policy, layout.policy(round), parent=policy.version, round=round)
     write_json(layout.metrics("update", round), numbers)

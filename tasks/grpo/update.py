@@ -1,13 +1,13 @@
-"""One round's GRPO update of a policy's adapter.
+"""One round's GRPO update of what is trained of a policy: its adapter, or all its weights.
 
     for each epoch
         for each step of `prompts_per_step` problems
             loss = Σ over the tokens of their selected samples / denominator      (tasks/grpo/losses.py)
-            AdamW step on the adapter
+            AdamW step on the trained weights
 
-What a reader may expect and will not find: no critic, no weight decay, no second copy of the model (the reference
-is the adapter switched off), no optimiser state carried from round to round: its running means start anew, so the
-learning rate rises over the first WARMUP steps, and falls to 0 over the rest.
+What a reader may expect and will not find: no critic, no weight decay, no reference model (what the policy that the
+run started from gives to each token is scored before, and handed in), no optimiser state carried from round to round:
+its running means start anew, so the learning rate rises over the first WARMUP steps, and falls to 0 over the rest.
 
 *Which tokens count.* A step's denominator holds the completion tokens of its selected samples and of those without
 signal (advantage 0), or what else `grpo.loss` divides by (tasks/policy/averaging.py): a problem that is always or
@@ -19,10 +19,9 @@ that pull away from it.
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tasks.errors import GraftError
 from tasks.grpo.losses import Objective, TokenLosses, reduce, token_losses
@@ -70,14 +69,25 @@ class Sums:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-def update(policy: Policy, groups: Sequence[Group], params: Grpo, temperature: float, seed: int) -> dict[str, float]:
-    """Train the policy's adapter in place and return the round's numbers.
+def update(
+    policy: Policy,
+    groups: Sequence[Group],
+    params: Grpo,
+    temperature: float,
+    seed: int,
+    reference: Scores | None = None,
+) -> dict[str, float]:
+    """Train the policy in place and return the round's numbers.
 
-    `temperature` is the one that the samples were drawn at. The same arguments give the same weights.
-    Raises GraftError, before any weight takes a wrong value, where a loss or a gradient is not finite.
+    `temperature` is the one that the samples were drawn at; `reference` has the log-probabilities that the KL is
+    taken to, None where beta is 0. The same arguments give the same weights.
+    Raises GraftError, before any weight takes a wrong value, where a loss or a gradient is not finite, and
+    ValueError where beta has no reference.
     """
     import torch
 
+    if params.beta > 0 and reference is None:
+        raise ValueError(f"beta {params.beta} needs the reference's scores")
     samples = [s for g in groups for s in g.samples]
     total, first, skipped = Sums(), Sums(), 0
     norms: list[float] = []
@@ -86,7 +96,6 @@ def update(policy: Policy, groups: Sequence[Group], params: Grpo, temperature: f
         optimizer = torch.optim.AdamW(weights, lr=params.learning_rate, weight_decay=0.0)
         scorer = scorer_of(policy, samples, temperature)
         behaviour = _behaviour(scorer, samples)
-        reference = _scores(scorer, samples, policy.model.disable_adapter) if params.beta > 0 else None
     steps = [step for epoch in range(params.epochs) for step in steps_of(groups, params.prompts_per_step, seed, epoch)]
     for step in _progress(steps):
         if not any(g.samples for g in step):
@@ -197,12 +206,18 @@ def _behaviour(scorer: Scorer, samples: Sequence[Sample]) -> Scores:
     return scores | {_key(s): torch.tensor(s.behaviour, device=scorer.model.device) for s in samples if s.behaviour}
 
 
-def _scores(scorer: Scorer, samples: Sequence[Sample], state: Callable[[], Any] = nullcontext) -> Scores:
-    """Log-probabilities of samples with the model in `state`, no gradient."""
+def scores_of(policy: Policy, groups: Sequence[Group], temperature: float) -> Scores:
+    """What `policy` gives to the tokens of the groups' samples at `temperature`."""
+    samples = [s for g in groups for s in g.samples]
+    return _scores(scorer_of(policy, samples, temperature), samples)
+
+
+def _scores(scorer: Scorer, samples: Sequence[Sample]) -> Scores:
+    """Log-probabilities of samples, no gradient."""
     import torch
 
     scores: Scores = {}
-    with torch.no_grad(), state():
+    with torch.no_grad():
         for trees in scorer.batches(samples):
             logprobs, _ = scorer.logprobs(trees)
             for row, sample in zip(logprobs, (s for tree in trees for s in tree), strict=True):

@@ -107,7 +107,7 @@ def room_of(policy: Policy, max_new_tokens: int) -> int:
 
 def _for_sampling(policy: Policy) -> Any:
     parameters = sum(p.numel() for p in policy.model.parameters())
-    if parameters > MERGED_PARAMETERS:
+    if not policy.has_adapter or parameters > MERGED_PARAMETERS:
         return policy.model
     return copy.deepcopy(policy.model).merge_and_unload().eval()
 

@@ -29,7 +29,7 @@ from tasks.workflows.sandbox import sandbox_of
 def run(layout: Layout, params: Params, round: int | None) -> None:
     """Search the train problems; sample groups for the validation problems, which influence is measured against."""
     assert round is not None
-    policy = load_policy(layout.policy(round - 1), params.policy)
+    policy = load_policy(layout.policy(round - 1))
     splits: list[Split] = ["train", "validation"] if params.influence.validation == "held_out" else ["train"]
     problems = {split: [p.turned(round) for p in read_jsonl(layout.problems(split), Problem)] for split in splits}
     journal = _journal(layout, params, round, splits)

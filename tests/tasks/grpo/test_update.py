@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tasks.errors import GraftError
-from tasks.grpo.update import Group, Scores, accumulate, rate, steps_of, update
+from tasks.grpo.update import Group, Scores, accumulate, rate, scores_of, steps_of, update
 from tasks.params import Grpo
 from tasks.policy import tree_batch
 from tasks.policy.base import Policy
@@ -34,7 +34,7 @@ def grpo(**changes: Any) -> Grpo:
         "clip_low": 0.2,
         "clip_high": 0.2,
         "negative_weight": 1.0,
-        "beta": 0.05,
+        "beta": 0.0,
         "max_grad_norm": 1.0,
         "loss": "dapo",
         "importance": "token",
@@ -79,7 +79,7 @@ def moved(samples: list[Sample], by: float = 0.3) -> tuple[Scores, Scores]:
 def step_gradient(policy: Policy, samples: list[Sample], shared: bool = True, **changes: Any) -> torch.Tensor:
     policy.model.zero_grad()
     scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, shared)
-    accumulate(scorer, groups_of(samples), *moved(samples), grpo(**changes))
+    accumulate(scorer, groups_of(samples), *moved(samples), grpo(**{"beta": 0.05} | changes))
     return gradient_of(policy)
 
 
@@ -103,10 +103,12 @@ def written_out(policy: Policy, samples: list[Sample], params: Grpo) -> torch.Te
 
 
 def test_one_step_is_adamw_on_the_written_out_loss(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
-    """Covers: no loss on prompt tokens, reference = adapter off, ratio 1, one denominator, clipping, warm-up, AdamW."""
-    params = grpo(epochs=1, prompts_per_step=100, learning_rate=0.04, max_grad_norm=0.1)
+    """Covers: no loss on prompt tokens, KL to the reference, ratio 1, one denominator, clipping, warm-up, AdamW."""
+    params = grpo(epochs=1, prompts_per_step=100, learning_rate=0.04, max_grad_norm=0.1, beta=0.05)
     ours, plain, samples = make_policy(), make_policy(), make_samples()
-    numbers = update(ours, groups_of(samples), params, TEMPERATURE, seed=0)
+    with ours.model.disable_adapter():
+        reference = scores_of(ours, groups_of(samples), TEMPERATURE)
+    numbers = update(ours, groups_of(samples), params, TEMPERATURE, 0, reference)
 
     loss = written_out(plain, samples, params)
     loss.backward()
@@ -208,7 +210,7 @@ def test_equal_rows_counted_once_give_the_same_gradient(make_policy: MakePolicy,
     gradients = []
     for some in (groups, merged_groups):
         policy.model.zero_grad()
-        accumulate(Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, True), some, *scores, grpo())
+        accumulate(Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, True), some, *scores, grpo(beta=0.05))
         gradients.append(gradient_of(policy))
     assert (gradients[0] - gradients[1]).norm() <= 1e-5 * gradients[0].norm()
 
@@ -370,6 +372,11 @@ def test_a_loss_that_is_not_finite_stops_before_the_weights_change(
     with pytest.raises(GraftError, match=r"update step 1: loss inf .* lower grpo\.learning_rate"):
         update(policy, groups_of(wild), grpo(), TEMPERATURE, seed=0)
     assert torch.equal(weights_of(policy), before)
+
+
+def test_a_kl_without_reference_is_refused(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
+    with pytest.raises(ValueError, match=r"beta 0\.05 needs the reference's scores"):
+        update(make_policy(), groups_of(make_samples()), grpo(beta=0.05), TEMPERATURE, seed=0)
 
 
 ARMS = (20, 21, 22, 23)
