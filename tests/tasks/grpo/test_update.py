@@ -210,7 +210,9 @@ def test_equal_rows_counted_once_give_the_same_gradient(make_policy: MakePolicy,
     gradients = []
     for some in (groups, merged_groups):
         policy.model.zero_grad()
-        accumulate(Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, True), some, *scores, grpo(beta=0.05))
+        accumulate(
+            Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, True), some, *scores, grpo(beta=0.05)
+        )
         gradients.append(gradient_of(policy))
     assert (gradients[0] - gradients[1]).norm() <= 1e-5 * gradients[0].norm()
 
