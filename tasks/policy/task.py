@@ -18,6 +18,7 @@ from tasks.policy.base import (
     encode_prompt,
     save_policy,
 )
+from tasks.policy.lora import linear_modules
 from tasks.policy.scratch import scratch_model
 from tasks.policy.start import formed, start_of
 from tasks.policy.tokenizer import train_tokenizer
@@ -58,6 +59,8 @@ def _from_scratch(layout: Layout, params: Params, metrics: dict[str, float]) -> 
     model = scratch_model(
         tokenizer, params.bootstrap.hidden, params.bootstrap.layers, derive_seed(params.seed, "scratch")
     )
+    if params.policy.lora is not None:
+        linear_modules(model, params.policy.lora.targets)  # a wrong name is told before the training, not after it
     policy = Policy(model, tokenizer, "", SCRATCH)
     examples = [
         Example(encode_prompt(policy, prompt_of(question, SCRATCH)), encode_completion(policy, code))

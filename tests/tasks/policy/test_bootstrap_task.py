@@ -1,6 +1,7 @@
 """The stage `bootstrap`, through its files."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -113,6 +114,34 @@ def test_the_folder_and_the_numbers_are_as_promised(layout: Layout) -> None:
     assert numbers["parameters"] == sum(size for name, size in sizes.items() if "lora_" not in name)
     config = policy.model.peft_config["default"]
     assert (config.r, config.lora_alpha) == (4, 8.0)
+
+
+def test_without_lora_the_policy_from_scratch_is_a_plain_model(layout: Layout) -> None:
+    run(layout, params(lora=None), None)
+    policy = load_policy(layout.policy(0))
+    assert not (layout.policy(0) / "adapter").exists()
+    assert not policy.has_adapter
+    numbers = json.loads(layout.metrics("bootstrap").read_text())
+    assert (numbers["parameters"], numbers["adapter_parameters"]) == (policy.model.num_parameters(), 0)
+
+
+def test_a_wrong_target_is_told_before_the_training(layout: Layout) -> None:
+    wrong = LORA.model_copy(update={"targets": ["q_proj", "query"]})
+    with pytest.raises(
+        GraftError, match=r"^policy\.lora\.targets: 'query' is no linear module of the model; it has down_"
+    ):
+        run(layout, params(lora=wrong, epochs=10_000), None)
+    assert not layout.policy(0).exists()
+
+
+def test_an_earlier_policy_is_continued_and_named_as_parent(layout: Layout, tmp_path: Path) -> None:
+    run(layout, params(), None)
+    earlier = shutil.copytree(layout.policy(0), tmp_path / "earlier")
+    run(layout, params(str(earlier)).model_copy(update={"seed": 5}), None)
+    before, after = (read_json(folder / "lineage.json", Lineage) for folder in (earlier, layout.policy(0)))
+    assert (after.parent, after.round, after.base, after.holds) == (before.version, 0, "scratch", before.holds)
+    assert digest_path(layout.policy(0) / "adapter") == digest_path(earlier / "adapter")
+    assert digest_path(layout.policy(0) / "model.safetensors") == digest_path(earlier / "model.safetensors")
 
 
 def test_a_second_run_writes_the_same_bytes_and_another_seed_others(layout: Layout) -> None:

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -151,9 +152,11 @@ def test_a_policy_loaded_instead_of_another_is_the_same_as_loaded_alone(
     policy = first_champion(root, form, hub, make_policy, tmp_path / "0")
     save_policy(trained(policy), tmp_path / "1", parent="p", round=1)
     given_up = load_policy(tmp_path / "0")
+    weights = weakref.ref(next(given_up.model.parameters()))
     after = load_policy(tmp_path / "1", instead_of=given_up)
-    alone = load_policy(tmp_path / "1")
     assert given_up.model is None
+    assert (weights() is None) == (form is None)  # nobody holds it, or it is in use again
+    alone = load_policy(tmp_path / "1")
     assert torch.equal(logits(after.model), logits(alone.model))
     assert (after.version, after.base, after.holds) == (alone.version, alone.base, alone.holds)
     states = [{name: p.requires_grad for name, p in each.model.named_parameters()} for each in (after, alone)]

@@ -260,6 +260,14 @@ def test_a_prompt_without_a_reply_is_skipped_and_not_scored(layout: Layout) -> N
     assert len(kept) == 1
 
 
+def test_a_policy_that_was_made_from_scratch_is_not_asked_to_revise(layout: Layout) -> None:
+    """Whatever `policy.base` names it by: its lineage says so."""
+    knobs = params("http://localhost", 4)
+    knobs = knobs.model_copy(update={"operators": knobs.operators.model_copy(update={"backend": "policy"})})
+    with pytest.raises(GraftError, match=r"^search\.revisions is 4, but policy\.base is a policy made from scratch, "):
+        run(layout, knobs, 3)
+
+
 def test_without_revisions_nobody_is_asked(layout: Layout) -> None:
     with serving(mending) as server:
         run(layout, params(server.url, 0), 3)
