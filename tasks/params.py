@@ -23,6 +23,8 @@ Importance = Literal["token", "sequence"]
 Baseline = Literal["group", "batch", "none", "leave_one_out"]
 KlEstimate = Literal["k1", "k2", "k3"]
 Truncated = Literal["learn", "leave_out"]
+Unfit = Literal["stop", "skip"]
+Schedule = Literal["linear", "cosine", "inverse_sqrt", "constant_with_warmup", "constant"]
 
 
 class Section(BaseModel):
@@ -169,10 +171,14 @@ class Grpo(Section):
     prompts_per_step: Count
     epochs: Annotated[int, Field(ge=1, le=64)]
     learning_rate: LearningRate
+    schedule: Schedule
+    warmup_steps: Annotated[int, Field(ge=0, le=10_000, strict=True)]
+    micro_batch_tokens: Annotated[int, Field(ge=64, le=1_048_576, strict=True)]
     loss: Loss
     importance: Importance
     advantages: Baseline
     truncated: Truncated
+    unfit: Unfit
     clip_low: Share
     clip_high: Annotated[float, Field(ge=0, le=10)]
     delta: Annotated[float, Field(gt=1, le=100)] | None
@@ -182,6 +188,16 @@ class Grpo(Section):
     kl_correction: bool
     entropy: Annotated[float, Field(ge=0, le=10)]
     max_grad_norm: Annotated[float, Field(gt=0)]
+
+    @field_validator("warmup_steps")
+    @classmethod
+    def _some_warmup(cls, steps: int, others: ValidationInfo) -> int:
+        if steps and others.data.get("schedule") == "constant":
+            raise ValueError(
+                f"warmup_steps ({steps}) does nothing in schedule constant: set it to 0, or schedule to "
+                "constant_with_warmup"
+            )
+        return steps
 
     @field_validator("delta")
     @classmethod

@@ -14,7 +14,7 @@ from tasks.policy.averaging import Averaging
 from tasks.policy.base import Policy, load_policy
 from tasks.policy.rewarded import rewarded_of
 from tasks.policy.samples import Sample, counted_rewards, samples_of
-from tasks.policy.tree_batch import scorer_of
+from tasks.policy.scorer import scorer_of
 from tasks.records import RewardedTrajectory, Selected
 
 logger = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ def _judges(
 
 def _measured(policy: Policy, samples: list[Sample], validation: list[Sample], params: Params) -> list[Scored]:
     averaging = Averaging(params.grpo.loss, params.policy.max_new_tokens)
-    scorer = scorer_of(policy, [*samples, *validation], params.search.temperature)
+    scorer = scorer_of(policy, [*samples, *validation], params.search.temperature, params.grpo.micro_batch_tokens)
     return influences(scorer, samples, validation_gradient(scorer, validation, averaging), averaging)
 
 

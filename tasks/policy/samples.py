@@ -28,12 +28,16 @@ class Sample:
 
 def counted_rewards(policy: Policy, trajectory: RewardedTrajectory, truncated: Truncated) -> list[float | None]:
     """The rewards [G] that advantages are made of: with `leave_out` a completion that was cut has None, as if it had
-    failed. A completion that was not cut ends with the end-of-text token."""
+    failed."""
     if truncated == "learn":
         return trajectory.rewards
-    end = policy.tokenizer.eos_token_id
-    cut = [bool(tokens) and tokens[-1] != end for tokens in trajectory.tokens]
-    return [None if is_cut else reward for reward, is_cut in zip(trajectory.rewards, cut, strict=True)]
+    pairs = zip(trajectory.rewards, trajectory.tokens, strict=True)
+    return [None if is_cut(policy, tokens) else reward for reward, tokens in pairs]
+
+
+def is_cut(policy: Policy, tokens: Sequence[int]) -> bool:
+    """Whether a recorded completion was cut at its length limit: else it ends with the end-of-text token."""
+    return bool(tokens) and tokens[-1] != policy.tokenizer.eos_token_id
 
 
 def merged(samples: Sequence[Sample]) -> list[Sample]:

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from tasks.artifacts import read_jsonl, write_json, write_text
 from tasks.errors import GraftError
+from tasks.fingerprint import fingerprint
 from tasks.layout import Layout
 from tasks.params import Params
 from tasks.policy.base import SCRATCH, Policy, encode_completion, load_policy
@@ -16,7 +17,7 @@ from tasks.policy.served import entered, served_by
 from tasks.records import Problem, Split, TreeNode, Workflow
 from tasks.search.drawing import picture, telling
 from tasks.search.guided import Found, GuidedTree
-from tasks.search.journal import Journal, digest_of
+from tasks.search.journal import Journal
 from tasks.search.progress import Tally, shown
 from tasks.search.revise import Reviser
 from tasks.search.revisions import revision_numbers
@@ -69,7 +70,7 @@ def _check_reviser(policy: Policy, params: Params) -> None:
 
 def _journal(layout: Layout, params: Params, round: int, splits: Sequence[Split]) -> Journal:
     """What a search of the same inputs has left that did not come to its end; says so where it did anything."""
-    inputs = digest_of([layout.policy(round - 1), *(layout.problems(split) for split in splits)], params, round)
+    inputs = fingerprint([layout.policy(round - 1), *(layout.problems(split) for split in splits)], params, round)
     journal = Journal(layout.journals("search", round) / f"{inputs}.jsonl")
     if journal.completions:
         what = f"{journal.completions} completions that a search cut short has left"

@@ -24,8 +24,9 @@ MakeTrajectory = Callable[..., RewardedTrajectory]
 def params(grpo: dict[str, Any] | None = None, **influence: str) -> Params:
     changed = SHIPPED.influence.model_copy(update=influence)
     keys = ["seed", "policy", "search.temperature", "influence"]
-    keys += ["grpo.negative_weight", "grpo.advantages", "grpo.loss", "grpo.truncated"]
-    plain = {"negative_weight": 1.0, "advantages": "group", "loss": "dapo", "truncated": "learn"}
+    grpo_keys = ["negative_weight", "advantages", "loss", "truncated", "micro_batch_tokens", "unfit"]
+    keys += [f"grpo.{key}" for key in grpo_keys]
+    plain = {"negative_weight": 1.0, "advantages": "group", "loss": "dapo", "truncated": "learn", "unfit": "stop"}
     changes = {"influence": changed, "grpo": SHIPPED.grpo.model_copy(update=plain | (grpo or {}))}
     return restrict(SHIPPED.model_copy(update=changes), keys)
 

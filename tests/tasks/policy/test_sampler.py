@@ -3,12 +3,13 @@
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 import torch
 
 from tasks.errors import GraftError
-from tasks.policy import sampler
+from tasks.policy import decoding, sampler, ways
 from tasks.policy.base import Policy
 from tasks.policy.sampler import Request, sample
 from tasks.policy.scoring import collate, completion_logprobs
@@ -112,7 +113,7 @@ def test_a_large_model_is_sampled_without_a_merged_copy_and_gives_the_same(
 ) -> None:
     policy = make_policy()
     merged = run(policy, requests())
-    monkeypatch.setattr(sampler, "MERGED_PARAMETERS", 0)
+    monkeypatch.setattr(ways, "MERGED_PARAMETERS", 0)
     assert tokens_of(run(policy, requests())) == tokens_of(merged)
 
 
@@ -194,6 +195,54 @@ def test_a_prefix_that_is_long_enough_is_given_back(make_policy: MakePolicy) -> 
 @pytest.mark.parametrize("longest", [1, 4])
 def test_no_completion_is_longer_than_asked_for(longest: int, make_policy: MakePolicy) -> None:
     assert {len(c.tokens) for c in run(make_policy(), requests(), longest=longest)} == {longest}
+
+
+def test_a_longer_budget_only_adds_to_a_row_whatever_the_others_have(make_policy: MakePolicy) -> None:
+    policy, asked = make_policy(), requests(6, repeat=3)
+    whole = run(policy, asked, longest=14)
+    lengths = [random.Random(i).randint(1, 14) for i in range(len(asked))]
+    found = run(policy, [replace(r, longest=n) for r, n in zip(asked, lengths, strict=True)], longest=14)
+    end = policy.tokenizer.eos_token_id
+    for length, cut, completion in zip(lengths, found, whole, strict=True):
+        assert cut.tokens == completion.tokens[:length]
+        assert len(cut.tokens) == length or cut.tokens[-1] == end
+        assert cut.logprobs == pytest.approx(completion.logprobs[:length], abs=1e-5)
+    assert tokens_of(run(policy, [replace(r, longest=20) for r in asked], longest=14)) == tokens_of(whole)
+
+
+def test_the_budget_of_a_request_counts_its_prefix(make_policy: MakePolicy) -> None:
+    prefix = Completion(tokens=[5, 6], logprobs=[-1.0, -2.0])
+    found = run(make_policy(), [Request([9], 0, prefix, longest=n) for n in (2, 3)])
+    assert found[0] == prefix
+    assert len(found[1].tokens) == 3
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.5, 1.0])
+def test_when_finished_rows_are_dropped_changes_nothing(
+    kept: float, make_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy, asked = make_policy(), [replace(r, longest=r.seed % 9 + 1) for r in requests(6, repeat=3)]
+    expected = run(policy, asked)
+    monkeypatch.setattr(decoding, "KEPT", kept)
+    assert tokens_of(run(policy, asked)) == tokens_of(expected)
+
+
+def test_two_threads_write_what_one_writes(make_policy: MakePolicy) -> None:
+    policy, asked = make_policy(), requests(8, repeat=4)
+    one = run(policy, asked)
+    torch.set_num_threads(2)
+    try:
+        assert tokens_of(run(policy, asked)) == tokens_of(one)
+    finally:
+        torch.set_num_threads(1)
+
+
+def test_logits_that_are_no_numbers_are_an_error(make_policy: MakePolicy) -> None:
+    policy = make_policy()
+    with torch.no_grad():
+        next(policy.model.parameters()).fill_(torch.nan)
+    with pytest.raises(GraftError, match="logits are not finite"):
+        run(policy, requests())
 
 
 def test_no_requests_give_no_completions(make_policy: MakePolicy) -> None:

@@ -1,0 +1,66 @@
+"""A key-value cache that is written in place: no copy of what is there for each new token."""
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+CHUNK = 64  # tokens that it grows by: a whole budget at once would hold memory for what most rows never write
+
+
+def growing_cache(config: Any) -> Any:
+    """transformers' own cache for this model, its plain layers written in place."""
+    from transformers.cache_utils import DynamicCache, DynamicLayer
+
+    made = DynamicCache(config=config)
+    made.layers = [_growing_layer()() if type(layer) is DynamicLayer else layer for layer in made.layers]
+    return made
+
+
+@cache
+def _growing_layer() -> Any:
+    from transformers.cache_utils import DynamicLayer
+
+    class GrowingLayer(DynamicLayer):  # type: ignore[misc]
+        """Keys and values [B, heads, S, d] are views of the used part of buffers with room for more."""
+
+        def update(
+            self,
+            key_states: "Tensor",
+            value_states: "Tensor",
+            *_args: Any,
+            **_kwargs: Any,
+        ) -> tuple["Tensor", "Tensor"]:
+            used = self.get_seq_length()
+            if not used:
+                self.dtype, self.device, self.is_initialized = key_states.dtype, key_states.device, True
+                self._buffers = (key_states[:, :, :0], value_states[:, :, :0])
+            length = used + key_states.shape[-2]
+            if length > self._buffers[0].shape[-2]:
+                self._move(slice(None), used, length + CHUNK)
+            for buffer, new in zip(self._buffers, (key_states, value_states), strict=True):
+                buffer[:, :, used:length] = new
+            return self._show(length)
+
+        def batch_select_indices(self, indices: "Tensor") -> None:
+            used = self.get_seq_length()
+            self._move(indices, used, self._buffers[0].shape[-2])
+            self._show(used)
+
+        def _move(self, rows: Any, used: int, room: int) -> None:
+            """Into new buffers, these rows, with room for so many tokens."""
+            keys, values = self._buffers
+            self._buffers = (_with_room(keys[:, :, :used][rows], room), _with_room(values[:, :, :used][rows], room))
+
+        def _show(self, length: int) -> tuple["Tensor", "Tensor"]:
+            self.keys, self.values = (buffer[:, :, :length] for buffer in self._buffers)
+            return self.keys, self.values
+
+    return GrowingLayer
+
+
+def _with_room(states: "Tensor", room: int) -> "Tensor":
+    buffer = states.new_empty(*states.shape[:2], room, states.shape[-1])
+    buffer[:, :, : states.shape[-2]] = states
+    return buffer

@@ -1,0 +1,68 @@
+"""Drawing tokens by the inverse of the cumulative distribution: one uniform number decides one token.
+
+A large vocabulary is searched in two levels, blocks of tokens and then the tokens of one block: the running sum goes
+over V / BLOCK numbers and BLOCK numbers instead of V. What a row draws depends on its own logits and number alone.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+BLOCK = 256
+
+
+def uniforms(seeds: Sequence[int], steps: int, device: Any = "cpu") -> "Tensor":
+    """Numbers in [0, 1) [R, steps]: a row for each seed, a function of that seed alone; more steps only add to it."""
+    import numpy as np
+    import torch
+
+    rows = np.stack([np.random.Generator(np.random.Philox(seed)).random(steps) for seed in seeds])
+    return torch.from_numpy(rows).to(device, _widest(device))
+
+
+def draw(scaled: "Tensor", points: "Tensor") -> tuple["Tensor", "Tensor"]:
+    """Tokens [B] of softmax(scaled) and their log-probabilities [B]; scaled [B, V], points [B] in [0, 1).
+
+    A token of probability 0 is never drawn, whatever the point.
+    """
+    rows, tokens = scaled.shape
+    blocks = -(-tokens // BLOCK)
+    highest = scaled.amax(-1, keepdim=True)
+    weights = scaled.new_empty(rows, blocks * BLOCK)
+    weights[:, :tokens] = scaled - highest
+    weights[:, :tokens].exp_()
+    weights[:, tokens:] = 0
+    weights = weights.view(rows, blocks, BLOCK)
+    sums = weights.sum(-1).to(points.dtype)  # [B, blocks]
+    total = sums.sum(-1)
+    block, rest = _first_above(sums, points * total)
+    inside = weights.gather(1, block[:, None, None].expand(-1, -1, BLOCK))[:, 0].to(points.dtype)
+    chosen = (block * BLOCK + _first_above(inside, rest)[0]).clamp_(max=tokens - 1)  # past it only where all is NaN
+    logprobs = (scaled.gather(-1, chosen[:, None]) - highest)[:, 0] - total.log().to(scaled.dtype)
+    return chosen, logprobs
+
+
+def _first_above(weights: "Tensor", point: "Tensor") -> tuple["Tensor", "Tensor"]:
+    """The first place whose running sum is above the point, and what of the point lies in it.
+
+    weights [B, N], point [B] → [B], [B]
+    """
+    import torch
+
+    cumulative = weights.cumsum(-1)
+    last = cumulative[:, -1]
+    point = torch.minimum(point, torch.nextafter(last, last.new_zeros(())))  # rounding may lift it to the sum itself
+    place = torch.searchsorted(cumulative, point[:, None], right=True).clamp_(
+        max=weights.shape[1] - 1
+    )  # NaN is above all
+    before = (cumulative.gather(1, place) - weights.gather(1, place))[:, 0]
+    return place[:, 0], point - before
+
+
+def _widest(device: Any) -> Any:
+    """float64 where the device has it."""
+    import torch
+
+    return torch.float32 if torch.device(device).type == "mps" else torch.float64

@@ -1,0 +1,207 @@
+"""The law of sampling on many architectures: tokens and log-probabilities are what plain forward passes give."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from tasks.policy import ways
+from tasks.policy.base import Policy, attach_adapter
+from tasks.policy.decoding import decode
+from tasks.policy.generation import generate
+from tasks.policy.inverse_cdf import uniforms
+from tasks.policy.rows import Request, Rows
+from tasks.policy.sampler import sample
+from tasks.policy.ways import plain_model, way_of
+from tasks.records import Completion
+
+MakePolicy = Callable[..., Policy]
+
+COMMON: dict[str, Any] = {
+    "vocab_size": 300,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+    "max_position_embeddings": 256,
+    "initializer_range": 0.2,
+    "pad_token_id": 0,
+    "eos_token_id": 1,
+    "bos_token_id": None,
+}
+HEADS = {"num_key_value_heads": 2, "head_dim": 8}
+GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 256}
+CONFIGS: dict[str, dict[str, Any]] = {
+    "qwen2": COMMON | HEADS,
+    "qwen3": COMMON | HEADS,
+    "llama": COMMON | HEADS,
+    "gpt2": COMMON | GPT2,
+    "gpt_neox": COMMON,
+    "phi": COMMON,
+    "bloom": COMMON | {"n_head": 4, "n_layer": 2},
+    "mistral": COMMON | HEADS | {"sliding_window": 6},
+    "gemma2": COMMON | HEADS | {"sliding_window": 6, "query_pre_attn_scalar": 8},
+    "gemma3_text": COMMON | HEADS | {"sliding_window": 6, "query_pre_attn_scalar": 8},
+    "mixtral": COMMON | HEADS | {"num_local_experts": 4, "sliding_window": None},
+    "mamba": COMMON | {"state_size": 4},
+    "rwkv": COMMON | {"attention_hidden_size": 32},
+}
+REFUSED = {"mamba": 1, "rwkv": 2}  # a state instead of keys and values; transformers' generate loses rwkv's
+
+
+def policy_of(kind: str, make_policy: MakePolicy, lora: bool = False) -> Policy:
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **CONFIGS[kind])).eval()
+    if lora:
+        model = attach_adapter(model, rank=4, alpha=8.0, seed=0)
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                if "lora_B" in name:
+                    parameter.normal_(0, 0.05)
+    return Policy(model, make_policy().tokenizer, "tiny", "scratch")
+
+
+def asked() -> list[Request]:
+    """Prompts of unlike lengths, some more than once, rows that end apart, one with a prefix."""
+    prompts = [
+        [5, 9, 200, 31, 77, 8, 12, 90, 41],
+        [17, 4],
+        [17, 4],
+        [7, 7, 7, 7, 250],
+        [5, 9, 200, 31, 77, 8, 12, 90, 41],
+    ]
+    plain = [
+        Request(prompt, seed, longest=longest)
+        for seed, (prompt, longest) in enumerate(zip(prompts, [9, 3, 12, 5, 2], strict=True))
+    ]
+    return [*plain, Request([17], 9, Completion(tokens=[4, 30], logprobs=[-1.0, -2.0]))]
+
+
+def followed(policy: Policy, request: Request, temperature: float) -> tuple[list[int], list[float]]:
+    """Token by token through plain forward passes without a cache, by the formula of the sampler in float64."""
+    tokens, logprobs = [], []
+    points = uniforms([request.seed], 12)[0].tolist()
+    for point in points[: request.budget(12)]:
+        with torch.no_grad():
+            logits = plain_model(policy)(input_ids=torch.tensor([[*request.context, *tokens]])).logits[0, -1].double()
+        scaled = (logits / (temperature or 1.0)).log_softmax(-1)
+        token = int((scaled.exp().cumsum(-1) > point).nonzero()[0]) if temperature else int(logits.argmax())
+        tokens.append(token)
+        logprobs.append(float(scaled[token]))
+        if token == policy.tokenizer.eos_token_id:
+            break
+    return tokens, logprobs
+
+
+@pytest.mark.parametrize("kind", CONFIGS)
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_every_architecture_keeps_the_law(kind: str, temperature: float, make_policy: MakePolicy, caplog: Any) -> None:
+    policy = policy_of(kind, make_policy)
+    found = sample(policy, asked(), temperature, 12, "test")
+    for request, completion in zip(asked(), found, strict=True):
+        tokens, logprobs = followed(policy, request, temperature)
+        cut = len(request.prefix.tokens)
+        assert completion.tokens[cut:] == tokens
+        assert completion.logprobs[cut:] == pytest.approx(logprobs, abs=1e-5)
+    assert [sample(policy, [r], temperature, 12, "test")[0].tokens for r in asked()] == [c.tokens for c in found]
+    said = [
+        r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING and "does not sample" in r.getMessage()
+    ]
+    assert len(said) == REFUSED.get(kind, 0)  # once, however often it is sampled
+    assert (way_of(policy, [5])[1] is decode) == (kind not in REFUSED)
+
+
+def rows_of(policy: Policy, requests: list[Request], eos: int | None = None) -> Rows:
+    return Rows(requests, 0.8, 12, eos, policy.device)
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "gpt2", "mistral"])
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_generate_writes_what_our_loop_writes(kind: str, use_cache: bool, make_policy: MakePolicy) -> None:
+    policy = policy_of(kind, make_policy)
+    policy.model.generation_config.repetition_penalty = 3.0  # a checkpoint's own settings change nothing
+    free = rows_of(policy, asked())
+    decode(policy.model, free)
+    common = max(t for c in free.completions() for t in c.tokens if sum(t in d.tokens for d in free.completions()) > 1)
+    ours, theirs = rows_of(policy, asked(), common), rows_of(policy, asked(), common)
+    decode(policy.model, ours)
+    generate(policy.model, theirs, use_cache)
+    assert [c.tokens for c in theirs.completions()] == [c.tokens for c in ours.completions()]
+    assert [c.tokens for c in ours.completions()] != [c.tokens for c in free.completions()]  # some ended
+    for a, b in zip(ours.completions(), theirs.completions(), strict=True):
+        assert a.logprobs == pytest.approx(b.logprobs, abs=1e-5)
+    assert policy.model.generation_config.repetition_penalty == 3.0
+
+
+def expect_the_law(policy: Policy) -> None:
+    for request, completion in zip(asked(), sample(policy, asked(), 0.8, 12, "test"), strict=True):
+        tokens, logprobs = followed(policy, request, 0.8)
+        cut = len(request.prefix.tokens)
+        assert completion.tokens[cut:] == tokens
+        assert completion.logprobs[cut:] == pytest.approx(logprobs, abs=1e-5)
+
+
+def test_a_model_with_a_wrong_cache_is_found_out(make_policy: MakePolicy, caplog: pytest.LogCaptureFixture) -> None:
+    policy = policy_of("qwen2", make_policy)
+    forward = type(policy.model).forward
+
+    def forgets(input_ids: Any, past_key_values: Any = None, use_cache: bool = False, **inputs: Any) -> Any:
+        """Takes each new token for the first one, as if nothing stood before it."""
+        inputs.pop("position_ids", None)
+        ids = torch.zeros_like(input_ids) if input_ids.shape[1] == 1 else None
+        return forward(
+            policy.model, input_ids, position_ids=ids, past_key_values=past_key_values, use_cache=use_cache, **inputs
+        )
+
+    policy.model.forward = forgets
+    expect_the_law(policy)
+    assert "our loop does not sample it: its log-probabilities are" in caplog.text
+    assert way_of(policy, [5])[1] is not decode
+
+
+def test_an_adapter_on_tied_weights_is_not_merged(make_policy: MakePolicy, caplog: pytest.LogCaptureFixture) -> None:
+    """Merged, it would change the embeddings too."""
+    from peft import LoraConfig, get_peft_model
+
+    policy = make_policy()
+    config = LoraConfig(r=4, target_modules=["lm_head"], task_type="CAUSAL_LM", init_lora_weights=False)
+    policy.model = get_peft_model(policy.model.unload(), config).eval()
+    assert plain_model(policy).config.tie_word_embeddings
+    expect_the_law(policy)
+    assert "with the adapter merged does not sample it" in caplog.text
+    assert way_of(policy, [5])[1] is decode
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "gpt2"])
+def test_only_what_the_adapter_changes_is_copied(kind: str, make_policy: MakePolicy) -> None:
+    policy = make_policy(kind)
+    copied = ways.merged(policy.model)
+    theirs = {p.data_ptr() for p in policy.model.parameters()}
+    shared = {name for name, p in copied.named_parameters() if p.data_ptr() in theirs}
+    assert any("norm" in n or "ln_" in n for n in shared)
+    assert not any("attn" in name and name.endswith("weight") for name in shared)
+    ids = torch.tensor([[5, 9, 200]])
+    assert torch.allclose(copied(input_ids=ids).logits, policy.model(input_ids=ids).logits, atol=1e-4)
+
+
+def test_a_policy_without_adapter_is_not_copied(make_policy: MakePolicy) -> None:
+    policy = policy_of("llama", make_policy)
+    assert way_of(policy, [5]) == (policy.model, decode)
+    expect_the_law(policy)
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "mamba"])
+def test_bfloat16_is_sampled_as_it_scores(kind: str, make_policy: MakePolicy) -> None:
+    policy = policy_of(kind, make_policy)
+    policy.model.to(torch.bfloat16)
+    for request, completion in zip(asked(), sample(policy, asked(), 1.0, 12, "test"), strict=True):
+        ids = torch.tensor([[*request.prompt, *completion.tokens]])
+        logits = policy.model(input_ids=ids).logits[0, len(request.context) - 1 : -1].float()
+        expected = logits.log_softmax(-1).gather(-1, ids[0, len(request.context) :, None])[:, 0]
+        found = torch.tensor(completion.logprobs[len(request.prefix.tokens) :])
+        assert (found - expected).abs().mean() < 0.1
