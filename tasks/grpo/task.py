@@ -17,18 +17,21 @@ from tasks.policy.averaging import Averaging
 from tasks.policy.base import Policy, load_policy, save_policy
 from tasks.policy.fitting import fitting
 from tasks.policy.memory import memory_named
-from tasks.policy.samples import counted_rewards, is_cut, merged, samples_of
-from tasks.policy.scorer import scorer_of
+from tasks.policy.samples import Sample, counted_rewards, is_cut, merged, samples_of
+from tasks.policy.scorer import Scorer, scorer_of
 from tasks.records import RewardedTrajectory, Selected
 from tasks.seeds import derive_seed
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:
-    """Update the policy of the round before on this round's selected samples."""
+    """Update the policy of the round before on this round's selected samples.
+
+    The reference is round 0's policy. It is scored first and then makes room: one model is in memory.
+    """
     assert round is not None
-    policy = load_policy(layout.policy(round - 1), params.policy)
-    trajectories, unfit = fitting(policy, layout.rewarded(round), ["train"], params.grpo.unfit)
     selection = read_jsonl(layout.selection(round), Selected)
+    policy = load_policy(layout.policy(0))
+    trajectories, unfit = fitting(policy, layout, round, ["train"], params.grpo.unfit)
     try:
         groups = groups_of(policy, trajectories, selection, params.grpo, params.policy.max_new_tokens)
     except ValueError as error:
@@ -37,18 +40,19 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     steps, skipped = plan(groups, grpo.epochs, grpo.prompts_per_step, derive_seed(params.seed, "update", round))
     checkpoint = _checkpoint(layout, params, round, policy)
     with memory_named(grpo.micro_batch_tokens):
-        scorer = scorer_of(policy, samples, params.search.temperature, grpo.micro_batch_tokens)
-        reference = None
-        if grpo.beta > 0:
-            with policy.model.disable_adapter():
-                reference = scores_of(scorer, samples)
-        done = update(scorer, steps, grpo, reference, checkpoint)
+        reference = scores_of(_scorer(policy, samples, params), samples) if grpo.beta > 0 else None
+        policy = load_policy(layout.policy(round - 1), instead_of=policy)
+        done = update(_scorer(policy, samples, params), steps, grpo, reference, checkpoint)
     save_policy(policy, layout.policy(round), parent=policy.version, round=round)
     write_text(layout.steps(round), table_of(done.rows))
     numbers = round_numbers(done.rows, skipped, groups)
     write_json(layout.metrics("update", round), numbers | {"unfit_samples": unfit["train"]})
     write_json(layout.speed(f"update@{round}"), {"tokens_per_second": done.tokens_per_second})
     checkpoint.remove()
+
+
+def _scorer(policy: Policy, samples: Sequence[Sample], params: Params) -> Scorer:
+    return scorer_of(policy, samples, params.search.temperature, params.grpo.micro_batch_tokens)
 
 
 def _checkpoint(layout: Layout, params: Params, round: int, policy: Policy) -> Checkpoint:
@@ -58,7 +62,7 @@ def _checkpoint(layout: Layout, params: Params, round: int, policy: Policy) -> C
     """
     import torch
 
-    reads = [layout.policy(round - 1), layout.rewarded(round), layout.selection(round)]
+    reads = [layout.policy(0), layout.policy(round - 1), layout.rewarded(round), layout.selection(round)]
     machine = (torch.__version__, torch.get_num_threads(), str(policy.device))
     return Checkpoint(layout.journals("update", round) / f"{fingerprint(reads, params, round, *machine)}.pt")
 

@@ -1,13 +1,14 @@
-"""One round's GRPO update of a policy's adapter.
+"""One round's GRPO update of what is trained of a policy: its adapter, or all its weights.
 
     for each epoch
         for each step of `prompts_per_step` problems
             loss = Σ over the tokens of their selected samples / denominator      (tasks/grpo/losses.py)
-            AdamW step on the adapter
+            AdamW step on the trained weights
 
-What a reader may expect and will not find: no critic, no weight decay, no second copy of the model (the reference
-is the adapter switched off), no optimiser state carried from round to round: its running means start anew, so the
-learning rate rises anew (tasks/grpo/schedule.py). Nothing here draws random numbers.
+What a reader may expect and will not find: no critic, no weight decay, no reference model (what the policy that the
+run started from gives to each token is scored before, and handed in), no optimiser state carried from round to round:
+its running means start anew, so the learning rate rises anew (tasks/grpo/schedule.py). Nothing here draws random
+numbers.
 
 *Which tokens count.* A step's denominator holds the completion tokens of its selected samples and of those without
 signal (advantage 0), or what else `grpo.loss` divides by (tasks/policy/averaging.py): a problem that is always or

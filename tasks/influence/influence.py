@@ -36,8 +36,11 @@ if TYPE_CHECKING:
 class Scored:
     """A sample's influence and the norm of its gradient."""
 
-    influence: float
-    gradient_norm: float
+    influence: float | None
+    gradient_norm: float | None
+
+
+NOT_MEASURED = Scored(None, None)
 
 
 def denominator_of(samples: Sequence[Sample], averaging: Averaging) -> int:

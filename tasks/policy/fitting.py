@@ -7,13 +7,13 @@ they are neither in the loss nor in the baseline of their group, and influence a
 import logging
 import math
 from collections.abc import Sequence
-from pathlib import Path
 
-from tasks.artifacts import read_numbered
+from tasks.artifacts import read_json, read_numbered
 from tasks.errors import GraftError
+from tasks.layout import Layout
 from tasks.params import Unfit
 from tasks.policy.base import Policy, decode, encode_completion, encode_prompt
-from tasks.records import RewardedTrajectory, Split
+from tasks.records import Lineage, RewardedTrajectory, Split
 from tasks.workflows.fences import code_of
 
 CERTAIN = 1e-3
@@ -26,20 +26,27 @@ logger = logging.getLogger(__name__)
 
 
 def fitting(
-    policy: Policy, path: Path, splits: Sequence[Split], rule: Unfit
+    policy: Policy, layout: Layout, round: int, splits: Sequence[Split], rule: Unfit
 ) -> tuple[list[RewardedTrajectory], dict[Split, int]]:
-    """The trajectories of the file that are of these splits, and how many of their completions were skipped.
+    """The round's rewarded trajectories of these splits, and how many of their completions were skipped.
 
-    With `skip` a trajectory lacks the completions that do not fit; without any left it is not there. Raises
-    GraftError that names file and line: with `stop` for the first one that does not fit, always where the entries
-    of a trajectory do not belong together.
+    `policy` has the vocabulary and the context of the one that the round starts from. With `skip` a trajectory lacks
+    the completions that do not fit; without any left it is not there. Raises GraftError that names file and line: with
+    `stop` for the first one that does not fit, always where the entries of a trajectory do not belong together, or
+    where another policy wrote it.
     """
+    path, version = layout.rewarded(round), read_json(layout.policy(round - 1) / "lineage.json", Lineage).version
     found: list[RewardedTrajectory] = []
     skipped: dict[Split, int] = dict.fromkeys(splits, 0)
     for line, trajectory in read_numbered(path, RewardedTrajectory):
         if trajectory.split not in splits:
             continue
         _check_entries(f"{path}:{line}", trajectory)
+        if trajectory.policy_version != version:  # its log-probabilities would be compared with those of a stranger
+            raise GraftError(
+                f"{path}:{line}: policy_version: {trajectory.policy_version!r} wrote this, but round {round} "
+                f"starts from {version!r}; run again: graft stage search@{round} collect@{round} reward@{round}"
+            )
         reasons = unfit(policy, trajectory)
         for member, why in reasons.items():
             told = f"{path}:{line}: completion {member} of problem {trajectory.problem_id!r} {why}"

@@ -47,7 +47,8 @@ MakeSamples = Callable[..., "list[Sample]"]
 
 @pytest.fixture
 def make_policy() -> MakePolicy:
-    """make_policy(kind="qwen2", dtype="float32", seed=0, fresh=False): fresh = the adapter's B is 0."""
+    """make_policy(kind="qwen2", dtype="float32", seed=0, fresh=False, whole=False): fresh = the adapter's B is 0,
+    whole = there is no adapter, all weights are trained."""
     import torch
 
     from tasks.policy.base import Policy, attach_adapter
@@ -55,11 +56,15 @@ def make_policy() -> MakePolicy:
 
     torch.set_num_threads(1)  # tiny matrices are slower on two
 
-    def make(kind: str = "qwen2", dtype: str = "float32", seed: int = 0, fresh: bool = False) -> Policy:
+    def make(
+        kind: str = "qwen2", dtype: str = "float32", seed: int = 0, fresh: bool = False, whole: bool = False
+    ) -> Policy:
         kept = getattr(torch, dtype)
         with torch.random.fork_rng():
             torch.manual_seed(seed)
-            model = attach_adapter(tiny_model(kind).to(kept), rank=4, alpha=8.0, seed=seed).to(kept)
+            model = tiny_model(kind).to(kept).eval()
+            if not whole:
+                model = attach_adapter(model, rank=4, alpha=8.0, seed=seed).to(kept)
             if not fresh:
                 with torch.no_grad():
                     for name, parameter in model.named_parameters():
@@ -68,6 +73,21 @@ def make_policy() -> MakePolicy:
         return Policy(model, train_tokenizer(CORPUS, VOCABULARY), "tiny", "scratch")
 
     return make
+
+
+@pytest.fixture
+def save_tiny(make_policy: MakePolicy) -> Callable[..., None]:
+    """save_tiny(folder, round=0, **as make_policy) writes a policy folder; what make_trajectory gives is its work."""
+    from tasks.artifacts import read_json, write_json
+    from tasks.policy.base import save_policy
+    from tasks.records import Lineage
+
+    def save(folder: Path, round: int = 0, **kind: Any) -> None:
+        save_policy(make_policy(**kind), folder, parent=None, round=round)
+        lineage = read_json(folder / "lineage.json", Lineage)
+        write_json(folder / "lineage.json", lineage.model_copy(update={"version": "tiny"}))
+
+    return save
 
 
 @pytest.fixture

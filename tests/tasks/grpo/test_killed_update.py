@@ -16,7 +16,6 @@ from benchmarks.workspace import environment, make_workspace
 from tasks.artifacts import digest_path, write_jsonl
 from tasks.grpo import checkpoint
 from tasks.layout import Layout
-from tasks.policy.base import Policy, save_policy
 from tasks.records import RewardedTrajectory, Selected
 
 MOMENTS = 20
@@ -29,13 +28,11 @@ SERVER.set_forkserver_preload(["torch", "transformers.models.qwen2", "transforme
 
 
 @pytest.fixture
-def root(
-    tmp_path: Path, make_policy: Callable[..., Policy], make_trajectory: Callable[..., RewardedTrajectory]
-) -> Path:
+def root(tmp_path: Path, save_tiny: Callable[..., None], make_trajectory: Callable[..., RewardedTrajectory]) -> Path:
     """A project in which the update of round 1 is what comes next."""
     root = make_workspace(tmp_path / "project", PARAMS)
     layout = Layout(root)
-    save_policy(make_policy(fresh=True), layout.policy(0), parent=None, round=0)
+    save_tiny(layout.policy(0), fresh=True)
     trajectories = [make_trajectory(f"p{number}", [1.0, 0.0, 0.5]) for number in range(8)]
     write_jsonl(layout.rewarded(1), trajectories)
     write_jsonl(layout.selection(1), [line for t in trajectories for line in selected(t, [1.0, -1.0, 0.5])])

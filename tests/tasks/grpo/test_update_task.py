@@ -11,7 +11,7 @@ from tasks.errors import GraftError
 from tasks.grpo.task import groups_of, run
 from tasks.layout import Layout
 from tasks.params import Params, load_params, restrict
-from tasks.policy.base import Policy, load_policy, save_policy
+from tasks.policy.base import Policy, load_policy
 from tasks.records import Lineage, RewardedTrajectory, Selected
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
@@ -41,9 +41,9 @@ def selected(trajectory: RewardedTrajectory, advantages: list[float], keep: bool
 
 
 @pytest.fixture
-def layout(tmp_path: Path, make_policy: Callable[..., Policy], make_trajectory: MakeTrajectory) -> Layout:
+def layout(tmp_path: Path, save_tiny: Callable[..., None], make_trajectory: MakeTrajectory) -> Layout:
     layout = Layout(tmp_path)
-    save_policy(make_policy(fresh=True), layout.policy(0), parent=None, round=0)
+    save_tiny(layout.policy(0), fresh=True)
     mixed, solved = make_trajectory("mixed", [1.0, None, 0.0]), make_trajectory("solved", [1.0, 1.0])
     write_jsonl(layout.rewarded(1), [mixed, solved, make_trajectory("held out", [0.0, 1.0], split="validation")])
     write_jsonl(layout.selection(1), [*selected(mixed, [0.7, 0.0, -0.7]), *selected(solved, [0.0, 0.0])])
@@ -58,7 +58,7 @@ def test_the_round_policy_is_a_child_of_the_one_before_and_has_learned(layout: L
     assert after.version != before.version
     weights = "model.safetensors"
     assert digest_path(layout.policy(0) / weights) == digest_path(layout.policy(1) / weights)  # only the adapter moved
-    assert load_policy(layout.policy(1), params().policy).version == after.version
+    assert load_policy(layout.policy(1)).version == after.version
     numbers = json.loads(layout.metrics("update", 1).read_text())
     assert (numbers["samples"], numbers["steps"], numbers["no_signal_fraction"]) == (2, 2, 0.5)
     assert numbers["first_ratio"] == pytest.approx(1, abs=1e-6)

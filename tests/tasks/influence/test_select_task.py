@@ -15,7 +15,6 @@ from tasks.influence.task import run
 from tasks.layout import Layout
 from tasks.params import Params, load_params, restrict
 from tasks.policy.advantages import group_advantages
-from tasks.policy.base import Policy, save_policy
 from tasks.records import RewardedTrajectory, Selected
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
@@ -33,9 +32,9 @@ def params(grpo: dict[str, Any] | None = None, **influence: str) -> Params:
 
 
 @pytest.fixture
-def layout(tmp_path: Path, make_policy: Callable[..., Policy], make_trajectory: MakeTrajectory) -> Layout:
+def layout(tmp_path: Path, save_tiny: Callable[..., None], make_trajectory: MakeTrajectory) -> Layout:
     layout = Layout(tmp_path)
-    save_policy(make_policy(), layout.policy(0), parent=None, round=0)
+    save_tiny(layout.policy(0))
     train = [make_trajectory(f"t{i}", [1.0, 0.0, None, 0.5 * i]) for i in range(4)]
     validation = [make_trajectory(f"v{i}", [0.0, 1.0, 1.0], split="validation") for i in range(3)]
     write_jsonl(layout.rewarded(1), [*train, make_trajectory("solved", [1.0, 1.0]), *validation])
@@ -52,9 +51,9 @@ def test_every_training_sample_has_a_line_and_positive_influence_is_what_is_kept
     expected = [(f"t{i}", f"t{i}-{m}", m) for i in range(4) for m in range(4)]
     expected += [("solved", f"solved-{m}", m) for m in range(2)]
     assert [(line.problem_id, line.workflow_id, line.member) for line in lines] == expected
-    assert all(line.selected == (line.influence > 0) for line in lines)
+    assert all(line.selected == (line.influence is not None and line.influence > 0) for line in lines)
     assert {line.selected for line in lines if line.advantage} == {True, False}
-    assert all((line.gradient_norm > 0) == (line.advantage != 0) for line in lines)
+    assert all(bool(line.gradient_norm) == (line.advantage != 0) for line in lines)
     kept = sum(line.selected for line in lines)
     assert numbers(layout)["selected"] == kept
     assert (numbers(layout)["validation_samples"], numbers(layout)["validation_with_signal"]) == (9, 9)
@@ -75,9 +74,16 @@ def test_the_same_batch_has_positive_mean_influence(layout: Layout) -> None:
     assert numbers(layout)["validation_samples"] == numbers(layout)["samples"] == 18
 
 
-def test_selection_none_keeps_all_that_have_a_signal(layout: Layout) -> None:
-    run(layout, params(selection="none"), 1)
-    assert all(line.selected == (line.advantage != 0) for line in read_jsonl(layout.selection(1), Selected))
+def test_selection_none_keeps_all_that_have_a_signal_and_measures_nothing(
+    layout: Layout, make_trajectory: MakeTrajectory
+) -> None:
+    write_jsonl(layout.rewarded(1), [make_trajectory("t", [1.0, 0.0, None]), make_trajectory("solved", [1.0, 1.0])])
+    run(layout, params(selection="none"), 1)  # nor does it need validation problems
+    lines = read_jsonl(layout.selection(1), Selected)
+    assert [line.selected for line in lines] == [True, True, False, False, False]
+    assert {(line.influence, line.gradient_norm) for line in lines} == {(None, None)}
+    names = {"samples", "no_signal_share", "selected", "selected_share", "selected_share_good", "selected_share_bad"}
+    assert numbers(layout).keys() == names | {"unfit_samples", "lone_groups"}
 
 
 def test_a_failure_that_the_update_will_not_see_is_not_selected(layout: Layout) -> None:
@@ -85,6 +91,8 @@ def test_a_failure_that_the_update_will_not_see_is_not_selected(layout: Layout) 
     lines = read_jsonl(layout.selection(1), Selected)
     assert any(line.advantage < 0 for line in lines)
     assert all(line.selected == (line.advantage > 0) for line in lines)
+    run(layout, params({"negative_weight": 0.0}), 1)
+    lines = read_jsonl(layout.selection(1), Selected)
     assert all(line.influence == 0 for line in lines if line.advantage < 0)
 
 

@@ -10,18 +10,27 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tasks.artifacts import write_jsonl, write_text
+from tasks.artifacts import write_json, write_jsonl, write_text
 from tasks.errors import GraftError
+from tasks.layout import Layout
 from tasks.policy.base import Policy, decode, encode_completion
 from tasks.policy.fitting import fitting, unfit
 from tasks.policy.sampler import Request, sample
-from tasks.records import RewardedTrajectory
+from tasks.records import Lineage, RewardedTrajectory
 from tasks.workflows.fences import code_of
 
 MakePolicy = Callable[..., Policy]
 MakeTrajectory = Callable[..., RewardedTrajectory]
 Line = dict[str, Any]
 CODE = "def solve(problem):\n    return 1 + 2\n"
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    """Round 1 starts from the policy that the trajectories name."""
+    lineage = Lineage(version="tiny", parent=None, base="scratch", round=0, holds=["weights", "adapter"])
+    write_json(Layout(tmp_path).policy(0) / "lineage.json", lineage)
+    return Layout(tmp_path)
 
 
 @pytest.fixture
@@ -101,33 +110,33 @@ def test_a_workflow_whose_file_was_lost_has_no_reward_and_fits(policy: Policy, t
     ],
 )
 def test_what_does_not_fit_is_named_by_file_and_line(
-    name: str, value: Any, why: str, policy: Policy, trajectory: RewardedTrajectory, tmp_path: Path
+    name: str, value: Any, why: str, policy: Policy, trajectory: RewardedTrajectory, layout: Layout
 ) -> None:
     if name == "tokens":
         trajectory = changed(trajectory, "logprobs", [])
-    path = tmp_path / "rewarded.jsonl"
+    path = layout.rewarded(1)
     held_out = trajectory.model_copy(update={"split": "validation"})
     write_jsonl(path, [held_out, changed(trajectory, name, value)])
     with pytest.raises(
         GraftError, match=rf"rewarded\.jsonl:2: completion 1 of problem 'p' .*{why}.* grpo\.unfit to skip"
     ):
-        fitting(policy, path, ["train"], "stop")
-    found, _ = fitting(policy, path, ["validation"], "stop")
+        fitting(policy, layout, 1, ["train"], "stop")
+    found, _ = fitting(policy, layout, 1, ["validation"], "stop")
     assert found == [held_out]
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "0.1"])
 def test_a_number_that_is_no_log_probability_is_named(
-    value: str, policy: Policy, trajectory: RewardedTrajectory, tmp_path: Path
+    value: str, policy: Policy, trajectory: RewardedTrajectory, layout: Layout
 ) -> None:
     line = json.loads(trajectory.model_dump_json())
     line["logprobs"][1][0] = float(value)
-    path = tmp_path / "rewarded.jsonl"
+    path = layout.rewarded(1)
     write_text(path, "\n" + json.dumps(line) + "\n")
     with pytest.raises(
         GraftError, match=r"rewarded\.jsonl:2: completion 1 .* has the log-probability .*, which is none"
     ):
-        fitting(policy, path, ["train"], "stop")
+        fitting(policy, layout, 1, ["train"], "stop")
 
 
 def test_an_empty_completion_and_an_empty_prompt_are_named(policy: Policy, trajectory: RewardedTrajectory) -> None:
@@ -150,14 +159,14 @@ def test_another_tokenizer_is_noticed(policy: Policy, make_policy: MakePolicy, t
 
 
 def test_skipping_leaves_the_others_and_counts(
-    policy: Policy, trajectory: RewardedTrajectory, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    policy: Policy, trajectory: RewardedTrajectory, layout: Layout, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = tmp_path / "rewarded.jsonl"
+    path = layout.rewarded(1)
     broken = changed(trajectory, "logprobs", [-1.0]).model_copy(update={"agreement": [1.0, 0.5, 0.25]})
     hopeless = trajectory.model_copy(update={"problem_id": "q", "prompt": ""})
     write_jsonl(path, [trajectory, broken, hopeless, broken.model_copy(update={"split": "validation"})])
     with caplog.at_level(logging.WARNING):
-        found, skipped = fitting(policy, path, ["train", "validation"], "skip")
+        found, skipped = fitting(policy, layout, 1, ["train", "validation"], "skip")
     assert skipped == {"train": 4, "validation": 1}
     assert f"{path}:2: completion 1 of problem 'p' has 1 log-probabilities" in caplog.text
     assert [len(t.rewards) for t in found] == [3, 2, 2]
@@ -171,10 +180,16 @@ def test_skipping_leaves_the_others_and_counts(
 @pytest.mark.parametrize("rule", ["stop", "skip"])
 @pytest.mark.parametrize("name", ["tokens", "logprobs", "rewards", "results", "reward_terms"])
 def test_entries_that_do_not_belong_together_are_named(
-    name: str, rule: Any, policy: Policy, trajectory: RewardedTrajectory, tmp_path: Path
+    name: str, rule: Any, policy: Policy, trajectory: RewardedTrajectory, layout: Layout
 ) -> None:
     value = {"correctness": [1.0]} if name == "reward_terms" else getattr(trajectory, name)[:2]
-    path = tmp_path / "rewarded.jsonl"
+    path = layout.rewarded(1)
     write_jsonl(path, [trajectory.model_copy(update={name: value})])
     with pytest.raises(GraftError, match=r"rewarded\.jsonl:1: \w+: [12] entries for 3 workflow codes"):
-        fitting(policy, path, ["train"], rule)
+        fitting(policy, layout, 1, ["train"], rule)
+
+
+def test_what_another_policy_wrote_is_named(policy: Policy, trajectory: RewardedTrajectory, layout: Layout) -> None:
+    write_jsonl(layout.rewarded(1), [trajectory, trajectory.model_copy(update={"policy_version": "other"})])
+    with pytest.raises(GraftError, match=r"rewarded\.jsonl:2: policy_version: 'other' .* search@1 collect@1 reward@1"):
+        fitting(policy, layout, 1, ["train"], "skip")
