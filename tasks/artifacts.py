@@ -19,7 +19,12 @@ RecordT = TypeVar("RecordT", bound=BaseModel)
 
 
 def write_text(path: Path, text: str, durable: bool = True) -> None:
-    """Write `text` to `path` whole or not at all: temporary name, fsync, rename.
+    """Write `text` to `path` as `write_bytes` does, in UTF-8."""
+    write_bytes(path, text.encode(), durable)
+
+
+def write_bytes(path: Path, content: bytes | memoryview, durable: bool = True) -> None:
+    """Write `content` to `path` whole or not at all: temporary name, fsync, rename.
 
     `durable=False` leaves the fsync out, for the thousands of small files of a folder that is renamed as a whole.
     """
@@ -27,8 +32,8 @@ def write_text(path: Path, text: str, durable: bool = True) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
-            with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as stream:
-                stream.write(text)
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(content)
                 stream.flush()
                 if durable:
                     os.fsync(stream.fileno())
@@ -70,8 +75,13 @@ def read_json(path: Path, record: type[RecordT]) -> RecordT:
 
 def read_jsonl(path: Path, record: type[RecordT]) -> list[RecordT]:
     """Read all records of a file; only blank lines are skipped. Raises GraftError that names file, line and field."""
+    return [found for _, found in read_numbered(path, record)]
+
+
+def read_numbered(path: Path, record: type[RecordT]) -> list[tuple[int, RecordT]]:
+    """`read_jsonl`, each record with the number of its line."""
     numbered = enumerate(read_text(path).split("\n"), start=1)
-    return [_parse(path, number, line, record) for number, line in numbered if line.strip()]
+    return [(number, _parse(path, number, line, record)) for number, line in numbered if line.strip()]
 
 
 def read_text(path: Path) -> str:

@@ -65,6 +65,14 @@ class Layout:
         """Folder of what a stage of a round has done so far. Not in `run`: DVC clears outputs when a stage begins."""
         return self.root / ".graft" / "journal" / f"{stage}@{number}"
 
+    def steps(self, number: int) -> Path:
+        """Table of what was measured at each optimiser step of a round's update."""
+        return self.root / "run" / "plots" / f"update@{number}.csv"
+
+    def speed(self, address: str) -> Path:
+        """How fast a stage was when it last ran, as numbers by name. Not in `run`: no two runs are as fast."""
+        return self.root / ".graft" / "speed" / f"{address}.json"
+
     def metrics(self, stage: str, round: int | str | None = None) -> Path:
         """Numbers of one stage, for `dvc metrics` and MLflow. `round` is what follows `@` in the stage's address."""
         return self.root / "run" / "metrics" / (f"{stage}.json" if round is None else f"{stage}@{round}.json")

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 from io import StringIO
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
@@ -23,6 +23,8 @@ Importance = Literal["token", "sequence"]
 Baseline = Literal["group", "batch", "none", "leave_one_out"]
 KlEstimate = Literal["k1", "k2", "k3"]
 Truncated = Literal["learn", "leave_out"]
+Unfit = Literal["stop", "skip"]
+Schedule = Literal["linear", "cosine", "inverse_sqrt", "constant_with_warmup", "constant"]
 
 
 class Section(BaseModel):
@@ -62,16 +64,25 @@ class Problems(Section):
     unseen: Share
 
 
-class Adapter(Section):
+class Lora(Section):
     rank: Annotated[int, Field(ge=1, le=256)]
     alpha: Annotated[float, Field(gt=0, le=1024)]
+    targets: Literal["all-linear"] | list[str]
+
+    @field_validator("targets", mode="before")
+    @classmethod
+    def _names(cls, targets: Any) -> Any:
+        named = isinstance(targets, list) and targets and all(isinstance(name, str) and name for name in targets)
+        if targets != "all-linear" and not named:
+            raise ValueError(f"write all-linear, or a list of names, [q_proj, v_proj] for instance, not {targets!r}")
+        return targets
 
 
 class Policy(Section):
     base: Annotated[str, Field(min_length=1)]
     base_sha256: str | None
     max_new_tokens: Annotated[int, Field(ge=8, le=4096)]
-    adapter: Adapter
+    lora: Lora | None
 
 
 class Coldstart(Section):
@@ -160,10 +171,14 @@ class Grpo(Section):
     prompts_per_step: Count
     epochs: Annotated[int, Field(ge=1, le=64)]
     learning_rate: LearningRate
+    schedule: Schedule
+    warmup_steps: Annotated[int, Field(ge=0, le=10_000, strict=True)]
+    micro_batch_tokens: Annotated[int, Field(ge=64, le=1_048_576, strict=True)]
     loss: Loss
     importance: Importance
     advantages: Baseline
     truncated: Truncated
+    unfit: Unfit
     clip_low: Share
     clip_high: Annotated[float, Field(ge=0, le=10)]
     delta: Annotated[float, Field(gt=1, le=100)] | None
@@ -173,6 +188,16 @@ class Grpo(Section):
     kl_correction: bool
     entropy: Annotated[float, Field(ge=0, le=10)]
     max_grad_norm: Annotated[float, Field(gt=0)]
+
+    @field_validator("warmup_steps")
+    @classmethod
+    def _some_warmup(cls, steps: int, others: ValidationInfo) -> int:
+        if steps and others.data.get("schedule") == "constant":
+            raise ValueError(
+                f"warmup_steps ({steps}) does nothing in schedule constant: set it to 0, or schedule to "
+                "constant_with_warmup"
+            )
+        return steps
 
     @field_validator("delta")
     @classmethod
@@ -225,6 +250,17 @@ class Params(Section):
     grpo: Grpo
     evaluation: Evaluation
     tracking: Tracking
+
+    @field_validator("influence")
+    @classmethod
+    def _influence_has_factors(cls, influence: Influence, others: ValidationInfo) -> Influence:
+        policy = others.data.get("policy")
+        if policy is not None and policy.lora is None and influence.selection != "none":
+            raise ValueError(
+                f"selection is {influence.selection}, but influence is measured over an adapter and policy.lora is "
+                "null: set influence.selection to none, or policy.lora to {rank: 16, alpha: 32, targets: all-linear}"
+            )
+        return influence
 
     @field_validator("operators")
     @classmethod
@@ -402,10 +438,17 @@ def _keys(fields: Any, prefix: str = "") -> list[str]:
     if isinstance(fields, Mapping):
         pairs = list(fields.items())
     elif isinstance(fields, type) and issubclass(fields, Section):
-        pairs = [(name, field.annotation) for name, field in fields.model_fields.items()]
+        pairs = [(name, _plainly(field.annotation)) for name, field in fields.model_fields.items()]
     else:
         return []
     return [k for name, below in pairs for k in (f"{prefix}{name}", *_keys(below, f"{prefix}{name}."))]
+
+
+def _plainly(annotation: Any) -> Any:
+    """The section of `Section | None`; anything else as it is."""
+    return next(
+        (each for each in get_args(annotation) if isinstance(each, type) and issubclass(each, Section)), annotation
+    )
 
 
 def _nearest(key: str, known: Any) -> str:

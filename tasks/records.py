@@ -158,21 +158,27 @@ class Selected(Record):
     """Whether the update may see a sample: a line of `selection.jsonl`."""
 
     problem_id: str
-    member: int  # place in the group, from 0
+    member: int  # place in the group, from 0; among those that fit, where `grpo.unfit` skips the others
     workflow_id: str
     advantage: float
-    influence: float
-    gradient_norm: float
+    influence: float | None  # None: not measured, `influence.selection` is none
+    gradient_norm: float | None
     selected: bool
+
+
+Part = Literal["weights", "adapter"]
+"""What of a policy its folder holds: `model.safetensors`, `adapter/`, or both."""
 
 
 class Lineage(Record):
     """Where a policy comes from: `policy/lineage.json`."""
 
-    version: str  # content hash of the policy's weights
-    parent: str | None  # version of the policy that it was updated from
-    base: str  # "scratch", a Hugging Face id or a folder, as `policy.base` names it
+    version: str  # content hash of the policy's weights and of what they were made of
+    parent: str | None  # version of the policy that it was updated from, or that its run continues
+    base: str  # what it was first made of, however many runs ago: "scratch", a Hugging Face id or a folder
     round: int
+    holds: list[Part]  # weights: the model's own are in the folder, else they are those of `base`
+    base_sha256: str | None = None  # of the folder that `base` names
 
 
 class Outcome(Record):

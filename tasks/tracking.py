@@ -7,6 +7,7 @@ for it before the end of the run. A cached stage is recorded from its files like
 was computed is as complete as the first.
 """
 
+import csv
 import hashlib
 import json
 import os
@@ -79,6 +80,8 @@ class Recorder:
         }
         try:
             message["metrics"] = read_metrics(self._layout, address)
+            if not cached and self._layout.speed(address).exists():
+                message["metrics"] |= read_numbers(self._layout.speed(address), address)
             if address == "promote":
                 message["model"] = self._model(deps)
         except GraftError as error:
@@ -87,6 +90,8 @@ class Recorder:
         for path in outs:
             if path.endswith(".svg"):  # a message of its own: where files are not taken, the numbers are
                 self._messages.put({"kind": "picture", "path": path, "time": message["time"]})
+            if path.endswith(".csv"):
+                self._steps(address, path, message["time"])
 
     def finish(self, status: Literal["FINISHED", "FAILED"]) -> str | None:
         """Close the run and give its MLflow id.
@@ -107,6 +112,15 @@ class Recorder:
             self._warn(f"no answer within {self._params.tracking.seconds:g} s")
             return None
         return self._answer(self._process)
+
+    def _steps(self, address: str, path: str, time: float) -> None:
+        """A table with a line for each step of a stage."""
+        try:
+            rows = read_table(self._layout.root / path)
+        except (OSError, ValueError, TypeError) as error:
+            self._warn(f"steps of {address} left out ({path}: {error})")
+            return
+        self._messages.put({"kind": "steps", "address": address, "rows": rows, "time": time})
 
     def _hand_over(self, process: "subprocess.Popen[str]") -> None:
         """Runs in a thread: a worker that hangs fills its pipe, and nobody but this thread may wait for that."""
@@ -163,12 +177,22 @@ class Recorder:
 
 def read_metrics(layout: Layout, address: str) -> dict[str, float]:
     """The numbers of a stage by its address (`search@1`). Raises GraftError where the file is not such numbers."""
-    path = layout.metrics(address)
+    return read_numbers(layout.metrics(address), address)
+
+
+def read_numbers(path: Path, address: str) -> dict[str, float]:
+    """A file of numbers by name. Raises GraftError that says which stage writes it."""
     try:
         numbers = json.loads(path.read_text(encoding="utf-8"))
         return {str(name): float(value) for name, value in numbers.items()}
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise GraftError(f"{path}: no metrics ({error}); run graft stage {address}") from None
+
+
+def read_table(path: Path) -> list[dict[str, float]]:
+    """A csv file of numbers, a dict for each line by the names in the first. Raises ValueError where it is not such."""
+    with path.open(encoding="utf-8", newline="") as lines:
+        return [{name: float(value) for name, value in line.items()} for line in csv.DictReader(lines)]
 
 
 def flatten(params: dict[str, Any], prefix: str = "") -> dict[str, str]:

@@ -82,6 +82,9 @@ class Ledger:
             folder = Path(message["path"]).parent.as_posix().removeprefix("run/")
             self._client.log_artifact(self._runs[""], message["path"], folder)
             return
+        if message["kind"] == "steps":
+            self._record_steps(message)
+            return
         self._record_stage(message)
         if "model" in message:
             self._register(message["model"])
@@ -109,6 +112,20 @@ class Ledger:
         on_parent[f"seconds/{curve(address)}"] = message["seconds"]
         self._log(self._runs[""], message["time"], metrics=on_parent, step=step)
         self._log_problems(self._runs[""], message["outs"])
+
+    def _record_steps(self, message: dict[str, Any]) -> None:
+        """A stage's table on its own run: `step/…`, apart from the numbers of the round, whose step is the round."""
+        from mlflow.entities import Metric
+
+        now = _milliseconds(message["time"])
+        points = [
+            Metric(allowed(f"step/{name}"), value, now, round(row["step"]))
+            for row in message["rows"]
+            for name, value in row.items()
+            if name != "step"
+        ]
+        for start in range(0, len(points), METRICS_PER_CALL):
+            self._client.log_batch(self._runs[message["address"]], metrics=points[start : start + METRICS_PER_CALL])
 
     def _log_problems(self, run_id: str, digests: dict[str, str]) -> None:
         """The problem files among `digests` as MLflow datasets."""

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.errors import GraftError
-from tasks.params import Params, leaf_of, load_params, override, restrict, rounds_of
+from tasks.params import Lora, Params, leaf_of, load_params, override, restrict, rounds_of
 
 SHIPPED = Path(__file__).parents[1] / "params.yaml"
 TEXT = SHIPPED.read_text()
@@ -62,8 +62,30 @@ def test_the_shipped_file_is_valid_and_explains_every_param() -> None:
         ("  importance: token", "  importance: word", r":\d+: grpo\.importance: .*'sequence', not 'word'"),
         ("  advantages: group", "  advantages: best", r":\d+: grpo\.advantages: .*'leave_one_out', not 'best'"),
         ("  truncated: learn", "  truncated: drop", r":\d+: grpo\.truncated: .*'leave_out', not 'drop'"),
+        ("  unfit: stop", "  unfit: keep", r":\d+: grpo\.unfit: .*'skip', not 'keep'"),
+        ("  schedule: linear", "  schedule: step", r":\d+: grpo\.schedule: .*'constant', not 'step'"),
+        (
+            "  schedule: linear",
+            "  schedule: constant",
+            r":\d+: grpo\.warmup_steps: .*does nothing in schedule constant",
+        ),
+        ("  warmup_steps: 4", "  warmup_steps: -1", r":\d+: grpo\.warmup_steps: .*greater than or equal to 0, not -1"),
+        (
+            "  micro_batch_tokens: 2048",
+            "  micro_batch_tokens: 8",
+            r":\d+: grpo\.micro_batch_tokens: .*equal to 64, not 8",
+        ),
         ("  kl: k3", "  kl: k4", r":\d+: grpo\.kl: .*'k3', not 'k4'"),
         ("  entropy: 0.0", "  entropy: -1", r":\d+: grpo\.entropy: .*greater than or equal to 0, not -1"),
+        ("    rank: 16", "    rank: 0", r":\d+: policy\.lora\.rank: .*greater than or equal to 1, not 0"),
+        ("    rank: 16", "    rnk: 16", r":\d+: no param 'policy\.lora\.rnk'; did you mean 'policy\.lora\.rank'\?"),
+        (
+            "targets: all-linear",
+            "targets: all",
+            r":\d+: policy\.lora\.targets: write all-linear, or a list .*not 'all'",
+        ),
+        ("targets: all-linear", "targets: []", r":\d+: policy\.lora\.targets: write all-linear, or a list .*not \[\]"),
+        ("targets: all-linear", "targets: [1]", r":\d+: policy\.lora\.targets: write all-linear, or a .*not \[1\]"),
         ("  delta: null", "  delta: 1.0", r":\d+: grpo\.delta: .*greater than 1, not 1\.0"),
         ("  delta: null", "  delta: 3.0", r":\d+: grpo\.delta: delta \(3\.0\) must be above 1 \+ clip_high \(5\.0\)"),
         ("  beta: 0.01", "  beta: .nan", r":\d+: grpo\.beta: .*finite number, not nan"),
@@ -100,6 +122,16 @@ def test_a_mistake_is_named_with_its_line_and_remedy(file: Path, old: str, new: 
     pairs = zip(TEXT.splitlines(), file.read_text().splitlines(), strict=False)
     changed = next(number for number, (before, now) in enumerate(pairs, start=1) if before != now)
     assert -1 <= changed - int(named[1]) <= 3  # the line itself, the one after it, or the head of its section
+
+
+def test_influence_needs_an_adapter(file: Path) -> None:
+    message = r":\d+: influence: selection is positive, .* policy\.lora is null: set influence\.selection to none, or "
+    with pytest.raises(GraftError, match=rf"^{re.escape(str(file))}{message}"):
+        override(file, ["policy.lora=null", "influence.selection=positive"])
+    override(file, ["policy.lora=null", "influence.selection=none"])
+    assert load_params(file).policy.lora is None
+    override(file, ["policy.lora={rank: 4, alpha: 8, targets: [q_proj, v_proj]}", "influence.selection=positive"])
+    assert load_params(file).policy.lora == Lora(rank=4, alpha=8.0, targets=["q_proj", "v_proj"])
 
 
 @pytest.mark.parametrize("loss", ["cispo", "sapo"])

@@ -19,7 +19,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     assert round is not None
     name = "after" if round else "before"
     problems = read_jsonl(layout.problems("test"), Problem)
-    policy = load_policy(layout.policy(round), params.policy)
+    policy = load_policy(layout.policy(round))
     served = served_by(policy, params.operators, layout)
     with sandbox_of(params.sandbox, served) as sandbox:
         written = attempts(

@@ -57,7 +57,10 @@ class Objective:
 class TokenLosses:
     """What each completion token gives, all [R, C] and 0 where the mask is False; only `loss` has a gradient."""
 
-    loss: "Tensor"
+    loss: "Tensor"  # policy + penalty + bonus
+    policy: "Tensor"  # the surrogate
+    penalty: "Tensor"  # beta · KL estimate, corrected where it is
+    bonus: "Tensor"  # -entropy · H
     ratio: "Tensor"  # p now / when it was sampled, of the token or of its completion
     clipped: "Tensor"  # bool: the clip has taken the token's gradient away (cispo: bounded it)
     kl: "Tensor"  # estimate of KL(policy ‖ reference), before any correction
@@ -79,14 +82,25 @@ def token_losses(
     import torch
 
     ratio = importance_ratio(logprobs, behaviour, mask, objective.importance)
-    loss, acts = surrogate(logprobs, ratio, advantages[:, None], objective)
-    kl = torch.zeros_like(logprobs)
+    policy, acts = surrogate(logprobs, ratio, advantages[:, None], objective)
+    loss, kl = policy, torch.zeros_like(logprobs)
+    penalty = bonus = kl
     if reference is not None:
         kl = kl_estimate(logprobs, reference, objective.kl)
-        loss = loss + objective.beta * (kl * ratio if objective.kl_correction else kl)
+        penalty = objective.beta * (kl * ratio if objective.kl_correction else kl)
+        loss = loss + penalty
     if entropies is not None:
-        loss = loss - objective.entropy * entropies
-    return TokenLosses(loss * mask, ratio.detach() * mask, acts & mask, kl.detach() * mask)
+        bonus = -objective.entropy * entropies
+        loss = loss + bonus
+    return TokenLosses(
+        loss=loss * mask,
+        policy=policy.detach() * mask,
+        penalty=penalty.detach() * mask,
+        bonus=bonus.detach() * mask,
+        ratio=ratio.detach() * mask,
+        clipped=acts & mask,
+        kl=kl.detach() * mask,
+    )
 
 
 def surrogate(logprobs: "Tensor", ratio: "Tensor", gain: "Tensor", objective: Objective) -> "tuple[Tensor, Tensor]":

@@ -2,33 +2,69 @@
 
 from collections.abc import Sequence
 
-from tasks.artifacts import read_jsonl, write_json
+from tasks.artifacts import read_jsonl, write_json, write_text
 from tasks.errors import GraftError
-from tasks.grpo.update import Group, update
+from tasks.fingerprint import fingerprint
+from tasks.grpo.checkpoint import Checkpoint
+from tasks.grpo.numbers import round_numbers, table_of
+from tasks.grpo.scores import scores_of
+from tasks.grpo.steps import Group, plan
+from tasks.grpo.update import update
 from tasks.layout import Layout
 from tasks.params import Grpo, Params
 from tasks.policy.advantages import weighted
 from tasks.policy.averaging import Averaging
 from tasks.policy.base import Policy, load_policy, save_policy
-from tasks.policy.samples import counted_rewards, merged, samples_of
+from tasks.policy.fitting import fitting
+from tasks.policy.memory import memory_named
+from tasks.policy.samples import Sample, counted_rewards, is_cut, merged, samples_of
+from tasks.policy.scorer import Scorer, scorer_of
 from tasks.records import RewardedTrajectory, Selected
 from tasks.seeds import derive_seed
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:
-    """Update the policy of the round before on this round's selected samples."""
+    """Update the policy of the round before on this round's selected samples.
+
+    The reference is round 0's policy. It is scored first and then makes room: one model is in memory.
+    """
     assert round is not None
-    policy = load_policy(layout.policy(round - 1), params.policy)
-    trajectories = [t for t in read_jsonl(layout.rewarded(round), RewardedTrajectory) if t.split == "train"]
     selection = read_jsonl(layout.selection(round), Selected)
+    policy = load_policy(layout.policy(0))
+    trajectories, unfit = fitting(policy, layout, round, ["train"], params.grpo.unfit)
     try:
         groups = groups_of(policy, trajectories, selection, params.grpo, params.policy.max_new_tokens)
     except ValueError as error:
         raise GraftError(f"{layout.selection(round)}: {error}; run graft stage select@{round} again") from error
-    numbers = update(policy, groups, params.grpo, params.search.temperature, derive_seed(params.seed, "update", round))
-    numbers["no_signal_fraction"] = sum(s.advantage == 0 for s in selection) / max(len(selection), 1)
+    grpo, samples = params.grpo, [s for g in groups for s in g.samples]
+    steps, skipped = plan(groups, grpo.epochs, grpo.prompts_per_step, derive_seed(params.seed, "update", round))
+    checkpoint = _checkpoint(layout, params, round, policy)
+    with memory_named(grpo.micro_batch_tokens):
+        reference = scores_of(_scorer(policy, samples, params), samples) if grpo.beta > 0 else None
+        policy = load_policy(layout.policy(round - 1), instead_of=policy)
+        done = update(_scorer(policy, samples, params), steps, grpo, reference, checkpoint)
     save_policy(policy, layout.policy(round), parent=policy.version, round=round)
-    write_json(layout.metrics("update", round), numbers)
+    write_text(layout.steps(round), table_of(done.rows))
+    numbers = round_numbers(done.rows, skipped, groups)
+    write_json(layout.metrics("update", round), numbers | {"unfit_samples": unfit["train"]})
+    write_json(layout.speed(f"update@{round}"), {"tokens_per_second": done.tokens_per_second})
+    checkpoint.remove()
+
+
+def _scorer(policy: Policy, samples: Sequence[Sample], params: Params) -> Scorer:
+    return scorer_of(policy, samples, params.search.temperature, params.grpo.micro_batch_tokens)
+
+
+def _checkpoint(layout: Layout, params: Params, round: int, policy: Policy) -> Checkpoint:
+    """What an update of the same inputs has left that did not come to its end.
+
+    Threads and device are inputs too: they change the last digits.
+    """
+    import torch
+
+    reads = [layout.policy(0), layout.policy(round - 1), layout.rewarded(round), layout.selection(round)]
+    machine = (torch.__version__, torch.get_num_threads(), str(policy.device))
+    return Checkpoint(layout.journals("update", round) / f"{fingerprint(reads, params, round, *machine)}.pt")
 
 
 def groups_of(
@@ -55,5 +91,15 @@ def groups_of(
         rewarded = zip(samples, chosen, counted_rewards(policy, trajectory, grpo.truncated), strict=True)
         silent = [s for s, line, reward in rewarded if reward is not None and line.advantage == 0]
         denominator = averaging.denominator([len(s.completion) for s in [*learned, *silent]])
-        groups.append(Group(trajectory.problem_id, merged(learned), denominator))
+        groups.append(
+            Group(
+                trajectory.problem_id,
+                merged(learned),
+                denominator,
+                rewards=tuple(trajectory.rewards),
+                lengths=tuple(len(s.completion) for s in samples),
+                truncated=sum(is_cut(policy, tokens) for tokens in trajectory.tokens),
+                silent=not any(line.advantage for line in chosen),
+            )
+        )
     return groups

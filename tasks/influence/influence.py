@@ -23,8 +23,10 @@ from typing import TYPE_CHECKING
 
 from tasks.influence.ghost import Direction, ghost_products, lora_factors
 from tasks.policy.averaging import Averaging
+from tasks.policy.packing import MicroBatch, packed
+from tasks.policy.row_batch import row_logprobs
 from tasks.policy.samples import Sample, merged
-from tasks.policy.tree_batch import Scorer, Tree, pack, row_logprobs
+from tasks.policy.scorer import Scorer
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,8 +36,11 @@ if TYPE_CHECKING:
 class Scored:
     """A sample's influence and the norm of its gradient."""
 
-    influence: float
-    gradient_norm: float
+    influence: float | None
+    gradient_norm: float | None
+
+
+NOT_MEASURED = Scored(None, None)
 
 
 def denominator_of(samples: Sequence[Sample], averaging: Averaging) -> int:
@@ -51,9 +56,8 @@ def validation_gradient(scorer: Scorer, samples: Sequence[Sample], averaging: Av
     modules = lora_factors(scorer.model)
     weights = [module.weight for module in modules.values()]
     total = [torch.zeros_like(weight) for weight in weights]
-    for trees in scorer.batches(merged([s for s in samples if s.advantage != 0])):
-        logprobs, _ = scorer.logprobs(trees)
-        rows = [s for tree in trees for s in tree]
+    for batch in scorer.batches(merged([s for s in samples if s.advantage != 0])):
+        logprobs, rows = scorer.score(batch).logprobs, batch.samples
         counts = logprobs.new_tensor([s.count for s in rows])
         loss = (counts * policy_losses(logprobs, rows, averaging, denominator)).sum()
         for sum_, gradient in zip(total, torch.autograd.grad(loss, weights), strict=True):
@@ -68,8 +72,8 @@ def influences(scorer: Scorer, samples: Sequence[Sample], direction: Direction, 
     """
     denominator = denominator_of(samples, averaging)
     scored = {_row(s): Scored(0.0, 0.0) for s in samples}
-    for trees in _progress(list(pack([[s] for s in merged([s for s in samples if s.advantage != 0])]))):
-        rows = [s for tree in trees for s in tree]
+    for batch in _progress(packed("rows", merged([s for s in samples if s.advantage != 0]), scorer.tokens)):
+        rows = batch.samples
 
         def losses(rows: list[Sample] = rows) -> "Tensor":
             logprobs, _ = row_logprobs(scorer.model, rows, scorer.pad, scorer.temperature)
@@ -91,7 +95,7 @@ def policy_losses(logprobs: "Tensor", samples: Sequence[Sample], averaging: Aver
     return -logprobs.new_tensor(gains) * logprobs.sum(1) / denominator
 
 
-def _progress(batches: Sequence[list[Tree]]) -> Iterable[list[Tree]]:
+def _progress(batches: Sequence[MicroBatch]) -> Iterable[MicroBatch]:
     from rich.console import Console
     from rich.progress import track
 

@@ -3,55 +3,80 @@
 import logging
 from collections.abc import Sequence
 
-from tasks.artifacts import read_jsonl, write_json, write_jsonl
+from tasks.artifacts import write_json, write_jsonl
 from tasks.errors import GraftError
-from tasks.influence.influence import Scored, influences, validation_gradient
+from tasks.influence.influence import NOT_MEASURED, Scored, influences, validation_gradient
 from tasks.influence.selection import select, selection_numbers
 from tasks.layout import Layout
 from tasks.params import Grpo, Params
 from tasks.policy.advantages import advantages_of, lone, weighted
 from tasks.policy.averaging import Averaging
 from tasks.policy.base import Policy, load_policy
+from tasks.policy.fitting import fitting
+from tasks.policy.memory import memory_named
 from tasks.policy.samples import Sample, counted_rewards, samples_of
-from tasks.policy.tree_batch import scorer_of
-from tasks.records import RewardedTrajectory, Selected
+from tasks.policy.scorer import scorer_of
+from tasks.records import RewardedTrajectory, Selected, Split
 
 logger = logging.getLogger(__name__)
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:
-    """Measure the influence of this round's training samples at the policy of the round before, and select."""
+    """Select of this round's training samples, by their influence at the policy of the round before if it counts."""
     assert round is not None
-    policy = load_policy(layout.policy(round - 1), params.policy)
-    trajectories = read_jsonl(layout.rewarded(round), RewardedTrajectory)
+    policy = load_policy(layout.policy(round - 1))
+    alone = params.influence.selection == "none" or params.influence.validation == "same_batch"
+    splits: list[Split] = ["train"] if alone else ["train", "validation"]
+    trajectories, unfit = fitting(policy, layout, round, splits, params.grpo.unfit)
     train = [t for t in trajectories if t.split == "train"]
-    judges = (
-        train if params.influence.validation == "same_batch" else [t for t in trajectories if t.split == "validation"]
-    )
+    given = _advantages(policy, train, params.grpo)
+    samples = _samples(policy, train, given, params.grpo.negative_weight)
+    advantages = [a for group in given for a in group]
+    scored, heard = [NOT_MEASURED] * len(samples), dict[str, float]()
+    if params.influence.selection != "none":
+        judges = _judges(layout, params, round, trajectories)
+        validation = _samples(policy, judges, _advantages(policy, judges, params.grpo), params.grpo.negative_weight)
+        scored, heard = _measured(policy, samples, validation, params), _heard(validation)
+    judged = heard.get("validation_with_signal", 0) > 0
+    kept = select(params.influence.selection, [s.advantage for s in samples], [s.influence for s in scored], judged)
+    write_jsonl(layout.selection(round), _lines(train, samples, advantages, scored, kept))
+    numbers = selection_numbers(advantages, [s.influence for s in scored], kept)
+    numbers["unfit_samples"] = sum(unfit.values())
+    numbers["lone_groups"] = lone([counted_rewards(policy, t, params.grpo.truncated) for t in train])  # advantages.py
+    write_json(layout.metrics("select", round), numbers | heard)
+
+
+def _judges(
+    layout: Layout, params: Params, round: int, trajectories: Sequence[RewardedTrajectory]
+) -> list[RewardedTrajectory]:
+    """What influence is measured against."""
+    split = "train" if params.influence.validation == "same_batch" else "validation"
+    judges = [t for t in trajectories if t.split == split]
     if not judges:
-        split = "train" if judges is train else "validation"
         raise GraftError(
             f"{layout.rewarded(round)}: no {split} trajectories to measure influence with; "
             "set influence.validation to the other of held_out and same_batch"
         )
-    grpo, averaging = params.grpo, Averaging(params.grpo.loss, params.policy.max_new_tokens)
-    given = _advantages(policy, train, grpo)
-    samples = _samples(policy, train, given, grpo.negative_weight)
-    validation = _samples(policy, judges, _advantages(policy, judges, grpo), grpo.negative_weight)
-    advantages = [a for group in given for a in group]
-    scorer = scorer_of(policy, [*samples, *validation], params.search.temperature)
-    direction = validation_gradient(scorer, validation, averaging)
-    scored = influences(scorer, samples, direction, averaging)
-    judged = any(s.advantage for s in validation)
-    if not judged:
+    return judges
+
+
+def _measured(policy: Policy, samples: list[Sample], validation: list[Sample], params: Params) -> list[Scored]:
+    averaging = Averaging(params.grpo.loss, params.policy.max_new_tokens)
+    scorer = scorer_of(policy, [*samples, *validation], params.search.temperature, params.grpo.micro_batch_tokens)
+    with memory_named(params.grpo.micro_batch_tokens):
+        return influences(scorer, samples, validation_gradient(scorer, validation, averaging), averaging)
+
+
+def _heard(validation: list[Sample]) -> dict[str, float]:
+    """What validation says, in numbers. `all_kept` is 1 where it says nothing, so that influence cannot select."""
+    with_signal = sum(s.advantage != 0 for s in validation)
+    if not with_signal:
         logger.warning("no validation sample has a signal: every training sample that has one is kept")
-    kept = select(params.influence.selection, [s.advantage for s in samples], [s.influence for s in scored], judged)
-    write_jsonl(layout.selection(round), _lines(train, samples, advantages, scored, kept))
-    numbers = selection_numbers(advantages, [s.influence for s in scored], kept)
-    numbers["validation_samples"] = len(validation)
-    numbers["validation_with_signal"] = sum(s.advantage != 0 for s in validation)
-    numbers["all_kept"] = int(not judged)  # 1: validation said nothing, so that influence could not select
-    write_json(layout.metrics("select", round), numbers)
+    return {
+        "validation_samples": len(validation),
+        "validation_with_signal": with_signal,
+        "all_kept": int(not with_signal),
+    }
 
 
 def _advantages(policy: Policy, trajectories: Sequence[RewardedTrajectory], grpo: Grpo) -> list[list[float]]:

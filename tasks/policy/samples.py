@@ -7,7 +7,6 @@ are computed once and counted: exact, and a third of the work late in a run.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tasks.errors import GraftError
 from tasks.params import Truncated
 from tasks.policy.base import Policy, encode_completion, encode_prompt
 from tasks.records import RewardedTrajectory
@@ -28,12 +27,16 @@ class Sample:
 
 def counted_rewards(policy: Policy, trajectory: RewardedTrajectory, truncated: Truncated) -> list[float | None]:
     """The rewards [G] that advantages are made of: with `leave_out` a completion that was cut has None, as if it had
-    failed. A completion that was not cut ends with the end-of-text token."""
+    failed."""
     if truncated == "learn":
         return trajectory.rewards
-    end = policy.tokenizer.eos_token_id
-    cut = [bool(tokens) and tokens[-1] != end for tokens in trajectory.tokens]
-    return [None if is_cut else reward for reward, is_cut in zip(trajectory.rewards, cut, strict=True)]
+    pairs = zip(trajectory.rewards, trajectory.tokens, strict=True)
+    return [None if is_cut(policy, tokens) else reward for reward, tokens in pairs]
+
+
+def is_cut(policy: Policy, tokens: Sequence[int]) -> bool:
+    """Whether a recorded completion was cut at its length limit: else it ends with the end-of-text token."""
+    return bool(tokens) and tokens[-1] != policy.tokenizer.eos_token_id
 
 
 def merged(samples: Sequence[Sample]) -> list[Sample]:
@@ -47,35 +50,11 @@ def merged(samples: Sequence[Sample]) -> list[Sample]:
 
 
 def samples_of(policy: Policy, trajectory: RewardedTrajectory, advantages: Sequence[float]) -> list[Sample]:
-    """The G members of a trajectory with the advantages [G]. Raises GraftError where tokens do not fit the policy."""
+    """The G members of a trajectory, all of which fit (tasks/policy/fitting.py), with the advantages [G]."""
     prompt = tuple(encode_prompt(policy, trajectory.prompt))
     samples = []
     for member, advantage in enumerate(advantages):
         tokens = trajectory.tokens[member] or encode_completion(policy, trajectory.workflow_codes[member])
         behaviour = trajectory.logprobs[member] if trajectory.tokens[member] else []
-        sample = Sample(trajectory.problem_id, member, prompt, tuple(tokens), tuple(behaviour), advantage)
-        _check(policy, sample)
-        samples.append(sample)
+        samples.append(Sample(trajectory.problem_id, member, prompt, tuple(tokens), tuple(behaviour), advantage))
     return samples
-
-
-def _check(policy: Policy, sample: Sample) -> None:
-    where = f"problem {sample.problem_id!r}, completion {sample.member}"
-    if sample.behaviour and len(sample.behaviour) != len(sample.completion):
-        raise GraftError(
-            f"{where}: {len(sample.behaviour)} log-probabilities for {len(sample.completion)} tokens; "
-            "run the search and collect stages again"
-        )
-    config = policy.model.config
-    context = getattr(config, "max_position_embeddings", None)
-    length = len(sample.prompt) + len(sample.completion)
-    if context and length > context:
-        raise GraftError(
-            f"{where}: {length} tokens, but policy.base holds {context}; lower policy.max_new_tokens "
-            "or leave out problems with long questions"
-        )
-    if max(sample.prompt + sample.completion) >= config.vocab_size:
-        raise GraftError(
-            f"{where}: token {max(sample.prompt + sample.completion)} is not in the policy's vocabulary of "
-            f"{config.vocab_size}; the trajectories come from another tokenizer, run search and collect again"
-        )

@@ -64,15 +64,10 @@ def completion_logits(model: Any, batch: Batch) -> "Tensor":
 
 def token_logprobs(logits: "Tensor", tokens: "Tensor", temperature: float) -> "Tensor":
     """log softmax(logits / temperature) at `tokens`; logits [..., V], tokens [...] → [...] fp32 (float64 stays)."""
-    scaled = scaled_logits(logits, temperature)
-    return scaled.gather(-1, tokens[..., None])[..., 0] - scaled.logsumexp(-1)
-
-
-def entropies_of(scaled: "Tensor") -> "Tensor":
-    """Entropy, in nats, of softmax(scaled); [..., V] → [...]."""
-    return scaled.logsumexp(-1) - (scaled.softmax(-1) * scaled).sum(-1)
+    return scaled_logits(logits, temperature).log_softmax(-1).gather(-1, tokens[..., None])[..., 0]
 
 
 def scaled_logits(logits: "Tensor", temperature: float) -> "Tensor":
     """logits / temperature in fp32 (float64 stays)."""
-    return (logits if logits.itemsize == 8 else logits.float()) / temperature
+    wide = logits if logits.itemsize == 8 else logits.float()
+    return wide if temperature == 1 else wide / temperature

@@ -1,7 +1,7 @@
 """Stage `bootstrap`: the policy that the run starts from.
 
 `policy.base: scratch` trains a tokenizer and a small model on the workflows that cold-start search found; any
-other base is passed through. Either way a fresh LoRA adapter sits on it: round 1 starts from the same layout.
+other base is passed through, and an earlier policy is continued. It is the reference of all rounds.
 """
 
 import logging
@@ -14,14 +14,13 @@ from tasks.params import Params
 from tasks.policy.base import (
     SCRATCH,
     Policy,
-    attach_adapter,
     encode_completion,
     encode_prompt,
-    load_base,
-    load_tokenizer,
     save_policy,
 )
+from tasks.policy.lora import linear_modules
 from tasks.policy.scratch import scratch_model
+from tasks.policy.start import formed, start_of
 from tasks.policy.tokenizer import train_tokenizer
 from tasks.policy.warmup import Example, warm_up
 from tasks.records import Problem, Workflow
@@ -33,17 +32,18 @@ logger = logging.getLogger(__name__)
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG001
-    """Make or pass through the base, put a fresh adapter on it, write round 0's policy."""
+    """Make, pass through or continue the base in the form that `policy.lora` says, write round 0's policy."""
     metrics: dict[str, float] = {}
+    parent = None
     if params.policy.base == SCRATCH:
         policy = _from_scratch(layout, params, metrics)
     else:
-        policy = Policy(load_base(params.policy.base), load_tokenizer(params.policy.base), "", params.policy.base)
-    adapter = params.policy.adapter
-    policy.model = attach_adapter(policy.model, adapter.rank, adapter.alpha, derive_seed(params.seed, "adapter"))
-    metrics["parameters"] = sum(p.numel() for p in policy.model.get_base_model().parameters() if not p.requires_grad)
-    metrics["adapter_parameters"] = sum(p.numel() for p in policy.model.parameters() if p.requires_grad)
-    save_policy(policy, layout.policy(0), parent=None, round=0)
+        policy, parent = start_of(params.policy)
+    policy = formed(policy, params.policy, derive_seed(params.seed, "adapter"))
+    adapter = sum(p.numel() for p in policy.model.parameters() if p.requires_grad) if policy.has_adapter else 0
+    metrics["parameters"] = sum(p.numel() for p in policy.model.parameters()) - adapter
+    metrics["adapter_parameters"] = adapter
+    save_policy(policy, layout.policy(0), parent, round=0)
     write_json(layout.metrics("bootstrap"), metrics)
 
 
@@ -59,6 +59,8 @@ def _from_scratch(layout: Layout, params: Params, metrics: dict[str, float]) -> 
     model = scratch_model(
         tokenizer, params.bootstrap.hidden, params.bootstrap.layers, derive_seed(params.seed, "scratch")
     )
+    if params.policy.lora is not None:
+        linear_modules(model, params.policy.lora.targets)  # a wrong name is told before the training, not after it
     policy = Policy(model, tokenizer, "", SCRATCH)
     examples = [
         Example(encode_prompt(policy, prompt_of(question, SCRATCH)), encode_completion(policy, code))

@@ -56,9 +56,7 @@ def _opponent(layout: Layout, params: Params, champion: Champion | None, test_sh
     if champion.test_sha256 == test_sha256:
         return [outcome.greedy for outcome in read_jsonl(layout.champion / "outcomes.jsonl", Outcome)]
     problems = read_jsonl(layout.problems("test"), Problem)
-    folder = layout.champion / "policy"
-    base = read_json(folder / "lineage.json", Lineage).base  # its own: this run may have been made from another
-    policy = load_policy(folder, params.policy.model_copy(update={"base": base}))
+    policy = load_policy(layout.champion / "policy")
     served = served_by(policy, params.operators, layout)
     with sandbox_of(params.sandbox, served) as sandbox:
         written = attempts(policy, problems, sandbox, params.policy.max_new_tokens)

@@ -6,15 +6,12 @@ the result depends on and a batch in it by its requests, so what is read back is
 """
 
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tasks.artifacts import append_text, digest_path, digest_text
-from tasks.params import Params
+from tasks.artifacts import append_text, digest_text
 from tasks.policy.sampler import Request
 from tasks.records import Completion, Record, Result
-
-SOURCES = Path(__file__).parents[1]
 
 
 class Written(Record):
@@ -64,14 +61,6 @@ class Journal:
 def name_of(requests: Sequence[Request]) -> str:
     """A name for the batch of these requests."""
     return digest_text(repr([(request.seed, request.context, request.longest) for request in requests]))
-
-
-def digest_of(reads: Iterable[Path], params: Params, round: int) -> str:
-    """A name for all that a search depends on: files and folders that it reads, params, round and sources."""
-    sources = sorted(SOURCES.rglob("*.py"))
-    names = [path.relative_to(SOURCES).as_posix() for path in sources]
-    digests = [digest_path(path) for path in (*reads, *sources)]
-    return digest_text(repr([digests, names, params, round]))
 
 
 def _whole_lines(path: Path) -> Iterator[Batch]:

@@ -8,14 +8,16 @@ from math import exp
 from rich.console import Console
 
 from tasks.artifacts import read_jsonl, write_json, write_text
+from tasks.errors import GraftError
+from tasks.fingerprint import fingerprint
 from tasks.layout import Layout
 from tasks.params import Params
-from tasks.policy.base import encode_completion, load_policy
+from tasks.policy.base import SCRATCH, Policy, encode_completion, load_policy
 from tasks.policy.served import entered, served_by
 from tasks.records import Problem, Split, TreeNode, Workflow
 from tasks.search.drawing import picture, telling
 from tasks.search.guided import Found, GuidedTree
-from tasks.search.journal import Journal, digest_of
+from tasks.search.journal import Journal
 from tasks.search.progress import Tally, shown
 from tasks.search.revise import Reviser
 from tasks.search.revisions import revision_numbers
@@ -29,7 +31,8 @@ from tasks.workflows.sandbox import sandbox_of
 def run(layout: Layout, params: Params, round: int | None) -> None:
     """Search the train problems; sample groups for the validation problems, which influence is measured against."""
     assert round is not None
-    policy = load_policy(layout.policy(round - 1), params.policy)
+    policy = load_policy(layout.policy(round - 1))
+    _check_reviser(policy, params)
     splits: list[Split] = ["train", "validation"] if params.influence.validation == "held_out" else ["train"]
     problems = {split: [p.turned(round) for p in read_jsonl(layout.problems(split), Problem)] for split in splits}
     journal = _journal(layout, params, round, splits)
@@ -56,9 +59,18 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     journal.remove()
 
 
+def _check_reviser(policy: Policy, params: Params) -> None:
+    """`policy.base: scratch` is refused with the params; here, an earlier policy that was made from scratch."""
+    if params.search.revisions and params.operators.backend == "policy" and policy.base == SCRATCH:
+        raise GraftError(
+            f"search.revisions is {params.search.revisions}, but policy.base is a policy made from scratch, which "
+            "cannot read what it would be asked: set operators.backend to openai, or search.revisions to 0"
+        )
+
+
 def _journal(layout: Layout, params: Params, round: int, splits: Sequence[Split]) -> Journal:
     """What a search of the same inputs has left that did not come to its end; says so where it did anything."""
-    inputs = digest_of([layout.policy(round - 1), *(layout.problems(split) for split in splits)], params, round)
+    inputs = fingerprint([layout.policy(round - 1), *(layout.problems(split) for split in splits)], params, round)
     journal = Journal(layout.journals("search", round) / f"{inputs}.jsonl")
     if journal.completions:
         what = f"{journal.completions} completions that a search cut short has left"

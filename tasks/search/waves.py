@@ -129,5 +129,5 @@ class Search:
     def _request(self, tree: GuidedTree, rollout: Rollout) -> Request:
         problem = tree.problem
         seed = derive_seed(self.params.seed, "search", self.round, problem.problem_id, rollout.row)
-        prompt = encode_prompt(self.policy, prompt_of(problem.question, self.params.policy.base, self.sandbox.serves))
+        prompt = encode_prompt(self.policy, prompt_of(problem.question, self.policy.base, self.sandbox.serves))
         return Request(prompt, seed, tree.prefix(rollout.from_node))

@@ -39,7 +39,6 @@ def collect(
     workflows: Sequence[Workflow],
     codes: Mapping[str, str],
     lineage: Lineage,
-    base: str,
     group_size: int,
     by_agreement: bool,
     seed: int,
@@ -59,7 +58,7 @@ def collect(
             members = members_of(problem, found[split, problem.problem_id], by_agreement, seed)
             group = training_group(members, group_size) if split == "train" else validation_group(members, group_size)
             if group:
-                prompt = prompt_of(problem.question, base, served)
+                prompt = prompt_of(problem.question, lineage.base, served)
                 trajectories.append(_trajectory(problem, split, prompt, group, codes, lineage))
     return trajectories
 

@@ -34,7 +34,6 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
         workflows,
         codes,
         read_json(layout.policy(round - 1) / "lineage.json", Lineage),
-        params.policy.base,
         params.grpo.group_size,
         params.rewards.agreement,
         params.seed,

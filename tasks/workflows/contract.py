@@ -25,8 +25,9 @@ def workflow_id(code: str) -> str:
 def prompt_of(question: str, base: str, served: bool = False) -> str:
     """What the policy reads before it writes a workflow.
 
-    A policy made from scratch knows nothing but this task: its prompt is the question alone. Any other base is told
-    the contract and the operators; `served`: those that a model serves among them.
+    `base` is what it was first made of, as its lineage says. A policy made from scratch knows nothing but this task:
+    its prompt is the question alone. Any other base is told the contract and the operators; `served`: those that a
+    model serves among them.
     """
     if base == "scratch":
         return f"{question}\n"

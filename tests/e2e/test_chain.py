@@ -153,7 +153,7 @@ def test_every_train_member_is_judged_and_what_is_selected_has_influence(first: 
     assert [s.advantage for s in selection] == pytest.approx([a for t in train for a in group_advantages(t.rewards)])
     chosen = [s for s in selection if s.selected]
     assert 0 < len(chosen) < len(selection)
-    assert all(s.influence > 0 and s.advantage != 0 for s in chosen)
+    assert all(s.influence is not None and s.influence > 0 and s.advantage != 0 for s in chosen)
     assert first.metrics(f"select@{round}")["all_kept"] == 0
 
 

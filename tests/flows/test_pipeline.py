@@ -15,14 +15,15 @@ PARAMS = {
     "problems": "seed problems",
     "coldstart": "seed policy.base coldstart sandbox",
     "bootstrap": "seed policy bootstrap",
-    "search": "seed policy.base policy.max_new_tokens search sandbox operators rewards.failed_limit grpo.group_size "
+    "search": "seed policy.max_new_tokens search sandbox operators rewards.failed_limit grpo.group_size "
     "influence.validation",
-    "collect": "seed policy.base operators.backend rewards.agreement grpo.group_size",
+    "collect": "seed operators.backend rewards.agreement grpo.group_size",
     "reward": "rewards policy.max_new_tokens",
-    "select": "policy search.temperature influence grpo.negative_weight grpo.advantages grpo.loss grpo.truncated",
-    "update": "seed policy search.temperature grpo",
-    "evaluate": "seed policy.base policy.max_new_tokens sandbox operators evaluation",
-    "promote": "seed rounds.last policy.base policy.max_new_tokens sandbox operators evaluation",
+    "select": "policy.max_new_tokens search.temperature influence grpo.negative_weight grpo.advantages grpo.loss "
+    "grpo.truncated grpo.micro_batch_tokens grpo.unfit",
+    "update": "seed policy.max_new_tokens search.temperature grpo",
+    "evaluate": "seed policy.max_new_tokens sandbox operators evaluation",
+    "promote": "seed rounds.last policy.max_new_tokens sandbox operators evaluation",
 }
 
 

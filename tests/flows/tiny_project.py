@@ -87,7 +87,8 @@ def files(stage, layout, params, round):
     if stage == "select":
         return [layout.rewarded(round), before], [layout.selection(round)]
     if stage == "update":
-        return [layout.rewarded(round), layout.selection(round), before], [layout.policy(round)]
+        reads = [layout.rewarded(round), layout.selection(round), before, layout.policy(0)]
+        return reads, [layout.steps(round), layout.policy(round)]
     if stage == "evaluate":
         return [test, layout.policy(round)], [layout.evaluation("after" if round else "before")]
     ends = [layout.evaluation("before"), layout.evaluation("after")]

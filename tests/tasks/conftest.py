@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tasks.records import Problem, Result, RewardedTrajectory, Split
+from tasks.workflows.fences import code_of
 
 if TYPE_CHECKING:
     from tasks.policy.base import Policy
     from tasks.policy.samples import Sample
 
 VOCABULARY = 300
+CORPUS = ["def solve(problem): 1 + 2"]
 SHARED: dict[str, Any] = {"vocab_size": VOCABULARY, "pad_token_id": 0, "eos_token_id": 1, "bos_token_id": None}
 SHARED["initializer_range"] = 0.2  # with the usual 0.02 no token of so narrow a model can become likely
 WIDE: dict[str, Any] = {
@@ -45,7 +47,8 @@ MakeSamples = Callable[..., "list[Sample]"]
 
 @pytest.fixture
 def make_policy() -> MakePolicy:
-    """make_policy(kind="qwen2", dtype="float32", seed=0, fresh=False): fresh = the adapter's B is 0."""
+    """make_policy(kind="qwen2", dtype="float32", seed=0, fresh=False, whole=False): fresh = the adapter's B is 0,
+    whole = there is no adapter, all weights are trained."""
     import torch
 
     from tasks.policy.base import Policy, attach_adapter
@@ -53,19 +56,38 @@ def make_policy() -> MakePolicy:
 
     torch.set_num_threads(1)  # tiny matrices are slower on two
 
-    def make(kind: str = "qwen2", dtype: str = "float32", seed: int = 0, fresh: bool = False) -> Policy:
+    def make(
+        kind: str = "qwen2", dtype: str = "float32", seed: int = 0, fresh: bool = False, whole: bool = False
+    ) -> Policy:
         kept = getattr(torch, dtype)
         with torch.random.fork_rng():
             torch.manual_seed(seed)
-            model = attach_adapter(tiny_model(kind).to(kept), rank=4, alpha=8.0, seed=seed).to(kept)
+            model = tiny_model(kind).to(kept).eval()
+            if not whole:
+                model = attach_adapter(model, rank=4, alpha=8.0, seed=seed).to(kept)
             if not fresh:
                 with torch.no_grad():
                     for name, parameter in model.named_parameters():
                         if "lora_B" in name:
                             parameter.normal_(0, 0.05)
-        return Policy(model, train_tokenizer(["def solve(problem): 1 + 2"], VOCABULARY), "tiny", "scratch")
+        return Policy(model, train_tokenizer(CORPUS, VOCABULARY), "tiny", "scratch")
 
     return make
+
+
+@pytest.fixture
+def save_tiny(make_policy: MakePolicy) -> Callable[..., None]:
+    """save_tiny(folder, round=0, **as make_policy) writes a policy folder; what make_trajectory gives is its work."""
+    from tasks.artifacts import read_json, write_json
+    from tasks.policy.base import save_policy
+    from tasks.records import Lineage
+
+    def save(folder: Path, round: int = 0, **kind: Any) -> None:
+        save_policy(make_policy(**kind), folder, parent=None, round=round)
+        lineage = read_json(folder / "lineage.json", Lineage)
+        write_json(folder / "lineage.json", lineage.model_copy(update={"version": "tiny"}))
+
+    return save
 
 
 @pytest.fixture
@@ -91,10 +113,20 @@ def make_samples() -> MakeSamples:
 
 @pytest.fixture
 def make_trajectory() -> MakeTrajectory:
-    """make_trajectory("p0", [1.0, 0.0], split="train"): a group of workflows with these rewards, None = failed."""
+    """make_trajectory("p0", [1.0, 0.0], split="train"): a group of workflows with these rewards, None = failed.
 
-    def make(problem_id: str, rewards: list[Reward], split: Split = "train") -> RewardedTrajectory:
+    With `tokens`, of make_policy's tokenizer, they are what the policy wrote, each token with probability 1/e.
+    """
+
+    def make(
+        problem_id: str, rewards: list[Reward], split: Split = "train", tokens: list[list[int]] | None = None
+    ) -> RewardedTrajectory:
         codes = [f"solve {problem_id} {member}" for member in range(len(rewards))]
+        if tokens:
+            from tasks.policy.tokenizer import train_tokenizer
+
+            decode = train_tokenizer(CORPUS, VOCABULARY).decode
+            codes = [code_of(decode(own, skip_special_tokens=True)) for own in tokens]
         return RewardedTrajectory(
             problem_id=problem_id,
             split=split,
@@ -105,8 +137,8 @@ def make_trajectory() -> MakeTrajectory:
             proposers=["sample"] * len(rewards),
             results=[Result(status="ok", value=1)] * len(rewards),
             sibling_results=[[] for _ in rewards],
-            tokens=[[] for _ in rewards],
-            logprobs=[[] for _ in rewards],
+            tokens=tokens or [[] for _ in rewards],
+            logprobs=[[-1.0] * len(own) for own in tokens or [[]] * len(rewards)],
             policy_version="tiny",
             rewards=rewards,
             reward_terms={"correctness": rewards},

@@ -158,6 +158,40 @@ def test_pictures_lie_beside_the_run_under_their_round(layout: Layout) -> None:
 
 
 @pytest.mark.slow
+def test_the_steps_of_an_update_are_curves_of_its_own_run_and_its_speed_is_of_runs_that_computed(
+    layout: Layout,
+) -> None:
+    write_json(layout.metrics("update", 1), {"kl": 0.5})
+    write_json(layout.speed("update@1"), {"tokens_per_second": 1234.5})
+    write_text(layout.steps(1), "step,kl,clip_ratio/low_mean\n1,0.25,0\n2,1e-05,0.5\n")
+    for cached in (False, True):
+        recorder = Recorder(layout, tracking("sqlite:///mlflow.db"), {})
+        recorder.stage("update@1", 1.0, cached, {}, {"run/plots/update@1.csv": "c" * 32})
+        run_id = recorder.finish("FINISHED")
+        assert run_id is not None
+        client = store(layout)
+        own = children(client, run_id)["update@1"]
+        for name, values in {"step/kl": [0.25, 1e-05], "step/clip_ratio/low_mean": [0, 0.5], "kl": [0.5]}.items():
+            history = client.get_metric_history(own.info.run_id, name)
+            assert [(point.step, point.value) for point in history] == list(enumerate(values, start=1))
+        speed = None if cached else 1234.5
+        assert own.data.metrics.get("tokens_per_second") == speed
+        assert client.get_run(run_id).data.metrics.get("update/tokens_per_second") == speed
+
+
+@pytest.mark.slow
+def test_a_table_that_is_none_costs_no_number(layout: Layout, capfd: pytest.CaptureFixture[str]) -> None:
+    write_json(layout.metrics("update", 1), {"kl": 0.5})
+    write_text(layout.steps(1), "step,kl\n1\n")
+    recorder = Recorder(layout, tracking("sqlite:///mlflow.db"), {})
+    recorder.stage("update@1", 1.0, False, {}, {"run/plots/update@1.csv": "c" * 32})
+    run_id = recorder.finish("FINISHED")
+    assert run_id is not None
+    assert "steps of update@1 left out (run/plots/update@1.csv" in capfd.readouterr().err
+    assert [point.value for point in store(layout).get_metric_history(run_id, "update/kl")] == [0.5]
+
+
+@pytest.mark.slow
 def test_a_picture_that_is_gone_costs_no_number(layout: Layout, capfd: pytest.CaptureFixture[str]) -> None:
     write_json(layout.metrics("search", 1), {"solved": 7})
     recorder = Recorder(layout, tracking("sqlite:///mlflow.db"), {})

@@ -14,19 +14,22 @@ from typing import Any
 import pytest
 import torch
 from datasets import Dataset
+from grpo_params import grpo_params
 from peft import LoraConfig
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 from trl import GRPOConfig, GRPOTrainer
 
+from tasks.grpo.gradient import Sums, accumulate
+from tasks.grpo.scores import Scores
+from tasks.grpo.steps import Group
 from tasks.grpo.task import groups_of
-from tasks.grpo.update import Group, Scores, Sums, accumulate
 from tasks.params import Baseline, Grpo
 from tasks.policy.advantages import advantages_of
 from tasks.policy.averaging import Averaging
 from tasks.policy.base import Policy, encode_prompt
 from tasks.policy.samples import Sample
+from tasks.policy.scorer import Scorer
 from tasks.policy.tokenizer import train_tokenizer
-from tasks.policy.tree_batch import Scorer
 from tasks.records import RewardedTrajectory, Selected
 
 pytestmark = [
@@ -151,26 +154,8 @@ def assert_same(ours: tuple[float, Gradients], trl: tuple[float, Gradients]) -> 
 
 
 def params_of(**changes: Any) -> Grpo:
-    plain = {
-        "group_size": 4,
-        "prompts_per_step": 8,
-        "epochs": 1,
-        "learning_rate": 0.01,
-        "loss": "dapo",
-        "importance": "token",
-        "advantages": "group",
-        "truncated": "learn",
-        "clip_low": CLIP_LOW,
-        "clip_high": CLIP_HIGH,
-        "delta": None,
-        "negative_weight": 1.0,
-        "beta": 0.0,
-        "kl": "k3",
-        "kl_correction": True,
-        "entropy": 0.0,
-        "max_grad_norm": 1.0,
-    }
-    return Grpo.model_validate(plain | changes)
+    plain = {"group_size": 4, "prompts_per_step": 8, "epochs": 1, "clip_low": CLIP_LOW, "clip_high": CLIP_HIGH}
+    return grpo_params(**plain | {"kl_correction": True} | changes)
 
 
 # --- the loss of given samples, all weights trained
@@ -237,7 +222,7 @@ def compare(tokenizer: Any, folder: Path, temperature: float, off_policy: bool, 
     loss, gradients, metrics = theirs(trainer, batch_of(rows, behaviour if off_policy else None, reference))
 
     denominator = Averaging(params.loss, LONGEST).denominator([len(row.completion) for row in rows])
-    scorer = Scorer(model, pad=0, temperature=temperature, shared=True)
+    scorer = Scorer(model, pad=0, temperature=temperature)
     group = Group("all", rows, denominator)
     sums = accumulate(scorer, [group], behaviour, reference if params.beta else None, params)
     assert_same((sums.loss, gradients_of(model)), (loss, gradients))
@@ -278,7 +263,10 @@ def test_the_metrics(tokenizer: Any, tmp_path: Path) -> None:
     assert ours.kl / ours.tokens == pytest.approx(trl["kl"], abs=1e-5)
     assert ours.entropy / ours.tokens == pytest.approx(trl["entropy"], abs=1e-5)
     assert ours.clipped / ours.tokens == pytest.approx(trl["clip_ratio/region_mean"], abs=1e-6)
-    assert ours.clipped > 0
+    assert ours.low / ours.tokens == pytest.approx(trl["clip_ratio/low_mean"], abs=1e-6)
+    assert ours.high / ours.tokens == pytest.approx(trl["clip_ratio/high_mean"], abs=1e-6)
+    assert min(ours.low, ours.high) > 0
+    assert ours.policy_loss + ours.kl_loss == pytest.approx(trl["policy_loss"], abs=1e-5)  # TRL's holds both
 
 
 def test_a_bare_epsilon_in_trl_scales_the_gradients_of_cispo(tokenizer: Any, tmp_path: Path) -> None:
@@ -393,6 +381,6 @@ def test_the_full_path_from_rewards_to_the_gradients_of_the_adapter(
     behaviour = score()
     with policy.model.disable_adapter():
         reference = score()
-    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7, shared=True)
+    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7)
     sums = accumulate(scorer, groups, behaviour, reference if beta else None, params)
     assert_same((sums.loss, gradients_of(policy.model)), (expected, gradients))

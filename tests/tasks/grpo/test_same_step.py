@@ -4,19 +4,19 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from grpo_params import grpo_params
 
-from tasks.grpo.update import Group, accumulate
+from tasks.grpo.gradient import accumulate
+from tasks.grpo.scores import scores_of
+from tasks.grpo.steps import Group
 from tasks.influence.influence import validation_gradient
-from tasks.params import Grpo, Loss
+from tasks.params import Loss
 from tasks.policy.averaging import Averaging
 from tasks.policy.base import Policy
 from tasks.policy.samples import Sample
-from tasks.policy.tree_batch import Scorer
+from tasks.policy.scorer import Scorer
 
 LONGEST = 64
-CLIP = {"clip_low": 0.2, "clip_high": 0.2, "delta": None, "beta": 0.0, "kl": "k3", "kl_correction": False}
-REST = {"group_size": 3, "prompts_per_step": 9, "epochs": 1, "learning_rate": 0.01, "negative_weight": 1.0}
-PLAIN = CLIP | REST | {"advantages": "group", "truncated": "learn", "entropy": 0.0, "max_grad_norm": 1.0}
 
 
 def gradient_of(policy: Policy) -> torch.Tensor:
@@ -33,15 +33,10 @@ def test_the_gradient_that_influence_sums_is_the_one_that_the_update_takes(
     make_samples: Callable[..., list[Sample]],
 ) -> None:
     policy, samples = make_policy(), make_samples()
-    params = Grpo.model_validate(PLAIN | {"loss": loss, "importance": importance})
+    params = grpo_params(loss=loss, importance=importance)
     averaging = Averaging(params.loss, LONGEST)
-    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7, shared=True)
-    behaviour = {}
-    with torch.no_grad():
-        for trees in scorer.batches(samples):
-            logprobs, _ = scorer.logprobs(trees)
-            for row, sample in zip(logprobs, (s for tree in trees for s in tree), strict=True):
-                behaviour[sample.problem_id, sample.member] = row[: len(sample.completion)]
+    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7)
+    behaviour = scores_of(scorer, samples)
     group = Group("all", samples, averaging.denominator([len(s.completion) for s in samples]))
     accumulate(scorer, [group], behaviour, None, params)
     summed = validation_gradient(scorer, samples, averaging)

@@ -7,15 +7,22 @@ from typing import Any
 
 import pytest
 import torch
+from grpo_params import grpo_params
 
 from tasks.errors import GraftError
-from tasks.grpo.update import Group, Scores, accumulate, rate, steps_of, update
+from tasks.grpo.gradient import accumulate
+from tasks.grpo.numbers import Row, round_numbers
+from tasks.grpo.scores import Scores, scores_of
+from tasks.grpo.steps import Group, plan, steps_of
+from tasks.grpo.update import update
 from tasks.params import Grpo
-from tasks.policy import tree_batch
+from tasks.policy import packing
 from tasks.policy.base import Policy
+from tasks.policy.packing import Layout, MicroBatch
+from tasks.policy.row_batch import row_logprobs
 from tasks.policy.sampler import Request, sample
 from tasks.policy.samples import Sample, merged, samples_of
-from tasks.policy.tree_batch import Scorer, row_logprobs
+from tasks.policy.scorer import LAYOUTS, Scorer, scorer_of
 from tasks.records import RewardedTrajectory
 
 MakePolicy = Callable[..., Policy]
@@ -26,26 +33,17 @@ TEMPERATURE = 0.7
 
 
 def grpo(**changes: Any) -> Grpo:
-    shipped = {
-        "group_size": 3,
-        "prompts_per_step": 2,
-        "epochs": 2,
-        "learning_rate": 0.01,
-        "clip_low": 0.2,
-        "clip_high": 0.2,
-        "negative_weight": 1.0,
-        "beta": 0.05,
-        "max_grad_norm": 1.0,
-        "loss": "dapo",
-        "importance": "token",
-        "advantages": "group",
-        "truncated": "learn",
-        "delta": None,
-        "kl": "k3",
-        "kl_correction": False,
-        "entropy": 0.0,
-    }
-    return Grpo.model_validate(shipped | changes)
+    return grpo_params(**{"beta": 0.05} | changes)
+
+
+def learn(policy: Policy, groups: list[Group], params: Grpo, temperature: float, seed: int) -> Row:
+    """The whole update, against the adapter switched off as reference; the round's numbers."""
+    samples = [s for g in groups for s in g.samples]
+    scorer = scorer_of(policy, samples, temperature, params.micro_batch_tokens)
+    with policy.model.disable_adapter():
+        reference = scores_of(scorer, samples) if params.beta else None
+    steps, skipped = plan(groups, params.epochs, params.prompts_per_step, seed)
+    return round_numbers(update(scorer, steps, params, reference).rows, skipped, groups)
 
 
 def groups_of(samples: list[Sample]) -> list[Group]:
@@ -76,9 +74,11 @@ def moved(samples: list[Sample], by: float = 0.3) -> tuple[Scores, Scores]:
     return behaviour, reference
 
 
-def step_gradient(policy: Policy, samples: list[Sample], shared: bool = True, **changes: Any) -> torch.Tensor:
+def step_gradient(
+    policy: Policy, samples: list[Sample], layout: Layout = "trees", tokens: int = 2048, **changes: Any
+) -> torch.Tensor:
     policy.model.zero_grad()
-    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, shared)
+    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, [layout], tokens)
     accumulate(scorer, groups_of(samples), *moved(samples), grpo(**changes))
     return gradient_of(policy)
 
@@ -106,7 +106,7 @@ def test_one_step_is_adamw_on_the_written_out_loss(make_policy: MakePolicy, make
     """Covers: no loss on prompt tokens, reference = adapter off, ratio 1, one denominator, clipping, warm-up, AdamW."""
     params = grpo(epochs=1, prompts_per_step=100, learning_rate=0.04, max_grad_norm=0.1)
     ours, plain, samples = make_policy(), make_policy(), make_samples()
-    numbers = update(ours, groups_of(samples), params, TEMPERATURE, seed=0)
+    numbers = learn(ours, groups_of(samples), params, TEMPERATURE, seed=0)
 
     loss = written_out(plain, samples, params)
     loss.backward()
@@ -122,7 +122,7 @@ def test_one_step_is_adamw_on_the_written_out_loss(make_policy: MakePolicy, make
 
 
 @pytest.mark.parametrize("limit", [1, 25, 10_000])
-@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("layout", [*LAYOUTS, "rows"])
 @pytest.mark.parametrize(
     "changes",
     [
@@ -135,16 +135,14 @@ def test_one_step_is_adamw_on_the_written_out_loss(make_policy: MakePolicy, make
 def test_micro_batches_layout_and_order_never_change_the_gradient(
     changes: dict[str, Any],
     limit: int,
-    shared: bool,
+    layout: Layout,
     make_policy: MakePolicy,
     make_samples: MakeSamples,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     policy, samples = make_policy(), make_samples()
     expected = step_gradient(policy, samples, **changes)
-    monkeypatch.setattr(tree_batch, "TOKENS", limit)
     random.Random(0).shuffle(samples)
-    assert (step_gradient(policy, samples, shared, **changes) - expected).norm() <= 1e-5 * expected.norm()
+    assert (step_gradient(policy, samples, layout, limit, **changes) - expected).norm() <= 1e-5 * expected.norm()
 
 
 @pytest.mark.parametrize(
@@ -169,28 +167,27 @@ def test_each_param_of_the_loss_changes_the_gradient(
     assert (changed - plain).norm() > 1e-3 * plain.norm()
 
 
-@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("layout", [*LAYOUTS, "rows"])
 def test_the_entropy_is_that_of_the_distribution_at_the_temperature(
-    shared: bool, make_policy: MakePolicy, make_samples: MakeSamples
+    layout: Layout, make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
     policy, (one, *_) = make_policy(), make_samples()
-    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, shared)
+    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, [layout])
+    found = scorer.score(MicroBatch(layout, [[one]])).entropies
     with torch.no_grad():
-        _, entropies, _ = scorer.entropies([[one]])
         logits = policy.model(input_ids=torch.tensor([[*one.prompt, *one.completion]])).logits[
             0, len(one.prompt) - 1 : -1
         ]
     expected = torch.distributions.Categorical(logits=logits / TEMPERATURE).entropy()
-    torch.testing.assert_close(entropies[0], expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(found[0].detach(), expected, atol=1e-5, rtol=1e-5)
 
 
 def test_the_entropy_bonus_keeps_the_policy_undecided(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
     found = []
     for weight in (1e-6, 1.0):
         params = grpo(beta=0.0, entropy=weight, epochs=10)
-        found.append(update(make_policy(), groups_of(make_samples()), params, TEMPERATURE, seed=0)["entropy"])
+        found.append(learn(make_policy(), groups_of(make_samples()), params, TEMPERATURE, seed=0)["entropy"])
     assert found[1] > found[0] > 0
-    assert "entropy" not in update(make_policy(), groups_of(make_samples()), grpo(), TEMPERATURE, seed=0)
 
 
 def test_equal_rows_counted_once_give_the_same_gradient(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
@@ -208,15 +205,16 @@ def test_equal_rows_counted_once_give_the_same_gradient(make_policy: MakePolicy,
     gradients = []
     for some in (groups, merged_groups):
         policy.model.zero_grad()
-        accumulate(Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, True), some, *scores, grpo())
+        accumulate(Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE), some, *scores, grpo())
         gradients.append(gradient_of(policy))
     assert (gradients[0] - gradients[1]).norm() <= 1e-5 * gradients[0].norm()
 
 
 def test_only_positions_that_predict_a_completion_token_get_loss(
-    make_policy: MakePolicy, make_samples: MakeSamples
+    make_policy: MakePolicy, make_samples: MakeSamples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Logits of the prompt, of padding and behind the last token have no gradient."""
+    monkeypatch.setattr(packing, "PADDING", 1.0)  # one micro-batch
     policy, samples = make_policy(), make_samples()[:3]
     kept: list[torch.Tensor] = []
 
@@ -231,7 +229,7 @@ def test_only_positions_that_predict_a_completion_token_get_loss(
 
     model = policy.model.get_base_model()
     handles = [model.register_forward_pre_hook(ask_for_all, with_kwargs=True), model.register_forward_hook(keep)]
-    step_gradient(policy, samples, shared=False, entropy=0.1)
+    step_gradient(policy, samples, layout="rows", entropy=0.1)
     for handle in handles:
         handle.remove()
     (logits,) = kept
@@ -241,17 +239,8 @@ def test_only_positions_that_predict_a_completion_token_get_loss(
     assert found == {tuple(range(start, start + len(s.completion))) for s in samples}
 
 
-@pytest.mark.parametrize("steps", [1, 3, 4, 5, 50])
-def test_the_rate_rises_falls_and_never_stops_a_step(steps: int) -> None:
-    rates = [rate(step, steps) for step in range(steps)]
-    assert all(0 < r <= 1 for r in rates)
-    top = rates.index(max(rates))
-    assert rates[: top + 1] == sorted(rates[: top + 1])
-    assert rates[top:] == sorted(rates[top:], reverse=True)
-
-
 def test_the_ratio_is_one_on_the_first_pass(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
-    numbers = update(make_policy(), groups_of(make_samples()), grpo(), TEMPERATURE, seed=0)
+    numbers = learn(make_policy(), groups_of(make_samples()), grpo(), TEMPERATURE, seed=0)
     assert numbers["first_ratio"] == pytest.approx(1, abs=1e-6)
     assert numbers["ratio"] != pytest.approx(1, abs=1e-4)  # later steps have moved on
 
@@ -261,7 +250,7 @@ def test_the_ratio_is_one_against_what_the_sampler_recorded(make_policy: MakePol
     requests = [Request(list(s.prompt), seed) for seed, s in enumerate(make_samples())]
     for s, c in zip(make_samples(), sample(policy, requests, TEMPERATURE, 12, "test"), strict=True):
         drawn.append(replace(s, completion=tuple(c.tokens), behaviour=tuple(c.logprobs)))
-    numbers = update(policy, groups_of(drawn), grpo(epochs=1, prompts_per_step=100), TEMPERATURE, seed=0)
+    numbers = learn(policy, groups_of(drawn), grpo(epochs=1, prompts_per_step=100), TEMPERATURE, seed=0)
     assert numbers["first_ratio"] == pytest.approx(1, abs=1e-5)
 
 
@@ -270,11 +259,11 @@ def test_recorded_log_probabilities_are_what_the_ratio_is_against(
 ) -> None:
     samples = [replace(s, behaviour=(-5.0,) * len(s.completion)) for s in make_samples()]
     policy = make_policy()
-    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, shared=True)
+    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE)
     with torch.no_grad():
-        scored = [scorer.logprobs(trees) for trees in scorer.batches(samples)]
-    ratios = torch.cat([(logprobs + 5)[mask].exp() for logprobs, mask in scored])
-    numbers = update(policy, groups_of(samples), grpo(epochs=1, prompts_per_step=100), TEMPERATURE, seed=0)
+        scored = [scorer.score(batch) for batch in scorer.batches(samples)]
+    ratios = torch.cat([(s.logprobs + 5)[s.mask].exp() for s in scored])
+    numbers = learn(policy, groups_of(samples), grpo(epochs=1, prompts_per_step=100), TEMPERATURE, seed=0)
     assert numbers["first_ratio"] == pytest.approx(float(ratios.mean()), rel=1e-5)
 
 
@@ -286,7 +275,7 @@ def test_samples_without_signal_are_skipped_exactly_without_kl(
     computed = step_gradient(policy, half, beta=0.0)
     policy.model.zero_grad()
     skipping = [replace(g, samples=[s for s in g.samples if s.advantage]) for g in groups_of(half)]
-    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, shared=True)
+    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE)
     sums = accumulate(scorer, skipping, *moved(samples), grpo(beta=0.0))
     assert (gradient_of(policy) - computed).norm() <= 1e-6 * computed.norm()
     assert sums.tokens < sum(g.denominator for g in skipping)
@@ -309,7 +298,7 @@ def test_what_another_wrote_counts_as_if_the_round_policy_had_written_it(
     ]
     assert 0 < sum(bool(s.behaviour) for s in known) < len(known)
     one_step = grpo(prompts_per_step=4, epochs=3)
-    numbers = [update(p, groups_of(s), one_step, TEMPERATURE, 0) for p, s in ((policy, unknown), (recorded, known))]
+    numbers = [learn(p, groups_of(s), one_step, TEMPERATURE, 0) for p, s in ((policy, unknown), (recorded, known))]
     assert numbers[0]["first_ratio"] == pytest.approx(1, abs=1e-6)
     assert numbers[0]["ratio"] != pytest.approx(1, abs=1e-3)  # the policy moved, what it is compared with did not
     assert torch.allclose(weights_of(policy), weights_of(recorded), atol=1e-5)
@@ -321,10 +310,10 @@ def test_steps_with_nothing_selected_are_skipped_and_counted(
     policy = make_policy()
     before = weights_of(policy)
     empty = [replace(g, samples=[]) for g in groups_of(make_samples())]
-    numbers = update(policy, empty, grpo(), TEMPERATURE, seed=0)
+    numbers = learn(policy, empty, grpo(), TEMPERATURE, seed=0)
     assert torch.equal(weights_of(policy), before)
     assert (numbers["steps"], numbers["skipped_steps"]) == (0, 4)
-    assert update(policy, [], grpo(), TEMPERATURE, seed=0)["skipped_steps"] == 0
+    assert learn(policy, [], grpo(), TEMPERATURE, seed=0)["skipped_steps"] == 0
 
 
 def test_the_same_arguments_give_the_same_weights_in_any_order_of_groups(
@@ -333,7 +322,7 @@ def test_the_same_arguments_give_the_same_weights_in_any_order_of_groups(
     groups = groups_of(make_samples())
     policies = [make_policy() for _ in range(3)]
     numbers = [
-        update(p, g, grpo(), TEMPERATURE, s)
+        learn(p, g, grpo(), TEMPERATURE, s)
         for p, g, s in zip(policies, [groups, groups[::-1], groups], [0, 0, 1], strict=True)
     ]
     assert torch.equal(weights_of(policies[0]), weights_of(policies[1]))
@@ -345,7 +334,7 @@ def test_only_the_adapter_moves_and_the_model_stays_in_eval_mode(
     make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
     policy, untouched = make_policy(), make_policy()
-    update(policy, groups_of(make_samples()), grpo(), TEMPERATURE, seed=0)
+    learn(policy, groups_of(make_samples()), grpo(), TEMPERATURE, seed=0)
     assert not policy.model.training
     before = dict(untouched.model.named_parameters())
     for name, parameter in policy.model.named_parameters():
@@ -367,9 +356,42 @@ def test_a_loss_that_is_not_finite_stops_before_the_weights_change(
     policy, samples = make_policy(), make_samples()
     before = weights_of(policy)
     wild = [replace(s, advantage=-1.0, behaviour=(-1000.0,) * len(s.completion)) for s in samples]
-    with pytest.raises(GraftError, match=r"update step 1: loss inf .* lower grpo\.learning_rate"):
-        update(policy, groups_of(wild), grpo(), TEMPERATURE, seed=0)
+    named = r"update step 1 of 4: the loss of p\d completion .* is not finite; lower grpo\.learning_rate"
+    with pytest.raises(GraftError, match=named):
+        learn(policy, groups_of(wild), grpo(), TEMPERATURE, seed=0)
     assert torch.equal(weights_of(policy), before)
+
+
+def test_a_gradient_that_is_not_finite_names_the_samples_that_moved_most_before_the_weights_change(
+    make_policy: MakePolicy, make_samples: MakeSamples
+) -> None:
+    policy, samples = make_policy(), make_samples()
+    before = weights_of(policy)
+    (weight, *_) = (p for p in policy.model.parameters() if p.requires_grad)
+    weight.register_hook(lambda gradient: gradient * float("inf"))
+    far = [replace(s, behaviour=(-40.0 if s.member == 2 else -5.7,) * len(s.completion)) for s in samples]
+    named = r"update step 1 of 2: the gradient is not finite; .*: p\d completion 2, p\d completion 2, "
+    with pytest.raises(GraftError, match=named):
+        learn(policy, groups_of(far), grpo(epochs=1), TEMPERATURE, seed=0)
+    assert torch.equal(weights_of(policy), before)
+
+
+@pytest.mark.parametrize("changes", [{"schedule": "cosine"}, {"warmup_steps": 0}, {"micro_batch_tokens": 64}])
+def test_params_of_the_loop_reach_it(
+    changes: dict[str, Any], make_policy: MakePolicy, make_samples: MakeSamples
+) -> None:
+    """The budget changes how much is computed at once, and of the result rounding alone."""
+    policies = [make_policy(), make_policy()]
+    batches: list[int] = []
+    for policy, params in zip(policies, (grpo(epochs=4), grpo(epochs=4, **changes)), strict=True):
+        passes: list[int] = []
+        policy.model.register_forward_hook(lambda *_, into=passes: into.append(1))
+        learn(policy, groups_of(make_samples(problems=6)), params, TEMPERATURE, seed=0)
+        batches.append(len(passes))
+    moved = (weights_of(policies[0]) - weights_of(make_policy())).norm()
+    difference = (weights_of(policies[0]) - weights_of(policies[1])).norm() / moved
+    assert (difference > 0.01) == ("micro_batch_tokens" not in changes)
+    assert (batches[1] > batches[0]) == ("micro_batch_tokens" in changes)
 
 
 ARMS = (20, 21, 22, 23)
@@ -389,7 +411,7 @@ def chances(policy: Policy) -> dict[int, float]:
 def test_the_update_learns_where_mean_logp_times_mean_reward_does_not(make_policy: MakePolicy) -> None:
     """Each arm tried once, reward 1 for the right one. The naive product cannot tell who earned the reward."""
     ours, naive = make_policy(), make_policy()
-    update(ours, groups_of(bandit(RIGHT)), grpo(beta=0.0, epochs=60, clip_low=1.0, clip_high=10.0), 1.0, seed=0)
+    learn(ours, groups_of(bandit(RIGHT)), grpo(beta=0.0, epochs=60, clip_low=1.0, clip_high=10.0), 1.0, seed=0)
     trained = [p for p in naive.model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=0.01, weight_decay=0.0)
     for _ in range(60):
@@ -408,5 +430,5 @@ def test_every_loss_learns_the_least_likely_arm(loss: str, importance: str, make
     before = chances(policy)
     right = min(before, key=before.__getitem__)
     params = grpo(loss=loss, importance=importance, epochs=40, clip_low=1.0, clip_high=10.0)
-    update(policy, groups_of(bandit(right)), params, 1.0, seed=0)
+    learn(policy, groups_of(bandit(right)), params, 1.0, seed=0)
     assert before[right] < 0.1 < 0.6 < chances(policy)[right]

@@ -10,8 +10,8 @@ from tasks.influence.ghost import Direction, ghost_products, lora_factors
 from tasks.influence.influence import policy_losses
 from tasks.policy.averaging import Averaging
 from tasks.policy.base import Policy
+from tasks.policy.row_batch import row_logprobs
 from tasks.policy.samples import Sample
-from tasks.policy.tree_batch import row_logprobs
 
 MakePolicy = Callable[..., Policy]
 MakeSamples = Callable[..., list[Sample]]

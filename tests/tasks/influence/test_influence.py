@@ -4,7 +4,7 @@ gpt2 where float64 must be float64: the other architectures normalise in float32
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -13,11 +13,12 @@ import torch
 from tasks.influence.ghost import Direction, lora_factors
 from tasks.influence.influence import denominator_of, influences, validation_gradient
 from tasks.influence.selection import select
-from tasks.policy import tree_batch
 from tasks.policy.averaging import Averaging
 from tasks.policy.base import Policy
+from tasks.policy.packing import Layout
+from tasks.policy.row_batch import row_logprobs
 from tasks.policy.samples import Sample
-from tasks.policy.tree_batch import Scorer, row_logprobs
+from tasks.policy.scorer import LAYOUTS, Scorer
 
 MakePolicy = Callable[..., Policy]
 MakeSamples = Callable[..., list[Sample]]
@@ -25,8 +26,8 @@ MakeSamples = Callable[..., list[Sample]]
 BY_TOKEN = Averaging("dapo", longest=64)
 
 
-def scorer(policy: Policy, shared: bool = True) -> Scorer:
-    return Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7, shared)
+def scorer(policy: Policy, layouts: Sequence[Layout] = LAYOUTS, tokens: int = 2048) -> Scorer:
+    return Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7, layouts, tokens)
 
 
 def loss_of(policy: Policy, samples: list[Sample], tokens: int) -> torch.Tensor:
@@ -74,8 +75,8 @@ def test_the_validation_gradient_is_of_the_written_out_loss(make_policy: MakePol
     policy, samples = make_policy("gpt2", "float64"), make_samples(problems=6)
     silent = [replace(s, advantage=0.0) if s.problem_id == "p2" else s for s in samples]
     expected = torch.cat([g.flatten() for g in gradient_of(policy, silent, denominator_of(silent, BY_TOKEN))])
-    for shared in (True, False):
-        got = flat(validation_gradient(scorer(policy, shared), silent, BY_TOKEN))
+    for layout in (*LAYOUTS, "rows"):
+        got = flat(validation_gradient(scorer(policy, [layout]), silent, BY_TOKEN))
         assert (got - expected).norm() <= 1e-9 * expected.norm()
 
 
@@ -92,14 +93,14 @@ def test_the_same_batch_as_validation_has_mean_influence_of_its_squared_gradient
 
 @pytest.mark.parametrize("limit", [1, 40, 10_000])
 def test_micro_batches_and_order_never_change_influence(
-    limit: int, make_policy: MakePolicy, make_samples: MakeSamples, monkeypatch: pytest.MonkeyPatch
+    limit: int, make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
     policy, samples = make_policy(), make_samples()
     direction = validation_gradient(scorer(policy), make_samples(seed=9), BY_TOKEN)
     expected = dict(zip(samples, influences(scorer(policy), samples, direction, BY_TOKEN), strict=True))
-    monkeypatch.setattr(tree_batch, "TOKENS", limit)
     random.Random(0).shuffle(samples)
-    for sample, scored in zip(samples, influences(scorer(policy), samples, direction, BY_TOKEN), strict=True):
+    cut = scorer(policy, tokens=limit)
+    for sample, scored in zip(samples, influences(cut, samples, direction, BY_TOKEN), strict=True):
         assert scored.gradient_norm == pytest.approx(expected[sample].gradient_norm, rel=1e-4)
         norms = scored.gradient_norm * float(flat(direction).norm())
         assert scored.influence == pytest.approx(expected[sample].influence, abs=1e-5 * norms)

@@ -15,7 +15,6 @@ from tasks.influence.task import run
 from tasks.layout import Layout
 from tasks.params import Params, load_params, restrict
 from tasks.policy.advantages import group_advantages
-from tasks.policy.base import Policy, save_policy
 from tasks.records import RewardedTrajectory, Selected
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
@@ -25,16 +24,17 @@ MakeTrajectory = Callable[..., RewardedTrajectory]
 def params(grpo: dict[str, Any] | None = None, **influence: str) -> Params:
     changed = SHIPPED.influence.model_copy(update=influence)
     keys = ["seed", "policy", "search.temperature", "influence"]
-    keys += ["grpo.negative_weight", "grpo.advantages", "grpo.loss", "grpo.truncated"]
-    plain = {"negative_weight": 1.0, "advantages": "group", "loss": "dapo", "truncated": "learn"}
+    grpo_keys = ["negative_weight", "advantages", "loss", "truncated", "micro_batch_tokens", "unfit"]
+    keys += [f"grpo.{key}" for key in grpo_keys]
+    plain = {"negative_weight": 1.0, "advantages": "group", "loss": "dapo", "truncated": "learn", "unfit": "stop"}
     changes = {"influence": changed, "grpo": SHIPPED.grpo.model_copy(update=plain | (grpo or {}))}
     return restrict(SHIPPED.model_copy(update=changes), keys)
 
 
 @pytest.fixture
-def layout(tmp_path: Path, make_policy: Callable[..., Policy], make_trajectory: MakeTrajectory) -> Layout:
+def layout(tmp_path: Path, save_tiny: Callable[..., None], make_trajectory: MakeTrajectory) -> Layout:
     layout = Layout(tmp_path)
-    save_policy(make_policy(), layout.policy(0), parent=None, round=0)
+    save_tiny(layout.policy(0))
     train = [make_trajectory(f"t{i}", [1.0, 0.0, None, 0.5 * i]) for i in range(4)]
     validation = [make_trajectory(f"v{i}", [0.0, 1.0, 1.0], split="validation") for i in range(3)]
     write_jsonl(layout.rewarded(1), [*train, make_trajectory("solved", [1.0, 1.0]), *validation])
@@ -51,9 +51,9 @@ def test_every_training_sample_has_a_line_and_positive_influence_is_what_is_kept
     expected = [(f"t{i}", f"t{i}-{m}", m) for i in range(4) for m in range(4)]
     expected += [("solved", f"solved-{m}", m) for m in range(2)]
     assert [(line.problem_id, line.workflow_id, line.member) for line in lines] == expected
-    assert all(line.selected == (line.influence > 0) for line in lines)
+    assert all(line.selected == (line.influence is not None and line.influence > 0) for line in lines)
     assert {line.selected for line in lines if line.advantage} == {True, False}
-    assert all((line.gradient_norm > 0) == (line.advantage != 0) for line in lines)
+    assert all(bool(line.gradient_norm) == (line.advantage != 0) for line in lines)
     kept = sum(line.selected for line in lines)
     assert numbers(layout)["selected"] == kept
     assert (numbers(layout)["validation_samples"], numbers(layout)["validation_with_signal"]) == (9, 9)
@@ -74,9 +74,16 @@ def test_the_same_batch_has_positive_mean_influence(layout: Layout) -> None:
     assert numbers(layout)["validation_samples"] == numbers(layout)["samples"] == 18
 
 
-def test_selection_none_keeps_all_that_have_a_signal(layout: Layout) -> None:
-    run(layout, params(selection="none"), 1)
-    assert all(line.selected == (line.advantage != 0) for line in read_jsonl(layout.selection(1), Selected))
+def test_selection_none_keeps_all_that_have_a_signal_and_measures_nothing(
+    layout: Layout, make_trajectory: MakeTrajectory
+) -> None:
+    write_jsonl(layout.rewarded(1), [make_trajectory("t", [1.0, 0.0, None]), make_trajectory("solved", [1.0, 1.0])])
+    run(layout, params(selection="none"), 1)  # nor does it need validation problems
+    lines = read_jsonl(layout.selection(1), Selected)
+    assert [line.selected for line in lines] == [True, True, False, False, False]
+    assert {(line.influence, line.gradient_norm) for line in lines} == {(None, None)}
+    names = {"samples", "no_signal_share", "selected", "selected_share", "selected_share_good", "selected_share_bad"}
+    assert numbers(layout).keys() == names | {"unfit_samples", "lone_groups"}
 
 
 def test_a_failure_that_the_update_will_not_see_is_not_selected(layout: Layout) -> None:
@@ -84,6 +91,8 @@ def test_a_failure_that_the_update_will_not_see_is_not_selected(layout: Layout) 
     lines = read_jsonl(layout.selection(1), Selected)
     assert any(line.advantage < 0 for line in lines)
     assert all(line.selected == (line.advantage > 0) for line in lines)
+    run(layout, params({"negative_weight": 0.0}), 1)
+    lines = read_jsonl(layout.selection(1), Selected)
     assert all(line.influence == 0 for line in lines if line.advantage < 0)
 
 
@@ -117,13 +126,13 @@ def test_a_lone_reward_is_compared_with_the_batch_and_that_is_said(
     assert [line.advantage for line in read_jsonl(layout.selection(1), Selected)] == pytest.approx(
         [0.5, -0.5, 0, 1 / 3]
     )
+    assert numbers(layout)["lone_groups"] == 1
 
 
 def test_a_truncated_completion_leaves_baseline_and_selection_where_that_is_asked(
     layout: Layout, make_trajectory: MakeTrajectory
 ) -> None:
-    cut = make_trajectory("t", [1.0, 0.0, 0.0]).model_copy(update={"tokens": [[5, 1], [6, 1], [7, 8, 9]]})
-    cut = cut.model_copy(update={"logprobs": [[-1.0] * len(tokens) for tokens in cut.tokens]})
+    cut = make_trajectory("t", [1.0, 0.0, 0.0], tokens=[[5, 1], [6, 1], [7, 8, 9]])
     write_jsonl(layout.rewarded(1), [cut, make_trajectory("v", [0.0, 1.0], split="validation")])
     found = {}
     for rule in ("learn", "leave_out"):
@@ -136,8 +145,7 @@ def test_a_truncated_completion_leaves_baseline_and_selection_where_that_is_aske
 
 def test_a_loss_by_completion_changes_what_influence_measures(layout: Layout, make_trajectory: MakeTrajectory) -> None:
     """By completion, a token of a short one weighs more; a constant instead of the tokens scales all alike."""
-    uneven = make_trajectory("t", [1.0, 0.0]).model_copy(update={"tokens": [[5, 1], [6, 7, 8, 9, 1]]})
-    uneven = uneven.model_copy(update={"logprobs": [[-1.0] * 2, [-1.0] * 5]})
+    uneven = make_trajectory("t", [1.0, 0.0], tokens=[[5, 1], [6, 7, 8, 9, 1]])
     write_jsonl(layout.rewarded(1), [uneven, make_trajectory("v", [0.0, 1.0], split="validation")])
     norms = {}
     for loss in ("dapo", "grpo", "dr_grpo"):
@@ -174,3 +182,18 @@ def test_held_out_without_validation_trajectories_is_an_error(layout: Layout, ma
     with pytest.raises(GraftError, match=r"no validation trajectories .* set influence\.validation"):
         run(layout, params(), 1)
     assert not layout.selection(1).exists()
+
+
+def test_what_does_not_fit_stops_or_is_skipped_and_counted(layout: Layout, make_trajectory: MakeTrajectory) -> None:
+    broken = make_trajectory("t", [1.0, 0.0, 0.0], tokens=[[5, 1], [6, 1], [7, 8, 1]])
+    broken = broken.model_copy(update={"logprobs": [[-1.0, -1.0], [-1.0], [-1.0] * 3]})
+    write_jsonl(layout.rewarded(1), [make_trajectory("v", [0.0, 1.0], split="validation"), broken])
+    told = r"rewarded\.jsonl:2: completion 1 of problem 't' has 1 log-probabilities for 2"
+    with pytest.raises(GraftError, match=told):
+        run(layout, params(), 1)
+    assert not layout.selection(1).exists()
+    run(layout, params({"unfit": "skip"}, selection="none"), 1)
+    lines = read_jsonl(layout.selection(1), Selected)
+    assert [line.workflow_id for line in lines] == ["t-0", "t-2"]
+    assert [line.advantage for line in lines] == group_advantages([1.0, 0.0])  # it left the baseline too
+    assert (numbers(layout)["unfit_samples"], numbers(layout)["samples"]) == (1, 2)

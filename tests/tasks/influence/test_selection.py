@@ -20,6 +20,11 @@ def test_without_a_validation_signal_all_that_have_one_are_kept() -> None:
     assert select("positive", [1.0, 0.0, -1.0], [0.0, 0.0, 0.0], judged=False) == [True, False, True]
 
 
+def test_what_was_not_measured_has_no_mean() -> None:
+    assert select("none", [1.0, 0.0], [None, None], judged=False) == [True, False]
+    assert "mean_influence" not in selection_numbers([1.0, 0.0], [None, None], [True, False])
+
+
 @given(ROWS)
 def test_a_sample_without_signal_is_never_kept(rows: list[tuple[float, float]]) -> None:
     advantages, influences = [a for a, _ in rows], [i for _, i in rows]

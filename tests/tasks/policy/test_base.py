@@ -15,15 +15,13 @@ import torch
 
 from tasks.artifacts import digest_path, read_json, write_json
 from tasks.errors import GraftError
-from tasks.params import Policy as PolicyParams
-from tasks.params import load_params
 from tasks.policy.base import (
     Policy,
     attach_adapter,
     decode,
     encode_completion,
     encode_prompt,
-    load_base,
+    load_model,
     load_policy,
     load_tokenizer,
     save_policy,
@@ -33,10 +31,6 @@ from tasks.records import Lineage
 REPOSITORY = Path(__file__).parents[3]
 MakePolicy = Callable[..., Policy]
 WEIGHTS, ADAPTER = "model.safetensors", "adapter/adapter_model.safetensors"
-
-
-def params(base: str = "scratch") -> PolicyParams:
-    return load_params(REPOSITORY / "params.yaml").policy.model_copy(update={"base": base})
 
 
 def logits(model: Any) -> torch.Tensor:
@@ -65,7 +59,7 @@ def base_folder(make_policy: MakePolicy, folder: Path, kind: str) -> str:
 
 def policy_on(base: str, seed: int = 0) -> Policy:
     """A policy of another base than scratch, its adapter trained a little."""
-    policy = Policy(attach_adapter(load_base(base), rank=4, alpha=8.0, seed=seed), load_tokenizer(base), "", base)
+    policy = Policy(attach_adapter(load_model(base), rank=4, alpha=8.0, seed=seed), load_tokenizer(base), "", base)
     with torch.no_grad():
         for name, parameter in policy.model.named_parameters():
             if "lora_B" in name:
@@ -88,7 +82,7 @@ def test_plain_transformers_and_peft_load_the_same_model(tmp_path: Path, make_po
 def test_a_saved_policy_comes_back_ready_to_sample_and_to_train(tmp_path: Path, make_policy: MakePolicy) -> None:
     policy = make_policy()
     lineage = save_policy(policy, tmp_path / "policy", parent=None, round=0)
-    back = load_policy(tmp_path / "policy", params())
+    back = load_policy(tmp_path / "policy")
     assert same(back.model, policy.model)
     assert (back.version, back.base) == (lineage.version, "scratch")
     assert not back.model.training
@@ -117,7 +111,7 @@ def test_loading_and_saving_changes_no_weight_and_after_once_no_byte(tmp_path: P
     folders = [tmp_path / name for name in "abc"]
     save_policy(make_policy(), folders[0], parent=None, round=0)
     for before, after in pairwise(folders):  # transformers writes a tokenizer of its own class a little differently
-        save_policy(load_policy(before, params()), after, parent=None, round=0)
+        save_policy(load_policy(before), after, parent=None, round=0)
         for part in (WEIGHTS, "adapter", "config.json", "lineage.json"):
             assert digest_path(before / part) == digest_path(after / part)
     assert digest_path(folders[1]) == digest_path(folders[2])
@@ -166,6 +160,19 @@ def test_the_lineage_names_parent_round_and_base(tmp_path: Path, make_policy: Ma
     assert read_json(tmp_path / "policy" / "lineage.json", Lineage) == lineage
 
 
+def test_a_base_folder_of_other_content_makes_another_version(tmp_path: Path, make_policy: MakePolicy) -> None:
+    """Where the folder's name and the adapter are the same, nothing else would tell."""
+    base = base_folder(make_policy, tmp_path / "base", "qwen2")
+    versions = set()
+    for digest in (None, "one", "two"):
+        policy = policy_on(base)
+        policy.base_sha256 = digest
+        lineage = save_policy(policy, tmp_path / "policy", parent=None, round=0)
+        assert lineage.base_sha256 == load_policy(tmp_path / "policy").base_sha256 == digest
+        versions.add(lineage.version)
+    assert len(versions) == 3
+
+
 def test_a_fresh_adapter_computes_what_the_base_computes_and_comes_from_its_seed(make_policy: MakePolicy) -> None:
     fresh = make_policy(fresh=True)
     with fresh.model.disable_adapter():
@@ -194,22 +201,10 @@ def test_another_base_stays_where_it_is(kind: str, tmp_path: Path, make_policy: 
     assert lineage.base == base
     assert [p.relative_to(folder).as_posix() for p in folder.rglob("*.safetensors")] == [ADAPTER]
     assert digest_path(Path(base)) == before
-    assert same(load_policy(folder, params(base)).model, policy.model)
+    assert same(load_policy(folder).model, policy.model)
     plain = AutoModelForCausalLM.from_pretrained(base)
     assert not same(plain, policy.model)
     assert same(PeftModel.from_pretrained(plain, folder / "adapter"), policy.model)
-
-
-def test_an_earlier_policy_as_base_has_its_adapter_merged(tmp_path: Path, make_policy: MakePolicy) -> None:
-    earlier, base = make_policy(), tmp_path / "earlier"
-    save_policy(earlier, base, parent=None, round=0)
-    merged = load_base(str(base))
-    assert torch.allclose(logits(merged), logits(earlier.model), atol=1e-5)
-    assert not any("lora" in name for name, _ in merged.named_parameters())
-    policy = policy_on(str(base))
-    save_policy(policy, tmp_path / "policy", parent=None, round=0)
-    assert not same(policy.model, earlier.model)
-    assert same(load_policy(tmp_path / "policy", params(str(base))).model, policy.model)
 
 
 def cut(path: Path) -> None:
@@ -226,6 +221,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "no config": lambda folder: (folder / "config.json").unlink(),
     "config of nothing": lambda folder: (folder / "config.json").write_text("{}"),
     "config of another size": widen,
+    "no weights": lambda folder: (folder / WEIGHTS).unlink(),
     "cut weights": lambda folder: cut(folder / WEIGHTS),
     "no adapter": lambda folder: shutil.rmtree(folder / "adapter"),
     "no adapter weights": lambda folder: (folder / ADAPTER).unlink(),
@@ -243,7 +239,7 @@ def test_a_damaged_policy_folder_is_one_line_that_names_it(
     save_policy(make_policy(), tmp_path / "policy", parent=None, round=0)
     DAMAGES[damage](tmp_path / "policy")
     with pytest.raises(GraftError) as caught:
-        load_policy(tmp_path / "policy", params())
+        load_policy(tmp_path / "policy")
     assert str(tmp_path / "policy") in str(caught.value)
     assert "\n" not in str(caught.value)
     assert ";" in str(caught.value)  # the remedy
@@ -253,14 +249,15 @@ def test_a_damaged_policy_folder_is_one_line_that_names_it(
 def test_a_base_that_is_no_model_is_one_line(name: str, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(GraftError, match=rf"^policy\.base: '.*{name}' is no causal language model .*; give .*\Z"):
-        load_base(str(tmp_path / name))
+        load_model(str(tmp_path / name))
 
 
-def test_a_base_with_a_damaged_adapter_is_one_line(tmp_path: Path, make_policy: MakePolicy) -> None:
-    save_policy(make_policy(), tmp_path / "base", parent=None, round=0)
-    cut(tmp_path / "base" / ADAPTER)
-    with pytest.raises(GraftError, match=r"^policy\.base: the adapter of '.*base' cannot be loaded .*; restore .*\Z"):
-        load_base(str(tmp_path / "base"))
+def test_a_base_that_went_away_is_named_with_the_policy(tmp_path: Path, make_policy: MakePolicy) -> None:
+    base = base_folder(make_policy, tmp_path / "base", "qwen2")
+    save_policy(policy_on(base), tmp_path / "policy", parent=None, round=0)
+    shutil.rmtree(base)
+    with pytest.raises(GraftError, match=r"policy: its base '.*base' is no causal language model .*; put it back .*\Z"):
+        load_policy(tmp_path / "policy")
 
 
 @pytest.mark.parametrize("kind", ["qwen2", "llama", "gpt2"])

@@ -1,6 +1,7 @@
 """The stage `bootstrap`, through its files."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import torch
 from tasks.artifacts import digest_path, read_json, write_jsonl, write_text
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.params import Params, load_params, restrict
+from tasks.params import Lora, Params, load_params, restrict
 from tasks.policy.base import Policy, decode, encode_prompt, load_policy
 from tasks.policy.sampler import Request, sample
 from tasks.policy.task import run, training_pairs
@@ -22,11 +23,14 @@ MakePolicy = Callable[..., Policy]
 PRODUCT, SUM = (HEADER + f"    a = n[0] {symbol} n[1]\n    return a\n" for symbol in "*+")
 
 
-def params(base: str = "scratch", epochs: int = 2) -> Params:
+LORA = Lora(rank=4, alpha=8.0, targets="all-linear")
+
+
+def params(base: str = "scratch", epochs: int = 2, lora: Lora | None = LORA) -> Params:
     small = {"hidden": 32, "layers": 1, "vocabulary": 300, "epochs": epochs, "batch": 4, "learning_rate": 0.02}
     changes = {
         "bootstrap": SHIPPED.bootstrap.model_copy(update=small),
-        "policy": SHIPPED.policy.model_copy(update={"base": base}),
+        "policy": SHIPPED.policy.model_copy(update={"base": base, "lora": lora}),
     }
     return restrict(SHIPPED.model_copy(update=changes), ["seed", "policy", "bootstrap"])
 
@@ -79,7 +83,7 @@ def layout(tmp_path: Path) -> Layout:
 
 def test_a_policy_from_scratch_has_learned_to_write_what_was_found(layout: Layout) -> None:
     run(layout, params(epochs=80), None)
-    policy = load_policy(layout.policy(0), params().policy)
+    policy = load_policy(layout.policy(0))
     asked = [Request(encode_prompt(policy, f"{p.question}\n"), 0) for p in PROBLEMS[:2]]
     written = sample(policy, asked, 0.0, 64, "test")
     assert [decode(policy, c.tokens) for c in written] == [PRODUCT, SUM]
@@ -103,13 +107,41 @@ def test_the_folder_and_the_numbers_are_as_promised(layout: Layout) -> None:
     }
     lineage = read_json(folder / "lineage.json", Lineage)
     assert (lineage.parent, lineage.round, lineage.base) == (None, 0, "scratch")
-    policy = load_policy(folder, params().policy)
+    policy = load_policy(folder)
     numbers = json.loads(layout.metrics("bootstrap").read_text())
     sizes = {name: p.numel() for name, p in policy.model.named_parameters()}
     assert numbers["adapter_parameters"] == sum(size for name, size in sizes.items() if "lora_" in name)
     assert numbers["parameters"] == sum(size for name, size in sizes.items() if "lora_" not in name)
     config = policy.model.peft_config["default"]
-    assert (config.r, config.lora_alpha) == (SHIPPED.policy.adapter.rank, SHIPPED.policy.adapter.alpha)
+    assert (config.r, config.lora_alpha) == (4, 8.0)
+
+
+def test_without_lora_the_policy_from_scratch_is_a_plain_model(layout: Layout) -> None:
+    run(layout, params(lora=None), None)
+    policy = load_policy(layout.policy(0))
+    assert not (layout.policy(0) / "adapter").exists()
+    assert not policy.has_adapter
+    numbers = json.loads(layout.metrics("bootstrap").read_text())
+    assert (numbers["parameters"], numbers["adapter_parameters"]) == (policy.model.num_parameters(), 0)
+
+
+def test_a_wrong_target_is_told_before_the_training(layout: Layout) -> None:
+    wrong = LORA.model_copy(update={"targets": ["q_proj", "query"]})
+    with pytest.raises(
+        GraftError, match=r"^policy\.lora\.targets: 'query' is no linear module of the model; it has down_"
+    ):
+        run(layout, params(lora=wrong, epochs=10_000), None)
+    assert not layout.policy(0).exists()
+
+
+def test_an_earlier_policy_is_continued_and_named_as_parent(layout: Layout, tmp_path: Path) -> None:
+    run(layout, params(), None)
+    earlier = shutil.copytree(layout.policy(0), tmp_path / "earlier")
+    run(layout, params(str(earlier)).model_copy(update={"seed": 5}), None)
+    before, after = (read_json(folder / "lineage.json", Lineage) for folder in (earlier, layout.policy(0)))
+    assert (after.parent, after.round, after.base, after.holds) == (before.version, 0, "scratch", before.holds)
+    assert digest_path(layout.policy(0) / "adapter") == digest_path(earlier / "adapter")
+    assert digest_path(layout.policy(0) / "model.safetensors") == digest_path(earlier / "model.safetensors")
 
 
 def test_a_second_run_writes_the_same_bytes_and_another_seed_others(layout: Layout) -> None:
@@ -135,7 +167,7 @@ def test_a_base_is_passed_through_with_a_fresh_adapter(layout: Layout, tmp_path:
     given.tokenizer.save_pretrained(tmp_path / "base")
     (layout.coldstart / "index.jsonl").unlink()  # nobody needs it
     run(layout, params(str(tmp_path / "base")), None)
-    policy = load_policy(layout.policy(0), params(str(tmp_path / "base")).policy)
+    policy = load_policy(layout.policy(0))
     ids = torch.tensor([[3, 4, 5]])
     with torch.no_grad():
         assert torch.allclose(policy.model(input_ids=ids).logits, base(input_ids=ids).logits, atol=1e-6)

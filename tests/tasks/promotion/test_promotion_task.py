@@ -50,7 +50,10 @@ def finished_run(root: Path, version: str, before: int, after: int, problems: li
 
 def policy(folder: Path, version: str) -> None:
     """As much of a policy folder as promotion looks at where no policy has to write anything."""
-    write_json(folder / "lineage.json", Lineage(version=version, parent=None, base="scratch", round=LAST))
+    write_json(
+        folder / "lineage.json",
+        Lineage(version=version, parent=None, base="scratch", round=LAST, holds=["adapter"]),
+    )
     write_text(folder / "adapter" / "weights", version)
 
 

@@ -6,13 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.artifacts import write_text
-from tasks.params import load_params, restrict
 from tasks.policy.sampler import Request
 from tasks.records import Completion, Result
-from tasks.search.journal import Batch, Journal, Written, digest_of, name_of
+from tasks.search.journal import Batch, Journal, Written, name_of
 
-SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 VALUES: list[int | float | str | None] = [3, 3.0, 10**30, 1e-9, "drei\n 3", "", None]
 
 
@@ -106,25 +103,3 @@ def test_a_batch_is_named_by_seeds_prompts_and_prefixes() -> None:
     ]
     assert name_of([first]) == name_of([Request([1, 2], seed=3)])
     assert len({name_of(requests) for requests in [[first], *changed]}) == 6
-
-
-def test_a_search_is_named_by_all_that_it_depends_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    policy, problems, sources = tmp_path / "policy", tmp_path / "train.jsonl", tmp_path / "tasks"
-    for path in (policy / "weights.bin", problems, sources / "search" / "task.py"):
-        write_text(path, "before")
-    monkeypatch.setattr("tasks.search.journal.SOURCES", sources)
-    params = restrict(SHIPPED, ["seed", "search", "policy.base"])
-
-    def name(round: int = 1, seed: int = 0, wave: int = 3) -> str:
-        search = params.search.model_copy(update={"wave": wave})
-        return digest_of([policy, problems], params.model_copy(update={"seed": seed, "search": search}), round)
-
-    names = [name(), name(round=2), name(seed=1), name(wave=4)]
-    for path in (policy / "weights.bin", problems, sources / "search" / "task.py"):
-        write_text(path, "after")
-        names.append(name())
-    write_text(sources / "new.py", "")
-    names.append(name())
-    assert len(set(names)) == len(names)
-    write_text(sources / "__pycache__" / "task.pyc", "")
-    assert name() == names[-1]

@@ -226,7 +226,7 @@ def test_the_time_of_the_tree_search_is_limited_and_the_samples_are_taken_all_th
 
 
 def test_what_a_search_took_before_it_was_cut_short_counts(layout: Layout, sandbox: Sandbox, tmp_path: Path) -> None:
-    policy = load_policy(layout.policy(0), SHIPPED.policy)
+    policy = load_policy(layout.policy(0))
 
     def rows(journal: Journal, seconds: float) -> list[int]:
         search = Search(policy, sandbox, params(seconds=seconds), 1, journal)
@@ -270,7 +270,7 @@ def test_a_tree_search_ends_once_enough_completions_are_right(layout: Layout, st
 
 def test_the_tally_ends_with_all_problems(layout: Layout, sandbox: Sandbox) -> None:
     tally = Tally({problem.problem_id: SIMULATIONS for problem in TRAIN})
-    search = Search(load_policy(layout.policy(0), SHIPPED.policy), sandbox, params(stop_at=1), 1, tally=tally)
+    search = Search(load_policy(layout.policy(0)), sandbox, params(stop_at=1), 1, tally=tally)
     trees = search.trees(TRAIN)
     search.sample_all(trees)
     assert (tally.done, tally.left) == (0, len(TRAIN) * (SIMULATIONS - SAMPLES))

@@ -130,7 +130,8 @@ def params(url: str, *knobs: int, **more: int) -> Params:
 def layout(tmp_path: Path, make_solver: Callable[[Path, str], str]) -> Layout:
     """One train problem and a policy that writes BROKEN whatever it is asked. Round 3 asks as the problem stands."""
     layout = Layout(tmp_path)
-    make_solver(layout.policy(2), BROKEN)
+    for round in (0, 2):
+        make_solver(layout.policy(round), BROKEN)
     write_jsonl(layout.problems("train"), [PENS])
     return layout
 
@@ -164,7 +165,7 @@ def test_an_error_of_the_parent_is_mended(layout: Layout) -> None:
         WRONG: ("revision", 0.0),
         RIGHT: ("revision", 1.0),
     }
-    policy = load_policy(layout.policy(2), SHIPPED.policy)
+    policy = load_policy(layout.policy(2))
     mended = found[RIGHT]
     (completion,) = mended.completions
     assert (completion.tokens, completion.logprobs) == (encode_completion(policy, RIGHT), [])
@@ -259,6 +260,14 @@ def test_a_prompt_without_a_reply_is_skipped_and_not_scored(layout: Layout) -> N
     assert len(kept) == 1
 
 
+def test_a_policy_that_was_made_from_scratch_is_not_asked_to_revise(layout: Layout) -> None:
+    """Whatever `policy.base` names it by: its lineage says so."""
+    knobs = params("http://localhost", 4)
+    knobs = knobs.model_copy(update={"operators": knobs.operators.model_copy(update={"backend": "policy"})})
+    with pytest.raises(GraftError, match=r"^search\.revisions is 4, but policy\.base is a policy made from scratch, "):
+        run(layout, knobs, 3)
+
+
 def test_without_revisions_nobody_is_asked(layout: Layout) -> None:
     with serving(mending) as server:
         run(layout, params(server.url, 0), 3)
@@ -280,7 +289,7 @@ def test_a_revision_that_is_too_long_for_the_policy_is_kept_but_joins_no_group(
     lineage = read_json(layout.policy(2) / "lineage.json", Lineage)
     codes = {w.path: code for code, w in found.items()}
     problems = {"train": [PENS], "validation": []}
-    (trajectory,) = collect(problems, list(found.values()), codes, lineage, "scratch", 12, True, 0)
+    (trajectory,) = collect(problems, list(found.values()), codes, lineage, 12, True, 0)
     assert trajectory.proposers == ["sample"] * SAMPLES + ["revision"] * learnt
     assert trajectory.logprobs[SAMPLES:] == [[]] * learnt
 
@@ -302,7 +311,7 @@ def test_the_policy_learns_what_a_revision_solved(layout: Layout) -> None:
         stage.run(layout, knobs, 3)
     numbers = json.loads(layout.metrics("update", 3).read_text())
     assert (numbers["first_ratio"], numbers["samples"] > 0) == (pytest.approx(1, abs=1e-5), True)
-    before, after = (chance_of(RIGHT, load_policy(layout.policy(number), SHIPPED.policy)) for number in (2, 3))
+    before, after = (chance_of(RIGHT, load_policy(layout.policy(number))) for number in (2, 3))
     assert after > before + 1
 
 

@@ -122,7 +122,7 @@ def nodes_of(node: Node) -> list[Node]:
 
 def test_the_first_wave_is_independent_samples(layout: Layout) -> None:
     run(layout, params(), 1)
-    policy = load_policy(layout.policy(0), SHIPPED.policy)
+    policy = load_policy(layout.policy(0))
     for each in asked_in(1):
         prompt = encode_prompt(policy, prompt_of(each.question, "scratch"))
         seeds = [derive_seed(0, "search", 1, each.problem_id, row) for row in range(SAMPLES)]
@@ -211,7 +211,7 @@ def test_a_workflow_from_the_tree_begins_with_the_statements_of_its_parent(layou
 
 
 def search_of(layout: Layout, sandbox: Sandbox, folder: int = 0, **knobs: float) -> tuple[Search, list[GuidedTree]]:
-    search = Search(load_policy(layout.policy(folder), SHIPPED.policy), sandbox, params(**knobs), round=1)
+    search = Search(load_policy(layout.policy(folder)), sandbox, params(**knobs), round=1)
     return search, search.trees(TRAIN)
 
 
@@ -266,7 +266,7 @@ def test_the_tree_is_the_present_policys(layout: Layout, sandbox: Sandbox) -> No
 def test_each_round_searches_with_the_policy_of_the_round_before(layout: Layout) -> None:
     for number in (1, 2):
         run(layout, params(simulations=SAMPLES), number)
-        policy = load_policy(layout.policy(number - 1), SHIPPED.policy)
+        policy = load_policy(layout.policy(number - 1))
         seed = derive_seed(0, "search", number, "product", 0)
         prompt = encode_prompt(policy, prompt_of(TRAIN[0].turned(number).question, "scratch"))
         (expected,) = sample(policy, [Request(prompt, seed)], 1.0, 48, "test")

@@ -15,7 +15,7 @@ from tasks.workflows.contract import workflow_id
 PROBLEM = Problem(
     problem_id="p", question="2 and 3?", answer=5, source="test", siblings=[Sibling(question="3 and 4?", answer=7)]
 )
-LINEAGE = Lineage(version="v1", parent=None, base="scratch", round=0)
+LINEAGE = Lineage(version="v1", parent=None, base="scratch", round=0, holds=["adapter"])
 
 
 def workflow(code: str, solved: int, samples: int, tree: int, problem: str = "p", split: Split = "train") -> Workflow:
@@ -59,7 +59,7 @@ def grouped(
     codes = {one.path: f"code of {one.path}" for one in workflows}
     problems: dict[Split, list[Problem]] = {"train": [], "validation": []}
     problems[split] = [problem]
-    (trajectory,) = collect(problems, workflows, codes, LINEAGE, "scratch", size, by_agreement, seed)
+    (trajectory,) = collect(problems, workflows, codes, LINEAGE, size, by_agreement, seed)
     return trajectory
 
 
@@ -237,7 +237,7 @@ def test_problems_keep_their_order_and_those_without_completions_are_left_out() 
         "validation": [PROBLEM.model_copy(update={"problem_id": "v"})],
     }
     codes = {one.path: "code" for one in pool}
-    trajectories = collect(splits, pool, codes, LINEAGE, "scratch", 3, True, 0)
+    trajectories = collect(splits, pool, codes, LINEAGE, 3, True, 0)
     assert [(one.split, one.problem_id) for one in trajectories] == [
         ("train", "z"),
         ("train", "a"),

@@ -47,7 +47,10 @@ def layout(tmp_path: Path) -> Layout:
     place = Layout(tmp_path)
     write_jsonl(place.problems("train"), [PROBLEM])
     write_jsonl(place.problems("validation"), [])
-    write_json(place.policy(0) / "lineage.json", Lineage(version="v0", parent=None, base="scratch", round=0))
+    write_json(
+        place.policy(0) / "lineage.json",
+        Lineage(version="v0", parent=None, base="scratch", round=0, holds=["adapter"]),
+    )
     write_jsonl(place.workflows(1) / "index.jsonl", [WORKFLOW])
     write_text(place.workflows(1) / WORKFLOW.path, CODE)
     return place

@@ -1,0 +1,297 @@
+"""One side of `benchmarks.grpo_step`, in a process of its own: TRL's trainer, or Graft, taking whole GRPO steps.
+
+    python -m benchmarks.step_sides trl|graft SHAPE
+
+A whole step: draw 8 completions for each of 8 prompts, reward them, make advantages, update the LoRA adapter once. Both
+sides have the same model, prompts, rewards and numbers of tokens; no completion ends by chance. SHAPE is one JSON
+object. For each line that comes in, one step is taken and one JSON object with its numbers goes out.
+"""
+
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+os.environ.update(
+    {"CI": "1", "HF_HUB_OFFLINE": "1", "TRL_EXPERIMENTAL_SILENCE": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+)  # nobody is told, nothing is fetched, and both sides have the faster way of waiting
+
+PROMPTS, COMPLETIONS, LONGEST = 8, 8, 64
+RANK, ALPHA, RATE = 8, 16.0, 1e-4
+PAD, EOS, FIRST = 0, 1, 3
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What is measured."""
+
+    prompt: int  # tokens of each prompt
+    skewed: bool  # lengths: most are short, one is LONGEST; else all are LONGEST
+    threads: int
+    hidden: int
+    layers: int
+    vocabulary: int
+    intermediate: int
+
+
+@dataclass
+class Clock:
+    """Processor and wall seconds of one step, whole and by part; most memory since the first step."""
+
+    cpu: float = 0.0
+    wall: float = 0.0
+    parts: dict[str, float] = field(default_factory=dict)  # processor seconds
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """Add the block's processor seconds to a part."""
+        start = time.process_time()
+        yield
+        self.parts[name] = self.parts.get(name, 0.0) + time.process_time() - start
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """The block is the step."""
+        cpu, wall = time.process_time(), time.perf_counter()
+        yield
+        self.cpu, self.wall = time.process_time() - cpu, time.perf_counter() - wall
+
+
+def lengths_of(shape: Shape, step: int) -> list[int]:
+    """Tokens of each of the step's completions, those of a prompt together."""
+    count = PROMPTS * COMPLETIONS
+    if not shape.skewed:
+        return [LONGEST] * count
+    rng = random.Random(step)
+    return [LONGEST, *(max(4, int(rng.random() ** 3 * LONGEST)) for _ in range(count - 1))]
+
+
+def prompts_of(shape: Shape, count: int) -> list[list[int]]:
+    """Token ids of prompts."""
+    rng = random.Random(0)
+    return [[rng.randrange(FIRST, shape.vocabulary) for _ in range(shape.prompt)] for _ in range(count)]
+
+
+def reward(tokens: Sequence[int]) -> float:
+    """Share of different tokens: something that has a signal in each group."""
+    return len(set(tokens)) / len(tokens)
+
+
+def model_of(shape: Shape) -> Any:
+    """A random Qwen2."""
+    import torch
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=shape.vocabulary,
+        hidden_size=shape.hidden,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        intermediate_size=shape.intermediate,
+        max_position_embeddings=2048,
+        tie_word_embeddings=False,
+        pad_token_id=PAD,
+        eos_token_id=EOS,
+        bos_token_id=None,
+    )
+    return Qwen2ForCausalLM(config)
+
+
+def tokenizer_of(shape: Shape) -> Any:
+    """A word for each token."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    words = {"<pad>": PAD, "<eos>": EOS, "<unk>": 2} | {f"w{i}": i for i in range(FIRST, shape.vocabulary)}
+    made = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
+    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    named = {"pad_token": "<pad>", "eos_token": "<eos>", "unk_token": "<unk>", "padding_side": "left"}
+    return PreTrainedTokenizerFast(tokenizer_object=made, **named)
+
+
+Answer = Callable[[Clock], None]
+
+
+def trl(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
+    """TRL's GRPOTrainer, with its defaults but for bf16 and gradient checkpointing, which are slower here."""
+    from datasets import Dataset
+    from peft import LoraConfig
+    from transformers import LogitsProcessor, LogitsProcessorList, TrainerCallback
+    from trl import GRPOConfig, GRPOTrainer
+
+    clock, step = Clock(), 0
+
+    class Lengths(LogitsProcessor):  # type: ignore[misc]
+        """Ends each completion at its length, and none before."""
+
+        def __init__(self) -> None:
+            import torch
+
+            self.lengths = torch.tensor(lengths_of(shape, step))
+
+        def __call__(self, ids: Any, scores: Any) -> Any:
+            ends = self.lengths == ids.shape[1] - shape.prompt + 1
+            scores[:, EOS] = float("-inf")
+            scores[ends] = float("-inf")
+            scores[ends, EOS] = 0.0
+            return scores
+
+    class Steps(TrainerCallback):  # type: ignore[misc]
+        """Lets each step wait until it is asked for."""
+
+        def on_step_begin(self, *_args: Any, **_more: Any) -> None:
+            nonlocal clock
+            wait()
+            clock = Clock()
+            self.timing = clock.whole()
+            self.timing.__enter__()
+
+        def on_step_end(self, *_args: Any, **_more: Any) -> None:
+            nonlocal step
+            self.timing.__exit__(None, None, None)
+            answer(clock)
+            step += 1
+
+    def timed(owner: Any, name: str, part: str) -> None:
+        plain = getattr(owner, name)
+
+        def run(*args: Any, **more: Any) -> Any:
+            with clock.part(part):
+                return plain(*args, **more)
+
+        setattr(owner, name, run)
+
+    rows = PROMPTS * COMPLETIONS
+    trainer = GRPOTrainer(
+        model=model_of(shape),
+        reward_funcs=lambda completion_ids, **_: [reward(ids) for ids in completion_ids],
+        args=GRPOConfig(
+            output_dir=tempfile.mkdtemp(),
+            report_to=[],
+            use_cpu=True,
+            bf16=False,
+            gradient_checkpointing=False,
+            per_device_train_batch_size=rows,
+            gradient_accumulation_steps=1,
+            num_generations=COMPLETIONS,
+            max_completion_length=LONGEST,
+            loss_type="dapo",
+            beta=0.0,
+            save_strategy="no",
+            disable_tqdm=True,
+            logging_steps=1,
+            max_steps=10_000,
+            learning_rate=RATE,
+            lr_scheduler_type="constant",
+            dataloader_pin_memory=False,
+        ),
+        train_dataset=Dataset.from_dict(
+            {"prompt": [" ".join(f"w{i}" for i in prompt) for prompt in prompts_of(shape, 256)]}
+        ),
+        processing_class=tokenizer_of(shape),
+        peft_config=LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules="all-linear", task_type="CAUSAL_LM"),
+        callbacks=[Steps()],
+    )
+    generate = trainer.model.generate
+    trainer.model.generate = lambda *args, **more: generate(
+        *args, logits_processor=LogitsProcessorList([Lengths()]), **more
+    )
+    timed(trainer, "_generate_single_turn", "sample")
+    timed(trainer, "_compute_loss", "forward")
+    timed(trainer.accelerator, "backward", "backward")
+    trainer.train()
+
+
+def graft(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
+    """Graft's sampler, advantages and update."""
+    from tasks.grpo.steps import Group, Step
+    from tasks.grpo.update import update
+    from tasks.params import load_params
+    from tasks.policy.advantages import group_advantages
+    from tasks.policy.base import Policy, attach_adapter
+    from tasks.policy.sampler import Request, Sampler
+    from tasks.policy.samples import Sample
+    from tasks.policy.scorer import Scorer, scorer_of
+
+    plain = {"learning_rate": RATE, "negative_weight": 1.0, "beta": 0.0, "entropy": 0.0, "loss": "dapo"}
+    more = {"schedule": "constant", "clip_low": 0.2, "clip_high": 0.2, "importance": "token", "delta": None}
+    params = load_params(Path(__file__).parents[1] / "params.yaml").grpo.model_copy(update=plain | more)
+    tokenizer = tokenizer_of(shape)
+    policy = Policy(attach_adapter(model_of(shape), RANK, ALPHA, 0), tokenizer, "", "scratch")
+    tokenizer.add_special_tokens({"eos_token": "<never>"})  # no token of the model: a completion ends at its length
+    prompts = prompts_of(shape, 256)
+    scorer: Scorer | None = None
+    step = 0
+    while True:
+        wait()
+        clock = Clock()
+        with clock.whole():
+            own = [prompts[(step * PROMPTS + p) % len(prompts)] for p in range(PROMPTS)]
+            lengths = lengths_of(shape, step)
+            with clock.part("sample"):
+                requests = [Request(own[i // COMPLETIONS], step * 1000 + i, longest=n) for i, n in enumerate(lengths)]
+                sampler = Sampler(policy, 1.0, LONGEST)
+                written: dict[int, Any] = {}
+                for rows in sampler.batches(requests):
+                    written.update(zip(rows, sampler.complete([requests[i] for i in rows]), strict=True))
+            groups = []
+            for p, prompt in enumerate(own):
+                completions = [written[p * COMPLETIONS + m] for m in range(COMPLETIONS)]
+                gains = group_advantages([reward(c.tokens) for c in completions])
+                samples = [
+                    Sample(str(p), m, tuple(prompt), tuple(c.tokens), tuple(c.logprobs), gain)
+                    for m, (c, gain) in enumerate(zip(completions, gains, strict=True))
+                ]
+                groups.append(Group(str(p), samples, sum(len(s.completion) for s in samples)))
+            scorer = scorer or scorer_of(policy, groups[0].samples, 1.0)  # as in a round: once
+            with clock.part("update"):
+                update(scorer, [Step(1, groups)], params, None)
+        assert [len(written[i].tokens) for i in range(len(lengths))] == lengths
+        answer(clock)
+        step += 1
+
+
+def memory() -> tuple[float, float]:
+    """MB that this process holds now, and the most since `forget_peak`. Linux alone tells."""
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":" in line)
+    return float(status["VmRSS"].split()[0]) / 1024, float(status["VmHWM"].split()[0]) / 1024
+
+
+def main() -> None:
+    """Take a step for each line."""
+    import torch
+
+    shape = Shape(**json.loads(sys.argv[2]))
+    torch.set_num_threads(shape.threads)
+    out = os.fdopen(os.dup(1), "w")  # what libraries print stays out of the answers
+    taken = 0
+    held = 0.0
+
+    def wait() -> None:
+        nonlocal held
+        if not sys.stdin.readline():
+            sys.exit(0)
+        if not taken:
+            Path("/proc/self/clear_refs").write_text("5")  # forgets the peak
+            held = memory()[0]
+
+    def answer(clock: Clock) -> None:
+        nonlocal taken
+        taken += 1
+        print(json.dumps(asdict(clock) | {"memory": memory()[1] - held}), file=out, flush=True)
+
+    with redirect_stdout(sys.stderr):
+        {"trl": trl, "graft": graft}[sys.argv[1]](shape, wait, answer)
+
+
+if __name__ == "__main__":
+    main()

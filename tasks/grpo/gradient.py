@@ -1,0 +1,121 @@
+"""The gradient of one step's loss, micro-batch by micro-batch.
+
+Nothing here depends on how the step is cut: the denominator is that of the whole step, and what is logged are sums,
+so that several processes could each take a part of the micro-batches and add up.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+from tasks.grpo.losses import Objective, TokenLosses, reduce, token_losses
+from tasks.grpo.scores import Scores, padded
+from tasks.grpo.steps import Group
+from tasks.params import Grpo
+from tasks.policy.averaging import Averaging
+from tasks.policy.merged import merged_linears
+from tasks.policy.samples import Sample
+from tasks.policy.scorer import Scorer
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass
+class Sums:
+    """Totals over the tokens of some micro-batches."""
+
+    tokens: float = 0
+    loss: float = 0.0  # it and its three parts are divided by the step's denominator already
+    policy_loss: float = 0.0
+    kl_loss: float = 0.0
+    entropy_loss: float = 0.0
+    ratio: float = 0.0
+    low: float = 0.0  # tokens that the clip acted on from below
+    high: float = 0.0  # from above
+    kl: float = 0.0
+    entropy: float = 0.0
+    ratio_max: float = 0.0  # the one that is no total
+
+    @property
+    def clipped(self) -> float:
+        """Tokens that the clip acted on."""
+        return self.low + self.high
+
+    def add(self, other: "Sums") -> None:
+        for name in vars(self):
+            ours, theirs = getattr(self, name), getattr(other, name)
+            setattr(self, name, max(ours, theirs) if name == "ratio_max" else ours + theirs)
+
+
+def objective_of(params: Grpo) -> Objective:
+    """The params that make up a token's loss."""
+    return Objective(**{field.name: getattr(params, field.name) for field in fields(Objective)})
+
+
+def accumulate(
+    scorer: Scorer, step: Sequence[Group], behaviour: Scores, reference: Scores | None, params: Grpo
+) -> Sums:
+    """Add the gradient of one step's loss to the weights.
+
+    Raises FloatingPointError that names the samples whose loss is not finite.
+    """
+    sums = Sums()
+    denominator = sum(g.denominator for g in step)
+    objective = objective_of(params)
+    averaging = Averaging(params.loss, longest=1)  # for the weights alone
+    with merged_linears(scorer.model):
+        for batch in scorer.batches([s for g in step for s in g.samples]):
+            samples, scored = batch.samples, scorer.score(batch)
+            logprobs, mask = scored.logprobs, scored.mask
+            tokens = token_losses(
+                logprobs,
+                padded(behaviour, samples, logprobs),
+                None if reference is None else padded(reference, samples, logprobs),
+                scored.entropies if params.entropy > 0 else None,
+                logprobs.new_tensor([s.advantage for s in samples]),
+                mask,
+                objective,
+            )
+            counts = logprobs.new_tensor([s.count for s in samples])[:, None] * mask
+            weights = logprobs.new_tensor([averaging.weight(len(s.completion)) for s in samples])[:, None]
+            loss = reduce(tokens.loss, counts * weights, denominator)
+            loss.backward()  # type: ignore[no-untyped-call]
+            part = _summed(tokens, loss, scored.entropies, counts, counts * weights / denominator)
+            if not math.isfinite(part.loss):
+                raise FloatingPointError(_not_finite(tokens, samples))
+            sums.add(part)
+    return sums
+
+
+def _summed(tokens: TokenLosses, loss: "Tensor", entropies: "Tensor", counts: "Tensor", weights: "Tensor") -> Sums:
+    """`counts` [R, C]: how many tokens of the round each stands for, `weights` [R, C]: how much each weighs in the
+    loss; both 0 where padded."""
+    import torch
+
+    totals = {
+        "tokens": counts.sum(),
+        "loss": loss.detach(),
+        "policy_loss": (tokens.policy * weights).sum(),
+        "kl_loss": (tokens.penalty * weights).sum(),
+        "entropy_loss": (tokens.bonus * weights).sum(),
+        "ratio": (tokens.ratio * counts).sum(),
+        "low": ((tokens.clipped & (tokens.ratio < 1)) * counts).sum(),
+        "high": ((tokens.clipped & (tokens.ratio > 1)) * counts).sum(),
+        "kl": (tokens.kl * counts).sum(),
+        "entropy": (entropies.detach() * counts).sum(),
+        "ratio_max": tokens.ratio.max(),
+    }
+    return Sums(**dict(zip(totals, torch.stack(list(totals.values())).tolist(), strict=True)))
+
+
+def _not_finite(tokens: TokenLosses, samples: Sequence[Sample]) -> str:
+    rows = zip(samples, tokens.loss.detach().sum(1).isfinite().tolist(), strict=True)
+    return f"the loss of {named([s for s, finite in rows if not finite])} is not finite"
+
+
+def named(samples: Sequence[Sample], most: int = 5) -> str:
+    """Samples by problem and place in its group, the first few."""
+    names = [f"{s.problem_id} completion {s.member}" for s in samples]
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

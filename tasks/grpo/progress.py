@@ -1,0 +1,35 @@
+"""How far an update has come and how fast it is, for whoever waits for it."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+class Speed:
+    """Tokens a second since it was made. Times never go into what a run writes: they differ from run to run."""
+
+    def __init__(self, tell: Callable[[float], None]) -> None:
+        """`tell` hears of the speed after each step."""
+        self._tell, self._tokens, self._started = tell, 0.0, time.monotonic()
+
+    def add(self, tokens: float) -> None:
+        """A step with so many completion tokens is done."""
+        self._tokens += tokens
+        self._tell(self.tokens_per_second)
+
+    @property
+    def tokens_per_second(self) -> float:
+        return self._tokens / max(time.monotonic() - self._started, 1e-9)
+
+
+@contextmanager
+def progress(steps: int, done: int) -> Iterator[Speed]:
+    """A bar on a terminal, `done` of `steps` full at first; each step moves it on."""
+    from rich.console import Console
+    from rich.progress import Progress, TextColumn
+
+    columns = (*Progress.get_default_columns(), TextColumn("{task.fields[speed]:.0f} tokens/s"))
+    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bars:
+        bar = bars.add_task("update", total=steps, completed=done, speed=0.0)
+        yield Speed(lambda speed: bars.update(bar, advance=1, speed=speed))

@@ -1,0 +1,49 @@
+"""Log-probabilities of an update's samples before its first step: what its ratio and its KL are against."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tasks.policy.merged import merged_linears
+from tasks.policy.samples import Sample
+from tasks.policy.scorer import Scorer
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Key = tuple[str, int]
+"""problem_id and place in the group."""
+
+Scores = dict[Key, "Tensor"]
+"""Log-probabilities [T] of samples."""
+
+
+def scores_of(scorer: Scorer, samples: Sequence[Sample]) -> Scores:
+    """Log-probabilities of samples by the model as it is now, no gradient."""
+    import torch
+
+    scores: Scores = {}
+    with torch.no_grad(), merged_linears(scorer.model):
+        for batch in scorer.batches(samples):
+            for row, sample in zip(scorer.score(batch).logprobs, batch.samples, strict=True):
+                scores[key_of(sample)] = row[: len(sample.completion)].clone()
+    return scores
+
+
+def behaviour_of(scorer: Scorer, samples: Sequence[Sample]) -> Scores:
+    """Recorded log-probabilities; where a sample has none, the model's own as it is now."""
+    import torch
+
+    scores = scores_of(scorer, [s for s in samples if not s.behaviour])
+    return scores | {key_of(s): torch.tensor(s.behaviour, device=scorer.model.device) for s in samples if s.behaviour}
+
+
+def padded(scores: Scores, samples: Sequence[Sample], like: "Tensor") -> "Tensor":
+    """The samples' scores as rows [R, C] of the shape and type of `like`, 0 where padded."""
+    rows = like.detach().new_zeros(like.shape)
+    for row, sample in zip(rows, samples, strict=True):
+        row[: len(sample.completion)] = scores[key_of(sample)]
+    return rows
+
+
+def key_of(sample: Sample) -> Key:
+    return sample.problem_id, sample.member

@@ -1,0 +1,102 @@
+"""LoRA linears as one matrix each while a gradient is computed: y = x (W + s B A)ᵀ instead of x Wᵀ + s (x Aᵀ) Bᵀ.
+
+With v = s g B, where g = ∂L/∂y, the gradients are the same to rounding:
+
+    ∂L/∂x = g (W + s B A)      ∂L/∂A = vᵀ x      ∂L/∂B = s gᵀ (x Aᵀ)
+
+Two thin products less on the way forward and two on the way back, which on small models cost more than their
+multiplications say: an update takes a tenth less time. It takes memory for one more copy of the adapted weights.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+MERGED_PARAMETERS = 500_000_000
+"""Weights of a model that may be copied; a larger one is left as it is."""
+
+
+@contextmanager
+def merged_linears(model: Any) -> Iterator[None]:
+    """While the block runs, LoRA linears of plain making are one matrix each. The block must not change their weights.
+
+    Left as they are: linears with dropout at work, with several adapters or none, of variants such as DoRA, of less
+    than 32 bits (a small B A would be lost in W), and all where autocast is on.
+    """
+    import torch
+
+    modules = [] if torch.is_autocast_enabled(model.device.type) else [m for m in model.modules() if _is_plain(m)]
+    if sum(m.base_layer.weight.numel() for m in modules) > MERGED_PARAMETERS:
+        modules = []
+    try:
+        for module in modules:
+            module.forward = _merged_forward(module)
+        yield
+    finally:
+        for module in modules:
+            del module.forward
+
+
+def _merged_forward(module: Any) -> Callable[["Tensor"], "Tensor"]:
+    import torch
+
+    (name,) = module.active_adapters
+    down, up, scale = module.lora_A[name].weight, module.lora_B[name].weight, module.scaling[name]
+    base = module.base_layer
+    with torch.no_grad():
+        whole = torch.addmm(base.weight, up, down, alpha=scale)
+    apply = _function().apply
+    return lambda x: apply(x, down, up, whole, base.bias, scale)
+
+
+@cache
+def _function() -> Any:
+    import torch
+    from torch.autograd.function import once_differentiable
+
+    class Merged(torch.autograd.Function):
+        """x [..., in], A [r, in], B [out, r], W + s B A [out, in], bias [out] or None, s → y [..., out]."""
+
+        @staticmethod
+        def forward(
+            ctx: Any, x: "Tensor", down: "Tensor", up: "Tensor", whole: "Tensor", bias: Any, scale: float
+        ) -> "Tensor":
+            ctx.save_for_backward(x, down, up, whole)
+            ctx.scale = scale
+            return torch.nn.functional.linear(x, whole, bias)
+
+        @staticmethod
+        @once_differentiable
+        def backward(ctx: Any, gradient: "Tensor") -> tuple[Any, ...]:
+            x, down, up, whole = ctx.saved_tensors
+            rows, flat = x.flatten(0, -2), gradient.flatten(0, -2)
+            to_x = gradient @ whole if ctx.needs_input_grad[0] else None
+            to_down = to_up = None
+            if ctx.needs_input_grad[1]:
+                to_down = (flat @ (up * ctx.scale)).T @ rows
+            if ctx.needs_input_grad[2]:
+                to_up = flat.T @ (rows @ (down.T * ctx.scale))
+            return to_x, to_down, to_up, None, None, None
+
+    return Merged
+
+
+def _is_plain(module: Any) -> bool:
+    import torch
+    from peft.tuners.lora import Linear
+
+    if not isinstance(module, Linear) or type(module.base_layer) is not torch.nn.Linear:
+        return False
+    if module.disable_adapters or module.merged or len(module.active_adapters) != 1:
+        return False
+    (name,) = module.active_adapters
+    if name not in module.lora_A or module.lora_variant.get(name) or module.lora_bias.get(name):
+        return False
+    dropout = module.lora_dropout[name]
+    idle = isinstance(dropout, torch.nn.Identity) or not dropout.training
+    weights = (module.base_layer.weight, module.lora_A[name].weight, module.lora_B[name].weight)
+    return idle and len({w.dtype for w in weights}) == 1 and weights[0].dtype in (torch.float32, torch.float64)

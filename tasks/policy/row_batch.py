@@ -1,0 +1,53 @@
+"""Rows: a padded row for each completion, with its prompt. What every model computes rightly, and what others are
+checked against."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tasks.policy.reading import Aim, aim_at
+from tasks.policy.running import Run
+from tasks.policy.samples import Sample
+from tasks.policy.scoring import Batch, collate, completion_logprobs
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class RowBatch:
+    """R rows."""
+
+    batch: Batch
+    aim: Aim
+
+    @property
+    def predictions(self) -> int:
+        """How many there are in all pieces."""
+        return self.batch.completion.numel()
+
+    def pieces(self, run: Run) -> list["Tensor"]:
+        """What the model predicts for each place of the completions, [R · C, ·]."""
+        predicted, _ = run(
+            self.batch.completion.shape[1] + 1,
+            input_ids=self.batch.ids,
+            attention_mask=self.batch.attention,
+            position_ids=self.batch.positions,
+            use_cache=False,
+        )
+        return [predicted[:, :-1].flatten(0, 1)]
+
+
+def collate_rows(samples: Sequence[Sample], pad: int, device: Any = "cpu") -> RowBatch:
+    """Lay out a row for each of R samples."""
+    lengths = [len(s.completion) for s in samples]
+    width = max(lengths)
+    aims = [(r * width + c, token, r, c) for r, s in enumerate(samples) for c, token in enumerate(s.completion)]
+    batch = collate([list(s.prompt) for s in samples], [list(s.completion) for s in samples], pad, device)
+    return RowBatch(batch, aim_at(aims, lengths, device))
+
+
+def row_logprobs(model: Any, samples: Sequence[Sample], pad: int, temperature: float) -> tuple["Tensor", "Tensor"]:
+    """Log-probabilities [R, C] and mask [R, C] of R samples, each in a row of its own."""
+    batch = collate([list(s.prompt) for s in samples], [list(s.completion) for s in samples], pad, model.device)
+    return completion_logprobs(model, batch, temperature), batch.mask
