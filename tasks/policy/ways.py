@@ -28,7 +28,7 @@ _verdicts: WeakKeyDictionary[Any, dict[str, str]] = (
 
 
 def way_of(policy: Policy, prompt: list[int]) -> Way:
-    """A model and what writes rows with it: our loop with the adapter merged, our loop, or transformers' `generate`.
+    """A model and what writes rows with it: our loop, with the adapter merged if it can be, or `generate`.
 
     `prompt` lends its tokens to the trial, which a model has once. A way that is passed over is logged with the reason.
     """
@@ -49,7 +49,7 @@ def way_of(policy: Policy, prompt: list[int]) -> Way:
 
 def _ways(policy: Policy) -> Iterator[tuple[str, Callable[[], Way]]]:
     model = plain_model(policy)
-    if model is not policy.model and sum(p.numel() for p in model.parameters()) <= MERGED_PARAMETERS:
+    if policy.has_adapter and sum(p.numel() for p in model.parameters()) <= MERGED_PARAMETERS:
         yield "our loop with the adapter merged", lambda: (merged(policy.model), decode)
     yield "our loop", lambda: (model, decode)
     yield "our loop without shared contexts", lambda: (model, partial(decode, share=False))
@@ -59,9 +59,7 @@ def _ways(policy: Policy) -> Iterator[tuple[str, Callable[[], Way]]]:
 
 def plain_model(policy: Policy) -> Any:
     """The transformers model; where the policy has an adapter its layers are inside."""
-    from peft import PeftModel
-
-    return policy.model.get_base_model() if isinstance(policy.model, PeftModel) else policy.model
+    return policy.model.get_base_model() if policy.has_adapter else policy.model
 
 
 def merged(model: Any) -> Any:
