@@ -49,8 +49,14 @@ def _merged_forward(module: Any) -> Callable[["Tensor"], "Tensor"]:
     base = module.base_layer
     with torch.no_grad():
         whole = torch.addmm(base.weight, up, down, alpha=scale)
-    apply = _function().apply
-    return lambda x: apply(x, down, up, whole, base.bias, scale)
+    apply, linear, grad_enabled = _function().apply, torch.nn.functional.linear, torch.is_grad_enabled
+
+    def forward(x: "Tensor") -> "Tensor":
+        if grad_enabled():
+            return apply(x, down, up, whole, base.bias, scale)  # type: ignore[no-any-return]
+        return linear(x, whole, base.bias)
+
+    return forward
 
 
 @cache
