@@ -12,6 +12,7 @@ PLAIN: dict[str, Any] = {
     "schedule": "linear",
     "warmup_steps": 4,
     "micro_batch_tokens": 2048,
+    "processes": 1,
     "loss": "dapo",
     "importance": "token",
     "advantages": "group",

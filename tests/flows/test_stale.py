@@ -48,6 +48,7 @@ PARAMS = {
     "grpo.schedule=cosine": rounds_of("update"),
     "grpo.warmup_steps=2": rounds_of("update"),
     "grpo.micro_batch_tokens=1024": rounds_of("select", "update"),
+    "grpo.processes=2": rounds_of("update"),
     "grpo.unfit=skip": rounds_of("select", "update"),
     "grpo.group_size=4": rounds_of("search", "collect", "update"),
     "evaluation.samples=10": {"promote"} | EVALUATE,
