@@ -75,6 +75,7 @@ def test_the_shipped_file_is_valid_and_explains_every_param() -> None:
             "  micro_batch_tokens: 8",
             r":\d+: grpo\.micro_batch_tokens: .*equal to 64, not 8",
         ),
+        ("  processes: 1 ", "  processes: 0 ", r":\d+: grpo\.processes: .*greater than or equal to 1, not 0"),
         ("  kl: k3", "  kl: k4", r":\d+: grpo\.kl: .*'k3', not 'k4'"),
         ("  entropy: 0.0", "  entropy: -1", r":\d+: grpo\.entropy: .*greater than or equal to 0, not -1"),
         ("    rank: 16", "    rank: 0", r":\d+: policy\.lora\.rank: .*greater than or equal to 1, not 0"),

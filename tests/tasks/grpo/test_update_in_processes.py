@@ -18,13 +18,14 @@ from safetensors.torch import load_file
 from benchmarks.workspace import environment, make_workspace
 from tasks.artifacts import digest_path, write_jsonl
 from tasks.errors import GraftError
+from tasks.grpo import launch
 from tasks.grpo.task import run
 from tasks.layout import Layout
 from tasks.params import Params, load_params, restrict
 from tasks.records import RewardedTrajectory, Selected
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
-CHANGED = {"epochs": 40, "prompts_per_step": 2, "negative_weight": 1.0, "beta": 0.05, "entropy": 0.01}
+CHANGED = {"epochs": 10, "prompts_per_step": 2, "negative_weight": 1.0, "beta": 0.05, "entropy": 0.01}
 CHANGED |= {"learning_rate": 0.001, "truncated": "learn", "unfit": "stop", "loss": "dapo", "importance": "token"}
 CHANGED |= {"micro_batch_tokens": 128}
 ADVANTAGES = (1.0, -1.0, 0.5)
@@ -75,7 +76,7 @@ def numbers(layout: Layout) -> dict[str, float]:
 
 def started(root: Path) -> "subprocess.Popen[bytes]":
     command = [sys.executable, "-m", "flows.stage", "update@1"]
-    return subprocess.Popen(command, cwd=root, env=environment(root), stderr=subprocess.PIPE)
+    return subprocess.Popen(command, cwd=root, env=environment(root) | {"OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE)
 
 
 def test_two_processes_do_the_work_of_one_and_survive_being_killed(
@@ -139,7 +140,7 @@ def test_what_goes_wrong_in_a_process_is_one_line_here(
     with pytest.raises(GraftError) as caught:
         run(layout, params(processes=2), 1)
     line = str(caught.value)
-    assert line.startswith("update step 1 of 40: the loss of wild completion 1 is not finite; lower grpo.learning_rate")
+    assert line.startswith("update step 1 of 10: the loss of wild completion 1 is not finite; lower grpo.learning_rate")
     assert "\n" not in line
     assert "in accumulate" in caught.value.__notes__[0]
     assert capfd.readouterr().err == ""
@@ -162,6 +163,12 @@ def test_a_process_that_is_ended_from_outside_ends_the_update(
     assert process.returncode == 2
     (line,) = told.decode().splitlines()
     assert line.startswith("graft: grpo.processes: one of the 2 processes was ended from outside")
+
+
+def test_more_processes_than_gpus_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "best_device", lambda: "mps")
+    with pytest.raises(GraftError, match=r"grpo\.processes: 2 processes need a GPU each, and here are 1; set it to 1"):
+        run(Layout(tmp_path), params(processes=2), 1)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
