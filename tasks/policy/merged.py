@@ -1,4 +1,6 @@
-"""LoRA linears as one matrix each while a gradient is computed: y = x (W + s B A)ᵀ instead of x Wᵀ + s (x Aᵀ) Bᵀ.
+"""LoRA linears as one matrix each, while a gradient is computed or a completion sampled.
+
+    y = x (W + s B A)ᵀ instead of x Wᵀ + s (x Aᵀ) Bᵀ
 
 With v = s g B, where g = ∂L/∂y, the gradients are the same to rounding:
 
