@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tasks.errors import GraftError
-from tasks.policy import decoding, sampler
+from tasks.policy import decoding, merged, sampler
 from tasks.policy.base import Policy
 from tasks.policy.sampler import Request, sample
 from tasks.policy.scoring import collate, completion_logprobs
