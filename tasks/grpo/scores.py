@@ -33,7 +33,8 @@ def behaviour_of(scorer: Scorer, samples: Sequence[Sample]) -> Scores:
     """Recorded log-probabilities; where a sample has none, the model's own as it is now."""
     import torch
 
-    scores = scores_of(scorer, [s for s in samples if not s.behaviour])
+    unknown = [s for s in samples if not s.behaviour]
+    scores = scores_of(scorer, unknown) if unknown else {}
     return scores | {key_of(s): torch.tensor(s.behaviour, device=scorer.model.device) for s in samples if s.behaviour}
 
 
