@@ -1,6 +1,7 @@
 """The update stage: rewarded trajectories and their selection → the round's policy."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tasks.artifacts import read_jsonl, write_json, write_text
 from tasks.errors import GraftError
@@ -52,7 +53,8 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
 
 
 def _scorer(policy: Policy, samples: Sequence[Sample], params: Params) -> Scorer:
-    return scorer_of(policy, samples, params.search.temperature, params.grpo.micro_batch_tokens)
+    scorer = scorer_of(policy, samples, params.search.temperature, params.grpo.micro_batch_tokens)
+    return replace(scorer, bf16=params.grpo.bf16)
 
 
 def _checkpoint(layout: Layout, params: Params, round: int, policy: Policy) -> Checkpoint:

@@ -29,9 +29,7 @@ def merged_linears(model: Any) -> Iterator[None]:
     Left as they are: linears with dropout at work, with several adapters or none, of variants such as DoRA, of less
     than 32 bits (a small B A would be lost in W), and all where autocast is on.
     """
-    import torch
-
-    modules = [] if torch.is_autocast_enabled(model.device.type) else [m for m in model.modules() if _is_plain(m)]
+    modules = [module for module in model.modules() if _is_plain(module)]
     if sum(m.base_layer.weight.numel() for m in modules) > MERGED_PARAMETERS:
         modules = []
     try:
@@ -49,11 +47,14 @@ def _merged_forward(module: Any) -> Callable[["Tensor"], "Tensor"]:
     (name,) = module.active_adapters
     down, up, scale = module.lora_A[name].weight, module.lora_B[name].weight, module.scaling[name]
     base = module.base_layer
-    with torch.no_grad():
+    with torch.no_grad(), torch.autocast(base.weight.device.type, enabled=False):
         whole = torch.addmm(base.weight, up, down, alpha=scale)
+    separate = module.forward
     apply, linear, grad_enabled = _function().apply, torch.nn.functional.linear, torch.is_grad_enabled
 
     def forward(x: "Tensor") -> "Tensor":
+        if torch.is_autocast_enabled(x.device.type):
+            return separate(x)  # type: ignore[no-any-return]
         if grad_enabled():
             return apply(x, down, up, whole, base.bias, scale)  # type: ignore[no-any-return]
         return linear(x, whole, base.bias)

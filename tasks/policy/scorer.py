@@ -50,6 +50,7 @@ class Scorer:
     layouts: Sequence[Layout] = LAYOUTS
     tokens: int = TOKENS  # of a micro-batch
     by_head: bool = True  # its head makes the model's logits of its hidden states
+    bf16: bool = False  # matrix products in bfloat16 (torch's autocast)
 
     def batches(self, samples: Sequence[Sample]) -> list[MicroBatch]:
         """Micro-batches of at most `tokens` tokens, padding included (or one sample), all in the cheapest layout.
@@ -72,11 +73,14 @@ class Scorer:
 
     def score(self, batch: MicroBatch) -> Scored:
         """Log-probabilities and entropies of the batch's samples, in their order; [R, C]."""
+        import torch
+
         laid, most = self._laid_out(batch), _most_logits(self.model)
-        if laid.predictions <= most or not self.by_head:
-            return read(laid.pieces(run_to_logits(self.model)), laid.aim, self.temperature)
-        run, head = run_to_hidden(self.model)
-        return read(laid.pieces(run), laid.aim, self.temperature, head, most)
+        with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.bf16):
+            if laid.predictions <= most or not self.by_head:
+                return read(laid.pieces(run_to_logits(self.model)), laid.aim, self.temperature)
+            run, head = run_to_hidden(self.model)
+            return read(laid.pieces(run), laid.aim, self.temperature, head, most)
 
     def _laid_out(self, batch: MicroBatch) -> RowBatch | PrefixBatch | TreeBatch:
         device = self.model.device
