@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from tasks.errors import GraftError
 from tasks.policy.base import Policy
 from tasks.policy.packing import Layout, MicroBatch, packed, pairs_of
 from tasks.policy.prefix_batch import PrefixBatch, collate_prefixes
@@ -92,8 +93,15 @@ class Scorer:
 
 
 def scorer_of(policy: Policy, samples: Sequence[Sample], temperature: float, tokens: int = TOKENS) -> Scorer:
-    """A scorer for these samples, with what agrees with rows and the model's own logits on the first few of them."""
+    """A scorer for these samples, with what agrees with rows and the model's own logits on the first few of them.
+
+    Raises GraftError where the model computes even padded rows wrongly.
+    """
     rows = Scorer(policy.model, policy.tokenizer.pad_token_id, temperature, ("rows",), tokens, by_head=False)
+    if fault := _row_fault(rows, samples):
+        raise GraftError(
+            f"policy.base: this model cannot be trained, because of rows with padding {fault}; take another"
+        )
     right: list[Layout] = []
     for layout in LAYOUTS:
         if fault := _fault(replace(rows, layouts=(layout,)), samples):
@@ -112,6 +120,20 @@ def _most_logits(model: Any) -> int:
     return max(LOGITS_BYTES // (COPIES * 4 * int(plain_model(model).config.get_text_config().vocab_size)), 1)
 
 
+def _row_fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
+    """Why padded rows are wrong for the model, or None where they agree with rows alone."""
+
+    def difference(batch: MicroBatch) -> "Tensor":
+        import torch
+
+        alone = (scorer.score(MicroBatch("rows", [[s]])).logprobs[0] for s in batch.samples)
+        rows = scorer.score(batch).logprobs
+        return torch.cat([row[: len(own)] - own for row, own in zip(rows, alone, strict=True)])
+
+    ends = [min(samples, key=lambda s: len(s.prompt)), max(samples, key=lambda s: len(s.prompt))] if samples else []
+    return _refusal(scorer.model, [MicroBatch("rows", [[s] for s in ends])] if ends else [], difference)
+
+
 def _fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
     """Why the scorer's layout is wrong for the model, or None where it agrees with rows."""
     (layout,) = scorer.layouts
@@ -123,7 +145,7 @@ def _fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
         rows = MicroBatch("rows", [[s] for s in batch.samples])
         return scorer.score(batch).logprobs - scorer.score(rows).logprobs
 
-    return _refusal(scorer, samples, difference)
+    return _refusal(scorer.model, scorer.batches(samples[:TRIED])[:3], difference)
 
 
 def _head_fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
@@ -134,17 +156,17 @@ def _head_fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
         by_head = read(laid.pieces(run), laid.aim, scorer.temperature, head, len(batch.samples))
         return by_head.logprobs - scorer.score(batch).logprobs
 
-    return _refusal(scorer, samples, difference)
+    return _refusal(scorer.model, scorer.batches(samples[:TRIED])[:3], difference)
 
 
-def _refusal(scorer: Scorer, samples: Sequence[Sample], difference: "Callable[[MicroBatch], Tensor]") -> str | None:
-    """What goes wrong where micro-batches of the first few samples are computed in two ways, or None."""
+def _refusal(model: Any, batches: Sequence[MicroBatch], difference: "Callable[[MicroBatch], Tensor]") -> str | None:
+    """What goes wrong where these micro-batches are computed in two ways, or None."""
     import torch
 
-    bits = torch.finfo(next(scorer.model.parameters()).dtype).bits
+    bits = torch.finfo(next(model.parameters()).dtype).bits
     try:
         with torch.no_grad():
-            found = [difference(batch).abs().max() for batch in scorer.batches(samples[:TRIED])[:3]]
+            found = [difference(batch).abs().max() for batch in batches]
     except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
         return f"the model refuses it ({str(error).strip().splitlines()[0]})"
     worst = max(map(float, found), default=0.0)
