@@ -13,6 +13,7 @@ PLAIN: dict[str, Any] = {
     "warmup_steps": 4,
     "bf16": False,
     "micro_batch_tokens": 2048,
+    "processes": 1,
     "loss": "dapo",
     "importance": "token",
     "advantages": "group",

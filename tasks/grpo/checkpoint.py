@@ -72,7 +72,7 @@ class Checkpoint:
         import torch
 
         for torn in self._path.parent.glob(f".{self._path.name}.*"):  # killed while it was written
-            torn.unlink()
+            torn.unlink(missing_ok=True)  # several processes tidy up
         for other in sorted(self._path.parent.glob("*")):
             if other != self._path:
                 logger.warning("%s: left by an update of other inputs, params or sources; not used", other)

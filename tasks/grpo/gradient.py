@@ -1,20 +1,23 @@
 """The gradient of one step's loss, micro-batch by micro-batch.
 
 Nothing here depends on how the step is cut: the denominator is that of the whole step, and what is logged are sums,
-so that several processes could each take a part of the micro-batches and add up.
+so that several processes can each take a part of the micro-batches and add up (tasks/grpo/processes.py).
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tasks.grpo.losses import Objective, TokenLosses, reduce, token_losses
+from tasks.grpo.processes import backward
 from tasks.grpo.scores import Scores, padded
 from tasks.grpo.steps import Group
 from tasks.params import Grpo
 from tasks.policy.averaging import Averaging
 from tasks.policy.merged import merged_linears
+from tasks.policy.packing import MicroBatch
 from tasks.policy.samples import Sample
 from tasks.policy.scorer import Scorer
 
@@ -61,32 +64,43 @@ def accumulate(
 
     Raises FloatingPointError that names the samples whose loss is not finite.
     """
-    sums = Sums()
-    denominator = sum(g.denominator for g in step)
-    objective = objective_of(params)
-    averaging = Averaging(params.loss, longest=1)  # for the weights alone
+    loss_of = partial(_loss_of, scorer, behaviour, reference, params, sum(g.denominator for g in step))
     with merged_linears(scorer.model):
-        for batch in scorer.batches([s for g in step for s in g.samples]):
-            samples, scored = batch.samples, scorer.score(batch)
-            logprobs, mask = scored.logprobs, scored.mask
-            tokens = token_losses(
-                logprobs,
-                padded(behaviour, samples, logprobs),
-                None if reference is None else padded(reference, samples, logprobs),
-                scored.entropies if params.entropy > 0 else None,
-                logprobs.new_tensor([s.advantage for s in samples]),
-                mask,
-                objective,
-            )
-            counts = logprobs.new_tensor([s.count for s in samples])[:, None] * mask
-            weights = logprobs.new_tensor([averaging.weight(len(s.completion)) for s in samples])[:, None]
-            loss = reduce(tokens.loss, counts * weights, denominator)
-            loss.backward()  # type: ignore[no-untyped-call]
-            part = _summed(tokens, loss, scored.entropies, counts, counts * weights / denominator)
-            if not math.isfinite(part.loss):
-                raise FloatingPointError(_not_finite(tokens, samples))
-            sums.add(part)
+        parts = backward(scorer.model, scorer.batches([s for g in step for s in g.samples]), loss_of)
+    if broken := [s for _, samples in parts for s in samples]:
+        raise FloatingPointError(f"the loss of {named(broken)} is not finite")
+    sums = Sums()
+    for part, _ in parts:
+        sums.add(part)
     return sums
+
+
+def _loss_of(
+    scorer: Scorer, behaviour: Scores, reference: Scores | None, params: Grpo, denominator: int, batch: MicroBatch
+) -> "tuple[Tensor, Callable[[], tuple[Sums, list[Sample]]]]":
+    """A micro-batch's part of the step's loss, and what is to be told of it: sums, and samples whose loss is not
+    finite."""
+    samples, scored = batch.samples, scorer.score(batch)
+    logprobs, mask = scored.logprobs, scored.mask
+    tokens = token_losses(
+        logprobs,
+        padded(behaviour, samples, logprobs),
+        None if reference is None else padded(reference, samples, logprobs),
+        scored.entropies if params.entropy > 0 else None,
+        logprobs.new_tensor([s.advantage for s in samples]),
+        mask,
+        objective_of(params),
+    )
+    counts = logprobs.new_tensor([s.count for s in samples])[:, None] * mask
+    averaging = Averaging(params.loss, longest=1)  # for the weights alone
+    weights = counts * logprobs.new_tensor([averaging.weight(len(s.completion)) for s in samples])[:, None]
+    loss = reduce(tokens.loss, weights, denominator)
+
+    def tell() -> tuple[Sums, list[Sample]]:
+        part = _summed(tokens, loss, scored.entropies, counts, weights / denominator)
+        return part, [] if math.isfinite(part.loss) else _not_finite(tokens, samples)
+
+    return loss, tell
 
 
 def _summed(tokens: TokenLosses, loss: "Tensor", entropies: "Tensor", counts: "Tensor", weights: "Tensor") -> Sums:
@@ -110,9 +124,9 @@ def _summed(tokens: TokenLosses, loss: "Tensor", entropies: "Tensor", counts: "T
     return Sums(**dict(zip(totals, torch.stack(list(totals.values())).tolist(), strict=True)))
 
 
-def _not_finite(tokens: TokenLosses, samples: Sequence[Sample]) -> str:
+def _not_finite(tokens: TokenLosses, samples: Sequence[Sample]) -> list[Sample]:
     rows = zip(samples, tokens.loss.detach().sum(1).isfinite().tolist(), strict=True)
-    return f"the loss of {named([s for s, finite in rows if not finite])} is not finite"
+    return [s for s, finite in rows if not finite]
 
 
 def named(samples: Sequence[Sample], most: int = 5) -> str:

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tasks.grpo.processes import share, whole
 from tasks.policy.merged import merged_linears
+from tasks.policy.packing import MicroBatch
 from tasks.policy.samples import Sample
 from tasks.policy.scorer import Scorer
 
@@ -18,15 +20,18 @@ Scores = dict[Key, "Tensor"]
 
 
 def scores_of(scorer: Scorer, samples: Sequence[Sample]) -> Scores:
-    """Log-probabilities of samples by the model as it is now, no gradient."""
+    """Log-probabilities of samples by the model as it is now, no gradient; all of them in every process."""
     import torch
 
-    scores: Scores = {}
     with torch.no_grad(), merged_linears(scorer.model):
-        for batch in scorer.batches(samples):
-            for row, sample in zip(scorer.score(batch).logprobs, batch.samples, strict=True):
-                scores[key_of(sample)] = row[: len(sample.completion)].clone()
-    return scores
+        found = [_scores_of(scorer, batch) for batch in share(scorer.batches(samples))]
+    return {key: row.to(scorer.model.device) for scores in whole(found) for key, row in scores.items()}
+
+
+def _scores_of(scorer: Scorer, batch: MicroBatch) -> Scores:
+    """On the CPU, where processes exchange them."""
+    rows = scorer.score(batch).logprobs.cpu()
+    return {key_of(s): row[: len(s.completion)].clone() for row, s in zip(rows, batch.samples, strict=True)}
 
 
 def behaviour_of(scorer: Scorer, samples: Sequence[Sample]) -> Scores:

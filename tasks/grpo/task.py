@@ -7,7 +7,9 @@ from tasks.artifacts import read_jsonl, write_json, write_text
 from tasks.errors import GraftError
 from tasks.fingerprint import fingerprint
 from tasks.grpo.checkpoint import Checkpoint
+from tasks.grpo.launch import run_in_processes
 from tasks.grpo.numbers import round_numbers, table_of
+from tasks.grpo.processes import gathered, rank
 from tasks.grpo.scores import scores_of
 from tasks.grpo.steps import Group, plan
 from tasks.grpo.update import update
@@ -25,11 +27,19 @@ from tasks.seeds import derive_seed
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:
-    """Update the policy of the round before on this round's selected samples.
+    """Update the policy of the round before on this round's selected samples, in `grpo.processes` processes."""
+    assert round is not None
+    if params.grpo.processes > 1:
+        run_in_processes(layout, params, round)
+    else:
+        compute(layout, params, round)
+
+
+def compute(layout: Layout, params: Params, round: int) -> None:
+    """The update, in this process or in all that it is one of; the first of them writes.
 
     The reference is round 0's policy. It is scored first and then makes room: one model is in memory.
     """
-    assert round is not None
     selection = read_jsonl(layout.selection(round), Selected)
     policy = load_policy(layout.policy(0))
     trajectories, unfit = fitting(policy, layout, round, ["train"], params.grpo.unfit)
@@ -44,6 +54,8 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
         reference = scores_of(_scorer(policy, samples, params), samples) if grpo.beta > 0 else None
         policy = load_policy(layout.policy(round - 1), instead_of=policy)
         done = update(_scorer(policy, samples, params), steps, grpo, reference, checkpoint)
+    if rank():
+        return
     save_policy(policy, layout.policy(round), parent=policy.version, round=round)
     write_text(layout.steps(round), table_of(done.rows))
     numbers = round_numbers(done.rows, skipped, groups)
@@ -54,7 +66,8 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
 
 def _scorer(policy: Policy, samples: Sequence[Sample], params: Params) -> Scorer:
     scorer = scorer_of(policy, samples, params.search.temperature, params.grpo.micro_batch_tokens)
-    return replace(scorer, bf16=params.grpo.bf16)
+    layouts, by_head = gathered((scorer.layouts, scorer.by_head))[0]
+    return replace(scorer, layouts=layouts, by_head=by_head, bf16=params.grpo.bf16)  # the same in all processes
 
 
 def _checkpoint(layout: Layout, params: Params, round: int, policy: Policy) -> Checkpoint:
@@ -65,7 +78,7 @@ def _checkpoint(layout: Layout, params: Params, round: int, policy: Policy) -> C
     import torch
 
     reads = [layout.policy(0), layout.policy(round - 1), layout.rewarded(round), layout.selection(round)]
-    machine = (torch.__version__, torch.get_num_threads(), str(policy.device))
+    machine = (torch.__version__, torch.get_num_threads(), policy.device.type)
     return Checkpoint(layout.journals("update", round) / f"{fingerprint(reads, params, round, *machine)}.pt")
 
 

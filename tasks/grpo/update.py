@@ -28,6 +28,7 @@ from tasks.errors import GraftError
 from tasks.grpo.checkpoint import Checkpoint, Training
 from tasks.grpo.gradient import accumulate, named
 from tasks.grpo.numbers import Row, step_row
+from tasks.grpo.processes import rank
 from tasks.grpo.progress import progress
 from tasks.grpo.schedule import schedule_of
 from tasks.grpo.scores import Scores, behaviour_of, key_of, scores_of
@@ -71,7 +72,7 @@ def update(
             except FloatingPointError as error:
                 remedy = "lower grpo.learning_rate, or search again where it is the first step"
                 raise GraftError(f"update step {number} of {len(steps)}: {error}; {remedy}") from error
-            if checkpoint:
+            if checkpoint and rank() == 0:
                 checkpoint.keep(training)
             speed.add(training.rows[-1]["tokens"])
     return Updated(training.rows, speed.tokens_per_second)

@@ -99,9 +99,7 @@ def scorer_of(policy: Policy, samples: Sequence[Sample], temperature: float, tok
     """
     rows = Scorer(policy.model, policy.tokenizer.pad_token_id, temperature, ("rows",), tokens, by_head=False)
     if fault := _row_fault(rows, samples):
-        raise GraftError(
-            f"policy.base: this model cannot be trained, on rows with padding {fault}; take another"
-        )
+        raise GraftError(f"policy.base: this model cannot be trained, on rows with padding {fault}; take another")
     right: list[Layout] = []
     for layout in LAYOUTS:
         if fault := _fault(replace(rows, layouts=(layout,)), samples):

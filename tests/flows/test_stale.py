@@ -49,6 +49,7 @@ PARAMS = {
     "grpo.warmup_steps=2": rounds_of("update"),
     "grpo.bf16=true": rounds_of("update"),
     "grpo.micro_batch_tokens=1024": rounds_of("select", "update"),
+    "grpo.processes=2": rounds_of("update"),
     "grpo.unfit=skip": rounds_of("select", "update"),
     "grpo.group_size=4": rounds_of("search", "collect", "update"),
     "evaluation.samples=10": {"promote"} | EVALUATE,

@@ -1,0 +1,117 @@
+"""What the processes of one update share: each has the whole model, and computes a part of every step's micro-batches.
+
+The micro-batches are those of a single process, dealt out in turn: they stand in the order of their length, so that
+all get about as much to do. The gradients are added up by torch's DistributedDataParallel, after the last of a step
+alone. The weights are whole in each process, so that all take the same optimiser step: more processes take less
+time, not less memory.
+
+Outside a process group, which is where `grpo.processes: 1` leaves an update, this process has all micro-batches.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Batch = TypeVar("Batch")
+Value = TypeVar("Value")
+
+
+@contextmanager
+def joined() -> Iterator[None]:
+    """In the block this process is one of those that torchrun has started: by nccl with a GPU each, else by gloo."""
+    import torch
+
+    cuda = torch.cuda.is_available()
+    if cuda:
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    torch.distributed.init_process_group("nccl" if cuda else "gloo")
+    yield
+    torch.distributed.destroy_process_group()  # not after an error: it could wait for those who wait for this one
+
+
+def rank() -> int:
+    """Which of the processes this one is, from 0; the first is the one that writes and tells."""
+    import torch
+
+    return torch.distributed.get_rank() if _several() else 0
+
+
+def gathered(value: Value) -> list[Value]:
+    """The value of each process, in their order. Tensors in it must be on the CPU."""
+    import torch
+
+    if not _several():
+        return [value]
+    values: list[Any] = [None] * _count()
+    torch.distributed.all_gather_object(values, value)
+    return values
+
+
+def share(batches: Sequence[Batch]) -> Sequence[Batch]:
+    """The micro-batches that this process computes."""
+    return batches[rank() :: _count()]
+
+
+def whole(found: Sequence[Value]) -> list[Value]:
+    """What all processes found for their shares, in the order of the micro-batches."""
+    shares = gathered(found)
+    return [shares[place % len(shares)][place // len(shares)] for place in range(sum(map(len, shares)))]
+
+
+def backward(
+    model: Any, batches: Sequence[Batch], loss_of: "Callable[[Batch], tuple[Tensor, Callable[[], Value]]]"
+) -> list[Value]:
+    """Add the gradient of Σ loss_of(batch) to the model's weights, in every process the whole one.
+
+    `loss_of` gives the loss of a micro-batch and a function that tells of it after the backward pass; returned is
+    what these tell, in the order of the micro-batches.
+    """
+    if not _several():
+        return [_backward(*loss_of(batch)) for batch in batches]
+    summing, own = _summing(model, loss_of), share(batches)
+    # Every process has to take part in adding up: one without a share computes something that weighs nothing.
+    taken, weight = (own, _count()) if own else (batches[:1], 0)
+    found = []
+    for place, batch in enumerate(taken, start=1):
+        with nullcontext() if place == len(taken) else summing.no_sync():
+            loss, tell = summing(batch)
+            found.append(_backward(loss, tell, weight))  # the mean over the processes is taken, hence the weight
+    return whole(found if own else [])
+
+
+def _backward(loss: "Tensor", tell: Callable[[], Value], weight: int = 1) -> Value:
+    (loss * weight).backward()  # type: ignore[no-untyped-call]
+    return tell()
+
+
+def _summing(model: Any, loss_of: Callable[..., Any]) -> Any:
+    import torch
+
+    class Losses(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, batch: Any) -> Any:
+            return loss_of(batch)
+
+    # The weights are equal already. Some may have no gradient: experts of a mixture that no token was sent to.
+    return torch.nn.parallel.DistributedDataParallel(
+        Losses(), init_sync=False, forward_sync_buffers=False, find_unused_parameters=True
+    )
+
+
+def _count() -> int:
+    import torch
+
+    return torch.distributed.get_world_size() if _several() else 1
+
+
+def _several() -> bool:
+    import torch
+
+    return torch.distributed.is_available() and torch.distributed.is_initialized()

@@ -1,0 +1,58 @@
+"""One process of an update in several: what tasks/grpo/launch.py has torchrun start.
+
+    torchrun --nproc-per-node 2 -m tasks.grpo.worker FOLDER
+
+Only the first one is heard: what the others write to stderr goes where torchrun's own messages go.
+"""
+
+import os
+import pickle
+import sys
+import threading
+import traceback
+from pathlib import Path
+
+from tasks.grpo.launch import ANSWER, ORDER
+from tasks.grpo.processes import joined
+from tasks.grpo.task import compute
+
+
+def main(folder: Path) -> None:
+    """Compute what the folder orders; an error goes into it for the process that waits."""
+    threading.Thread(target=_end_with_the_one_that_waits, daemon=True).start()
+    if os.environ["RANK"] == "0":
+        os.dup2(1, 2)
+    try:
+        layout, params, round = pickle.loads((folder / ORDER).read_bytes())
+        with joined():
+            compute(layout, params, round)
+    except Exception as error:  # noqa: BLE001 (raised again where somebody waits for it)
+        _answer(folder, error)
+        os._exit(1)  # at once: the others wait for this one, and are ended because it has
+
+
+def _end_with_the_one_that_waits() -> None:
+    """However it ends: the pipe that is standard input here is closed then."""
+    while os.read(0, 1):
+        pass
+    os._exit(1)
+
+
+def _answer(folder: Path, error: Exception) -> None:
+    """The first error stays: those of the others follow from it."""
+    error.add_note(traceback.format_exc())
+    try:
+        content = pickle.dumps(error)
+        pickle.loads(content)
+    except Exception:  # noqa: BLE001 (some libraries' errors cannot be sent, but can be told)
+        content = pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))
+    own = folder / f"{ANSWER}.{os.environ['RANK']}"
+    own.write_bytes(content)
+    try:
+        os.link(own, folder / ANSWER)
+    except FileExistsError:
+        own.unlink()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
