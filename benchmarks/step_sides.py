@@ -161,6 +161,10 @@ def trl(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
             answer(clock)
             step += 1
 
+    def rewards(completion_ids: list[list[int]], **_more: Any) -> list[float]:
+        assert [len(ids) for ids in completion_ids] == lengths_of(shape, step)
+        return [reward(ids) for ids in completion_ids]
+
     def timed(owner: Any, name: str, part: str) -> None:
         plain = getattr(owner, name)
 
@@ -173,7 +177,7 @@ def trl(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
     rows = PROMPTS * COMPLETIONS
     trainer = GRPOTrainer(
         model=model_of(shape),
-        reward_funcs=lambda completion_ids, **_: [reward(ids) for ids in completion_ids],
+        reward_funcs=rewards,
         args=GRPOConfig(
             output_dir=tempfile.mkdtemp(),
             report_to=[],

@@ -173,6 +173,7 @@ class Grpo(Section):
     learning_rate: LearningRate
     schedule: Schedule
     warmup_steps: Annotated[int, Field(ge=0, le=10_000, strict=True)]
+    bf16: bool
     micro_batch_tokens: Annotated[int, Field(ge=64, le=1_048_576, strict=True)]
     processes: Annotated[int, Field(ge=1, le=64, strict=True)]
     loss: Loss

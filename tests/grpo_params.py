@@ -11,6 +11,7 @@ PLAIN: dict[str, Any] = {
     "learning_rate": 0.01,
     "schedule": "linear",
     "warmup_steps": 4,
+    "bf16": False,
     "micro_batch_tokens": 2048,
     "processes": 1,
     "loss": "dapo",

@@ -35,11 +35,16 @@ def _scores_of(scorer: Scorer, batch: MicroBatch) -> Scores:
 
 
 def behaviour_of(scorer: Scorer, samples: Sequence[Sample]) -> Scores:
-    """Recorded log-probabilities; where a sample has none, the model's own as it is now."""
+    """Recorded log-probabilities; where a sample has none, the model's own as it is now.
+
+    In bf16 all are its own: against what was recorded in full precision no ratio would start at 1.
+    """
     import torch
 
-    scores = scores_of(scorer, [s for s in samples if not s.behaviour])
-    return scores | {key_of(s): torch.tensor(s.behaviour, device=scorer.model.device) for s in samples if s.behaviour}
+    known = [s for s in samples if s.behaviour and not scorer.bf16]
+    recorded = {key_of(s): torch.tensor(s.behaviour, device=scorer.model.device) for s in known}
+    unknown = [s for s in samples if key_of(s) not in recorded]
+    return recorded | (scores_of(scorer, unknown) if unknown else {})
 
 
 def padded(scores: Scores, samples: Sequence[Sample], like: "Tensor") -> "Tensor":

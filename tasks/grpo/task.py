@@ -67,7 +67,7 @@ def compute(layout: Layout, params: Params, round: int) -> None:
 def _scorer(policy: Policy, samples: Sequence[Sample], params: Params) -> Scorer:
     scorer = scorer_of(policy, samples, params.search.temperature, params.grpo.micro_batch_tokens)
     layouts, by_head = gathered((scorer.layouts, scorer.by_head))[0]
-    return replace(scorer, layouts=layouts, by_head=by_head)  # the same in all processes
+    return replace(scorer, layouts=layouts, by_head=by_head, bf16=params.grpo.bf16)  # the same in all processes
 
 
 def _checkpoint(layout: Layout, params: Params, round: int, policy: Policy) -> Checkpoint:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from tasks.errors import GraftError
 from tasks.policy.base import Policy
 from tasks.policy.rows import Request, Rows
+from tasks.policy.running import plain_model
 from tasks.policy.ways import Way, way_of
 from tasks.records import Completion
 
@@ -57,17 +58,15 @@ class Sampler:
     def complete(self, requests: Sequence[Request]) -> list[Completion]:
         """A completion for each request of one batch, in order; a prefix that is as long as may be is one already.
 
-        The policy's adapter is merged at the first batch, once for all: a sampler is for a policy that stays as it is.
         Raises GraftError where the policy's logits are not finite.
         """
         going = [r for r in requests if r.budget(self._longest) > 0]
         written: Iterator[Completion] = iter(())
         if going:
             self._way = self._way or way_of(self._policy, going[0].prompt)
-            model, write = self._way
             eos = self._policy.tokenizer.eos_token_id
             rows = Rows(going, self._temperature, self._longest, eos, self._policy.device)
-            write(model, rows)
+            self._way(plain_model(self._policy.model), rows)
             written = iter(rows.completions())
         return [next(written) if r.budget(self._longest) > 0 else r.prefix for r in requests]
 

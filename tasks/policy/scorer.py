@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from tasks.errors import GraftError
 from tasks.policy.base import Policy
 from tasks.policy.packing import Layout, MicroBatch, packed, pairs_of
 from tasks.policy.prefix_batch import PrefixBatch, collate_prefixes
@@ -50,6 +51,7 @@ class Scorer:
     layouts: Sequence[Layout] = LAYOUTS
     tokens: int = TOKENS  # of a micro-batch
     by_head: bool = True  # its head makes the model's logits of its hidden states
+    bf16: bool = False  # matrix products in bfloat16 (torch's autocast)
 
     def batches(self, samples: Sequence[Sample]) -> list[MicroBatch]:
         """Micro-batches of at most `tokens` tokens, padding included (or one sample), all in the cheapest layout.
@@ -72,11 +74,14 @@ class Scorer:
 
     def score(self, batch: MicroBatch) -> Scored:
         """Log-probabilities and entropies of the batch's samples, in their order; [R, C]."""
+        import torch
+
         laid, most = self._laid_out(batch), _most_logits(self.model)
-        if laid.predictions <= most or not self.by_head:
-            return read(laid.pieces(run_to_logits(self.model)), laid.aim, self.temperature)
-        run, head = run_to_hidden(self.model)
-        return read(laid.pieces(run), laid.aim, self.temperature, head, most)
+        with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.bf16):
+            if laid.predictions <= most or not self.by_head:
+                return read(laid.pieces(run_to_logits(self.model)), laid.aim, self.temperature)
+            run, head = run_to_hidden(self.model)
+            return read(laid.pieces(run), laid.aim, self.temperature, head, most)
 
     def _laid_out(self, batch: MicroBatch) -> RowBatch | PrefixBatch | TreeBatch:
         device = self.model.device
@@ -88,8 +93,13 @@ class Scorer:
 
 
 def scorer_of(policy: Policy, samples: Sequence[Sample], temperature: float, tokens: int = TOKENS) -> Scorer:
-    """A scorer for these samples, with what agrees with rows and the model's own logits on the first few of them."""
+    """A scorer for these samples, with what agrees with rows and the model's own logits on the first few of them.
+
+    Raises GraftError where the model computes even padded rows wrongly.
+    """
     rows = Scorer(policy.model, policy.tokenizer.pad_token_id, temperature, ("rows",), tokens, by_head=False)
+    if fault := _row_fault(rows, samples):
+        raise GraftError(f"policy.base: this model cannot be trained, on rows with padding {fault}; take another")
     right: list[Layout] = []
     for layout in LAYOUTS:
         if fault := _fault(replace(rows, layouts=(layout,)), samples):
@@ -108,6 +118,20 @@ def _most_logits(model: Any) -> int:
     return max(LOGITS_BYTES // (COPIES * 4 * int(plain_model(model).config.get_text_config().vocab_size)), 1)
 
 
+def _row_fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
+    """Why padded rows are wrong for the model, or None where they agree with rows alone."""
+
+    def difference(batch: MicroBatch) -> "Tensor":
+        import torch
+
+        alone = (scorer.score(MicroBatch("rows", [[s]])).logprobs[0] for s in batch.samples)
+        rows = scorer.score(batch).logprobs
+        return torch.cat([row[: len(own)] - own for row, own in zip(rows, alone, strict=True)])
+
+    ends = [min(samples, key=lambda s: len(s.prompt)), max(samples, key=lambda s: len(s.prompt))] if samples else []
+    return _refusal(scorer.model, [MicroBatch("rows", [[s] for s in ends])] if ends else [], difference)
+
+
 def _fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
     """Why the scorer's layout is wrong for the model, or None where it agrees with rows."""
     (layout,) = scorer.layouts
@@ -119,7 +143,7 @@ def _fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
         rows = MicroBatch("rows", [[s] for s in batch.samples])
         return scorer.score(batch).logprobs - scorer.score(rows).logprobs
 
-    return _refusal(scorer, samples, difference)
+    return _refusal(scorer.model, scorer.batches(samples[:TRIED])[:3], difference)
 
 
 def _head_fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
@@ -130,17 +154,17 @@ def _head_fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
         by_head = read(laid.pieces(run), laid.aim, scorer.temperature, head, len(batch.samples))
         return by_head.logprobs - scorer.score(batch).logprobs
 
-    return _refusal(scorer, samples, difference)
+    return _refusal(scorer.model, scorer.batches(samples[:TRIED])[:3], difference)
 
 
-def _refusal(scorer: Scorer, samples: Sequence[Sample], difference: "Callable[[MicroBatch], Tensor]") -> str | None:
-    """What goes wrong where micro-batches of the first few samples are computed in two ways, or None."""
+def _refusal(model: Any, batches: Sequence[MicroBatch], difference: "Callable[[MicroBatch], Tensor]") -> str | None:
+    """What goes wrong where these micro-batches are computed in two ways, or None."""
     import torch
 
-    bits = torch.finfo(next(scorer.model.parameters()).dtype).bits
+    bits = torch.finfo(next(model.parameters()).dtype).bits
     try:
         with torch.no_grad():
-            found = [difference(batch).abs().max() for batch in scorer.batches(samples[:TRIED])[:3]]
+            found = [difference(batch).abs().max() for batch in batches]
     except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
         return f"the model refuses it ({str(error).strip().splitlines()[0]})"
     worst = max(map(float, found), default=0.0)

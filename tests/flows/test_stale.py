@@ -47,6 +47,7 @@ PARAMS = {
     "grpo.truncated=leave_out": rounds_of("select", "update"),
     "grpo.schedule=cosine": rounds_of("update"),
     "grpo.warmup_steps=2": rounds_of("update"),
+    "grpo.bf16=true": rounds_of("update"),
     "grpo.micro_batch_tokens=1024": rounds_of("select", "update"),
     "grpo.processes=2": rounds_of("update"),
     "grpo.unfit=skip": rounds_of("select", "update"),

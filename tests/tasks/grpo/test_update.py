@@ -12,7 +12,7 @@ from grpo_params import grpo_params
 from tasks.errors import GraftError
 from tasks.grpo.gradient import accumulate
 from tasks.grpo.numbers import Row, round_numbers
-from tasks.grpo.scores import Scores, scores_of
+from tasks.grpo.scores import Scores, behaviour_of, scores_of
 from tasks.grpo.steps import Group, plan, steps_of
 from tasks.grpo.update import update
 from tasks.params import Grpo
@@ -432,3 +432,22 @@ def test_every_loss_learns_the_least_likely_arm(loss: str, importance: str, make
     params = grpo(loss=loss, importance=importance, epochs=40, clip_low=1.0, clip_high=10.0)
     learn(policy, groups_of(bandit(right)), params, 1.0, seed=0)
     assert before[right] < 0.1 < 0.6 < chances(policy)[right]
+
+
+@pytest.mark.parametrize("layout", [*LAYOUTS, "rows"])
+def test_bf16_is_near_full_precision_and_its_ratio_starts_at_one(
+    layout: Layout, make_policy: MakePolicy, make_samples: MakeSamples
+) -> None:
+    """bfloat16 has 8 bits; the weights and the gradient stay in 32. What was recorded is not what it is against."""
+    policy, samples = make_policy(), [replace(s, behaviour=(-5.0,) * len(s.completion)) for s in make_samples()]
+    full = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, [layout])
+    half = replace(full, bf16=True)
+    own = [replace(s, behaviour=()) for s in samples]
+    gradients = []
+    for scorer, given in ((full, own), (half, samples)):
+        policy.model.zero_grad()
+        sums = accumulate(scorer, groups_of(given), behaviour_of(scorer, given), None, grpo(beta=0.0))
+        assert sums.ratio / sums.tokens == pytest.approx(1, abs=1e-6)
+        gradients.append(gradient_of(policy))
+    assert gradients[1].dtype == torch.float32
+    assert 1e-4 * gradients[0].norm() < (gradients[1] - gradients[0]).norm() < 0.1 * gradients[0].norm()

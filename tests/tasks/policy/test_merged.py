@@ -18,9 +18,9 @@ MakePolicy = Callable[..., Policy]
 MakeSamples = Callable[..., list[Sample]]
 
 
-def value_and_gradient(policy: Policy, samples: list[Sample]) -> tuple[torch.Tensor, torch.Tensor]:
+def value_and_gradient(policy: Policy, samples: list[Sample], bf16: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
     policy.model.zero_grad()
-    total = Scorer(policy.model, 0, 0.7).score(MicroBatch("rows", [[s] for s in samples])).logprobs.sum()
+    total = Scorer(policy.model, 0, 0.7, bf16=bf16).score(MicroBatch("rows", [[s] for s in samples])).logprobs.sum()
     total.backward()  # type: ignore[no-untyped-call]
     return total.detach(), torch.cat([p.grad.flatten() for p in policy.model.parameters() if p.grad is not None])
 
@@ -77,8 +77,6 @@ def test_what_is_not_plain_is_left_as_it_is(make_policy: MakePolicy, monkeypatch
     assert merged_in(policy) == 14
     with policy.model.disable_adapter():
         assert merged_in(policy) == 0
-    with torch.autocast("cpu", torch.bfloat16):
-        assert merged_in(policy) == 0
     assert merged_in(make_policy(dtype="bfloat16")) == 0
     for settings in ({"use_dora": True}, {"lora_dropout": 0.1}, {"lora_bias": True}):
         config = LoraConfig(r=2, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM", **settings)
@@ -87,6 +85,15 @@ def test_what_is_not_plain_is_left_as_it_is(make_policy: MakePolicy, monkeypatch
     assert merged_in(replace(policy, model=policy.model.get_base_model())) == 14
     monkeypatch.setattr(merged, "MERGED_PARAMETERS", 1000)
     assert merged_in(policy) == 0
+
+
+def test_autocast_has_the_separate_products(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
+    policy, samples = make_policy(), make_samples()
+    value, gradient = value_and_gradient(policy, samples, bf16=True)
+    with torch.autocast("cpu", torch.bfloat16), merged_linears(policy.model):
+        merged_value, merged_gradient = value_and_gradient(policy, samples, bf16=True)
+    assert torch.equal(merged_value, value)
+    assert torch.equal(merged_gradient, gradient)
 
 
 def test_nothing_is_left_behind_where_the_block_fails(make_policy: MakePolicy) -> None:

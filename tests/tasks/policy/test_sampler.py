@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tasks.errors import GraftError
-from tasks.policy import decoding, sampler, ways
+from tasks.policy import decoding, merged, sampler
 from tasks.policy.base import Policy
 from tasks.policy.sampler import Request, sample
 from tasks.policy.scoring import collate, completion_logprobs
@@ -108,13 +108,13 @@ def test_sampling_leaves_the_policy_as_it_was(make_policy: MakePolicy) -> None:
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
-def test_a_large_model_is_sampled_without_a_merged_copy_and_gives_the_same(
+def test_a_large_model_is_sampled_without_merging_and_gives_the_same(
     make_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     policy = make_policy()
-    merged = run(policy, requests())
-    monkeypatch.setattr(ways, "MERGED_PARAMETERS", 0)
-    assert tokens_of(run(policy, requests())) == tokens_of(merged)
+    before = run(policy, requests())
+    monkeypatch.setattr(merged, "MERGED_PARAMETERS", 0)
+    assert tokens_of(run(policy, requests())) == tokens_of(before)
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0])

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import GraniteConfig, GraniteForCausalLM
 
+from tasks.errors import GraftError
 from tasks.policy import scorer as scorer_module
 from tasks.policy.base import Policy
 from tasks.policy.packing import PADDING, TREE_TOKENS, Layout, MicroBatch, packed, tokens_of
@@ -240,3 +241,10 @@ def test_a_model_that_does_more_than_its_head_keeps_all_logits_and_that_is_said(
         found = scorer.score(batch).logprobs[0, 0]
     expected = logits.log_softmax(-1)[len(samples[0].prompt) - 1, samples[0].completion[0]]
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+
+
+def test_a_model_that_lets_padding_count_is_not_trained(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
+    policy, samples = make_policy(), make_samples()
+    before_forward(policy, lambda kwargs: kwargs | {"attention_mask": torch.ones_like(kwargs["input_ids"])})
+    with pytest.raises(GraftError, match=r"policy\.base: this model cannot be trained, .* padding .*differ"):
+        scorer_of(policy, samples, 1.0)
