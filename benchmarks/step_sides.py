@@ -217,8 +217,9 @@ def trl(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
 
 def graft(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
     """Graft's sampler, advantages and update."""
+    from tasks.grpo.scores import behaviour_of
     from tasks.grpo.steps import Group, Step
-    from tasks.grpo.update import update
+    from tasks.grpo.update import begin, take
     from tasks.params import load_params
     from tasks.policy.advantages import group_advantages
     from tasks.policy.base import Policy, attach_adapter
@@ -227,12 +228,20 @@ def graft(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
     from tasks.policy.scorer import Scorer, scorer_of
 
     plain = {"learning_rate": RATE, "negative_weight": 1.0, "beta": 0.0, "entropy": 0.0, "loss": "dapo"}
-    more = {"schedule": "constant", "clip_low": 0.2, "clip_high": 0.2, "importance": "token", "delta": None}
+    more = {
+        "schedule": "constant",
+        "warmup_steps": 0,
+        "clip_low": 0.2,
+        "clip_high": 0.2,
+        "importance": "token",
+        "delta": None,
+    }
     params = load_params(Path(__file__).parents[1] / "params.yaml").grpo.model_copy(update=plain | more)
     tokenizer = tokenizer_of(shape)
     policy = Policy(attach_adapter(model_of(shape), RANK, ALPHA, 0), tokenizer, "", "scratch")
     tokenizer.add_special_tokens({"eos_token": "<never>"})  # no token of the model: a completion ends at its length
     prompts = prompts_of(shape, 256)
+    training = begin(policy.model, params, steps=10_000)
     scorer: Scorer | None = None
     step = 0
     while True:
@@ -258,7 +267,8 @@ def graft(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
                 groups.append(Group(str(p), samples, sum(len(s.completion) for s in samples)))
             scorer = scorer or scorer_of(policy, groups[0].samples, 1.0)  # as in a round: once
             with clock.part("update"):
-                update(scorer, [Step(1, groups)], params, None)
+                taken = Step(1, groups)
+                take(training, scorer, taken, behaviour_of(scorer, taken.samples), None, params)
         assert [len(written[i].tokens) for i in range(len(lengths))] == lengths
         answer(clock)
         step += 1

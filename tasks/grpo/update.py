@@ -59,7 +59,7 @@ def update(
     Raises GraftError, before any weight takes a wrong value, where a loss or a gradient is not finite.
     """
     behaviour = behaviour_of(scorer, list({key_of(s): s for step in steps for s in step.samples}.values()))
-    training = _begin(scorer.model, params, len(steps))
+    training = begin(scorer.model, params, len(steps))
     if checkpoint and (state := checkpoint.load()):
         training.restore(state)
         what = f"{len(training.rows)} of {len(steps)} steps that an update cut short has left"
@@ -68,7 +68,7 @@ def update(
     with progress(len(steps), done) as speed:
         for number, step in list(enumerate(steps, start=1))[done:]:
             try:
-                _take(training, scorer, step, behaviour, reference, params)
+                take(training, scorer, step, behaviour, reference, params)
             except FloatingPointError as error:
                 remedy = "lower grpo.learning_rate, or search again where it is the first step"
                 raise GraftError(f"update step {number} of {len(steps)}: {error}; {remedy}") from error
@@ -78,7 +78,8 @@ def update(
     return Updated(training.rows, speed.tokens_per_second)
 
 
-def _begin(model: Any, params: Grpo, steps: int) -> Training:
+def begin(model: Any, params: Grpo, steps: int) -> Training:
+    """AdamW and its schedule over all trained weights, before the first of `steps` steps."""
     import torch
 
     weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
@@ -86,10 +87,10 @@ def _begin(model: Any, params: Grpo, steps: int) -> Training:
     return Training(weights, optimizer, schedule_of(optimizer, params.schedule, params.warmup_steps, steps))
 
 
-def _take(
+def take(
     training: Training, scorer: Scorer, step: Step, behaviour: Scores, reference: Scores | None, params: Grpo
 ) -> None:
-    """One optimiser step."""
+    """One optimiser step. Raises FloatingPointError, before a weight changes, where loss or gradient is not finite."""
     import torch
 
     training.optimizer.zero_grad()
