@@ -24,6 +24,9 @@ TREE_TOKENS = 1024
 PADDING = 0.1
 """Share of a micro-batch that may be padding between its groups: more is slower than another micro-batch."""
 
+START = 128
+"""Tokens of padding that are always allowed: about what another micro-batch costs for its own sake, on small models."""
+
 
 @dataclass(frozen=True)
 class MicroBatch:
@@ -79,11 +82,6 @@ def size(tree: Group) -> int:
     return len(tree[0].prompt) + sum(len(s.completion) - 1 for s in tree)
 
 
-def _padding(layout: Layout, groups: Sequence[Group]) -> float:
-    """Share of the tokens that is padding."""
-    return 1 - sum(tokens_of(layout, [group]) for group in groups) / tokens_of(layout, groups)
-
-
 def _longest(groups: Sequence[Group]) -> tuple[int, int]:
     """Tokens of the longest prompt and of the longest completion."""
     return max(len(g[0].prompt) for g in groups), max(len(s.completion) for g in groups for s in g)
@@ -114,9 +112,15 @@ def _place(layout: Layout, piece: Group) -> tuple[int, int, str, int]:
 def _filled(layout: Layout, pieces: Sequence[Group], tokens: int) -> Iterator[list[Group]]:
     groups: list[Group] = []
     for piece in pieces:
-        if groups and (tokens_of(layout, [*groups, piece]) > tokens or _padding(layout, [*groups, piece]) > PADDING):
+        if groups and not _fit(layout, [*groups, piece], tokens):
             yield groups
             groups = []
         groups.append(piece)
     if groups:
         yield groups
+
+
+def _fit(layout: Layout, groups: Sequence[Group], tokens: int) -> bool:
+    whole = tokens_of(layout, groups)
+    padding = whole - sum(tokens_of(layout, [group]) for group in groups)
+    return whole <= tokens and padding <= max(PADDING * whole, START)
