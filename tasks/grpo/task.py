@@ -41,7 +41,7 @@ def compute(layout: Layout, params: Params, round: int) -> None:
     The reference is round 0's policy. It is scored first and then makes room: one model is in memory.
     """
     selection = read_jsonl(layout.selection(round), Selected)
-    policy = load_policy(layout.policy(0))
+    policy = load_policy(layout.policy(0 if params.grpo.beta > 0 else round - 1))
     trajectories, unfit = fitting(policy, layout, round, ["train"], params.grpo.unfit)
     try:
         groups = groups_of(policy, trajectories, selection, params.grpo, params.policy.max_new_tokens)
@@ -51,8 +51,10 @@ def compute(layout: Layout, params: Params, round: int) -> None:
     steps, skipped = plan(groups, grpo.epochs, grpo.prompts_per_step, derive_seed(params.seed, "update", round))
     checkpoint = _checkpoint(layout, params, round, policy)
     with memory_named(grpo.micro_batch_tokens):
-        reference = scores_of(_scorer(policy, samples, params), samples) if grpo.beta > 0 else None
-        policy = load_policy(layout.policy(round - 1), instead_of=policy)
+        reference = None
+        if grpo.beta > 0:
+            reference = scores_of(_scorer(policy, samples, params), samples)
+            policy = load_policy(layout.policy(round - 1), instead_of=policy)
         done = update(_scorer(policy, samples, params), steps, grpo, reference, checkpoint)
     if rank():
         return

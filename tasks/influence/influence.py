@@ -19,12 +19,12 @@ sample votes for itself too, and that vote is most of its influence in a batch o
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tasks.influence.ghost import Direction, ghost_products, lora_factors
 from tasks.policy.averaging import Averaging
 from tasks.policy.packing import MicroBatch, packed
-from tasks.policy.row_batch import row_logprobs
 from tasks.policy.samples import Sample, merged
 from tasks.policy.scorer import Scorer
 
@@ -73,16 +73,15 @@ def influences(scorer: Scorer, samples: Sequence[Sample], direction: Direction, 
     denominator = denominator_of(samples, averaging)
     scored = {_row(s): Scored(0.0, 0.0) for s in samples}
     for batch in _progress(packed("rows", merged([s for s in samples if s.advantage != 0]), scorer.tokens)):
-        rows = batch.samples
-
-        def losses(rows: list[Sample] = rows) -> "Tensor":
-            logprobs, _ = row_logprobs(scorer.model, rows, scorer.pad, scorer.temperature)
-            return policy_losses(logprobs, rows, averaging, denominator)
-
+        losses = partial(_losses, scorer, batch, averaging, denominator)
         products, norms = ghost_products(scorer.model, direction, losses)
-        for row, product, norm in zip(rows, products.tolist(), norms.tolist(), strict=True):
+        for row, product, norm in zip(batch.samples, products.tolist(), norms.tolist(), strict=True):
             scored[_row(row)] = Scored(product, norm)
     return [scored[_row(s)] for s in samples]
+
+
+def _losses(scorer: Scorer, batch: MicroBatch, averaging: Averaging, denominator: int) -> "Tensor":
+    return policy_losses(scorer.score(batch).logprobs, batch.samples, averaging, denominator)
 
 
 def _row(sample: Sample) -> tuple[str, tuple[int, ...], float]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tasks.policy.reading import Aim, aim_at
 from tasks.policy.running import Run
 from tasks.policy.samples import Sample
-from tasks.policy.scoring import Batch, collate, completion_logprobs
+from tasks.policy.scoring import Batch, collate
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,9 +45,3 @@ def collate_rows(samples: Sequence[Sample], pad: int, device: Any = "cpu") -> Ro
     aims = [(r * width + c, token, r, c) for r, s in enumerate(samples) for c, token in enumerate(s.completion)]
     batch = collate([list(s.prompt) for s in samples], [list(s.completion) for s in samples], pad, device)
     return RowBatch(batch, aim_at(aims, lengths, device))
-
-
-def row_logprobs(model: Any, samples: Sequence[Sample], pad: int, temperature: float) -> tuple["Tensor", "Tensor"]:
-    """Log-probabilities [R, C] and mask [R, C] of R samples, each in a row of its own."""
-    batch = collate([list(s.prompt) for s in samples], [list(s.completion) for s in samples], pad, model.device)
-    return completion_logprobs(model, batch, temperature), batch.mask

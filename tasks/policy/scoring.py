@@ -1,4 +1,4 @@
-"""Log-probabilities of given completions."""
+"""Prompts and completions as padded rows, and log-probabilities of given tokens."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,27 +39,6 @@ def collate(prompts: Sequence[list[int]], completions: Sequence[list[int]], pad:
         completion=torch.tensor(right, device=device),
         mask=attention[:, width:].bool(),
     )
-
-
-def completion_logprobs(model: Any, batch: Batch, temperature: float) -> "Tensor":
-    """log p(token | what stands before it) at `temperature`, [B, C] fp32, 0 where the mask is False; differentiable.
-
-    Position t's logits predict token t + 1, so the last prompt position scores the first completion token.
-    Only the completion's logits are computed.
-    """
-    return token_logprobs(completion_logits(model, batch), batch.completion, temperature) * batch.mask
-
-
-def completion_logits(model: Any, batch: Batch) -> "Tensor":
-    """The logits that predict each completion token, [B, C, V]."""
-    logits: Tensor = model(
-        input_ids=batch.ids,
-        attention_mask=batch.attention,
-        position_ids=batch.positions,
-        use_cache=False,
-        logits_to_keep=batch.completion.shape[1] + 1,
-    ).logits[:, :-1]
-    return logits
 
 
 def token_logprobs(logits: "Tensor", tokens: "Tensor", temperature: float) -> "Tensor":

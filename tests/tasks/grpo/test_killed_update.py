@@ -11,12 +11,13 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
+from selections import selected
 
 from benchmarks.workspace import environment, make_workspace
 from tasks.artifacts import digest_path, write_jsonl
 from tasks.grpo import checkpoint
 from tasks.layout import Layout
-from tasks.records import RewardedTrajectory, Selected
+from tasks.records import RewardedTrajectory
 
 MOMENTS = 20
 PARAMS = ["grpo.epochs=6", "grpo.prompts_per_step=2", "grpo.negative_weight=1.0", "grpo.beta=0.05"]
@@ -37,21 +38,6 @@ def root(tmp_path: Path, save_tiny: Callable[..., None], make_trajectory: Callab
     write_jsonl(layout.rewarded(1), trajectories)
     write_jsonl(layout.selection(1), [line for t in trajectories for line in selected(t, [1.0, -1.0, 0.5])])
     return root
-
-
-def selected(trajectory: RewardedTrajectory, advantages: list[float]) -> list[Selected]:
-    return [
-        Selected(
-            problem_id=trajectory.problem_id,
-            member=member,
-            workflow_id=trajectory.workflow_ids[member],
-            advantage=advantage,
-            influence=0.1,
-            gradient_norm=1.0,
-            selected=True,
-        )
-        for member, advantage in enumerate(advantages)
-    ]
 
 
 def stage(root: str, rest: float) -> None:

@@ -16,6 +16,7 @@ import torch
 from datasets import Dataset
 from grpo_params import grpo_params
 from peft import LoraConfig
+from selections import selected
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 from trl import GRPOConfig, GRPOTrainer
 
@@ -30,7 +31,7 @@ from tasks.policy.base import Policy, encode_prompt
 from tasks.policy.samples import Sample
 from tasks.policy.scorer import Scorer
 from tasks.policy.tokenizer import train_tokenizer
-from tasks.records import RewardedTrajectory, Selected
+from tasks.records import RewardedTrajectory
 
 pytestmark = [
     pytest.mark.slow,
@@ -337,23 +338,6 @@ def make_path(
     return make
 
 
-def selection_of(trajectories: list[RewardedTrajectory], advantages: list[list[float]]) -> list[Selected]:
-    """All that has a signal."""
-    return [
-        Selected(
-            problem_id=trajectory.problem_id,
-            member=member,
-            workflow_id=trajectory.workflow_ids[member],
-            advantage=advantage,
-            influence=0.0,
-            gradient_norm=0.0,
-            selected=advantage != 0,
-        )
-        for trajectory, given in zip(trajectories, advantages, strict=True)
-        for member, advantage in enumerate(given)
-    ]
-
-
 @pytest.mark.parametrize("rule", SCALES)
 @pytest.mark.parametrize("rewards", [SIGNAL, SILENT, FAILED], ids=["signal", "silent", "failed"])
 def test_rewards_to_advantages(rule: Baseline, rewards: list[list[float | None]], make_path: MakePath) -> None:
@@ -374,7 +358,8 @@ def test_the_full_path_from_rewards_to_the_gradients_of_the_adapter(
     policy, trajectories, trainer, batch = make_path(rewards, params)
     expected, gradients, _ = theirs(trainer, batch)
 
-    selection = selection_of(trajectories, advantages_of(rule, rewards))
+    given = zip(trajectories, advantages_of(rule, rewards), strict=True)
+    selection = [line for trajectory, own in given for line in selected(trajectory, own)]
     groups = groups_of(policy, trajectories, selection, params, LONGEST)
     rows = [sample for group in groups for sample in group.samples]
     score = partial(scores_of, policy.model, rows, 0.7)

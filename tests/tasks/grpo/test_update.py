@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from grpo_params import grpo_params
+from plain_scores import sample_logprobs
 
 from tasks.errors import GraftError
 from tasks.grpo.gradient import accumulate
@@ -19,7 +20,6 @@ from tasks.params import Grpo
 from tasks.policy import packing
 from tasks.policy.base import Policy
 from tasks.policy.packing import Layout, MicroBatch
-from tasks.policy.row_batch import row_logprobs
 from tasks.policy.sampler import Request, sample
 from tasks.policy.samples import Sample, merged, samples_of
 from tasks.policy.scorer import LAYOUTS, Scorer, scorer_of
@@ -291,7 +291,7 @@ def test_what_another_wrote_counts_as_if_the_round_policy_had_written_it(
     assert [s.completion for s in unknown[:2]] == [(5, 6, 1), (7, 1)]
     assert not any(s.behaviour for s in unknown)
     with torch.no_grad():
-        rows, _ = row_logprobs(policy.model, unknown, policy.tokenizer.pad_token_id, TEMPERATURE)
+        rows = sample_logprobs(policy.model, unknown, TEMPERATURE)
     known = [
         replace(s, behaviour=tuple(row[: len(s.completion)].tolist())) if place % 2 else s
         for place, (s, row) in enumerate(zip(unknown, rows, strict=True))

@@ -14,6 +14,7 @@ import psutil
 import pytest
 import torch
 from safetensors.torch import load_file
+from selections import selected
 
 from benchmarks.workspace import environment, make_workspace
 from tasks.artifacts import digest_path, write_jsonl
@@ -22,7 +23,7 @@ from tasks.grpo import launch
 from tasks.grpo.task import run
 from tasks.layout import Layout
 from tasks.params import Params, load_params, restrict
-from tasks.records import RewardedTrajectory, Selected
+from tasks.records import RewardedTrajectory
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 CHANGED = {"epochs": 10, "prompts_per_step": 2, "negative_weight": 1.0, "beta": 0.05, "entropy": 0.01}
@@ -42,22 +43,7 @@ def params(**grpo: Any) -> Params:
 def put(layout: Layout, trajectories: list[RewardedTrajectory]) -> None:
     """What the stages before the update would have written."""
     write_jsonl(layout.rewarded(1), trajectories)
-    write_jsonl(
-        layout.selection(1),
-        [
-            Selected(
-                problem_id=trajectory.problem_id,
-                member=member,
-                workflow_id=trajectory.workflow_ids[member],
-                advantage=advantage,
-                influence=0.1,
-                gradient_norm=1.0,
-                selected=True,
-            )
-            for trajectory in trajectories
-            for member, advantage in enumerate(ADVANTAGES)
-        ],
-    )
+    write_jsonl(layout.selection(1), [line for t in trajectories for line in selected(t, ADVANTAGES)])
 
 
 def written(layout: Layout) -> list[str]:

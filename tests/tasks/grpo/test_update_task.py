@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from selections import selected
 
 from tasks.artifacts import digest_path, read_json, write_jsonl
 from tasks.errors import GraftError
@@ -12,7 +13,7 @@ from tasks.grpo.task import groups_of, run
 from tasks.layout import Layout
 from tasks.params import Params, load_params, restrict
 from tasks.policy.base import Policy, load_policy
-from tasks.records import Lineage, RewardedTrajectory, Selected
+from tasks.records import Lineage, RewardedTrajectory
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 MakeTrajectory = Callable[..., RewardedTrajectory]
@@ -23,21 +24,6 @@ def params(base: str = "scratch") -> Params:
     keys = ["seed", "policy", "search.temperature", "grpo"]
     grpo = SHIPPED.grpo.model_copy(update={"epochs": 2, "prompts_per_step": 16, "negative_weight": 1.0})
     return restrict(SHIPPED.model_copy(update={"policy": policy, "grpo": grpo}), keys)
-
-
-def selected(trajectory: RewardedTrajectory, advantages: list[float], keep: bool = True) -> list[Selected]:
-    return [
-        Selected(
-            problem_id=trajectory.problem_id,
-            member=member,
-            workflow_id=trajectory.workflow_ids[member],
-            advantage=advantage,
-            influence=0.1,
-            gradient_norm=1.0,
-            selected=keep and advantage != 0,
-        )
-        for member, advantage in enumerate(advantages)
-    ]
 
 
 @pytest.fixture

@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from plain_scores import sample_logprobs
 
 from tasks.errors import GraftError
 from tasks.influence.ghost import Direction, ghost_products, lora_factors
 from tasks.influence.influence import policy_losses
 from tasks.policy.averaging import Averaging
 from tasks.policy.base import Policy
-from tasks.policy.row_batch import row_logprobs
 from tasks.policy.samples import Sample
 
 MakePolicy = Callable[..., Policy]
@@ -18,7 +18,7 @@ MakeSamples = Callable[..., list[Sample]]
 
 
 def losses_of(policy: Policy, samples: list[Sample]) -> torch.Tensor:
-    logprobs, _ = row_logprobs(policy.model, samples, policy.tokenizer.pad_token_id, 0.7)
+    logprobs = sample_logprobs(policy.model, samples, 0.7)
     return policy_losses(logprobs, samples, Averaging("dapo", longest=64), 50)
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from plain_scores import sample_logprobs
 
 from tasks.influence.ghost import Direction, lora_factors
 from tasks.influence.influence import denominator_of, influences, validation_gradient
@@ -16,7 +17,6 @@ from tasks.influence.selection import select
 from tasks.policy.averaging import Averaging
 from tasks.policy.base import Policy
 from tasks.policy.packing import Layout
-from tasks.policy.row_batch import row_logprobs
 from tasks.policy.samples import Sample
 from tasks.policy.scorer import LAYOUTS, Scorer
 
@@ -31,7 +31,7 @@ def scorer(policy: Policy, layouts: Sequence[Layout] = LAYOUTS, tokens: int = 20
 
 
 def loss_of(policy: Policy, samples: list[Sample], tokens: int) -> torch.Tensor:
-    logprobs, _ = row_logprobs(policy.model, samples, policy.tokenizer.pad_token_id, 0.7)
+    logprobs = sample_logprobs(policy.model, samples, 0.7)
     return -(logprobs.sum(1) * logprobs.new_tensor([s.advantage for s in samples])).sum() / tokens
 
 

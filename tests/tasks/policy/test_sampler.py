@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import pytest
 import torch
+from plain_scores import completion_logprobs
 
 from tasks.errors import GraftError
 from tasks.policy import decoding, merged, sampler
 from tasks.policy.base import Policy
 from tasks.policy.sampler import Request, sample
-from tasks.policy.scoring import collate, completion_logprobs
+from tasks.policy.scoring import collate
 from tasks.records import Completion
 
 MakePolicy = Callable[..., Policy]

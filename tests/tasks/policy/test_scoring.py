@@ -4,10 +4,11 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from plain_scores import completion_logprobs
 
 from tasks.policy.base import Policy
 from tasks.policy.samples import Sample
-from tasks.policy.scoring import Batch, collate, completion_logprobs, token_logprobs
+from tasks.policy.scoring import Batch, collate, token_logprobs
 
 MakePolicy = Callable[..., Policy]
 MakeSamples = Callable[..., list[Sample]]

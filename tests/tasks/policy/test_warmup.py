@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 import torch
+from plain_scores import completion_logprobs
 
 from tasks.policy.base import Policy
-from tasks.policy.scoring import collate, completion_logprobs
+from tasks.policy.scoring import collate
 from tasks.policy.scratch import scratch_model
 from tasks.policy.warmup import PROMPT_WEIGHT, Example, _loss, warm_up
 

@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from plain_scores import completion_logprobs
 from rich.console import Console
 
 from flows.tree import drawn
@@ -18,7 +19,7 @@ from tasks.influence import task as selecting
 from tasks.layout import Layout
 from tasks.params import Params, load_params, restrict
 from tasks.policy.base import Policy, encode_completion, encode_prompt, load_policy
-from tasks.policy.scoring import collate, completion_logprobs
+from tasks.policy.scoring import collate
 from tasks.records import Lineage, Problem, Sibling, TreeNode, Workflow
 from tasks.rewards import task as rewarding
 from tasks.search.guided import GuidedTree
