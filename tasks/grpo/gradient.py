@@ -16,7 +16,7 @@ from tasks.grpo.scores import Scores, padded
 from tasks.grpo.steps import Group
 from tasks.params import Grpo
 from tasks.policy.averaging import Averaging
-from tasks.policy.merged import merged_linears
+from tasks.policy.lean import lean
 from tasks.policy.packing import MicroBatch
 from tasks.policy.samples import Sample
 from tasks.policy.scorer import Scorer
@@ -65,7 +65,7 @@ def accumulate(
     Raises FloatingPointError that names the samples whose loss is not finite.
     """
     loss_of = partial(_loss_of, scorer, behaviour, reference, params, sum(g.denominator for g in step))
-    with merged_linears(scorer.model):
+    with lean(scorer.model):
         parts = backward(scorer.model, scorer.batches([s for g in step for s in g.samples]), loss_of)
     if broken := [s for _, samples in parts for s in samples]:
         raise FloatingPointError(f"the loss of {named(broken)} is not finite")

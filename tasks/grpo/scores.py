@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tasks.grpo.processes import share, whole
-from tasks.policy.merged import merged_linears
+from tasks.policy.lean import lean
 from tasks.policy.packing import MicroBatch
 from tasks.policy.samples import Sample
 from tasks.policy.scorer import Scorer
@@ -23,9 +23,10 @@ def scores_of(scorer: Scorer, samples: Sequence[Sample]) -> Scores:
     """Log-probabilities of samples by the model as it is now, no gradient; all of them in every process."""
     import torch
 
-    with torch.no_grad(), merged_linears(scorer.model):
+    with torch.no_grad(), lean(scorer.model):
         found = [_scores_of(scorer, batch) for batch in share(scorer.batches(samples))]
-    return {key: row.to(scorer.model.device) for scores in whole(found) for key, row in scores.items()}
+    device = scorer.model.device
+    return {key: row.to(device) for scores in whole(found) for key, row in scores.items()}
 
 
 def _scores_of(scorer: Scorer, batch: MicroBatch) -> Scores:
@@ -41,8 +42,8 @@ def behaviour_of(scorer: Scorer, samples: Sequence[Sample]) -> Scores:
     """
     import torch
 
-    known = [s for s in samples if s.behaviour and not scorer.bf16]
-    recorded = {key_of(s): torch.tensor(s.behaviour, device=scorer.model.device) for s in known}
+    known, device = [s for s in samples if s.behaviour and not scorer.bf16], scorer.model.device
+    recorded = {key_of(s): torch.tensor(s.behaviour, device=device) for s in known}
     unknown = [s for s in samples if key_of(s) not in recorded]
     return recorded | (scores_of(scorer, unknown) if unknown else {})
 

@@ -83,7 +83,7 @@ def begin(model: Any, params: Grpo, steps: int) -> Training:
     import torch
 
     weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
-    optimizer = torch.optim.AdamW(weights.values(), lr=params.learning_rate, weight_decay=0.0)
+    optimizer = torch.optim.AdamW(weights.values(), lr=params.learning_rate, weight_decay=0.0, fused=True)
     return Training(weights, optimizer, schedule_of(optimizer, params.schedule, params.warmup_steps, steps))
 
 

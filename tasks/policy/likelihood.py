@@ -43,27 +43,31 @@ def _function() -> Any:
         def forward(
             ctx: Any, logits: "Tensor", rows: "Tensor", tokens: "Tensor", temperature: float
         ) -> tuple["Tensor", "Tensor"]:
-            logs = scaled_logits(logits, temperature).log_softmax(-1)
-            chances = logs.exp()
-            entropies = -torch.linalg.vecdot(chances, logs)
-            ctx.save_for_backward(chances, entropies, rows, tokens)
+            scaled = scaled_logits(logits, temperature)
+            shifted = scaled - scaled.amax(-1, keepdim=True)
+            weights = shifted.exp()  # exp is taken once: the chances are weights / total
+            total = weights.sum(-1)
+            logarithm = total.log()
+            mean = torch.bmm(weights[:, None], shifted[:, :, None])[:, 0, 0] / total
+            entropies = logarithm - mean
+            ctx.save_for_backward(weights, total, entropies, rows, tokens)
             ctx.temperature, ctx.dtype = temperature, logits.dtype
             ctx.set_materialize_grads(False)  # entropies often have none
-            return logs[rows, tokens], entropies
+            return shifted[rows, tokens] - logarithm[rows], entropies
 
         @staticmethod
         @once_differentiable
         def backward(ctx: Any, of_tokens: "Tensor | None", of_entropies: "Tensor | None") -> tuple[Any, ...]:
-            chances, entropies, rows, tokens = ctx.saved_tensors
-            whole = chances.new_zeros(len(chances), 1)
+            weights, total, entropies, rows, tokens = ctx.saved_tensors
+            whole = weights.new_zeros(len(weights), 1)
             if of_tokens is not None:
                 whole[:, 0].index_add_(0, rows, of_tokens)
             if of_entropies is not None:
-                logs = chances.log().clamp_(min=LOWEST)
+                logs = (weights / total[:, None]).log_().clamp_(min=LOWEST)
                 whole = whole + of_entropies[:, None] * (logs + entropies[:, None])  # [m, V]
-            gradient = chances * -whole
+            gradient = weights * (whole / -total[:, None])
             if of_tokens is not None:
-                gradient.view(-1).index_add_(0, rows * chances.shape[1] + tokens, of_tokens)
+                gradient.view(-1).index_add_(0, rows * weights.shape[1] + tokens, of_tokens)
             if ctx.temperature != 1:
                 gradient /= ctx.temperature
             return gradient.to(ctx.dtype), None, None, None

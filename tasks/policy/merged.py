@@ -29,7 +29,9 @@ def merged_linears(model: Any) -> Iterator[None]:
     Left as they are: linears with dropout at work, with several adapters or none, of variants such as DoRA, of less
     than 32 bits (a small B A would be lost in W), and all where autocast is on.
     """
-    modules = [module for module in model.modules() if _is_plain(module)]
+    from peft.tuners.lora import Linear
+
+    modules = [module for module in model.modules() if isinstance(module, Linear) and _is_plain(module)]
     if sum(m.base_layer.weight.numel() for m in modules) > MERGED_PARAMETERS:
         modules = []
     try:
@@ -48,7 +50,8 @@ def _merged_forward(module: Any) -> Callable[["Tensor"], "Tensor"]:
     down, up, scale = module.lora_A[name].weight, module.lora_B[name].weight, module.scaling[name]
     base = module.base_layer
     with torch.no_grad(), torch.autocast(base.weight.device.type, enabled=False):
-        whole = torch.addmm(base.weight, up, down, alpha=scale)
+        # Laid out as its transpose: a CPU multiplies few rows by it in little more than half the time, many as fast.
+        whole = torch.addmm(base.weight.T, down.T, up.T, alpha=scale).T
     separate = module.forward
     apply, linear, grad_enabled = _function().apply, torch.nn.functional.linear, torch.is_grad_enabled
 
@@ -96,12 +99,12 @@ def _function() -> Any:
 
 
 def _is_plain(module: Any) -> bool:
+    """Whether a LoRA linear is one of those that `merged_linears` knows."""
     import torch
-    from peft.tuners.lora import Linear
 
-    if not isinstance(module, Linear) or type(module.base_layer) is not torch.nn.Linear:
+    if type(module.base_layer) is not torch.nn.Linear or module.disable_adapters or module.merged:
         return False
-    if module.disable_adapters or module.merged or len(module.active_adapters) != 1:
+    if len(module.active_adapters) != 1:
         return False
     (name,) = module.active_adapters
     if name not in module.lora_A or module.lora_variant.get(name) or module.lora_bias.get(name):

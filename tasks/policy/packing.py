@@ -1,9 +1,10 @@
 """Which samples are computed together, and in which layout: plans of micro-batches, and what they would cost.
 
 layout   what the completions of one problem are                       best where
-trees    one row without padding: tasks/policy/tree_batch.py           their lengths are unlike
-prefix   rows behind one cached prompt: tasks/policy/prefix_batch.py   they are long, or of like length
-rows     rows with a prompt each: tasks/policy/row_batch.py                 the model computes neither of these rightly
+packed   in one row with all others: tasks/policy/packed_batch.py      the model's attention can be told to
+trees    one row without padding: tasks/policy/tree_batch.py           it cannot, and their lengths are unlike
+prefix   rows behind one cached prompt: tasks/policy/prefix_batch.py   it cannot, and they are long or alike
+rows     rows with a prompt each: tasks/policy/row_batch.py            the model computes neither of these rightly
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,7 @@ from typing import Literal
 
 from tasks.policy.samples import Sample
 
-Layout = Literal["trees", "prefix", "rows"]
+Layout = Literal["packed", "trees", "prefix", "rows"]
 
 Group = list[Sample]
 """Samples with one prompt; in rows each alone."""
@@ -59,6 +60,8 @@ def tokens_of(layout: Layout, groups: Sequence[Group]) -> int:
     """Tokens that the model computes for these groups together, padding included."""
     prompt, completion = _longest(groups)
     count = sum(map(len, groups))
+    if layout == "packed":
+        return sum(map(size, groups))
     if layout == "trees":
         return len(groups) * max(map(size, groups))
     if layout == "prefix":
@@ -70,6 +73,9 @@ def pairs_of(layout: Layout, groups: Sequence[Group]) -> int:
     """Pairs of tokens that attention looks at for these groups together."""
     prompt, completion = _longest(groups)
     count = sum(map(len, groups))
+    if layout == "packed":
+        chunks = sum(len(cut([len(s.completion) - 1 for s in group], completion - 1)) for group in groups)
+        return len(groups) * prompt**2 + chunks * (completion - 1) * (prompt + completion - 1)
     if layout == "trees":
         return len(groups) * max(map(size, groups)) ** 2
     if layout == "prefix":
@@ -80,6 +86,19 @@ def pairs_of(layout: Layout, groups: Sequence[Group]) -> int:
 def size(tree: Group) -> int:
     """Tokens of a tree: the prompt once, and each completion but its last token."""
     return len(tree[0].prompt) + sum(len(s.completion) - 1 for s in tree)
+
+
+def cut(lengths: Sequence[int], room: int) -> list[list[tuple[int, int]]]:
+    """Completions, by number and length, in chunks of at most `room` tokens; in order, at least one chunk."""
+    chunks: list[list[tuple[int, int]]] = [[]]
+    left = room
+    for number, length in enumerate(lengths):
+        if length > left:
+            chunks.append([])
+            left = room
+        chunks[-1].append((number, length))
+        left -= length
+    return chunks
 
 
 def _longest(groups: Sequence[Group]) -> tuple[int, int]:
@@ -106,7 +125,7 @@ def _place(layout: Layout, piece: Group) -> tuple[int, int, str, int]:
     first = piece[0].problem_id, piece[0].member
     if layout == "prefix":
         return -completion, -prompt, *first
-    return -(size(piece) if layout == "trees" else prompt + completion), 0, *first
+    return -(size(piece) if layout in ("packed", "trees") else prompt + completion), 0, *first
 
 
 def _filled(layout: Layout, pieces: Sequence[Group], tokens: int) -> Iterator[list[Group]]:

@@ -75,11 +75,8 @@ def collate_prefixes(groups: Sequence[Group], pad: int, device: Any = "cpu") -> 
     real = row < torch.tensor([len(tokens) for tokens in seen])[:, None]
     before = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts])
     counts = [len(group) for group in groups]
-    aims = [
-        (len(groups) + r * (length - 1) + c - 1 if c else d, token, r, c)
-        for r, (d, s) in enumerate((d, s) for d, group in enumerate(groups) for s in group)
-        for c, token in enumerate(s.completion)
-    ]
+    owner = [d for d, count in enumerate(counts) for _ in range(count)]
+    rest = [len(groups) + r * (length - 1) for r in range(len(samples))]
     return PrefixBatch(
         prompts=torch.tensor([[pad] * (width - len(p)) + p for p in prompts], device=device),
         prompt_attention=before.to(device),
@@ -87,5 +84,5 @@ def collate_prefixes(groups: Sequence[Group], pad: int, device: Any = "cpu") -> 
         ids=torch.tensor([tokens + [pad] * (length - 1 - len(tokens)) for tokens in seen], device=device).long(),
         positions=(torch.tensor([len(s.prompt) for s in samples])[:, None] + row).to(device),
         attention=torch.cat([before.repeat_interleave(torch.tensor(counts), 0), real.long()], dim=1).to(device),
-        aim=aim_at(aims, [len(s.completion) for s in samples], device),
+        aim=aim_at(samples, owner, rest, device),
     )

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tasks.policy.likelihood import chosen
+from tasks.policy.samples import Sample
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,16 +39,22 @@ class Scored:
     mask: "Tensor"  # bool
 
 
-def aim_at(found: Sequence[tuple[int, int, int, int]], lengths: Sequence[int], device: Any) -> Aim:
-    """From (source, token, completion, place in it) of each token, in any order, and the completions' lengths."""
+def aim_at(samples: Sequence[Sample], first: Sequence[int], rest: Sequence[int], device: Any) -> Aim:
+    """Aim at the tokens of R samples' completions, given each one's `first` and `rest`: the place of the prediction of
+    its first token, and of its second; those of its later tokens follow that."""
     import torch
 
-    sources, targets, rows, columns = zip(*sorted(found), strict=True)
+    lengths = torch.tensor([len(s.completion) for s in samples])
+    rows = torch.arange(len(samples)).repeat_interleave(lengths)
+    columns = torch.arange(len(rows)) - (lengths.cumsum(0) - lengths)[rows]
+    sources = torch.where(columns == 0, torch.tensor(first)[rows], torch.tensor(rest)[rows] + columns - 1)
+    tokens = torch.tensor([token for s in samples for token in s.completion])
+    order = sources.argsort(stable=True)
     return Aim(
-        sources=torch.tensor(sources),
-        targets=torch.tensor(targets, device=device),
-        places=torch.tensor([rows, columns], device=device),
-        mask=(torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).to(device),
+        sources=sources[order],
+        targets=tokens[order].to(device),
+        places=torch.stack([rows, columns])[:, order].to(device),
+        mask=(torch.arange(int(lengths.max())) < lengths[:, None]).to(device),
     )
 
 

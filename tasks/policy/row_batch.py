@@ -40,8 +40,7 @@ class RowBatch:
 
 def collate_rows(samples: Sequence[Sample], pad: int, device: Any = "cpu") -> RowBatch:
     """Lay out a row for each of R samples."""
-    lengths = [len(s.completion) for s in samples]
-    width = max(lengths)
-    aims = [(r * width + c, token, r, c) for r, s in enumerate(samples) for c, token in enumerate(s.completion)]
     batch = collate([list(s.prompt) for s in samples], [list(s.completion) for s in samples], pad, device)
-    return RowBatch(batch, aim_at(aims, lengths, device))
+    rows, width = batch.completion.shape
+    first = range(0, rows * width, width)
+    return RowBatch(batch, aim_at(samples, first, [place + 1 for place in first], device))

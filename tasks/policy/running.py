@@ -20,7 +20,7 @@ def run_to_logits(model: Any) -> Run:
 
     def run(kept: int, **inputs: Any) -> tuple["Tensor", Any]:
         out = model(**inputs, logits_to_keep=kept) if can_keep else model(**inputs)
-        return out.logits[:, -kept:], getattr(out, "past_key_values", None)
+        return _last(kept, out.logits), getattr(out, "past_key_values", None)
 
     return run
 
@@ -32,9 +32,14 @@ def run_to_hidden(model: Any) -> tuple[Run, Head]:
 
     def run(kept: int, **inputs: Any) -> tuple["Tensor", Any]:
         out = decoder(**inputs)
-        return out.last_hidden_state[:, -kept:], getattr(out, "past_key_values", None)
+        return _last(kept, out.last_hidden_state), getattr(out, "past_key_values", None)
 
     return run, head
+
+
+def _last(kept: int, predicted: "Tensor") -> "Tensor":
+    """The last `kept` positions; a slice of all of them would cost a copy of the gradient."""
+    return predicted if predicted.shape[1] == kept else predicted[:, -kept:]
 
 
 def plain_model(model: Any) -> Any:

@@ -6,12 +6,15 @@ asked for, is found out by trying, not by its name.
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tasks.errors import GraftError
 from tasks.policy.base import Policy
+from tasks.policy.packed_attention import packed_attending
+from tasks.policy.packed_batch import PackedBatch, collate_packed
 from tasks.policy.packing import Layout, MicroBatch, packed, pairs_of
 from tasks.policy.prefix_batch import PrefixBatch, collate_prefixes
 from tasks.policy.reading import Scored, read
@@ -29,10 +32,13 @@ TOKENS = 2048
 LOGITS_BYTES = 2**30
 """A micro-batch whose logits take more makes them a few at a time: slower, because the gradient makes them again."""
 
+WEIGHTS_BYTES = 2**30
+"""A packed micro-batch keeps attention weights; where it were more bytes, another layout is taken."""
+
 COPIES = 3
 """Copies of the logits that are held at once: as they come, scaled in float32, and their gradient."""
 
-LAYOUTS: tuple[Layout, ...] = ("trees", "prefix")
+LAYOUTS: tuple[Layout, ...] = ("packed", "trees", "prefix")
 """Faster than rows, where the model computes them rightly."""
 
 TRIED = 24
@@ -59,7 +65,16 @@ class Scorer:
         Layout and order depend on nothing but the samples.
         """
         plans = [packed(layout, samples, self.tokens) for layout in self.layouts]
-        return plans[0] if len(plans) == 1 else min(plans, key=self._cost)
+        fit = [plan for plan in plans if all(map(self._holds, plan))]
+        return min(fit or plans, key=self._cost)
+
+    def _holds(self, batch: MicroBatch) -> bool:
+        """Whether the attention weights that packed rows keep for their gradient fit in memory."""
+        if batch.layout != "packed":
+            return True
+        config, size = plain_model(self.model).config.get_text_config(), next(self.model.parameters()).itemsize
+        heads = config.num_attention_heads * config.num_hidden_layers
+        return bool(heads * pairs_of(batch.layout, batch.groups) * size <= WEIGHTS_BYTES)
 
     def _cost(self, batches: Sequence[MicroBatch]) -> float:
         """Of computing them, in tokens."""
@@ -77,14 +92,17 @@ class Scorer:
         import torch
 
         laid, most = self._laid_out(batch), _most_logits(self.model)
-        with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.bf16):
+        told = packed_attending(plain_model(self.model)) if batch.layout == "packed" else nullcontext()
+        with told, torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.bf16):
             if laid.predictions <= most or not self.by_head:
                 return read(laid.pieces(run_to_logits(self.model)), laid.aim, self.temperature)
             run, head = run_to_hidden(self.model)
             return read(laid.pieces(run), laid.aim, self.temperature, head, most)
 
-    def _laid_out(self, batch: MicroBatch) -> RowBatch | PrefixBatch | TreeBatch:
+    def _laid_out(self, batch: MicroBatch) -> PackedBatch | TreeBatch | PrefixBatch | RowBatch:
         device = self.model.device
+        if batch.layout == "packed":
+            return collate_packed(batch.groups, next(self.model.parameters()).dtype, device)
         if batch.layout == "trees":
             return collate_trees(batch.groups, self.pad, next(self.model.parameters()).dtype, device)
         if batch.layout == "prefix":
@@ -136,7 +154,7 @@ def _fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
     """Why the scorer's layout is wrong for the model, or None where it agrees with rows."""
     (layout,) = scorer.layouts
     window = getattr(scorer.model.config, "sliding_window", None)
-    if layout == "trees" and window and any(len(s.prompt) + len(s.completion) > window for s in samples):
+    if layout in ("packed", "trees") and window and any(len(s.prompt) + len(s.completion) > window for s in samples):
         return f"the model attends to no more than {window} tokens"
 
     def difference(batch: MicroBatch) -> "Tensor":

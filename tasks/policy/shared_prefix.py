@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from tasks.policy.attending import attending, check_plain
+
 if TYPE_CHECKING:
     from torch import Tensor
-
-NAME = "shared_prefix"
 
 
 class SharedPrefix:
@@ -56,38 +56,34 @@ class SharedPrefix:
         """Attention of scaled queries [B, heads, n, d] on the contexts and on the rows' own keys [B, heads, t, d]."""
         import torch
 
-        context_keys, context_values = self._layers[layer]
-        scores = self._together(queries, context_keys) @ context_keys.mT
+        contexts, context_values = self._layers[layer]
+        width, heads = contexts.shape[2], queries.shape[0] * queries.shape[1]
+        rows = queries.reshape(heads, *queries.shape[2:])  # three dimensions: torch.matmul on four is twice as slow
+        scores = torch.bmm(self._together(rows, contexts), contexts.flatten(0, 1).mT)
         if self._padding is not None:
-            scores.masked_fill_(self._padding[:, None, None], -torch.inf)
-        scores = torch.cat([self._apart(scores, queries), queries @ keys.mT], -1)  # [B, heads, n, P + t]
+            scores.view(*contexts.shape[:2], -1, width).masked_fill_(self._padding[:, None, None], -torch.inf)
+        scores = torch.cat(
+            [self._apart(scores, rows), torch.bmm(rows, keys.flatten(0, 1).mT)], -1
+        )  # [B · heads, n, P + t]
         weights = scores.softmax(-1, dtype=torch.float32).to(values.dtype)
-        width = context_keys.shape[2]
-        there = self._together(weights[..., :width], context_keys) @ context_values
-        return self._apart(there, queries) + weights[..., width:] @ values
+        there = torch.bmm(self._together(weights[..., :width], contexts), context_values.flatten(0, 1))
+        own = values.flatten(0, 1)
+        return torch.baddbmm(self._apart(there, rows), weights[..., width:], own).view(queries.shape)
 
     def _together(self, rows: "Tensor", contexts: "Tensor") -> "Tensor":
-        """[B, heads, n, w] → [C, heads, G · n, w]"""
-        return rows.flatten(0, 1).index_select(0, self._members).view(*contexts.shape[:2], -1, rows.shape[-1])
+        """[B · heads, n, w] → [C · heads, G · n, w]"""
+        return rows.index_select(0, self._members).view(len(contexts) * contexts.shape[1], -1, rows.shape[-1])
 
     def _apart(self, groups: "Tensor", rows: "Tensor") -> "Tensor":
-        """[C, heads, G · n, w] → [B, heads, n, w]"""
-        flat = groups.view(len(self._members), -1, groups.shape[-1]).index_select(0, self._places)
-        return flat.view(*rows.shape[:-1], -1)
+        """[C · heads, G · n, w] → [B · heads, n, w]"""
+        return groups.view(len(self._members), rows.shape[1], -1).index_select(0, self._places)
 
 
 @contextmanager
 def shared_attention(model: Any) -> Iterator[None]:
     """Let `model` attend to the `shared_prefix` that its forward is given; one new token a row, no mask."""
-    from transformers import AttentionInterface
-
-    AttentionInterface.register(NAME, _attention)
-    usual = model.config._attn_implementation
-    model.set_attn_implementation(NAME)
-    try:
+    with attending(model, "shared_prefix", _attention):
         yield
-    finally:
-        model.set_attn_implementation(usual)
 
 
 def _attention(
@@ -98,9 +94,10 @@ def _attention(
     _mask: Any,
     scaling: float | None = None,
     shared_prefix: SharedPrefix | None = None,
-    **_settings: Any,
+    **settings: Any,
 ) -> tuple["Tensor", None]:
     """query [B, heads, 1, d], key and value [B, kv, t, d] → [B, 1, heads, d]"""
+    check_plain(settings)
     if shared_prefix is None:
         raise ValueError("its forward pass does not hand a shared prefix on to its attention")
     rows, heads, _, size = query.shape

@@ -5,15 +5,15 @@ A completion sees the prompt and itself, and its positions go on from the prompt
     ids        p0 p1 p2 a0 a1 b0 b1 b2
     positions   0  1  2  3  4  3  4  5
 
-The last token of a completion predicts nothing and is left out. No token is computed twice or in vain, but attention
-looks at all pairs of a row: best where completions are of unlike lengths.
+The last token of a completion predicts nothing and is left out. No token is computed twice, but attention looks at all
+pairs of a row, through a mask: for completions of unlike lengths, where the model's attention cannot be told more.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tasks.policy.packing import Group
+from tasks.policy.packing import Group, size
 from tasks.policy.reading import Aim, aim_at
 from tasks.policy.running import Run
 
@@ -52,42 +52,39 @@ def collate_trees(trees: Sequence[Group], pad: int, dtype: Any, device: Any = "c
     """Lay out B trees; their completions keep their order."""
     import torch
 
-    laid = [_lay_out(tree) for tree in trees]
-    width = max(len(ids) for ids, *_ in laid)
+    width = max(map(size, trees))
     kept = width - min(len(tree[0].prompt) for tree in trees) + 1
-    ids = torch.full((len(trees), width), pad)
-    positions = torch.zeros((len(trees), width), dtype=torch.long)
-    branch = torch.full((len(trees), width), -1)  # 0 = prompt, k = completion k, -1 = padding
-    aims: list[tuple[int, int, int, int]] = []
-    first = 0
-    for b, (tree, (tokens, places, branches, predicting)) in enumerate(zip(trees, laid, strict=True)):
-        ids[b, : len(tokens)], positions[b, : len(tokens)] = torch.tensor(tokens), torch.tensor(places)
-        branch[b, : len(tokens)] = torch.tensor(branches)
-        sources = (b * kept + place - (width - kept) for place in predicting)
-        written = ((s.completion[c], first + r, c) for r, s in enumerate(tree) for c in range(len(s.completion)))
-        aims += [(source, *token) for source, token in zip(sources, written, strict=True)]
-        first += len(tree)
+    ids, positions, branches = (
+        torch.tensor([row + [free] * (width - len(row)) for row in rows])
+        for rows, free in zip(zip(*map(_lay_out, trees), strict=True), (pad, 0, -1), strict=True)
+    )
+    first: list[int] = []
+    rest: list[int] = []
+    for b, tree in enumerate(trees):
+        start, place = (b + 1) * kept - width, len(tree[0].prompt)
+        for sample in tree:
+            first.append(start + len(tree[0].prompt) - 1)
+            rest.append(start + place)
+            place += len(sample.completion) - 1
     order = torch.arange(width)
-    sees = (order[:, None] >= order) & ((branch[:, None, :] == 0) | (branch[:, :, None] == branch[:, None, :]))
+    sees = (order[:, None] >= order) & ((branches[:, None, :] == 0) | (branches[:, :, None] == branches[:, None, :]))
     attention = torch.zeros(sees.shape, dtype=dtype).masked_fill_(~sees, torch.finfo(dtype).min)
     return TreeBatch(
         ids=ids.to(device),
         positions=positions.to(device),
         attention=attention[:, None].to(device),
         kept=kept,
-        aim=aim_at(aims, [len(s.completion) for tree in trees for s in tree], device),
+        aim=aim_at([s for tree in trees for s in tree], first, rest, device),
     )
 
 
-def _lay_out(tree: Group) -> tuple[list[int], list[int], list[int], list[int]]:
-    """Token, position and branch of each place of a tree, and the places that predict its completion tokens."""
+def _lay_out(tree: Group) -> tuple[list[int], list[int], list[int]]:
+    """Token, position and branch (0 = prompt, k = completion k) of each place of a tree."""
     prompt = tree[0].prompt
     ids, positions, branches = list(prompt), list(range(len(prompt))), [0] * len(prompt)
-    predicting: list[int] = []
     for number, sample in enumerate(tree, start=1):
         seen = sample.completion[:-1]
-        predicting += [len(prompt) - 1, *range(len(ids), len(ids) + len(seen))]
         ids += seen
         positions += range(len(prompt), len(prompt) + len(seen))
         branches += [number] * len(seen)
-    return ids, positions, branches, predicting
+    return ids, positions, branches

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from tasks.policy.base import Policy
 from tasks.policy.decoding import decode
 from tasks.policy.generation import generate
-from tasks.policy.merged import merged_linears
+from tasks.policy.lean import lean
 from tasks.policy.rows import Request, Rows
 from tasks.policy.running import plain_model
 
@@ -27,12 +27,12 @@ _verdicts: WeakKeyDictionary[Any, dict[str, str]] = WeakKeyDictionary()
 
 
 def way_of(policy: Policy, prompt: list[int]) -> Way:
-    """What writes rows with the policy's `plain_model`: our loop, with the adapter merged if it can be, or `generate`.
+    """What writes rows with the policy's `plain_model`: our loop, on lean layers if it can be, or `generate`.
 
     `prompt` lends its tokens to the trial, which a model has once. A way that is passed over is logged with the reason.
     """
     verdicts = _verdicts.setdefault(policy.model, {})
-    ways = _ways(policy)
+    ways = _ways()
     for name, way in ways.items():
         if name not in verdicts:
             verdicts[name] = _why_not(policy, way, prompt)
@@ -43,9 +43,9 @@ def way_of(policy: Policy, prompt: list[int]) -> Way:
     return way  # the last one whatever its verdict: nothing comes after it
 
 
-def _ways(policy: Policy) -> dict[str, Way]:
-    merged: dict[str, Way] = {"our loop with the adapter merged": _decode_merged} if policy.has_adapter else {}
-    return merged | {
+def _ways() -> dict[str, Way]:
+    return {
+        "our loop on lean layers": _decode_lean,
         "our loop": decode,
         "our loop without shared contexts": partial(decode, share=False),
         "transformers' generate": generate,
@@ -53,8 +53,8 @@ def _ways(policy: Policy) -> dict[str, Way]:
     }
 
 
-def _decode_merged(model: Any, rows: Rows) -> None:
-    with merged_linears(model):
+def _decode_lean(model: Any, rows: Rows) -> None:
+    with lean(model):
         decode(model, rows)
 
 

@@ -142,13 +142,30 @@ def test_micro_batches_hold_every_sample_once_within_the_budget_in_any_order(
     assert packed(layout, shuffled, tokens) == batches
 
 
-def test_trees_are_taken_for_unlike_lengths_and_prefixes_for_like_ones(make_policy: MakePolicy) -> None:
+def test_one_row_is_taken_for_all_else_trees_for_unlike_lengths_and_prefixes_for_like_ones(
+    make_policy: MakePolicy,
+) -> None:
     scorer = Scorer(make_policy().model, 0, 1.0)
-    even = scorer.batches(group(100, [64] * 8))
-    skewed = scorer.batches(group(100, [64, 4, 4, 5, 6, 4, 9, 4]))
-    assert {batch.layout for batch in even} == {"prefix"}
-    assert {batch.layout for batch in skewed} == {"trees"}
+    even, skewed = group(100, [64] * 8), group(100, [64, 4, 4, 5, 6, 4, 9, 4])
+    for samples, otherwise in ((even, "prefix"), (skewed, "trees")):
+        assert {batch.layout for batch in scorer.batches(samples)} == {"packed"}
+        assert {b.layout for b in replace(scorer, layouts=("trees", "prefix")).batches(samples)} == {otherwise}
     assert scorer.batches([]) == []
+
+
+def test_packed_rows_hold_no_padding_whatever_the_lengths() -> None:
+    groups = [group(30, [5, 60], "p1"), group(3, [1, 1], "p2"), group(40, [64] * 8, "p3")]
+    (batch,) = packed("packed", [s for g in groups for s in g], 2048)
+    assert batch.tokens == sum(len(g[0].prompt) + sum(len(s.completion) - 1 for s in g) for g in groups)
+
+
+def test_attention_weights_that_would_not_fit_in_memory_are_not_kept(
+    make_policy: MakePolicy, make_samples: MakeSamples, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scorer, samples = Scorer(make_policy().model, 0, 1.0), make_samples()
+    assert {batch.layout for batch in scorer.batches(samples)} == {"packed"}
+    monkeypatch.setattr(scorer_module, "WEIGHTS_BYTES", 1000)
+    assert {batch.layout for batch in scorer.batches(samples)} <= {"trees", "prefix"}
 
 
 def layouts_of(policy: Policy, samples: list[Sample]) -> list[Layout]:
@@ -163,23 +180,31 @@ def before_forward(policy: Policy, change: Callable[[Kwargs], Kwargs]) -> None:
     policy.model.register_forward_pre_hook(lambda _module, _args, kwargs: ((), change(kwargs)), with_kwargs=True)
 
 
+def forget_the_places(kwargs: Kwargs) -> Kwargs:
+    return {name: value for name, value in kwargs.items() if name != "packed_places"}
+
+
 def forget_four_dimensions(kwargs: Kwargs) -> Kwargs:
-    mask = kwargs["attention_mask"]
-    return kwargs | {"attention_mask": torch.ones_like(mask[:, 0, 0]).long() if mask.dim() == 4 else mask}
+    mask = kwargs.get("attention_mask")
+    if mask is None or mask.dim() == 2:
+        return kwargs
+    return kwargs | {"attention_mask": torch.ones_like(mask[:, 0, 0]).long()}
 
 
 def refuse_four_dimensions(kwargs: Kwargs) -> Kwargs:
-    if kwargs["attention_mask"].dim() != 2:
+    if "attention_mask" in kwargs and kwargs["attention_mask"].dim() != 2:
         raise ValueError("attention_mask must be [batch, sequence]")
     return kwargs
 
 
 def forget_the_cache(kwargs: Kwargs) -> Kwargs:
+    if "attention_mask" not in kwargs:
+        return kwargs
     width = kwargs["input_ids"].shape[1]
     return kwargs | {"past_key_values": None, "attention_mask": kwargs["attention_mask"][..., -width:]}
 
 
-def test_a_model_computes_both_layouts(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
+def test_a_model_computes_all_layouts(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
     for kind in ("qwen2", "llama", "gpt2"):
         assert layouts_of(make_policy(kind), make_samples()) == list(LAYOUTS)
 
@@ -187,10 +212,11 @@ def test_a_model_computes_both_layouts(make_policy: MakePolicy, make_samples: Ma
 @pytest.mark.parametrize(
     ("change", "left", "reason"),
     [
-        (forget_four_dimensions, ["prefix"], "as trees, the update may be slower: it differs by"),
-        (refuse_four_dimensions, ["prefix"], "attention_mask must be [batch, sequence]"),
-        (forget_the_cache, ["trees"], "as prefix, the update may be slower: it differs by"),
-        (lambda kwargs: forget_the_cache(refuse_four_dimensions(kwargs)), ["rows"], "as trees"),
+        (forget_the_places, ["trees", "prefix"], "as packed, the update may be slower: the model refuses it (its forw"),
+        (forget_four_dimensions, ["packed", "prefix"], "as trees, the update may be slower: it differs by"),
+        (refuse_four_dimensions, ["packed", "prefix"], "attention_mask must be [batch, sequence]"),
+        (forget_the_cache, ["packed", "trees"], "as prefix, the update may be slower: it differs by"),
+        (lambda given: forget_the_cache(refuse_four_dimensions(forget_the_places(given))), ["rows"], "as trees"),
     ],
 )
 def test_a_layout_that_the_model_gets_wrong_is_not_used_and_that_is_said(
@@ -208,14 +234,14 @@ def test_a_layout_that_the_model_gets_wrong_is_not_used_and_that_is_said(
     assert reason in caplog.text
 
 
-def test_a_sliding_window_shorter_than_the_samples_gets_no_trees(
+def test_a_sliding_window_shorter_than_the_samples_gets_neither_one_row_nor_trees(
     make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
     policy, samples = make_policy(), make_samples()
     policy.model.config.sliding_window = max(len(s.prompt) + len(s.completion) for s in samples) - 1
-    assert "trees" not in layouts_of(policy, samples)
+    assert layouts_of(policy, samples) == ["prefix"]
     short = [replace(s, completion=s.completion[:1], prompt=s.prompt[:3]) for s in samples]
-    assert "trees" in layouts_of(policy, short)
+    assert layouts_of(policy, short) == list(LAYOUTS)
 
 
 def test_a_model_that_does_more_than_its_head_keeps_all_logits_and_that_is_said(
