@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tasks.grpo.losses import Objective, TokenLosses, reduce, token_losses
-from tasks.grpo.processes import backward
+from tasks.grpo.processes import backward, count
 from tasks.grpo.scores import Scores, padded
 from tasks.grpo.steps import Group
 from tasks.params import Grpo
@@ -66,7 +66,7 @@ def accumulate(
     """
     loss_of = partial(_loss_of, scorer, behaviour, reference, params, sum(g.denominator for g in step))
     with lean(scorer.model):
-        parts = backward(scorer.model, scorer.batches([s for g in step for s in g.samples]), loss_of)
+        parts = backward(scorer.model, scorer.batches([s for g in step for s in g.samples], count()), loss_of)
     if broken := [s for _, samples in parts for s in samples]:
         raise FloatingPointError(f"the loss of {named(broken)} is not finite")
     sums = Sums()

@@ -1,7 +1,7 @@
 """What the processes of one update share: each has the whole model, and computes a part of every step's micro-batches.
 
-The micro-batches are those of a single process, dealt out in turn: they stand in the order of their length, so that
-all get about as much to do. The gradients are added up by torch's DistributedDataParallel, after the last of a step
+The micro-batches are dealt out in turn: they stand in the order of their length, so that all get about as much to do.
+The gradients are added up by torch's DistributedDataParallel, after the last of a step
 alone. The weights are whole in each process, so that all take the same optimiser step: more processes take less
 time, not less memory.
 
@@ -46,14 +46,14 @@ def gathered(value: Value) -> list[Value]:
 
     if not _several():
         return [value]
-    values: list[Any] = [None] * _count()
+    values: list[Any] = [None] * count()
     torch.distributed.all_gather_object(values, value)
     return values
 
 
 def share(batches: Sequence[Batch]) -> Sequence[Batch]:
     """The micro-batches that this process computes."""
-    return batches[rank() :: _count()]
+    return batches[rank() :: count()]
 
 
 def whole(found: Sequence[Value]) -> list[Value]:
@@ -74,7 +74,7 @@ def backward(
         return [_backward(*loss_of(batch)) for batch in batches]
     summing, own = _summing(model, loss_of), share(batches)
     # Every process has to take part in adding up: one without a share computes something that weighs nothing.
-    taken, weight = (own, _count()) if own else (batches[:1], 0)
+    taken, weight = (own, count()) if own else (batches[:1], 0)
     found = []
     for place, batch in enumerate(taken, start=1):
         with nullcontext() if place == len(taken) else summing.no_sync():
@@ -105,7 +105,8 @@ def _summing(model: Any, loss_of: Callable[..., Any]) -> Any:
     )
 
 
-def _count() -> int:
+def count() -> int:
+    """How many processes compute this update."""
     import torch
 
     return torch.distributed.get_world_size() if _several() else 1

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tasks.grpo.processes import share, whole
+from tasks.grpo.processes import count, share, whole
 from tasks.policy.lean import lean
 from tasks.policy.packing import MicroBatch
 from tasks.policy.samples import Sample
@@ -24,7 +24,7 @@ def scores_of(scorer: Scorer, samples: Sequence[Sample]) -> Scores:
     import torch
 
     with torch.no_grad(), lean(scorer.model):
-        found = [_scores_of(scorer, batch) for batch in share(scorer.batches(samples))]
+        found = [_scores_of(scorer, batch) for batch in share(scorer.batches(samples, count()))]
     device = scorer.model.device
     return {key: row.to(device) for scores in whole(found) for key, row in scores.items()}
 

@@ -35,6 +35,9 @@ LOGITS_BYTES = 2**30
 WEIGHTS_BYTES = 2**30
 """A packed micro-batch keeps attention weights; where it were more bytes, another layout is taken."""
 
+SPARE = 1.1
+"""Room in a part, so that parts are filled with groups as they come and there is not one more than asked for."""
+
 COPIES = 3
 """Copies of the logits that are held at once: as they come, scaled in float32, and their gradient."""
 
@@ -59,12 +62,19 @@ class Scorer:
     by_head: bool = True  # its head makes the model's logits of its hidden states
     bf16: bool = False  # matrix products in bfloat16 (torch's autocast)
 
-    def batches(self, samples: Sequence[Sample]) -> list[MicroBatch]:
+    def batches(self, samples: Sequence[Sample], parts: int = 1) -> list[MicroBatch]:
         """Micro-batches of at most `tokens` tokens, padding included (or one sample), all in the cheapest layout.
 
-        Layout and order depend on nothing but the samples.
+        As many as `parts` or more, where there are samples enough. Layout and order depend on nothing but the samples.
         """
-        plans = [packed(layout, samples, self.tokens) for layout in self.layouts]
+        plan = self._cheapest(samples, self.tokens)
+        if 0 < len(plan) < parts:
+            share = round(SPARE * sum(batch.tokens for batch in plan) / parts)
+            plan = self._cheapest(samples, min(self.tokens, share))
+        return plan
+
+    def _cheapest(self, samples: Sequence[Sample], tokens: int) -> list[MicroBatch]:
+        plans = [packed(layout, samples, tokens) for layout in self.layouts]
         fit = [plan for plan in plans if all(map(self._holds, plan))]
         return min(fit or plans, key=self._cost)
 

@@ -31,7 +31,7 @@ EVERYTHING = {"beta": 0.05, "entropy": 0.1}
 CASES: list[Case] = [
     (folder, layout, tokens, most, {"importance": importance, **EVERYTHING})
     for folder in ("adapter", "weights")
-    for layout in ("trees", "prefix", "rows")
+    for layout in ("packed", "trees", "prefix", "rows")
     for importance in ("token", "sequence")
     for tokens, most in ((64, 21), (2048, 21), (2048, 2))
 ]

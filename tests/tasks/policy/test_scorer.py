@@ -153,6 +153,18 @@ def test_one_row_is_taken_for_all_else_trees_for_unlike_lengths_and_prefixes_for
     assert scorer.batches([]) == []
 
 
+@pytest.mark.parametrize("parts", [2, 3])
+def test_so_many_parts_are_made_of_like_size_where_samples_are_enough(parts: int, make_policy: MakePolicy) -> None:
+    scorer = Scorer(make_policy().model, 0, 1.0)
+    samples = [s for name in ("p1", "p2", "p3", "p4", "p5", "p6") for s in group(20, [5, 9, 30, 60], name)]
+    assert len(scorer.batches(samples)) == 1
+    sizes = [batch.tokens for batch in scorer.batches(samples, parts)]
+    assert len(sizes) == parts
+    assert max(sizes) <= 1.5 * min(sizes)
+    assert scorer.batches([], parts) == []
+    assert len(scorer.batches(samples[:1], parts)) == 1
+
+
 def test_packed_rows_hold_no_padding_whatever_the_lengths() -> None:
     groups = [group(30, [5, 60], "p1"), group(3, [1, 1], "p2"), group(40, [64] * 8, "p3")]
     (batch,) = packed("packed", [s for g in groups for s in g], 2048)
