@@ -164,6 +164,8 @@ class Rewards(Section):
 class Influence(Section):
     validation: Literal["held_out", "same_batch"]
     selection: Literal["positive", "none"]
+    exclude_self: bool
+    memory_budget: Annotated[int, Field(ge=1, le=1_048_576, strict=True)]
 
 
 class Grpo(Section):

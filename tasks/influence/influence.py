@@ -13,23 +13,27 @@ meaning, its sign neither: advantages are centred. Left out: clipping (inactive 
 the entropy bonus, and Adam's rescaling of the step.
 
 With the n training samples as their own validation, mean influence = ‖∇L_val‖² / n ≥ 0 whatever they are: every
-sample votes for itself too, and that vote is most of its influence in a batch of unlike problems.
+sample votes for itself too, which is most of its influence in a batch of unlike problems, unless it is left out.
 """
 
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tasks.influence.ghost import Direction, ghost_products, lora_factors
+from tasks.influence.gram import products, squared_norms, total, weighted_sum
+from tasks.influence.sample_gradients import Direction, SampleGradients, lora_factors, sample_gradients
 from tasks.policy.averaging import Averaging
+from tasks.policy.lean import lean
 from tasks.policy.packing import MicroBatch, packed
 from tasks.policy.samples import Sample, merged
 from tasks.policy.scorer import Scorer
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+BUDGET = 2**30
+"""Bytes that gradients of single samples may take."""
 
 
 @dataclass(frozen=True)
@@ -55,43 +59,87 @@ def validation_gradient(scorer: Scorer, samples: Sequence[Sample], averaging: Av
     denominator = denominator_of(samples, averaging)
     modules = lora_factors(scorer.model)
     weights = [module.weight for module in modules.values()]
-    total = [torch.zeros_like(weight) for weight in weights]
-    for batch in scorer.batches(merged([s for s in samples if s.advantage != 0])):
-        logprobs, rows = scorer.score(batch).logprobs, batch.samples
-        counts = logprobs.new_tensor([s.count for s in rows])
-        loss = (counts * policy_losses(logprobs, rows, averaging, denominator)).sum()
-        for sum_, gradient in zip(total, torch.autograd.grad(loss, weights), strict=True):
-            sum_ += gradient
-    return dict(zip(modules, total, strict=True))
+    direction = [torch.zeros_like(weight) for weight in weights]
+    with lean(scorer.model):
+        for batch in scorer.batches(merged([s for s in samples if s.advantage != 0])):
+            sums = scorer.score(batch).logprobs.sum(1)
+            loss = sums @ _coefficients(batch.samples, averaging, denominator, counted=True).to(sums)
+            for summed, gradient in zip(direction, torch.autograd.grad(loss, weights), strict=True):
+                summed += gradient
+    return dict(zip(modules, direction, strict=True))
 
 
-def influences(scorer: Scorer, samples: Sequence[Sample], direction: Direction, averaging: Averaging) -> list[Scored]:
-    """⟨∇L_i, direction⟩ and ‖∇L_i‖ of each sample, in order; 0 and 0, with no computing, where its advantage is 0.
+def influences(
+    scorer: Scorer,
+    samples: Sequence[Sample],
+    validation: Sequence[Sample] | None,
+    averaging: Averaging,
+    exclude_self: bool = False,
+    budget: int = BUDGET,
+) -> list[Scored]:
+    """⟨∇L_i, ∇L_val⟩ and ‖∇L_i‖ of each sample, in order; 0 and 0, with no computing, where its advantage is 0.
 
-    Each sample has a padded row of its own here: with a shared prompt its gradient could not be told from the others'.
+    `validation` None: the samples are their own, in one pass where their gradients fit in `budget` bytes, and with
+    `exclude_self` none votes for itself. Each sample has a padded row of its own here: with a shared prompt its
+    gradient could not be told from the others'.
     """
     denominator = denominator_of(samples, averaging)
+    rows = merged([s for s in samples if s.advantage != 0])
+    passes: Iterable[tuple[MicroBatch, SampleGradients]] = (
+        (batch, _scores(scorer, batch)) for batch in _progress(_batches(scorer, rows, budget))
+    )
+    if validation is not None:
+        direction = validation_gradient(scorer, validation, averaging)
+    elif _bytes(scorer.model) * len(rows) <= budget:
+        passes = list(passes)
+        counted = [(scores, _coefficients(batch.samples, averaging, denominator, True)) for batch, scores in passes]
+        direction = total([weighted_sum(scores, coefficients) for scores, coefficients in counted])
+    else:
+        direction = validation_gradient(scorer, samples, averaging)
     scored = {_row(s): Scored(0.0, 0.0) for s in samples}
-    for batch in _progress(packed("rows", merged([s for s in samples if s.advantage != 0]), scorer.tokens)):
-        losses = partial(_losses, scorer, batch, averaging, denominator)
-        products, norms = ghost_products(scorer.model, direction, losses)
-        for row, product, norm in zip(batch.samples, products.tolist(), norms.tolist(), strict=True):
-            scored[_row(row)] = Scored(product, norm)
+    for batch, scores in passes:
+        own = _coefficients(batch.samples, averaging, denominator)
+        squares = squared_norms(scores)
+        found = own * products(scores, direction)
+        if validation is None and exclude_self:
+            found -= own.square() * squares
+        norms = own.abs() * squares.sqrt()
+        for sample, influence, norm in zip(batch.samples, found.tolist(), norms.tolist(), strict=True):
+            scored[_row(sample)] = Scored(influence, norm)
     return [scored[_row(s)] for s in samples]
 
 
-def _losses(scorer: Scorer, batch: MicroBatch, averaging: Averaging, denominator: int) -> "Tensor":
-    return policy_losses(scorer.score(batch).logprobs, batch.samples, averaging, denominator)
+def _batches(scorer: Scorer, samples: Sequence[Sample], budget: int) -> list[MicroBatch]:
+    """Rows of so many samples that their gradients fit in the budget, or of one."""
+    most = max(budget // _bytes(scorer.model), 1)
+    return [
+        MicroBatch("rows", batch.groups[start : start + most])
+        for batch in packed("rows", samples, scorer.tokens)
+        for start in range(0, len(batch.groups), most)
+    ]
+
+
+def _bytes(model: Any) -> int:
+    """Of the gradient of one sample."""
+    weights = [module.weight for module in lora_factors(model).values()]
+    return sum(weight.numel() * max(weight.itemsize, 4) for weight in weights)
+
+
+def _scores(scorer: Scorer, batch: MicroBatch) -> SampleGradients:
+    """∇ Σ_t log p_it of each sample."""
+    return sample_gradients(scorer.model, lambda: scorer.score(batch).logprobs.sum(1))
+
+
+def _coefficients(samples: Sequence[Sample], averaging: Averaging, denominator: int, counted: bool = False) -> "Tensor":
+    """-A_i w_i / denominator [R], in float64: what a sample's score weighs in a loss; `counted` for all equal ones."""
+    import torch
+
+    gains = [s.advantage * averaging.weight(len(s.completion)) * (s.count if counted else 1) for s in samples]
+    return -torch.tensor(gains, dtype=torch.float64) / denominator
 
 
 def _row(sample: Sample) -> tuple[str, tuple[int, ...], float]:
     return sample.problem_id, sample.completion, sample.advantage
-
-
-def policy_losses(logprobs: "Tensor", samples: Sequence[Sample], averaging: Averaging, denominator: int) -> "Tensor":
-    """-A_i w_i Σ_t log p_it / denominator for each of R samples; logprobs [R, C], 0 where masked → [R]."""
-    gains = [s.advantage * averaging.weight(len(s.completion)) for s in samples]
-    return -logprobs.new_tensor(gains) * logprobs.sum(1) / denominator
 
 
 def _progress(batches: Sequence[MicroBatch]) -> Iterable[MicroBatch]:

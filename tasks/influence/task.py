@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from tasks.artifacts import write_json, write_jsonl
 from tasks.errors import GraftError
-from tasks.influence.influence import NOT_MEASURED, Scored, influences, validation_gradient
+from tasks.influence.influence import NOT_MEASURED, Scored, influences
 from tasks.influence.selection import select, selection_numbers
 from tasks.layout import Layout
 from tasks.params import Grpo, Params
@@ -17,6 +17,8 @@ from tasks.policy.memory import memory_named
 from tasks.policy.samples import Sample, counted_rewards, samples_of
 from tasks.policy.scorer import scorer_of
 from tasks.records import RewardedTrajectory, Selected, Split
+
+MEBIBYTE = 2**20
 
 logger = logging.getLogger(__name__)
 
@@ -61,10 +63,11 @@ def _judges(
 
 
 def _measured(policy: Policy, samples: list[Sample], validation: list[Sample], params: Params) -> list[Scored]:
-    averaging = Averaging(params.grpo.loss, params.policy.max_new_tokens)
+    averaging, own = Averaging(params.grpo.loss, params.policy.max_new_tokens), params.influence
     scorer = scorer_of(policy, [*samples, *validation], params.search.temperature, params.grpo.micro_batch_tokens)
     with memory_named(params.grpo.micro_batch_tokens):
-        return influences(scorer, samples, validation_gradient(scorer, validation, averaging), averaging)
+        judges = None if own.validation == "same_batch" else validation
+        return influences(scorer, samples, judges, averaging, own.exclude_self, own.memory_budget * MEBIBYTE)
 
 
 def _heard(validation: list[Sample]) -> dict[str, float]:

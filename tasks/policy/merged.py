@@ -18,6 +18,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch import Tensor
 
+Catch = Callable[[str, "Tensor", "Tensor"], None]
+"""Told a LoRA factor's name, its input [..., in] and the gradient of its output [..., out]."""
+
 MERGED_PARAMETERS = 500_000_000
 """Weights of a model that may be copied; a larger one is left as it is."""
 
@@ -29,38 +32,119 @@ def merged_linears(model: Any) -> Iterator[None]:
     Left as they are: linears with dropout at work, with several adapters or none, of variants such as DoRA, of less
     than 32 bits (a small B A would be lost in W), and all where autocast is on.
     """
+    with _patched({module: _merged_forward(module) for module in _plain_linears(model).values()}):
+        yield
+
+
+@contextmanager
+def caught_linears(model: Any, catch: Catch) -> Iterator[set[str]]:
+    """The same, but their factors get no gradient: `catch` is told what it is made of, in each backward pass.
+
+    Yields the names of these factors. Autocast, where it is on, is off in them.
+    """
+    modules = _plain_linears(model)
+    with _patched({module: _caught_forward(name, module, catch) for name, module in modules.items()}):
+        yield {factor for name, module in modules.items() for factor in _factors(name, module)}
+
+
+def _plain_linears(model: Any) -> dict[str, Any]:
+    """The LoRA linears that are made one matrix, by name."""
     from peft.tuners.lora import Linear
 
-    modules = [module for module in model.modules() if isinstance(module, Linear) and _is_plain(module)]
-    if sum(m.base_layer.weight.numel() for m in modules) > MERGED_PARAMETERS:
-        modules = []
+    modules = {name: m for name, m in model.named_modules() if isinstance(m, Linear) and _is_plain(m)}
+    return modules if sum(m.base_layer.weight.numel() for m in modules.values()) <= MERGED_PARAMETERS else {}
+
+
+@contextmanager
+def _patched(forwards: dict[Any, Callable[["Tensor"], "Tensor"]]) -> Iterator[None]:
     try:
-        for module in modules:
-            module.forward = _merged_forward(module)
+        for module, forward in forwards.items():
+            module.forward = forward
         yield
     finally:
-        for module in modules:
+        for module in forwards:
             del module.forward
+
+
+def _factors(name: str, module: Any) -> tuple[str, str]:
+    """The names of a LoRA linear's A and B."""
+    (adapter,) = module.active_adapters
+    return f"{name}.lora_A.{adapter}", f"{name}.lora_B.{adapter}"
+
+
+def _whole(module: Any) -> tuple["Tensor", "Tensor", float, "Tensor"]:
+    """A, B, scale and W + s B A of a LoRA linear."""
+    import torch
+
+    (name,) = module.active_adapters
+    down, up, scale = module.lora_A[name].weight, module.lora_B[name].weight, module.scaling[name]
+    weight = module.base_layer.weight
+    with torch.no_grad(), torch.autocast(weight.device.type, enabled=False):
+        # Laid out as its transpose: a CPU multiplies few rows by it in little more than half the time, many as fast.
+        return down, up, scale, torch.addmm(weight.T, down.T, up.T, alpha=scale).T
+
+
+def _caught_forward(name: str, module: Any, catch: Catch) -> Callable[["Tensor"], "Tensor"]:
+    import torch
+
+    down, up, scale, whole = _whole(module)
+    factors, bias, apply = _factors(name, module), module.base_layer.bias, _caught_function().apply
+
+    def forward(x: "Tensor") -> "Tensor":
+        with torch.autocast(x.device.type, enabled=False):
+            return apply(x.to(whole.dtype), down, up, whole, bias, scale, factors, catch)  # type: ignore[no-any-return]
+
+    return forward
+
+
+@cache
+def _caught_function() -> Any:
+    import torch
+    from torch.autograd.function import once_differentiable
+
+    class Caught(torch.autograd.Function):
+        """As `Merged`, for x [B, T, in]; `catch` is told A's and B's inputs and the gradients of their outputs."""
+
+        @staticmethod
+        def forward(
+            ctx: Any,
+            x: "Tensor",
+            down: "Tensor",
+            up: "Tensor",
+            whole: "Tensor",
+            bias: Any,
+            scale: float,
+            factors: tuple[str, str],
+            catch: Catch,
+        ) -> "Tensor":
+            ctx.save_for_backward(x, down, up, whole)
+            ctx.scale, ctx.factors, ctx.catch = scale, factors, catch
+            return torch.nn.functional.linear(x, whole, bias)
+
+        @staticmethod
+        @once_differentiable
+        def backward(ctx: Any, gradient: "Tensor") -> tuple[Any, ...]:
+            x, down, up, whole = ctx.saved_tensors
+            ctx.catch(ctx.factors[0], x, gradient @ (up * ctx.scale))
+            ctx.catch(ctx.factors[1], x @ (down * ctx.scale).T, gradient)
+            return gradient @ whole if ctx.needs_input_grad[0] else None, *[None] * 7
+
+    return Caught
 
 
 def _merged_forward(module: Any) -> Callable[["Tensor"], "Tensor"]:
     import torch
 
-    (name,) = module.active_adapters
-    down, up, scale = module.lora_A[name].weight, module.lora_B[name].weight, module.scaling[name]
-    base = module.base_layer
-    with torch.no_grad(), torch.autocast(base.weight.device.type, enabled=False):
-        # Laid out as its transpose: a CPU multiplies few rows by it in little more than half the time, many as fast.
-        whole = torch.addmm(base.weight.T, down.T, up.T, alpha=scale).T
-    separate = module.forward
+    down, up, scale, whole = _whole(module)
+    separate, bias = module.forward, module.base_layer.bias
     apply, linear, grad_enabled = _function().apply, torch.nn.functional.linear, torch.is_grad_enabled
 
     def forward(x: "Tensor") -> "Tensor":
         if torch.is_autocast_enabled(x.device.type):
             return separate(x)  # type: ignore[no-any-return]
         if grad_enabled():
-            return apply(x, down, up, whole, base.bias, scale)  # type: ignore[no-any-return]
-        return linear(x, whole, base.bias)
+            return apply(x, down, up, whole, bias, scale)  # type: ignore[no-any-return]
+        return linear(x, whole, bias)
 
     return forward
 
@@ -104,7 +188,7 @@ def _is_plain(module: Any) -> bool:
 
     if type(module.base_layer) is not torch.nn.Linear or module.disable_adapters or module.merged:
         return False
-    if len(module.active_adapters) != 1:
+    if len(module.active_adapters) != 1 or "forward" in vars(module):  # accelerate puts one there
         return False
     (name,) = module.active_adapters
     if name not in module.lora_A or module.lora_variant.get(name) or module.lora_bias.get(name):

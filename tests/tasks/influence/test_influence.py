@@ -11,8 +11,8 @@ import pytest
 import torch
 from plain_scores import sample_logprobs
 
-from tasks.influence.ghost import Direction, lora_factors
 from tasks.influence.influence import denominator_of, influences, validation_gradient
+from tasks.influence.sample_gradients import Direction, lora_factors
 from tasks.influence.selection import select
 from tasks.policy.averaging import Averaging
 from tasks.policy.base import Policy
@@ -50,7 +50,7 @@ def test_a_step_on_a_selected_sample_lowers_the_validation_loss_and_on_a_rejecte
     """float64, step 1e-4: change / (-step · influence) within 1 %, sign right for every sample."""
     policy = make_policy("gpt2", "float64")
     training, validation = make_samples(problems=8, seed=1), make_samples(problems=16, seed=2)
-    scored = influences(scorer(policy), training, validation_gradient(scorer(policy), validation, BY_TOKEN), BY_TOKEN)
+    scored = influences(scorer(policy), training, validation, BY_TOKEN)
     kept = select("positive", [s.advantage for s in training], [s.influence for s in scored], judged=True)
     assert 4 <= sum(kept) <= len(kept) - 4
 
@@ -80,37 +80,58 @@ def test_the_validation_gradient_is_of_the_written_out_loss(make_policy: MakePol
         assert (got - expected).norm() <= 1e-9 * expected.norm()
 
 
+@pytest.mark.parametrize("budget", [1, 2**30], ids=["two passes", "one pass"])
 def test_the_same_batch_as_validation_has_mean_influence_of_its_squared_gradient(
-    make_policy: MakePolicy, make_samples: MakeSamples
+    budget: int, make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
     policy, samples = make_policy("gpt2", "float64"), make_samples()
+    samples = [*samples, replace(samples[0], member=99)]  # with an equal row
     direction = validation_gradient(scorer(policy), samples, BY_TOKEN)
-    scored = influences(scorer(policy), samples, direction, BY_TOKEN)
+    scored = influences(scorer(policy), samples, None, BY_TOKEN, budget=budget)
+    for ours, theirs in zip(scored, influences(scorer(policy), samples, samples, BY_TOKEN), strict=True):
+        assert ours.influence == pytest.approx(theirs.influence, rel=1e-8, abs=1e-14)
     mean = sum(s.influence for s in scored) / len(scored)
     assert mean == pytest.approx(float(flat(direction).square().sum()) / len(scored), rel=1e-9)
     assert mean > 0
 
 
-@pytest.mark.parametrize("limit", [1, 40, 10_000])
-def test_micro_batches_and_order_never_change_influence(
-    limit: int, make_policy: MakePolicy, make_samples: MakeSamples
+@pytest.mark.parametrize("budget", [1, 2**30], ids=["two passes", "one pass"])
+def test_without_itself_a_sample_is_judged_by_the_others(
+    budget: int, make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
-    policy, samples = make_policy(), make_samples()
-    direction = validation_gradient(scorer(policy), make_samples(seed=9), BY_TOKEN)
-    expected = dict(zip(samples, influences(scorer(policy), samples, direction, BY_TOKEN), strict=True))
+    policy, samples = make_policy("gpt2", "float64"), make_samples(problems=3)
+    scored = influences(scorer(policy), samples, None, BY_TOKEN, exclude_self=True, budget=budget)
+    denominator = denominator_of(samples, BY_TOKEN)
+    for place, sample in enumerate(samples):
+        own = gradient_of(policy, [sample], denominator)
+        others = gradient_of(policy, samples[:place] + samples[place + 1 :], denominator)
+        expected = sum(float((g * o).sum()) for g, o in zip(own, others, strict=True))
+        assert scored[place].influence == pytest.approx(expected, rel=1e-8, abs=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("limit", "budget"), [(1, 2**30), (40, 2**30), (10_000, 2**30), (10_000, 1), (10_000, 500_000)]
+)
+def test_micro_batches_order_and_memory_never_change_influence(
+    limit: int, budget: int, make_policy: MakePolicy, make_samples: MakeSamples
+) -> None:
+    policy, samples, validation = make_policy(), make_samples(), make_samples(seed=9)
+    expected = dict(zip(samples, influences(scorer(policy), samples, validation, BY_TOKEN), strict=True))
+    size = float(flat(validation_gradient(scorer(policy), validation, BY_TOKEN)).norm())
     random.Random(0).shuffle(samples)
     cut = scorer(policy, tokens=limit)
-    for sample, scored in zip(samples, influences(cut, samples, direction, BY_TOKEN), strict=True):
+    for sample, scored in zip(samples, influences(cut, samples, validation, BY_TOKEN, budget=budget), strict=True):
         assert scored.gradient_norm == pytest.approx(expected[sample].gradient_norm, rel=1e-4)
-        norms = scored.gradient_norm * float(flat(direction).norm())
-        assert scored.influence == pytest.approx(expected[sample].influence, abs=1e-5 * norms)
+        assert scored.influence == pytest.approx(expected[sample].influence, abs=1e-5 * scored.gradient_norm * size)
 
 
 def test_a_sample_without_signal_has_no_influence(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
     policy, samples = make_policy(), make_samples()
-    direction = validation_gradient(scorer(policy), samples, BY_TOKEN)
     silent = [replace(samples[0], advantage=0.0), *samples[1:]]
-    scored = influences(scorer(policy), silent, direction, BY_TOKEN)
-    assert (scored[0].influence, scored[0].gradient_norm) == (0.0, 0.0)
-    assert all(s.influence and s.gradient_norm for s in scored[1:])
-    assert not flat(validation_gradient(scorer(policy), [replace(s, advantage=0.0) for s in samples], BY_TOKEN)).any()
+    for validation in (samples, None):
+        scored = influences(scorer(policy), silent, validation, BY_TOKEN)
+        assert (scored[0].influence, scored[0].gradient_norm) == (0.0, 0.0)
+        assert all(s.influence and s.gradient_norm for s in scored[1:])
+    mute = [replace(s, advantage=0.0) for s in samples]
+    assert not flat(validation_gradient(scorer(policy), mute, BY_TOKEN)).any()
+    assert not any(s.influence for s in influences(scorer(policy), mute, None, BY_TOKEN))

@@ -11,6 +11,7 @@ import pytest
 
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.errors import GraftError
+from tasks.influence import task
 from tasks.influence.task import run
 from tasks.layout import Layout
 from tasks.params import Params, load_params, restrict
@@ -21,7 +22,7 @@ SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 MakeTrajectory = Callable[..., RewardedTrajectory]
 
 
-def params(grpo: dict[str, Any] | None = None, **influence: str) -> Params:
+def params(grpo: dict[str, Any] | None = None, **influence: Any) -> Params:
     changed = SHIPPED.influence.model_copy(update=influence)
     keys = ["seed", "policy", "search.temperature", "influence"]
     grpo_keys = ["negative_weight", "advantages", "loss", "truncated", "micro_batch_tokens", "unfit"]
@@ -68,10 +69,28 @@ def test_a_second_run_writes_the_same_bytes(layout: Layout) -> None:
     assert digests[0] == digests[1]
 
 
-def test_the_same_batch_has_positive_mean_influence(layout: Layout) -> None:
-    run(layout, params(validation="same_batch"), 1)
+def test_the_same_batch_has_positive_mean_influence_where_each_sample_votes_for_itself_too(layout: Layout) -> None:
+    run(layout, params(validation="same_batch", exclude_self=False), 1)
     assert numbers(layout)["mean_influence"] > 0
     assert numbers(layout)["validation_samples"] == numbers(layout)["samples"] == 18
+    with_self = read_jsonl(layout.selection(1), Selected)
+    run(layout, params(validation="same_batch", exclude_self=True), 1)
+    for line, before in zip(read_jsonl(layout.selection(1), Selected), with_self, strict=True):
+        assert before.influence is not None
+        assert before.gradient_norm is not None
+        assert line.influence == pytest.approx(before.influence - before.gradient_norm**2, rel=1e-3, abs=1e-6)
+
+
+def test_a_small_budget_of_memory_takes_longer_and_changes_nothing(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task, "MEBIBYTE", 10_000)  # a gradient of this policy has more: a row at a time, two passes
+    found = []
+    for budget in (1, 10_000):
+        run(layout, params(validation="same_batch", memory_budget=budget), 1)
+        found.append(read_jsonl(layout.selection(1), Selected))
+    for line, other in zip(*found, strict=True):
+        assert line.influence == pytest.approx(other.influence, rel=1e-3, abs=1e-6)
 
 
 def test_selection_none_keeps_all_that_have_a_signal_and_measures_nothing(

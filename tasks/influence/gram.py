@@ -1,0 +1,43 @@
+"""Influence as arithmetic on the samples' score gradients s_i = ∇ Σ_t log p_it, [B, P] in parts.
+
+At ratio 1 the gradient of a sample's part of every GRPO loss is a_i s_i, and that of every validation loss over
+completions Σ_j b_j s_j, with numbers a and b alone. So one pass for s serves them all:
+
+    influence                a_i ⟨s_i, g⟩, where g = Σ_j b_j s_j
+    without the sample's own vote, where it is one of the validation samples    - a_i b_i ‖s_i‖²
+    the gradient of a weighted selection                                        Σ_i a_i w_i s_i
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tasks.influence.sample_gradients import Direction, SampleGradients
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def products(scores: SampleGradients, direction: Direction) -> "Tensor":
+    """⟨s_i, direction⟩ [B], in float64."""
+    import torch
+
+    parts = [(own.flatten(1) @ direction[name].to(own.dtype).flatten()).double() for name, own in scores.items()]
+    return torch.stack(parts).sum(0)
+
+
+def squared_norms(scores: SampleGradients) -> "Tensor":
+    """‖s_i‖² [B], in float64."""
+    import torch
+
+    parts = [torch.linalg.vector_norm(own.flatten(1), dim=1).double().square() for own in scores.values()]
+    return torch.stack(parts).sum(0)
+
+
+def weighted_sum(scores: SampleGradients, weights: "Tensor") -> dict[str, "Tensor"]:
+    """Σ_i weights_i s_i, of the factors' shapes; weights [B]."""
+    return {name: (weights.to(own.dtype) @ own.flatten(1)).view(own.shape[1:]) for name, own in scores.items()}
+
+
+def total(parts: Sequence[Direction]) -> Direction:
+    """The sum of directions; of none, nothing."""
+    return {name: sum(part[name] for part in parts) for name in (parts[0] if parts else ())}  # type: ignore[misc]

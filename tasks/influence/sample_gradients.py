@@ -1,0 +1,117 @@
+"""The gradient of each sample of a batch, over the adapter, from one backward pass.
+
+A LoRA factor is a linear map y = W x. With g = ∂L/∂y, sample i's gradient is ∇_W L_i = Σ_t g_it x_itᵀ: the product that
+makes a batch's gradient, made for each sample. The LoRA linears that `merged.py` knows do it in their own backward
+pass; those it does not know have hooks on their factors. The base gets no gradient, and nobody the sum over the batch,
+so that the pass costs what a plain forward and backward pass costs. B = 0 (a fresh adapter) makes every ∇_A zero, as it
+should. (TracIn: Pruthi et al. 2020; per-sample gradients by linear layer: Goodfellow 2015, arXiv:1510.01799.)
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from tasks.errors import GraftError
+from tasks.policy.merged import caught_linears
+from tasks.policy.norms import fused_norms
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Direction = Mapping[str, "Tensor"]
+"""A value for each weight of each LoRA factor, by the factor's name, of its shape [out, in]."""
+
+SampleGradients = dict[str, "Tensor"]
+"""The gradient of each of B samples for each LoRA factor, by the factor's name, [B, out, in]."""
+
+
+def lora_factors(model: Any) -> dict[str, Any]:
+    """The linear modules of the trained adapter, by name.
+
+    Raises GraftError where a trained weight is not one of them, because its influence would be left out.
+    """
+    import torch
+
+    modules = {
+        name: module
+        for name, module in model.named_modules()
+        if isinstance(module, torch.nn.Linear)
+        and (".lora_A." in name or ".lora_B." in name)
+        and module.weight.requires_grad
+    }
+    known = {f"{name}.weight" for name in modules}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad and name not in known:
+            raise GraftError(f"influence: {name} is trained but is no LoRA matrix of a linear layer; leave it frozen")
+    return modules
+
+
+def sample_gradients(model: Any, values: Callable[[], "Tensor"]) -> SampleGradients:
+    """∇ values_i of each of B samples over the LoRA factors, in float32 (float64 for a float64 model).
+
+    `values` runs the model on B rows and returns [B], where values_i depends on row i alone. A factor that is called
+    more than once has the sum of its calls. Raises GraftError where a layer is given tokens that are not in such rows.
+    """
+    import torch
+
+    found: SampleGradients = {}
+
+    def catch(name: str, x: "Tensor", gradient: "Tensor") -> None:
+        """Add ∂L/∂y [B, T, out] times the factor's input [B, T, in]."""
+        if x.dim() != 3:
+            raise GraftError(
+                f"influence: {name} is given tokens of several samples in one row, whose gradients cannot be told "
+                "apart; leave its layer out of policy.lora.targets"
+            )
+        own = _outer(gradient, x)
+        found[name] = found[name] + own if name in found else own
+
+    factors = lora_factors(model)
+    with _caught(model, factors, catch) as embedded:
+        total = values()
+        torch.autograd.grad(total.sum(), embedded)
+    for name in factors.keys() - found.keys():  # never called
+        found[name] = factors[name].weight.new_zeros(len(total), *factors[name].weight.shape)
+    return found
+
+
+def _outer(gradient: "Tensor", x: "Tensor") -> "Tensor":
+    """Σ_t g_t x_tᵀ of each sample; [B, T, out], [B, T, in] → [B, out, in]. The thin side first: a CPU likes that."""
+    import torch
+
+    wide = torch.promote_types(x.dtype, torch.float32)
+    with torch.autocast(x.device.type, enabled=False):  # it would make the product in few bits
+        gradient, x = gradient.to(wide), x.to(wide)
+        if gradient.shape[-1] <= x.shape[-1]:
+            return torch.bmm(gradient.mT, x)
+        return torch.bmm(x.mT, gradient).mT
+
+
+@contextmanager
+def _caught(
+    model: Any, factors: dict[str, Any], catch: Callable[[str, "Tensor", "Tensor"], None]
+) -> Iterator[list["Tensor"]]:
+    """In the block `catch` is told of every call of a factor, and gradients are taken with respect to the embedded
+    tokens only, which are yielded when they are known."""
+    embedded: list[Tensor] = []
+
+    def mark(_module: Any, _inputs: Any, output: "Tensor") -> None:
+        embedded.append(output.requires_grad_())
+
+    def watch(name: str) -> Callable[[Any, tuple["Tensor"], "Tensor"], None]:
+        def hook(_module: Any, inputs: tuple["Tensor"], output: "Tensor") -> None:
+            x = inputs[0].detach()
+            output.register_hook(lambda gradient: catch(name, x, gradient))  # type: ignore[no-untyped-call]
+
+        return hook
+
+    with ExitStack() as stack:
+        known = stack.enter_context(caught_linears(model, catch))
+        stack.enter_context(fused_norms(model))
+        for name, module in factors.items():
+            stack.callback(module.weight.requires_grad_, True)
+            module.weight.requires_grad_(False)
+            if name not in known:
+                stack.callback(module.register_forward_hook(watch(name)).remove)
+        stack.callback(model.get_input_embeddings().register_forward_hook(mark).remove)
+        yield embedded
