@@ -274,6 +274,11 @@ def graft(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
         step += 1
 
 
+def forget_peak() -> None:
+    """Let the most memory of this process be what it holds now. Linux alone can."""
+    Path("/proc/self/clear_refs").write_text("5")
+
+
 def memory() -> tuple[float, float]:
     """MB that this process holds now, and the most since `forget_peak`. Linux alone tells."""
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":" in line)
@@ -295,7 +300,7 @@ def main() -> None:
         if not sys.stdin.readline():
             sys.exit(0)
         if not taken:
-            Path("/proc/self/clear_refs").write_text("5")  # forgets the peak
+            forget_peak()
             held = memory()[0]
 
     def answer(clock: Clock) -> None:

@@ -9,10 +9,15 @@ from dataclasses import replace
 
 import pytest
 import torch
+from grpo_params import grpo_params
 from plain_scores import sample_logprobs
 
+from tasks.grpo.gradient import accumulate
+from tasks.grpo.scores import behaviour_of
+from tasks.grpo.steps import Group
+from tasks.influence.gram import weighted_sum
 from tasks.influence.influence import denominator_of, influences, validation_gradient
-from tasks.influence.sample_gradients import Direction, lora_factors
+from tasks.influence.sample_gradients import Direction, lora_factors, sample_gradients
 from tasks.influence.selection import select
 from tasks.policy.averaging import Averaging
 from tasks.policy.base import Policy
@@ -135,3 +140,21 @@ def test_a_sample_without_signal_has_no_influence(make_policy: MakePolicy, make_
     mute = [replace(s, advantage=0.0) for s in samples]
     assert not flat(validation_gradient(scorer(policy), mute, BY_TOKEN)).any()
     assert not any(s.influence for s in influences(scorer(policy), mute, None, BY_TOKEN))
+
+
+def test_the_gradient_of_the_updates_first_step_is_a_weighted_sum_of_scores(
+    make_policy: MakePolicy, make_samples: MakeSamples
+) -> None:
+    """What a selection leaves of it, too: no second backward pass is needed for either."""
+    policy, samples = make_policy(), make_samples()
+    kept = [s for place, s in enumerate(samples) if place % 3]
+    denominator = denominator_of(kept, BY_TOKEN)
+    scores = sample_gradients(policy.model, lambda: sample_logprobs(policy.model, kept, 0.7).sum(1))
+    found = weighted_sum(scores, -torch.tensor([s.advantage for s in kept]) / denominator)
+    names = dict.fromkeys(s.problem_id for s in kept)
+    own = {name: [replace(s, behaviour=()) for s in kept if s.problem_id == name] for name in names}
+    step = [Group(name, rows, sum(len(s.completion) for s in rows)) for name, rows in own.items()]
+    behaviour = behaviour_of(scorer(policy), [s for group in step for s in group.samples])
+    accumulate(scorer(policy), step, behaviour, None, grpo_params(loss="dapo", beta=0.0, entropy=0.0))
+    for name, module in lora_factors(policy.model).items():
+        assert (found[name] - module.weight.grad).norm() <= 1e-5 * module.weight.grad.norm()

@@ -1,0 +1,332 @@
+"""What influence costs beyond a forward and backward pass, beside other ways to the same numbers.
+
+    python -m benchmarks.influence
+
+A model as Qwen2 is, with random weights and a LoRA adapter on all linear layers, takes the gradient of a batch of rows
+of one length (plain: transformers and peft as they are), and then the influence of each row on the validation loss:
+
+    plain        forward and backward of the batch: the unit
+    lean         the same as Graft's update computes it (tasks/policy/lean.py)
+    same batch   influence, the batch being its own validation
+    held out     influence on as many other rows
+    loop         a backward pass for each row, and one for validation
+    vmap         torch.func: a batch of gradients, eight rows at a time, and validation
+
+Each has a process of its own, and they take turns, so that what disturbs the machine disturbs all. Processor seconds
+are medians; memory is the most above what the process held before its first turn, one thread. The last line of standard
+output is one JSON object: `same_batch_ratio` and `held_out_excess`, (held out / plain - 1) · n_train / n_val, the worse
+of the two sizes; `peak_memory_ratio` of the same batch to plain, the worse of the two; `max_relative_error` and
+`sign_agreement` against the loop.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.step_sides import forget_peak, memory
+from flows.answer import exit_code
+from tasks.errors import GraftError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from tasks.policy.samples import Sample
+    from tasks.policy.scorer import Scorer
+
+PROMPT = 32  # tokens of each row that are its prompt
+WAYS = ("plain", "lean", "same batch", "held out", "loop", "vmap")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What is measured."""
+
+    rows: int
+    tokens: int  # of a row, its prompt included
+    rank: int
+    hidden: int
+    layers: int
+    vocabulary: int
+
+
+SMALL = Shape(rows=64, tokens=128, rank=8, hidden=128, layers=4, vocabulary=2048)
+LARGE = Shape(rows=32, tokens=128, rank=8, hidden=512, layers=6, vocabulary=4096)
+GROWN = [replace(SMALL, rows=32), replace(SMALL, rows=128), replace(SMALL, tokens=64), replace(SMALL, tokens=256)]
+GROWN += [replace(SMALL, rank=4), replace(SMALL, rank=16), replace(SMALL, rank=32)]
+
+
+def scorer_of(shape: Shape, eager: bool = False) -> "Scorer":
+    """A model of this shape; all rows are one micro-batch."""
+    import torch
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    from tasks.policy.base import attach_adapter
+    from tasks.policy.scorer import Scorer
+
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=shape.vocabulary,
+        hidden_size=shape.hidden,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        intermediate_size=shape.hidden * 11 // 4,
+        max_position_embeddings=2048,
+        attn_implementation="eager" if eager else "sdpa",
+    )
+    model = attach_adapter(Qwen2ForCausalLM(config), shape.rank, 16.0, 0).eval()
+    with torch.no_grad():  # a fresh adapter's B is 0, and the gradient of its A
+        for name, weight in model.named_parameters():
+            if "lora_B" in name:
+                weight.normal_(std=0.02)
+    return Scorer(model, 0, 1.0, ("rows",), tokens=2 * shape.rows * shape.tokens)
+
+
+def samples_of(shape: Shape, seed: int) -> "list[Sample]":
+    """Random rows with advantages of both signs."""
+    import random
+
+    from tasks.policy.samples import Sample
+
+    rng = random.Random(seed)
+
+    def drawn(length: int) -> tuple[int, ...]:
+        return tuple(rng.randrange(3, shape.vocabulary) for _ in range(length))
+
+    return [
+        Sample(str(row), 0, drawn(PROMPT), drawn(shape.tokens - PROMPT), (), rng.choice([-1.0, 1.0]))
+        for row in range(shape.rows)
+    ]
+
+
+def losses_of(scorer: "Scorer", samples: "Sequence[Sample]", denominator: int) -> Any:
+    """-A_i Σ_t log p_it / denominator of each row."""
+    from tasks.policy.packing import MicroBatch
+
+    logprobs = scorer.score(MicroBatch("rows", [[s] for s in samples])).logprobs
+    return -logprobs.sum(1) * logprobs.new_tensor([s.advantage for s in samples]) / denominator
+
+
+def weights_of(scorer: "Scorer") -> dict[str, Any]:
+    return {name: weight for name, weight in scorer.model.named_parameters() if weight.requires_grad}
+
+
+def plain(scorer: "Scorer", samples: "Sequence[Sample]") -> list[Any]:
+    """The batch's gradient."""
+    import torch
+
+    denominator = sum(len(s.completion) for s in samples)
+    return list(torch.autograd.grad(losses_of(scorer, samples, denominator).sum(), list(weights_of(scorer).values())))
+
+
+def lean_pass(scorer: "Scorer", samples: "Sequence[Sample]") -> None:
+    from tasks.policy.lean import lean
+
+    with lean(scorer.model):
+        plain(scorer, samples)
+
+
+def ours(scorer: "Scorer", samples: "Sequence[Sample]", validation: "Sequence[Sample] | None") -> list[float]:
+    from tasks.influence.influence import influences
+    from tasks.policy.averaging import Averaging
+
+    scored = influences(scorer, samples, validation, Averaging("dapo", longest=1))
+    return [float(s.influence or 0) for s in scored]
+
+
+def loop(scorer: "Scorer", samples: "Sequence[Sample]", validation: "Sequence[Sample]") -> list[float]:
+    """A backward pass for each row."""
+    import torch
+
+    denominator, weights = sum(len(s.completion) for s in samples), list(weights_of(scorer).values())
+    direction = plain(scorer, validation)
+    found = []
+    for sample in samples:
+        own = torch.autograd.grad(losses_of(scorer, [sample], denominator).sum(), weights)
+        found.append(sum(float((g.double() * d.double()).sum()) for g, d in zip(own, direction, strict=True)))
+    return found
+
+
+def vmap(scorer: "Scorer", samples: "Sequence[Sample]", validation: "Sequence[Sample]") -> list[float]:
+    """torch.func's batch of gradients. Attention has to be eager and its mask made by hand."""
+    import torch
+    from torch.func import functional_call, grad
+    from torch.func import vmap as batched
+
+    from tasks.policy.scoring import token_logprobs
+
+    weights = weights_of(scorer)
+    direction = dict(zip(weights, plain(scorer, validation), strict=True))
+    ids = torch.tensor([[*s.prompt, *s.completion] for s in samples])
+    scales = torch.tensor([-s.advantage for s in samples]) / sum(len(s.completion) for s in samples)
+    width = ids.shape[1]
+    mask = torch.full((1, 1, width, width), torch.finfo(torch.float32).min).triu(1)
+    positions = torch.arange(width)[None]
+
+    def loss(trained: Any, row: Any, scale: Any) -> Any:
+        given = {"input_ids": row[None], "attention_mask": mask, "position_ids": positions, "use_cache": False}
+        logits = functional_call(scorer.model, trained, (), given).logits[0, PROMPT - 1 : -1]
+        return token_logprobs(logits, row[PROMPT:], 1.0).sum() * scale
+
+    own = batched(grad(loss), in_dims=(None, 0, 0), chunk_size=8)(weights, ids, scales)
+    return [float(x) for x in sum(own[name].flatten(1) @ direction[name].flatten() for name in weights)]
+
+
+def way_of(name: str, shape: Shape) -> Callable[[], Any]:
+    scorer, samples = scorer_of(shape, eager=name == "vmap"), samples_of(shape, 0)
+    others = samples_of(shape, 1)
+    ways: dict[str, Callable[[], Any]] = {
+        "plain": lambda: plain(scorer, samples) and None,
+        "lean": lambda: lean_pass(scorer, samples),
+        "same batch": lambda: ours(scorer, samples, None),
+        "held out": lambda: ours(scorer, samples, others),
+        "loop": lambda: loop(scorer, samples, samples),
+        "vmap": lambda: vmap(scorer, samples, samples),
+    }
+    return ways[name]
+
+
+def serve(name: str, shape: Shape) -> None:
+    """Take a turn for each line that comes in."""
+    import torch
+
+    torch.set_num_threads(1)
+    turn = way_of(name, shape)
+    out = os.fdopen(os.dup(1), "w")  # what libraries print stays out of the answers
+    os.dup2(2, 1)
+    held: float | None = None
+    for _ in sys.stdin:
+        if held is None:
+            forget_peak()
+            held = memory()[0]
+        start = time.process_time()
+        found = turn()
+        seconds = time.process_time() - start
+        print(json.dumps({"cpu": seconds, "memory": memory()[1] - held, "found": found}), file=out, flush=True)
+
+
+class Side:
+    """A process that takes turns when it is told to."""
+
+    def __init__(self, name: str, shape: Shape) -> None:
+        command = [sys.executable, "-W", "ignore", "-m", "benchmarks.influence", "--serve", name]
+        self._process = subprocess.Popen(
+            [*command, json.dumps(asdict(shape))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.turns: list[dict[str, Any]] = []
+
+    def turn(self) -> None:
+        """Raises GraftError with the last words of a process that ended instead."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise GraftError(f"benchmark: {self._process.stderr.read().strip().splitlines()[-1]}; mend that first")
+        self.turns.append(json.loads(line))
+
+    @property
+    def cpu(self) -> float:
+        return float(median(turn["cpu"] for turn in self.turns[1:]))
+
+    @property
+    def memory(self) -> float:
+        return max(float(turn["memory"]) for turn in self.turns)
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+def measured(shape: Shape, names: Sequence[str], turns: int) -> dict[str, Side]:
+    """Each way, by turns; the first is not counted."""
+    sides = {name: Side(name, shape) for name in names}
+    try:
+        for _ in range(turns + 1):
+            for side in sides.values():
+                side.turn()
+    finally:
+        for side in sides.values():
+            side.end()
+    return sides
+
+
+def title_of(shape: Shape) -> str:
+    return (
+        f"hidden {shape.hidden}, {shape.layers} layers, vocabulary {shape.vocabulary}, LoRA r = {shape.rank}; "
+        f"{shape.rows} rows of {shape.tokens} tokens"
+    )
+
+
+def table(shape: Shape, sides: dict[str, Side]) -> "Table":
+    from rich.table import Table
+
+    made = Table(title=title_of(shape), title_justify="left")
+    for column in ("", "CPU s", "× plain", "MB", "MB × plain"):
+        made.add_column(column, justify="left" if not column else "right")
+    unit = sides["plain"]
+    for name, side in sides.items():
+        ratios = f"{side.cpu / unit.cpu:.2f}", f"{side.memory / unit.memory:.2f}"
+        made.add_row(name, f"{side.cpu:.3f}", ratios[0], f"{side.memory:,.0f}", ratios[1])
+    return made
+
+
+def figures(both: Sequence[dict[str, Side]]) -> dict[str, float]:
+    """The worse of the sizes."""
+    same = [(sides["same batch"], sides["plain"]) for sides in both]
+    errors, signs = [], []
+    for sides in both:
+        found, exact = sides["same batch"].turns[-1]["found"], sides["loop"].turns[-1]["found"]
+        errors += [abs(a - b) / abs(b) for a, b in zip(found, exact, strict=True)]
+        signs += [(a > 0) == (b > 0) for a, b in zip(found, exact, strict=True)]
+    return {
+        "same_batch_ratio": round(max(side.cpu / unit.cpu for side, unit in same), 3),
+        "held_out_excess": round(max(sides["held out"].cpu / sides["plain"].cpu - 1 for sides in both), 3),
+        "peak_memory_ratio": round(max(side.memory / unit.memory for side, unit in same), 3),
+        "max_relative_error": float(f"{max(errors):.2g}"),
+        "sign_agreement": sum(signs) / len(signs),
+    }
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run, print the tables, and as the last line the figures."""
+    from rich.console import Console
+    from rich.table import Table
+
+    if arguments and arguments[0] == "--serve":
+        serve(arguments[1], Shape(**json.loads(arguments[2])))
+        return
+    parser = argparse.ArgumentParser("python -m benchmarks.influence", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--turns", type=int, default=5, help="turns of each way that are counted")
+    options = parser.parse_args(arguments)
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    both = []
+    for shape in (SMALL, LARGE):
+        both.append(measured(shape, WAYS, options.turns))
+        console.print(table(shape, both[-1]))
+    grown = Table(title="same batch, as the batch, its length and the rank grow", title_justify="left")
+    for column in ("", "plain, CPU s", "same batch, CPU s", "× plain"):
+        grown.add_column(column, justify="left" if not column else "right")
+    for shape in GROWN:
+        sides = measured(shape, ("plain", "same batch"), max(options.turns // 2, 1))
+        cells = (sides["plain"].cpu, sides["same batch"].cpu, sides["same batch"].cpu / sides["plain"].cpu)
+        grown.add_row(f"{shape.rows} × {shape.tokens}, r = {shape.rank}", *(f"{x:.2f}" for x in cells))
+    console.print(grown)
+    print(json.dumps(figures(both)))
+
+
+if __name__ == "__main__":
+    sys.exit(exit_code(lambda: main(sys.argv[1:]), debug=False))

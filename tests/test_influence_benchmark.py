@@ -1,0 +1,42 @@
+"""The benchmark of influence: all ways give the same numbers, and the figures are what their names say."""
+
+import pytest
+
+from benchmarks.influence import WAYS, Shape, Side, figures, measured, table
+
+SHAPE = Shape(rows=6, tokens=40, rank=2, hidden=32, layers=1, vocabulary=64)
+
+
+@pytest.mark.slow
+def test_all_ways_take_turns_and_find_the_same_influence() -> None:
+    sides = measured(SHAPE, WAYS, turns=1)
+    found = {name: side.turns[-1]["found"] for name, side in sides.items()}
+    assert found["plain"] is found["lean"] is None
+    for name in ("same batch", "vmap"):
+        assert found[name] == pytest.approx(found["loop"], rel=1e-4)
+    assert found["held out"] != pytest.approx(found["loop"], rel=1e-2)
+    assert all(side.cpu > 0 for side in sides.values())
+    assert table(SHAPE, sides).row_count == len(WAYS)
+
+
+def side(cpu: float, memory: float, found: list[float] | None = None) -> Side:
+    made = Side.__new__(Side)
+    made.turns = [{"cpu": 99.0, "memory": memory, "found": found}, {"cpu": cpu, "memory": memory, "found": found}]
+    return made
+
+
+def test_figures_are_the_worse_of_the_sizes() -> None:
+    first = {
+        "plain": side(2.0, 100.0),
+        "same batch": side(2.1, 110.0, [1.0, -2.0]),
+        "held out": side(3.0, 1.0),
+        "loop": side(9.0, 1.0, [1.0, -2.0]),
+    }
+    second = first | {"same batch": side(2.2, 90.0, [1.0, 2.0]), "held out": side(4.0, 1.0)}
+    assert figures([first, second]) == {
+        "same_batch_ratio": 1.1,
+        "held_out_excess": 1.0,
+        "peak_memory_ratio": 1.1,
+        "max_relative_error": 2.0,
+        "sign_agreement": 0.75,
+    }
