@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from tasks.artifacts import write_json, write_jsonl
 from tasks.errors import GraftError
+from tasks.influence.certificate import certify
 from tasks.influence.influence import NOT_MEASURED, Scored, influences
 from tasks.influence.selection import select, selection_numbers
 from tasks.layout import Layout
@@ -17,6 +18,7 @@ from tasks.policy.memory import memory_named
 from tasks.policy.samples import Sample, counted_rewards, samples_of
 from tasks.policy.scorer import scorer_of
 from tasks.records import RewardedTrajectory, Selected, Split
+from tasks.seeds import derive_seed
 
 MEBIBYTE = 2**20
 
@@ -38,7 +40,8 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     if params.influence.selection != "none":
         judges = _judges(layout, params, round, trajectories)
         validation = _samples(policy, judges, _advantages(policy, judges, params.grpo), params.grpo.negative_weight)
-        scored, heard = _measured(policy, samples, validation, params), _heard(validation)
+        scored, certificate = _measured(policy, samples, validation, params, round)
+        heard = _heard(validation) | certificate
     judged = heard.get("validation_with_signal", 0) > 0
     kept = select(params.influence.selection, [s.advantage for s in samples], [s.influence for s in scored], judged)
     write_jsonl(layout.selection(round), _lines(train, samples, advantages, scored, kept))
@@ -62,12 +65,29 @@ def _judges(
     return judges
 
 
-def _measured(policy: Policy, samples: list[Sample], validation: list[Sample], params: Params) -> list[Scored]:
+def _measured(
+    policy: Policy, samples: list[Sample], validation: list[Sample], params: Params, round: int
+) -> tuple[list[Scored], dict[str, float]]:
+    """Influence, and the numbers of its certificate. Raises GraftError where that fails."""
     averaging, own = Averaging(params.grpo.loss, params.policy.max_new_tokens), params.influence
+    alone = own.validation == "same_batch"
     scorer = scorer_of(policy, [*samples, *validation], params.search.temperature, params.grpo.micro_batch_tokens)
     with memory_named(params.grpo.micro_batch_tokens):
-        judges = None if own.validation == "same_batch" else validation
-        return influences(scorer, samples, judges, averaging, own.exclude_self, own.memory_budget * MEBIBYTE)
+        judges = None if alone else validation
+        scored = influences(scorer, samples, judges, averaging, own.exclude_self, own.memory_budget * MEBIBYTE)
+        whole = [_with_own_vote(s) if alone and own.exclude_self else s.influence or 0.0 for s in scored]
+        seed = derive_seed(params.seed, "certificate", round)
+        found = certify(scorer, samples, validation, whole, averaging, seed)
+    found.check()
+    numbers: dict[str, float] = {"certificate_steps": found.steps}
+    if found.steps:
+        numbers |= {"certificate_slope": found.slope, "certificate_signs": found.sign_agreement}
+    return scored, numbers
+
+
+def _with_own_vote(scored: Scored) -> float:
+    """Influence on a loss that the sample is a part of: its own vote is the square of its gradient."""
+    return (scored.influence or 0.0) + (scored.gradient_norm or 0.0) ** 2
 
 
 def _heard(validation: list[Sample]) -> dict[str, float]:

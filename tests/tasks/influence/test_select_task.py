@@ -11,7 +11,8 @@ import pytest
 
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.errors import GraftError
-from tasks.influence import task
+from tasks.influence import influence, task
+from tasks.influence.gram import products
 from tasks.influence.task import run
 from tasks.layout import Layout
 from tasks.params import Params, load_params, restrict
@@ -79,6 +80,25 @@ def test_the_same_batch_has_positive_mean_influence_where_each_sample_votes_for_
         assert before.influence is not None
         assert before.gradient_norm is not None
         assert line.influence == pytest.approx(before.influence - before.gradient_norm**2, rel=1e-3, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"validation": "same_batch"}, {"validation": "same_batch", "exclude_self": False}]
+)
+def test_a_selection_comes_with_a_certificate(layout: Layout, changes: dict[str, Any]) -> None:
+    run(layout, params(**changes), 1)
+    assert numbers(layout)["certificate_slope"] == pytest.approx(-1, abs=0.05)
+    assert (numbers(layout)["certificate_signs"], numbers(layout)["certificate_steps"]) == (1, 3)
+
+
+def test_influence_that_is_not_what_happens_stops_the_stage_before_it_selects(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(influence, "products", lambda scores, direction: -products(scores, direction))
+    with pytest.raises(GraftError, match="cannot be trusted to select"):
+        run(layout, params(), 1)
+    assert not layout.selection(1).exists()
+    assert not layout.metrics("select", 1).exists()
 
 
 def test_a_small_budget_of_memory_takes_longer_and_changes_nothing(
