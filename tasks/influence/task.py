@@ -76,7 +76,7 @@ def _measured(
         judges = None if alone else validation
         scored = influences(scorer, samples, judges, averaging, own.exclude_self, own.memory_budget * MEBIBYTE)
         whole = [_with_own_vote(s) if alone and own.exclude_self else s.influence or 0.0 for s in scored]
-        seed = derive_seed(params.seed, "certificate", round)
+        seed = derive_seed("certificate", round)
         found = certify(scorer, samples, validation, whole, averaging, seed)
     found.check()
     numbers: dict[str, float] = {"certificate_steps": found.steps}

@@ -25,7 +25,7 @@ MakeTrajectory = Callable[..., RewardedTrajectory]
 
 def params(grpo: dict[str, Any] | None = None, **influence: Any) -> Params:
     changed = SHIPPED.influence.model_copy(update=influence)
-    keys = ["seed", "policy", "search.temperature", "influence"]
+    keys = ["policy.max_new_tokens", "search.temperature", "influence"]
     grpo_keys = ["negative_weight", "advantages", "loss", "truncated", "micro_batch_tokens", "unfit"]
     keys += [f"grpo.{key}" for key in grpo_keys]
     plain = {"negative_weight": 1.0, "advantages": "group", "loss": "dapo", "truncated": "learn", "unfit": "stop"}
