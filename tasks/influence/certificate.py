@@ -26,10 +26,10 @@ from tasks.policy.scorer import Scorer
 if TYPE_CHECKING:
     from torch import Tensor
 
-STEPS = 3
+STEPS = 2
 """Steps that are tried, each both ways: as many times two forward passes over the validation samples."""
 
-ROWS = 64
+ROWS = 48
 """Samples that a step is made of, at most."""
 
 LENGTH = 1e-3

@@ -88,7 +88,7 @@ def test_the_same_batch_has_positive_mean_influence_where_each_sample_votes_for_
 def test_a_selection_comes_with_a_certificate(layout: Layout, changes: dict[str, Any]) -> None:
     run(layout, params(**changes), 1)
     assert numbers(layout)["certificate_slope"] == pytest.approx(-1, abs=0.05)
-    assert (numbers(layout)["certificate_signs"], numbers(layout)["certificate_steps"]) == (1, 3)
+    assert (numbers(layout)["certificate_signs"], numbers(layout)["certificate_steps"]) == (1, 2)
 
 
 def test_influence_that_is_not_what_happens_stops_the_stage_before_it_selects(
