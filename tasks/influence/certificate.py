@@ -41,7 +41,7 @@ ROUNDING = 10
 CLEAR = 30
 """A change that is not so many times the loss's rounding is not looked at."""
 
-TOLERANCE = 0.1
+TOLERANCE = 0.05
 """Of the slope in float32; where influence is right, it is off by less than a hundredth."""
 
 
