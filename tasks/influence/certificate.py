@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tasks.errors import GraftError
+from tasks.influence.influence import denominator_of
 from tasks.policy.averaging import Averaging
 from tasks.policy.lean import lean
 from tasks.policy.samples import Sample, merged
@@ -77,7 +78,7 @@ def certify(
     """
     rows = list({s.completion + s.prompt: (s, i) for s, i in zip(samples, influences, strict=True) if i}.values())
     random.Random(seed).shuffle(rows)
-    denominator, noise = _denominator(samples, averaging), _noise(scorer, validation, averaging)
+    denominator, noise = denominator_of(samples, averaging), _noise(scorer, validation, averaging)
     predicted, real = [], []
     for drawn in (rows[start : ROWS * STEPS : STEPS] for start in range(min(STEPS, len(rows)))):
         signed = {s: 1.0 if influence > 0 else -1.0 for s, influence in drawn}
@@ -96,10 +97,6 @@ def certify(
         return Certificate(slope=-1.0, sign_agreement=1.0, steps=0)
     slope = sum(p * r for p, r in zip(predicted, real, strict=True)) / sum(p * p for p in predicted)
     return Certificate(slope, sum(r < 0 for r in real) / len(real), len(real))
-
-
-def _denominator(samples: Sequence[Sample], averaging: Averaging) -> int:
-    return max(averaging.denominator([len(s.completion) for s in samples]), 1)
 
 
 def _gradient(
@@ -130,7 +127,7 @@ def _loss(scorer: Scorer, samples: Sequence[Sample], averaging: Averaging) -> fl
             sums = scorer.score(batch).logprobs.double().sum(1).tolist()
             for value, s in zip(sums, batch.samples, strict=True):
                 total -= s.count * s.advantage * averaging.weight(len(s.completion)) * value
-    return total / _denominator(samples, averaging)
+    return total / denominator_of(samples, averaging)
 
 
 def _noise(scorer: Scorer, samples: Sequence[Sample], averaging: Averaging) -> float:
@@ -139,7 +136,7 @@ def _noise(scorer: Scorer, samples: Sequence[Sample], averaging: Averaging) -> f
 
     unit = ROUNDING * torch.finfo(next(scorer.model.parameters()).dtype).eps
     squares = sum(len(s.completion) * (s.advantage * averaging.weight(len(s.completion))) ** 2 for s in samples)
-    return float(unit * squares**0.5 / _denominator(samples, averaging))
+    return float(unit * squares**0.5 / denominator_of(samples, averaging))
 
 
 @contextmanager

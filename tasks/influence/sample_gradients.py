@@ -54,10 +54,13 @@ def sample_gradients(model: Any, values: Callable[[], "Tensor"]) -> SampleGradie
     """
     import torch
 
+    factors = lora_factors(model)
     found: SampleGradients = {}
 
     def catch(name: str, x: "Tensor", gradient: "Tensor") -> None:
         """Add ∂L/∂y [B, T, out] times the factor's input [B, T, in]."""
+        if name not in factors:  # not trained
+            return
         if x.dim() != 3:
             raise GraftError(
                 f"influence: {name} is given tokens of several samples in one row, whose gradients cannot be told "
@@ -66,7 +69,6 @@ def sample_gradients(model: Any, values: Callable[[], "Tensor"]) -> SampleGradie
         own = _outer(gradient, x)
         found[name] = found[name] + own if name in found else own
 
-    factors = lora_factors(model)
     with _caught(model, factors, catch) as embedded:
         total = values()
         torch.autograd.grad(total.sum(), embedded)

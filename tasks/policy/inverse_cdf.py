@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 BLOCK = 256
 
+AT_ONCE = 1024
+"""A vocabulary of no more tokens is searched in one level: fewer operations, which is what few rows cost."""
+
 
 def uniforms(seeds: Sequence[int], steps: int, device: Any = "cpu") -> "Tensor":
     """Numbers in [0, 1) [R, steps]: a row for each seed, a function of that seed alone; more steps only add to it."""
@@ -30,8 +33,13 @@ def draw(scaled: "Tensor", points: "Tensor") -> tuple["Tensor", "Tensor"]:
     import torch
 
     rows, tokens = scaled.shape
-    blocks = -(-tokens // BLOCK)
     highest = scaled.amax(-1, keepdim=True)
+    if tokens <= AT_ONCE:
+        inside = (scaled - highest).exp_().to(points.dtype)
+        total = inside.sum(-1)
+        chosen = _first_above(inside, points * total)[0]
+        return chosen, (scaled.gather(-1, chosen[:, None]) - highest)[:, 0] - total.log().to(scaled.dtype)
+    blocks = -(-tokens // BLOCK)
     weights = scaled.new_empty(rows, blocks * BLOCK)
     torch.sub(scaled, highest, out=weights[:, :tokens]).exp_()
     weights[:, tokens:] = 0

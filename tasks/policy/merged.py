@@ -10,7 +10,7 @@ Two thin products less on the way forward and two on the way back, which on smal
 multiplications say: an update takes a tenth less time. It takes memory for one more copy of the adapted weights.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,7 @@ def merged_linears(model: Any) -> Iterator[None]:
     Left as they are: linears with dropout at work, with several adapters or none, of variants such as DoRA, of less
     than 32 bits (a small B A would be lost in W), and all where autocast is on.
     """
-    with _patched({module: _merged_forward(module) for module in _plain_linears(model).values()}):
+    with _patched({module: _merged_forward(module) for module in _plain_linears(layers(model))}):
         yield
 
 
@@ -42,17 +42,26 @@ def caught_linears(model: Any, catch: Catch) -> Iterator[set[str]]:
 
     Yields the names of these factors. Autocast, where it is on, is off in them.
     """
-    modules = _plain_linears(model)
-    with _patched({module: _caught_forward(name, module, catch) for name, module in modules.items()}):
-        yield {factor for name, module in modules.items() for factor in _factors(name, module)}
+    names = {module: name for name, module in model.named_modules()}
+    modules = _plain_linears(names)
+    with _patched({module: _caught_forward(names[module], module, catch) for module in modules}):
+        yield {factor for module in modules for factor in _factors(names[module], module)}
 
 
-def _plain_linears(model: Any) -> dict[str, Any]:
-    """The LoRA linears that are made one matrix, by name."""
+def layers(model: Any) -> Iterator[Any]:
+    """All modules in a model, itself included; model.modules() takes ten times as long."""
+    yield model
+    for module in model._modules.values():
+        if module is not None:
+            yield from layers(module)
+
+
+def _plain_linears(modules: Iterable[Any]) -> list[Any]:
+    """The LoRA linears that are made one matrix."""
     from peft.tuners.lora import Linear
 
-    modules = {name: m for name, m in model.named_modules() if isinstance(m, Linear) and _is_plain(m)}
-    return modules if sum(m.base_layer.weight.numel() for m in modules.values()) <= MERGED_PARAMETERS else {}
+    found = [module for module in modules if isinstance(module, Linear) and _is_plain(module)]
+    return found if sum(module.base_layer.weight.numel() for module in found) <= MERGED_PARAMETERS else []
 
 
 @contextmanager
@@ -138,9 +147,10 @@ def _merged_forward(module: Any) -> Callable[["Tensor"], "Tensor"]:
     down, up, scale, whole = _whole(module)
     separate, bias = module.forward, module.base_layer.bias
     apply, linear, grad_enabled = _function().apply, torch.nn.functional.linear, torch.is_grad_enabled
+    autocast, device = torch.is_autocast_enabled, whole.device.type
 
     def forward(x: "Tensor") -> "Tensor":
-        if torch.is_autocast_enabled(x.device.type):
+        if autocast(device):
             return separate(x)  # type: ignore[no-any-return]
         if grad_enabled():
             return apply(x, down, up, whole, bias, scale)  # type: ignore[no-any-return]

@@ -14,6 +14,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from tasks.policy.merged import layers
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -29,7 +31,7 @@ def fused_norms(model: Any) -> Iterator[None]:
 
     Whether a module is one is found out by trying it, not by its name; autocast leaves all as they are.
     """
-    modules = [module for module in model.modules() if _is_norm(module)]
+    modules = {module: None for module in layers(model) if _looks_like_one(module) and _is_norm(module)}
     try:
         for module in modules:
             module.forward = _fused_forward(module)
@@ -44,9 +46,10 @@ def _fused_forward(module: Any) -> Norm:
 
     separate, weight, epsilon = module.forward, module.weight, float(_epsilon(module) or 0)
     apply, autocast, grad_enabled = _function().apply, torch.is_autocast_enabled, torch.is_grad_enabled
+    device = weight.device.type
 
     def forward(x: "Tensor") -> "Tensor":
-        if x.dtype != weight.dtype or autocast(x.device.type):
+        if x.dtype != weight.dtype or autocast(device):
             return separate(x)  # type: ignore[no-any-return]
         if grad_enabled():
             return apply(x, weight, epsilon)  # type: ignore[no-any-return]
@@ -63,16 +66,18 @@ def _scale(x: "Tensor", epsilon: float) -> "Tensor":
 def _is_norm(module: Any) -> bool:
     """Whether a module gives what our function gives; asked once."""
     if module not in _verdicts:
-        _verdicts[module] = _looks_like_one(module) and _agrees(module)
+        _verdicts[module] = _agrees(module)
     return _verdicts[module] and "forward" not in vars(module)  # accelerate puts one there
 
 
 def _looks_like_one(module: Any) -> bool:
     import torch
 
-    weights = list(module.parameters())
-    one = len(weights) == 1 and weights[0].dim() == 1 and weights[0] is getattr(module, "weight", None)
-    return one and weights[0].dtype in (torch.float32, torch.float64) and _epsilon(module) is not None
+    if module._modules or list(module._parameters) != ["weight"]:
+        return False
+    weight = module.weight
+    one = weight is not None and weight.dim() == 1 and _epsilon(module) is not None
+    return one and weight.dtype in (torch.float32, torch.float64)
 
 
 def _agrees(module: Any) -> bool:
