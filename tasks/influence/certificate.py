@@ -84,7 +84,7 @@ def certify(
         signed = {s: 1.0 if influence > 0 else -1.0 for s, influence in drawn}
         gradient = _gradient(scorer, signed, averaging, denominator)
         size = sum(float(g.double().square().sum()) for g in gradient.values()) ** 0.5
-        step = LENGTH * sum(float(w.double().square().sum()) for w in gradient) ** 0.5
+        step = LENGTH * sum(float(w.detach().double().square().sum()) for w in gradient) ** 0.5
         values = []
         for way in (1, -1):
             with _moved(gradient, -way * step / size):

@@ -46,6 +46,7 @@ def test_what_influence_predicts_is_what_happens(
     found.check()
 
 
+@pytest.mark.filterwarnings("error:Converting a tensor")
 def test_the_policy_is_left_as_it_was_to_the_last_bit(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
     policy = make_policy()
     before = {name: value.clone() for name, value in policy.model.state_dict().items()}
