@@ -15,16 +15,15 @@ memory over TRL's, the worst of the four.
 
 import argparse
 import json
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.sides import Side
 from benchmarks.step_sides import Shape, lengths_of
 from flows.answer import exit_code
-from tasks.errors import GraftError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -35,33 +34,6 @@ SIDES = ("trl", "graft")
 WARM = 1  # steps before any is counted
 
 Steps = list[dict[str, Any]]
-
-
-class Side:
-    """A process that takes steps when it is told to."""
-
-    def __init__(self, name: str, shape: Shape) -> None:
-        command = [sys.executable, "-W", "ignore", "-m", "benchmarks.step_sides", name, json.dumps(asdict(shape))]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-
-    def step(self) -> dict[str, Any]:
-        """The numbers of one step. Raises GraftError with the last words of a process that ended instead."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        assert self._process.stderr is not None
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        if not line:
-            raise GraftError(f"benchmark: {self._process.stderr.read().strip().splitlines()[-1]}; mend that first")
-        numbers: dict[str, Any] = json.loads(line)
-        return numbers
-
-    def end(self) -> None:
-        self._process.kill()
-        self._process.communicate()
 
 
 @dataclass(frozen=True)
@@ -82,12 +54,12 @@ class Measured:
 
 def measure(shape: Shape, steps: int) -> dict[str, Measured]:
     """Both sides, by turns."""
-    sides = {name: Side(name, shape) for name in SIDES}
+    sides = {name: Side("benchmarks.step_sides", name, json.dumps(asdict(shape))) for name in SIDES}
     taken: dict[str, Steps] = {name: [] for name in SIDES}
     try:
         for _ in range(WARM + steps):
             for name, side in sides.items():
-                taken[name].append(side.step())
+                taken[name].append(side.turn())
     finally:
         for side in sides.values():
             side.end()

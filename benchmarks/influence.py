@@ -22,7 +22,6 @@ of the two sizes; `peak_memory_ratio` of the same batch to plain, the worse of t
 import argparse
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -30,9 +29,10 @@ from dataclasses import asdict, dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.step_sides import forget_peak, memory
+from benchmarks.sides import Side
+from benchmarks.step_sides import Shape as StepShape
+from benchmarks.step_sides import forget_peak, memory, model_of
 from flows.answer import exit_code
-from tasks.errors import GraftError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -65,23 +65,15 @@ GROWN += [replace(SMALL, rank=4), replace(SMALL, rank=16), replace(SMALL, rank=3
 def scorer_of(shape: Shape, eager: bool = False) -> "Scorer":
     """A model of this shape; all rows are one micro-batch."""
     import torch
-    from transformers import Qwen2Config, Qwen2ForCausalLM
 
     from tasks.policy.base import attach_adapter
     from tasks.policy.scorer import Scorer
 
-    torch.manual_seed(0)
-    config = Qwen2Config(
-        vocab_size=shape.vocabulary,
-        hidden_size=shape.hidden,
-        num_hidden_layers=shape.layers,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        intermediate_size=shape.hidden * 11 // 4,
-        max_position_embeddings=2048,
-        attn_implementation="eager" if eager else "sdpa",
-    )
-    model = attach_adapter(Qwen2ForCausalLM(config), shape.rank, 16.0, 0).eval()
+    sizes = {"hidden": shape.hidden, "layers": shape.layers, "vocabulary": shape.vocabulary}
+    model = model_of(StepShape(PROMPT, False, 1, **sizes, intermediate=shape.hidden * 11 // 4))
+    if eager:
+        model.set_attn_implementation("eager")
+    model = attach_adapter(model, shape.rank, 16.0, 0).eval()
     with torch.no_grad():  # a fresh adapter's B is 0, and the gradient of its A
         for name, weight in model.named_parameters():
             if "lora_B" in name:
@@ -212,56 +204,30 @@ def serve(name: str, shape: Shape) -> None:
         print(json.dumps({"cpu": seconds, "memory": memory()[1] - held, "found": found}), file=out, flush=True)
 
 
-class Side:
-    """A process that takes turns when it is told to."""
-
-    def __init__(self, name: str, shape: Shape) -> None:
-        command = [sys.executable, "-W", "ignore", "-m", "benchmarks.influence", "--serve", name]
-        self._process = subprocess.Popen(
-            [*command, json.dumps(asdict(shape))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self.turns: list[dict[str, Any]] = []
-
-    def turn(self) -> None:
-        """Raises GraftError with the last words of a process that ended instead."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        assert self._process.stderr is not None
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        if not line:
-            raise GraftError(f"benchmark: {self._process.stderr.read().strip().splitlines()[-1]}; mend that first")
-        self.turns.append(json.loads(line))
+class Turns(list[dict[str, Any]]):
+    """What one way's turns took; the first is not counted."""
 
     @property
     def cpu(self) -> float:
-        return float(median(turn["cpu"] for turn in self.turns[1:]))
+        return float(median(turn["cpu"] for turn in self[1:]))
 
     @property
     def memory(self) -> float:
-        return max(float(turn["memory"]) for turn in self.turns)
-
-    def end(self) -> None:
-        self._process.kill()
-        self._process.communicate()
+        return max(float(turn["memory"]) for turn in self)
 
 
-def measured(shape: Shape, names: Sequence[str], turns: int) -> dict[str, Side]:
-    """Each way, by turns; the first is not counted."""
-    sides = {name: Side(name, shape) for name in names}
+def measured(shape: Shape, names: Sequence[str], turns: int) -> dict[str, Turns]:
+    """Each way, by turns."""
+    sides = {name: Side("benchmarks.influence", "--serve", name, json.dumps(asdict(shape))) for name in names}
+    taken = {name: Turns() for name in names}
     try:
         for _ in range(turns + 1):
-            for side in sides.values():
-                side.turn()
+            for name, side in sides.items():
+                taken[name].append(side.turn())
     finally:
         for side in sides.values():
             side.end()
-    return sides
+    return taken
 
 
 def title_of(shape: Shape) -> str:
@@ -271,7 +237,7 @@ def title_of(shape: Shape) -> str:
     )
 
 
-def table(shape: Shape, sides: dict[str, Side]) -> "Table":
+def table(shape: Shape, sides: dict[str, Turns]) -> "Table":
     from rich.table import Table
 
     made = Table(title=title_of(shape), title_justify="left")
@@ -284,12 +250,12 @@ def table(shape: Shape, sides: dict[str, Side]) -> "Table":
     return made
 
 
-def figures(both: Sequence[dict[str, Side]]) -> dict[str, float]:
+def figures(both: Sequence[dict[str, Turns]]) -> dict[str, float]:
     """The worse of the sizes."""
     same = [(sides["same batch"], sides["plain"]) for sides in both]
     errors, signs = [], []
     for sides in both:
-        found, exact = sides["same batch"].turns[-1]["found"], sides["loop"].turns[-1]["found"]
+        found, exact = sides["same batch"][-1]["found"], sides["loop"][-1]["found"]
         errors += [abs(a - b) / abs(b) for a, b in zip(found, exact, strict=True)]
         signs += [(a > 0) == (b > 0) for a, b in zip(found, exact, strict=True)]
     return {

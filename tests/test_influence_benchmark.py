@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.influence import WAYS, Shape, Side, figures, measured, table
+from benchmarks.influence import WAYS, Shape, Turns, figures, measured, table
 
 SHAPE = Shape(rows=6, tokens=40, rank=2, hidden=32, layers=1, vocabulary=64)
 
@@ -10,7 +10,7 @@ SHAPE = Shape(rows=6, tokens=40, rank=2, hidden=32, layers=1, vocabulary=64)
 @pytest.mark.slow
 def test_all_ways_take_turns_and_find_the_same_influence() -> None:
     sides = measured(SHAPE, WAYS, turns=1)
-    found = {name: side.turns[-1]["found"] for name, side in sides.items()}
+    found = {name: side[-1]["found"] for name, side in sides.items()}
     assert found["plain"] is found["lean"] is None
     for name in ("same batch", "vmap"):
         assert found[name] == pytest.approx(found["loop"], rel=1e-4)
@@ -19,10 +19,8 @@ def test_all_ways_take_turns_and_find_the_same_influence() -> None:
     assert table(SHAPE, sides).row_count == len(WAYS)
 
 
-def side(cpu: float, memory: float, found: list[float] | None = None) -> Side:
-    made = Side.__new__(Side)
-    made.turns = [{"cpu": 99.0, "memory": memory, "found": found}, {"cpu": cpu, "memory": memory, "found": found}]
-    return made
+def side(cpu: float, memory: float, found: list[float] | None = None) -> Turns:
+    return Turns({"cpu": seconds, "memory": memory, "found": found} for seconds in (99.0, cpu))
 
 
 def test_figures_are_the_worse_of_the_sizes() -> None:

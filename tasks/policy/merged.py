@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from tasks.policy.patching import layers, patched
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -32,7 +34,7 @@ def merged_linears(model: Any) -> Iterator[None]:
     Left as they are: linears with dropout at work, with several adapters or none, of variants such as DoRA, of less
     than 32 bits (a small B A would be lost in W), and all where autocast is on.
     """
-    with _patched({module: _merged_forward(module) for module in _plain_linears(layers(model))}):
+    with patched({module: _merged_forward(module) for module in _plain_linears(layers(model))}):
         yield
 
 
@@ -44,16 +46,8 @@ def caught_linears(model: Any, catch: Catch) -> Iterator[set[str]]:
     """
     names = {module: name for name, module in model.named_modules()}
     modules = _plain_linears(names)
-    with _patched({module: _caught_forward(names[module], module, catch) for module in modules}):
+    with patched({module: _caught_forward(names[module], module, catch) for module in modules}):
         yield {factor for module in modules for factor in _factors(names[module], module)}
-
-
-def layers(model: Any) -> Iterator[Any]:
-    """All modules in a model, itself included; model.modules() takes ten times as long."""
-    yield model
-    for module in model._modules.values():
-        if module is not None:
-            yield from layers(module)
 
 
 def _plain_linears(modules: Iterable[Any]) -> list[Any]:
@@ -62,17 +56,6 @@ def _plain_linears(modules: Iterable[Any]) -> list[Any]:
 
     found = [module for module in modules if isinstance(module, Linear) and _is_plain(module)]
     return found if sum(module.base_layer.weight.numel() for module in found) <= MERGED_PARAMETERS else []
-
-
-@contextmanager
-def _patched(forwards: dict[Any, Callable[["Tensor"], "Tensor"]]) -> Iterator[None]:
-    try:
-        for module, forward in forwards.items():
-            module.forward = forward
-        yield
-    finally:
-        for module in forwards:
-            del module.forward
 
 
 def _factors(name: str, module: Any) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from tasks.policy.merged import layers
+from tasks.policy.patching import layers, patched
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,14 +31,9 @@ def fused_norms(model: Any) -> Iterator[None]:
 
     Whether a module is one is found out by trying it, not by its name; autocast leaves all as they are.
     """
-    modules = {module: None for module in layers(model) if _looks_like_one(module) and _is_norm(module)}
-    try:
-        for module in modules:
-            module.forward = _fused_forward(module)
+    modules = [module for module in layers(model) if _looks_like_one(module) and _is_norm(module)]
+    with patched({module: _fused_forward(module) for module in modules}):
         yield
-    finally:
-        for module in modules:
-            del module.forward
 
 
 def _fused_forward(module: Any) -> Norm:

@@ -1,0 +1,39 @@
+"""Processes that are measured by turns, so that what disturbs the machine disturbs all."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+from tasks.errors import GraftError
+
+
+class Side:
+    """A process that takes a turn for each line that it is given, and answers with one JSON object."""
+
+    def __init__(self, module: str, *arguments: str) -> None:
+        """`python -m module arguments`"""
+        self._process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-m", module, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def turn(self) -> dict[str, Any]:
+        """The numbers of one turn. Raises GraftError with the last words of a process that ended instead."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise GraftError(f"benchmark: {self._process.stderr.read().strip().splitlines()[-1]}; mend that first")
+        numbers: dict[str, Any] = json.loads(line)
+        return numbers
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.communicate()

@@ -1,0 +1,28 @@
+"""Giving layers of a model another forward for a while."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def layers(model: Any) -> Iterator[Any]:
+    """All modules in a model, itself included; model.modules() takes ten times as long."""
+    yield model
+    for module in model._modules.values():
+        if module is not None:
+            yield from layers(module)
+
+
+@contextmanager
+def patched(forwards: Mapping[Any, Callable[["Tensor"], "Tensor"]]) -> Iterator[None]:
+    """In the block each of these modules is computed by its function; none may have a `forward` of its own already."""
+    try:
+        for module, forward in forwards.items():
+            module.forward = forward
+        yield
+    finally:
+        for module in forwards:
+            del module.forward
