@@ -35,7 +35,7 @@ from dvc_data.hashfile.state import State
 import tasks
 from flows.answer import answer
 from flows.stage import run as run_stage
-from tasks.artifacts import digest_path
+from tasks.artifacts import digest_path, remove_leftovers
 from tasks.errors import GraftError
 
 How = Literal["unchanged", "restored", "ran"]
@@ -167,6 +167,8 @@ def _restore_or_run(
 ) -> None:
     """`dvc.stage.run.run_stage`. DVC has removed the outputs by now."""
     assert not dry
+    for out in stage.outs:
+        remove_leftovers(Path(out.fs_path))
     if not force:
         try:
             stage.repo.stage_cache.restore(stage)

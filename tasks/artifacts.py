@@ -1,6 +1,7 @@
 """Atomic, deterministic reading and writing of what passes between stages."""
 
 import errno
+import glob
 import hashlib
 import json
 import os
@@ -112,6 +113,15 @@ def whole_folder(path: Path) -> Iterator[Path]:
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove what a writer of `path` that was killed left beside it. Nobody may be writing `path` meanwhile."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.{'[a-z0-9_]' * 8}"):
+        if left.is_dir():
+            shutil.rmtree(left)
+        else:
+            left.unlink()
 
 
 def digest_text(text: str) -> str:

@@ -5,6 +5,8 @@ import json
 import os
 import resource
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +22,7 @@ from tasks.artifacts import (
     read_json,
     read_jsonl,
     read_text,
+    remove_leftovers,
     whole_folder,
     write_json,
     write_jsonl,
@@ -83,6 +86,31 @@ def test_the_bytes_do_not_depend_on_the_order_of_keys(tmp_path: Path) -> None:
     write_json(tmp_path / "b.json", {"a": {"c": 2, "d": "ü"}, "b": 1})
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
     assert (tmp_path / "a.json").read_text().startswith('{\n  "a": {\n    "c": 2,\n    "d": "ü"')
+
+
+KILLED = {
+    "file.csv": """
+os.fsync = lambda _: os.kill(os.getpid(), 9)
+artifacts.write_text(path, "half")
+""",
+    "folder": """
+with artifacts.whole_folder(path) as folder:
+    artifacts.write_text(folder / "x", "")
+    os.kill(os.getpid(), 9)
+""",
+}
+
+
+@pytest.mark.parametrize("name", KILLED)
+def test_what_a_killed_writer_left_is_removed_and_nothing_else(tmp_path: Path, name: str) -> None:
+    others = {f".{name}.swp", f".{name}.12345678.bak", f".x{name}.12345678", name}
+    for other in others:
+        (tmp_path / other).touch()
+    begin = f"import os, pathlib\nfrom tasks import artifacts\npath = pathlib.Path({str(tmp_path / name)!r})\n"
+    assert subprocess.run([sys.executable, "-c", begin + KILLED[name]]).returncode == -signal.SIGKILL
+    assert len(list(tmp_path.iterdir())) == 5
+    remove_leftovers(tmp_path / name)
+    assert {p.name for p in tmp_path.iterdir()} == others
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
