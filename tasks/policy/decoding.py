@@ -1,42 +1,53 @@
 """The loop that writes one batch: each context prefilled once, finished rows dropped, the cache written in place."""
 
-import inspect
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+from tasks.policy.blocks import Blocks
 from tasks.policy.cache import growing_cache, is_plain
+from tasks.policy.plain_forward import PlainForward
+from tasks.policy.row_prefix import OwnPrefix, Prefix, SharedPrefix
 from tasks.policy.rows import Rows
-from tasks.policy.shared_prefix import SharedPrefix, shared_attention
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 KEPT = 0.75  # rows are dropped when no more than this share is open: to move the cache costs more than a few idle rows
+FEW = 1024  # tokens of the live rows' contexts, up to which a copy for each row is faster than to share them
 
 
-def decode(model: Any, rows: Rows, share: bool = True) -> None:
+def decode(model: Any, rows: Rows, told: bool = True, few: int = FEW) -> None:
     """Write `rows` to their ends with a transformers model, through its forward and its cache.
 
-    With `share`, rows of one context attend to one copy of it where the model's attention can be told to.
+    With `told`, its attention is told what to do where it can be: no masks are made, and rows of one context attend to
+    one copy of it while their contexts are more than `few` tokens.
     """
+    _decode(model, PlainForward(model, told), rows, few)
+
+
+def decode_blocks(model: Any, rows: Rows, few: int = FEW) -> None:
+    """`decode` with a model that `Blocks` know."""
     import torch
 
-    with torch.inference_mode(), ExitStack() as stack:
-        decoding = _Decoding(model, rows, share)
-        if decoding.prefix:
-            stack.enter_context(shared_attention(model))
-        decoding.run()
+    with torch.inference_mode():
+        blocks = Blocks(model, max(len(r.context) for r in rows.requests) + rows.steps)
+    _decode(model, blocks, rows, few)
+
+
+def _decode(model: Any, forward: PlainForward | Blocks, rows: Rows, few: int) -> None:
+    import torch
+
+    with torch.inference_mode():
+        _Decoding(model.config, forward, rows, few).run()
 
 
 class _Decoding:
     """The state of one batch: B live rows of the R that it began with, and what the model knows of them."""
 
-    def __init__(self, model: Any, rows: Rows, share: bool) -> None:
+    def __init__(self, config: Any, forward: PlainForward | Blocks, rows: Rows, few: int) -> None:
         """Prefill each distinct context once."""
         import torch
 
-        self.model, self.rows = model, rows
-        self.accepted = inspect.signature(model.forward).parameters
+        self.config, self.forward, self.rows, self.few = config, forward, rows, few
         contexts = list(dict.fromkeys(r.context for r in rows.requests))
         place = {context: i for i, context in enumerate(contexts)}
         owner = torch.tensor([place[r.context] for r in rows.requests], device=rows.device)  # [B]
@@ -44,32 +55,33 @@ class _Decoding:
         ids = torch.tensor([[0] * (self.width - len(c)) + list(c) for c in contexts], device=rows.device)
         real = torch.tensor([len(c) for c in contexts], device=rows.device)
         slots = torch.arange(self.width + rows.steps, device=rows.device)
-        attention = (slots >= self.width - real[:, None]).long()  # [contexts, S] 0 = padding
+        seen = slots >= self.width - real[:, None]  # [C, S] False = padding
         self.padded = min(len(c) for c in contexts) < self.width
-        padding = {}
-        if self.padded:
-            positions = (attention[:, : self.width].cumsum(-1) - 1).clamp_(min=0)
-            padding = self._accepted(attention_mask=attention[:, : self.width], position_ids=positions)
-        self.cache = growing_cache(model.config)
-        self.logits = self._forward(ids, **padding, **self._accepted(logits_to_keep=1))[owner]  # [B, V]
+        self.cache = growing_cache(config)
+        self.logits = self._read(ids, seen[:, : self.width])[owner]  # [B, V]
         if self.cache.get_seq_length() != self.width:
             raise ValueError("its forward pass does not fill the cache")
         self.live = torch.arange(len(rows.requests), device=rows.device)
-        self.attention, self.real = attention[owner], real[owner]
-        self.prefix: SharedPrefix | None = None
-        if share and self._can_share(owner):
-            hidden = attention[:, : self.width] == 0
-            self.prefix = SharedPrefix(self.cache, hidden if self.padded else None, owner)
-            self.cache = growing_cache(model.config)
-        else:
-            self.cache.batch_select_indices(owner)
+        self.seen, self.real = seen[owner], real[owner]
+        self.prefix = self._prefix(owner, ~seen[:, : self.width] if self.padded else None)
 
-    def _can_share(self, owner: "Tensor") -> bool:
-        """Whether the model's attention can be told to, and groups are large enough and even enough to gain by it."""
-        sizes = owner.bincount()
-        pays = 2 * len(sizes) <= len(owner) and len(sizes) * int(sizes.max()) <= 2 * len(owner)
-        usual = getattr(self.model.config, "_attn_implementation", None) == "sdpa"
-        return pays and usual and "position_ids" in self.accepted and is_plain(self.cache)
+    def _read(self, ids: "Tensor", seen: "Tensor") -> "Tensor":
+        if not self.padded:
+            return self.forward.read(ids, None, None, self.cache)
+        return self.forward.read(ids, seen, (seen.cumsum(-1) - 1).clamp_(min=0), self.cache)
+
+    def _prefix(self, owner: "Tensor", padding: "Tensor | None") -> Prefix | None:
+        """The prefilled contexts, as the rows [B] are to attend to them; None: as the model does it by itself."""
+        told = self.forward.can_be_told and is_plain(self.cache)
+        if told and _is_shared(owner) and not self._has_few():
+            prefix = SharedPrefix(self.cache, padding, owner)
+            self.cache = growing_cache(self.config)
+            return prefix
+        self.cache.batch_select_indices(owner)
+        return OwnPrefix(None if padding is None else padding[owner], self.rows.steps) if told else None
+
+    def _has_few(self) -> bool:
+        return len(self.live) * self.width <= self.few
 
     def run(self) -> None:
         step = 0
@@ -80,32 +92,32 @@ class _Decoding:
                 return
             if count <= KEPT * len(self.live):
                 chosen = self._drop(chosen)
-            self.logits = self._forward(chosen[:, None], **self._place_of(step))
+            self.logits = self._follow(chosen, step)
             step += 1
 
-    def _place_of(self, step: int) -> dict[str, Any]:
-        """What the model must be told of tokens that stand `step` after the context."""
-        positions = self.real[:, None] + step
+    def _follow(self, chosen: "Tensor", step: int) -> "Tensor":
+        """Logits [B, V] after tokens [B] that stand `step` after the context."""
+        positions = self.real + step
         if self.prefix:
-            return {"position_ids": positions, "shared_prefix": self.prefix}
-        if self.padded:
-            return self._accepted(attention_mask=self.attention[:, : self.width + step + 1], position_ids=positions)
-        return {}
-
-    def _forward(self, ids: "Tensor", **inputs: Any) -> "Tensor":
-        """Logits of the last position [B, V]."""
-        logits: Tensor = self.model(input_ids=ids, past_key_values=self.cache, use_cache=True, **inputs).logits
-        return logits[:, -1]
-
-    def _accepted(self, **inputs: Any) -> dict[str, Any]:
-        """Those inputs that the model names: some models find positions by themselves, some give all logits."""
-        return {name: value for name, value in inputs.items() if name in self.accepted}
+            return self.forward.follow(chosen, positions, self.cache, self.prefix)
+        assert isinstance(self.forward, PlainForward)
+        seen = self.seen[:, : self.width + step + 1] if self.padded else None
+        return self.forward.follow_masked(chosen, positions, self.cache, seen)
 
     def _drop(self, chosen: "Tensor") -> "Tensor":
         """Keep the rows that are open, and of what was chosen theirs."""
         kept = self.rows.open[self.live].nonzero()[:, 0]
-        self.live, self.attention, self.real = self.live[kept], self.attention[kept], self.real[kept]
+        self.live, self.seen, self.real = self.live[kept], self.seen[kept], self.real[kept]
         self.cache.batch_select_indices(kept)
         if self.prefix:
             self.prefix.keep(kept)
+        if isinstance(self.prefix, SharedPrefix) and self._has_few():
+            own, self.cache = self.cache, growing_cache(self.config)
+            self.prefix = self.prefix.give_out(own, self.cache, self.rows.steps)
         return chosen[kept]
+
+
+def _is_shared(owner: "Tensor") -> bool:
+    """Whether groups of rows [B] with one context are large enough and even enough to gain by attending together."""
+    sizes = owner.bincount()
+    return 2 * len(sizes) <= len(owner) and len(sizes) * int(sizes.max()) <= 2 * len(owner)

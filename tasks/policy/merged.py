@@ -50,6 +50,21 @@ def caught_linears(model: Any, catch: Catch) -> Iterator[set[str]]:
         yield {factor for module in modules for factor in _factors(names[module], module)}
 
 
+def is_one_matrix(module: Any) -> bool:
+    """Whether a module is a linear, or a LoRA linear that can be made one."""
+    import torch
+    from peft.tuners.lora import Linear
+
+    return type(module) is torch.nn.Linear or (isinstance(module, Linear) and _is_plain(module))
+
+
+def matrix_of(module: Any) -> tuple["Tensor", "Tensor | None"]:
+    """Weight [out, in] and bias [out] of a module that `is_one_matrix`; the weight is laid out as its transpose."""
+    if hasattr(module, "base_layer"):
+        return _whole(module)[3], module.base_layer.bias
+    return module.weight.T.contiguous().T, module.bias
+
+
 def _plain_linears(modules: Iterable[Any]) -> list[Any]:
     """The LoRA linears that are made one matrix."""
     from peft.tuners.lora import Linear

@@ -59,15 +59,15 @@ class Rows:
     def write(self, logits: "Tensor", live: "Tensor", step: int) -> "Tensor":
         """The next token [B] of the rows `live` [B], from logits [B, V]; a row that is not open keeps what it has."""
         if self.temperature:
-            chosen, logprobs = draw(scaled_logits(logits, self.temperature), self._points[step][live])
+            chosen, logprobs = draw(scaled_logits(logits, self.temperature), self._points[step].index_select(0, live))
         else:
             chosen = logits.argmax(-1)
             logprobs = token_logprobs(logits, chosen, 1.0)
-        self._tokens[step][live] = chosen  # past a row's length: never looked at
-        self._logprobs[step][live] = logprobs.to(self._logprobs.dtype)
+        self._tokens[step].index_copy_(0, live, chosen)  # past a row's length: never looked at
+        self._logprobs[step].index_copy_(0, live, logprobs.to(self._logprobs.dtype))
         if self.eos is not None:
-            lengths = self.lengths[live]
-            self.lengths[live] = lengths.where(chosen != self.eos, lengths.clamp(max=step + 1))
+            lengths = self.lengths.index_select(0, live)
+            self.lengths.index_copy_(0, live, lengths.where(chosen != self.eos, lengths.clamp(max=step + 1)))
         self.open = self.lengths > step + 1
         return chosen
 

@@ -11,11 +11,15 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from tasks.policy.base import Policy
-from tasks.policy.decoding import decode
+from tasks.policy.blocks import is_known
+from tasks.policy.decoding import FEW, decode, decode_blocks
 from tasks.policy.generation import generate
 from tasks.policy.lean import lean
 from tasks.policy.rows import Request, Rows
 from tasks.policy.running import plain_model
+
+TRIED = 20
+"""Tokens of rows' contexts up to which a trial lets them hold their own: it begins with shared ones, ends without."""
 
 logger = logging.getLogger(__name__)
 
@@ -32,10 +36,11 @@ def way_of(policy: Policy, prompt: list[int]) -> Way:
     `prompt` lends its tokens to the trial, which a model has once. A way that is passed over is logged with the reason.
     """
     verdicts = _verdicts.setdefault(policy.model, {})
-    ways = _ways()
-    for name, way in ways.items():
+    known = is_known(plain_model(policy.model))
+    tried = _ways(known, TRIED)
+    for name, way in _ways(known, FEW).items():
         if name not in verdicts:
-            verdicts[name] = _why_not(policy, way, prompt)
+            verdicts[name] = _why_not(policy, tried[name], prompt)
             if verdicts[name]:
                 logger.warning("policy: %s does not sample it: %s", name, verdicts[name])
         if not verdicts[name]:
@@ -43,19 +48,21 @@ def way_of(policy: Policy, prompt: list[int]) -> Way:
     return way  # the last one whatever its verdict: nothing comes after it
 
 
-def _ways() -> dict[str, Way]:
-    return {
-        "our loop on lean layers": _decode_lean,
-        "our loop": decode,
-        "our loop without shared contexts": partial(decode, share=False),
+def _ways(known: bool, few: int) -> dict[str, Way]:
+    """In the order of their speed; `known`: to `Blocks`."""
+    blocks = {"our loop on blocks written out": partial(decode_blocks, few=few)}
+    return (blocks if known else {}) | {
+        "our loop on lean layers": partial(_decode_lean, few=few),
+        "our loop": partial(decode, few=few),
+        "our loop with the model's own attention": partial(decode, told=False),
         "transformers' generate": generate,
         "transformers' generate without a cache": partial(generate, use_cache=False),
     }
 
 
-def _decode_lean(model: Any, rows: Rows) -> None:
+def _decode_lean(model: Any, rows: Rows, few: int) -> None:
     with lean(model):
-        decode(model, rows)
+        decode(model, rows, few=few)
 
 
 def _why_not(policy: Policy, way: Way, prompt: list[int]) -> str:

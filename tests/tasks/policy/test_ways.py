@@ -9,13 +9,14 @@ import pytest
 import torch
 
 from tasks.policy.base import Policy, attach_adapter
-from tasks.policy.decoding import decode
+from tasks.policy.blocks import is_known
+from tasks.policy.decoding import decode, decode_blocks
 from tasks.policy.generation import generate
 from tasks.policy.inverse_cdf import uniforms
+from tasks.policy.row_prefix import OwnPrefix, SharedPrefix
 from tasks.policy.rows import Request, Rows
 from tasks.policy.running import plain_model
 from tasks.policy.sampler import sample
-from tasks.policy.shared_prefix import SharedPrefix
 from tasks.policy.ways import _decode_lean, way_of
 from tasks.records import Completion
 
@@ -50,6 +51,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "mamba": COMMON | {"state_size": 4},
     "rwkv": COMMON | {"attention_hidden_size": 32},
 }
+WRITTEN_OUT = {"qwen2", "llama"}
 SHARING = {"qwen2", "qwen3", "llama", "gpt2", "gpt_neox", "phi", "mixtral"}
 REFUSED = {"mamba": 3, "rwkv": 4}  # a state instead of keys and values; transformers' generate loses rwkv's
 
@@ -111,20 +113,110 @@ def test_every_architecture_keeps_the_law(kind: str, temperature: float, make_po
         r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING and "does not sample" in r.getMessage()
     ]
     assert len(said) == REFUSED.get(kind, 0)  # once, however often it is sampled
-    assert (way_of(policy, [5]) is _decode_lean) == (kind not in REFUSED)
+    if kind not in REFUSED:
+        assert way_of(policy, [5]).func is (decode_blocks if kind in WRITTEN_OUT else _decode_lean)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("kind", sorted(CONFIGS.keys() - REFUSED))
-def test_rows_share_their_context_where_the_attention_can_be_told_to(kind: str, make_policy: MakePolicy) -> None:
+@pytest.mark.parametrize("few", [0, 20, 10_000])
+def test_attention_on_contexts_shared_or_not_gives_the_same_rows(kind: str, few: int, make_policy: MakePolicy) -> None:
     policy = policy_of(kind, make_policy)
-    shared, apart = rows_of(policy, asked()), rows_of(policy, asked())
-    with patch.object(SharedPrefix, "attend", autospec=True, side_effect=SharedPrefix.attend) as attend:
-        decode(policy.model, shared)
-    assert attend.called == (kind in SHARING)
-    assert policy.model.config._attn_implementation != "shared_prefix"
-    decode(policy.model, apart, share=False)
-    assert [c.tokens for c in shared.completions()] == [c.tokens for c in apart.completions()]
-    for a, b in zip(shared.completions(), apart.completions(), strict=True):
+    told, untold = rows_of(policy, asked()), rows_of(policy, asked())
+    with spied(SharedPrefix) as shared, spied(OwnPrefix) as own:
+        decode(policy.model, told, few=few)
+    assert shared.called == (kind in SHARING and few < 10_000)
+    assert own.called == (kind in SHARING and few > 0)
+    assert policy.model.config._attn_implementation != "row_prefix"
+    decode(policy.model, untold, told=False)
+    expect_alike(told, untold)
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "llama", "mistral"])
+@pytest.mark.parametrize("few", [0, 20, 10_000])
+@pytest.mark.parametrize("lora", [False, True])
+def test_blocks_written_out_write_what_the_model_writes(
+    kind: str, few: int, lora: bool, make_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = {"attention_bias": True, "mlp_bias": True} if kind == "llama" else {"sliding_window": None}
+    monkeypatch.setitem(CONFIGS, kind, CONFIGS[kind] | more)
+    policy = policy_of(kind, make_policy, lora)
+    with torch.no_grad():
+        for name, parameter in policy.model.named_parameters():
+            if "norm" in name or "bias" in name:
+                parameter.add_(torch.rand_like(parameter), alpha=0.2)
+    model = plain_model(policy.model)
+    assert is_known(model)
+    ours, theirs = rows_of(policy, asked()), rows_of(policy, asked())
+    decode_blocks(model, ours, few)
+    decode(model, theirs, told=False)
+    expect_alike(ours, theirs)
+
+
+def test_contexts_of_one_length_need_no_mask(make_policy: MakePolicy) -> None:
+    policy = policy_of("qwen2", make_policy)
+    requests = [Request([5, 9, 3, k % 2], k, longest=3 + k) for k in range(6)]
+    ours, theirs = rows_of(policy, requests), rows_of(policy, requests)
+    decode_blocks(policy.model, ours)
+    decode(policy.model, theirs, told=False)
+    expect_alike(ours, theirs)
+
+
+def with_hook(model: Any) -> None:
+    model.model.layers[0].mlp.register_forward_hook(lambda *_: None)
+
+
+def with_own_forward(model: Any) -> None:
+    model.model.layers[0].forward = model.model.layers[0].forward
+
+
+def in_training(model: Any) -> None:
+    model.train()
+
+
+def in_few_bits(model: Any) -> None:
+    model.to(torch.bfloat16)
+
+
+def with_a_rotation_that_looks_at_the_length(model: Any) -> None:
+    model.model.rotary_emb.rope_type = "dynamic"
+
+
+def with_another_linear(model: Any) -> None:
+    torch.nn.utils.parametrizations.weight_norm(model.model.layers[1].mlp.up_proj)
+
+
+CHANGES = [
+    with_hook,
+    with_own_forward,
+    in_training,
+    in_few_bits,
+    with_a_rotation_that_looks_at_the_length,
+    with_another_linear,
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_model_that_is_not_as_transformers_made_it_runs_itself(
+    change: Callable[[Any], None], make_policy: MakePolicy
+) -> None:
+    model = policy_of("qwen2", make_policy).model
+    assert is_known(model)
+    change(model)
+    assert not is_known(model)
+
+
+@pytest.mark.parametrize("kind", sorted(CONFIGS.keys() - WRITTEN_OUT))
+def test_only_the_family_is_written_out(kind: str, make_policy: MakePolicy) -> None:
+    assert not is_known(policy_of(kind, make_policy).model)
+
+
+def spied(prefix: type) -> Any:
+    return patch.object(prefix, "attend", autospec=True, side_effect=prefix.attend)  # type: ignore[attr-defined]
+
+
+def expect_alike(ours: Rows, theirs: Rows) -> None:
+    assert [c.tokens for c in ours.completions()] == [c.tokens for c in theirs.completions()]
+    for a, b in zip(ours.completions(), theirs.completions(), strict=True):
         assert a.logprobs == pytest.approx(b.logprobs, abs=1e-5)
 
 
@@ -143,10 +235,8 @@ def test_generate_writes_what_our_loop_writes(kind: str, use_cache: bool, make_p
     ours, theirs = rows_of(policy, asked(), common), rows_of(policy, asked(), common)
     decode(policy.model, ours)
     generate(policy.model, theirs, use_cache)
-    assert [c.tokens for c in theirs.completions()] == [c.tokens for c in ours.completions()]
+    expect_alike(ours, theirs)
     assert [c.tokens for c in ours.completions()] != [c.tokens for c in free.completions()]  # some ended
-    for a, b in zip(ours.completions(), theirs.completions(), strict=True):
-        assert a.logprobs == pytest.approx(b.logprobs, abs=1e-5)
     assert policy.model.generation_config.repetition_penalty == 3.0
 
 
@@ -183,12 +273,6 @@ def test_an_adapter_on_tied_weights_changes_the_head_alone(make_policy: MakePoli
     config = LoraConfig(r=4, target_modules=["lm_head"], task_type="CAUSAL_LM", init_lora_weights=False)
     policy.model = get_peft_model(policy.model.unload(), config).eval()
     assert plain_model(policy.model).config.tie_word_embeddings
-    expect_the_law(policy)
-
-
-def test_a_policy_without_adapter_is_sampled_on_lean_layers_too(make_policy: MakePolicy) -> None:
-    policy = policy_of("llama", make_policy)
-    assert way_of(policy, [5]) is _decode_lean
     expect_the_law(policy)
 
 

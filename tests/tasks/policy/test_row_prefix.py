@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import scaled_dot_product_attention
 
-from tasks.policy.shared_prefix import SharedPrefix
+from tasks.policy.row_prefix import SharedPrefix
 
 HEADS, GROUP, SIZE = 2, 3, 4  # key-value heads, queries of each, numbers in each
 

@@ -1,7 +1,8 @@
-"""Attention on contexts that several rows share: each context's keys and values are held once and read once a step.
+"""Attention of rows that are being written on their contexts. It enters a model through its attention interface.
 
-The rows of one context are the rows of one matrix product with it; what a row wrote itself, it attends to alone
-(Juravsky et al. 2024, Hydragen, arXiv:2402.05099). It enters a model through transformers' attention interface.
+Contexts that several rows share are held once and read once a step: the rows of one context are the rows of one matrix
+product with it; what a row wrote itself, it attends to alone (Juravsky et al. 2024, Hydragen, arXiv:2402.05099). Where
+there is little to read, or to share, each row holds its own: a third of the operations.
 """
 
 from collections.abc import Iterator
@@ -12,6 +13,27 @@ from tasks.policy.attending import attending, check_plain
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+class OwnPrefix:
+    """Contexts that stand before each row's own tokens in the cache."""
+
+    def __init__(self, padding: "Tensor | None", steps: int) -> None:
+        """`padding` [B, P] True = no token, None where there is none; at most `steps` tokens follow."""
+        from torch.nn.functional import pad
+
+        self._seen = None if padding is None else pad(~padding, (0, steps), value=True)[:, None, None]
+
+    def keep(self, rows: "Tensor") -> None:
+        """Only these rows go on."""
+        self._seen = None if self._seen is None else self._seen[rows]
+
+    def attend(self, _layer: int, queries: "Tensor", keys: "Tensor", values: "Tensor") -> "Tensor":
+        """Attention of scaled queries [B, heads, n, d] on keys and values [B, heads, P + t, d]."""
+        from torch.nn.functional import scaled_dot_product_attention
+
+        seen = None if self._seen is None else self._seen[..., : keys.shape[2]]
+        return scaled_dot_product_attention(queries, keys, values, seen, scale=1.0)
 
 
 class SharedPrefix:
@@ -32,6 +54,14 @@ class SharedPrefix:
         """Only these rows go on; a context that none of them follows is forgotten."""
         self._owner = self._owner[rows]
         self._group()
+
+    def give_out(self, own: Any, into: Any, steps: int) -> OwnPrefix:
+        """Each row's context, and after it the row's own tokens of cache `own`, put into a new cache."""
+        for (keys, values), written, layer in zip(self._layers, own.layers, into.layers, strict=True):
+            layer.update(keys[self._owner], values[self._owner])
+            if written.is_initialized:
+                layer.update(written.keys, written.values)
+        return OwnPrefix(None if self._padding is None else self._padding[self._owner], steps)
 
     def _group(self) -> None:
         """Where each row stands among C groups of G places, and which row fills each place (a free one: the first)."""
@@ -79,10 +109,14 @@ class SharedPrefix:
         return groups.view(len(self._members), rows.shape[1], -1).index_select(0, self._places)
 
 
+Prefix = SharedPrefix | OwnPrefix
+"""What stands before the rows, and how they attend to it."""
+
+
 @contextmanager
-def shared_attention(model: Any) -> Iterator[None]:
-    """Let `model` attend to the `shared_prefix` that its forward is given; one new token a row, no mask."""
-    with attending(model, "shared_prefix", _attention):
+def prefix_attention(model: Any) -> Iterator[None]:
+    """Let `model` attend by the `row_prefix` that its forward is given; one new token a row, no mask."""
+    with attending(model, "row_prefix", _attention):
         yield
 
 
@@ -93,13 +127,13 @@ def _attention(
     value: "Tensor",
     _mask: Any,
     scaling: float | None = None,
-    shared_prefix: SharedPrefix | None = None,
+    row_prefix: Prefix | None = None,
     **settings: Any,
 ) -> tuple["Tensor", None]:
     """query [B, heads, 1, d], key and value [B, kv, t, d] → [B, 1, heads, d]"""
     check_plain(settings)
-    if shared_prefix is None:
-        raise ValueError("its forward pass does not hand a shared prefix on to its attention")
+    if row_prefix is None:
+        raise ValueError("its forward pass does not hand the rows' prefix on to its attention")
     rows, heads, _, size = query.shape
     queries = query.view(rows, key.shape[1], -1, size) * (size**-0.5 if scaling is None else scaling)
-    return shared_prefix.attend(module.layer_idx, queries, key, value).view(rows, 1, heads, -1), None
+    return row_prefix.attend(module.layer_idx, queries, key, value).view(rows, 1, heads, -1), None
