@@ -127,10 +127,12 @@ def lean_pass(scorer: "Scorer", samples: "Sequence[Sample]") -> None:
 
 def ours(scorer: "Scorer", samples: "Sequence[Sample]", validation: "Sequence[Sample] | None") -> list[float]:
     from tasks.influence.influence import influences
+    from tasks.influence.losses import Validation
     from tasks.policy.averaging import Averaging
 
-    scored = influences(scorer, samples, validation, Averaging("dapo", longest=1))
-    return [float(s.influence or 0) for s in scored]
+    averaging = Averaging("dapo", longest=1)
+    judges = Validation(samples if validation is None else validation, averaging, same_batch=validation is None)
+    return [float(s.influence or 0) for s in influences(scorer, samples, averaging, judges).each]
 
 
 def loop(scorer: "Scorer", samples: "Sequence[Sample]", validation: "Sequence[Sample]") -> list[float]:

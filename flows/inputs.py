@@ -1,4 +1,4 @@
-"""What must be right before anything runs: the folder, `params.yaml`, the digest of the base, the problems file."""
+"""What must be right before anything runs: the folder, `params.yaml` with the digests in it, the problems file."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,7 +25,7 @@ def project_root() -> Path:
 
 
 def settle_params(root: Path, assignments: Sequence[str], tell: Callable[[str], None]) -> Params:
-    """Write `key=value` assignments and the base's digest into `params.yaml`, and check what the run will need.
+    """Write `key=value` assignments and the digests of files into `params.yaml`, and check what the run will need.
 
     Tells each change. Raises GraftError with the file as it was.
     """
@@ -34,7 +34,7 @@ def settle_params(root: Path, assignments: Sequence[str], tell: Callable[[str], 
     try:
         changes = override(path, assignments)
         params = load_params(path)
-        changes |= override(path, _base_digest(root, params))
+        changes |= override(path, [*_base_digest(root, params), *_trajectories_digest(root, params)])
         params = load_params(path)
         _check_problems_file(root, params)
     except BaseException:
@@ -54,6 +54,16 @@ def _base_digest(root: Path, params: Params) -> list[str]:
     if params.policy.base.startswith((".", "/", "~")):
         raise GraftError(f"policy.base: no folder {params.policy.base}; name a folder, a Hugging Face id, or scratch")
     return ["policy.base_sha256=null"]
+
+
+def _trajectories_digest(root: Path, params: Params) -> list[str]:
+    """The same of `influence.trajectories`, which only some runs have."""
+    name = params.influence.trajectories
+    if name is None:
+        return ["influence.trajectories_sha256=null"]
+    if not (root / name).is_file():
+        raise GraftError(f"influence.trajectories: no file {name}; name a file such as run/rounds/1/rewarded.jsonl")
+    return [f'influence.trajectories_sha256="{digest_path(root / name)}"']
 
 
 def _check_problems_file(root: Path, params: Params) -> None:

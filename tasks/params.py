@@ -27,6 +27,10 @@ Unfit = Literal["stop", "skip"]
 Schedule = Literal["linear", "cosine", "inverse_sqrt", "constant_with_warmup", "constant"]
 
 
+ValidationLoss = Literal["seqloss_lastadv", "seqloss_reward", "contrastive", "good_only", "policy_gradient"]
+Selection = Literal["positive", "reweight", "drop_worst_negative", "top_fraction", "bottom_fraction", "random", "none"]
+
+
 class Section(BaseModel):
     """Frozen; an unknown key is an error."""
 
@@ -162,10 +166,29 @@ class Rewards(Section):
 
 
 class Influence(Section):
-    validation: Literal["held_out", "same_batch"]
-    selection: Literal["positive", "none"]
+    validation: Literal["held_out", "same_batch", "trajectories"]
+    n: Annotated[int, Field(ge=1, le=1024, strict=True)]
+    trajectories: str | None
+    trajectories_sha256: str | None
+    top_k: Annotated[int, Field(ge=1, strict=True)] | None
+    loss: ValidationLoss
+    selection: Selection
+    fraction: Annotated[float, Field(gt=0, le=1)]
+    minimum_kept: Annotated[int, Field(ge=0, strict=True)]
     exclude_self: bool
+    leave_group_out: bool
+    similarity: Literal["dot", "cosine"]
+    precondition: Literal["none", "adam"]
     memory_budget: Annotated[int, Field(ge=1, le=1_048_576, strict=True)]
+
+    @model_validator(mode="after")
+    def _names_its_trajectories(self) -> "Influence":
+        if (self.validation == "trajectories") != (self.trajectories is not None):
+            raise ValueError(
+                f"validation is {self.validation} and trajectories is {self.trajectories or 'null'}: with validation "
+                "trajectories it names a file of rewarded trajectories, else it is null"
+            )
+        return self
 
 
 class Grpo(Section):
@@ -259,7 +282,7 @@ class Params(Section):
     @classmethod
     def _influence_has_factors(cls, influence: Influence, others: ValidationInfo) -> Influence:
         policy = others.data.get("policy")
-        if policy is not None and policy.lora is None and influence.selection != "none":
+        if policy is not None and policy.lora is None and influence.selection not in ("none", "random"):
             raise ValueError(
                 f"selection is {influence.selection}, but influence is measured over an adapter and policy.lora is "
                 "null: set influence.selection to none, or policy.lora to {rank: 16, alpha: 32, targets: all-linear}"

@@ -164,6 +164,7 @@ class Selected(Record):
     influence: float | None  # None: not measured, `influence.selection` is none
     gradient_norm: float | None
     selected: bool
+    weight: float = 1.0  # what its advantage is multiplied by, if it is selected; other than 1 with `reweight`
 
 
 Part = Literal["weights", "adapter"]

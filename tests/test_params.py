@@ -135,6 +135,12 @@ def test_influence_needs_an_adapter(file: Path) -> None:
     assert load_params(file).policy.lora == Lora(rank=4, alpha=8.0, targets=["q_proj", "v_proj"])
 
 
+@pytest.mark.parametrize("changes", [["influence.validation=trajectories"], ["influence.trajectories=old.jsonl"]])
+def test_fixed_validation_trajectories_are_named_and_asked_for(file: Path, changes: list[str]) -> None:
+    with pytest.raises(GraftError, match=r"influence: validation is .* and trajectories is .*: with validation"):
+        override(file, changes)
+
+
 @pytest.mark.parametrize("loss", ["cispo", "sapo"])
 def test_delta_is_refused_where_it_would_do_nothing(file: Path, loss: str) -> None:
     with pytest.raises(GraftError, match=rf"grpo\.delta: delta \(8\.0\) does nothing in loss {loss}: set it to null"):

@@ -103,7 +103,9 @@ def groups_of(
     groups = []
     for trajectory in trajectories:
         chosen = [lines[trajectory.problem_id, member] for member in range(len(trajectory.workflow_ids))]
-        samples = samples_of(policy, trajectory, weighted([line.advantage for line in chosen], grpo.negative_weight))
+        given = weighted([line.advantage for line in chosen], grpo.negative_weight)
+        gains = [advantage * line.weight for advantage, line in zip(given, chosen, strict=True)]
+        samples = samples_of(policy, trajectory, gains)
         learned = [s for s, line in zip(samples, chosen, strict=True) if line.selected and s.advantage != 0]
         rewarded = zip(samples, chosen, counted_rewards(policy, trajectory, grpo.truncated), strict=True)
         silent = [s for s, line, reward in rewarded if reward is not None and line.advantage == 0]

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tasks.errors import GraftError
-from tasks.influence.influence import denominator_of
+from tasks.influence.losses import Validation, denominator_of
 from tasks.policy.averaging import Averaging
 from tasks.policy.lean import lean
 from tasks.policy.samples import Sample, merged
@@ -33,8 +33,8 @@ STEPS = 2
 ROWS = 48
 """Samples that a step is made of, at most."""
 
-LENGTH = 1e-3
-"""Length of a step, as a share of the adapter's norm."""
+LENGTHS = (1e-4, 1e-3)
+"""Of a step, as a share of the adapter's norm: the first that changes the loss clearly. Longer ones bend."""
 
 ROUNDING = 10
 """Of a token's log-probability, in units of the weights' precision."""
@@ -53,6 +53,7 @@ class Certificate:
     slope: float  # real over predicted change of what the steps promise to lower: -1 where influence is right
     sign_agreement: float  # share of the steps that lowered the loss
     steps: int
+    loss: float | None  # of the validation samples; where advantages weigh them, neither value nor sign says anything
 
     def check(self) -> None:
         """Raises GraftError where influence is not what happens."""
@@ -67,36 +68,56 @@ class Certificate:
 def certify(
     scorer: Scorer,
     samples: Sequence[Sample],
-    validation: Sequence[Sample],
     influences: Sequence[float],
     averaging: Averaging,
+    validation: Validation,
     seed: int,
 ) -> Certificate:
-    """Take small steps and come back. `influences` [n] of the samples, a sample's own vote included where it has one.
+    """Take small steps and come back. `influences` [n] are ⟨∇L_i, ∇L_val⟩ with nothing left out or rescaled.
 
     What is too small to be told from rounding is left out: with no influence but 0 there are no steps.
     """
     rows = list({s.completion + s.prompt: (s, i) for s, i in zip(samples, influences, strict=True) if i}.values())
     random.Random(seed).shuffle(rows)
-    denominator, noise = denominator_of(samples, averaging), _noise(scorer, validation, averaging)
-    predicted, real = [], []
+    denominator, noise = denominator_of(samples, averaging), _noise(scorer, validation)
+    predicted, real, losses = [], [], []
     for drawn in (rows[start : ROWS * STEPS : STEPS] for start in range(min(STEPS, len(rows)))):
         signed = {s: 1.0 if influence > 0 else -1.0 for s, influence in drawn}
         gradient = _gradient(scorer, signed, averaging, denominator)
         size = sum(float(g.double().square().sum()) for g in gradient.values()) ** 0.5
-        step = LENGTH * sum(float(w.detach().double().square().sum()) for w in gradient) ** 0.5
+        norm = sum(float(w.detach().double().square().sum()) for w in gradient) ** 0.5
+        rate = sum(abs(influence) for _, influence in drawn) / size
+        step = next((length * norm for length in LENGTHS if length * norm * rate > CLEAR * noise), None)
+        if step is None:
+            continue
         values = []
         for way in (1, -1):
             with _moved(gradient, -way * step / size):
-                values.append(_loss(scorer, validation, averaging))
-        change = step / size * sum(abs(influence) for _, influence in drawn)
-        if change > CLEAR * noise:
-            predicted.append(change)
-            real.append((values[0] - values[1]) / 2)
+                values.append(_loss(scorer, validation))
+        losses += values
+        predicted.append(step * rate)
+        real.append((values[0] - values[1]) / 2)
     if not predicted:
-        return Certificate(slope=-1.0, sign_agreement=1.0, steps=0)
+        return Certificate(slope=-1.0, sign_agreement=1.0, steps=0, loss=None)
     slope = sum(p * r for p, r in zip(predicted, real, strict=True)) / sum(p * p for p in predicted)
-    return Certificate(slope, sum(r < 0 for r in real) / len(real), len(real))
+    return Certificate(slope, sum(r < 0 for r in real) / len(real), len(real), sum(losses) / len(losses))
+
+
+def check_own_votes(products: Sequence[float], own: Sequence[float], votes: Sequence[float]) -> None:
+    """Raise GraftError where samples that are their own validation would harm themselves on average.
+
+    `products` [n] are ⟨∇L_i, ∇L_val⟩, `own` and `votes` [n] what a sample's score weighs in the two losses: where these
+    are one loss, but for a factor, the products sum up to its squared gradient.
+    """
+    pairs = zip(own, votes, strict=True)
+    scale = sum(votes) / sum(own) if sum(own) else 0.0
+    if scale > 0 and all(abs(vote - scale * a) <= 1e-9 * abs(vote) for a, vote in pairs):
+        mean, size = sum(products) / len(products), sum(map(abs, products)) / len(products)
+        if mean < -1e-3 * size:
+            raise GraftError(
+                f"influence: its mean in the same batch is {mean:.2g}, but that is a squared gradient, so a sign is wrong; "
+                "set influence.selection to none, and report this"
+            )
 
 
 def _gradient(
@@ -117,11 +138,11 @@ def _gradient(
     return dict(zip(weights, gradients, strict=True))
 
 
-def _loss(scorer: Scorer, samples: Sequence[Sample], averaging: Averaging) -> float:
-    """-Σ_j A_j w_j Σ_t log p_jt / M."""
+def _loss(scorer: Scorer, validation: Validation) -> float:
+    """-Σ_j c_j w_j Σ_t log p_jt / M."""
     import torch
 
-    total = 0.0
+    samples, averaging, total = validation.samples, validation.averaging, 0.0
     with torch.no_grad(), lean(scorer.model):
         for batch in scorer.batches(merged([s for s in samples if s.advantage != 0])):
             sums = scorer.score(batch).logprobs.double().sum(1).tolist()
@@ -130,10 +151,11 @@ def _loss(scorer: Scorer, samples: Sequence[Sample], averaging: Averaging) -> fl
     return total / denominator_of(samples, averaging)
 
 
-def _noise(scorer: Scorer, samples: Sequence[Sample], averaging: Averaging) -> float:
+def _noise(scorer: Scorer, validation: Validation) -> float:
     """What rounding may do to the loss: that of each token's log-probability, independently."""
     import torch
 
+    samples, averaging = validation.samples, validation.averaging
     unit = ROUNDING * torch.finfo(next(scorer.model.parameters()).dtype).eps
     squares = sum(len(s.completion) * (s.advantage * averaging.weight(len(s.completion))) ** 2 for s in samples)
     return float(unit * squares**0.5 / denominator_of(samples, averaging))

@@ -8,6 +8,7 @@ completions Σ_j b_j s_j, with numbers a and b alone. So one pass for s serves t
     the gradient of a weighted selection                                        Σ_i a_i w_i s_i
 """
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -25,10 +26,13 @@ def products(scores: SampleGradients, direction: Direction) -> "Tensor":
     return torch.stack(parts).sum(0)
 
 
-def squared_norms(scores: SampleGradients) -> "Tensor":
-    """‖s_i‖² [B], in float64."""
+def squared_norms(scores: SampleGradients, scale: Direction | None = None) -> "Tensor":
+    """‖s_i‖² [B], or ⟨s_i, scale · s_i⟩, in float64."""
     import torch
 
+    if scale is not None:
+        parts = [own.double().square().flatten(1) @ scale[name].double().flatten() for name, own in scores.items()]
+        return torch.stack(parts).sum(0)
     parts = [torch.linalg.vector_norm(own.flatten(1), dim=1).double().square() for own in scores.values()]
     return torch.stack(parts).sum(0)
 
@@ -38,6 +42,16 @@ def weighted_sum(scores: SampleGradients, weights: "Tensor") -> dict[str, "Tenso
     return {name: (weights.to(own.dtype) @ own.flatten(1)).view(own.shape[1:]) for name, own in scores.items()}
 
 
+def rescaled(direction: Direction, scale: Direction | None) -> Direction:
+    """scale · direction, number by number; the direction itself without one."""
+    return direction if scale is None else {name: own * scale[name] for name, own in direction.items()}
+
+
 def total(parts: Sequence[Direction]) -> Direction:
     """The sum of directions; of none, nothing."""
     return {name: sum(part[name] for part in parts) for name in (parts[0] if parts else ())}  # type: ignore[misc]
+
+
+def length_of(direction: Direction) -> float:
+    """‖direction‖"""
+    return math.sqrt(sum(float(own.double().square().sum()) for own in direction.values()))

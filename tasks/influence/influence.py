@@ -1,32 +1,38 @@
 """TracIn at the policy that the update starts from: which samples push the way that validation asks for.
 
     L_i   = -A_i w_i Σ_t log p_it / N          a sample's part of the GRPO loss while the ratio is 1
-    L_val = -Σ_j A_j w_j Σ_t log p_jt / M      the same over the validation samples
-    influence_i = ⟨∇L_i, ∇L_val⟩               over the LoRA factors
+    L_val = -Σ_j c_j w_j Σ_t log p_jt / M      over the validation samples; validation_losses.py says what c may be
+    influence_i = ⟨∇L_i, ∇L_val⟩               over the LoRA factors (Pruthi et al. 2020)
 
 w is 1, N and M are all their tokens; where `grpo.loss` gives completions or a constant the weight, they are what
 tasks/policy/averaging.py says. At ratio 1 no more is left of the losses: every surrogate, with the ratio of tokens
 or of completions, has the gradient -A ∇ log p there.
 
-Both are losses, so a step θ - η ∇L_i changes L_val by -η · influence_i: above 0 helps. The *value* of L_val has no
-meaning, its sign neither: advantages are centred. Left out: clipping (inactive while the ratio is 1), the KL term,
-the entropy bonus, and Adam's rescaling of the step.
+Both are losses, so a step θ - η ∇L_i changes L_val by -η · influence_i: above 0 helps. Left out: clipping (inactive
+while the ratio is 1), the KL term, the entropy bonus, and Adam's rescaling of the step unless it is asked for:
 
-With the n training samples as their own validation, mean influence = ‖∇L_val‖² / n ≥ 0 whatever they are: every
-sample votes for itself too, which is most of its influence in a batch of unlike problems, unless it is left out.
+    cosine   Σ_j ⟨∇L_i / ‖∇L_i‖, ∇L_j / ‖∇L_j‖⟩ / n over the n validation samples: no vote weighs more for its length
+             (LESS, Xia et al. 2024)
+    adam     ⟨∇L_i, P ∇L_val⟩ with P = 1 / (√v + ε), v the mean square of the round's steps' gradients: Adam's step without
+             its momentum, which is the same for all samples
+
+With the n training samples as their own validation, by the update's own loss, mean influence = ‖∇L_val‖² / n ≥ 0
+whatever they are: every sample votes for itself too, which is most of its influence in a batch of unlike problems,
+unless it is left out.
 """
 
-import sys
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import groupby
+from typing import TYPE_CHECKING
 
-from tasks.influence.gram import products, squared_norms, total, weighted_sum
-from tasks.influence.sample_gradients import Direction, SampleGradients, lora_factors, sample_gradients
+from tasks.influence.gram import products, rescaled, squared_norms, total, weighted_sum
+from tasks.influence.losses import Validation, coefficients, loss_gradient
+from tasks.influence.passes import Passes, Row, row_of
+from tasks.influence.sample_gradients import Direction, SampleGradients
 from tasks.policy.averaging import Averaging
-from tasks.policy.lean import lean
-from tasks.policy.packing import MicroBatch, packed
-from tasks.policy.samples import Sample, merged
+from tasks.policy.samples import Sample
 from tasks.policy.scorer import Scorer
 
 if TYPE_CHECKING:
@@ -35,115 +41,163 @@ if TYPE_CHECKING:
 BUDGET = 2**30
 """Bytes that gradients of single samples may take."""
 
+EPSILON = 1e-8
+"""Adam's."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """How influence is measured. Only in the same batch is there a vote of one's own or of one's group to leave out."""
+
+    exclude_self: bool = False
+    leave_group_out: bool = False
+    cosine: bool = False
+    adam: int | None = None  # problems in an optimiser step, where influence is to be in Adam's scale
+    budget: int = BUDGET
+
 
 @dataclass(frozen=True)
 class Scored:
-    """A sample's influence and the norm of its gradient."""
+    """A sample's influence; ⟨∇L_i, ∇L_val⟩ with nothing left out or rescaled; and ‖∇L_i‖."""
 
     influence: float | None
+    product: float | None
     gradient_norm: float | None
 
 
-NOT_MEASURED = Scored(None, None)
+NOT_MEASURED = Scored(None, None, None)
+SILENT = Scored(0.0, 0.0, 0.0)
 
 
-def denominator_of(samples: Sequence[Sample], averaging: Averaging) -> int:
-    """What the samples' losses are divided by, at least 1."""
-    return max(averaging.denominator([len(s.completion) for s in samples]), 1)
+@dataclass(frozen=True)
+class Found:
+    """What was measured of each sample, in order, and ∇L_val."""
 
-
-def validation_gradient(scorer: Scorer, samples: Sequence[Sample], averaging: Averaging) -> Direction:
-    """∇L_val over the LoRA factors; zero where no sample has a signal."""
-    import torch
-
-    denominator = denominator_of(samples, averaging)
-    modules = lora_factors(scorer.model)
-    weights = [module.weight for module in modules.values()]
-    direction = [torch.zeros_like(weight) for weight in weights]
-    with lean(scorer.model):
-        for batch in scorer.batches(merged([s for s in samples if s.advantage != 0])):
-            sums = scorer.score(batch).logprobs.sum(1)
-            loss = sums @ _coefficients(batch.samples, averaging, denominator, counted=True).to(sums)
-            for summed, gradient in zip(direction, torch.autograd.grad(loss, weights), strict=True):
-                summed += gradient
-    return dict(zip(modules, direction, strict=True))
+    each: list[Scored]
+    gradient: Direction
 
 
 def influences(
     scorer: Scorer,
     samples: Sequence[Sample],
-    validation: Sequence[Sample] | None,
     averaging: Averaging,
-    exclude_self: bool = False,
-    budget: int = BUDGET,
-) -> list[Scored]:
-    """⟨∇L_i, ∇L_val⟩ and ‖∇L_i‖ of each sample, in order; 0 and 0, with no computing, where its advantage is 0.
+    validation: Validation,
+    measure: Measure = Measure(),
+) -> Found:
+    """Influence of each sample, in order; 0, with no computing, where its advantage is 0.
 
-    `validation` None: the samples are their own, in one pass where their gradients fit in `budget` bytes, and with
-    `exclude_self` none votes for itself. Each sample has a padded row of its own here: with a shared prompt its
-    gradient could not be told from the others'.
+    With the same batch one pass does it where the gradients of all fit in `measure.budget` bytes; cosines of other
+    samples take one over these too. Raises GraftError where groups are left out and one does not fit.
     """
-    denominator = denominator_of(samples, averaging)
-    rows = merged([s for s in samples if s.advantage != 0])
-    passes: Iterable[tuple[MicroBatch, SampleGradients]] = (
-        (batch, _scores(scorer, batch)) for batch in _progress(_batches(scorer, rows, budget))
-    )
-    if validation is not None:
-        direction = validation_gradient(scorer, validation, averaging)
-    elif _bytes(scorer.model) * len(rows) <= budget:
-        passes = list(passes)
-        counted = [(scores, _coefficients(batch.samples, averaging, denominator, True)) for batch, scores in passes]
-        direction = total([weighted_sum(scores, coefficients) for scores, coefficients in counted])
-    else:
-        direction = validation_gradient(scorer, samples, averaging)
-    scored = {_row(s): Scored(0.0, 0.0) for s in samples}
+    own = coefficients(samples, averaging)
+    votes = coefficients(validation.samples, validation.averaging)
+    given = votes if validation.same_batch else [0.0] * len(samples)
+    groups = validation.same_batch and measure.leave_group_out
+    rows = [s for s, a, c in zip(samples, own, given, strict=True) if a or c]
+    passes = Passes(scorer, rows, measure.budget, whole_groups=groups)
+    plain, used, weights = _directions(scorer, passes, validation, votes, measure.cosine)
+    scale = _adam_scale(scorer, samples, averaging, measure.adam) if measure.adam else None
+    heard: dict[Row, _Heard] = {}
     for batch, scores in passes:
-        own = _coefficients(batch.samples, averaging, denominator)
-        squares = squared_norms(scores)
-        found = own * products(scores, direction)
-        if validation is None and exclude_self:
-            found -= own.square() * squares
-        norms = own.abs() * squares.sqrt()
-        for sample, influence, norm in zip(batch.samples, found.tolist(), norms.tolist(), strict=True):
-            scored[_row(sample)] = Scored(influence, norm)
-    return [scored[_row(s)] for s in samples]
+        heard |= _heard(batch, scores, plain, rescaled(used, scale), weights if groups else {}, scale, measure.cosine)
+    size = len(validation.samples)
+    found = []
+    for sample, a, c in zip(samples, own, given, strict=True):
+        found.append(_verdict(a, c, heard[row_of(sample)], size, measure) if a else SILENT)
+    return Found(found, plain)
 
 
-def _batches(scorer: Scorer, samples: Sequence[Sample], budget: int) -> list[MicroBatch]:
-    """Rows of so many samples that their gradients fit in the budget, or of one."""
-    most = max(budget // _bytes(scorer.model), 1)
-    return [
-        MicroBatch("rows", batch.groups[start : start + most])
-        for batch in packed("rows", samples, scorer.tokens)
-        for start in range(0, len(batch.groups), most)
-    ]
+@dataclass(frozen=True)
+class _Heard:
+    """Of a row with score s, and ŝ = s / ‖s‖ with cosines, else s; D is the direction that it is measured by."""
+
+    norm: float  # ‖s‖
+    plain: float  # ⟨s, ∇L_val⟩
+    used: float  # ⟨ŝ, P D⟩
+    own: float  # ⟨ŝ, P ŝ⟩
+    group: float  # ⟨ŝ, P (what its group gives to D)⟩
 
 
-def _bytes(model: Any) -> int:
-    """Of the gradient of one sample."""
-    weights = [module.weight for module in lora_factors(model).values()]
-    return sum(weight.numel() * max(weight.itemsize, 4) for weight in weights)
+def _verdict(a: float, c: float, heard: _Heard, size: int, measure: Measure) -> Scored:
+    """Of a sample whose score weighs a in the update's loss, and c in that of the `size` validation samples."""
+    plain, norm = a * heard.plain, abs(a) * heard.norm
+    if measure.cosine:
+        a, c = _sign(a), _sign(c) / size
+    left_out = heard.group if measure.leave_group_out else c * heard.own if measure.exclude_self else 0.0
+    return Scored(a * (heard.used - left_out), plain, norm)
 
 
-def _scores(scorer: Scorer, batch: MicroBatch) -> SampleGradients:
-    """∇ Σ_t log p_it of each sample."""
-    return sample_gradients(scorer.model, lambda: scorer.score(batch).logprobs.sum(1))
-
-
-def _coefficients(samples: Sequence[Sample], averaging: Averaging, denominator: int, counted: bool = False) -> "Tensor":
-    """-A_i w_i / denominator [R], in float64: what a sample's score weighs in a loss; `counted` for all equal ones."""
+def _heard(
+    rows: Sequence[Sample],
+    scores: SampleGradients,
+    plain: Direction,
+    used: Direction,
+    weights: dict[Row, float],
+    scale: Direction | None,
+    cosine: bool,
+) -> dict[Row, _Heard]:
+    """`weights` of the rows in D, where their groups are to be left out: then the rows of a problem stand together."""
     import torch
 
-    gains = [s.advantage * averaging.weight(len(s.completion)) * (s.count if counted else 1) for s in samples]
-    return -torch.tensor(gains, dtype=torch.float64) / denominator
+    norms, plainly = squared_norms(scores).sqrt(), products(scores, plain)
+    scores = _unit(scores) if cosine else scores
+    groups = torch.zeros_like(norms)
+    if weights:
+        of = [s.problem_id for s in rows]
+        for name in dict.fromkeys(of):
+            own = torch.tensor([weights[row_of(s)] * (s.problem_id == name) for s in rows], dtype=torch.float64)
+            given = products(scores, rescaled(weighted_sum(scores, own), scale))
+            groups += given * torch.tensor([other == name for other in of])
+    columns = (norms, plainly, products(scores, used), squared_norms(scores, scale), groups)
+    numbers = zip(*(column.tolist() for column in columns), strict=True)
+    return {row_of(s): _Heard(*own) for s, own in zip(rows, numbers, strict=True)}
 
 
-def _row(sample: Sample) -> tuple[str, tuple[int, ...], float]:
-    return sample.problem_id, sample.completion, sample.advantage
+def _directions(
+    scorer: Scorer, passes: Passes, validation: Validation, votes: Sequence[float], cosine: bool
+) -> tuple[Direction, Direction, dict[Row, float]]:
+    """∇L_val; D, which with cosines is made of gradients of length 1; and what each row weighs in D."""
+    import torch
+
+    sums, signs = dict[Row, float](), dict[Row, float]()
+    for sample, c in zip(validation.samples, votes, strict=True):
+        sums[row_of(sample)] = sums.get(row_of(sample), 0.0) + c
+        signs[row_of(sample)] = signs.get(row_of(sample), 0.0) + _sign(c) / len(votes)
+    if validation.same_batch:
+        passes.keep()
+    if not cosine and not (validation.same_batch and passes.fit):
+        plain = validation.gradient(scorer)
+        return plain, plain, sums
+    if not validation.same_batch:
+        voting = [s for s, c in zip(validation.samples, votes, strict=True) if c]
+        passes = Passes(scorer, voting, passes.budget)
+    plain_parts, unit_parts = [], []
+    for rows, scores in passes:
+        plain_parts.append(weighted_sum(scores, torch.tensor([sums[row_of(s)] for s in rows], dtype=torch.float64)))
+        if cosine:
+            weights = torch.tensor([signs[row_of(s)] for s in rows], dtype=torch.float64)
+            unit_parts.append(weighted_sum(_unit(scores), weights))
+    plain = total(plain_parts)
+    return (plain, total(unit_parts), signs) if cosine else (plain, plain, sums)
 
 
-def _progress(batches: Sequence[MicroBatch]) -> Iterable[MicroBatch]:
-    from rich.console import Console
-    from rich.progress import track
+def _adam_scale(scorer: Scorer, samples: Sequence[Sample], averaging: Averaging, problems: int) -> Direction:
+    """P, from steps of so many problems in the order of the samples."""
+    groups = [list(group) for _, group in groupby(samples, key=lambda s: s.problem_id)]
+    steps = [groups[start : start + problems] for start in range(0, len(groups), problems)]
+    squares = []
+    for step in steps:
+        gradient = loss_gradient(scorer, [s for group in step for s in group], averaging)
+        squares.append({name: own.double().square() / len(steps) for name, own in gradient.items()})
+    return {name: 1 / (own.sqrt() + EPSILON) for name, own in total(squares).items()}
 
-    return track(batches, "influence", console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True)
+
+def _unit(scores: SampleGradients) -> SampleGradients:
+    """Each sample's gradient at length 1; 0 stays 0."""
+    norms = squared_norms(scores).sqrt()
+    inverse: Tensor = (norms > 0) / norms.clamp(min=1e-300)
+    return {name: own * inverse.to(own.dtype).view(-1, 1, 1) for name, own in scores.items()}
+
+
+def _sign(number: float) -> float:
+    return math.copysign(1.0, number) if number else 0.0

@@ -1,49 +1,63 @@
-"""Which samples the update may see."""
+"""Which samples the update may see, and what each weighs there."""
 
+import math
 from collections.abc import Sequence
 from math import fsum
-from typing import Literal
+
+from tasks.params import Selection
 
 
 def select(
-    rule: Literal["positive", "none"], advantages: Sequence[float], influences: Sequence[float | None], judged: bool
-) -> list[bool]:
-    """Whether each sample is kept; advantages [n], influences [n] → [n]. An influence of None was not measured.
+    rule: Selection,
+    advantages: Sequence[float],
+    influences: Sequence[float | None],
+    judged: bool,
+    fraction: float = 1.0,
+    minimum: int = 0,
+    lots: Sequence[int] = (),
+) -> list[float]:
+    """What each sample weighs, 0 = dropped; advantages [n], influences [n] → [n]. An influence of None: not measured.
 
-    `positive` keeps influence > 0: a small gradient step on such a sample lowers the validation loss.
-    `none` keeps every sample with a signal. So does `positive` where `judged` is False, that is, where no validation
-    sample has a signal: nothing was measured then, and dropping everything would stop the learning.
-    A sample with advantage 0 has no gradient and is never kept.
+    positive              influence > 0: a small gradient step on such a sample lowers the validation loss
+    reweight              the same, each by influence / mean of the kept (I-PPO)
+    drop_worst_negative   all but that `fraction` of those with influence < 0 which is worst (IIF, Hu et al. 2025)
+    top_fraction          the `fraction` of the samples with the highest influence
+    bottom_fraction       … with the lowest: a control, it should do harm
+    random                … with the lowest of `lots` [n]: a control
+    none                  every sample
+
+    A sample with advantage 0 has no gradient: it is never kept, nor counted in a fraction. Fractions are rounded up.
+    Where a rule keeps less than `minimum` samples, those of the next highest influence are kept too, at the least
+    weight. Where `judged` is False, that is, where no validation sample has a signal, every rule that asks influence
+    keeps every sample: nothing was measured then, and dropping everything would stop the learning.
     """
-    if rule == "none" or not judged:
-        return [advantage != 0 for advantage in advantages]
-    pairs = zip(advantages, influences, strict=True)
-    return [advantage != 0 and influence is not None and influence > 0 for advantage, influence in pairs]
+    places = [place for place, advantage in enumerate(advantages) if advantage != 0]
+    if rule == "none" or (not judged and rule != "random"):
+        return [float(advantage != 0) for advantage in advantages]
+    value = {place: influences[place] or 0.0 for place in places}
+    if rule == "random":
+        order = sorted(places, key=lambda place: lots[place])
+    else:
+        order = sorted(places, key=lambda place: -value[place])  # of equal ones the first
+    kept = dict.fromkeys(_kept(rule, order, value, fraction), 1.0)
+    if rule == "reweight" and kept:
+        mean = fsum(value[place] for place in kept) / len(kept)
+        kept = {place: value[place] / mean for place in kept}
+    least = min(kept.values(), default=1.0)
+    for place in order:
+        if len(kept) >= minimum:
+            break
+        kept.setdefault(place, least)
+    return [kept.get(place, 0.0) for place in range(len(advantages))]
 
 
-def selection_numbers(
-    advantages: Sequence[float], influences: Sequence[float | None], kept: Sequence[bool]
-) -> dict[str, float]:
-    """What a selection did, in numbers; shares are of the samples with a signal. All [n].
-
-    The mean influence is not there where none was measured.
-    """
-    rows = [row for row in zip(advantages, influences, kept, strict=True) if row[0] != 0]
-    good = [keep for advantage, _, keep in rows if advantage > 0]
-    bad = [keep for advantage, _, keep in rows if advantage < 0]
-    measured = [influence for _, influence, _ in rows if influence is not None]
-    numbers: dict[str, float] = {
-        "samples": len(advantages),
-        "no_signal_share": _share(len(advantages) - len(rows), len(advantages)),
-        "selected": sum(kept),
-        "selected_share": _share(sum(kept), len(rows)),
-        "selected_share_good": _share(sum(good), len(good)),
-        "selected_share_bad": _share(sum(bad), len(bad)),
-    }
-    if len(measured) == len(rows):
-        numbers["mean_influence"] = fsum(measured) / max(len(rows), 1)
-    return numbers
-
-
-def _share(part: int, whole: int) -> float:
-    return part / max(whole, 1)
+def _kept(rule: Selection, order: Sequence[int], value: dict[int, float], fraction: float) -> Sequence[int]:
+    """`order`: the best first."""
+    if rule in ("top_fraction", "random"):
+        return order[: math.ceil(fraction * len(order))]
+    if rule == "bottom_fraction":
+        return order[len(order) - math.ceil(fraction * len(order)) :]
+    if rule == "drop_worst_negative":
+        negative = sum(value[place] < 0 for place in order)
+        return order[: len(order) - math.ceil(fraction * negative)]
+    return [place for place in order if value[place] > 0]

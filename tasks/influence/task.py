@@ -2,18 +2,23 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tasks.artifacts import write_json, write_jsonl
 from tasks.errors import GraftError
-from tasks.influence.certificate import certify
-from tasks.influence.influence import NOT_MEASURED, Scored, influences
-from tasks.influence.selection import select, selection_numbers
+from tasks.influence.certificate import certify, check_own_votes
+from tasks.influence.gram import length_of
+from tasks.influence.influence import NOT_MEASURED, Measure, Scored, influences
+from tasks.influence.losses import Validation, coefficients
+from tasks.influence.numbers import selection_numbers
+from tasks.influence.selection import select
+from tasks.influence.validation_losses import only_best, weights_of
 from tasks.layout import Layout
-from tasks.params import Grpo, Params
+from tasks.params import Grpo, Influence, Params
 from tasks.policy.advantages import advantages_of, lone, weighted
 from tasks.policy.averaging import Averaging
 from tasks.policy.base import Policy, load_policy
-from tasks.policy.fitting import fitting
+from tasks.policy.fitting import fitting, fitting_file
 from tasks.policy.memory import memory_named
 from tasks.policy.samples import Sample, counted_rewards, samples_of
 from tasks.policy.scorer import scorer_of
@@ -22,112 +27,146 @@ from tasks.seeds import derive_seed
 
 MEBIBYTE = 2**20
 
+UNMEASURED = ("none", "random")
+"""Selections that ask no influence."""
+
 logger = logging.getLogger(__name__)
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:
     """Select of this round's training samples, by their influence at the policy of the round before if it counts."""
     assert round is not None
-    policy = load_policy(layout.policy(round - 1))
-    alone = params.influence.selection == "none" or params.influence.validation == "same_batch"
-    splits: list[Split] = ["train"] if alone else ["train", "validation"]
+    policy, own = load_policy(layout.policy(round - 1)), params.influence
+    held_out = own.validation == "held_out" and own.selection not in UNMEASURED
+    splits: list[Split] = ["train", "validation"] if held_out else ["train"]
     trajectories, unfit = fitting(policy, layout, round, splits, params.grpo.unfit)
-    train = [t for t in trajectories if t.split == "train"]
-    given = _advantages(policy, train, params.grpo)
-    samples = _samples(policy, train, given, params.grpo.negative_weight)
-    advantages = [a for group in given for a in group]
-    scored, heard = [NOT_MEASURED] * len(samples), dict[str, float]()
-    if params.influence.selection != "none":
-        judges = _judges(layout, params, round, trajectories)
-        validation = _samples(policy, judges, _advantages(policy, judges, params.grpo), params.grpo.negative_weight)
-        scored, certificate = _measured(policy, samples, validation, params, round)
-        heard = _heard(validation) | certificate
-    judged = heard.get("validation_with_signal", 0) > 0
-    kept = select(params.influence.selection, [s.advantage for s in samples], [s.influence for s in scored], judged)
-    write_jsonl(layout.selection(round), _lines(train, samples, advantages, scored, kept))
-    numbers = selection_numbers(advantages, [s.influence for s in scored], kept)
-    numbers["unfit_samples"] = sum(unfit.values())
-    numbers["lone_groups"] = lone([counted_rewards(policy, t, params.grpo.truncated) for t in train])  # advantages.py
+    train = _Groups(policy, [t for t in trajectories if t.split == "train"], params.grpo)
+    scored, heard = [NOT_MEASURED] * len(train.samples), dict[str, float]()
+    if own.selection not in UNMEASURED:
+        validation = _validation(layout, params, round, policy, train, trajectories)
+        scored, heard = _measured(policy, train.samples, validation, params, round)
+    kept = select(
+        own.selection,
+        [s.advantage for s in train.samples],
+        [s.influence for s in scored],
+        judged=heard.get("validation_with_signal", 0) > 0,
+        fraction=own.fraction,
+        minimum=own.minimum_kept,
+        lots=[derive_seed("random", round, s.problem_id, s.member) for s in train.samples],
+    )
+    lines = _lines(train, scored, kept)
+    proposers = [proposer for t in train.trajectories for proposer in t.proposers]
+    numbers = selection_numbers(lines, [r for group in train.rewards for r in group], proposers)
+    numbers |= {"unfit_samples": sum(unfit.values()), "lone_groups": lone(train.rewards)}
+    if not numbers["selected"]:
+        logger.warning("nothing is selected: the update of round %d will change nothing", round)
+    write_jsonl(layout.selection(round), lines)
     write_json(layout.metrics("select", round), numbers | heard)
 
 
-def _judges(
-    layout: Layout, params: Params, round: int, trajectories: Sequence[RewardedTrajectory]
-) -> list[RewardedTrajectory]:
+class _Groups:
+    """Trajectories with what they are worth, group by group, and as samples in one row."""
+
+    def __init__(self, policy: Policy, trajectories: Sequence[RewardedTrajectory], grpo: Grpo) -> None:
+        """Influence is that of the step which is really taken: samples have the advantages that the update will see."""
+        self.trajectories = trajectories
+        self.rewards = [counted_rewards(policy, t, grpo.truncated) for t in trajectories]
+        if lone(self.rewards):
+            logger.warning(
+                "groups with a single known reward, which is compared with the whole batch: %d", lone(self.rewards)
+            )
+        self.advantages = advantages_of(grpo.advantages, self.rewards)
+        self.learned = [weighted(group, grpo.negative_weight) for group in self.advantages]
+        pairs = zip(trajectories, self.learned, strict=True)
+        self.samples = [s for t, learned in pairs for s in samples_of(policy, t, learned)]
+
+
+def _validation(
+    layout: Layout,
+    params: Params,
+    round: int,
+    policy: Policy,
+    train: _Groups,
+    trajectories: Sequence[RewardedTrajectory],
+) -> Validation:
     """What influence is measured against."""
-    split = "train" if params.influence.validation == "same_batch" else "validation"
-    judges = [t for t in trajectories if t.split == split]
-    if not judges:
+    own, judges = params.influence, train
+    if own.validation == "held_out":
+        judges = _Groups(policy, [t for t in trajectories if t.split == "validation"], params.grpo)
+    elif own.trajectories is not None:
+        judges = _Groups(policy, fitting_file(policy, layout.root / own.trajectories, params.grpo.unfit), params.grpo)
+    if not judges.trajectories:
         raise GraftError(
-            f"{layout.rewarded(round)}: no {split} trajectories to measure influence with; "
-            "set influence.validation to the other of held_out and same_batch"
+            f"{own.trajectories or layout.rewarded(round)}: no trajectories to measure influence with; "
+            "set influence.validation to another of held_out, same_batch and trajectories"
         )
-    return judges
+    weights = weights_of(own.loss, judges.rewards, judges.advantages, judges.learned)
+    if own.top_k is not None:
+        weights = only_best(weights, judges.rewards, own.top_k)
+        logger.warning(
+            "influence.top_k: %d samples, and only the best, tell little of where the policy should go: influence "
+            "measured with them is mostly noise; with null all %d speak",
+            own.top_k,
+            len(judges.samples),
+        )
+    flat = [weight for group in weights for weight in group]
+    samples = [replace(s, advantage=weight) for s, weight in zip(judges.samples, flat, strict=True)]
+    loss = params.grpo.loss if own.loss == "policy_gradient" else "dapo"  # every token the same weight
+    averaging = Averaging(loss, params.policy.max_new_tokens)
+    return Validation(samples, averaging, same_batch=own.validation == "same_batch")
 
 
 def _measured(
-    policy: Policy, samples: list[Sample], validation: list[Sample], params: Params, round: int
+    policy: Policy, samples: list[Sample], validation: Validation, params: Params, round: int
 ) -> tuple[list[Scored], dict[str, float]]:
-    """Influence, and the numbers of its certificate. Raises GraftError where that fails."""
-    averaging, own = Averaging(params.grpo.loss, params.policy.max_new_tokens), params.influence
-    alone = own.validation == "same_batch"
-    scorer = scorer_of(policy, [*samples, *validation], params.search.temperature, params.grpo.micro_batch_tokens)
-    with memory_named(params.grpo.micro_batch_tokens):
-        judges = None if alone else validation
-        scored = influences(scorer, samples, judges, averaging, own.exclude_self, own.memory_budget * MEBIBYTE)
-        whole = [_with_own_vote(s) if alone and own.exclude_self else s.influence or 0.0 for s in scored]
-        seed = derive_seed("certificate", round)
-        found = certify(scorer, samples, validation, whole, averaging, seed)
-    found.check()
-    numbers: dict[str, float] = {"certificate_steps": found.steps}
-    if found.steps:
-        numbers |= {"certificate_slope": found.slope, "certificate_signs": found.sign_agreement}
-    return scored, numbers
+    """Influence, and what the validation samples and the certificate say. Raises GraftError where that fails."""
+    averaging = Averaging(params.grpo.loss, params.policy.max_new_tokens)
+    tokens = params.grpo.micro_batch_tokens
+    scorer = scorer_of(policy, [*samples, *validation.samples], params.search.temperature, tokens)
+    with memory_named(tokens):
+        found = influences(scorer, samples, averaging, validation, _measure(params.influence, params.grpo))
+        products = [s.product or 0.0 for s in found.each]
+        certificate = certify(scorer, samples, products, averaging, validation, derive_seed("certificate", round))
+    certificate.check()
+    if validation.same_batch:
+        votes = coefficients(validation.samples, validation.averaging)
+        check_own_votes(products, coefficients(samples, averaging), votes)
+    numbers = _heard(validation) | {
+        "validation_gradient_norm": length_of(found.gradient),
+        "certificate_steps": certificate.steps,
+    }
+    if certificate.steps:
+        numbers |= {"certificate_slope": certificate.slope, "certificate_signs": certificate.sign_agreement}
+    if certificate.loss is not None:
+        numbers["validation_loss"] = certificate.loss
+    return found.each, numbers
 
 
-def _with_own_vote(scored: Scored) -> float:
-    """Influence on a loss that the sample is a part of: its own vote is the square of its gradient."""
-    return (scored.influence or 0.0) + (scored.gradient_norm or 0.0) ** 2
+def _measure(own: Influence, grpo: Grpo) -> Measure:
+    return Measure(
+        exclude_self=own.exclude_self,
+        leave_group_out=own.leave_group_out,
+        cosine=own.similarity == "cosine",
+        adam=grpo.prompts_per_step if own.precondition == "adam" else None,
+        budget=own.memory_budget * MEBIBYTE,
+    )
 
 
-def _heard(validation: list[Sample]) -> dict[str, float]:
+def _heard(validation: Validation) -> dict[str, float]:
     """What validation says, in numbers. `all_kept` is 1 where it says nothing, so that influence cannot select."""
-    with_signal = sum(s.advantage != 0 for s in validation)
+    with_signal = sum(s.advantage != 0 for s in validation.samples)
     if not with_signal:
         logger.warning("no validation sample has a signal: every training sample that has one is kept")
     return {
-        "validation_samples": len(validation),
+        "validation_samples": len(validation.samples),
         "validation_with_signal": with_signal,
         "all_kept": int(not with_signal),
     }
 
 
-def _advantages(policy: Policy, trajectories: Sequence[RewardedTrajectory], grpo: Grpo) -> list[list[float]]:
-    rewards = [counted_rewards(policy, t, grpo.truncated) for t in trajectories]
-    if lone(rewards):
-        logger.warning("groups with a single known reward, which is compared with the whole batch: %d", lone(rewards))
-    return advantages_of(grpo.advantages, rewards)
-
-
-def _samples(
-    policy: Policy,
-    trajectories: Sequence[RewardedTrajectory],
-    advantages: Sequence[Sequence[float]],
-    negative_weight: float,
-) -> list[Sample]:
-    """With the advantages that the update will see: influence is that of the step which is really taken."""
-    pairs = zip(trajectories, advantages, strict=True)
-    return [s for t, given in pairs for s in samples_of(policy, t, weighted(given, negative_weight))]
-
-
-def _lines(
-    trajectories: Sequence[RewardedTrajectory],
-    samples: Sequence[Sample],
-    advantages: Sequence[float],
-    scored: Sequence[Scored],
-    kept: Sequence[bool],
-) -> list[Selected]:
-    names = [workflow_id for t in trajectories for workflow_id in t.workflow_ids]
+def _lines(train: _Groups, scored: Sequence[Scored], kept: Sequence[float]) -> list[Selected]:
+    names = [workflow_id for t in train.trajectories for workflow_id in t.workflow_ids]
+    advantages = [advantage for group in train.advantages for advantage in group]
     return [
         Selected(
             problem_id=sample.problem_id,
@@ -136,7 +175,8 @@ def _lines(
             advantage=advantage,
             influence=score.influence,
             gradient_norm=score.gradient_norm,
-            selected=keep,
+            selected=weight > 0,
+            weight=weight or 1.0,
         )
-        for name, sample, advantage, score, keep in zip(names, samples, advantages, scored, kept, strict=True)
+        for name, sample, advantage, score, weight in zip(names, train.samples, advantages, scored, kept, strict=True)
     ]

@@ -7,6 +7,7 @@ they are neither in the loss nor in the baseline of their group, and influence a
 import logging
 import math
 from collections.abc import Sequence
+from pathlib import Path
 
 from tasks.artifacts import read_json, read_numbered
 from tasks.errors import GraftError
@@ -36,28 +37,41 @@ def fitting(
     where another policy wrote it.
     """
     path, version = layout.rewarded(round), read_json(layout.policy(round - 1) / "lineage.json", Lineage).version
+    remedy = f"run again: graft stage search@{round} collect@{round} reward@{round}"
     found: list[RewardedTrajectory] = []
     skipped: dict[Split, int] = dict.fromkeys(splits, 0)
     for line, trajectory in read_numbered(path, RewardedTrajectory):
         if trajectory.split not in splits:
             continue
-        _check_entries(f"{path}:{line}", trajectory)
         if trajectory.policy_version != version:  # its log-probabilities would be compared with those of a stranger
             raise GraftError(
                 f"{path}:{line}: policy_version: {trajectory.policy_version!r} wrote this, but round {round} "
-                f"starts from {version!r}; run again: graft stage search@{round} collect@{round} reward@{round}"
+                f"starts from {version!r}; {remedy}"
             )
-        reasons = unfit(policy, trajectory)
-        for member, why in reasons.items():
-            told = f"{path}:{line}: completion {member} of problem {trajectory.problem_id!r} {why}"
-            if rule == "stop":
-                raise GraftError(f"{told}; run the search and collect stages again, or set grpo.unfit to skip")
-            logger.warning("%s; skipped", told)
-        skipped[trajectory.split] += len(reasons)
-        kept = [member for member in range(len(trajectory.workflow_codes)) if member not in reasons]
-        if kept:
-            found.append(_only(trajectory, kept) if reasons else trajectory)
+        kept = _fitting_part(policy, f"{path}:{line}", trajectory, rule)
+        skipped[trajectory.split] += len(trajectory.workflow_codes) - len(kept.workflow_codes)
+        if kept.workflow_codes:
+            found.append(kept)
     return found, skipped
+
+
+def fitting_file(policy: Policy, path: Path, rule: Unfit) -> list[RewardedTrajectory]:
+    """The same of any file of rewarded trajectories, whatever their split and whoever wrote them."""
+    numbered = read_numbered(path, RewardedTrajectory)
+    found = [_fitting_part(policy, f"{path}:{line}", trajectory, rule) for line, trajectory in numbered]
+    return [trajectory for trajectory in found if trajectory.workflow_codes]
+
+
+def _fitting_part(policy: Policy, where: str, trajectory: RewardedTrajectory, rule: Unfit) -> RewardedTrajectory:
+    _check_entries(where, trajectory)
+    reasons = unfit(policy, trajectory)
+    for member, why in reasons.items():
+        told = f"{where}: completion {member} of problem {trajectory.problem_id!r} {why}"
+        if rule == "stop":
+            raise GraftError(f"{told}; run the search and collect stages again, or set grpo.unfit to skip")
+        logger.warning("%s; skipped", told)
+    kept = [member for member in range(len(trajectory.workflow_codes)) if member not in reasons]
+    return _only(trajectory, kept) if reasons else trajectory
 
 
 def unfit(policy: Policy, trajectory: RewardedTrajectory) -> dict[int, str]:

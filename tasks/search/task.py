@@ -24,6 +24,7 @@ from tasks.search.revisions import revision_numbers
 from tasks.search.support import run_perturbed, support_of
 from tasks.search.waves import Search
 from tasks.search.write import node_id, tree_records, write_workflows
+from tasks.seeds import derive_seed
 from tasks.workflows.contract import workflow_id
 from tasks.workflows.sandbox import sandbox_of
 
@@ -35,6 +36,8 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     _check_reviser(policy, params)
     splits: list[Split] = ["train", "validation"] if params.influence.validation == "held_out" else ["train"]
     problems = {split: [p.turned(round) for p in read_jsonl(layout.problems(split), Problem)] for split in splits}
+    if "validation" in problems:
+        problems["validation"] = drawn(problems["validation"], params.influence.n, params.seed, round)
     journal = _journal(layout, params, round, splits)
     most = {split: params.search.simulations if split == "train" else params.search.samples for split in splits}
     tally = Tally({problem.problem_id: most[split] for split in splits for problem in problems[split]})
@@ -76,6 +79,13 @@ def _journal(layout: Layout, params: Params, round: int, splits: Sequence[Split]
         what = f"{journal.completions} completions that a search cut short has left"
         print(f"search@{round}: goes on after {what}", file=sys.stderr)
     return journal
+
+
+def drawn(problems: Sequence[Problem], count: int, seed: int, round: int) -> list[Problem]:
+    """So many of the problems, by lot in each round, in their order; all where there are no more."""
+    lots = sorted(problems, key=lambda problem: derive_seed(seed, "validation", round, problem.problem_id))
+    chosen = {problem.problem_id for problem in lots[:count]}
+    return [problem for problem in problems if problem.problem_id in chosen]
 
 
 def _nodes(tree: GuidedTree) -> list[TreeNode]:

@@ -39,6 +39,19 @@ def test_a_folder_as_base_is_known_by_its_content(root: Path) -> None:
     assert settle_params(root, ["policy.base=someone/model"], told.append).policy.base_sha256 is None
 
 
+def test_trajectories_to_measure_influence_with_are_known_by_their_content(root: Path) -> None:
+    (root / "old.jsonl").write_text("{}\n")
+    chosen = ["influence.validation=trajectories", "influence.trajectories=old.jsonl"]
+    assert settle_params(root, chosen, print).influence.trajectories_sha256 == digest_path(root / "old.jsonl")
+    (root / "old.jsonl").write_text("{}\n{}\n")
+    assert settle_params(root, [], print).influence.trajectories_sha256 == digest_path(root / "old.jsonl")
+    (root / "old.jsonl").unlink()
+    with pytest.raises(GraftError, match=r"influence\.trajectories: no file old\.jsonl; name a file such as run/"):
+        settle_params(root, [], print)
+    back = settle_params(root, ["influence.validation=held_out", "influence.trajectories=null"], print)
+    assert back.influence.trajectories_sha256 is None
+
+
 def test_back_and_forth_leaves_the_file_as_it_was(root: Path) -> None:
     before = (root / "params.yaml").read_text()
     settle_params(root, ["policy.base=base", "rounds=1"], print)

@@ -9,7 +9,7 @@ from grpo_params import grpo_params
 from tasks.grpo.gradient import accumulate
 from tasks.grpo.scores import scores_of
 from tasks.grpo.steps import Group
-from tasks.influence.influence import validation_gradient
+from tasks.influence.losses import loss_gradient
 from tasks.params import Loss
 from tasks.policy.averaging import Averaging
 from tasks.policy.base import Policy
@@ -39,7 +39,7 @@ def test_the_gradient_that_influence_sums_is_the_one_that_the_update_takes(
     behaviour = scores_of(scorer, samples)
     group = Group("all", samples, averaging.denominator([len(s.completion) for s in samples]))
     accumulate(scorer, [group], behaviour, None, params)
-    summed = validation_gradient(scorer, samples, averaging)
+    summed = loss_gradient(scorer, samples, averaging)
     taken = torch.cat([summed[name].flatten() for name in sorted(summed)])
     assert (gradient_of(policy) - taken).norm() <= 1e-5 * taken.norm()
 

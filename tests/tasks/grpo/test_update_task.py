@@ -98,6 +98,16 @@ def test_the_negative_weight_scales_failures_and_leaves_successes(
     assert [s.advantage for s in group.samples] == pytest.approx(expected)
 
 
+def test_a_selected_sample_weighs_what_its_line_says(
+    make_policy: Callable[..., Policy], make_trajectory: MakeTrajectory
+) -> None:
+    trajectory = make_trajectory("p", [1.0, 0.0])
+    lines = [line.model_copy(update={"weight": 2.5}) for line in selected(trajectory, [0.7, -0.7])]
+    changed = params().grpo.model_copy(update={"negative_weight": 0.5})
+    (group,) = groups_of(make_policy(), [trajectory], lines, changed, longest=64)
+    assert [s.advantage for s in group.samples] == pytest.approx([2.5 * 0.7, -2.5 * 0.35])
+
+
 def test_a_selection_of_other_trajectories_is_refused(layout: Layout, make_trajectory: MakeTrajectory) -> None:
     write_jsonl(layout.selection(1), selected(make_trajectory("other", [1.0, 0.0]), [0.7, -0.7]))
     with pytest.raises(GraftError, match=r"selection\.jsonl: does not name the samples .* run graft stage select@1"):

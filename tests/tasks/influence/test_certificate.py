@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from tasks.errors import GraftError
-from tasks.influence import certificate, influence
-from tasks.influence.certificate import Certificate, certify
+from tasks.influence import certificate, influence, losses, passes
+from tasks.influence.certificate import Certificate, certify, check_own_votes
 from tasks.influence.gram import products
-from tasks.influence.influence import influences, validation_gradient
-from tasks.influence.sample_gradients import sample_gradients
+from tasks.influence.influence import influences
+from tasks.influence.losses import Validation, loss_gradient
 from tasks.policy.averaging import Averaging
 from tasks.policy.base import Policy
 from tasks.policy.samples import Sample
@@ -30,9 +30,10 @@ def certified(
 ) -> Certificate:
     scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7)
     training, validation = make_samples(problems=8, seed=1), make_samples(problems=16, seed=2)
-    found = [float(s.influence or 0) for s in influences(scorer, training, validation, averaging)]
+    judges = Validation(validation, averaging)
+    found = [s.product or 0.0 for s in influences(scorer, training, averaging, judges).each]
     meanwhile()
-    return certify(scorer, training, validation, found, averaging, seed=0)
+    return certify(scorer, training, found, averaging, judges, seed=0)
 
 
 @pytest.mark.parametrize("loss", ["dapo", "grpo", "dr_grpo"])
@@ -60,18 +61,18 @@ def wrong_sign(scores: Any, direction: Any) -> Any:
 
 
 def objective_for_loss(*given: Any) -> Any:
-    return {name: -value for name, value in validation_gradient(*given).items()}
+    return {name: -value for name, value in loss_gradient(*given).items()}
 
 
-def wrong_mask(scorer: Scorer, batch: Any) -> Any:
+def wrong_mask(own: passes.Passes, batch: Any) -> Any:
     """Without each completion's first token."""
-    return sample_gradients(scorer.model, lambda: scorer.score(batch).logprobs[:, 1:].sum(1))
+    return own._scorer.score(batch).logprobs[:, 1:].sum(1)
 
 
 PLANTED = {
-    "a sign error": ("products", wrong_sign),
-    "an objective for a loss": ("validation_gradient", objective_for_loss),
-    "a wrong mask": ("_scores", wrong_mask),
+    "a sign error": (influence, "products", wrong_sign),
+    "an objective for a loss": (losses, "loss_gradient", objective_for_loss),
+    "a wrong mask": (passes.Passes, "_sums", wrong_mask),
 }
 
 
@@ -87,7 +88,7 @@ def test_a_planted_fault_is_caught(fault: str, make_policy: MakePolicy, make_sam
                     weight += torch.randn(weight.shape, generator=torch.Generator().manual_seed(len(name))) * 0.3
 
     stale = fault == "a stale policy"
-    with nullcontext() if stale else patch.object(influence, *PLANTED[fault]):
+    with nullcontext() if stale else patch.object(*PLANTED[fault]):
         found = certified(policy, make_samples, meanwhile=move_on if stale else dict)
     with pytest.raises(GraftError, match=r"cannot be trusted to select; set influence\.selection to none"):
         found.check()
@@ -96,7 +97,7 @@ def test_a_planted_fault_is_caught(fault: str, make_policy: MakePolicy, make_sam
 def test_where_nothing_has_influence_nothing_is_tried(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
     policy, samples = make_policy(), make_samples()
     scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7)
-    found = certify(scorer, samples, samples, [0.0] * len(samples), BY_TOKEN, seed=0)
+    found = certify(scorer, samples, [0.0] * len(samples), BY_TOKEN, Validation(samples, BY_TOKEN), seed=0)
     assert found.steps == 0
     found.check()
 
@@ -104,6 +105,24 @@ def test_where_nothing_has_influence_nothing_is_tried(make_policy: MakePolicy, m
 def test_changes_that_drown_in_rounding_are_not_looked_at(
     make_policy: MakePolicy, make_samples: MakeSamples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(certificate, "LENGTH", 1e-9)
+    monkeypatch.setattr(certificate, "LENGTHS", (1e-9,))
     assert certified(make_policy(), make_samples).steps == 0
     assert certified(make_policy("gpt2", "float64"), make_samples).slope == pytest.approx(-1, abs=0.001)
+
+
+def test_a_step_that_drowns_is_taken_ten_times_as_long(
+    make_policy: MakePolicy, make_samples: MakeSamples, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(certificate, "LENGTHS", (1e-9, 1e-3))
+    found = certified(make_policy(), make_samples)
+    assert found.steps == 2
+    assert found.slope == pytest.approx(-1, abs=0.02)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_samples_that_are_their_own_validation_help_themselves_on_average(sign: int) -> None:
+    products = [sign * 0.5, sign * 0.1, -sign * 0.2]
+    told = r"mean in the same batch is .* a sign is wrong"
+    with nullcontext() if sign > 0 else pytest.raises(GraftError, match=told):
+        check_own_votes(products, [-1.0, 2.0, 0.0], [-3.0, 6.0, 0.0])
+    check_own_votes(products, [-1.0, 2.0, 0.0], [-3.0, 6.0, 1.0])  # other losses: nothing is known

@@ -6,17 +6,20 @@ gpt2 where float64 must be float64: the other architectures normalise in float32
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 from grpo_params import grpo_params
 from plain_scores import sample_logprobs
 
+from tasks.errors import GraftError
 from tasks.grpo.gradient import accumulate
 from tasks.grpo.scores import behaviour_of
 from tasks.grpo.steps import Group
 from tasks.influence.gram import weighted_sum
-from tasks.influence.influence import denominator_of, influences, validation_gradient
+from tasks.influence.influence import Measure, Scored, influences
+from tasks.influence.losses import Validation, denominator_of, loss_gradient
 from tasks.influence.sample_gradients import Direction, lora_factors, sample_gradients
 from tasks.influence.selection import select
 from tasks.policy.averaging import Averaging
@@ -49,13 +52,19 @@ def flat(direction: Direction) -> torch.Tensor:
     return torch.cat([value.flatten() for value in direction.values()])
 
 
+def measured(scorer: Scorer, samples: list[Sample], validation: list[Sample] | None, **measure: Any) -> list[Scored]:
+    """By token; without validation samples, against the samples themselves."""
+    judges = Validation(validation or samples, BY_TOKEN, same_batch=validation is None)
+    return influences(scorer, samples, BY_TOKEN, judges, Measure(**measure)).each
+
+
 def test_a_step_on_a_selected_sample_lowers_the_validation_loss_and_on_a_rejected_one_raises_it(
     make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
     """float64, step 1e-4: change / (-step · influence) within 1 %, sign right for every sample."""
     policy = make_policy("gpt2", "float64")
     training, validation = make_samples(problems=8, seed=1), make_samples(problems=16, seed=2)
-    scored = influences(scorer(policy), training, validation, BY_TOKEN)
+    scored = measured(scorer(policy), training, validation)
     kept = select("positive", [s.advantage for s in training], [s.influence for s in scored], judged=True)
     assert 4 <= sum(kept) <= len(kept) - 4
 
@@ -70,18 +79,18 @@ def test_a_step_on_a_selected_sample_lowers_the_validation_loss_and_on_a_rejecte
             changes.append(loss_of(policy, validation, denominator_of(validation, BY_TOKEN)).item() - before)
             for weight, g in zip(weights, gradient, strict=True):
                 weight += 1e-4 * g
-    assert [change < 0 for change in changes] == kept
+    assert [float(change < 0) for change in changes] == kept
     predicted = torch.tensor([1e-4 * s.influence for s in scored], dtype=torch.float64)
     slope = float((torch.tensor(changes, dtype=torch.float64) @ predicted) / (predicted @ predicted))
     assert -1.01 <= slope <= -0.99
 
 
-def test_the_validation_gradient_is_of_the_written_out_loss(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
+def test_the_gradient_of_a_loss_is_of_the_written_out_loss(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
     policy, samples = make_policy("gpt2", "float64"), make_samples(problems=6)
     silent = [replace(s, advantage=0.0) if s.problem_id == "p2" else s for s in samples]
     expected = torch.cat([g.flatten() for g in gradient_of(policy, silent, denominator_of(silent, BY_TOKEN))])
     for layout in (*LAYOUTS, "rows"):
-        got = flat(validation_gradient(scorer(policy, [layout]), silent, BY_TOKEN))
+        got = flat(loss_gradient(scorer(policy, [layout]), silent, BY_TOKEN))
         assert (got - expected).norm() <= 1e-9 * expected.norm()
 
 
@@ -91,9 +100,9 @@ def test_the_same_batch_as_validation_has_mean_influence_of_its_squared_gradient
 ) -> None:
     policy, samples = make_policy("gpt2", "float64"), make_samples()
     samples = [*samples, replace(samples[0], member=99)]  # with an equal row
-    direction = validation_gradient(scorer(policy), samples, BY_TOKEN)
-    scored = influences(scorer(policy), samples, None, BY_TOKEN, budget=budget)
-    for ours, theirs in zip(scored, influences(scorer(policy), samples, samples, BY_TOKEN), strict=True):
+    direction = loss_gradient(scorer(policy), samples, BY_TOKEN)
+    scored = measured(scorer(policy), samples, None, budget=budget)
+    for ours, theirs in zip(scored, measured(scorer(policy), samples, samples), strict=True):
         assert ours.influence == pytest.approx(theirs.influence, rel=1e-8, abs=1e-14)
     mean = sum(s.influence for s in scored) / len(scored)
     assert mean == pytest.approx(float(flat(direction).square().sum()) / len(scored), rel=1e-9)
@@ -105,7 +114,7 @@ def test_without_itself_a_sample_is_judged_by_the_others(
     budget: int, make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
     policy, samples = make_policy("gpt2", "float64"), make_samples(problems=3)
-    scored = influences(scorer(policy), samples, None, BY_TOKEN, exclude_self=True, budget=budget)
+    scored = measured(scorer(policy), samples, None, exclude_self=True, budget=budget)
     denominator = denominator_of(samples, BY_TOKEN)
     for place, sample in enumerate(samples):
         own = gradient_of(policy, [sample], denominator)
@@ -121,11 +130,11 @@ def test_micro_batches_order_and_memory_never_change_influence(
     limit: int, budget: int, make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
     policy, samples, validation = make_policy(), make_samples(), make_samples(seed=9)
-    expected = dict(zip(samples, influences(scorer(policy), samples, validation, BY_TOKEN), strict=True))
-    size = float(flat(validation_gradient(scorer(policy), validation, BY_TOKEN)).norm())
+    expected = dict(zip(samples, measured(scorer(policy), samples, validation), strict=True))
+    size = float(flat(loss_gradient(scorer(policy), validation, BY_TOKEN)).norm())
     random.Random(0).shuffle(samples)
     cut = scorer(policy, tokens=limit)
-    for sample, scored in zip(samples, influences(cut, samples, validation, BY_TOKEN, budget=budget), strict=True):
+    for sample, scored in zip(samples, measured(cut, samples, validation, budget=budget), strict=True):
         assert scored.gradient_norm == pytest.approx(expected[sample].gradient_norm, rel=1e-4)
         assert scored.influence == pytest.approx(expected[sample].influence, abs=1e-5 * scored.gradient_norm * size)
 
@@ -134,12 +143,12 @@ def test_a_sample_without_signal_has_no_influence(make_policy: MakePolicy, make_
     policy, samples = make_policy(), make_samples()
     silent = [replace(samples[0], advantage=0.0), *samples[1:]]
     for validation in (samples, None):
-        scored = influences(scorer(policy), silent, validation, BY_TOKEN)
+        scored = measured(scorer(policy), silent, validation)
         assert (scored[0].influence, scored[0].gradient_norm) == (0.0, 0.0)
         assert all(s.influence and s.gradient_norm for s in scored[1:])
     mute = [replace(s, advantage=0.0) for s in samples]
-    assert not flat(validation_gradient(scorer(policy), mute, BY_TOKEN)).any()
-    assert not any(s.influence for s in influences(scorer(policy), mute, None, BY_TOKEN))
+    assert not flat(loss_gradient(scorer(policy), mute, BY_TOKEN)).any()
+    assert not any(s.influence for s in measured(scorer(policy), mute, None))
 
 
 def test_the_gradient_of_the_updates_first_step_is_a_weighted_sum_of_scores(
@@ -158,3 +167,87 @@ def test_the_gradient_of_the_updates_first_step_is_a_weighted_sum_of_scores(
     accumulate(scorer(policy), step, behaviour, None, grpo_params(loss="dapo", beta=0.0, entropy=0.0))
     for name, module in lora_factors(policy.model).items():
         assert (found[name] - module.weight.grad).norm() <= 1e-5 * module.weight.grad.norm()
+
+
+def scores_of(policy: Policy, samples: list[Sample]) -> torch.Tensor:
+    """∇ Σ_t log p of each, written out: [n, P]."""
+    weights = [module.weight for module in lora_factors(policy.model).values()]
+    rows = []
+    for sample in samples:
+        gradient = torch.autograd.grad(sample_logprobs(policy.model, [sample], 0.7).sum(), weights)
+        rows.append(torch.cat([g.flatten() for g in gradient]))
+    return torch.stack(rows)
+
+
+def with_weights(samples: list[Sample], weights: Sequence[float]) -> list[Sample]:
+    return [replace(s, advantage=weight) for s, weight in zip(samples, weights, strict=True)]
+
+
+CASES = [
+    {"cosine": cosine, "adam": adam, **left_out}
+    for cosine in (False, True)
+    for adam in (None, 2)
+    for left_out in ({}, {"exclude_self": True}, {"leave_group_out": True})
+]
+
+
+@pytest.mark.parametrize("budget", [100_000, 2**30], ids=["small budget", "large budget"])
+@pytest.mark.parametrize("same_batch", [False, True])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: " ".join(key for key in case if case[key]) or "plain")
+def test_every_measure_is_its_formula(
+    case: dict[str, Any], same_batch: bool, budget: int, make_policy: MakePolicy, make_samples: MakeSamples
+) -> None:
+    """Against gradients of one sample at a time, float64; the two losses weigh the samples differently."""
+    policy, samples = make_policy("gpt2", "float64"), make_samples(problems=5, seed=3)
+    samples = [*samples, replace(samples[-1], member=99)]  # with an equal row
+    own = [0.0 if place % 5 == 2 else s.advantage for place, s in enumerate(samples)]
+    others = samples if same_batch else make_samples(problems=4, seed=4)
+    judged = with_weights(others, [(-1) ** place * (place % 4) for place in range(len(others))])
+    samples = with_weights(samples, own)
+    validation = Validation(judged, Averaging("grpo", longest=64), same_batch)
+    found = influences(scorer(policy), samples, BY_TOKEN, validation, Measure(budget=budget, **case)).each
+
+    score = scores_of(policy, samples)
+    a = -torch.tensor(own, dtype=torch.float64) / denominator_of(samples, BY_TOKEN)
+    c = torch.tensor([-s.advantage / len(s.completion) / len(judged) for s in judged], dtype=torch.float64)
+    theirs = score if same_batch else scores_of(policy, judged)
+    products = a * (score @ (c @ theirs))
+    scale = torch.ones(score.shape[1], dtype=torch.float64)
+    if case["adam"]:
+        names = list(dict.fromkeys(s.problem_id for s in samples))
+        squares = torch.zeros_like(scale)
+        for start in (0, 2, 4):
+            step = [i for i, s in enumerate(samples) if s.problem_id in names[start : start + 2]]
+            weights = torch.tensor([-own[i] for i in step], dtype=torch.float64)
+            squares += (weights @ score[step] / denominator_of([samples[i] for i in step], BY_TOKEN)) ** 2 / 3
+        scale = 1 / (squares.sqrt() + 1e-8)
+    ours = score
+    if case["cosine"]:
+        ours, theirs = score / score.norm(dim=1)[:, None], theirs / theirs.norm(dim=1)[:, None]
+        a, c = a.sign(), c.sign() / len(judged)
+    votes = (ours * scale) @ theirs.T * c  # [n, validation samples]
+    for i, sample in enumerate(samples if same_batch else []):
+        for j, other in enumerate(judged):
+            group = case.get("leave_group_out") and other.problem_id == sample.problem_id
+            if group or (case.get("exclude_self") and i == j):
+                votes[i, j] = 0
+    expected = a * votes.sum(1)
+    for place, one in enumerate(found):
+        size = float((a[place] * votes[place].abs().sum()).abs())
+        assert one.influence == pytest.approx(float(expected[place]), rel=1e-7, abs=1e-9 * size)
+        assert one.product == pytest.approx(float(products[place]), rel=1e-7, abs=1e-12)
+
+
+def test_a_group_that_does_not_fit_is_named(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
+    policy, samples = make_policy(), make_samples()
+    with pytest.raises(GraftError, match=r"influence\.memory_budget: has room for .* problem 'p0' has .*; raise it"):
+        measured(scorer(policy), samples, None, leave_group_out=True, budget=1)
+
+
+def test_a_gradient_of_nothing_has_no_cosine(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
+    """B = 0 and A = 0: every gradient is 0, and 0 / 0 no number."""
+    policy, samples = make_policy(), make_samples(problems=2)
+    with torch.no_grad():
+        for module in lora_factors(policy.model).values():
+            module.weight.zero_()
+    assert all(s.influence == 0 for s in measured(scorer(policy), samples, None, cosine=True))

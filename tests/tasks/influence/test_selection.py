@@ -1,49 +1,84 @@
-"""Which samples are kept."""
+"""Which samples are kept, and at what weight."""
 
+import math
+from typing import get_args
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.influence.selection import select, selection_numbers
+from tasks.influence.selection import select
+from tasks.params import Selection
 
-ROWS = st.lists(st.tuples(st.sampled_from([-1.0, 0.0, 0.5]), st.floats(-1, 1)), max_size=10)
+RULES = get_args(Selection)
+ROWS = st.lists(st.tuples(st.sampled_from([-1.0, 0.0, 0.5]), st.floats(-1, 1)), max_size=12)
+FRACTIONS = st.floats(0.01, 1)
 
-
-def test_positive_keeps_what_lowers_the_validation_loss() -> None:
-    assert select("positive", [1.0, -1.0, 1.0, 1.0], [0.1, 0.2, -0.1, 0.0], judged=True) == [True, True, False, False]
-
-
-def test_none_keeps_all_that_have_a_signal() -> None:
-    assert select("none", [1.0, 0.0, -1.0], [-0.1, 0.0, 0.2], judged=True) == [True, False, True]
+ADVANTAGES = [1.0, -1.0, 1.0, 1.0, 0.0, -1.0]
+INFLUENCES = [0.1, 0.3, -0.1, 0.0, 0.0, -0.4]
 
 
-def test_without_a_validation_signal_all_that_have_one_are_kept() -> None:
-    assert select("positive", [1.0, 0.0, -1.0], [0.0, 0.0, 0.0], judged=False) == [True, False, True]
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ("positive", [1, 1, 0, 0, 0, 0]),
+        ("reweight", [0.5, 1.5, 0, 0, 0, 0]),
+        ("drop_worst_negative", [1, 1, 1, 1, 0, 0]),
+        ("top_fraction", [1, 1, 0, 1, 0, 0]),
+        ("bottom_fraction", [0, 0, 1, 1, 0, 1]),
+        ("random", [1, 0, 1, 0, 0, 1]),
+        ("none", [1, 1, 1, 1, 0, 1]),
+    ],
+)
+def test_each_rule_keeps_what_it_says(rule: Selection, expected: list[float]) -> None:
+    found = select(rule, ADVANTAGES, INFLUENCES, True, fraction=0.5, lots=[1, 9, 2, 8, 0, 3])
+    assert found == pytest.approx(expected)
 
 
-def test_what_was_not_measured_has_no_mean() -> None:
-    assert select("none", [1.0, 0.0], [None, None], judged=False) == [True, False]
-    assert "mean_influence" not in selection_numbers([1.0, 0.0], [None, None], [True, False])
+def test_none_and_random_need_no_influence() -> None:
+    assert select("none", [1.0, 0.0], [None, None], judged=False) == [1, 0]
+    assert select("random", [1.0, 1.0], [None, None], False, fraction=0.5, lots=[5, 4]) == [0, 1]
+
+
+def test_so_many_are_kept_in_any_case() -> None:
+    assert select("positive", ADVANTAGES, INFLUENCES, True, minimum=4) == [1, 1, 1, 1, 0, 0]
+    assert select("reweight", ADVANTAGES, INFLUENCES, True, minimum=3) == pytest.approx([0.5, 1.5, 0, 0.5, 0, 0])
+    assert select("positive", [1.0, 0.0], [-1.0, 0.0], True, minimum=9) == [1, 0]
+
+
+@given(ROWS, FRACTIONS, st.booleans(), st.integers(0, 20))
+def test_a_sample_without_signal_is_never_kept(
+    rows: list[tuple[float, float]], fraction: float, judged: bool, minimum: int
+) -> None:
+    advantages, influences = [a for a, _ in rows], [i for _, i in rows]
+    for rule in RULES:
+        kept = select(rule, advantages, influences, judged, fraction, minimum, range(len(rows)))
+        assert all((weight == 0) >= (advantage == 0) for weight, advantage in zip(kept, advantages, strict=True))
+        assert all(weight >= 0 for weight in kept)
+        assert sum(weight > 0 for weight in kept) >= min(minimum, sum(a != 0 for a in advantages))
+
+
+@given(ROWS, FRACTIONS)
+def test_fractions_are_of_the_samples_with_a_signal(rows: list[tuple[float, float]], fraction: float) -> None:
+    advantages, influences = [a for a, _ in rows], [i for _, i in rows]
+    signal = sum(a != 0 for a in advantages)
+    for rule in ("top_fraction", "bottom_fraction", "random"):
+        kept = select(rule, advantages, influences, True, fraction, lots=range(len(rows)))
+        assert sum(kept) == math.ceil(fraction * signal)
+    harmful = sum(a != 0 and i < 0 for a, i in rows)
+    kept = select("drop_worst_negative", advantages, influences, True, fraction)
+    assert sum(kept) == signal - math.ceil(fraction * harmful)
 
 
 @given(ROWS)
-def test_a_sample_without_signal_is_never_kept(rows: list[tuple[float, float]]) -> None:
+def test_without_a_validation_signal_all_that_have_one_are_kept(rows: list[tuple[float, float]]) -> None:
     advantages, influences = [a for a, _ in rows], [i for _, i in rows]
-    for rule in ("positive", "none"):
-        for judged in (True, False):
-            kept = select(rule, advantages, influences, judged)
-            assert not any(keep for keep, advantage in zip(kept, advantages, strict=True) if advantage == 0)
+    for rule in set(RULES) - {"random"}:
+        kept = select(rule, advantages, influences, judged=False, fraction=0.5)
+        assert kept == [float(a != 0) for a in advantages]
 
 
-def test_shares_are_of_the_samples_with_a_signal() -> None:
-    numbers = selection_numbers(
-        [1.0, 1.0, -1.0, 0.0, 0.0], [0.3, -0.1, 0.1, 0.0, 0.0], [True, False, True, False, False]
-    )
-    assert numbers == {
-        "samples": 5,
-        "no_signal_share": 0.4,
-        "selected": 2,
-        "selected_share": 2 / 3,
-        "selected_share_good": 0.5,
-        "selected_share_bad": 1.0,
-        "mean_influence": 0.3 / 3,
-    }
+@given(ROWS)
+def test_new_weights_leave_the_mean_weight_at_1(rows: list[tuple[float, float]]) -> None:
+    kept = [w for w in select("reweight", [a for a, _ in rows], [i for _, i in rows], True) if w]
+    assert not kept or sum(kept) / len(kept) == pytest.approx(1)

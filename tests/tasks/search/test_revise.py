@@ -124,7 +124,7 @@ def params(url: str, *knobs: int, **more: int) -> Params:
         "rewards",
         "grpo.group_size",
     ]
-    return restrict(all_params(url, *knobs, **more), [*keys, "grpo.group_size", "influence.validation"])
+    return restrict(all_params(url, *knobs, **more), [*keys, "grpo.group_size", "influence.validation", "influence.n"])
 
 
 @pytest.fixture

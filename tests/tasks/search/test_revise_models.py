@@ -90,7 +90,9 @@ def params(base: Path, **operators: Any) -> Params:
         "rewards",
         "grpo.group_size",
     ]
-    return restrict(SHIPPED.model_copy(update=changes), [*keys, "grpo.group_size", "influence.validation"])
+    return restrict(
+        SHIPPED.model_copy(update=changes), [*keys, "grpo.group_size", "influence.validation", "influence.n"]
+    )
 
 
 def twice(layout: Layout, params: Params) -> dict[str, float]:

@@ -17,7 +17,7 @@ from tasks.policy.tokenizer import train_tokenizer
 from tasks.policy.warmup import Example, warm_up
 from tasks.records import Problem, Sibling, TreeNode, Workflow
 from tasks.search.guided import NEGLIGIBLE, GuidedTree
-from tasks.search.task import run
+from tasks.search.task import drawn, run
 from tasks.search.tree import Node
 from tasks.search.waves import Search
 from tasks.search.write import node_id
@@ -86,7 +86,7 @@ def params(validation: str = "held_out", **search: float) -> Params:
         "rewards.failed_limit",
         "grpo.group_size",
     ]
-    return restrict(SHIPPED.model_copy(update=changes), [*keys, "influence.validation"])
+    return restrict(SHIPPED.model_copy(update=changes), [*keys, "influence.validation", "influence.n"])
 
 
 @pytest.fixture
@@ -118,6 +118,23 @@ def asked_in(number: int) -> list[Problem]:
 
 def nodes_of(node: Node) -> list[Node]:
     return [node, *(each for child in node.children for each in nodes_of(child))]
+
+
+def test_validation_problems_are_drawn_anew_in_each_round() -> None:
+    problems = [VALIDATION[0].model_copy(update={"problem_id": f"v{number}"}) for number in range(20)]
+    rounds = [[p.problem_id for p in drawn(problems, 8, 0, round)] for round in range(6)]
+    assert all(len(set(names)) == 8 and names == sorted(names, key=lambda n: int(n[1:])) for names in rounds)
+    assert len({tuple(names) for names in rounds}) == 6
+    assert len({name for names in rounds for name in names}) > 15
+    assert drawn(problems[::-1], 8, 0, 1)[::-1] == drawn(problems, 8, 0, 1)  # by name, not by place
+    assert drawn(problems, 20, 0, 1) == drawn(problems, 99, 0, 1) == problems
+
+
+def test_only_the_drawn_validation_problems_are_sampled(layout: Layout) -> None:
+    influence = params().influence.model_copy(update={"n": 1})
+    run(layout, params().model_copy(update={"influence": influence}), 1)
+    (name,) = {p.problem_id for p in drawn(VALIDATION, 1, 0, 1)}
+    assert {w.problem_id for w in index_of(layout)} == {*(p.problem_id for p in TRAIN), name}
 
 
 def test_the_first_wave_is_independent_samples(layout: Layout) -> None:
