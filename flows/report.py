@@ -2,22 +2,30 @@
 
 import os
 from collections.abc import Mapping
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flows.pipeline import stage_of
 from tasks.artifacts import read_json, read_jsonl
 from tasks.evaluation.summary import measured
+from tasks.extremes import COUNT, Bin, Extremes
 from tasks.intervals import Estimate, difference_interval
 from tasks.layout import Layout
 from tasks.params import Params
 from tasks.records import Outcome, Promotion
 from tasks.seeds import derive_seed
-from tasks.tracking import read_metrics
+from tasks.tracking import read_extremes, read_metrics
+from tasks.workflows.contract import HEADER
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
+
+BARS = " ▁▂▃▄▅▆▇█"
+SHOWN = 3  # workflows at each end of influence
+CODE_WIDTH = 44  # signs of a workflow: with it a line has 80 columns at most
 
 
 def print_report(
@@ -36,6 +44,7 @@ def print_report(
     for note in _support(read_metrics(layout, f"search@{params.rounds.last}")):
         console.print(note, style="dim", highlight=False)
     console.print()
+    _print_influence(layout, params, console)
     console.print(_stages(seconds, cached))
     console.print()
     decision = read_json(layout.promotion, Promotion)
@@ -113,6 +122,52 @@ def _support(search: Mapping[str, float]) -> list[str]:
         f"Train, last round: {alone:.0f} of {search['solved']:.0f} solved problems rest on one answer alone: "
         "no siblings, and no second workflow that behaves alike."
     ]
+
+
+def _print_influence(layout: Layout, params: Params, console: "Console") -> None:
+    """Of the last round where influence was measured; nothing where it never was."""
+    rounds = ((number, read_extremes(layout, number)) for number in range(params.rounds.last, 0, -1))
+    number, found = next((pair for pair in rounds if pair[1] is not None), (0, None))
+    if found is None:
+        return
+    console.print(_spread(found.histogram), highlight=False)
+    console.print()
+    console.print(_ends(found, number))
+    console.print(_whereabouts(layout, params, number), style="dim", highlight=False)
+    console.print()
+
+
+def _spread(histogram: list[Bin]) -> str:
+    """The histogram as a line of bars, 0 in its middle; the bar at either end is of all beyond."""
+    counts = [bin.selected + bin.not_selected for bin in histogram]
+    bars = [BARS[ceil(count / max(counts) * (len(BARS) - 1))] for count in counts]
+    bars.insert(len(bars) // 2, "│")
+    below, above = histogram[0].high, histogram[-1].low
+    return f"influence of {sum(counts)} samples  < {below:.1e} {''.join(bars)} ≥ {above:+.1e}"
+
+
+def _ends(found: Extremes, number: int) -> "Table":
+    """The few most and least influential workflows."""
+    table = _table(f"round {number}", "influence", "reward", "kept", "workflow", right=False)
+    for row in (*found.most[:SHOWN], *found.least[:SHOWN]):
+        reward = "" if row.reward is None else f"{row.reward:.3f}"
+        kept = "yes" if row.selected else "no"
+        table.add_row(f"{row.end} {row.rank}", f"{row.influence:+.1e}", reward, kept, _in_short(row.code))
+    return table
+
+
+def _in_short(code: str) -> "Text":
+    """The first lines of a workflow in one, without those that all have; signs that could move the cursor left out."""
+    from rich.text import Text
+
+    lines = [" ".join(line.split()) for line in code.removeprefix(HEADER).splitlines() if line.strip()]
+    short = "".join(sign for sign in "; ".join(lines) if sign.isprintable())
+    return Text(short if len(short) <= CODE_WIDTH else f"{short[: CODE_WIDTH - 2]} …")  # text: `n[a]` is no markup
+
+
+def _whereabouts(layout: Layout, params: Params, number: int) -> str:
+    tables = f"; the {COUNT} most and {COUNT} least with their code: MLflow, select@{number}, influence.json"
+    return f"Of every sample: {_relative(layout.selection(number))}{tables if params.tracking.uri else ''}."
 
 
 def _stages(seconds: Mapping[str, float], cached: set[str]) -> "Table":

@@ -18,14 +18,16 @@ import sys
 import tempfile
 import threading
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
-from tasks.artifacts import read_json
+from tasks.artifacts import read_json, read_jsonl
 from tasks.errors import GraftError
+from tasks.extremes import Extremes, extremes
 from tasks.layout import Layout
 from tasks.params import Params
-from tasks.records import Champion, Promotion
+from tasks.records import Champion, Promotion, RewardedTrajectory, Selected
 
 ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -92,6 +94,8 @@ class Recorder:
                 self._messages.put({"kind": "picture", "path": path, "time": message["time"]})
             if path.endswith(".csv"):
                 self._steps(address, path, message["time"])
+            if path.endswith("/selection.jsonl"):
+                self._influence(address, message["time"])
 
     def finish(self, status: Literal["FINISHED", "FAILED"]) -> str | None:
         """Close the run and give its MLflow id.
@@ -121,6 +125,21 @@ class Recorder:
             self._warn(f"steps of {address} left out ({path}: {error})")
             return
         self._messages.put({"kind": "steps", "address": address, "rows": rows, "time": time})
+
+    def _influence(self, address: str, time: float) -> None:
+        """The workflows of most and least influence and its histogram, as tables; none where it was not measured."""
+        try:
+            found = read_extremes(self._layout, int(address.partition("@")[2]))
+        except GraftError as error:
+            self._warn(f"influence of {address} left out ({error})")
+            return
+        if found is None:
+            return
+        tables = {
+            "influence.json": [asdict(row) for row in (*found.most, *found.least)],
+            "influence_histogram.json": [row._asdict() for row in found.histogram],
+        }
+        self._messages.put({"kind": "tables", "address": address, "tables": tables, "time": time})
 
     def _hand_over(self, process: "subprocess.Popen[str]") -> None:
         """Runs in a thread: a worker that hangs fills its pipe, and nobody but this thread may wait for that."""
@@ -187,6 +206,19 @@ def read_numbers(path: Path, address: str) -> dict[str, float]:
         return {str(name): float(value) for name, value in numbers.items()}
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise GraftError(f"{path}: no metrics ({error}); run graft stage {address}") from None
+
+
+def read_extremes(layout: Layout, round: int) -> Extremes | None:
+    """What is told of a round's influence; None where it was not measured. Raises GraftError that names the file."""
+    path, rewarded = layout.selection(round), layout.rewarded(round)
+    lines = read_jsonl(path, Selected)
+    if all(line.influence is None for line in lines):
+        return None
+    trajectories = [t for t in read_jsonl(rewarded, RewardedTrajectory) if t.split == "train"]
+    try:
+        return extremes(lines, trajectories)
+    except (KeyError, ValueError) as error:
+        raise GraftError(f"{path}: not of {rewarded} ({error}); run graft stage select@{round}") from None
 
 
 def read_table(path: Path) -> list[dict[str, float]]:

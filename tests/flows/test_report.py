@@ -10,7 +10,8 @@ from tasks.errors import GraftError
 from tasks.evaluation.summary import summarise
 from tasks.layout import Layout
 from tasks.params import Params, Rounds, load_params
-from tasks.records import Outcome, Promotion
+from tasks.records import Outcome, Problem, Promotion, Result, RewardedTrajectory, Selected
+from tasks.workflows.contract import HEADER
 
 SHIPPED = Path(__file__).parents[2] / "params.yaml"
 SECONDS = {"problems": 0.1, "search@1": 20.0, "search@2": 22.5, "evaluate@before": 9.0, "evaluate@after": 8.0}
@@ -53,6 +54,7 @@ def written(root: Path, params: Params, siblings: bool = True, templates: bool =
         write_json(layout.metrics("reward", number), reward)
         write_json(layout.metrics("select", number), {"selected_share": 0.61})
         write_json(layout.metrics("search", number), {"solved": 60 + number})
+        write_jsonl(layout.selection(number), [])
     decision = Promotion(
         promoted=True,
         reason="promoted: 0.600 beats the first policy's 0.500 by 0.100 (95 % interval 0.060 … 0.145)",
@@ -106,6 +108,91 @@ def test_the_report_says_how_many_solved_problems_rest_on_one_answer(tmp_path: P
     assert "31 of 62 solved problems rest on one answer alone: no siblings, and no second workflow" in shown
     write_json(layout.metrics("search", params.rounds.last), {**support, "solved_by_one_answer": 0})
     assert "rest on one answer" not in report(layout, params)
+
+
+def group(codes: list[str]) -> RewardedTrajectory:
+    """One problem for which these workflows were written."""
+    count = len(codes)
+    return RewardedTrajectory(
+        problem_id="p",
+        split="train",
+        problem=Problem(problem_id="p", question="?", answer=1, source="test"),
+        prompt="?",
+        workflow_codes=codes,
+        workflow_ids=[f"w{i}" for i in range(count)],
+        proposers=["sample"] * count,
+        results=[Result(status="ok", value=1)] * count,
+        sibling_results=[[]] * count,
+        tokens=[[]] * count,
+        logprobs=[[]] * count,
+        policy_version="v",
+        rewards=[i / count for i in range(count)],
+        reward_terms={},
+        reward_status=["ok"] * count,
+    )
+
+
+def selected(influences: list[float | None]) -> list[Selected]:
+    return [
+        Selected(
+            problem_id="p",
+            member=i,
+            workflow_id=f"w{i}",
+            advantage=1.0,
+            influence=influence,
+            gradient_norm=None if influence is None else 1.0,
+            selected=(influence or 0) > 0,
+        )
+        for i, influence in enumerate(influences)
+    ]
+
+
+def measured(layout: Layout, number: int, codes: list[str]) -> None:
+    """A round where each workflow is more influential than the one before, and all but the first few help."""
+    write_jsonl(layout.rewarded(number), [group(codes)])
+    write_jsonl(layout.selection(number), selected([2e-5 * (i - 2.5) for i in range(len(codes))]))
+
+
+def influence_section(shown: str) -> str:
+    return shown[shown.index("influence of") : shown.index("stage     times")].rstrip()
+
+
+def test_influence_is_told_of_the_last_round_that_measured_it(
+    tmp_path: Path, params: Params, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    layout = written(tmp_path, params)
+    codes = [f"{HEADER}    a = n[0] * {i}\n    return a\n" for i in range(20)]
+    for number in (1, 2):
+        measured(layout, number, codes)
+    write_jsonl(layout.selection(3), selected([None] * 20))
+    assert influence_section(report(layout, params)) == INFLUENCE
+    off = params.model_copy(update={"tracking": params.tracking.model_copy(update={"uri": ""})})
+    assert influence_section(report(layout, off)).endswith("Of every sample: run/rounds/2/selection.jsonl.")
+
+
+def test_where_influence_was_not_measured_nothing_is_told(
+    tmp_path: Path, params: Params, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    layout = written(tmp_path, params)
+    write_jsonl(layout.selection(3), selected([None, None]))
+    assert "influence" not in report(layout, params)
+
+
+def test_whatever_a_workflow_is_it_takes_one_line_of_80_columns(
+    tmp_path: Path, params: Params, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    layout = written(tmp_path, params)
+    codes = ["x = [red]\n" * 50, "\x1b[2J\r\n" * 9, "", "y" * 500, "a = n[x]\n\n\tif a:\n\t\treturn a", "return 1"]
+    measured(layout, 3, codes)
+    section = influence_section(report(layout, params))
+    assert max(map(len, section.splitlines())) <= 80
+    assert len(section.splitlines()) == 12
+    assert "x = [red]; x = [red]; x = [red]; x = [red] …" in section
+    assert "a = n[x]; if a:; return a" in section
+    assert "\x1b" not in section
 
 
 @pytest.mark.parametrize(
@@ -165,3 +252,17 @@ tree        run/rounds/3/tree.svg
 evaluation  run/evaluation/after
 champion    none yet
 MLflow      mlflow ui --backend-store-uri sqlite:///mlflow.db"""
+
+INFLUENCE = """\
+influence of 20 samples  < -2.6e-04         ▄▂│▂▄▂▄▂▄▂▄▂█ ≥ +2.6e-04
+
+round 2  influence  reward  kept  workflow
+─────────────────────────────────────────────────────────
+most 1   +3.3e-04   0.950   yes   a = n[0] * 19; return a
+most 2   +3.1e-04   0.900   yes   a = n[0] * 18; return a
+most 3   +2.9e-04   0.850   yes   a = n[0] * 17; return a
+least 1  -5.0e-05   0.000   no    a = n[0] * 0; return a
+least 2  -3.0e-05   0.050   no    a = n[0] * 1; return a
+least 3  -1.0e-05   0.100   no    a = n[0] * 2; return a
+Of every sample: run/rounds/2/selection.jsonl; the 10 most and 10 least with
+their code: MLflow, select@2, influence.json."""

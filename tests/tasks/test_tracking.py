@@ -3,23 +3,24 @@
 import hashlib
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tasks.artifacts import write_json, write_text
+from tasks.artifacts import write_json, write_jsonl, write_text
 from tasks.layout import Layout
 from tasks.params import Params, load_params
-from tasks.records import Champion, Promotion
+from tasks.records import Champion, Promotion, RewardedTrajectory, Selected
 from tasks.tracking import Recorder, flatten
 from tasks.tracking_worker import Ledger, allowed, parent_name
 
@@ -189,6 +190,104 @@ def test_a_table_that_is_none_costs_no_number(layout: Layout, capfd: pytest.Capt
     assert run_id is not None
     assert "steps of update@1 left out (run/plots/update@1.csv" in capfd.readouterr().err
     assert [point.value for point in store(layout).get_metric_history(run_id, "update/kl")] == [0.5]
+
+
+def select(layout: Layout, trajectory: RewardedTrajectory, influences: list[float | None]) -> None:
+    """What the select stage of round 1 leaves."""
+    lines = [
+        Selected(
+            problem_id=trajectory.problem_id,
+            member=member,
+            workflow_id=trajectory.workflow_ids[member],
+            advantage=1.0,
+            influence=influence,
+            gradient_norm=influence and 1.0,
+            selected=(influence or 0) > 0,
+        )
+        for member, influence in enumerate(influences)
+    ]
+    write_jsonl(layout.selection(1), lines)
+    write_jsonl(layout.rewarded(1), [trajectory])
+    write_json(layout.metrics("select", 1), {"selected": 7})
+
+
+def record_select(layout: Layout, times: int = 1) -> str:
+    recorder = Recorder(layout, tracking("sqlite:///mlflow.db"), {})
+    for _ in range(times):
+        recorder.stage("select@1", 1.0, False, {}, {"run/rounds/1/selection.jsonl": "s" * 32})
+    run_id = recorder.finish("FINISHED")
+    assert run_id is not None
+    return run_id
+
+
+def table(layout: Layout, run: Any, file: str) -> Any:
+    """A table of a run as MLflow itself gives it back, which only finds what is marked as one."""
+    from mlflow import set_tracking_uri
+
+    set_tracking_uri(f"sqlite:///{layout.root}/mlflow.db")
+    try:
+        return store(layout).load_table(run.info.experiment_id, file, [run.info.run_id])
+    finally:
+        set_tracking_uri("")
+
+
+@pytest.mark.slow
+def test_the_ends_of_influence_and_its_histogram_are_tables_of_the_select_stage(
+    layout: Layout, make_trajectory: Callable[..., RewardedTrajectory], capfd: pytest.CaptureFixture[str]
+) -> None:
+    trajectory = make_trajectory("p", [0.04 * member for member in range(25)])
+    rng = random.Random(0)
+    influences = [rng.gauss(0, 1e-11) for _ in range(25)]
+    select(layout, trajectory, influences)
+    run_id = record_select(layout, times=2)  # as after a delivery that failed half-way: no row is there twice
+    assert capfd.readouterr().err == ""
+    client = store(layout)
+    own = children(client, run_id)["select@1"]
+    assert client.list_artifacts(run_id) == []
+    assert {f.path for f in client.list_artifacts(own.info.run_id)} == {"influence.json", "influence_histogram.json"}
+
+    ends = table(layout, own, "influence.json")
+    order = sorted(range(25), key=lambda member: -influences[member])
+    shown = [*order[:10], *reversed(order[-10:])]
+    assert list(ends["end"]) == ["most"] * 10 + ["least"] * 10
+    assert list(ends["rank"]) == [*range(1, 11), *range(1, 11)]
+    assert list(ends["influence"]) == pytest.approx([influences[member] for member in shown], rel=1e-12, abs=0)
+    assert list(ends["code"]) == [trajectory.workflow_codes[member] for member in shown]
+    assert list(ends["reward"]) == pytest.approx([trajectory.rewards[member] for member in shown])
+    assert list(ends["selected"]) == [influences[member] > 0 for member in shown]
+    assert set(ends["question"]) == {"p?"}
+
+    bins = table(layout, own, "influence_histogram.json")
+    assert list(bins.columns) == ["low", "high", "selected", "not_selected"]
+    positive = sum(influence > 0 for influence in influences)
+    assert (bins["selected"].sum(), bins["not_selected"].sum()) == (positive, 25 - positive)
+    assert (bins["selected"][bins["high"] <= 0].sum(), bins["not_selected"][bins["low"] >= 0].sum()) == (0, 0)
+
+
+@pytest.mark.slow
+def test_influence_that_was_not_measured_is_no_table(
+    layout: Layout, make_trajectory: Callable[..., RewardedTrajectory], capfd: pytest.CaptureFixture[str]
+) -> None:
+    select(layout, make_trajectory("p", [1.0, 0.0]), [None, None])
+    layout.rewarded(1).unlink()  # nor is it asked for
+    run_id = record_select(layout)
+    assert capfd.readouterr().err == ""
+    client = store(layout)
+    assert client.list_artifacts(children(client, run_id)["select@1"].info.run_id) == []
+
+
+@pytest.mark.slow
+def test_a_selection_of_other_trajectories_costs_no_number(
+    layout: Layout, make_trajectory: Callable[..., RewardedTrajectory], capfd: pytest.CaptureFixture[str]
+) -> None:
+    select(layout, make_trajectory("p", [1.0, 0.0]), [1.0, -1.0])
+    write_jsonl(layout.rewarded(1), [make_trajectory("other", [1.0, 0.0])])
+    run_id = record_select(layout)
+    told = capfd.readouterr().err
+    assert "influence of select@1 left out" in told
+    assert "rewarded.jsonl (('p', 'p-0'))" in told
+    assert "run graft stage select@1" in told
+    assert [point.value for point in store(layout).get_metric_history(run_id, "select/selected")] == [7]
 
 
 @pytest.mark.slow
