@@ -10,8 +10,8 @@ both less vanilla's of the same seed, with the standard error over the seeds; `k
 that are learned from; `seconds` processor time of the rounds.
 
 `flipped_auc_n`: how well influence against n validation completions tells flipped from unflipped rewards (1 = always,
-0.5 = not at all) among the samples that are learned from at the first policy. The last line of standard output is one JSON
-object.
+0.5 = not at all) among the samples that are learned from at the first policy. The last line of standard output is one
+JSON object.
 """
 
 import argparse
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 CONDITIONS: tuple[Condition, ...] = ("clean", "flipped", "answer_only", "biased")
-SHIPPED = "held-out 1024, cosine"
+SHIPPED = "held-out 1024, centred"
 ONE_EPOCH = ("vanilla", SHIPPED)
 """What is also run with one epoch a round, with flipped rewards."""
 

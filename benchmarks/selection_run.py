@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Literal
 from tasks.influence.influence import Measure, influences
 from tasks.influence.losses import Validation
 from tasks.influence.selection import select
+from tasks.params import Similarity
 from tasks.policy.averaging import Averaging
 from tasks.policy.samples import Sample, merged
 from tasks.records import Completion, Problem
@@ -45,10 +46,10 @@ BY_TOKEN = Averaging("dapo", longest=1)
 class Variant:
     """What is learned from. `judges`: validation completions of a round; 0: the batch itself, None: no influence."""
 
-    rule: Literal["all", "positive", "negative", "random", "bottom", "truly_helpful", "validation_itself"]
+    rule: Literal["all", "positive", "reweight", "negative", "random", "bottom", "truly_helpful", "validation_itself"]
     judges: int | None = None
     exclude_self: bool = True
-    cosine: bool = False
+    similarity: Similarity = "dot"
     adam: bool = False
 
 
@@ -56,16 +57,18 @@ VARIANTS: dict[str, Variant] = {
     "vanilla": Variant("all"),
     "same batch": Variant("positive", 0),
     "same batch, own vote": Variant("positive", 0, exclude_self=False),
-    "same batch, cosine": Variant("positive", 0, cosine=True),
-    "held-out 128": Variant("positive", 128),
-    "held-out 128, cosine": Variant("positive", 128, cosine=True),
-    "held-out 512, cosine": Variant("positive", 512, cosine=True),
+    "same batch, cosine": Variant("positive", 0, similarity="cosine"),
+    "held-out 128, cosine": Variant("positive", 128, similarity="cosine"),
+    "held-out 128, centred": Variant("positive", 128, similarity="centred"),
+    "held-out 512, centred": Variant("positive", 512, similarity="centred"),
     "held-out 1024": Variant("positive", 1024),
     "held-out 1024, adam": Variant("positive", 1024, adam=True),
-    "held-out 1024, cosine": Variant("positive", 1024, cosine=True),
-    "random, as many": Variant("random", 1024, cosine=True),
-    "bottom, as many": Variant("bottom", 1024, cosine=True),
-    "wrong sign": Variant("negative", 1024, cosine=True),
+    "held-out 1024, cosine": Variant("positive", 1024, similarity="cosine"),
+    "held-out 1024, centred": Variant("positive", 1024, similarity="centred"),
+    "held-out 1024, reweighted": Variant("reweight", 1024, similarity="centred"),
+    "random, as many": Variant("random", 1024, similarity="centred"),
+    "bottom, as many": Variant("bottom", 1024, similarity="centred"),
+    "wrong sign": Variant("negative", 1024, similarity="centred"),
     "oracle drop": Variant("truly_helpful"),
     "on the 1024 themselves": Variant("validation_itself", 1024),
 }
@@ -198,15 +201,16 @@ def _round(world: World, policy: "Policy", job: Job, round: int, learned: Learne
     groups = world.rollouts(policy, problems, GROUP, "train", job.seed, round)
     learned.curve.append(fmean(r.trusted for group in groups for r in group))
     rewards = rewards_of(job.condition, problems, groups, job.seed, round)
-    samples = [successes(s) for s in samples_of(policy, problems, groups, rewards)]
+    given = samples_of(policy, problems, groups, rewards)
+    samples, shares = [successes(s) for s in given], [abs(s.advantage) for s in given]
     judges: list[Sample] = []
     if job.variant.judges:
         judges = validation_of(world, policy, job.variant.judges, job.seed, round)
     scorer = scorer_of(policy, [*samples, *judges], 1.0, world.params.grpo.micro_batch_tokens)
     truth = samples_of(policy, problems, groups, trusted_of(groups))
-    weights = _weights(job, round, scorer, samples, judges, truth)
+    weights = _weights(job, round, scorer, samples, shares, judges, truth)
     given = [successes(s) for s in judges] if job.variant.rule == "validation_itself" else samples
-    kept = [s for s, weight in zip(given, weights, strict=True) if weight]
+    kept = [replace(s, advantage=weight * s.advantage) for s, weight in zip(given, weights, strict=True) if weight]
     signal = sum(s.advantage != 0 for s in samples)
     learned.kept.append(len(kept) / max(signal, 1))
     learned.steps += _update(world, scorer, kept, signal, job, round)
@@ -280,10 +284,11 @@ def _weights(
     round: int,
     scorer: "Scorer",
     samples: Sequence[Sample],
+    shares: Sequence[float],
     judges: Sequence[Sample],
     truth: Sequence[Sample],
 ) -> list[float]:
-    """1 for each sample that is learned from, else 0."""
+    """What each sample weighs; 0 = not learned from."""
     rule, advantages = job.variant.rule, [s.advantage for s in samples]
     if rule == "validation_itself":
         return [float(s.advantage > 0) for s in judges]
@@ -291,11 +296,11 @@ def _weights(
         return select("none", advantages, [None] * len(samples), judged=False)
     if rule == "truly_helpful":
         return [float(s.advantage * t.advantage > 0) for s, t in zip(samples, truth, strict=True)]
-    found = measured(scorer, samples, judges, job.variant)
+    found = measured(scorer, samples, shares, judges, job.variant)
     judged = any(s.advantage for s in (judges or samples))
+    if rule in ("positive", "reweight"):
+        return select(rule, advantages, found, judged)
     positive = select("positive", advantages, found, judged)
-    if rule == "positive":
-        return positive
     if rule == "negative":
         return [float(i < 0) for i in found]
     fraction = max(sum(positive), 1) / max(sum(a != 0 for a in advantages), 1)
@@ -303,13 +308,18 @@ def _weights(
     return select("random" if rule == "random" else "bottom_fraction", advantages, found, judged, fraction, lots=lots)
 
 
-def measured(scorer: "Scorer", samples: Sequence[Sample], judges: Sequence[Sample], variant: Variant) -> list[float]:
+def measured(
+    scorer: "Scorer",
+    samples: Sequence[Sample],
+    shares: Sequence[float],
+    judges: Sequence[Sample],
+    variant: Variant,
+) -> list[float]:
     """Influence of each sample."""
     validation = Validation(judges or samples, BY_TOKEN, same_batch=not judges)
-    measure = Measure(
-        exclude_self=variant.exclude_self, cosine=variant.cosine, adam=PROBLEMS // STEPS if variant.adam else None
-    )
-    return [s.influence or 0.0 for s in influences(scorer, samples, BY_TOKEN, validation, measure).each]
+    steps_of_problems = PROBLEMS // STEPS if variant.adam else None
+    measure = Measure(variant.exclude_self, similarity=variant.similarity, adam=steps_of_problems)
+    return [s.influence or 0.0 for s in influences(scorer, samples, BY_TOKEN, validation, measure, shares).each]
 
 
 def auc(folder: Path, seed: int, judges: int) -> float:
@@ -329,10 +339,11 @@ def auc(folder: Path, seed: int, judges: int) -> float:
     problems = drawn(world.problems["train"], PROBLEMS, seed, 0)
     groups = world.rollouts(policy, problems, GROUP, "train", seed, 0)
     rewards = rewards_of("flipped", problems, groups, seed, 0)
-    samples = [successes(s) for s in samples_of(policy, problems, groups, rewards)]
+    given = samples_of(policy, problems, groups, rewards)
+    samples, shares = [successes(s) for s in given], [abs(s.advantage) for s in given]
     validation = validation_of(world, policy, judges, seed, 0)
     scorer = scorer_of(policy, [*samples, *validation], 1.0, world.params.grpo.micro_batch_tokens)
-    found = measured(scorer, samples, validation, Variant("positive", judges, cosine=True))
+    found = measured(scorer, samples, shares, validation, Variant("positive", judges, similarity="centred"))
     flips = [is_flipped(problem, member, seed, 0) for problem in problems for member in range(GROUP)]
     rows = [(i, flip) for i, s, flip in zip(found, samples, flips, strict=True) if s.advantage]
     flipped, others = [i for i, flip in rows if flip], [i for i, flip in rows if not flip]

@@ -29,6 +29,7 @@ Schedule = Literal["linear", "cosine", "inverse_sqrt", "constant_with_warmup", "
 
 ValidationLoss = Literal["seqloss_lastadv", "seqloss_reward", "contrastive", "good_only", "policy_gradient"]
 Selection = Literal["positive", "reweight", "drop_worst_negative", "top_fraction", "bottom_fraction", "random", "none"]
+Similarity = Literal["dot", "cosine", "centred"]
 
 
 class Section(BaseModel):
@@ -177,7 +178,7 @@ class Influence(Section):
     minimum_kept: Annotated[int, Field(ge=0, strict=True)]
     exclude_self: bool
     leave_group_out: bool
-    similarity: Literal["dot", "cosine"]
+    similarity: Similarity
     precondition: Literal["none", "adam"]
     memory_budget: Annotated[int, Field(ge=1, le=1_048_576, strict=True)]
 

@@ -115,8 +115,8 @@ def check_own_votes(products: Sequence[float], own: Sequence[float], votes: Sequ
         mean, size = sum(products) / len(products), sum(map(abs, products)) / len(products)
         if mean < -1e-3 * size:
             raise GraftError(
-                f"influence: its mean in the same batch is {mean:.2g}, but that is a squared gradient, so a sign is wrong; "
-                "set influence.selection to none, and report this"
+                f"influence: its mean in the same batch is {mean:.2g}, but that is a squared gradient, so a sign is "
+                "wrong; set influence.selection to none, and report this"
             )
 
 

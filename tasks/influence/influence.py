@@ -13,8 +13,11 @@ while the ratio is 1), the KL term, the entropy bonus, and Adam's rescaling of t
 
     cosine   Σ_j ⟨∇L_i / ‖∇L_i‖, ∇L_j / ‖∇L_j‖⟩ / n over the n validation samples: no vote weighs more for its length
              (LESS, Xia et al. 2024)
-    adam     ⟨∇L_i, P ∇L_val⟩ with P = 1 / (√v + ε), v the mean square of the round's steps' gradients: Adam's step without
-             its momentum, which is the same for all samples
+    centred  cosine, less its mean over the batch's samples, weighted by |advantage| as it is before negative_weight:
+             what all completions' gradients have in common says nothing of which is better. As the advantages of a
+             group sum up to 0, it takes nothing from the group's influence as a whole
+    adam     ⟨∇L_i, P ∇L_val⟩ with P = 1 / (√v + ε), v the mean square of the round's steps' gradients: what Adam's
+             step does, without its momentum, which is the same for all samples
 
 With the n training samples as their own validation, by the update's own loss, mean influence = ‖∇L_val‖² / n ≥ 0
 whatever they are: every sample votes for itself too, which is most of its influence in a batch of unlike problems,
@@ -31,6 +34,7 @@ from tasks.influence.gram import products, rescaled, squared_norms, total, weigh
 from tasks.influence.losses import Validation, coefficients, loss_gradient
 from tasks.influence.passes import Passes, Row, row_of
 from tasks.influence.sample_gradients import Direction, SampleGradients
+from tasks.params import Similarity
 from tasks.policy.averaging import Averaging
 from tasks.policy.samples import Sample
 from tasks.policy.scorer import Scorer
@@ -51,9 +55,14 @@ class Measure:
 
     exclude_self: bool = False
     leave_group_out: bool = False
-    cosine: bool = False
+    similarity: Similarity = "dot"
     adam: int | None = None  # problems in an optimiser step, where influence is to be in Adam's scale
     budget: int = BUDGET
+
+    @property
+    def unit(self) -> bool:
+        """Whether gradients are taken at length 1."""
+        return self.similarity != "dot"
 
 
 @dataclass(frozen=True)
@@ -83,8 +92,12 @@ def influences(
     averaging: Averaging,
     validation: Validation,
     measure: Measure = Measure(),
+    shares: Sequence[float] | None = None,
 ) -> Found:
     """Influence of each sample, in order; 0, with no computing, where its advantage is 0.
+
+    `shares` [n] are what the samples weigh in the mean that `centred` takes off: the size of the advantage as it was
+    before the update scaled it; by default as it is.
 
     With the same batch one pass does it where the gradients of all fit in `measure.budget` bytes; cosines of other
     samples take one over these too. Raises GraftError where groups are left out and one does not fit.
@@ -93,23 +106,30 @@ def influences(
     votes = coefficients(validation.samples, validation.averaging)
     given = votes if validation.same_batch else [0.0] * len(samples)
     groups = validation.same_batch and measure.leave_group_out
-    rows = [s for s, a, c in zip(samples, own, given, strict=True) if a or c]
+    shares = [abs(s.advantage) for s in samples] if shares is None else shares
+    shares = shares if measure.similarity == "centred" else [0.0] * len(samples)
+    rows = [s for s, a, c, share in zip(samples, own, given, shares, strict=True) if a or c or share]
     passes = Passes(scorer, rows, measure.budget, whole_groups=groups)
-    plain, used, weights = _directions(scorer, passes, validation, votes, measure.cosine)
+    plain, used, weights = _directions(scorer, passes, validation, votes, measure.unit)
     scale = _adam_scale(scorer, samples, averaging, measure.adam) if measure.adam else None
     heard: dict[Row, _Heard] = {}
     for batch, scores in passes:
-        heard |= _heard(batch, scores, plain, rescaled(used, scale), weights if groups else {}, scale, measure.cosine)
-    size = len(validation.samples)
-    found = []
-    for sample, a, c in zip(samples, own, given, strict=True):
-        found.append(_verdict(a, c, heard[row_of(sample)], size, measure) if a else SILENT)
-    return Found(found, plain)
+        heard |= _heard(batch, scores, plain, rescaled(used, scale), weights if groups else {}, scale, measure.unit)
+    found = [
+        _counted(c, heard[row_of(s)], len(votes), measure) if a or share else 0.0
+        for s, a, c, share in zip(samples, own, given, shares, strict=True)
+    ]
+    common = math.fsum(map(math.prod, zip(found, shares, strict=True))) / (math.fsum(shares) or 1.0)
+    each = [
+        _scored(a, x - common, heard[row_of(s)], measure.unit) if a else SILENT
+        for s, a, x in zip(samples, own, found, strict=True)
+    ]
+    return Found(each, plain)
 
 
 @dataclass(frozen=True)
 class _Heard:
-    """Of a row with score s, and ŝ = s / ‖s‖ with cosines, else s; D is the direction that it is measured by."""
+    """Of a row with score s, and ŝ = s / ‖s‖ with `unit`, else s; D is the direction that it is measured by."""
 
     norm: float  # ‖s‖
     plain: float  # ⟨s, ∇L_val⟩
@@ -118,13 +138,18 @@ class _Heard:
     group: float  # ⟨ŝ, P (what its group gives to D)⟩
 
 
-def _verdict(a: float, c: float, heard: _Heard, size: int, measure: Measure) -> Scored:
-    """Of a sample whose score weighs a in the update's loss, and c in that of the `size` validation samples."""
-    plain, norm = a * heard.plain, abs(a) * heard.norm
-    if measure.cosine:
-        a, c = _sign(a), _sign(c) / size
-    left_out = heard.group if measure.leave_group_out else c * heard.own if measure.exclude_self else 0.0
-    return Scored(a * (heard.used - left_out), plain, norm)
+def _counted(c: float, heard: _Heard, size: int, measure: Measure) -> float:
+    """⟨ŝ, P D⟩ less the votes that are left out; c is what the sample's score weighs in the validation loss."""
+    if measure.leave_group_out:
+        return heard.used - heard.group
+    if measure.exclude_self:
+        return heard.used - (_sign(c) / size if measure.unit else c) * heard.own
+    return heard.used
+
+
+def _scored(a: float, counted: float, heard: _Heard, unit: bool) -> Scored:
+    """Of a sample whose score weighs a in the update's loss."""
+    return Scored((_sign(a) if unit else a) * counted, a * heard.plain, abs(a) * heard.norm)
 
 
 def _heard(
@@ -134,13 +159,13 @@ def _heard(
     used: Direction,
     weights: dict[Row, float],
     scale: Direction | None,
-    cosine: bool,
+    unit: bool,
 ) -> dict[Row, _Heard]:
     """`weights` of the rows in D, where their groups are to be left out: then the rows of a problem stand together."""
     import torch
 
     norms, plainly = squared_norms(scores).sqrt(), products(scores, plain)
-    scores = _unit(scores) if cosine else scores
+    scores = _unit(scores) if unit else scores
     groups = torch.zeros_like(norms)
     if weights:
         of = [s.problem_id for s in rows]
@@ -154,9 +179,9 @@ def _heard(
 
 
 def _directions(
-    scorer: Scorer, passes: Passes, validation: Validation, votes: Sequence[float], cosine: bool
+    scorer: Scorer, passes: Passes, validation: Validation, votes: Sequence[float], unit: bool
 ) -> tuple[Direction, Direction, dict[Row, float]]:
-    """∇L_val; D, which with cosines is made of gradients of length 1; and what each row weighs in D."""
+    """∇L_val; D, with `unit` made of gradients of length 1; and what each row weighs in D."""
     import torch
 
     sums, signs = dict[Row, float](), dict[Row, float]()
@@ -165,7 +190,7 @@ def _directions(
         signs[row_of(sample)] = signs.get(row_of(sample), 0.0) + _sign(c) / len(votes)
     if validation.same_batch:
         passes.keep()
-    if not cosine and not (validation.same_batch and passes.fit):
+    if not unit and not (validation.same_batch and passes.fit):
         plain = validation.gradient(scorer)
         return plain, plain, sums
     if not validation.same_batch:
@@ -174,11 +199,11 @@ def _directions(
     plain_parts, unit_parts = [], []
     for rows, scores in passes:
         plain_parts.append(weighted_sum(scores, torch.tensor([sums[row_of(s)] for s in rows], dtype=torch.float64)))
-        if cosine:
+        if unit:
             weights = torch.tensor([signs[row_of(s)] for s in rows], dtype=torch.float64)
             unit_parts.append(weighted_sum(_unit(scores), weights))
     plain = total(plain_parts)
-    return (plain, total(unit_parts), signs) if cosine else (plain, plain, sums)
+    return (plain, total(unit_parts), signs) if unit else (plain, plain, sums)
 
 
 def _adam_scale(scorer: Scorer, samples: Sequence[Sample], averaging: Averaging, problems: int) -> Direction:

@@ -20,7 +20,7 @@ from tasks.policy.averaging import Averaging
 from tasks.policy.base import Policy, load_policy
 from tasks.policy.fitting import fitting, fitting_file
 from tasks.policy.memory import memory_named
-from tasks.policy.samples import Sample, counted_rewards, samples_of
+from tasks.policy.samples import counted_rewards, samples_of
 from tasks.policy.scorer import scorer_of
 from tasks.records import RewardedTrajectory, Selected, Split
 from tasks.seeds import derive_seed
@@ -44,7 +44,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     scored, heard = [NOT_MEASURED] * len(train.samples), dict[str, float]()
     if own.selection not in UNMEASURED:
         validation = _validation(layout, params, round, policy, train, trajectories)
-        scored, heard = _measured(policy, train.samples, validation, params, round)
+        scored, heard = _measured(policy, train, validation, params, round)
     kept = select(
         own.selection,
         [s.advantage for s in train.samples],
@@ -117,14 +117,15 @@ def _validation(
 
 
 def _measured(
-    policy: Policy, samples: list[Sample], validation: Validation, params: Params, round: int
+    policy: Policy, train: _Groups, validation: Validation, params: Params, round: int
 ) -> tuple[list[Scored], dict[str, float]]:
     """Influence, and what the validation samples and the certificate say. Raises GraftError where that fails."""
     averaging = Averaging(params.grpo.loss, params.policy.max_new_tokens)
-    tokens = params.grpo.micro_batch_tokens
+    tokens, samples = params.grpo.micro_batch_tokens, train.samples
+    shares = [abs(advantage) for group in train.advantages for advantage in group]
     scorer = scorer_of(policy, [*samples, *validation.samples], params.search.temperature, tokens)
     with memory_named(tokens):
-        found = influences(scorer, samples, averaging, validation, _measure(params.influence, params.grpo))
+        found = influences(scorer, samples, averaging, validation, _measure(params.influence, params.grpo), shares)
         products = [s.product or 0.0 for s in found.each]
         certificate = certify(scorer, samples, products, averaging, validation, derive_seed("certificate", round))
     certificate.check()
@@ -146,7 +147,7 @@ def _measure(own: Influence, grpo: Grpo) -> Measure:
     return Measure(
         exclude_self=own.exclude_self,
         leave_group_out=own.leave_group_out,
-        cosine=own.similarity == "cosine",
+        similarity=own.similarity,
         adam=grpo.prompts_per_step if own.precondition == "adam" else None,
         budget=own.memory_budget * MEBIBYTE,
     )

@@ -184,8 +184,8 @@ def with_weights(samples: list[Sample], weights: Sequence[float]) -> list[Sample
 
 
 CASES = [
-    {"cosine": cosine, "adam": adam, **left_out}
-    for cosine in (False, True)
+    {"similarity": similarity, "adam": adam, **left_out}
+    for similarity in ("dot", "cosine", "centred")
     for adam in (None, 2)
     for left_out in ({}, {"exclude_self": True}, {"leave_group_out": True})
 ]
@@ -193,7 +193,7 @@ CASES = [
 
 @pytest.mark.parametrize("budget", [100_000, 2**30], ids=["small budget", "large budget"])
 @pytest.mark.parametrize("same_batch", [False, True])
-@pytest.mark.parametrize("case", CASES, ids=lambda case: " ".join(key for key in case if case[key]) or "plain")
+@pytest.mark.parametrize("case", CASES, ids=lambda case: " ".join(f"{key}={case[key]}" for key in case))
 def test_every_measure_is_its_formula(
     case: dict[str, Any], same_batch: bool, budget: int, make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
@@ -205,7 +205,8 @@ def test_every_measure_is_its_formula(
     judged = with_weights(others, [(-1) ** place * (place % 4) for place in range(len(others))])
     samples = with_weights(samples, own)
     validation = Validation(judged, Averaging("grpo", longest=64), same_batch)
-    found = influences(scorer(policy), samples, BY_TOKEN, validation, Measure(budget=budget, **case)).each
+    shares = [float(place % 3) for place in range(len(samples))]
+    found = influences(scorer(policy), samples, BY_TOKEN, validation, Measure(budget=budget, **case), shares).each
 
     score = scores_of(policy, samples)
     a = -torch.tensor(own, dtype=torch.float64) / denominator_of(samples, BY_TOKEN)
@@ -222,7 +223,7 @@ def test_every_measure_is_its_formula(
             squares += (weights @ score[step] / denominator_of([samples[i] for i in step], BY_TOKEN)) ** 2 / 3
         scale = 1 / (squares.sqrt() + 1e-8)
     ours = score
-    if case["cosine"]:
+    if case["similarity"] != "dot":
         ours, theirs = score / score.norm(dim=1)[:, None], theirs / theirs.norm(dim=1)[:, None]
         a, c = a.sign(), c.sign() / len(judged)
     votes = (ours * scale) @ theirs.T * c  # [n, validation samples]
@@ -231,9 +232,13 @@ def test_every_measure_is_its_formula(
             group = case.get("leave_group_out") and other.problem_id == sample.problem_id
             if group or (case.get("exclude_self") and i == j):
                 votes[i, j] = 0
-    expected = a * votes.sum(1)
+    counted = votes.sum(1)
+    if case["similarity"] == "centred":
+        weights = torch.tensor(shares, dtype=torch.float64)
+        counted = counted - (counted @ weights) / weights.sum()
+    expected = a * counted
     for place, one in enumerate(found):
-        size = float((a[place] * votes[place].abs().sum()).abs())
+        size = float((a[place] * votes.abs().sum(1).max()).abs())
         assert one.influence == pytest.approx(float(expected[place]), rel=1e-7, abs=1e-9 * size)
         assert one.product == pytest.approx(float(products[place]), rel=1e-7, abs=1e-12)
 
@@ -250,4 +255,4 @@ def test_a_gradient_of_nothing_has_no_cosine(make_policy: MakePolicy, make_sampl
     with torch.no_grad():
         for module in lora_factors(policy.model).values():
             module.weight.zero_()
-    assert all(s.influence == 0 for s in measured(scorer(policy), samples, None, cosine=True))
+    assert all(s.influence == 0 for s in measured(scorer(policy), samples, None, similarity="cosine"))

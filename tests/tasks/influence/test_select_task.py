@@ -257,6 +257,7 @@ def test_every_choice_of_influence_does_something(layout: Layout) -> None:
         {"loss": "contrastive"},
         {"loss": "good_only"},
         {"similarity": "cosine"},
+        {"similarity": "centred"},
         {"precondition": "adam"},
         {"leave_group_out": True},
         {"exclude_self": False},
