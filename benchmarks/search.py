@@ -16,20 +16,18 @@ never saw. The last line of standard output is one JSON object, all shares betwe
 
 import argparse
 import json
-import multiprocessing
 import os
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from benchmarks.pool import pool_of
 from flows import environment
 from flows.answer import exit_code
 from tasks.errors import GraftError
@@ -281,22 +279,6 @@ def main(arguments: Sequence[str]) -> None:
     )
     console.print(f"speed: {figures['evaluations_per_second']:,.0f} evaluations per CPU second, full trees of puct")
     print(json.dumps({name: round(number, 4) for name, number in figures.items()}))
-
-
-def pool_of(workers: int | None) -> ProcessPoolExecutor:
-    """Fresh processes that end with this one, however it ends: an executor's own do not when it is killed."""
-    return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_end_with_parent)
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent
-
-    def watch() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _say(text: str) -> None:

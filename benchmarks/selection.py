@@ -20,12 +20,11 @@ import math
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
+from benchmarks.pool import pool_of
 from benchmarks.selection_run import VARIANTS, Condition, Job, Learned, auc, run
 from benchmarks.workspace import graft, make_workspace
 from flows.answer import exit_code
@@ -121,18 +120,16 @@ def main(arguments: Sequence[str]) -> None:
 
     options = _options(arguments)
     names = list(dict.fromkeys(["vanilla", SHIPPED, "oracle drop", *(options.variants or VARIANTS)]))
-    with tempfile.TemporaryDirectory(prefix="graft-selection-") as temporary:
-        context = get_context("spawn")  # torch does not survive a fork
-        with ProcessPoolExecutor(options.processes, mp_context=context) as pool:
-            made = [pool.submit(prepare, Path(temporary, str(seed)), seed) for seed in options.seeds]
-            folders = {seed: one.result() for seed, one in zip(options.seeds, made, strict=True)}
-            planned = jobs(folders, names, options.rounds, options.epochs)
-            judged = {n: [pool.submit(auc, folders[seed], seed, n) for seed in options.seeds] for n in (128, 1024)}
-            runs: Runs = {}
-            for job, learned in zip(planned, pool.map(run, planned), strict=True):
-                runs.setdefault((job.condition, job.epochs, job.name), []).append(learned)
-                print(f"{job.seed} {job.condition} {job.epochs} {job.name}: {learned.final:.3f}", file=sys.stderr)
-            aucs = {judges: [one.result() for one in found] for judges, found in judged.items()}
+    with tempfile.TemporaryDirectory(prefix="graft-selection-") as temporary, pool_of(options.processes) as pool:
+        made = [pool.submit(prepare, Path(temporary, str(seed)), seed) for seed in options.seeds]
+        folders = {seed: one.result() for seed, one in zip(options.seeds, made, strict=True)}
+        planned = jobs(folders, names, options.rounds, options.epochs)
+        judged = {n: [pool.submit(auc, folders[seed], seed, n) for seed in options.seeds] for n in (128, 1024)}
+        runs: Runs = {}
+        for job, learned in zip(planned, pool.map(run, planned), strict=True):
+            runs.setdefault((job.condition, job.epochs, job.name), []).append(learned)
+            print(f"{job.seed} {job.condition} {job.epochs} {job.name}: {learned.final:.3f}", file=sys.stderr)
+        aucs = {judges: [one.result() for one in found] for judges, found in judged.items()}
     console = Console(width=None if sys.stdout.isatty() else 120)
     for condition, epochs in dict.fromkeys((condition, epochs) for condition, epochs, _ in runs):
         console.print(table(condition, epochs, runs))

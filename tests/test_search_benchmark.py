@@ -1,4 +1,4 @@
-"""What `benchmarks/search.py` promises beside its figures."""
+"""What `benchmarks/search.py` and its processes promise beside its figures."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from tasks.records import Problem
 PROJECT = Path(__file__).parents[1]
 WORKING = """
 import os, sys, time
-from benchmarks.search import pool_of
+from benchmarks.pool import pool_of
 
 if __name__ == "__main__":
     with pool_of(1) as pool:

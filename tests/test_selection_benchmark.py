@@ -1,0 +1,112 @@
+"""The benchmark of selection: conditions, steps and figures are what their names say."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.selection import CONDITIONS, ONE_EPOCH, SHIPPED, Runs, figures, table
+from benchmarks.selection_run import (
+    FLIPPED,
+    GROUP,
+    LONG,
+    VARIANTS,
+    Learned,
+    Rollout,
+    is_flipped,
+    rewards_of,
+    steps_of,
+    successes,
+)
+from tasks.policy.samples import Sample
+from tasks.records import Completion, Problem
+
+
+def problem(number: int) -> Problem:
+    return Problem(problem_id=f"p{number}", question="?", answer=1, source="generated")
+
+
+def rollout(right: bool, trusted: bool, share: float, tokens: int = 5) -> Rollout:
+    return Rollout(Completion(tokens=[1] * tokens, logprobs=[-1.0] * tokens), right, trusted, share)
+
+
+def test_each_condition_rewards_what_it_says() -> None:
+    group = [rollout(True, True, 1.0), rollout(True, False, 0.5), rollout(False, False, 0.0, tokens=LONG)]
+    group += [rollout(False, False, 0.0)] * (GROUP - 3)
+    rewards = {condition: rewards_of(condition, [problem(0)], [group], 0, 0)[0] for condition in CONDITIONS}
+    assert rewards["clean"][:4] == [1.0, 0.5, 0.0, 0.0]
+    assert rewards["answer_only"][:4] == [1.0, 1.0, 0.0, 0.0]
+    assert rewards["biased"][:4] == [1.0, 0.5, 1.0, 0.0]
+    flips = [is_flipped(problem(0), member, 0, 0) for member in range(GROUP)]
+    assert rewards["flipped"] == [float(r.trusted != flip) for r, flip in zip(group, flips, strict=True)]
+
+
+def test_so_many_rewards_are_flipped_and_others_in_each_round() -> None:
+    flips = [[is_flipped(problem(n), m, 0, round) for n in range(200) for m in range(GROUP)] for round in (0, 1)]
+    for own in flips:
+        assert sum(own) / len(own) == pytest.approx(FLIPPED, abs=0.04)
+    assert flips[0] != flips[1]
+
+
+def sample(number: int, advantage: float) -> Sample:
+    return Sample(f"p{number // 3}", number, (1,), (2, number), (-1.0, -1.0), advantage)
+
+
+@given(st.integers(1, 40), st.integers(1, 12), st.integers(0, 5))
+def test_every_sample_is_in_one_step_and_steps_are_of_like_size(samples: int, count: int, seed: int) -> None:
+    kept = [sample(number, 1.0) for number in range(samples)]
+    steps = steps_of(kept, count, seed)
+    assert sorted(s.member for step in steps for s in step.samples) == list(range(samples))
+    assert len(steps) == min(count, samples)
+    assert {len(step.samples) for step in steps} <= {samples // len(steps), math.ceil(samples / len(steps))}
+
+
+def test_only_successes_are_learned_from() -> None:
+    assert [successes(sample(0, advantage)).advantage for advantage in (0.5, 0.0, -0.5)] == [0.5, 0.0, 0.0]
+
+
+def runs_of(finals: dict[tuple[str, int, str], float]) -> Runs:
+    names = [(condition, 4, name) for condition in CONDITIONS for name in VARIANTS]
+    names += [("flipped", 1, name) for name in ONE_EPOCH]
+    return {
+        key: [Learned(finals.get(key, 0.2) + seed / 100, [0.1, 0.2], 10, [0.5], 1.0) for seed in range(2)]
+        for key in names
+    }
+
+
+def test_figures_are_differences_and_shares_of_the_shipped_selection() -> None:
+    runs = runs_of(
+        {
+            ("clean", 4, SHIPPED): 0.25,
+            ("answer_only", 4, "oracle drop"): 0.30,
+            ("answer_only", 4, SHIPPED): 0.28,
+            ("biased", 4, "oracle drop"): 0.31,
+            ("biased", 4, SHIPPED): 0.30,
+            ("flipped", 4, SHIPPED): 0.26,
+            ("flipped", 1, SHIPPED): 0.21,
+        }
+    )
+    for one in runs["flipped", 4, SHIPPED]:
+        one.steps = 5
+    found = figures(runs, 4, {128: [0.7, 0.8], 1024: [0.9]})
+    assert found == {
+        "clean_gain": 0.05,
+        "flipped_auc_128": 0.75,
+        "flipped_auc_1024": 0.9,
+        "flipped_gain": 0.01,
+        "flipped_gain_4_epochs": 0.06,
+        "flipped_step_share": 0.5,
+        "answer_only_gap": 0.1,
+        "answer_only_recovered": 0.8,
+        "biased_lost": 0.11,
+        "biased_gap_to_oracle": 0.01,
+    }
+    assert table("clean", 4, runs).row_count == len(VARIANTS)
+    assert table("flipped", 1, runs).row_count == len(ONE_EPOCH)
+
+
+def test_a_condition_that_costs_nothing_is_no_trial() -> None:
+    found = figures(runs_of({}), 4, {})
+    assert found["answer_only_recovered"] is None
+    assert found["biased_gap_to_oracle"] is None
