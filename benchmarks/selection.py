@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 CONDITIONS: tuple[Condition, ...] = ("clean", "flipped", "answer_only", "biased")
-SHIPPED = "held-out 1024, centred"
+SHIPPED = "held-out 1024, local"
 ONE_EPOCH = ("vanilla", SHIPPED)
 """What is also run with one epoch a round, with flipped rewards."""
 

@@ -65,10 +65,12 @@ VARIANTS: dict[str, Variant] = {
     "held-out 1024, adam": Variant("positive", 1024, adam=True),
     "held-out 1024, cosine": Variant("positive", 1024, similarity="cosine"),
     "held-out 1024, centred": Variant("positive", 1024, similarity="centred"),
-    "held-out 1024, reweighted": Variant("reweight", 1024, similarity="centred"),
-    "random, as many": Variant("random", 1024, similarity="centred"),
-    "bottom, as many": Variant("bottom", 1024, similarity="centred"),
-    "wrong sign": Variant("negative", 1024, similarity="centred"),
+    "held-out 128, local": Variant("positive", 128, similarity="local"),
+    "held-out 1024, local": Variant("positive", 1024, similarity="local"),
+    "held-out 1024, reweighted": Variant("reweight", 1024, similarity="local"),
+    "random, as many": Variant("random", 1024, similarity="local"),
+    "bottom, as many": Variant("bottom", 1024, similarity="local"),
+    "wrong sign": Variant("negative", 1024, similarity="local"),
     "oracle drop": Variant("truly_helpful"),
     "on the 1024 themselves": Variant("validation_itself", 1024),
 }
@@ -343,7 +345,7 @@ def auc(folder: Path, seed: int, judges: int) -> float:
     samples, shares = [successes(s) for s in given], [abs(s.advantage) for s in given]
     validation = validation_of(world, policy, judges, seed, 0)
     scorer = scorer_of(policy, [*samples, *validation], 1.0, world.params.grpo.micro_batch_tokens)
-    found = measured(scorer, samples, shares, validation, Variant("positive", judges, similarity="centred"))
+    found = measured(scorer, samples, shares, validation, Variant("positive", judges, similarity="local"))
     flips = [is_flipped(problem, member, seed, 0) for problem in problems for member in range(GROUP)]
     rows = [(i, flip) for i, s, flip in zip(found, samples, flips, strict=True) if s.advantage]
     flipped, others = [i for i, flip in rows if flip], [i for i, flip in rows if not flip]

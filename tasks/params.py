@@ -29,7 +29,7 @@ Schedule = Literal["linear", "cosine", "inverse_sqrt", "constant_with_warmup", "
 
 ValidationLoss = Literal["seqloss_lastadv", "seqloss_reward", "contrastive", "good_only", "policy_gradient"]
 Selection = Literal["positive", "reweight", "drop_worst_negative", "top_fraction", "bottom_fraction", "random", "none"]
-Similarity = Literal["dot", "cosine", "centred"]
+Similarity = Literal["dot", "cosine", "centred", "local"]
 
 
 class Section(BaseModel):

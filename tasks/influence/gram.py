@@ -52,6 +52,13 @@ def total(parts: Sequence[Direction]) -> Direction:
     return {name: sum(part[name] for part in parts) for name in (parts[0] if parts else ())}  # type: ignore[misc]
 
 
+def unit(scores: SampleGradients) -> SampleGradients:
+    """s_i / ‖s_i‖; 0 stays 0."""
+    norms = squared_norms(scores).sqrt()
+    inverse = (norms > 0) / norms.clamp(min=1e-300)
+    return {name: own * inverse.to(own.dtype).view(-1, 1, 1) for name, own in scores.items()}
+
+
 def length_of(direction: Direction) -> float:
     """‖direction‖"""
     return math.sqrt(sum(float(own.double().square().sum()) for own in direction.values()))

@@ -16,6 +16,9 @@ while the ratio is 1), the KL term, the entropy bonus, and Adam's rescaling of t
     centred  cosine, less its mean over the batch's samples, weighted by |advantage| as it is before negative_weight:
              what all completions' gradients have in common says nothing of which is better. As the advantages of a
              group sum up to 0, it takes nothing from the group's influence as a whole
+    local    sign(A_i) Σ_j c_j max(0, cos(s_i, s_j))³ with s = ∇ Σ_t log p, centred likewise: a validation sample speaks
+             for what is like it. One direction for all lets families of problems outvote each other, and what
+             completions have in common drowns what tells them apart
     adam     ⟨∇L_i, P ∇L_val⟩ with P = 1 / (√v + ε), v the mean square of the round's steps' gradients: what Adam's
              step does, without its momentum, which is the same for all samples
 
@@ -26,11 +29,12 @@ unless it is left out.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from tasks.influence.gram import products, rescaled, squared_norms, total, weighted_sum
+from tasks.influence.gram import products, rescaled, squared_norms, total, unit, weighted_sum
+from tasks.influence.local import local_votes
 from tasks.influence.losses import Validation, coefficients, loss_gradient
 from tasks.influence.passes import Passes, Row, row_of
 from tasks.influence.sample_gradients import Direction, SampleGradients
@@ -40,7 +44,7 @@ from tasks.policy.samples import Sample
 from tasks.policy.scorer import Scorer
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    pass
 
 BUDGET = 2**30
 """Bytes that gradients of single samples may take."""
@@ -60,9 +64,14 @@ class Measure:
     budget: int = BUDGET
 
     @property
-    def unit(self) -> bool:
-        """Whether gradients are taken at length 1."""
-        return self.similarity != "dot"
+    def centred(self) -> bool:
+        """Whether the batch's mean is taken off."""
+        return self.similarity in ("centred", "local")
+
+    @property
+    def shortened(self) -> bool:
+        """Whether every gradient is taken at length 1 before they are added up."""
+        return self.similarity in ("cosine", "centred")
 
 
 @dataclass(frozen=True)
@@ -107,21 +116,25 @@ def influences(
     given = votes if validation.same_batch else [0.0] * len(samples)
     groups = validation.same_batch and measure.leave_group_out
     shares = [abs(s.advantage) for s in samples] if shares is None else shares
-    shares = shares if measure.similarity == "centred" else [0.0] * len(samples)
+    shares = shares if measure.centred else [0.0] * len(samples)
     rows = [s for s, a, c, share in zip(samples, own, given, shares, strict=True) if a or c or share]
     passes = Passes(scorer, rows, measure.budget, whole_groups=groups)
-    plain, used, weights = _directions(scorer, passes, validation, votes, measure.unit)
+    plain, used, weights = _directions(scorer, passes, validation, votes, measure.shortened)
     scale = _adam_scale(scorer, samples, averaging, measure.adam) if measure.adam else None
+    weights, used = weights if groups else {}, rescaled(used, scale)
     heard: dict[Row, _Heard] = {}
     for batch, scores in passes:
-        heard |= _heard(batch, scores, plain, rescaled(used, scale), weights if groups else {}, scale, measure.unit)
+        heard |= _heard(batch, scores, plain, used, weights, scale, measure.shortened)
+    if measure.similarity == "local":
+        near = local_votes(scorer, passes, validation, votes, measure.budget, groups, scale)
+        heard = {row: replace(one, used=near.get(row, 0.0), own=1.0, group=0.0) for row, one in heard.items()}
     found = [
         _counted(c, heard[row_of(s)], len(votes), measure) if a or share else 0.0
         for s, a, c, share in zip(samples, own, given, shares, strict=True)
     ]
     common = math.fsum(map(math.prod, zip(found, shares, strict=True))) / (math.fsum(shares) or 1.0)
     each = [
-        _scored(a, x - common, heard[row_of(s)], measure.unit) if a else SILENT
+        _scored(a, x - common, heard[row_of(s)], measure.similarity != "dot") if a else SILENT
         for s, a, x in zip(samples, own, found, strict=True)
     ]
     return Found(each, plain)
@@ -129,7 +142,7 @@ def influences(
 
 @dataclass(frozen=True)
 class _Heard:
-    """Of a row with score s, and ŝ = s / ‖s‖ with `unit`, else s; D is the direction that it is measured by."""
+    """Of a row with score s, and ŝ = s / ‖s‖ if `shortened`, else s; D is the direction that it is measured by."""
 
     norm: float  # ‖s‖
     plain: float  # ⟨s, ∇L_val⟩
@@ -143,7 +156,7 @@ def _counted(c: float, heard: _Heard, size: int, measure: Measure) -> float:
     if measure.leave_group_out:
         return heard.used - heard.group
     if measure.exclude_self:
-        return heard.used - (_sign(c) / size if measure.unit else c) * heard.own
+        return heard.used - (_sign(c) / size if measure.shortened else c) * heard.own
     return heard.used
 
 
@@ -159,13 +172,13 @@ def _heard(
     used: Direction,
     weights: dict[Row, float],
     scale: Direction | None,
-    unit: bool,
+    shortened: bool,
 ) -> dict[Row, _Heard]:
     """`weights` of the rows in D, where their groups are to be left out: then the rows of a problem stand together."""
     import torch
 
     norms, plainly = squared_norms(scores).sqrt(), products(scores, plain)
-    scores = _unit(scores) if unit else scores
+    scores = unit(scores) if shortened else scores
     groups = torch.zeros_like(norms)
     if weights:
         of = [s.problem_id for s in rows]
@@ -179,7 +192,7 @@ def _heard(
 
 
 def _directions(
-    scorer: Scorer, passes: Passes, validation: Validation, votes: Sequence[float], unit: bool
+    scorer: Scorer, passes: Passes, validation: Validation, votes: Sequence[float], shortened: bool
 ) -> tuple[Direction, Direction, dict[Row, float]]:
     """∇L_val; D, with `unit` made of gradients of length 1; and what each row weighs in D."""
     import torch
@@ -190,7 +203,7 @@ def _directions(
         signs[row_of(sample)] = signs.get(row_of(sample), 0.0) + _sign(c) / len(votes)
     if validation.same_batch:
         passes.keep()
-    if not unit and not (validation.same_batch and passes.fit):
+    if not shortened and not (validation.same_batch and passes.fit):
         plain = validation.gradient(scorer)
         return plain, plain, sums
     if not validation.same_batch:
@@ -199,11 +212,11 @@ def _directions(
     plain_parts, unit_parts = [], []
     for rows, scores in passes:
         plain_parts.append(weighted_sum(scores, torch.tensor([sums[row_of(s)] for s in rows], dtype=torch.float64)))
-        if unit:
+        if shortened:
             weights = torch.tensor([signs[row_of(s)] for s in rows], dtype=torch.float64)
-            unit_parts.append(weighted_sum(_unit(scores), weights))
+            unit_parts.append(weighted_sum(unit(scores), weights))
     plain = total(plain_parts)
-    return (plain, total(unit_parts), signs) if unit else (plain, plain, sums)
+    return (plain, total(unit_parts), signs) if shortened else (plain, plain, sums)
 
 
 def _adam_scale(scorer: Scorer, samples: Sequence[Sample], averaging: Averaging, problems: int) -> Direction:
@@ -215,13 +228,6 @@ def _adam_scale(scorer: Scorer, samples: Sequence[Sample], averaging: Averaging,
         gradient = loss_gradient(scorer, [s for group in step for s in group], averaging)
         squares.append({name: own.double().square() / len(steps) for name, own in gradient.items()})
     return {name: 1 / (own.sqrt() + EPSILON) for name, own in total(squares).items()}
-
-
-def _unit(scores: SampleGradients) -> SampleGradients:
-    """Each sample's gradient at length 1; 0 stays 0."""
-    norms = squared_norms(scores).sqrt()
-    inverse: Tensor = (norms > 0) / norms.clamp(min=1e-300)
-    return {name: own * inverse.to(own.dtype).view(-1, 1, 1) for name, own in scores.items()}
 
 
 def _sign(number: float) -> float:

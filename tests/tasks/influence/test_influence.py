@@ -185,7 +185,7 @@ def with_weights(samples: list[Sample], weights: Sequence[float]) -> list[Sample
 
 CASES = [
     {"similarity": similarity, "adam": adam, **left_out}
-    for similarity in ("dot", "cosine", "centred")
+    for similarity in ("dot", "cosine", "centred", "local")
     for adam in (None, 2)
     for left_out in ({}, {"exclude_self": True}, {"leave_group_out": True})
 ]
@@ -224,16 +224,21 @@ def test_every_measure_is_its_formula(
         scale = 1 / (squares.sqrt() + 1e-8)
     ours = score
     if case["similarity"] != "dot":
-        ours, theirs = score / score.norm(dim=1)[:, None], theirs / theirs.norm(dim=1)[:, None]
-        a, c = a.sign(), c.sign() / len(judged)
-    votes = (ours * scale) @ theirs.T * c  # [n, validation samples]
+        a = a.sign()
+    if case["similarity"] == "local":
+        ours, theirs, scale = ours * scale.sqrt(), theirs * scale.sqrt(), torch.ones(())
+    if case["similarity"] != "dot":
+        ours, theirs = ours / ours.norm(dim=1)[:, None], theirs / theirs.norm(dim=1)[:, None]
+    c = c.sign() / len(judged) if case["similarity"] in ("cosine", "centred") else c
+    near = (ours * scale) @ theirs.T
+    votes = (near.clamp(min=0) ** 3 if case["similarity"] == "local" else near) * c  # [n, validation samples]
     for i, sample in enumerate(samples if same_batch else []):
         for j, other in enumerate(judged):
             group = case.get("leave_group_out") and other.problem_id == sample.problem_id
             if group or (case.get("exclude_self") and i == j):
                 votes[i, j] = 0
     counted = votes.sum(1)
-    if case["similarity"] == "centred":
+    if case["similarity"] in ("centred", "local"):
         weights = torch.tensor(shares, dtype=torch.float64)
         counted = counted - (counted @ weights) / weights.sum()
     expected = a * counted

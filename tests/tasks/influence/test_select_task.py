@@ -258,6 +258,7 @@ def test_every_choice_of_influence_does_something(layout: Layout) -> None:
         {"loss": "good_only"},
         {"similarity": "cosine"},
         {"similarity": "centred"},
+        {"similarity": "local"},
         {"precondition": "adam"},
         {"leave_group_out": True},
         {"exclude_self": False},
