@@ -46,7 +46,8 @@ def local_votes(
     for judges, theirs in _parts(Passes(scorer, voting, budget), budget, scale):
         weights = torch.tensor([sums[row_of(s)] for s in judges], dtype=torch.float64)
         for rows, scores in passes:
-            near = (_flat(scores, scale) @ theirs.T).double().clamp(min=0) ** SHARPNESS  # [R, V]
+            own = _flat(scores, scale)
+            near = torch.cat([own @ part.T for part in theirs], 1).double().clamp(min=0) ** SHARPNESS  # [R, V]
             if leave_group_out:
                 near *= torch.tensor([[s.problem_id != j.problem_id for j in judges] for s in rows])
             for sample, vote in zip(rows, (near @ weights.to(near.device)).tolist(), strict=True):
@@ -54,20 +55,18 @@ def local_votes(
     return found
 
 
-def _parts(passes: Passes, budget: int, scale: Direction | None) -> "Iterator[tuple[list[Sample], Tensor]]":
-    """Rows and their gradients [V, P] at length 1, in parts of at most `budget` bytes, or of one batch."""
-    import torch
-
+def _parts(passes: Passes, budget: int, scale: Direction | None) -> "Iterator[tuple[list[Sample], list[Tensor]]]":
+    """Rows and their gradients at length 1, in matrices [·, P] of together at most `budget` bytes, or in one."""
     rows: list[Sample] = []
     held: list[Tensor] = []
     for batch, scores in passes:
         own = _flat(scores, scale)
         if held and sum(part.nbytes for part in [*held, own]) > budget:
-            yield rows, torch.cat(held)
+            yield rows, held
             rows, held = [], []
         rows, held = [*rows, *batch], [*held, own]
     if held:
-        yield rows, torch.cat(held)
+        yield rows, held
 
 
 def _flat(scores: SampleGradients, scale: Direction | None) -> "Tensor":

@@ -24,7 +24,7 @@ MakeTrajectory = Callable[..., RewardedTrajectory]
 
 
 def params(grpo: dict[str, Any] | None = None, **influence: Any) -> Params:
-    changed = SHIPPED.influence.model_copy(update=influence)
+    changed = SHIPPED.influence.model_copy(update={"similarity": "dot"} | influence)
     keys = ["policy.max_new_tokens", "search.temperature", "influence"]
     grpo_keys = [
         "negative_weight",
