@@ -31,7 +31,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from tasks.influence.gram import products, rescaled, squared_norms, total, unit, weighted_sum
 from tasks.influence.local import local_votes
@@ -42,9 +41,6 @@ from tasks.params import Similarity
 from tasks.policy.averaging import Averaging
 from tasks.policy.samples import Sample
 from tasks.policy.scorer import Scorer
-
-if TYPE_CHECKING:
-    pass
 
 BUDGET = 2**30
 """Bytes that gradients of single samples may take."""
@@ -108,8 +104,9 @@ def influences(
     `shares` [n] are what the samples weigh in the mean that `centred` takes off: the size of the advantage as it was
     before the update scaled it; by default as it is.
 
-    With the same batch one pass does it where the gradients of all fit in `measure.budget` bytes; cosines of other
-    samples take one over these too. Raises GraftError where groups are left out and one does not fit.
+    With the same batch one pass does it where the gradients of all fit in `measure.budget` bytes. Cosines with other
+    samples take one over these too; `local` goes through the samples again for each budget's worth of them. Raises
+    GraftError where groups are left out and one does not fit.
     """
     own = coefficients(samples, averaging)
     votes = coefficients(validation.samples, validation.averaging)
@@ -177,16 +174,18 @@ def _heard(
     """`weights` of the rows in D, where their groups are to be left out: then the rows of a problem stand together."""
     import torch
 
-    norms, plainly = squared_norms(scores).sqrt(), products(scores, plain)
+    squares, plainly = squared_norms(scores), products(scores, plain)
     scores = unit(scores) if shortened else scores
-    groups = torch.zeros_like(norms)
+    groups = torch.zeros_like(squares)
     if weights:
         of = [s.problem_id for s in rows]
         for name in dict.fromkeys(of):
             own = torch.tensor([weights[row_of(s)] * (s.problem_id == name) for s in rows], dtype=torch.float64)
             given = products(scores, rescaled(weighted_sum(scores, own), scale))
             groups += given * torch.tensor([other == name for other in of])
-    columns = (norms, plainly, products(scores, used), squared_norms(scores, scale), groups)
+    counted = plainly if used is plain and not shortened else products(scores, used)
+    own_votes = squares if scale is None and not shortened else squared_norms(scores, scale)
+    columns = (squares.sqrt(), plainly, counted, own_votes, groups)
     numbers = zip(*(column.tolist() for column in columns), strict=True)
     return {row_of(s): _Heard(*own) for s, own in zip(rows, numbers, strict=True)}
 
@@ -194,7 +193,7 @@ def _heard(
 def _directions(
     scorer: Scorer, passes: Passes, validation: Validation, votes: Sequence[float], shortened: bool
 ) -> tuple[Direction, Direction, dict[Row, float]]:
-    """∇L_val; D, with `unit` made of gradients of length 1; and what each row weighs in D."""
+    """∇L_val; D, if `shortened` made of gradients of length 1; and what each row weighs in D."""
     import torch
 
     sums, signs = dict[Row, float](), dict[Row, float]()
