@@ -33,7 +33,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from tasks.influence.gram import products, rescaled, squared_norms, total, unit, weighted_sum
-from tasks.influence.local import local_votes
+from tasks.influence.local import Likeness
 from tasks.influence.losses import Validation, coefficients, loss_gradient
 from tasks.influence.passes import Passes, Row, row_of
 from tasks.influence.sample_gradients import Direction, SampleGradients
@@ -119,12 +119,19 @@ def influences(
     plain, used, weights = _directions(scorer, passes, validation, votes, measure.shortened)
     scale = _adam_scale(scorer, samples, averaging, measure.adam) if measure.adam else None
     weights, used = weights if groups else {}, rescaled(used, scale)
+    local = measure.similarity == "local"
+    likeness = Likeness(scorer, validation, votes, measure.budget, groups, scale) if local else None
     heard: dict[Row, _Heard] = {}
+    goes_on = likeness and likeness.goes_on()
     for batch, scores in passes:
         heard |= _heard(batch, scores, plain, used, weights, scale, measure.shortened)
-    if measure.similarity == "local":
-        near = local_votes(scorer, passes, validation, votes, measure.budget, groups, scale)
-        heard = {row: replace(one, used=near.get(row, 0.0), own=1.0, group=0.0) for row, one in heard.items()}
+        if likeness and goes_on:
+            likeness.hear(batch, scores)
+    while likeness and goes_on and likeness.goes_on():
+        for batch, scores in passes:
+            likeness.hear(batch, scores)
+    if likeness:
+        heard = {row: replace(one, used=likeness.vote(row), own=1.0, group=0.0) for row, one in heard.items()}
     found = [
         _counted(c, heard[row_of(s)], len(votes), measure) if a or share else 0.0
         for s, a, c, share in zip(samples, own, given, shares, strict=True)

@@ -23,36 +23,57 @@ SHARPNESS = 3
 """Power of the cosine. With 1 the common part of all gradients decides; 2 to 9 told flipped rewards about as well."""
 
 
-def local_votes(
-    scorer: Scorer,
-    passes: Passes,
-    validation: Validation,
-    votes: Sequence[float],
-    budget: int,
-    leave_group_out: bool,
-    scale: Direction | None,
-) -> dict[Row, float]:
-    """-x of the rows that are gone through in `passes`; `votes` are -c of the validation samples in ∇L_val.
+class Likeness:
+    """x of rows that are heard: once each for every part of the validation rows.
 
-    With `leave_group_out` no sample of the same problem votes; cosines are those of √scale · s.
-    """
-    import torch
-
-    sums = dict[Row, float]()
-    for sample, c in zip(validation.samples, votes, strict=True):
-        sums[row_of(sample)] = sums.get(row_of(sample), 0.0) + c
-    voting = [s for s, c in zip(validation.samples, votes, strict=True) if c]
-    found: dict[Row, float] = {}
-    for judges, theirs in _parts(Passes(scorer, voting, budget), budget, scale):
-        weights = torch.tensor([sums[row_of(s)] for s in judges], dtype=torch.float64)
+    while likeness.goes_on():
         for rows, scores in passes:
-            own = _flat(scores, scale)
-            near = torch.cat([own @ part.T for part in theirs], 1).double().clamp(min=0) ** SHARPNESS  # [R, V]
-            if leave_group_out:
-                near *= torch.tensor([[s.problem_id != j.problem_id for j in judges] for s in rows])
-            for sample, vote in zip(rows, (near @ weights.to(near.device)).tolist(), strict=True):
-                found[row_of(sample)] = found.get(row_of(sample), 0.0) + vote
-    return found
+            likeness.hear(rows, scores)
+    """
+
+    def __init__(
+        self,
+        scorer: Scorer,
+        validation: Validation,
+        votes: Sequence[float],
+        budget: int,
+        leave_group_out: bool,
+        scale: Direction | None,
+    ) -> None:
+        """`votes` are what the validation samples' scores weigh in ∇L_val, -c: what comes out is -x.
+
+        With `leave_group_out` no sample of the same problem votes; cosines are those of √scale · s.
+        """
+        self._leave_group_out, self._scale = leave_group_out, scale
+        self._sums = dict[Row, float]()
+        for sample, c in zip(validation.samples, votes, strict=True):
+            self._sums[row_of(sample)] = self._sums.get(row_of(sample), 0.0) + c
+        voting = [s for s, c in zip(validation.samples, votes, strict=True) if c]
+        self._parts = _parts(Passes(scorer, voting, budget), budget, scale)
+        self._part: tuple[list[Sample], list[Tensor]] = ([], [])
+        self._heard = dict[Row, float]()
+
+    def goes_on(self) -> bool:
+        """Whether there is another part to be heard."""
+        self._part = next(self._parts, ([], []))
+        return bool(self._part[0])
+
+    def hear(self, rows: Sequence[Sample], scores: SampleGradients) -> None:
+        """What this part says of these rows."""
+        import torch
+
+        judges, theirs = self._part
+        own = _flat(scores, self._scale)
+        near = torch.cat([own @ part.T for part in theirs], 1).double().clamp(min=0) ** SHARPNESS  # [R, V]
+        if self._leave_group_out:
+            near *= torch.tensor([[s.problem_id != j.problem_id for j in judges] for s in rows])
+        weights = torch.tensor([self._sums[row_of(s)] for s in judges], dtype=torch.float64, device=near.device)
+        for sample, vote in zip(rows, (near @ weights).tolist(), strict=True):
+            self._heard[row_of(sample)] = self.vote(row_of(sample)) + vote
+
+    def vote(self, row: Row) -> float:
+        """-x of a row; 0 where nobody votes."""
+        return self._heard.get(row, 0.0)
 
 
 def _parts(passes: Passes, budget: int, scale: Direction | None) -> "Iterator[tuple[list[Sample], list[Tensor]]]":
