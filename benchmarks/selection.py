@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 CONDITIONS: tuple[Condition, ...] = ("clean", "flipped", "answer_only", "biased")
-SHIPPED = "held-out 1024, local"
-ONE_EPOCH = ("vanilla", SHIPPED)
+CHOSEN = "held-out 1024, local"
+ONE_EPOCH = ("vanilla", CHOSEN)
 """What is also run with one epoch a round, with flipped rewards."""
 
 Runs = dict[tuple[Condition, int, str], list[Learned]]
@@ -84,7 +84,7 @@ def table(condition: Condition, epochs: int, runs: Runs) -> "Table":
 
 
 def figures(runs: Runs, epochs: int, aucs: dict[int, list[float]]) -> dict[str, float | None]:
-    """Of the shipped selection; None where the condition is no trial of it, as vanilla loses too little."""
+    """Of the selection for rewards that err; None where vanilla loses too little for a trial of it."""
 
     def final(condition: Condition, name: str, of: int = epochs) -> float:
         return fmean(one.final for one in runs[condition, of, name])
@@ -93,18 +93,18 @@ def figures(runs: Runs, epochs: int, aucs: dict[int, list[float]]) -> dict[str, 
         return fmean(one.steps for one in runs["flipped", epochs, name])
 
     gap = final("answer_only", "oracle drop") - final("answer_only", "vanilla")
-    recovered = (final("answer_only", SHIPPED) - final("answer_only", "vanilla")) / gap if gap >= 0.05 else None
+    recovered = (final("answer_only", CHOSEN) - final("answer_only", "vanilla")) / gap if gap >= 0.05 else None
     lost = final("biased", "oracle drop") - final("biased", "vanilla")
     numbers = {
-        "clean_gain": final("clean", SHIPPED) - final("clean", "vanilla"),
+        "clean_gain": final("clean", CHOSEN) - final("clean", "vanilla"),
         **{f"flipped_auc_{judges}": fmean(found) for judges, found in aucs.items()},
-        "flipped_gain": final("flipped", SHIPPED, 1) - final("flipped", "vanilla", 1),
-        f"flipped_gain_{epochs}_epochs": final("flipped", SHIPPED) - final("flipped", "vanilla"),
-        "flipped_step_share": steps(SHIPPED) / max(steps("vanilla"), 1),
+        "flipped_gain": final("flipped", CHOSEN, 1) - final("flipped", "vanilla", 1),
+        f"flipped_gain_{epochs}_epochs": final("flipped", CHOSEN) - final("flipped", "vanilla"),
+        "flipped_step_share": steps(CHOSEN) / max(steps("vanilla"), 1),
         "answer_only_gap": gap,
         "answer_only_recovered": recovered,
         "biased_lost": lost,
-        "biased_gap_to_oracle": final("biased", "oracle drop") - final("biased", SHIPPED) if lost >= 0.1 else None,
+        "biased_gap_to_oracle": final("biased", "oracle drop") - final("biased", CHOSEN) if lost >= 0.1 else None,
     }
     return {name: None if number is None else round(number, 4) for name, number in numbers.items()}
 
@@ -119,7 +119,7 @@ def main(arguments: Sequence[str]) -> None:
     from rich.console import Console
 
     options = _options(arguments)
-    names = list(dict.fromkeys(["vanilla", SHIPPED, "oracle drop", *(options.variants or VARIANTS)]))
+    names = list(dict.fromkeys(["vanilla", CHOSEN, "oracle drop", *(options.variants or VARIANTS)]))
     with tempfile.TemporaryDirectory(prefix="graft-selection-") as temporary, pool_of(options.processes) as pool:
         made = [pool.submit(prepare, Path(temporary, str(seed)), seed) for seed in options.seeds]
         folders = {seed: one.result() for seed, one in zip(options.seeds, made, strict=True)}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.selection import CONDITIONS, ONE_EPOCH, SHIPPED, Runs, figures, table
+from benchmarks.selection import CHOSEN, CONDITIONS, ONE_EPOCH, Runs, figures, table
 from benchmarks.selection_run import (
     FLIPPED,
     GROUP,
@@ -75,19 +75,19 @@ def runs_of(finals: dict[tuple[str, int, str], float]) -> Runs:
     }
 
 
-def test_figures_are_differences_and_shares_of_the_shipped_selection() -> None:
+def test_figures_are_differences_and_shares_of_the_chosen_selection() -> None:
     runs = runs_of(
         {
-            ("clean", 4, SHIPPED): 0.25,
+            ("clean", 4, CHOSEN): 0.25,
             ("answer_only", 4, "oracle drop"): 0.30,
-            ("answer_only", 4, SHIPPED): 0.28,
+            ("answer_only", 4, CHOSEN): 0.28,
             ("biased", 4, "oracle drop"): 0.31,
-            ("biased", 4, SHIPPED): 0.30,
-            ("flipped", 4, SHIPPED): 0.26,
-            ("flipped", 1, SHIPPED): 0.21,
+            ("biased", 4, CHOSEN): 0.30,
+            ("flipped", 4, CHOSEN): 0.26,
+            ("flipped", 1, CHOSEN): 0.21,
         }
     )
-    for one in runs["flipped", 4, SHIPPED]:
+    for one in runs["flipped", 4, CHOSEN]:
         one.steps = 5
     found = figures(runs, 4, {128: [0.7, 0.8], 1024: [0.9]})
     assert found == {
