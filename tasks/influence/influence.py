@@ -28,7 +28,7 @@ unless it is left out.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -119,17 +119,11 @@ def influences(
     plain, used, weights = _directions(scorer, passes, validation, votes, measure.shortened)
     scale = _adam_scale(scorer, samples, averaging, measure.adam) if measure.adam else None
     weights, used = weights if groups else {}, rescaled(used, scale)
+    heard: dict[Row, _Heard] = {}
     local = measure.similarity == "local"
     likeness = Likeness(scorer, validation, votes, measure.budget, groups, scale) if local else None
-    heard: dict[Row, _Heard] = {}
-    goes_on = likeness and likeness.goes_on()
-    for batch, scores in passes:
+    for batch, scores in _heard_by(likeness, passes):
         heard |= _heard(batch, scores, plain, used, weights, scale, measure.shortened)
-        if likeness and goes_on:
-            likeness.hear(batch, scores)
-    while likeness and goes_on and likeness.goes_on():
-        for batch, scores in passes:
-            likeness.hear(batch, scores)
     if likeness:
         heard = {row: replace(one, used=likeness.vote(row), own=1.0, group=0.0) for row, one in heard.items()}
     found = [
@@ -195,6 +189,18 @@ def _heard(
     columns = (squares.sqrt(), plainly, counted, own_votes, groups)
     numbers = zip(*(column.tolist() for column in columns), strict=True)
     return {row_of(s): _Heard(*own) for s, own in zip(rows, numbers, strict=True)}
+
+
+def _heard_by(likeness: Likeness | None, passes: Passes) -> Iterator[tuple[list[Sample], SampleGradients]]:
+    """All rows once, and meanwhile and afterwards all before `likeness`, as often as it goes on."""
+    goes_on = likeness is not None and likeness.goes_on()
+    for batch, scores in passes:
+        if likeness and goes_on:
+            likeness.hear(batch, scores)
+        yield batch, scores
+    while likeness and goes_on and likeness.goes_on():
+        for batch, scores in passes:
+            likeness.hear(batch, scores)
 
 
 def _directions(
