@@ -94,9 +94,7 @@ class Learned:
     """What a run came to."""
 
     final: float = 0.0  # trusted pass@1 on test problems
-    curve: list[float] = field(
-        default_factory=list
-    )  # trusted mean of each round's training rollouts, before its update
+    curve: list[float] = field(default_factory=list)  # of each round's rollouts, before its update
     steps: int = 0
     kept: list[float] = field(default_factory=list)
     seconds: float = 0.0  # of the rounds, in processor time, without the final test

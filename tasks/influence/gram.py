@@ -39,7 +39,7 @@ def squared_norms(scores: SampleGradients, scale: Direction | None = None) -> "T
 
 def weighted_sum(scores: SampleGradients, weights: "Tensor") -> dict[str, "Tensor"]:
     """Σ_i weights_i s_i, of the factors' shapes; weights [B]."""
-    return {name: (weights.to(own.dtype) @ own.flatten(1)).view(own.shape[1:]) for name, own in scores.items()}
+    return {name: (weights.to(own) @ own.flatten(1)).view(own.shape[1:]) for name, own in scores.items()}
 
 
 def rescaled(direction: Direction, scale: Direction | None) -> Direction:

@@ -183,7 +183,7 @@ def _heard(
         for name in dict.fromkeys(of):
             own = torch.tensor([weights[row_of(s)] * (s.problem_id == name) for s in rows], dtype=torch.float64)
             given = products(scores, rescaled(weighted_sum(scores, own), scale))
-            groups += given * torch.tensor([other == name for other in of])
+            groups += given * torch.tensor([other == name for other in of], device=given.device)
     counted = plainly if used is plain and not shortened else products(scores, used)
     own_votes = squares if scale is None and not shortened else squared_norms(scores, scale)
     columns = (squares.sqrt(), plainly, counted, own_votes, groups)

@@ -66,7 +66,8 @@ class Likeness:
         own = _flat(scores, self._scale)
         near = torch.cat([own @ part.T for part in theirs], 1).double().clamp(min=0) ** SHARPNESS  # [R, V]
         if self._leave_group_out:
-            near *= torch.tensor([[s.problem_id != j.problem_id for j in judges] for s in rows])
+            others = [[s.problem_id != j.problem_id for j in judges] for s in rows]
+            near *= torch.tensor(others, device=near.device)
         weights = torch.tensor([self._sums[row_of(s)] for s in judges], dtype=torch.float64, device=near.device)
         for sample, vote in zip(rows, (near @ weights).tolist(), strict=True):
             self._heard[row_of(sample)] = self.vote(row_of(sample)) + vote
