@@ -3,11 +3,13 @@
     python -m benchmarks.selection
 
 Each seed has its problems and first policy. From there every variant learns with the same number of training rollouts,
-rounds and epochs, under each condition (benchmarks/selection_run.py says what they are), with GRPO as shipped but for
-KL and schedule. `final` is trusted pass@1 of test problems (right on the problem and all its siblings, sampled at
-temperature 1), `curve` the mean over the rounds of the same for the training rollouts (the area under the curve),
-both less vanilla's of the same seed, with the standard error over the seeds; `kept` the share of samples with a signal
-that are learned from; `seconds` processor time of the rounds.
+rounds and optimiser steps, under each condition (benchmarks/selection_run.py says what they are), with GRPO as shipped
+but for KL and schedule. In a table of its own, fewer steps are taken where fewer samples are kept.
+
+`final` is trusted pass@1 of test problems (right on the problem and all its siblings, sampled at temperature 1),
+`curve` the mean over the rounds of the same for the training rollouts (the area under the curve), both less vanilla's
+of the same seed, with the standard error over the seeds; `kept` the share of samples with a signal that are learned
+from; `seconds` processor time of the rounds.
 
 `flipped_auc_n`: how well influence against n validation completions tells flipped from unflipped rewards (1 = always,
 0.5 = not at all) among the samples that are learned from at the first policy. The last line of standard output is one
@@ -34,12 +36,12 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 CONDITIONS: tuple[Condition, ...] = ("clean", "flipped", "answer_only", "biased")
-CHOSEN = "held-out 1024, local"
-ONE_EPOCH = ("vanilla", CHOSEN)
-"""What is also run with one epoch a round, with flipped rewards."""
+CHOSEN = "held-out 1024, local, control"
+BY_KEPT = ("vanilla", CHOSEN, "oracle drop")
+"""What is also run with fewer steps where fewer samples are kept, with flipped rewards."""
 
-Runs = dict[tuple[Condition, int, str], list[Learned]]
-"""(condition, epochs, variant) → a run for each seed."""
+Runs = dict[tuple[Condition, bool, str], list[Learned]]
+"""(condition, whether steps are by what is kept, variant) → a run for each seed."""
 
 
 def prepare(folder: Path, seed: int) -> Path:
@@ -51,25 +53,25 @@ def prepare(folder: Path, seed: int) -> Path:
     return folder
 
 
-def jobs(folders: dict[int, Path], names: Iterable[str], rounds: int, epochs: int) -> list[Job]:
+def jobs(folders: dict[int, Path], names: Iterable[str], rounds: int) -> list[Job]:
     found = []
     for seed, folder in folders.items():
         for condition in CONDITIONS:
-            found += [Job(folder, seed, condition, name, VARIANTS[name], rounds, epochs) for name in names]
-        found += [Job(folder, seed, "flipped", name, VARIANTS[name], rounds, 1) for name in ONE_EPOCH]
+            found += [Job(folder, seed, condition, name, VARIANTS[name], rounds) for name in names]
+        found += [Job(folder, seed, "flipped", name, VARIANTS[name], rounds, by_kept=True) for name in BY_KEPT]
     return found
 
 
-def table(condition: Condition, epochs: int, runs: Runs) -> "Table":
+def table(condition: Condition, by_kept: bool, runs: Runs) -> "Table":
     """A row a variant."""
     from rich.table import Table
 
-    made = Table(title=f"{condition}, {epochs} epochs a round", title_justify="left")
+    made = Table(title=condition + ", fewer steps where less is kept" * by_kept, title_justify="left")
     for column in ("", "final", "final - vanilla", "curve - vanilla", "kept", "steps", "seconds"):
         made.add_column(column, justify="right" if column else "left")
-    base = runs[condition, epochs, "vanilla"]
+    base = runs[condition, by_kept, "vanilla"]
     for (of, own, name), learned in runs.items():
-        if (of, own) != (condition, epochs):
+        if (of, own) != (condition, by_kept):
             continue
         made.add_row(
             name,
@@ -83,14 +85,14 @@ def table(condition: Condition, epochs: int, runs: Runs) -> "Table":
     return made
 
 
-def figures(runs: Runs, epochs: int, aucs: dict[int, list[float]]) -> dict[str, float | None]:
+def figures(runs: Runs, aucs: dict[int, list[float]]) -> dict[str, float | None]:
     """Of the selection for rewards that err; None where vanilla loses too little for a trial of it."""
 
-    def final(condition: Condition, name: str, of: int = epochs) -> float:
-        return fmean(one.final for one in runs[condition, of, name])
+    def final(condition: Condition, name: str, by_kept: bool = False) -> float:
+        return fmean(one.final for one in runs[condition, by_kept, name])
 
     def steps(name: str) -> float:
-        return fmean(one.steps for one in runs["flipped", epochs, name])
+        return fmean(one.steps for one in runs["flipped", True, name])
 
     gap = final("answer_only", "oracle drop") - final("answer_only", "vanilla")
     recovered = (final("answer_only", CHOSEN) - final("answer_only", "vanilla")) / gap if gap >= 0.05 else None
@@ -98,8 +100,8 @@ def figures(runs: Runs, epochs: int, aucs: dict[int, list[float]]) -> dict[str, 
     numbers = {
         "clean_gain": final("clean", CHOSEN) - final("clean", "vanilla"),
         **{f"flipped_auc_{judges}": fmean(found) for judges, found in aucs.items()},
-        "flipped_gain": final("flipped", CHOSEN, 1) - final("flipped", "vanilla", 1),
-        f"flipped_gain_{epochs}_epochs": final("flipped", CHOSEN) - final("flipped", "vanilla"),
+        "flipped_gain": final("flipped", CHOSEN) - final("flipped", "vanilla"),
+        "flipped_gain_4_epochs": final("flipped", CHOSEN, True) - final("flipped", "vanilla", True),
         "flipped_step_share": steps(CHOSEN) / max(steps("vanilla"), 1),
         "answer_only_gap": gap,
         "answer_only_recovered": recovered,
@@ -123,24 +125,23 @@ def main(arguments: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory(prefix="graft-selection-") as temporary, pool_of(options.processes) as pool:
         made = [pool.submit(prepare, Path(temporary, str(seed)), seed) for seed in options.seeds]
         folders = {seed: one.result() for seed, one in zip(options.seeds, made, strict=True)}
-        planned = jobs(folders, names, options.rounds, options.epochs)
+        planned = jobs(folders, names, options.rounds)
         judged = {n: [pool.submit(auc, folders[seed], seed, n) for seed in options.seeds] for n in (128, 1024)}
         runs: Runs = {}
         for job, learned in zip(planned, pool.map(run, planned), strict=True):
-            runs.setdefault((job.condition, job.epochs, job.name), []).append(learned)
-            print(f"{job.seed} {job.condition} {job.epochs} {job.name}: {learned.final:.3f}", file=sys.stderr)
+            runs.setdefault((job.condition, job.by_kept, job.name), []).append(learned)
+            print(f"{job.seed} {job.condition}{' by kept' * job.by_kept} {job.name}: {learned}", file=sys.stderr)
         aucs = {judges: [one.result() for one in found] for judges, found in judged.items()}
     console = Console(width=None if sys.stdout.isatty() else 120)
-    for condition, epochs in dict.fromkeys((condition, epochs) for condition, epochs, _ in runs):
-        console.print(table(condition, epochs, runs))
-    print(json.dumps(figures(runs, options.epochs, aucs)))
+    for condition, by_kept in dict.fromkeys((condition, by_kept) for condition, by_kept, _ in runs):
+        console.print(table(condition, by_kept, runs))
+    print(json.dumps(figures(runs, aucs)))
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m benchmarks.selection", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3], metavar="SEED")
     parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--epochs", type=int, default=4, help="passes over a round's samples")
     parser.add_argument("--processes", type=int, default=2, help="runs at a time")
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, metavar="NAME", help="only these")
     return parser.parse_args(arguments)

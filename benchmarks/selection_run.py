@@ -10,6 +10,7 @@ Trusted: 1 where problem and siblings are all solved. Everything is drawn by see
 and row, so that runs of one seed differ by what they select alone.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -17,6 +18,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Literal
 
+from tasks.influence.control import CHANCE, Dropped, chance_of_more, dropped, trusted_influences
 from tasks.influence.influence import Measure, influences
 from tasks.influence.losses import Validation
 from tasks.influence.selection import select
@@ -51,6 +53,13 @@ class Variant:
     exclude_self: bool = True
     similarity: Similarity = "dot"
     adam: bool = False
+    control: bool = False
+
+    @property
+    def measure(self) -> Measure:
+        """How influence is measured."""
+        steps_of_problems = PROBLEMS // STEPS if self.adam else None
+        return Measure(self.exclude_self, similarity=self.similarity, adam=steps_of_problems)
 
 
 VARIANTS: dict[str, Variant] = {
@@ -67,6 +76,9 @@ VARIANTS: dict[str, Variant] = {
     "held-out 1024, centred": Variant("positive", 1024, similarity="centred"),
     "held-out 128, local": Variant("positive", 128, similarity="local"),
     "held-out 1024, local": Variant("positive", 1024, similarity="local"),
+    "held-out 128, local, control": Variant("positive", 128, similarity="local", control=True),
+    "held-out 512, local, control": Variant("positive", 512, similarity="local", control=True),
+    "held-out 1024, local, control": Variant("positive", 1024, similarity="local", control=True),
     "held-out 1024, reweighted": Variant("reweight", 1024, similarity="local"),
     "random, as many": Variant("random", 1024, similarity="local"),
     "bottom, as many": Variant("bottom", 1024, similarity="local"),
@@ -86,7 +98,7 @@ class Job:
     name: str
     variant: Variant
     rounds: int
-    epochs: int = 1
+    by_kept: bool = False  # fewer steps where fewer samples are kept, as many samples in each; else as many steps
 
 
 @dataclass
@@ -293,19 +305,20 @@ def _weights(
     if rule == "validation_itself":
         return [float(s.advantage > 0) for s in judges]
     if rule == "all":
-        return select("none", advantages, [None] * len(samples), judged=False)
+        return select("none", advantages, [None] * len(samples))
     if rule == "truly_helpful":
         return [float(s.advantage * t.advantage > 0) for s, t in zip(samples, truth, strict=True)]
     found = measured(scorer, samples, shares, judges, job.variant)
-    judged = any(s.advantage for s in (judges or samples))
+    positive = select("positive", advantages, found)
+    if job.variant.control and nothing_to_drop(scorer, judges, dropped(advantages, positive), job.variant):
+        return select("none", advantages, found)
     if rule in ("positive", "reweight"):
-        return select(rule, advantages, found, judged)
-    positive = select("positive", advantages, found, judged)
+        return select(rule, advantages, found)
     if rule == "negative":
         return [float(i < 0) for i in found]
     fraction = max(sum(positive), 1) / max(sum(a != 0 for a in advantages), 1)
     lots = [derive_seed("random", job.seed, round, s.problem_id, s.member) for s in samples]
-    return select("random" if rule == "random" else "bottom_fraction", advantages, found, judged, fraction, lots=lots)
+    return select("random" if rule == "random" else "bottom_fraction", advantages, found, fraction, lots=lots)
 
 
 def measured(
@@ -317,9 +330,17 @@ def measured(
 ) -> list[float]:
     """Influence of each sample."""
     validation = Validation(judges or samples, BY_TOKEN, same_batch=not judges)
-    steps_of_problems = PROBLEMS // STEPS if variant.adam else None
-    measure = Measure(variant.exclude_self, similarity=variant.similarity, adam=steps_of_problems)
-    return [s.influence or 0.0 for s in influences(scorer, samples, BY_TOKEN, validation, measure, shares).each]
+    found = influences(scorer, samples, BY_TOKEN, validation, variant.measure, shares).each
+    return [s.influence or 0.0 for s in found]
+
+
+def nothing_to_drop(scorer: "Scorer", judges: Sequence[Sample], found: Dropped, variant: Variant) -> bool:
+    """Whether as many of the validation completions would be dropped."""
+    own, shares = [successes(s) for s in judges], [abs(s.advantage) for s in judges]
+    validation = Validation(judges, BY_TOKEN)
+    trusted = trusted_influences(scorer, own, BY_TOKEN, validation, variant.measure, shares)
+    advantages = [s.advantage for s in own]
+    return chance_of_more(found, dropped(advantages, select("positive", advantages, trusted))) >= CHANCE
 
 
 def auc(folder: Path, seed: int, judges: int) -> float:
@@ -350,29 +371,25 @@ def auc(folder: Path, seed: int, judges: int) -> float:
     return float(mannwhitneyu(others, flipped).statistic) / (len(others) * len(flipped))
 
 
-STEPS = 8
-"""Of an epoch in which every sample with a signal is learned from."""
+EPOCHS, STEPS = 4, 8
+"""Passes over a round's samples, and steps of each: with `by_kept`, where all with a signal are learned from."""
 
 
 def _update(world: World, scorer: "Scorer", kept: Sequence[Sample], signal: int, job: Job, round: int) -> int:
-    """Steps taken. In one epoch all take as many; in more a step has as many samples, so that few take fewer."""
+    """Steps taken."""
     from tasks.grpo.scores import behaviour_of
     from tasks.grpo.update import begin, take
 
     if not kept:
         return 0
-    steps = STEPS if job.epochs == 1 else max(1, round_up(STEPS * len(kept) / max(signal, 1)))
+    steps = max(1, math.ceil(STEPS * len(kept) / max(signal, 1))) if job.by_kept else STEPS
     params = grpo_params(world.params.grpo)
-    training = begin(scorer.model, params, steps * job.epochs)
+    training = begin(scorer.model, params, steps * EPOCHS)
     behaviour = behaviour_of(scorer, kept)
-    for epoch in range(job.epochs):
+    for epoch in range(EPOCHS):
         for step in steps_of(kept, steps, derive_seed("order", job.seed, round, epoch)):
             take(training, scorer, step, behaviour, None, params)
     return len(training.rows)
-
-
-def round_up(number: float) -> int:
-    return int(-(-number // 1))
 
 
 def grpo_params(shipped: "Grpo") -> "Grpo":

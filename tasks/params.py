@@ -176,6 +176,7 @@ class Influence(Section):
     selection: Selection
     fraction: Annotated[float, Field(gt=0, le=1)]
     minimum_kept: Annotated[int, Field(ge=0, strict=True)]
+    control: bool
     exclude_self: bool
     leave_group_out: bool
     similarity: Similarity

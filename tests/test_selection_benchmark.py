@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.selection import CHOSEN, CONDITIONS, ONE_EPOCH, Runs, figures, table
+from benchmarks.selection import BY_KEPT, CHOSEN, CONDITIONS, Runs, figures, table
 from benchmarks.selection_run import (
     FLIPPED,
     GROUP,
@@ -66,9 +66,9 @@ def test_only_successes_are_learned_from() -> None:
     assert [successes(sample(0, advantage)).advantage for advantage in (0.5, 0.0, -0.5)] == [0.5, 0.0, 0.0]
 
 
-def runs_of(finals: dict[tuple[str, int, str], float]) -> Runs:
-    names = [(condition, 4, name) for condition in CONDITIONS for name in VARIANTS]
-    names += [("flipped", 1, name) for name in ONE_EPOCH]
+def runs_of(finals: dict[tuple[str, bool, str], float]) -> Runs:
+    names = [(condition, False, name) for condition in CONDITIONS for name in VARIANTS]
+    names += [("flipped", True, name) for name in BY_KEPT]
     return {
         key: [Learned(finals.get(key, 0.2) + seed / 100, [0.1, 0.2], 10, [0.5], 1.0) for seed in range(2)]
         for key in names
@@ -78,35 +78,35 @@ def runs_of(finals: dict[tuple[str, int, str], float]) -> Runs:
 def test_figures_are_differences_and_shares_of_the_chosen_selection() -> None:
     runs = runs_of(
         {
-            ("clean", 4, CHOSEN): 0.25,
-            ("answer_only", 4, "oracle drop"): 0.30,
-            ("answer_only", 4, CHOSEN): 0.28,
-            ("biased", 4, "oracle drop"): 0.31,
-            ("biased", 4, CHOSEN): 0.30,
-            ("flipped", 4, CHOSEN): 0.26,
-            ("flipped", 1, CHOSEN): 0.21,
+            ("clean", False, CHOSEN): 0.25,
+            ("answer_only", False, "oracle drop"): 0.30,
+            ("answer_only", False, CHOSEN): 0.28,
+            ("biased", False, "oracle drop"): 0.31,
+            ("biased", False, CHOSEN): 0.30,
+            ("flipped", False, CHOSEN): 0.26,
+            ("flipped", True, CHOSEN): 0.21,
         }
     )
-    for one in runs["flipped", 4, CHOSEN]:
+    for one in runs["flipped", True, CHOSEN]:
         one.steps = 5
-    found = figures(runs, 4, {128: [0.7, 0.8], 1024: [0.9]})
+    found = figures(runs, {128: [0.7, 0.8], 1024: [0.9]})
     assert found == {
         "clean_gain": 0.05,
         "flipped_auc_128": 0.75,
         "flipped_auc_1024": 0.9,
-        "flipped_gain": 0.01,
-        "flipped_gain_4_epochs": 0.06,
+        "flipped_gain": 0.06,
+        "flipped_gain_4_epochs": 0.01,
         "flipped_step_share": 0.5,
         "answer_only_gap": 0.1,
         "answer_only_recovered": 0.8,
         "biased_lost": 0.11,
         "biased_gap_to_oracle": 0.01,
     }
-    assert table("clean", 4, runs).row_count == len(VARIANTS)
-    assert table("flipped", 1, runs).row_count == len(ONE_EPOCH)
+    assert table("clean", False, runs).row_count == len(VARIANTS)
+    assert table("flipped", True, runs).row_count == len(BY_KEPT)
 
 
 def test_a_condition_that_costs_nothing_is_no_trial() -> None:
-    found = figures(runs_of({}), 4, {})
+    found = figures(runs_of({}), {})
     assert found["answer_only_recovered"] is None
     assert found["biased_gap_to_oracle"] is None

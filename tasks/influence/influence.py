@@ -13,9 +13,11 @@ while the ratio is 1), the KL term, the entropy bonus, and Adam's rescaling of t
 
     cosine   Σ_j ⟨∇L_i / ‖∇L_i‖, ∇L_j / ‖∇L_j‖⟩ / n over the n validation samples: no vote weighs more for its length
              (LESS, Xia et al. 2024)
-    centred  cosine, less its mean over the batch's samples, weighted by |advantage| as it is before negative_weight:
-             what all completions' gradients have in common says nothing of which is better. As the advantages of a
-             group sum up to 0, it takes nothing from the group's influence as a whole
+    centred  cosine, less half of its mean over the sample's group and half of that over the batch, both weighted by
+             |advantage| as it is before negative_weight: what all completions' gradients have in common says nothing
+             of which is better. With the group alone, groups in which all rewards err would keep half of them; with
+             the batch alone, the rare success on a hard problem would be dropped for its like that failed. As the
+             advantages of a group sum up to 0, it takes nothing from the group's influence as a whole
     local    sign(A_i) Σ_j c_j max(0, cos(s_i, s_j))³ with s = ∇ Σ_t log p, centred likewise: a validation sample speaks
              for what is like it. One direction for all lets families of problems outvote each other, and what
              completions have in common drowns what tells them apart
@@ -28,6 +30,7 @@ unless it is left out.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -130,12 +133,37 @@ def influences(
         _counted(c, heard[row_of(s)], len(votes), measure) if a or share else 0.0
         for s, a, c, share in zip(samples, own, given, shares, strict=True)
     ]
-    common = math.fsum(map(math.prod, zip(found, shares, strict=True))) / (math.fsum(shares) or 1.0)
+    common = _in_common(samples, found, shares)
     each = [
-        _scored(a, x - common, heard[row_of(s)], measure.similarity != "dot") if a else SILENT
-        for s, a, x in zip(samples, own, found, strict=True)
+        _scored(a, x - c, heard[row_of(s)], measure.similarity != "dot") if a else SILENT
+        for s, a, x, c in zip(samples, own, found, common, strict=True)
     ]
     return Found(each, plain)
+
+
+def _in_common(samples: Sequence[Sample], found: Sequence[float], shares: Sequence[float]) -> list[float]:
+    """What a sample is compared with: its group's mean and the batch's, half and half, weighted by `shares` [n]."""
+    batch, groups = _Mean(), defaultdict[str, _Mean](_Mean)
+    for sample, x, share in zip(samples, found, shares, strict=True):
+        batch.add(x, share)
+        groups[sample.problem_id].add(x, share)
+    return [(groups[s.problem_id].value + batch.value) / 2 for s in samples]
+
+
+@dataclass
+class _Mean:
+    """A weighted mean; 0 of nothing."""
+
+    total: float = 0.0
+    weight: float = 0.0
+
+    def add(self, x: float, weight: float) -> None:
+        self.total += x * weight
+        self.weight += weight
+
+    @property
+    def value(self) -> float:
+        return self.total / self.weight if self.weight else 0.0
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ def select(
     rule: Selection,
     advantages: Sequence[float],
     influences: Sequence[float | None],
-    judged: bool,
     fraction: float = 1.0,
     minimum: int = 0,
     lots: Sequence[int] = (),
@@ -28,11 +27,10 @@ def select(
 
     A sample with advantage 0 has no gradient: it is never kept, nor counted in a fraction. Fractions are rounded up.
     Where a rule keeps less than `minimum` samples, those of the next highest influence are kept too, at the least
-    weight. Where `judged` is False, that is, where no validation sample has a signal, every rule that asks influence
-    keeps every sample: nothing was measured then, and dropping everything would stop the learning.
+    weight.
     """
     places = [place for place, advantage in enumerate(advantages) if advantage != 0]
-    if rule == "none" or (not judged and rule != "random"):
+    if rule == "none":
         return [float(advantage != 0) for advantage in advantages]
     value = {place: influences[place] or 0.0 for place in places}
     if rule == "random":

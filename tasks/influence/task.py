@@ -7,6 +7,7 @@ from dataclasses import replace
 from tasks.artifacts import write_json, write_jsonl
 from tasks.errors import GraftError
 from tasks.influence.certificate import certify, check_own_votes
+from tasks.influence.control import CHANCE, CONTROLLED, chance_of_more, dropped, trusted_influences
 from tasks.influence.gram import length_of
 from tasks.influence.influence import NOT_MEASURED, Measure, Scored, influences
 from tasks.influence.losses import Validation, coefficients
@@ -41,19 +42,12 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     splits: list[Split] = ["train", "validation"] if held_out else ["train"]
     trajectories, unfit = fitting(policy, layout, round, splits, params.grpo.unfit)
     train = _Groups(policy, [t for t in trajectories if t.split == "train"], params.grpo)
-    scored, heard = [NOT_MEASURED] * len(train.samples), dict[str, float]()
-    if own.selection not in UNMEASURED:
-        validation = _validation(layout, params, round, policy, train, trajectories)
-        scored, heard = _measured(policy, train, validation, params, round)
-    kept = select(
-        own.selection,
-        [s.advantage for s in train.samples],
-        [s.influence for s in scored],
-        judged=heard.get("validation_with_signal", 0) > 0,
-        fraction=own.fraction,
-        minimum=own.minimum_kept,
-        lots=[derive_seed("random", round, s.problem_id, s.member) for s in train.samples],
-    )
+    if own.selection in UNMEASURED:
+        scored, heard = [NOT_MEASURED] * len(train.samples), dict[str, float]()
+        kept = _selected(own, train, [None] * len(train.samples), round)
+    else:
+        judges = _judges(layout, params, round, policy, train, trajectories)
+        scored, kept, heard = _measured(policy, train, judges, params, round)
     lines = _lines(train, scored, kept)
     proposers = [proposer for t in train.trajectories for proposer in t.proposers]
     numbers = selection_numbers(lines, [r for group in train.rewards for r in group], proposers)
@@ -77,18 +71,19 @@ class _Groups:
             )
         self.advantages = advantages_of(grpo.advantages, self.rewards)
         self.learned = [weighted(group, grpo.negative_weight) for group in self.advantages]
+        self.shares = [abs(advantage) for group in self.advantages for advantage in group]
         pairs = zip(trajectories, self.learned, strict=True)
         self.samples = [s for t, learned in pairs for s in samples_of(policy, t, learned)]
 
 
-def _validation(
+def _judges(
     layout: Layout,
     params: Params,
     round: int,
     policy: Policy,
     train: _Groups,
     trajectories: Sequence[RewardedTrajectory],
-) -> Validation:
+) -> _Groups:
     """What influence is measured against."""
     own, judges = params.influence, train
     if own.validation == "held_out":
@@ -100,6 +95,12 @@ def _validation(
             f"{own.trajectories or layout.rewarded(round)}: no trajectories to measure influence with; "
             "set influence.validation to another of held_out, same_batch and trajectories"
         )
+    return judges
+
+
+def _validation(judges: _Groups, params: Params) -> Validation:
+    """What they vote for."""
+    own = params.influence
     weights = weights_of(own.loss, judges.rewards, judges.advantages, judges.learned)
     if own.top_k is not None:
         weights = only_best(weights, judges.rewards, own.top_k)
@@ -117,22 +118,27 @@ def _validation(
 
 
 def _measured(
-    policy: Policy, train: _Groups, validation: Validation, params: Params, round: int
-) -> tuple[list[Scored], dict[str, float]]:
-    """Influence, and what the validation samples and the certificate say. Raises GraftError where that fails."""
+    policy: Policy, train: _Groups, judges: _Groups, params: Params, round: int
+) -> tuple[list[Scored], list[float], dict[str, float]]:
+    """Influence; what each sample weighs; and what validation, certificate and control say.
+
+    Raises GraftError where the certificate fails.
+    """
+    own, validation = params.influence, _validation(judges, params)
     averaging = Averaging(params.grpo.loss, params.policy.max_new_tokens)
-    tokens, samples = params.grpo.micro_batch_tokens, train.samples
-    shares = [abs(advantage) for group in train.advantages for advantage in group]
+    tokens, samples, measure = params.grpo.micro_batch_tokens, train.samples, _measure(own, params.grpo)
     scorer = scorer_of(policy, [*samples, *validation.samples], params.search.temperature, tokens)
     with memory_named(tokens):
-        found = influences(scorer, samples, averaging, validation, _measure(params.influence, params.grpo), shares)
+        found = influences(scorer, samples, averaging, validation, measure, train.shares)
         products = [s.product or 0.0 for s in found.each]
         certificate = certify(scorer, samples, products, averaging, validation, derive_seed("certificate", round))
     certificate.check()
     if validation.same_batch:
         votes = coefficients(validation.samples, validation.averaging)
         check_own_votes(products, coefficients(samples, averaging), votes)
-    numbers = _heard(validation) | {
+    numbers = {
+        "validation_samples": len(validation.samples),
+        "validation_with_signal": sum(s.advantage != 0 for s in validation.samples),
         "validation_gradient_norm": length_of(found.gradient),
         "certificate_steps": certificate.steps,
     }
@@ -140,7 +146,39 @@ def _measured(
         numbers |= {"certificate_slope": certificate.slope, "certificate_signs": certificate.sign_agreement}
     if certificate.loss is not None:
         numbers["validation_loss"] = certificate.loss
-    return found.each, numbers
+    kept = _selected(own, train, [s.influence for s in found.each], round)
+    to_drop = numbers["validation_with_signal"] > 0
+    if not to_drop:
+        logger.warning("no validation sample has a signal: every training sample that has one is kept")
+    elif own.control and own.selection in CONTROLLED and not validation.same_batch:
+        with memory_named(tokens):
+            trial = trusted_influences(scorer, judges.samples, averaging, validation, measure, judges.shares)
+        numbers |= _compared(train, kept, judges, _selected(own, judges, trial, round))
+        to_drop = numbers["control_chance"] < CHANCE
+    numbers["all_kept"] = int(not to_drop)
+    return found.each, kept if to_drop else [float(s.advantage != 0) for s in samples], numbers
+
+
+def _compared(train: _Groups, kept: Sequence[float], judges: _Groups, trusted: Sequence[float]) -> dict[str, float]:
+    """What is dropped of the training samples beside what would be of those whose rewards are right."""
+    own = dropped([s.advantage for s in train.samples], kept)
+    control = dropped([s.advantage for s in judges.samples], trusted)
+    return {
+        "dropped_share": own.share,
+        "control_dropped_share": control.share,
+        "control_chance": chance_of_more(own, control),
+    }
+
+
+def _selected(own: Influence, groups: _Groups, influences: Sequence[float | None], round: int) -> list[float]:
+    return select(
+        own.selection,
+        [s.advantage for s in groups.samples],
+        influences,
+        fraction=own.fraction,
+        minimum=own.minimum_kept,
+        lots=[derive_seed("random", round, s.problem_id, s.member) for s in groups.samples],
+    )
 
 
 def _measure(own: Influence, grpo: Grpo) -> Measure:
@@ -151,18 +189,6 @@ def _measure(own: Influence, grpo: Grpo) -> Measure:
         adam=grpo.prompts_per_step if own.precondition == "adam" else None,
         budget=own.memory_budget * MEBIBYTE,
     )
-
-
-def _heard(validation: Validation) -> dict[str, float]:
-    """What validation says, in numbers. `all_kept` is 1 where it says nothing, so that influence cannot select."""
-    with_signal = sum(s.advantage != 0 for s in validation.samples)
-    if not with_signal:
-        logger.warning("no validation sample has a signal: every training sample that has one is kept")
-    return {
-        "validation_samples": len(validation.samples),
-        "validation_with_signal": with_signal,
-        "all_kept": int(not with_signal),
-    }
 
 
 def _lines(train: _Groups, scored: Sequence[Scored], kept: Sequence[float]) -> list[Selected]:

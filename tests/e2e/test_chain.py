@@ -151,10 +151,11 @@ def test_every_train_member_is_judged_and_what_is_selected_has_influence(first: 
     members = [(t.problem_id, m, name) for t in train for m, name in enumerate(t.workflow_ids)]
     assert [(s.problem_id, s.member, s.workflow_id) for s in selection] == members
     assert [s.advantage for s in selection] == pytest.approx([a for t in train for a in group_advantages(t.rewards)])
-    chosen = [s for s in selection if s.selected]
+    chosen, numbers = [s for s in selection if s.selected], first.metrics(f"select@{round}")
     assert 0 < len(chosen) < len(selection)
-    assert all(s.influence is not None and s.influence > 0 and s.advantage != 0 for s in chosen)
-    assert first.metrics(f"select@{round}")["all_kept"] == 0
+    assert all(s.influence is not None and s.advantage != 0 for s in chosen)
+    assert numbers["validation_with_signal"] > 0
+    assert all(s.influence > 0 for s in chosen) or numbers["all_kept"]
 
 
 def test_each_round_starts_from_the_policy_of_the_one_before(first: Run) -> None:

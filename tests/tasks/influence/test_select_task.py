@@ -24,7 +24,7 @@ MakeTrajectory = Callable[..., RewardedTrajectory]
 
 
 def params(grpo: dict[str, Any] | None = None, **influence: Any) -> Params:
-    changed = SHIPPED.influence.model_copy(update={"similarity": "dot"} | influence)
+    changed = SHIPPED.influence.model_copy(update={"similarity": "dot", "control": False} | influence)
     keys = ["policy.max_new_tokens", "search.temperature", "influence"]
     grpo_keys = [
         "negative_weight",
@@ -296,6 +296,43 @@ def test_every_selection_keeps_its_own(rule: str, layout: Layout) -> None:
     if rule == "bottom_fraction":
         assert best[-1].selected
         assert not best[0].selected
+
+
+RIGHT, WRONG = [[5, 6, 7, 8], [5, 6, 9, 8]], [[11, 12, 13], [11, 14, 13]]
+"""Completions: of each two that are much alike."""
+
+
+def control_case(layout: Layout, make_trajectory: MakeTrajectory, train: list[float], **influence: Any) -> Params:
+    """Six problems in both splits, the same completions everywhere; rewarded truly in validation."""
+    write_jsonl(
+        layout.rewarded(1),
+        [make_trajectory(f"t{n}", train, tokens=RIGHT + WRONG) for n in range(6)]
+        + [make_trajectory(f"v{n}", [1, 1, 0, 0], "validation", tokens=RIGHT + WRONG) for n in range(6)],
+    )
+    return params(**{"similarity": "local", "control": True, **influence})
+
+
+@pytest.mark.parametrize("similarity", ["dot", "cosine", "centred", "local"])
+def test_what_validation_would_drop_of_its_own_is_no_reason_to_drop(
+    similarity: str, layout: Layout, make_trajectory: MakeTrajectory
+) -> None:
+    run(layout, control_case(layout, make_trajectory, [1, 1, 0, 0], similarity=similarity), 1)
+    assert (sum(kept(layout)), numbers(layout)["all_kept"]) == (24, 1)
+    run(layout, control_case(layout, make_trajectory, [0, 0, 1, 1], similarity=similarity), 1)
+    assert (sum(kept(layout)), numbers(layout)["all_kept"]) == (0, 0)
+    found = numbers(layout)
+    assert (found["dropped_share"], found["control_dropped_share"]) == (1, 0)
+    assert found["control_chance"] < 1e-6
+
+
+@pytest.mark.parametrize(
+    "without", [{"control": False}, {"selection": "top_fraction"}, {"validation": "same_batch"}], ids=str
+)
+def test_without_control_there_is_none(
+    without: dict[str, Any], layout: Layout, make_trajectory: MakeTrajectory
+) -> None:
+    run(layout, control_case(layout, make_trajectory, [1, 1, 0, 0], **without), 1)
+    assert "control_chance" not in numbers(layout)
 
 
 def test_new_weights_are_in_the_lines(layout: Layout) -> None:
