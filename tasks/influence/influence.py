@@ -121,9 +121,9 @@ def influences(
     passes = Passes(scorer, rows, measure.budget, whole_groups=groups)
     plain, used, weights = _directions(scorer, passes, validation, votes, measure.shortened)
     scale = _adam_scale(scorer, samples, averaging, measure.adam) if measure.adam else None
-    weights, used = weights if groups else {}, rescaled(used, scale)
-    heard: dict[Row, _Heard] = {}
     local = measure.similarity == "local"
+    weights, used = weights if groups and not local else {}, rescaled(used, scale)
+    heard: dict[Row, _Heard] = {}
     likeness = Likeness(scorer, validation, votes, measure.budget, groups, scale) if local else None
     for batch, scores in _heard_by(likeness, passes):
         heard |= _heard(batch, scores, plain, used, weights, scale, measure.shortened)
@@ -200,23 +200,29 @@ def _heard(
     scale: Direction | None,
     shortened: bool,
 ) -> dict[Row, _Heard]:
-    """`weights` of the rows in D, where their groups are to be left out: then the rows of a problem stand together."""
+    """`weights` of the rows in D, where their groups are to be left out: then all rows of a problem are here."""
     import torch
 
     squares, plainly = squared_norms(scores), products(scores, plain)
     scores = unit(scores) if shortened else scores
     groups = torch.zeros_like(squares)
-    if weights:
-        of = [s.problem_id for s in rows]
-        for name in dict.fromkeys(of):
-            own = torch.tensor([weights[row_of(s)] * (s.problem_id == name) for s in rows], dtype=torch.float64)
-            given = products(scores, rescaled(weighted_sum(scores, own), scale))
-            groups += given * torch.tensor([other == name for other in of], device=given.device)
+    for places in _by_problem(rows) if weights else []:
+        own = {name: every[places] for name, every in scores.items()}
+        votes = torch.tensor([weights[row_of(rows[place])] for place in places], dtype=torch.float64)
+        groups[places] = products(own, rescaled(weighted_sum(own, votes), scale))
     counted = plainly if used is plain and not shortened else products(scores, used)
     own_votes = squares if scale is None and not shortened else squared_norms(scores, scale)
     columns = (squares.sqrt(), plainly, counted, own_votes, groups)
     numbers = zip(*(column.tolist() for column in columns), strict=True)
     return {row_of(s): _Heard(*own) for s, own in zip(rows, numbers, strict=True)}
+
+
+def _by_problem(rows: Sequence[Sample]) -> list[list[int]]:
+    """The places of each problem's rows."""
+    found: dict[str, list[int]] = {}
+    for place, sample in enumerate(rows):
+        found.setdefault(sample.problem_id, []).append(place)
+    return list(found.values())
 
 
 def _heard_by(likeness: Likeness | None, passes: Passes) -> Iterator[tuple[list[Sample], SampleGradients]]:

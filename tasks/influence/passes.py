@@ -77,7 +77,7 @@ def _by_group(scorer: Scorer, rows: Sequence[Sample], most: int) -> list[list[Mi
         if len(group) > most:
             raise GraftError(
                 f"influence.memory_budget: has room for the gradients of {most} samples, but problem {name!r} has "
-                f"{len(group)}, which influence.control and leave_group_out need at once; raise it, or set these to false"
+                f"{len(group)}, which influence.control and leave_group_out need at once; raise it, or switch them off"
             )
         if len(found[-1]) + len(group) > most:
             found.append([])
