@@ -1,6 +1,6 @@
 """Influence against what a step really does to the expected reward, which is exact where a completion is one token.
 
-J(θ) = Σ_v p(v | prompt) r(prompt, v), mean over the prompts. Rewards depend on a prompt's kind, of which there are four.
+J(θ) = Σ_v p(v | prompt) r(prompt, v), mean over the prompts. Rewards depend on which of four kinds a prompt is.
 """
 
 import random
