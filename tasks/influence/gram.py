@@ -1,5 +1,7 @@
 """Influence as arithmetic on the samples' score gradients s_i = ∇ Σ_t log p_it, [B, P] in parts.
 
+Products and squared norms are sums over the parts, the LoRA factors: those of some factors are what these give.
+
 At ratio 1 the gradient of a sample's part of every GRPO loss is a_i s_i, and that of every validation loss over
 completions Σ_j b_j s_j, with numbers a and b alone. So one pass for s serves them all:
 
@@ -52,11 +54,15 @@ def total(parts: Sequence[Direction]) -> Direction:
     return {name: sum(part[name] for part in parts) for name in (parts[0] if parts else ())}  # type: ignore[misc]
 
 
+def inverse(norms: "Tensor") -> "Tensor":
+    """1 / norms, 0 for those that are 0; [B] in float64."""
+    return (norms > 0) / norms.clamp(min=1e-300)
+
+
 def unit(scores: SampleGradients) -> SampleGradients:
     """s_i / ‖s_i‖; 0 stays 0."""
-    norms = squared_norms(scores).sqrt()
-    inverse = (norms > 0) / norms.clamp(min=1e-300)
-    return {name: own * inverse.to(own.dtype).view(-1, 1, 1) for name, own in scores.items()}
+    by = inverse(squared_norms(scores).sqrt())
+    return {name: own * by.to(own.dtype).view(-1, 1, 1) for name, own in scores.items()}
 
 
 def length_of(direction: Direction) -> float:

@@ -30,9 +30,11 @@ unless it is left out.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
+from typing import TYPE_CHECKING
 
-from tasks.influence.gram import products, rescaled, squared_norms, total, unit, weighted_sum
+from tasks.influence.gram import inverse, products, rescaled, squared_norms, total, unit, weighted_sum
 from tasks.influence.local import Likeness
 from tasks.influence.losses import Validation, coefficients, loss_gradient
 from tasks.influence.passes import Passes, Row, row_of
@@ -42,8 +44,11 @@ from tasks.policy.averaging import Averaging
 from tasks.policy.samples import Sample
 from tasks.policy.scorer import Scorer
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 BUDGET = 2**30
-"""Bytes that gradients of single samples may take."""
+"""Bytes that gradients of single samples may take where they are held."""
 
 EPSILON = 1e-8
 """Adam's."""
@@ -104,9 +109,10 @@ def influences(
     `shares` [n] are what the samples weigh in the mean that `centred` takes off: the size of the advantage as it was
     before the update scaled it; by default as it is.
 
-    With the same batch one pass does it where the gradients of all fit in `measure.budget` bytes. Cosines with other
-    samples take one over these too; `local` goes through the samples again for each budget's worth of them. Raises
-    GraftError where groups are left out and one does not fit.
+    One pass gives the direction and another is heard layer by layer, in which no sample's gradient is held. Held, in
+    `measure.budget` bytes, they are where one pass does for both because all of the same batch fit; where groups are
+    left out, and GraftError is raised where one does not fit; for the direction of cosines; and for `local`, which goes
+    through the samples again for each budget's worth of validation samples.
     """
     own = coefficients(samples, averaging)
     votes = coefficients(validation.samples, validation.averaging)
@@ -118,12 +124,18 @@ def influences(
     passes = Passes(scorer, rows, measure.budget, whole_groups=groups)
     plain, used, weights = _directions(scorer, passes, validation, votes, measure.shortened)
     scale = _adam_scale(scorer, samples, averaging, measure.adam) if measure.adam else None
-    weights, used = weights if groups else {}, rescaled(used, scale)
+    local, used = measure.similarity == "local", rescaled(used, scale)
+    weights = weights if groups and not local else {}
     heard: dict[Row, _Heard] = {}
-    local = measure.similarity == "local"
     likeness = Likeness(scorer, validation, votes, measure.budget, groups, scale) if local else None
-    for batch, scores in _heard_by(likeness, passes):
-        heard |= _heard(batch, scores, plain, used, weights, scale, measure.shortened)
+    numbers = partial(_numbers, plain=plain, used=used, scale=scale)
+    if likeness or weights:
+        for batch, scores in _heard_by(likeness, passes):
+            of_group = _group_votes(batch, scores, weights, scale, measure.shortened) if weights else None
+            heard |= _heard(batch, numbers(scores), of_group, measure.shortened)
+    else:
+        for batch, sums in passes.summed(numbers):
+            heard |= _heard(batch, sums, None, measure.shortened)
     if likeness:
         heard = {row: replace(one, used=likeness.vote(row), own=1.0, group=0.0) for row, one in heard.items()}
     found = [
@@ -163,32 +175,45 @@ def _scored(a: float, counted: float, heard: _Heard, unit: bool) -> Scored:
     return Scored((_sign(a) if unit else a) * counted, a * heard.plain, abs(a) * heard.norm)
 
 
-def _heard(
-    rows: Sequence[Sample],
-    scores: SampleGradients,
-    plain: Direction,
-    used: Direction,
-    weights: dict[Row, float],
-    scale: Direction | None,
-    shortened: bool,
-) -> dict[Row, _Heard]:
-    """`weights` of the rows in D, where their groups are to be left out: then the rows of a problem stand together."""
+def _numbers(scores: SampleGradients, plain: Direction, used: Direction, scale: Direction | None) -> "Tensor":
+    """‖s‖², ⟨s, ∇L_val⟩, ⟨s, P D⟩ and ⟨s, P s⟩ of each row, [4, B] in float64, as far as the given factors go."""
     import torch
 
     squares, plainly = squared_norms(scores), products(scores, plain)
-    scores = unit(scores) if shortened else scores
-    groups = torch.zeros_like(squares)
-    if weights:
-        of = [s.problem_id for s in rows]
-        for name in dict.fromkeys(of):
-            own = torch.tensor([weights[row_of(s)] * (s.problem_id == name) for s in rows], dtype=torch.float64)
-            given = products(scores, rescaled(weighted_sum(scores, own), scale))
-            groups += given * torch.tensor([other == name for other in of], device=given.device)
-    counted = plainly if used is plain and not shortened else products(scores, used)
-    own_votes = squares if scale is None and not shortened else squared_norms(scores, scale)
-    columns = (squares.sqrt(), plainly, counted, own_votes, groups)
-    numbers = zip(*(column.tolist() for column in columns), strict=True)
-    return {row_of(s): _Heard(*own) for s, own in zip(rows, numbers, strict=True)}
+    counted = plainly if used is plain else products(scores, used)
+    own_votes = squares if scale is None else squared_norms(scores, scale)
+    return torch.stack([squares, plainly, counted, own_votes])
+
+
+def _heard(rows: Sequence[Sample], numbers: "Tensor", of_group: "Tensor | None", shortened: bool) -> dict[Row, _Heard]:
+    """From all factors' `_numbers` [4, B], and `_group_votes` [B] where groups are left out."""
+    import torch
+
+    squares, plainly, counted, own_votes = numbers
+    norms = squares.sqrt()
+    by = inverse(norms) if shortened else torch.ones_like(norms)
+    groups = torch.zeros_like(norms) if of_group is None else of_group * by
+    columns = torch.stack([norms, plainly, counted * by, own_votes * by * by, groups])
+    return {row_of(s): _Heard(*own) for s, own in zip(rows, columns.T.tolist(), strict=True)}
+
+
+def _group_votes(
+    rows: Sequence[Sample], scores: SampleGradients, weights: dict[Row, float], scale: Direction | None, shortened: bool
+) -> "Tensor":
+    """⟨s, P (what its group gives to D)⟩ of each row, [B] in float64; `weights` of the rows in D.
+
+    The rows of a problem stand together.
+    """
+    import torch
+
+    votes = unit(scores) if shortened else scores
+    of = [s.problem_id for s in rows]
+    found = []
+    for name in dict.fromkeys(of):
+        own = torch.tensor([weights[row_of(s)] * (s.problem_id == name) for s in rows], dtype=torch.float64)
+        given = products(scores, rescaled(weighted_sum(votes, own), scale))
+        found.append(given * torch.tensor([other == name for other in of], device=given.device))
+    return sum(found[1:], found[0])
 
 
 def _heard_by(likeness: Likeness | None, passes: Passes) -> Iterator[tuple[list[Sample], SampleGradients]]:

@@ -1,19 +1,21 @@
-"""Score gradients of many rows, in as much memory as they may take."""
+"""Score gradients of many rows: held, in as much memory as they may take, or heard by layer and not held at all."""
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tasks.errors import GraftError
-from tasks.influence.sample_gradients import SampleGradients, lora_factors, sample_gradients
+from tasks.influence.sample_gradients import SampleGradients, hear_gradients, lora_factors, sample_gradients
 from tasks.policy.packing import MicroBatch, packed
 from tasks.policy.samples import Sample
 from tasks.policy.scorer import Scorer
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+T = TypeVar("T")
 
 Row = tuple[str, tuple[int, ...]]
 """Problem and completion: samples that share both have one score gradient."""
@@ -41,7 +43,8 @@ class Passes:
         self.budget = budget
         self.fit = each * len(rows) <= budget
         self._scorer = scorer
-        self._batches = _by_group(scorer, rows, most) if whole_groups else _cut(scorer, rows, most)
+        self._whole = packed("rows", rows, scorer.tokens)
+        self._batches = _by_group(scorer, rows, most) if whole_groups else _cut(self._whole, most)
         self._kept: list[tuple[list[Sample], SampleGradients]] = []
 
     def keep(self) -> None:
@@ -58,14 +61,34 @@ class Passes:
             parts = [sample_gradients(self._scorer.model, partial(self._sums, batch)) for batch in batches]
             yield [s for batch in batches for s in batch.samples], _joined(parts)
 
+    def summed(self, numbers: "Callable[[SampleGradients], Tensor]") -> "Iterator[tuple[list[Sample], Tensor]]":
+        """Rows, and the sum of the numbers [..., B] that each LoRA factor's part of their gradients gives.
+
+        No more than one such part is held, whatever the budget is, but for the gradients that are kept already.
+        """
+        if self._kept:
+            yield from ((rows, numbers(scores)) for rows, scores in self._kept)
+            return
+        for batch in _progress(self._whole):
+            yield batch.samples, self._summed(batch, numbers)
+
+    def _summed(self, batch: MicroBatch, numbers: "Callable[[SampleGradients], Tensor]") -> "Tensor":
+        parts: list[Tensor] = []
+
+        def hear(name: str, own: "Tensor") -> None:
+            parts.append(numbers({name: own}))
+
+        hear_gradients(self._scorer.model, partial(self._sums, batch), hear)
+        return sum(parts[1:], parts[0])
+
     def _sums(self, batch: MicroBatch) -> "Tensor":
         return self._scorer.score(batch).logprobs.sum(1)
 
 
-def _cut(scorer: Scorer, rows: Sequence[Sample], most: int) -> list[list[MicroBatch]]:
+def _cut(batches: Sequence[MicroBatch], most: int) -> list[list[MicroBatch]]:
     return [
         [MicroBatch("rows", batch.groups[start : start + most])]
-        for batch in packed("rows", rows, scorer.tokens)
+        for batch in batches
         for start in range(0, len(batch.groups), most)
     ]
 
@@ -97,7 +120,7 @@ def _bytes(model: Any) -> int:
     return sum(weight.numel() * max(weight.itemsize, 4) for weight in weights)
 
 
-def _progress(batches: Sequence[list[MicroBatch]]) -> Iterable[list[MicroBatch]]:
+def _progress(batches: Sequence[T]) -> Iterable[T]:
     """The batches, with a bar on a terminal."""
     from rich.console import Console
     from rich.progress import track
