@@ -8,6 +8,11 @@ completions Σ_j b_j s_j, with numbers a and b alone. So one pass for s serves t
     influence                a_i ⟨s_i, g⟩, where g = Σ_j b_j s_j
     without the sample's own vote, where it is one of the validation samples    - a_i b_i ‖s_i‖²
     the gradient of a weighted selection                                        Σ_i a_i w_i s_i
+
+Elsewhere the sample's part of the loss has a gradient g_i of its own, in the place of a_i s_i:
+
+    influence                ⟨g_i, g⟩
+    without the sample's own vote                                               - b_i ⟨g_i, s_i⟩
 """
 
 import math
@@ -28,13 +33,21 @@ def products(scores: SampleGradients, direction: Direction) -> "Tensor":
     return torch.stack(parts).sum(0)
 
 
-def squared_norms(scores: SampleGradients, scale: Direction | None = None) -> "Tensor":
-    """‖s_i‖² [B], or ⟨s_i, scale · s_i⟩, in float64."""
+def paired(scores: SampleGradients, others: SampleGradients, scale: Direction | None) -> "Tensor":
+    """⟨s_i, scale · others_i⟩ [B], in float64."""
     import torch
 
-    if scale is not None:
-        parts = [own.double().square().flatten(1) @ scale[name].double().flatten() for name, own in scores.items()]
-        return torch.stack(parts).sum(0)
+    parts = []
+    for name, own in scores.items():
+        each = (own.double() * others[name].double()).flatten(1)
+        parts.append(each.sum(1) if scale is None else each @ scale[name].double().flatten())
+    return torch.stack(parts).sum(0)
+
+
+def squared_norms(scores: SampleGradients) -> "Tensor":
+    """‖s_i‖² [B], in float64."""
+    import torch
+
     parts = [torch.linalg.vector_norm(own.flatten(1), dim=1).double().square() for own in scores.values()]
     return torch.stack(parts).sum(0)
 

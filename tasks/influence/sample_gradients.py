@@ -10,7 +10,7 @@ Goodfellow 2015, arXiv:1510.01799.)
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -53,23 +53,29 @@ def lora_factors(model: Any) -> dict[str, Any]:
 
 
 def sample_gradients(model: Any, values: Callable[[], "Tensor"]) -> SampleGradients:
-    """∇ values_i of each of B samples over the LoRA factors, all of them at once; `values` as for `hear_gradients`."""
-    found: SampleGradients = {}
-    size = hear_gradients(model, values, found.__setitem__)
+    """∇ values_i of each of B samples over the LoRA factors, where `values` returns [B]."""
+    return held_gradients(model, lambda: [values()], 1)[0]
+
+
+def held_gradients(model: Any, values: Callable[[], Sequence["Tensor"]], count: int) -> list[SampleGradients]:
+    """The same for each of `count` kinds of values; `values` as for `hear_gradients`."""
+    found: list[SampleGradients] = [{} for _ in range(count)]
+    size = hear_gradients(model, values, [own.__setitem__ for own in found])
     for name, module in lora_factors(model).items():
-        if name not in found:  # never called
-            found[name] = module.weight.new_zeros(size, *module.weight.shape)
+        for own in found:
+            if name not in own:  # never called
+                own[name] = module.weight.new_zeros(size, *module.weight.shape)
     return found
 
 
-def hear_gradients(model: Any, values: Callable[[], "Tensor"], hear: Hear) -> int:
-    """Tell `hear` ∇ values_i of each of B samples, in float32 (float64 for a float64 model); returns B.
+def hear_gradients(model: Any, values: Callable[[], Sequence["Tensor"]], hears: Sequence[Hear]) -> int:
+    """Tell each of `hears` ∇ values_i of each of B samples, in float32 (float64 for a float64 model); returns B.
 
-    One LoRA factor after the other, each once, as soon as the backward pass has made it: what `hear` does not keep is
-    gone before the next. Only a factor that is called more than once waits for the sum of its calls.
+    One LoRA factor after the other, each once, as soon as the backward pass has made it: what is not kept then is gone
+    before the next. Only a factor that is called more than once waits for the sum of its calls.
 
-    `values` runs the model on B rows and returns [B], where values_i depends on row i alone. Raises GraftError where a
-    layer is given tokens that are not in such rows.
+    `values` runs the model once, on B rows, and returns values [B] for each of `hears`, where values_i depends on row i
+    alone: each has a backward pass. Raises GraftError where a layer is given tokens that are not in such rows.
     """
     import torch
 
@@ -96,12 +102,14 @@ def hear_gradients(model: Any, values: Callable[[], "Tensor"], hear: Hear) -> in
                 hear(name, waiting.pop(name))
 
     with _caught(model, factors, catch, called) as embedded:
-        total = values()
-        left = calls.copy()  # a layer that the backward pass computes again is not called once more
-        torch.autograd.grad(total.sum(), embedded)
-    for name, own in waiting.items():  # not all of its calls have to do with the values
-        hear(name, own)
-    return len(total)
+        totals = values()
+        once = calls.copy()  # a layer that the backward pass computes again is not called once more
+        for place, (total, hear) in enumerate(zip(totals, hears, strict=True), 1):
+            left = once.copy()
+            torch.autograd.grad(total.sum(), embedded, retain_graph=place < len(hears))
+            for name in list(waiting):  # not all of its calls have to do with the values
+                hear(name, waiting.pop(name))
+    return len(totals[0])
 
 
 def _outer(gradient: "Tensor", x: "Tensor") -> "Tensor":

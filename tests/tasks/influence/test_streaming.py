@@ -133,7 +133,7 @@ def test_a_layer_is_heard_once_with_the_sum_of_its_calls(known: bool) -> None:
     ids, factors = torch.randint(20, (4, 3)), lora_factors(model)
     heard: list[tuple[str, torch.Tensor]] = []
     with patch.object(merged, "MERGED_PARAMETERS", 500_000_000 if known else 0):
-        assert hear_gradients(model, lambda: model(ids), lambda name, own: heard.append((name, own))) == 4
+        assert hear_gradients(model, lambda: [model(ids)], [lambda name, own: heard.append((name, own))]) == 4
     assert len(heard) == 6
     assert {name for name, _ in heard} == {name for name in factors if "never" not in name}
     for row in range(4):
