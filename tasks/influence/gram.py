@@ -1,11 +1,18 @@
 """Influence as arithmetic on the samples' score gradients s_i = ∇ Σ_t log p_it, [B, P] in parts.
 
+Products and squared norms are sums over the parts, the LoRA factors: those of some factors are what these give.
+
 At ratio 1 the gradient of a sample's part of every GRPO loss is a_i s_i, and that of every validation loss over
 completions Σ_j b_j s_j, with numbers a and b alone. So one pass for s serves them all:
 
     influence                a_i ⟨s_i, g⟩, where g = Σ_j b_j s_j
     without the sample's own vote, where it is one of the validation samples    - a_i b_i ‖s_i‖²
     the gradient of a weighted selection                                        Σ_i a_i w_i s_i
+
+Elsewhere the sample's part of the loss has a gradient g_i of its own, in the place of a_i s_i:
+
+    influence                ⟨g_i, g⟩
+    without the sample's own vote                                               - b_i ⟨g_i, s_i⟩
 """
 
 import math
@@ -26,13 +33,21 @@ def products(scores: SampleGradients, direction: Direction) -> "Tensor":
     return torch.stack(parts).sum(0)
 
 
-def squared_norms(scores: SampleGradients, scale: Direction | None = None) -> "Tensor":
-    """‖s_i‖² [B], or ⟨s_i, scale · s_i⟩, in float64."""
+def paired(scores: SampleGradients, others: SampleGradients, scale: Direction | None) -> "Tensor":
+    """⟨s_i, scale · others_i⟩ [B], in float64."""
     import torch
 
-    if scale is not None:
-        parts = [own.double().square().flatten(1) @ scale[name].double().flatten() for name, own in scores.items()]
-        return torch.stack(parts).sum(0)
+    parts = []
+    for name, own in scores.items():
+        each = (own.double() * others[name].double()).flatten(1)
+        parts.append(each.sum(1) if scale is None else each @ scale[name].double().flatten())
+    return torch.stack(parts).sum(0)
+
+
+def squared_norms(scores: SampleGradients) -> "Tensor":
+    """‖s_i‖² [B], in float64."""
+    import torch
+
     parts = [torch.linalg.vector_norm(own.flatten(1), dim=1).double().square() for own in scores.values()]
     return torch.stack(parts).sum(0)
 
@@ -52,11 +67,15 @@ def total(parts: Sequence[Direction]) -> Direction:
     return {name: sum(part[name] for part in parts) for name in (parts[0] if parts else ())}  # type: ignore[misc]
 
 
+def inverse(norms: "Tensor") -> "Tensor":
+    """1 / norms, 0 for those that are 0; [B] in float64."""
+    return (norms > 0) / norms.clamp(min=1e-300)
+
+
 def unit(scores: SampleGradients) -> SampleGradients:
     """s_i / ‖s_i‖; 0 stays 0."""
-    norms = squared_norms(scores).sqrt()
-    inverse = (norms > 0) / norms.clamp(min=1e-300)
-    return {name: own * inverse.to(own.dtype).view(-1, 1, 1) for name, own in scores.items()}
+    by = inverse(squared_norms(scores).sqrt())
+    return {name: own * by.to(own.dtype).view(-1, 1, 1) for name, own in scores.items()}
 
 
 def length_of(direction: Direction) -> float:

@@ -27,8 +27,8 @@ class Likeness:
     """x of rows that are heard: once each for every part of the validation rows.
 
     while likeness.goes_on():
-        for rows, scores in passes:
-            likeness.hear(rows, scores)
+        for part in passes:
+            likeness.hear(part.rows, part.own)
     """
 
     def __init__(
@@ -50,19 +50,19 @@ class Likeness:
             self._sums[row_of(sample)] = self._sums.get(row_of(sample), 0.0) + c
         voting = [s for s, c in zip(validation.samples, votes, strict=True) if c]
         self._parts = _parts(Passes(scorer, voting, budget), budget, scale)
-        self._part: tuple[list[Sample], list[Tensor]] = ([], [])
+        self._judges: tuple[list[Sample], list[Tensor]] = ([], [])
         self._heard = dict[Row, float]()
 
     def goes_on(self) -> bool:
         """Whether there is another part to be heard."""
-        self._part = next(self._parts, ([], []))
-        return bool(self._part[0])
+        self._judges = next(self._parts, ([], []))
+        return bool(self._judges[0])
 
     def hear(self, rows: Sequence[Sample], scores: SampleGradients) -> None:
         """What this part says of these rows."""
         import torch
 
-        judges, theirs = self._part
+        judges, theirs = self._judges
         own = _flat(scores, self._scale)
         near = torch.cat([own @ part.T for part in theirs], 1).double().clamp(min=0) ** SHARPNESS  # [R, V]
         if self._leave_group_out:
@@ -81,12 +81,12 @@ def _parts(passes: Passes, budget: int, scale: Direction | None) -> "Iterator[tu
     """Rows and their gradients at length 1, in matrices [·, P] of together at most `budget` bytes, or in one."""
     rows: list[Sample] = []
     held: list[Tensor] = []
-    for batch, scores in passes:
-        own = _flat(scores, scale)
-        if held and sum(part.nbytes for part in [*held, own]) > budget:
+    for part in passes:
+        own = _flat(part.own, scale)
+        if held and sum(matrix.nbytes for matrix in [*held, own]) > budget:
             yield rows, held
             rows, held = [], []
-        rows, held = [*rows, *batch], [*held, own]
+        rows, held = [*rows, *part.rows], [*held, own]
     if held:
         yield rows, held
 

@@ -1,17 +1,28 @@
-"""The losses that influence compares: -Σ_i A_i w_i Σ_t log p_it / N, as numbers a_i on log-probabilities."""
+"""The losses that influence compares: -Σ_i A_i w_i Σ_t log p_it / N, as numbers a_i on log-probabilities.
 
-from collections.abc import Sequence
+Where that is not the samples' loss, it is Σ_i w_i Σ_t l_it / N of token losses l that somebody else knows.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tasks.influence.sample_gradients import Direction, lora_factors
 from tasks.policy.averaging import Averaging
 from tasks.policy.lean import lean
+from tasks.policy.reading import Scored
 from tasks.policy.samples import Sample, merged
 from tasks.policy.scorer import Scorer
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+TokenLosses = Callable[[Sequence[Sample], Scored], "Tensor"]
+"""R samples, what their tokens are worth to the model → what each token gives to the loss [R, C], differentiable.
+
+A sample's must not depend on the others'. What stands where the mask is False is not looked at.
+"""
 
 
 @dataclass(frozen=True)
@@ -38,19 +49,37 @@ def coefficients(samples: Sequence[Sample], averaging: Averaging) -> list[float]
     return [-s.advantage * averaging.weight(len(s.completion)) / denominator for s in samples]
 
 
-def loss_gradient(scorer: Scorer, samples: Sequence[Sample], averaging: Averaging) -> Direction:
+def loss_weights(samples: Sequence[Sample], averaging: Averaging) -> list[float]:
+    """w_i / N of each sample, 0 where it has no signal: what its token losses weigh in the loss."""
+    denominator = denominator_of(samples, averaging)
+    return [averaging.weight(len(s.completion)) / denominator if s.advantage else 0.0 for s in samples]
+
+
+def summed_losses(samples: Sequence[Sample], scored: Scored, token_losses: TokenLosses) -> "Tensor":
+    """Σ_t l_it of each of R samples, [R]."""
+    return token_losses(samples, scored).masked_fill(~scored.mask, 0).sum(1)
+
+
+def loss_gradient(
+    scorer: Scorer, samples: Sequence[Sample], averaging: Averaging, token_losses: TokenLosses | None = None
+) -> Direction:
     """The gradient of the samples' loss over the LoRA factors; zero where no sample has a signal."""
     import torch
 
-    denominator = denominator_of(samples, averaging)
+    denominator, rows = denominator_of(samples, averaging), [s for s in samples if s.advantage != 0]
     modules = lora_factors(scorer.model)
     weights = [module.weight for module in modules.values()]
     direction = [torch.zeros_like(weight) for weight in weights]
     with lean(scorer.model):
-        for batch in scorer.batches(merged([s for s in samples if s.advantage != 0])):
-            sums: Tensor = scorer.score(batch).logprobs.sum(1)
-            gains = [s.count * s.advantage * averaging.weight(len(s.completion)) for s in batch.samples]
-            loss = -(sums @ sums.new_tensor(gains)) / denominator
+        for batch in scorer.batches(rows if token_losses else merged(rows)):
+            scored = scorer.score(batch)
+            gains = [s.count * averaging.weight(len(s.completion)) for s in batch.samples]
+            if token_losses:
+                sums = summed_losses(batch.samples, scored, token_losses)
+            else:
+                sums = scored.logprobs.sum(1)
+                gains = [-s.advantage * gain for s, gain in zip(batch.samples, gains, strict=True)]
+            loss = sums @ sums.new_tensor(gains) / denominator
             for summed, gradient in zip(direction, torch.autograd.grad(loss, weights), strict=True):
                 summed += gradient
     return dict(zip(modules, direction, strict=True))

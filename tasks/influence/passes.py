@@ -1,13 +1,15 @@
-"""Score gradients of many rows, in as much memory as they may take."""
+"""Gradients of many rows: held, in as much memory as they may take, or heard by layer and not held at all."""
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tasks.errors import GraftError
-from tasks.influence.sample_gradients import SampleGradients, lora_factors, sample_gradients
+from tasks.influence.losses import TokenLosses, summed_losses
+from tasks.influence.sample_gradients import SampleGradients, hear_gradients, held_gradients, lora_factors
 from tasks.policy.packing import MicroBatch, packed
 from tasks.policy.samples import Sample
 from tasks.policy.scorer import Scorer
@@ -15,57 +17,114 @@ from tasks.policy.scorer import Scorer
 if TYPE_CHECKING:
     from torch import Tensor
 
-Row = tuple[str, tuple[int, ...]]
-"""Problem and completion: samples that share both have one score gradient."""
+T = TypeVar("T")
+
+Row = tuple[str, tuple[int, ...], int | None]
+"""Problem and completion: samples that share both have one score gradient. And the place in the group, where the
+gradient is that of a loss, which may differ."""
 
 
 def row_of(sample: Sample) -> Row:
     """What the sample's score gradient depends on."""
-    return sample.problem_id, sample.completion
+    return sample.problem_id, sample.completion, None
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some rows and their gradients."""
+
+    rows: list[Sample]
+    own: SampleGradients  # of what is measured
+    votes: SampleGradients  # ∇ Σ_t log p_t, the same one where no token losses are given
 
 
 class Passes:
-    """Score gradients of distinct rows, batch by batch, each time that one goes through them.
+    """Gradients of distinct rows, batch by batch, each time that one goes through them.
 
+    They are ∇ Σ_t log p_t; or with token losses ∇ Σ_t l_t, and with `votes` the other one from the same forward pass.
     Each sample has a padded row of its own: with a shared prompt its gradient could not be told from the others'.
     """
 
-    def __init__(self, scorer: Scorer, samples: Iterable[Sample], budget: int, whole_groups: bool = False) -> None:
+    def __init__(
+        self,
+        scorer: Scorer,
+        samples: Iterable[Sample],
+        budget: int,
+        whole_groups: bool = False,
+        token_losses: TokenLosses | None = None,
+        votes: bool = False,
+    ) -> None:
         """One row for all samples that are equal; `budget` bytes may be held at once.
 
         Raises GraftError where the rows of one problem are to be in one batch, and do not fit.
         """
-        rows = list({row_of(s): s for s in samples}.values())
-        each = _bytes(scorer.model)
+        self._token_losses, self._count = token_losses, 2 if token_losses and votes else 1
+        rows = list({self.row_of(s): s for s in samples}.values())
+        each = _bytes(scorer.model) * self._count
         most = max(budget // each, 1)
         self.budget = budget
         self.fit = each * len(rows) <= budget
         self._scorer = scorer
-        self._batches = _by_group(scorer, rows, most) if whole_groups else _cut(scorer, rows, most)
-        self._kept: list[tuple[list[Sample], SampleGradients]] = []
+        self._whole = packed("rows", rows, scorer.tokens)
+        self._batches = _by_group(scorer, rows, most) if whole_groups else _cut(self._whole, most)
+        self._kept: list[Part] = []
+
+    def row_of(self, sample: Sample) -> Row:
+        """Samples of one row have one gradient."""
+        return (*row_of(sample)[:2], sample.member) if self._token_losses else row_of(sample)
 
     def keep(self) -> None:
         """Compute them now if all fit: going through them costs nothing then."""
         if self.fit:
             self._kept = list(self)
 
-    def __iter__(self) -> Iterator[tuple[list[Sample], SampleGradients]]:
-        """Rows, and ∇ Σ_t log p_t of each."""
+    def __iter__(self) -> Iterator[Part]:
         if self._kept:
             yield from self._kept
             return
         for batches in _progress(self._batches):
-            parts = [sample_gradients(self._scorer.model, partial(self._sums, batch)) for batch in batches]
-            yield [s for batch in batches for s in batch.samples], _joined(parts)
+            parts = [
+                held_gradients(self._scorer.model, partial(self._values, batch, self._count), self._count)
+                for batch in batches
+            ]
+            kinds = [_joined(kind) for kind in zip(*parts, strict=True)]
+            yield Part([s for batch in batches for s in batch.samples], kinds[0], kinds[-1])
+
+    def summed(self, numbers: "Callable[[SampleGradients], Tensor]") -> "Iterator[tuple[list[Sample], Tensor]]":
+        """Rows, and the sum of the numbers [..., B] that each LoRA factor's part of what is measured gives.
+
+        No more than one such part is held, whatever the budget is, but for the gradients that are kept already.
+        """
+        if self._kept:
+            yield from ((part.rows, numbers(part.own)) for part in self._kept)
+            return
+        for batch in _progress(self._whole):
+            yield batch.samples, self._summed(batch, numbers)
+
+    def _summed(self, batch: MicroBatch, numbers: "Callable[[SampleGradients], Tensor]") -> "Tensor":
+        parts: list[Tensor] = []
+
+        def hear(name: str, own: "Tensor") -> None:
+            parts.append(numbers({name: own}))
+
+        hear_gradients(self._scorer.model, partial(self._values, batch, 1), [hear])
+        return sum(parts[1:], parts[0])
+
+    def _values(self, batch: MicroBatch, count: int) -> "list[Tensor]":
+        """`count` kinds of values, each [B]."""
+        if self._token_losses is None:
+            return [self._sums(batch)]
+        scored = self._scorer.score(batch)
+        return [summed_losses(batch.samples, scored, self._token_losses), scored.logprobs.sum(1)][:count]
 
     def _sums(self, batch: MicroBatch) -> "Tensor":
         return self._scorer.score(batch).logprobs.sum(1)
 
 
-def _cut(scorer: Scorer, rows: Sequence[Sample], most: int) -> list[list[MicroBatch]]:
+def _cut(batches: Sequence[MicroBatch], most: int) -> list[list[MicroBatch]]:
     return [
         [MicroBatch("rows", batch.groups[start : start + most])]
-        for batch in packed("rows", rows, scorer.tokens)
+        for batch in batches
         for start in range(0, len(batch.groups), most)
     ]
 
@@ -97,7 +156,7 @@ def _bytes(model: Any) -> int:
     return sum(weight.numel() * max(weight.itemsize, 4) for weight in weights)
 
 
-def _progress(batches: Sequence[list[MicroBatch]]) -> Iterable[list[MicroBatch]]:
+def _progress(batches: Sequence[T]) -> Iterable[T]:
     """The batches, with a bar on a terminal."""
     from rich.console import Console
     from rich.progress import track

@@ -3,16 +3,19 @@
 A LoRA factor is a linear map y = W x. With g = ∂L/∂y, sample i's gradient is ∇_W L_i = Σ_t g_it x_itᵀ: the product that
 makes a batch's gradient, made for each sample. The LoRA linears that `merged.py` knows do it in their own backward
 pass; those it does not know have hooks on their factors. The base gets no gradient, and nobody the sum over the batch,
-so that the pass costs what a plain forward and backward pass costs. B = 0 (a fresh adapter) makes every ∇_A zero, as it
-should. (TracIn: Pruthi et al. 2020; per-sample gradients by linear layer: Goodfellow 2015, arXiv:1510.01799.)
+so that the pass costs what a plain forward and backward pass costs. What is a sum over factors, as a product with a
+known direction is, is added up while the pass goes through the layers: none has to be held for it. B = 0 (a fresh
+adapter) makes every ∇_A zero, as it should. (TracIn: Pruthi et al. 2020; per-sample gradients by linear layer:
+Goodfellow 2015, arXiv:1510.01799.)
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tasks.errors import GraftError
-from tasks.policy.merged import caught_linears
+from tasks.policy.merged import Called, Catch, caught_linears
 from tasks.policy.norms import fused_norms
 
 if TYPE_CHECKING:
@@ -23,6 +26,9 @@ Direction = Mapping[str, "Tensor"]
 
 SampleGradients = dict[str, "Tensor"]
 """The gradient of each of B samples for each LoRA factor, by the factor's name, [B, out, in]."""
+
+Hear = Callable[[str, "Tensor"], None]
+"""Told a LoRA factor's name and the gradient of each of B samples for it, [B, out, in]."""
 
 
 def lora_factors(model: Any) -> dict[str, Any]:
@@ -47,18 +53,40 @@ def lora_factors(model: Any) -> dict[str, Any]:
 
 
 def sample_gradients(model: Any, values: Callable[[], "Tensor"]) -> SampleGradients:
-    """∇ values_i of each of B samples over the LoRA factors, in float32 (float64 for a float64 model).
+    """∇ values_i of each of B samples over the LoRA factors, where `values` returns [B]."""
+    return held_gradients(model, lambda: [values()], 1)[0]
 
-    `values` runs the model on B rows and returns [B], where values_i depends on row i alone. A factor that is called
-    more than once has the sum of its calls. Raises GraftError where a layer is given tokens that are not in such rows.
+
+def held_gradients(model: Any, values: Callable[[], Sequence["Tensor"]], count: int) -> list[SampleGradients]:
+    """The same for each of `count` kinds of values; `values` as for `hear_gradients`."""
+    found: list[SampleGradients] = [{} for _ in range(count)]
+    size = hear_gradients(model, values, [own.__setitem__ for own in found])
+    for name, module in lora_factors(model).items():
+        for own in found:
+            if name not in own:  # never called
+                own[name] = module.weight.new_zeros(size, *module.weight.shape)
+    return found
+
+
+def hear_gradients(model: Any, values: Callable[[], Sequence["Tensor"]], hears: Sequence[Hear]) -> int:
+    """Tell each of `hears` ∇ values_i of each of B samples, in float32 (float64 for a float64 model); returns B.
+
+    One LoRA factor after the other, each once, as soon as the backward pass has made it: what is not kept then is gone
+    before the next. Only a factor that is called more than once waits for the sum of its calls.
+
+    `values` runs the model once, on B rows, and returns values [B] for each of `hears`, where values_i depends on row i
+    alone: each has a backward pass. Raises GraftError where a layer is given tokens that are not in such rows.
     """
     import torch
 
-    factors = lora_factors(model)
-    found: SampleGradients = {}
+    factors, calls = lora_factors(model), Counter[str]()
+    waiting: SampleGradients = {}
+
+    def called(name: str) -> None:
+        calls[name] += 1
 
     def catch(name: str, x: "Tensor", gradient: "Tensor") -> None:
-        """Add ∂L/∂y [B, T, out] times the factor's input [B, T, in]."""
+        """Of ∂L/∂y [B, T, out] and the factor's input [B, T, in]."""
         if name not in factors:  # not trained
             return
         if x.dim() != 3:
@@ -66,15 +94,22 @@ def sample_gradients(model: Any, values: Callable[[], "Tensor"]) -> SampleGradie
                 f"influence: {name} is given tokens of several samples in one row, whose gradients cannot be told "
                 "apart; leave its layer out of policy.lora.targets"
             )
-        own = _outer(gradient, x)
-        found[name] = found[name] + own if name in found else own
+        with torch.autocast(x.device.type, enabled=False):  # it would make products in few bits
+            own = _outer(gradient, x)
+            waiting[name] = waiting[name] + own if name in waiting else own
+            left[name] -= 1
+            if not left[name]:
+                hear(name, waiting.pop(name))
 
-    with _caught(model, factors, catch) as embedded:
-        total = values()
-        torch.autograd.grad(total.sum(), embedded)
-    for name in factors.keys() - found.keys():  # never called
-        found[name] = factors[name].weight.new_zeros(len(total), *factors[name].weight.shape)
-    return found
+    with _caught(model, factors, catch, called) as embedded:
+        totals = values()
+        once = calls.copy()  # a layer that the backward pass computes again is not called once more
+        for place, (total, hear) in enumerate(zip(totals, hears, strict=True), 1):
+            left = once.copy()
+            torch.autograd.grad(total.sum(), embedded, retain_graph=place < len(hears))
+            for name in list(waiting):  # not all of its calls have to do with the values
+                hear(name, waiting.pop(name))
+    return len(totals[0])
 
 
 def _outer(gradient: "Tensor", x: "Tensor") -> "Tensor":
@@ -82,19 +117,16 @@ def _outer(gradient: "Tensor", x: "Tensor") -> "Tensor":
     import torch
 
     wide = torch.promote_types(x.dtype, torch.float32)
-    with torch.autocast(x.device.type, enabled=False):  # it would make the product in few bits
-        gradient, x = gradient.to(wide), x.to(wide)
-        if gradient.shape[-1] <= x.shape[-1]:
-            return torch.bmm(gradient.mT, x)
-        return torch.bmm(x.mT, gradient).mT
+    gradient, x = gradient.to(wide), x.to(wide)
+    if gradient.shape[-1] <= x.shape[-1]:
+        return torch.bmm(gradient.mT, x)
+    return torch.bmm(x.mT, gradient).mT
 
 
 @contextmanager
-def _caught(
-    model: Any, factors: dict[str, Any], catch: Callable[[str, "Tensor", "Tensor"], None]
-) -> Iterator[list["Tensor"]]:
-    """In the block `catch` is told of every call of a factor, and gradients are taken with respect to the embedded
-    tokens only, which are yielded when they are known."""
+def _caught(model: Any, factors: dict[str, Any], catch: Catch, called: Called) -> Iterator[list["Tensor"]]:
+    """In the block `called` is told of every call of a factor and `catch` of its gradient, and gradients are taken with
+    respect to the embedded tokens only, which are yielded when they are known."""
     embedded: list[Tensor] = []
 
     def mark(_module: Any, _inputs: Any, output: "Tensor") -> None:
@@ -102,13 +134,14 @@ def _caught(
 
     def watch(name: str) -> Callable[[Any, tuple["Tensor"], "Tensor"], None]:
         def hook(_module: Any, inputs: tuple["Tensor"], output: "Tensor") -> None:
+            called(name)
             x = inputs[0].detach()
             output.register_hook(lambda gradient: catch(name, x, gradient))  # type: ignore[no-untyped-call]
 
         return hook
 
     with ExitStack() as stack:
-        known = stack.enter_context(caught_linears(model, catch))
+        known = stack.enter_context(caught_linears(model, catch, called))
         stack.enter_context(fused_norms(model))
         for name, module in factors.items():
             stack.callback(module.weight.requires_grad_, True)

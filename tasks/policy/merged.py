@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 Catch = Callable[[str, "Tensor", "Tensor"], None]
 """Told a LoRA factor's name, its input [..., in] and the gradient of its output [..., out]."""
 
+Called = Callable[[str], None]
+"""Told a LoRA factor's name each time that it is called."""
+
 MERGED_PARAMETERS = 500_000_000
 """Weights of a model that may be copied; a larger one is left as it is."""
 
@@ -39,14 +42,14 @@ def merged_linears(model: Any) -> Iterator[None]:
 
 
 @contextmanager
-def caught_linears(model: Any, catch: Catch) -> Iterator[set[str]]:
+def caught_linears(model: Any, catch: Catch, called: Called) -> Iterator[set[str]]:
     """The same, but their factors get no gradient: `catch` is told what it is made of, in each backward pass.
 
     Yields the names of these factors. Autocast, where it is on, is off in them.
     """
     names = {module: name for name, module in model.named_modules()}
     modules = _plain_linears(names)
-    with patched({module: _caught_forward(names[module], module, catch) for module in modules}):
+    with patched({module: _caught_forward(names[module], module, catch, called) for module in modules}):
         yield {factor for module in modules for factor in _factors(names[module], module)}
 
 
@@ -91,13 +94,15 @@ def _whole(module: Any) -> tuple["Tensor", "Tensor", float, "Tensor"]:
         return down, up, scale, torch.addmm(weight.T, down.T, up.T, alpha=scale).T
 
 
-def _caught_forward(name: str, module: Any, catch: Catch) -> Callable[["Tensor"], "Tensor"]:
+def _caught_forward(name: str, module: Any, catch: Catch, called: Called) -> Callable[["Tensor"], "Tensor"]:
     import torch
 
     down, up, scale, whole = _whole(module)
     factors, bias, apply = _factors(name, module), module.base_layer.bias, _caught_function().apply
 
     def forward(x: "Tensor") -> "Tensor":
+        for factor in factors:
+            called(factor)
         with torch.autocast(x.device.type, enabled=False):
             return apply(x.to(whole.dtype), down, up, whole, bias, scale, factors, catch)  # type: ignore[no-any-return]
 

@@ -151,6 +151,18 @@ def test_a_sample_without_signal_has_no_influence(make_policy: MakePolicy, make_
     assert not any(s.influence for s in measured(scorer(policy), mute, None))
 
 
+@pytest.mark.parametrize("similarity", ["dot", "cosine", "centred", "local"])
+@pytest.mark.parametrize("same_batch", [False, True])
+@pytest.mark.parametrize("budget", [1, 2**30])
+def test_validation_without_a_signal_gives_none_influence(
+    budget: int, same_batch: bool, similarity: Any, make_policy: MakePolicy, make_samples: MakeSamples
+) -> None:
+    policy, samples = make_policy(), make_samples()
+    mute = Validation(with_weights(samples, [0.0] * len(samples)), BY_TOKEN, same_batch)
+    measure = Measure(similarity=similarity, budget=budget)
+    assert all(s.influence == 0 for s in influences(scorer(policy), samples, BY_TOKEN, mute, measure).each)
+
+
 def test_the_gradient_of_the_updates_first_step_is_a_weighted_sum_of_scores(
     make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
