@@ -36,9 +36,10 @@ from tasks.influence.gram import products, rescaled, squared_norms, total, unit,
 from tasks.influence.local import Likeness
 from tasks.influence.losses import Validation, coefficients, loss_gradient
 from tasks.influence.passes import Passes, Row, row_of
-from tasks.influence.sample_gradients import Direction, SampleGradients
+from tasks.influence.sample_gradients import Direction, SampleGradients, lora_factors
 from tasks.params import Similarity
 from tasks.policy.averaging import Averaging
+from tasks.policy.processes import added_up, gathered
 from tasks.policy.samples import Sample
 from tasks.policy.scorer import Scorer
 
@@ -105,8 +106,9 @@ def influences(
     before the update scaled it; by default as it is.
 
     With the same batch one pass does it where the gradients of all fit in `measure.budget` bytes. Cosines with other
-    samples take one over these too; `local` goes through the samples again for each budget's worth of them. Raises
-    GraftError where groups are left out and one does not fit.
+    samples take one over these too; `local` goes through the samples again for each budget's worth of them. Several
+    processes go through a share each, and all find the same. Raises GraftError where groups are left out and one does
+    not fit.
     """
     own = coefficients(samples, averaging)
     votes = coefficients(validation.samples, validation.averaging)
@@ -126,6 +128,7 @@ def influences(
         heard |= _heard(batch, scores, plain, used, weights, scale, measure.shortened)
     if likeness:
         heard = {row: replace(one, used=likeness.vote(row), own=1.0, group=0.0) for row, one in heard.items()}
+    heard = {row: one for part in gathered(heard) for row, one in part.items()}
     found = [
         _counted(c, heard[row_of(s)], len(votes), measure) if a or share else 0.0
         for s, a, c, share in zip(samples, own, given, shares, strict=True)
@@ -227,8 +230,18 @@ def _directions(
         if shortened:
             weights = torch.tensor([signs[row_of(s)] for s in rows], dtype=torch.float64)
             unit_parts.append(weighted_sum(unit(scores), weights))
-    plain = total(plain_parts)
-    return (plain, total(unit_parts), signs) if shortened else (plain, plain, sums)
+    plain = _added_up(plain_parts, scorer)
+    return (plain, _added_up(unit_parts, scorer), signs) if shortened else (plain, plain, sums)
+
+
+def _added_up(parts: Sequence[Direction], scorer: Scorer) -> Direction:
+    """The sum of what all processes have found."""
+    import torch
+
+    factors = {name: module.weight for name, module in lora_factors(scorer.model).items()}
+    none = {name: torch.zeros_like(w, dtype=torch.promote_types(w.dtype, torch.float32)) for name, w in factors.items()}
+    found = total([none, *parts])  # one without a share has no parts
+    return dict(zip(found, added_up(list(found.values())), strict=True))
 
 
 def _adam_scale(scorer: Scorer, samples: Sequence[Sample], averaging: Averaging, problems: int) -> Direction:

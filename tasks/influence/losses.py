@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tasks.influence.sample_gradients import Direction, lora_factors
 from tasks.policy.averaging import Averaging
 from tasks.policy.lean import lean
+from tasks.policy.processes import added_up, count, share
 from tasks.policy.samples import Sample, merged
 from tasks.policy.scorer import Scorer
 
@@ -39,7 +40,10 @@ def coefficients(samples: Sequence[Sample], averaging: Averaging) -> list[float]
 
 
 def loss_gradient(scorer: Scorer, samples: Sequence[Sample], averaging: Averaging) -> Direction:
-    """The gradient of the samples' loss over the LoRA factors; zero where no sample has a signal."""
+    """The gradient of the samples' loss over the LoRA factors; zero where no sample has a signal.
+
+    Several processes compute a part of the micro-batches each, and all get the whole.
+    """
     import torch
 
     denominator = denominator_of(samples, averaging)
@@ -47,10 +51,10 @@ def loss_gradient(scorer: Scorer, samples: Sequence[Sample], averaging: Averagin
     weights = [module.weight for module in modules.values()]
     direction = [torch.zeros_like(weight) for weight in weights]
     with lean(scorer.model):
-        for batch in scorer.batches(merged([s for s in samples if s.advantage != 0])):
+        for batch in share(scorer.batches(merged([s for s in samples if s.advantage != 0]), count())):
             sums: Tensor = scorer.score(batch).logprobs.sum(1)
             gains = [s.count * s.advantage * averaging.weight(len(s.completion)) for s in batch.samples]
             loss = -(sums @ sums.new_tensor(gains)) / denominator
             for summed, gradient in zip(direction, torch.autograd.grad(loss, weights), strict=True):
                 summed += gradient
-    return dict(zip(modules, direction, strict=True))
+    return dict(zip(modules, added_up(direction), strict=True))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tasks.errors import GraftError
 from tasks.influence.sample_gradients import SampleGradients, lora_factors, sample_gradients
 from tasks.policy.packing import MicroBatch, packed
+from tasks.policy.processes import gathered, share
 from tasks.policy.samples import Sample
 from tasks.policy.scorer import Scorer
 
@@ -30,16 +31,25 @@ class Passes:
     Each sample has a padded row of its own: with a shared prompt its gradient could not be told from the others'.
     """
 
-    def __init__(self, scorer: Scorer, samples: Iterable[Sample], budget: int, whole_groups: bool = False) -> None:
+    def __init__(
+        self,
+        scorer: Scorer,
+        samples: Iterable[Sample],
+        budget: int,
+        whole_groups: bool = False,
+        shared: bool = True,
+    ) -> None:
         """One row for all samples that are equal; `budget` bytes may be held at once.
 
-        Raises GraftError where the rows of one problem are to be in one batch, and do not fit.
+        In several processes each goes through its own share of the rows, unless they are not to be `shared`. Raises
+        GraftError where the rows of one problem are to be in one batch, and do not fit.
         """
         rows = list({row_of(s): s for s in samples}.values())
+        rows = _own(rows, whole_groups) if shared else rows
         each = _bytes(scorer.model)
         most = max(budget // each, 1)
         self.budget = budget
-        self.fit = each * len(rows) <= budget
+        self.fit = all(gathered(each * len(rows) <= budget))  # the same in all processes
         self._scorer = scorer
         self._batches = _by_group(scorer, rows, most) if whole_groups else _cut(scorer, rows, most)
         self._kept: list[tuple[list[Sample], SampleGradients]] = []
@@ -60,6 +70,16 @@ class Passes:
 
     def _sums(self, batch: MicroBatch) -> "Tensor":
         return self._scorer.score(batch).logprobs.sum(1)
+
+
+def _own(rows: Sequence[Sample], whole_groups: bool) -> list[Sample]:
+    """This process's share of the rows, in their order: about as many tokens as each other process has."""
+    units = [s.problem_id if whole_groups else row_of(s) for s in rows]
+    sizes: dict[str | Row, int] = dict.fromkeys(units, 0)
+    for s, unit in zip(rows, units, strict=True):
+        sizes[unit] += len(s.prompt) + len(s.completion)
+    own = set(share(sorted(sizes, key=lambda unit: sizes[unit])))
+    return [s for s, unit in zip(rows, units, strict=True) if unit in own]
 
 
 def _cut(scorer: Scorer, rows: Sequence[Sample], most: int) -> list[list[MicroBatch]]:
