@@ -1,7 +1,7 @@
 """The gradient of one step's loss, micro-batch by micro-batch.
 
 Nothing here depends on how the step is cut: the denominator is that of the whole step, and what is logged are sums,
-so that several processes can each take a part of the micro-batches and add up (tasks/grpo/processes.py).
+so that several processes can each take a part of the micro-batches and add up (tasks/policy/processes.py).
 """
 
 import math
@@ -11,13 +11,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tasks.grpo.losses import Objective, TokenLosses, reduce, token_losses
-from tasks.grpo.processes import backward, count
 from tasks.grpo.scores import Scores, padded
 from tasks.grpo.steps import Group
 from tasks.params import Grpo
 from tasks.policy.averaging import Averaging
 from tasks.policy.lean import lean
 from tasks.policy.packing import MicroBatch
+from tasks.policy.processes import backward, count
 from tasks.policy.samples import Sample
 from tasks.policy.scorer import Scorer
 

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tasks.grpo.processes import count, share, whole
 from tasks.policy.lean import lean
 from tasks.policy.packing import MicroBatch
+from tasks.policy.processes import count, share, whole
 from tasks.policy.samples import Sample
 from tasks.policy.scorer import Scorer
 

@@ -7,9 +7,7 @@ from tasks.artifacts import read_jsonl, write_json, write_text
 from tasks.errors import GraftError
 from tasks.fingerprint import fingerprint
 from tasks.grpo.checkpoint import Checkpoint
-from tasks.grpo.launch import run_in_processes
 from tasks.grpo.numbers import round_numbers, table_of
-from tasks.grpo.processes import gathered, rank
 from tasks.grpo.scores import scores_of
 from tasks.grpo.steps import Group, plan
 from tasks.grpo.update import update
@@ -19,7 +17,9 @@ from tasks.policy.advantages import weighted
 from tasks.policy.averaging import Averaging
 from tasks.policy.base import Policy, load_policy, save_policy
 from tasks.policy.fitting import fitting
+from tasks.policy.launch import run_in_processes
 from tasks.policy.memory import memory_named
+from tasks.policy.processes import rank
 from tasks.policy.samples import Sample, counted_rewards, is_cut, merged, samples_of
 from tasks.policy.scorer import Scorer, scorer_of
 from tasks.records import RewardedTrajectory, Selected
@@ -30,7 +30,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     """Update the policy of the round before on this round's selected samples, in `grpo.processes` processes."""
     assert round is not None
     if params.grpo.processes > 1:
-        run_in_processes(layout, params, round)
+        run_in_processes(compute, layout, params, round)
     else:
         compute(layout, params, round)
 
@@ -68,8 +68,7 @@ def compute(layout: Layout, params: Params, round: int) -> None:
 
 def _scorer(policy: Policy, samples: Sequence[Sample], params: Params) -> Scorer:
     scorer = scorer_of(policy, samples, params.search.temperature, params.grpo.micro_batch_tokens)
-    layouts, by_head = gathered((scorer.layouts, scorer.by_head))[0]
-    return replace(scorer, layouts=layouts, by_head=by_head, bf16=params.grpo.bf16)  # the same in all processes
+    return replace(scorer, bf16=params.grpo.bf16)
 
 
 def _checkpoint(layout: Layout, params: Params, round: int, policy: Policy) -> Checkpoint:

@@ -28,12 +28,12 @@ from tasks.errors import GraftError
 from tasks.grpo.checkpoint import Checkpoint, Training
 from tasks.grpo.gradient import accumulate, named
 from tasks.grpo.numbers import Row, step_row
-from tasks.grpo.processes import rank
 from tasks.grpo.progress import progress
 from tasks.grpo.schedule import schedule_of
 from tasks.grpo.scores import Scores, behaviour_of, key_of, scores_of
 from tasks.grpo.steps import Step
 from tasks.params import Grpo
+from tasks.policy.processes import rank
 from tasks.policy.scorer import Scorer
 
 

@@ -9,6 +9,7 @@ Here w_i is the sign of influence_i, on one draw of samples after the other: wha
 what was called harmful stepped away from. The step is really taken, both ways (which leaves O(ε³)), and the loss
 computed anew. Gradient and loss are written out here and computed as the update computes them, not as influence does:
 a wrong sign, a wrong mask, a loss on one side and an objective on the other, or another policy's gradient all show.
+Several processes take the same steps, each on its own copy of the policy, and compute a part of gradient and loss.
 """
 
 import random
@@ -21,6 +22,7 @@ from tasks.errors import GraftError
 from tasks.influence.losses import Validation, denominator_of
 from tasks.policy.averaging import Averaging
 from tasks.policy.lean import lean
+from tasks.policy.processes import added_up, count, gathered, share
 from tasks.policy.samples import Sample, merged
 from tasks.policy.scorer import Scorer
 
@@ -129,13 +131,13 @@ def _gradient(
     weights = [weight for weight in scorer.model.parameters() if weight.requires_grad]
     gradients = [torch.zeros_like(weight) for weight in weights]
     with lean(scorer.model):
-        for batch in scorer.batches(list(signed)):
+        for batch in share(scorer.batches(list(signed), count())):
             sums = scorer.score(batch).logprobs.sum(1)
             gains = [signed[s] * s.advantage * averaging.weight(len(s.completion)) for s in batch.samples]
             loss = -(sums @ sums.new_tensor(gains)) / denominator
             for summed, gradient in zip(gradients, torch.autograd.grad(loss, weights), strict=True):
                 summed += gradient
-    return dict(zip(weights, gradients, strict=True))
+    return dict(zip(weights, added_up(gradients), strict=True))
 
 
 def _loss(scorer: Scorer, validation: Validation) -> float:
@@ -144,11 +146,11 @@ def _loss(scorer: Scorer, validation: Validation) -> float:
 
     samples, averaging, total = validation.samples, validation.averaging, 0.0
     with torch.no_grad(), lean(scorer.model):
-        for batch in scorer.batches(merged([s for s in samples if s.advantage != 0])):
+        for batch in share(scorer.batches(merged([s for s in samples if s.advantage != 0]), count())):
             sums = scorer.score(batch).logprobs.double().sum(1).tolist()
             for value, s in zip(sums, batch.samples, strict=True):
                 total -= s.count * s.advantage * averaging.weight(len(s.completion)) * value
-    return total / denominator_of(samples, averaging)
+    return sum(gathered(total)) / denominator_of(samples, averaging)
 
 
 def _noise(scorer: Scorer, validation: Validation) -> float:

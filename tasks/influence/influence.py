@@ -20,11 +20,9 @@ Adam's rescaling of the step is left out unless it is asked for. The measures:
 
     cosine   Σ_j ⟨∇L_i / ‖∇L_i‖, ∇L_j / ‖∇L_j‖⟩ / n over the n validation samples: no vote weighs more for its length
              (LESS, Xia et al. 2024)
-    centred  cosine, less half of its mean over the sample's group and half of that over the batch, both weighted by
-             |advantage| as it is before negative_weight: what all completions' gradients have in common says nothing
-             of which is better. With the group alone, groups in which all rewards err would keep half of them; with
-             the batch alone, the rare success on a hard problem would be dropped for its like that failed. As the
-             advantages of a group sum up to 0, it takes nothing from the group's influence as a whole
+    centred  cosine, less its mean over the batch's samples, weighted by |advantage| as it is before negative_weight:
+             what all completions' gradients have in common says nothing of which is better. As the advantages of a
+             group sum up to 0, it takes nothing from the group's influence as a whole
     local    sign(A_i) Σ_j c_j max(0, cos(s_i, s_j))³ with s = ∇ Σ_t log p, centred likewise: a validation sample speaks
              for what is like it. One direction for all lets families of problems outvote each other, and what
              completions have in common drowns what tells them apart
@@ -37,7 +35,6 @@ unless it is left out.
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -49,9 +46,10 @@ from tasks.influence.gram import inverse, paired, products, rescaled, squared_no
 from tasks.influence.local import Likeness
 from tasks.influence.losses import TokenLosses, Validation, coefficients, loss_gradient, loss_weights
 from tasks.influence.passes import Part, Passes, Row
-from tasks.influence.sample_gradients import Direction, SampleGradients
+from tasks.influence.sample_gradients import Direction, SampleGradients, lora_factors
 from tasks.params import Similarity
 from tasks.policy.averaging import Averaging
+from tasks.policy.processes import added_up, gathered
 from tasks.policy.samples import Sample
 from tasks.policy.scorer import Scorer
 
@@ -126,7 +124,7 @@ def influences(
     `measure.budget` bytes, they are where one pass does for both because all of the same batch fit; where groups are
     left out, and GraftError is raised where one does not fit; for the direction of cosines; for a sample's own vote
     against token losses; and for `local`, which goes through the samples again for each budget's worth of validation
-    samples.
+    samples. Several processes go through a share each, and all find the same.
     """
     if token_losses and measure.centred:
         raise GraftError(
@@ -159,41 +157,17 @@ def influences(
             heard |= _heard([passes.row_of(s) for s in batch], sums, None, measure.shortened)
     if likeness:
         heard = {row: replace(one, used=likeness.vote(row), own=1.0, group=0.0) for row, one in heard.items()}
+    heard = {row: one for part in gathered(heard) for row, one in part.items()}
     found = [
         _counted(c, heard[passes.row_of(s)], measure) if a or share else 0.0
         for s, a, c, share in zip(samples, own, given, shares, strict=True)
     ]
-    common = _in_common(samples, found, shares)
+    common = math.fsum(map(math.prod, zip(found, shares, strict=True))) / (math.fsum(shares) or 1.0)
     each = [
-        _scored(a, x - c, heard[passes.row_of(s)], measure.similarity != "dot") if a else SILENT
-        for s, a, x, c in zip(samples, own, found, common, strict=True)
+        _scored(a, x - common, heard[passes.row_of(s)], measure.similarity != "dot") if a else SILENT
+        for s, a, x in zip(samples, own, found, strict=True)
     ]
     return Found(each, plain)
-
-
-def _in_common(samples: Sequence[Sample], found: Sequence[float], shares: Sequence[float]) -> list[float]:
-    """What a sample is compared with: its group's mean and the batch's, half and half, weighted by `shares` [n]."""
-    batch, groups = _Mean(), defaultdict[str, _Mean](_Mean)
-    for sample, x, share in zip(samples, found, shares, strict=True):
-        batch.add(x, share)
-        groups[sample.problem_id].add(x, share)
-    return [(groups[s.problem_id].value + batch.value) / 2 for s in samples]
-
-
-@dataclass
-class _Mean:
-    """A weighted mean; 0 of nothing."""
-
-    total: float = 0.0
-    weight: float = 0.0
-
-    def add(self, x: float, weight: float) -> None:
-        self.total += x * weight
-        self.weight += weight
-
-    @property
-    def value(self) -> float:
-        return self.total / self.weight if self.weight else 0.0
 
 
 @dataclass(frozen=True)
@@ -325,8 +299,18 @@ def _directions(
         plain_parts.append(weighted_sum(part.votes, own))
         if shortened:
             used_parts.append(weighted_sum(unit(part.votes), used))
-    plain = total(plain_parts)
-    return plain, total(used_parts) if shortened else plain
+    plain = _added_up(plain_parts, scorer)
+    return plain, _added_up(used_parts, scorer) if shortened else plain
+
+
+def _added_up(parts: Sequence[Direction], scorer: Scorer) -> Direction:
+    """The sum of what all processes have found."""
+    import torch
+
+    factors = {name: module.weight for name, module in lora_factors(scorer.model).items()}
+    none = {name: torch.zeros_like(w, dtype=torch.promote_types(w.dtype, torch.float32)) for name, w in factors.items()}
+    found = total([none, *parts])  # one without a share has no parts
+    return dict(zip(found, added_up(list(found.values())), strict=True))
 
 
 def _by_row(passes: Passes, samples: Sequence[Sample], numbers: Sequence[float]) -> dict[Row, float]:

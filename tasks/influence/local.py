@@ -3,7 +3,8 @@
     x_i = Σ_j c_j max(0, cos(s_i, s_j))³        s = ∇ Σ_t log p, over the LoRA factors
 
 Every pair is looked at, so that one side has to be held: validation rows, as many at a time as fit in memory; for each
-such part the training rows are gone through once.
+such part the training rows are gone through once. Several processes have a share of the training rows each, and all
+validation rows.
 """
 
 from collections.abc import Iterator, Sequence
@@ -49,7 +50,7 @@ class Likeness:
         for sample, c in zip(validation.samples, votes, strict=True):
             self._sums[row_of(sample)] = self._sums.get(row_of(sample), 0.0) + c
         voting = [s for s, c in zip(validation.samples, votes, strict=True) if c]
-        self._parts = _parts(Passes(scorer, voting, budget), budget, scale)
+        self._parts = _parts(Passes(scorer, voting, budget, shared=False), budget, scale)
         self._judges: tuple[list[Sample], list[Tensor]] = ([], [])
         self._heard = dict[Row, float]()
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tasks.influence.sample_gradients import Direction, lora_factors
 from tasks.policy.averaging import Averaging
 from tasks.policy.lean import lean
+from tasks.policy.processes import added_up, count, share
 from tasks.policy.reading import Scored
 from tasks.policy.samples import Sample, merged
 from tasks.policy.scorer import Scorer
@@ -63,7 +64,10 @@ def summed_losses(samples: Sequence[Sample], scored: Scored, token_losses: Token
 def loss_gradient(
     scorer: Scorer, samples: Sequence[Sample], averaging: Averaging, token_losses: TokenLosses | None = None
 ) -> Direction:
-    """The gradient of the samples' loss over the LoRA factors; zero where no sample has a signal."""
+    """The gradient of the samples' loss over the LoRA factors; zero where no sample has a signal.
+
+    Several processes compute a part of the micro-batches each, and all get the whole.
+    """
     import torch
 
     denominator, rows = denominator_of(samples, averaging), [s for s in samples if s.advantage != 0]
@@ -71,7 +75,7 @@ def loss_gradient(
     weights = [module.weight for module in modules.values()]
     direction = [torch.zeros_like(weight) for weight in weights]
     with lean(scorer.model):
-        for batch in scorer.batches(rows if token_losses else merged(rows)):
+        for batch in share(scorer.batches(rows if token_losses else merged(rows), count())):
             scored = scorer.score(batch)
             gains = [s.count * averaging.weight(len(s.completion)) for s in batch.samples]
             if token_losses:
@@ -82,4 +86,4 @@ def loss_gradient(
             loss = sums @ sums.new_tensor(gains) / denominator
             for summed, gradient in zip(direction, torch.autograd.grad(loss, weights), strict=True):
                 summed += gradient
-    return dict(zip(modules, direction, strict=True))
+    return dict(zip(modules, added_up(direction), strict=True))

@@ -11,6 +11,7 @@ from tasks.errors import GraftError
 from tasks.influence.losses import TokenLosses, summed_losses
 from tasks.influence.sample_gradients import SampleGradients, hear_gradients, held_gradients, lora_factors
 from tasks.policy.packing import MicroBatch, packed
+from tasks.policy.processes import gathered, share
 from tasks.policy.samples import Sample
 from tasks.policy.scorer import Scorer
 
@@ -53,17 +54,20 @@ class Passes:
         whole_groups: bool = False,
         token_losses: TokenLosses | None = None,
         votes: bool = False,
+        shared: bool = True,
     ) -> None:
         """One row for all samples that are equal; `budget` bytes may be held at once.
 
-        Raises GraftError where the rows of one problem are to be in one batch, and do not fit.
+        In several processes each goes through its own share of the rows, unless they are not to be `shared`. Raises
+        GraftError where the rows of one problem are to be in one batch, and do not fit.
         """
         self._token_losses, self._count = token_losses, 2 if token_losses and votes else 1
         rows = list({self.row_of(s): s for s in samples}.values())
+        rows = self._own(rows, whole_groups) if shared else rows
         each = _bytes(scorer.model) * self._count
         most = max(budget // each, 1)
         self.budget = budget
-        self.fit = each * len(rows) <= budget
+        self.fit = all(gathered(each * len(rows) <= budget))  # the same in all processes
         self._scorer = scorer
         self._whole = packed("rows", rows, scorer.tokens)
         self._batches = _by_group(scorer, rows, most) if whole_groups else _cut(self._whole, most)
@@ -72,6 +76,15 @@ class Passes:
     def row_of(self, sample: Sample) -> Row:
         """Samples of one row have one gradient."""
         return (*row_of(sample)[:2], sample.member) if self._token_losses else row_of(sample)
+
+    def _own(self, rows: Sequence[Sample], whole_groups: bool) -> list[Sample]:
+        """This process's share of the rows, in their order: about as many tokens as each other process has."""
+        units = [s.problem_id if whole_groups else self.row_of(s) for s in rows]
+        sizes: dict[str | Row, int] = dict.fromkeys(units, 0)
+        for s, unit in zip(rows, units, strict=True):
+            sizes[unit] += len(s.prompt) + len(s.completion)
+        own = set(share(sorted(sizes, key=lambda unit: sizes[unit])))
+        return [s for s, unit in zip(rows, units, strict=True) if unit in own]
 
     def keep(self) -> None:
         """Compute them now if all fit: going through them costs nothing then."""

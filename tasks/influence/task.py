@@ -20,7 +20,9 @@ from tasks.policy.advantages import advantages_of, lone, weighted
 from tasks.policy.averaging import Averaging
 from tasks.policy.base import Policy, load_policy
 from tasks.policy.fitting import fitting, fitting_file
+from tasks.policy.launch import run_in_processes
 from tasks.policy.memory import memory_named
+from tasks.policy.processes import rank
 from tasks.policy.samples import counted_rewards, samples_of
 from tasks.policy.scorer import scorer_of
 from tasks.records import RewardedTrajectory, Selected, Split
@@ -35,8 +37,16 @@ logger = logging.getLogger(__name__)
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:
-    """Select of this round's training samples, by their influence at the policy of the round before if it counts."""
+    """Select of this round's training samples, in `grpo.processes` processes where influence is measured."""
     assert round is not None
+    if params.grpo.processes > 1 and params.influence.selection not in UNMEASURED:
+        run_in_processes(compute, layout, params, round)
+    else:
+        compute(layout, params, round)
+
+
+def compute(layout: Layout, params: Params, round: int) -> None:
+    """Select by influence at the policy of the round before, if it counts; the first of several processes writes."""
     policy, own = load_policy(layout.policy(round - 1)), params.influence
     held_out = own.validation == "held_out" and own.selection not in UNMEASURED
     splits: list[Split] = ["train", "validation"] if held_out else ["train"]
@@ -48,6 +58,8 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     else:
         judges = _judges(layout, params, round, policy, train, trajectories)
         scored, kept, heard = _measured(policy, train, judges, params, round)
+    if rank():
+        return
     lines = _lines(train, scored, kept)
     proposers = [proposer for t in train.trajectories for proposer in t.proposers]
     numbers = selection_numbers(lines, [r for group in train.rewards for r in group], proposers)

@@ -17,6 +17,7 @@ from tasks.policy.packed_attention import packed_attending
 from tasks.policy.packed_batch import PackedBatch, collate_packed
 from tasks.policy.packing import Layout, MicroBatch, packed, pairs_of
 from tasks.policy.prefix_batch import PrefixBatch, collate_prefixes
+from tasks.policy.processes import gathered
 from tasks.policy.reading import Scored, read
 from tasks.policy.row_batch import RowBatch, collate_rows
 from tasks.policy.running import plain_model, run_to_hidden, run_to_logits
@@ -123,7 +124,7 @@ class Scorer:
 def scorer_of(policy: Policy, samples: Sequence[Sample], temperature: float, tokens: int = TOKENS) -> Scorer:
     """A scorer for these samples, with what agrees with rows and the model's own logits on the first few of them.
 
-    Raises GraftError where the model computes even padded rows wrongly.
+    It is the same in all processes. Raises GraftError where the model computes even padded rows wrongly.
     """
     rows = Scorer(policy.model, policy.tokenizer.pad_token_id, temperature, ("rows",), tokens, by_head=False)
     if fault := _row_fault(rows, samples):
@@ -138,7 +139,8 @@ def scorer_of(policy: Policy, samples: Sequence[Sample], temperature: float, tok
     if by_head and (fault := _head_fault(rows, samples)):
         logger.warning("all logits of a micro-batch are held at once, which takes memory: %s", fault)
         by_head = False
-    return replace(rows, layouts=right or ("rows",), by_head=by_head)
+    layouts, by_head = gathered((right or ["rows"], by_head))[0]
+    return replace(rows, layouts=layouts, by_head=by_head)
 
 
 def _most_logits(model: Any) -> int:

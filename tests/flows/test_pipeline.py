@@ -20,7 +20,7 @@ PARAMS = {
     "collect": "seed operators.backend rewards.agreement grpo.group_size",
     "reward": "rewards policy.max_new_tokens",
     "select": "policy.max_new_tokens search.temperature influence grpo.negative_weight grpo.advantages grpo.loss "
-    "grpo.truncated grpo.prompts_per_step grpo.micro_batch_tokens grpo.unfit",
+    "grpo.truncated grpo.prompts_per_step grpo.micro_batch_tokens grpo.processes grpo.unfit",
     "update": "seed policy.max_new_tokens search.temperature grpo",
     "evaluate": "seed policy.max_new_tokens sandbox operators evaluation",
     "promote": "seed rounds.last policy.max_new_tokens sandbox operators evaluation",

@@ -1,28 +1,23 @@
 """Law: several processes give the gradient of one, each of them the whole."""
 
-import os
 import random
-import socket
 from collections.abc import Callable
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from grpo_params import grpo_params
+from process_group import in_processes
 
 from tasks.grpo.gradient import Sums, accumulate
-from tasks.grpo.processes import backward, joined, rank, share, whole
 from tasks.grpo.scores import Scores, key_of, scores_of
 from tasks.grpo.steps import Group
 from tasks.policy.base import Policy, load_policy
 from tasks.policy.packing import Layout
+from tasks.policy.processes import backward, count, gathered, rank, share, whole
 from tasks.policy.samples import Sample
 from tasks.policy.scorer import Scorer
-
-SERVER = get_context("forkserver")
-SERVER.set_forkserver_preload(["torch", "transformers.models.qwen2", "transformers.trainer", "peft", "tasks.grpo.task"])
 
 Case = tuple[str, Layout, int, int, dict[str, Any]]
 """Policy folder, layout, tokens of a micro-batch, samples, params."""
@@ -77,35 +72,16 @@ def load(folder: Path) -> dict[str, Policy]:
     return {name: load_policy(folder / name) for name in ("adapter", "weights")}
 
 
-def process(number: int, count: int, port: int, folder: Path, samples: list[Sample]) -> None:
-    os.environ |= {"RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": str(count), "CUDA_VISIBLE_DEVICES": ""}
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    torch.set_num_threads(1)
-    with joined():
-        assert rank() == number
-        assert whole(share(range(7))) == list(range(7))
-        torch.save((steps_of(load(folder), samples), unlike_batches()), folder / f"{number}.pt")
-
-
-def in_processes(count: int, folder: Path, samples: list[Sample]) -> list[Any]:
-    """What each process finds."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    workers = [SERVER.Process(target=process, args=(number, count, port, folder, samples)) for number in range(count)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(timeout=120)
-        worker.kill()
-    assert [worker.exitcode for worker in workers] == [0] * count
-    return [torch.load(folder / f"{number}.pt", weights_only=False) for number in range(count)]
+def work(folder: Path, samples: list[Sample]) -> tuple[list[tuple[torch.Tensor, Sums, Scores]], Any]:
+    assert whole(share(range(7))) == list(range(7))
+    assert gathered(rank()) == list(range(count()))
+    return steps_of(load(folder), samples), unlike_batches()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("processes", [2, 3])
 def test_several_processes_give_the_gradient_of_one(
-    count: int,
+    processes: int,
     tmp_path: Path,
     save_tiny: Callable[..., None],
     make_samples: Callable[..., list[Sample]],
@@ -114,11 +90,11 @@ def test_several_processes_give_the_gradient_of_one(
     save_tiny(tmp_path / "weights", whole=True)
     samples, policies = make_samples(problems=7), load(tmp_path)
     cut = {len(scorer_for(policies[n], layout, size).batches(samples[:most])) for n, layout, size, most, _ in CASES}
-    assert min(cut) < count < max(cut)
-    assert any(number % count for number in cut)
+    assert min(cut) < processes < max(cut)
+    assert any(number % processes for number in cut)
     alone, told_alone = steps_of(policies, samples), unlike_batches()
-    processes = in_processes(count, tmp_path, samples)
-    for steps, told in processes:
+    found = in_processes(processes, tmp_path, work, tmp_path, samples)
+    for steps, told in found:
         assert told == told_alone
         for (gradient, sums, scores), (gradient_alone, sums_alone, scores_alone) in zip(steps, alone, strict=True):
             assert (gradient - gradient_alone).norm() <= 1e-5 * gradient_alone.norm()
@@ -126,7 +102,7 @@ def test_several_processes_give_the_gradient_of_one(
             assert scores.keys() == scores_alone.keys()
             for key, row in scores.items():
                 torch.testing.assert_close(row, scores_alone[key], atol=1e-5, rtol=0)
-    for steps, _ in processes[1:]:  # no process drifts away from the others
-        for (ours, _, own), (theirs, _, first) in zip(steps, processes[0][0], strict=True):
+    for steps, _ in found[1:]:  # no process drifts away from the others
+        for (ours, _, own), (theirs, _, first) in zip(steps, found[0][0], strict=True):
             assert torch.equal(ours, theirs)
             assert all(torch.equal(row, first[key]) for key, row in own.items())

@@ -19,10 +19,10 @@ from selections import selected
 from benchmarks.workspace import environment, make_workspace
 from tasks.artifacts import digest_path, write_jsonl
 from tasks.errors import GraftError
-from tasks.grpo import launch
 from tasks.grpo.task import run
 from tasks.layout import Layout
 from tasks.params import Params, load_params, restrict
+from tasks.policy import launch
 from tasks.records import RewardedTrajectory
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")

@@ -33,6 +33,7 @@ def params(grpo: dict[str, Any] | None = None, **influence: Any) -> Params:
         "truncated",
         "prompts_per_step",
         "micro_batch_tokens",
+        "processes",
         "unfit",
     ]
     keys += [f"grpo.{key}" for key in grpo_keys]

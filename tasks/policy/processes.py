@@ -1,16 +1,16 @@
-"""What the processes of one update share: each has the whole model, and computes a part of every step's micro-batches.
+"""What the processes of one stage share: each has the whole model, and computes a part of the work.
 
-The micro-batches are dealt out in turn: they stand in the order of their length, so that all get about as much to do.
-The gradients are added up by torch's DistributedDataParallel, after the last of a step
-alone. The weights are whole in each process, so that all take the same optimiser step: more processes take less
-time, not less memory.
+What there is to do is dealt out in turn: it stands in the order of its length, so that all get about as much to do.
+In the end every process has the same numbers, and goes the same way. The weights are whole in each process: more
+processes take less time, not less memory.
 
-Outside a process group, which is where `grpo.processes: 1` leaves an update, this process has all micro-batches.
+Outside a process group, which is where `grpo.processes: 1` leaves a stage, this process does everything.
 """
 
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 Batch = TypeVar("Batch")
 Value = TypeVar("Value")
+
+
+PATIENCE = timedelta(days=1)
+"""How long a process waits for the others. torchrun ends it when one of them has ended, so that it may be long."""
 
 
 @contextmanager
@@ -28,7 +32,7 @@ def joined() -> Iterator[None]:
     cuda = torch.cuda.is_available()
     if cuda:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    torch.distributed.init_process_group("nccl" if cuda else "gloo")
+    torch.distributed.init_process_group("nccl" if cuda else "gloo", timeout=PATIENCE)
     yield
     torch.distributed.destroy_process_group()  # not after an error: it could wait for those who wait for this one
 
@@ -51,15 +55,27 @@ def gathered(value: Value) -> list[Value]:
     return values
 
 
-def share(batches: Sequence[Batch]) -> Sequence[Batch]:
-    """The micro-batches that this process computes."""
-    return batches[rank() :: count()]
+def share(work: Sequence[Batch]) -> Sequence[Batch]:
+    """What of it this process computes."""
+    return work[rank() :: count()]
 
 
 def whole(found: Sequence[Value]) -> list[Value]:
-    """What all processes found for their shares, in the order of the micro-batches."""
+    """What all processes found for their shares, in the order of the work."""
     shares = gathered(found)
     return [shares[place % len(shares)][place // len(shares)] for place in range(sum(map(len, shares)))]
+
+
+def added_up(parts: "Sequence[Tensor]") -> "list[Tensor]":
+    """The sum over the processes of each tensor, on one device and of one type; sent together."""
+    import torch
+
+    if not _several():
+        return list(parts)
+    sent = torch.cat([part.flatten() for part in parts])
+    torch.distributed.all_reduce(sent)
+    sums = torch.split(sent, [part.numel() for part in parts])
+    return [total.view_as(part) for total, part in zip(sums, parts, strict=True)]
 
 
 def backward(
@@ -67,8 +83,9 @@ def backward(
 ) -> list[Value]:
     """Add the gradient of Σ loss_of(batch) to the model's weights, in every process the whole one.
 
-    `loss_of` gives the loss of a micro-batch and a function that tells of it after the backward pass; returned is
-    what these tell, in the order of the micro-batches.
+    torch's DistributedDataParallel adds up what the processes find, after the last micro-batch alone. `loss_of` gives
+    the loss of a micro-batch and a function that tells of it after the backward pass; returned is what these tell, in
+    the order of the micro-batches.
     """
     if not _several():
         return [_backward(*loss_of(batch)) for batch in batches]
@@ -106,7 +123,7 @@ def _summing(model: Any, loss_of: Callable[..., Any]) -> Any:
 
 
 def count() -> int:
-    """How many processes compute this update."""
+    """How many processes compute this stage."""
     import torch
 
     return torch.distributed.get_world_size() if _several() else 1

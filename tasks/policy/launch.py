@@ -1,9 +1,10 @@
-"""An update in several processes, seen from the one that starts them and waits."""
+"""A stage in several processes, seen from the one that starts them and waits."""
 
 import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,17 +20,20 @@ ORDER, ANSWER, LOG = "order.pickle", "error.pickle", "torchrun.log"
 QUIET = {"TORCH_CPP_LOG_LEVEL": "ERROR", "PYTHONWARNINGS": "ignore::FutureWarning,ignore::UserWarning"}
 """What the libraries would say, and each process again, of nothing that a user could mend."""
 
+Work = Callable[[Layout, Params, int], None]
+"""What of a stage is computed in all processes: a function of a module, which each of them imports."""
 
-def run_in_processes(layout: Layout, params: Params, round: int) -> None:
-    """Have torchrun compute the round's update in `grpo.processes` processes.
+
+def run_in_processes(work: Work, layout: Layout, params: Params, round: int) -> None:
+    """Have torchrun do the round's work in `grpo.processes` processes.
 
     What one of them raises is raised here, its traceback in a note. None of them outlives this process.
     """
     count = params.grpo.processes
     _check_devices(count)
-    with TemporaryDirectory(prefix="graft-update-") as name:
+    with TemporaryDirectory(prefix="graft-processes-") as name:
         folder = Path(name)
-        (folder / ORDER).write_bytes(pickle.dumps((layout, params, round)))
+        (folder / ORDER).write_bytes(pickle.dumps((work, layout, params, round)))
         with (folder / LOG).open("wb") as log:
             process = _start(folder, count, log)
         try:
@@ -53,7 +57,7 @@ def _start(folder: Path, count: int, log: Any) -> "subprocess.Popen[bytes]":
     changed = {"PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1", "OMP_NUM_THREADS": threads}
     torchrun = ["torch.distributed.run", "--standalone", "--nproc-per-node", str(count)]
     return subprocess.Popen(
-        [sys.executable, "-m", *torchrun, "-m", "tasks.grpo.worker", str(folder)],
+        [sys.executable, "-m", *torchrun, "-m", "tasks.policy.worker", str(folder)],
         stdin=subprocess.PIPE,
         stdout=2,  # of the first worker, who takes it for its stderr
         stderr=log,

@@ -1,6 +1,6 @@
-"""One process of an update in several: what tasks/grpo/launch.py has torchrun start.
+"""One process of a stage in several: what tasks/policy/launch.py has torchrun start.
 
-    torchrun --nproc-per-node 2 -m tasks.grpo.worker FOLDER
+    torchrun --nproc-per-node 2 -m tasks.policy.worker FOLDER
 
 Only the first one is heard: what the others write to stderr goes where torchrun's own messages go.
 """
@@ -12,20 +12,19 @@ import threading
 import traceback
 from pathlib import Path
 
-from tasks.grpo.launch import ANSWER, ORDER
-from tasks.grpo.processes import joined
-from tasks.grpo.task import compute
+from tasks.policy.launch import ANSWER, ORDER
+from tasks.policy.processes import joined
 
 
 def main(folder: Path) -> None:
-    """Compute what the folder orders; an error goes into it for the process that waits."""
+    """Do what the folder orders; an error goes into it for the process that waits."""
     threading.Thread(target=_end_with_the_one_that_waits, daemon=True).start()
     if os.environ["RANK"] == "0":
         os.dup2(1, 2)
     try:
-        layout, params, round = pickle.loads((folder / ORDER).read_bytes())
+        work, layout, params, round = pickle.loads((folder / ORDER).read_bytes())
         with joined():
-            compute(layout, params, round)
+            work(layout, params, round)
     except Exception as error:  # noqa: BLE001 (raised again where somebody waits for it)
         _answer(folder, error)
         os._exit(1)  # at once: the others wait for this one, and are ended because it has
