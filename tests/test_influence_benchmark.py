@@ -2,7 +2,8 @@
 
 import pytest
 
-from benchmarks.influence import WAYS, Shape, Turns, figures, measured, table
+from benchmarks.influence import WAYS, Turns, figures, measured, table
+from benchmarks.influence_ways import Shape
 
 SHAPE = Shape(rows=6, tokens=40, rank=2, hidden=32, layers=1, vocabulary=64)
 
