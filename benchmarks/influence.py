@@ -11,12 +11,20 @@ of one length (plain: transformers and peft as they are), and then the influence
     held out     influence on as many other rows
     loop         a backward pass for each row, and one for validation
     vmap         torch.func: a batch of gradients, eight rows at a time, and validation
+    captum, opacus, dattri: libraries, where they are installed (benchmarks/influence_libraries.py)
 
-Each has a process of its own, and they take turns, so that what disturbs the machine disturbs all. Processor seconds
-are medians; memory is the most above what the process held before its first turn, one thread. The last line of standard
-output is one JSON object: `same_batch_ratio` and `held_out_excess`, (held out / plain - 1) · n_train / n_val, the worse
-of the two sizes; `peak_memory_ratio` of the same batch to plain, the worse of the two; `max_relative_error` and
-`sign_agreement` against the loop.
+Each has a process of its own, and they take turns, so that what disturbs the machine disturbs all. Libraries take two
+at most after their first; at the larger size dattri is left out, where it takes more than 8 GB. Processor seconds are
+medians; memory is the most above what the process held before its first turn, one thread.
+
+Numbers are compared with a loop's on the same validation: the greatest relative error, and the share of equal signs.
+Same batch, loop and vmap have the batch itself for validation. Held out and the libraries have other rows, because a
+row's own vote drowns the others': with it every sign is right even where numbers are as wrong as dattri's projection
+makes them.
+
+The last line of standard output is one JSON object: `same_batch_ratio` and `held_out_excess`,
+(held out / plain - 1) · n_train / n_val, the worse of the two sizes; `peak_memory_ratio` of the same batch to plain,
+the worse of the two; `max_relative_error` and `sign_agreement` of the same batch against the loop.
 """
 
 import argparse
@@ -29,6 +37,7 @@ from dataclasses import asdict, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.influence_libraries import LIBRARIES, absence, is_installed, package_of
 from benchmarks.influence_ways import Shape, lean_pass, loop, ours, plain, samples_of, scorer_of, vmap
 from benchmarks.sides import Side
 from benchmarks.step_sides import forget_peak, memory
@@ -38,6 +47,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 WAYS = ("plain", "lean", "same batch", "held out", "loop", "vmap")
+HELD_OUT_LOOP = "loop, held out"
+LIBRARY_TURNS = 2
 
 SMALL = Shape(rows=64, tokens=128, rank=8, hidden=128, layers=4, vocabulary=2048)
 LARGE = Shape(rows=32, tokens=128, rank=8, hidden=512, layers=6, vocabulary=4096)
@@ -48,6 +59,8 @@ GROWN += [replace(SMALL, rank=4), replace(SMALL, rank=16), replace(SMALL, rank=3
 def way_of(name: str, shape: Shape) -> Callable[[], Any]:
     scorer, samples = scorer_of(shape, eager=name == "vmap"), samples_of(shape, 0)
     others = samples_of(shape, 1)
+    if name in LIBRARIES:
+        return LIBRARIES[name](scorer, samples, others)
     ways: dict[str, Callable[[], Any]] = {
         "plain": lambda: plain(scorer, samples) and None,
         "lean": lambda: lean_pass(scorer, samples),
@@ -55,6 +68,7 @@ def way_of(name: str, shape: Shape) -> Callable[[], Any]:
         "held out": lambda: ours(scorer, samples, others),
         "loop": lambda: loop(scorer, samples, samples),
         "vmap": lambda: vmap(scorer, samples, samples),
+        HELD_OUT_LOOP: lambda: loop(scorer, samples, others),
     }
     return ways[name]
 
@@ -91,13 +105,14 @@ class Turns(list[dict[str, Any]]):
 
 
 def measured(shape: Shape, names: Sequence[str], turns: int) -> dict[str, Turns]:
-    """Each way, by turns."""
+    """Each way, by turns; the first of each is not counted."""
     sides = {name: Side("benchmarks.influence", "--serve", name, json.dumps(asdict(shape))) for name in names}
     taken = {name: Turns() for name in names}
     try:
-        for _ in range(turns + 1):
+        for turn in range(turns + 1):
             for name, side in sides.items():
-                taken[name].append(side.turn())
+                if name not in LIBRARIES or turn <= LIBRARY_TURNS:
+                    taken[name].append(side.turn())
     finally:
         for side in sides.values():
             side.end()
@@ -111,33 +126,57 @@ def title_of(shape: Shape) -> str:
     )
 
 
-def table(shape: Shape, sides: dict[str, Turns]) -> "Table":
+def names_of(shape: Shape) -> list[str]:
+    """The ways that are measured at this size."""
+    libraries = [name for name in LIBRARIES if is_installed(package_of(name))]
+    return [*WAYS, *(name for name in libraries if shape != LARGE or package_of(name) != "dattri")]
+
+
+def compared(found: Sequence[float], exact: Sequence[float]) -> list[tuple[float, bool]]:
+    """The relative error of each number, and whether its sign is right."""
+    return [(abs(a - b) / abs(b), (a > 0) == (b > 0)) for a, b in zip(found, exact, strict=True)]
+
+
+def agreement(name: str, sides: dict[str, Turns], held_out: Sequence[float]) -> tuple[str, str]:
+    """What a table says of a way's numbers; `held_out` are a loop's on other rows."""
+    found = sides[name][-1]["found"]
+    if found is None or name == "loop":
+        return "", ""
+    errors, signs = zip(
+        *compared(found, held_out if judged_by_others(name) else sides["loop"][-1]["found"]), strict=True
+    )
+    return f"{max(errors):.0e}", f"{100 * sum(signs) / len(signs):.0f} %"
+
+
+def judged_by_others(name: str) -> bool:
+    """Whether a way's validation are other rows, and not the batch itself."""
+    return name == "held out" or name in LIBRARIES
+
+
+def table(shape: Shape, sides: dict[str, Turns], held_out: Sequence[float]) -> "Table":
     from rich.table import Table
 
     made = Table(title=title_of(shape), title_justify="left")
-    for column in ("", "CPU s", "× plain", "MB", "MB × plain"):
+    for column in ("", "CPU s", "× plain", "MB", "MB × plain", "max rel. error", "signs"):
         made.add_column(column, justify="left" if not column else "right")
     unit = sides["plain"]
     for name, side in sides.items():
         ratios = f"{side.cpu / unit.cpu:.2f}", f"{side.memory / unit.memory:.2f}"
-        made.add_row(name, f"{side.cpu:.3f}", ratios[0], f"{side.memory:,.0f}", ratios[1])
+        cells = f"{side.cpu:.3f}", ratios[0], f"{side.memory:,.0f}", ratios[1]
+        made.add_row(name, *cells, *agreement(name, sides, held_out))
     return made
 
 
 def figures(both: Sequence[dict[str, Turns]]) -> dict[str, float]:
     """The worse of the sizes."""
     same = [(sides["same batch"], sides["plain"]) for sides in both]
-    errors, signs = [], []
-    for sides in both:
-        found, exact = sides["same batch"][-1]["found"], sides["loop"][-1]["found"]
-        errors += [abs(a - b) / abs(b) for a, b in zip(found, exact, strict=True)]
-        signs += [(a > 0) == (b > 0) for a, b in zip(found, exact, strict=True)]
+    rows = [row for sides in both for row in compared(sides["same batch"][-1]["found"], sides["loop"][-1]["found"])]
     return {
         "same_batch_ratio": round(max(side.cpu / unit.cpu for side, unit in same), 3),
         "held_out_excess": round(max(sides["held out"].cpu / sides["plain"].cpu - 1 for sides in both), 3),
         "peak_memory_ratio": round(max(side.memory / unit.memory for side, unit in same), 3),
-        "max_relative_error": float(f"{max(errors):.2g}"),
-        "sign_agreement": sum(signs) / len(signs),
+        "max_relative_error": float(f"{max(error for error, _ in rows):.2g}"),
+        "sign_agreement": sum(right for _, right in rows) / len(rows),
     }
 
 
@@ -155,8 +194,11 @@ def main(arguments: Sequence[str]) -> None:
     console = Console(width=None if sys.stdout.isatty() else 120)
     both = []
     for shape in (SMALL, LARGE):
-        both.append(measured(shape, WAYS, options.turns))
-        console.print(table(shape, both[-1]))
+        held_out = measured(shape, [HELD_OUT_LOOP], 0)[HELD_OUT_LOOP][0]["found"]
+        both.append(measured(shape, names_of(shape), options.turns))
+        console.print(table(shape, both[-1], held_out))
+    if absent := absence():
+        console.print(absent, markup=False, highlight=False)
     grown = Table(title="same batch, as the batch, its length and the rank grow", title_justify="left")
     for column in ("", "plain, CPU s", "same batch, CPU s", "× plain"):
         grown.add_column(column, justify="left" if not column else "right")

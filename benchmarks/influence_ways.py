@@ -1,6 +1,6 @@
 """Influence by Graft and by what torch offers: the ways that `benchmarks.influence` compares, as functions."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +62,11 @@ def samples_of(shape: Shape, seed: int) -> "list[Sample]":
     ]
 
 
+def tokens_of(samples: "Sequence[Sample]") -> int:
+    """What the loss of these rows is divided by."""
+    return sum(len(s.completion) for s in samples)
+
+
 def losses_of(scorer: "Scorer", samples: "Sequence[Sample]", denominator: int) -> Any:
     """-A_i Σ_t log p_it / denominator of each row."""
     from tasks.policy.packing import MicroBatch
@@ -78,7 +83,7 @@ def plain(scorer: "Scorer", samples: "Sequence[Sample]") -> list[Any]:
     """The batch's gradient."""
     import torch
 
-    denominator = sum(len(s.completion) for s in samples)
+    denominator = tokens_of(samples)
     return list(torch.autograd.grad(losses_of(scorer, samples, denominator).sum(), list(weights_of(scorer).values())))
 
 
@@ -103,7 +108,7 @@ def loop(scorer: "Scorer", samples: "Sequence[Sample]", validation: "Sequence[Sa
     """A backward pass for each row."""
     import torch
 
-    denominator, weights = sum(len(s.completion) for s in samples), list(weights_of(scorer).values())
+    denominator, weights = tokens_of(samples), list(weights_of(scorer).values())
     direction = plain(scorer, validation)
     found = []
     for sample in samples:
@@ -112,26 +117,43 @@ def loop(scorer: "Scorer", samples: "Sequence[Sample]", validation: "Sequence[Sa
     return found
 
 
-def vmap(scorer: "Scorer", samples: "Sequence[Sample]", validation: "Sequence[Sample]") -> list[float]:
-    """torch.func's batch of gradients. Attention has to be eager and its mask made by hand."""
+def rows_of(samples: "Sequence[Sample]") -> tuple[Any, Any]:
+    """Rows for `rows_loss`: token ids [R, W], and what a row's log-probability is multiplied by [R]."""
     import torch
-    from torch.func import functional_call, grad
-    from torch.func import vmap as batched
+
+    ids = torch.tensor([[*s.prompt, *s.completion] for s in samples])
+    return ids, torch.tensor([-s.advantage for s in samples]) / tokens_of(samples)
+
+
+def rows_loss(scorer: "Scorer", samples: "Sequence[Sample]") -> Callable[[Any, Any, Any], Any]:
+    """(LoRA factors, ids [R, W] or [W], scales [R] or []) → the loss, for torch.func and rows as long as these.
+
+    Attention has to be eager and its mask made by hand.
+    """
+    import torch
+    from torch.func import functional_call
 
     from tasks.policy.scoring import token_logprobs
 
-    weights = weights_of(scorer)
-    direction = dict(zip(weights, plain(scorer, validation), strict=True))
-    ids = torch.tensor([[*s.prompt, *s.completion] for s in samples])
-    scales = torch.tensor([-s.advantage for s in samples]) / sum(len(s.completion) for s in samples)
-    width = ids.shape[1]
+    width = len(samples[0].prompt) + len(samples[0].completion)
     mask = torch.full((1, 1, width, width), torch.finfo(torch.float32).min).triu(1)
     positions = torch.arange(width)[None]
 
-    def loss(trained: Any, row: Any, scale: Any) -> Any:
-        given = {"input_ids": row[None], "attention_mask": mask, "position_ids": positions, "use_cache": False}
-        logits = functional_call(scorer.model, trained, (), given).logits[0, PROMPT - 1 : -1]
-        return token_logprobs(logits, row[PROMPT:], 1.0).sum() * scale
+    def loss(trained: Any, ids: Any, scales: Any) -> Any:
+        rows = ids.reshape(-1, width)
+        given = {"input_ids": rows, "attention_mask": mask, "position_ids": positions, "use_cache": False}
+        logits = functional_call(scorer.model, trained, (), given).logits[:, PROMPT - 1 : -1]
+        return (token_logprobs(logits, rows[:, PROMPT:], 1.0).sum(1) * scales.reshape(-1)).sum()
 
-    own = batched(grad(loss), in_dims=(None, 0, 0), chunk_size=8)(weights, ids, scales)
+    return loss
+
+
+def vmap(scorer: "Scorer", samples: "Sequence[Sample]", validation: "Sequence[Sample]") -> list[float]:
+    """torch.func's batch of gradients."""
+    from torch.func import grad
+    from torch.func import vmap as batched
+
+    weights = weights_of(scorer)
+    direction = dict(zip(weights, plain(scorer, validation), strict=True))
+    own = batched(grad(rows_loss(scorer, samples)), in_dims=(None, 0, 0), chunk_size=8)(weights, *rows_of(samples))
     return [float(x) for x in sum(own[name].flatten(1) @ direction[name].flatten() for name in weights)]
