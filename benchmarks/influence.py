@@ -14,13 +14,13 @@ of one length (plain: transformers and peft as they are), and then the influence
     captum, opacus, dattri: libraries, where they are installed (benchmarks/influence_libraries.py)
 
 Each has a process of its own, and they take turns, so that what disturbs the machine disturbs all. Libraries take two
-at most after their first; at the larger size dattri is left out, where it takes more than 8 GB. Processor seconds are
-medians; memory is the most above what the process held before its first turn, one thread.
+at most after their first, at the smaller size alone: at the larger all processes together would hold more than 20 GB.
+Processor seconds are medians; memory is the most above what the process held before its first turn, one thread.
 
-Numbers are compared with a loop's on the same validation: the greatest relative error, and the share of equal signs.
-Same batch, loop and vmap have the batch itself for validation. Held out and the libraries have other rows, because a
-row's own vote drowns the others': with it every sign is right even where numbers are as wrong as dattri's projection
-makes them.
+Numbers are compared with a loop's on the same validation: the relative error of all of them, as one vector; the
+greatest of a single one, which is rounding where an influence is all but 0; and the share of equal signs. Same batch,
+loop and vmap have the batch itself for validation. Held out and the libraries have other rows, because a row's own vote
+drowns the others': with it every sign is right even where numbers are as wrong as dattri's projection makes them.
 
 The last line of standard output is one JSON object: `same_batch_ratio` and `held_out_excess`,
 (held out / plain - 1) · n_train / n_val, the worse of the two sizes; `peak_memory_ratio` of the same batch to plain,
@@ -34,6 +34,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from math import dist, hypot
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -128,8 +129,7 @@ def title_of(shape: Shape) -> str:
 
 def names_of(shape: Shape) -> list[str]:
     """The ways that are measured at this size."""
-    libraries = [name for name in LIBRARIES if is_installed(package_of(name))]
-    return [*WAYS, *(name for name in libraries if shape != LARGE or package_of(name) != "dattri")]
+    return [*WAYS, *(name for name in LIBRARIES if shape == SMALL and is_installed(package_of(name)))]
 
 
 def compared(found: Sequence[float], exact: Sequence[float]) -> list[tuple[float, bool]]:
@@ -137,15 +137,14 @@ def compared(found: Sequence[float], exact: Sequence[float]) -> list[tuple[float
     return [(abs(a - b) / abs(b), (a > 0) == (b > 0)) for a, b in zip(found, exact, strict=True)]
 
 
-def agreement(name: str, sides: dict[str, Turns], held_out: Sequence[float]) -> tuple[str, str]:
+def agreement(name: str, sides: dict[str, Turns], held_out: Sequence[float]) -> tuple[str, str, str]:
     """What a table says of a way's numbers; `held_out` are a loop's on other rows."""
     found = sides[name][-1]["found"]
     if found is None or name == "loop":
-        return "", ""
-    errors, signs = zip(
-        *compared(found, held_out if judged_by_others(name) else sides["loop"][-1]["found"]), strict=True
-    )
-    return f"{max(errors):.0e}", f"{100 * sum(signs) / len(signs):.0f} %"
+        return "", "", ""
+    exact = held_out if judged_by_others(name) else sides["loop"][-1]["found"]
+    errors, signs = zip(*compared(found, exact), strict=True)
+    return f"{dist(found, exact) / hypot(*exact):.0e}", f"{max(errors):.0e}", f"{100 * sum(signs) / len(signs):.0f} %"
 
 
 def judged_by_others(name: str) -> bool:
@@ -157,7 +156,7 @@ def table(shape: Shape, sides: dict[str, Turns], held_out: Sequence[float]) -> "
     from rich.table import Table
 
     made = Table(title=title_of(shape), title_justify="left")
-    for column in ("", "CPU s", "× plain", "MB", "MB × plain", "max rel. error", "signs"):
+    for column in ("", "CPU s", "× plain", "MB", "MB × plain", "rel. error", "max rel. error", "signs"):
         made.add_column(column, justify="left" if not column else "right")
     unit = sides["plain"]
     for name, side in sides.items():
