@@ -11,12 +11,20 @@ of one length (plain: transformers and peft as they are), and then the influence
     held out     influence on as many other rows
     loop         a backward pass for each row, and one for validation
     vmap         torch.func: a batch of gradients, eight rows at a time, and validation
+    captum, opacus, dattri: libraries, where they are installed (benchmarks/influence_libraries.py)
 
-Each has a process of its own, and they take turns, so that what disturbs the machine disturbs all. Processor seconds
-are medians; memory is the most above what the process held before its first turn, one thread. The last line of standard
-output is one JSON object: `same_batch_ratio` and `held_out_excess`, (held out / plain - 1) · n_train / n_val, the worse
-of the two sizes; `peak_memory_ratio` of the same batch to plain, the worse of the two; `max_relative_error` and
-`sign_agreement` against the loop.
+Each has a process of its own, and they take turns, so that what disturbs the machine disturbs all. Libraries take two
+at most after their first, at the smaller size alone: at the larger all processes together would hold more than 20 GB.
+Processor seconds are medians; memory is the most above what the process held before its first turn, one thread.
+
+Numbers are compared with a loop's on the same validation: the relative error of all of them, as one vector; the
+greatest of a single one, which is rounding where an influence is all but 0; and the share of equal signs. Same batch,
+loop and vmap have the batch itself for validation. Held out and the libraries have other rows, because a row's own vote
+drowns the others': with it every sign is right even where numbers are as wrong as dattri's projection makes them.
+
+The last line of standard output is one JSON object: `same_batch_ratio` and `held_out_excess`,
+(held out / plain - 1) · n_train / n_val, the worse of the two sizes; `peak_memory_ratio` of the same batch to plain,
+the worse of the two; `max_relative_error` and `sign_agreement` of the same batch against the loop.
 """
 
 import argparse
@@ -25,36 +33,23 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
+from math import dist, hypot
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.influence_libraries import LIBRARIES, absence, is_installed, package_of
+from benchmarks.influence_ways import Shape, lean_pass, loop, ours, plain, samples_of, scorer_of, vmap
 from benchmarks.sides import Side
-from benchmarks.step_sides import Shape as StepShape
-from benchmarks.step_sides import forget_peak, memory, model_of
+from benchmarks.step_sides import forget_peak, memory
 from flows.answer import exit_code
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tasks.policy.samples import Sample
-    from tasks.policy.scorer import Scorer
-
-PROMPT = 32  # tokens of each row that are its prompt
 WAYS = ("plain", "lean", "same batch", "held out", "loop", "vmap")
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What is measured."""
-
-    rows: int
-    tokens: int  # of a row, its prompt included
-    rank: int
-    hidden: int
-    layers: int
-    vocabulary: int
-
+HELD_OUT_LOOP = "loop, held out"
+LIBRARY_TURNS = 2
 
 SMALL = Shape(rows=64, tokens=128, rank=8, hidden=128, layers=4, vocabulary=2048)
 LARGE = Shape(rows=32, tokens=128, rank=8, hidden=512, layers=6, vocabulary=4096)
@@ -62,120 +57,11 @@ GROWN = [replace(SMALL, rows=32), replace(SMALL, rows=128), replace(SMALL, token
 GROWN += [replace(SMALL, rank=4), replace(SMALL, rank=16), replace(SMALL, rank=32)]
 
 
-def scorer_of(shape: Shape, eager: bool = False) -> "Scorer":
-    """A model of this shape; all rows are one micro-batch."""
-    import torch
-
-    from tasks.policy.base import attach_adapter
-    from tasks.policy.scorer import Scorer
-
-    sizes = {"hidden": shape.hidden, "layers": shape.layers, "vocabulary": shape.vocabulary}
-    model = model_of(StepShape(PROMPT, False, 1, **sizes, intermediate=shape.hidden * 11 // 4))
-    if eager:
-        model.set_attn_implementation("eager")
-    model = attach_adapter(model, shape.rank, 16.0, 0).eval()
-    with torch.no_grad():  # a fresh adapter's B is 0, and the gradient of its A
-        for name, weight in model.named_parameters():
-            if "lora_B" in name:
-                weight.normal_(std=0.02)
-    return Scorer(model, 0, 1.0, ("rows",), tokens=2 * shape.rows * shape.tokens)
-
-
-def samples_of(shape: Shape, seed: int) -> "list[Sample]":
-    """Random rows with advantages of both signs."""
-    import random
-
-    from tasks.policy.samples import Sample
-
-    rng = random.Random(seed)
-
-    def drawn(length: int) -> tuple[int, ...]:
-        return tuple(rng.randrange(3, shape.vocabulary) for _ in range(length))
-
-    return [
-        Sample(str(row), 0, drawn(PROMPT), drawn(shape.tokens - PROMPT), (), rng.choice([-1.0, 1.0]))
-        for row in range(shape.rows)
-    ]
-
-
-def losses_of(scorer: "Scorer", samples: "Sequence[Sample]", denominator: int) -> Any:
-    """-A_i Σ_t log p_it / denominator of each row."""
-    from tasks.policy.packing import MicroBatch
-
-    logprobs = scorer.score(MicroBatch("rows", [[s] for s in samples])).logprobs
-    return -logprobs.sum(1) * logprobs.new_tensor([s.advantage for s in samples]) / denominator
-
-
-def weights_of(scorer: "Scorer") -> dict[str, Any]:
-    return {name: weight for name, weight in scorer.model.named_parameters() if weight.requires_grad}
-
-
-def plain(scorer: "Scorer", samples: "Sequence[Sample]") -> list[Any]:
-    """The batch's gradient."""
-    import torch
-
-    denominator = sum(len(s.completion) for s in samples)
-    return list(torch.autograd.grad(losses_of(scorer, samples, denominator).sum(), list(weights_of(scorer).values())))
-
-
-def lean_pass(scorer: "Scorer", samples: "Sequence[Sample]") -> None:
-    from tasks.policy.lean import lean
-
-    with lean(scorer.model):
-        plain(scorer, samples)
-
-
-def ours(scorer: "Scorer", samples: "Sequence[Sample]", validation: "Sequence[Sample] | None") -> list[float]:
-    from tasks.influence.influence import influences
-    from tasks.influence.losses import Validation
-    from tasks.policy.averaging import Averaging
-
-    averaging = Averaging("dapo", longest=1)
-    judges = Validation(samples if validation is None else validation, averaging, same_batch=validation is None)
-    return [float(s.influence or 0) for s in influences(scorer, samples, averaging, judges).each]
-
-
-def loop(scorer: "Scorer", samples: "Sequence[Sample]", validation: "Sequence[Sample]") -> list[float]:
-    """A backward pass for each row."""
-    import torch
-
-    denominator, weights = sum(len(s.completion) for s in samples), list(weights_of(scorer).values())
-    direction = plain(scorer, validation)
-    found = []
-    for sample in samples:
-        own = torch.autograd.grad(losses_of(scorer, [sample], denominator).sum(), weights)
-        found.append(sum(float((g.double() * d.double()).sum()) for g, d in zip(own, direction, strict=True)))
-    return found
-
-
-def vmap(scorer: "Scorer", samples: "Sequence[Sample]", validation: "Sequence[Sample]") -> list[float]:
-    """torch.func's batch of gradients. Attention has to be eager and its mask made by hand."""
-    import torch
-    from torch.func import functional_call, grad
-    from torch.func import vmap as batched
-
-    from tasks.policy.scoring import token_logprobs
-
-    weights = weights_of(scorer)
-    direction = dict(zip(weights, plain(scorer, validation), strict=True))
-    ids = torch.tensor([[*s.prompt, *s.completion] for s in samples])
-    scales = torch.tensor([-s.advantage for s in samples]) / sum(len(s.completion) for s in samples)
-    width = ids.shape[1]
-    mask = torch.full((1, 1, width, width), torch.finfo(torch.float32).min).triu(1)
-    positions = torch.arange(width)[None]
-
-    def loss(trained: Any, row: Any, scale: Any) -> Any:
-        given = {"input_ids": row[None], "attention_mask": mask, "position_ids": positions, "use_cache": False}
-        logits = functional_call(scorer.model, trained, (), given).logits[0, PROMPT - 1 : -1]
-        return token_logprobs(logits, row[PROMPT:], 1.0).sum() * scale
-
-    own = batched(grad(loss), in_dims=(None, 0, 0), chunk_size=8)(weights, ids, scales)
-    return [float(x) for x in sum(own[name].flatten(1) @ direction[name].flatten() for name in weights)]
-
-
 def way_of(name: str, shape: Shape) -> Callable[[], Any]:
     scorer, samples = scorer_of(shape, eager=name == "vmap"), samples_of(shape, 0)
     others = samples_of(shape, 1)
+    if name in LIBRARIES:
+        return LIBRARIES[name](scorer, samples, others)
     ways: dict[str, Callable[[], Any]] = {
         "plain": lambda: plain(scorer, samples) and None,
         "lean": lambda: lean_pass(scorer, samples),
@@ -183,6 +69,7 @@ def way_of(name: str, shape: Shape) -> Callable[[], Any]:
         "held out": lambda: ours(scorer, samples, others),
         "loop": lambda: loop(scorer, samples, samples),
         "vmap": lambda: vmap(scorer, samples, samples),
+        HELD_OUT_LOOP: lambda: loop(scorer, samples, others),
     }
     return ways[name]
 
@@ -219,13 +106,14 @@ class Turns(list[dict[str, Any]]):
 
 
 def measured(shape: Shape, names: Sequence[str], turns: int) -> dict[str, Turns]:
-    """Each way, by turns."""
+    """Each way, by turns; the first of each is not counted."""
     sides = {name: Side("benchmarks.influence", "--serve", name, json.dumps(asdict(shape))) for name in names}
     taken = {name: Turns() for name in names}
     try:
-        for _ in range(turns + 1):
+        for turn in range(turns + 1):
             for name, side in sides.items():
-                taken[name].append(side.turn())
+                if name not in LIBRARIES or turn <= LIBRARY_TURNS:
+                    taken[name].append(side.turn())
     finally:
         for side in sides.values():
             side.end()
@@ -239,33 +127,55 @@ def title_of(shape: Shape) -> str:
     )
 
 
-def table(shape: Shape, sides: dict[str, Turns]) -> "Table":
+def names_of(shape: Shape) -> list[str]:
+    """The ways that are measured at this size."""
+    return [*WAYS, *(name for name in LIBRARIES if shape == SMALL and is_installed(package_of(name)))]
+
+
+def compared(found: Sequence[float], exact: Sequence[float]) -> list[tuple[float, bool]]:
+    """The relative error of each number, and whether its sign is right."""
+    return [(abs(a - b) / abs(b), (a > 0) == (b > 0)) for a, b in zip(found, exact, strict=True)]
+
+
+def agreement(name: str, sides: dict[str, Turns], held_out: Sequence[float]) -> tuple[str, str, str]:
+    """What a table says of a way's numbers; `held_out` are a loop's on other rows."""
+    found = sides[name][-1]["found"]
+    if found is None or name == "loop":
+        return "", "", ""
+    exact = held_out if judged_by_others(name) else sides["loop"][-1]["found"]
+    errors, signs = zip(*compared(found, exact), strict=True)
+    return f"{dist(found, exact) / hypot(*exact):.0e}", f"{max(errors):.0e}", f"{100 * sum(signs) / len(signs):.0f} %"
+
+
+def judged_by_others(name: str) -> bool:
+    """Whether a way's validation are other rows, and not the batch itself."""
+    return name == "held out" or name in LIBRARIES
+
+
+def table(shape: Shape, sides: dict[str, Turns], held_out: Sequence[float]) -> "Table":
     from rich.table import Table
 
     made = Table(title=title_of(shape), title_justify="left")
-    for column in ("", "CPU s", "× plain", "MB", "MB × plain"):
+    for column in ("", "CPU s", "× plain", "MB", "MB × plain", "rel. error", "max rel. error", "signs"):
         made.add_column(column, justify="left" if not column else "right")
     unit = sides["plain"]
     for name, side in sides.items():
         ratios = f"{side.cpu / unit.cpu:.2f}", f"{side.memory / unit.memory:.2f}"
-        made.add_row(name, f"{side.cpu:.3f}", ratios[0], f"{side.memory:,.0f}", ratios[1])
+        cells = f"{side.cpu:.3f}", ratios[0], f"{side.memory:,.0f}", ratios[1]
+        made.add_row(name, *cells, *agreement(name, sides, held_out))
     return made
 
 
 def figures(both: Sequence[dict[str, Turns]]) -> dict[str, float]:
     """The worse of the sizes."""
     same = [(sides["same batch"], sides["plain"]) for sides in both]
-    errors, signs = [], []
-    for sides in both:
-        found, exact = sides["same batch"][-1]["found"], sides["loop"][-1]["found"]
-        errors += [abs(a - b) / abs(b) for a, b in zip(found, exact, strict=True)]
-        signs += [(a > 0) == (b > 0) for a, b in zip(found, exact, strict=True)]
+    rows = [row for sides in both for row in compared(sides["same batch"][-1]["found"], sides["loop"][-1]["found"])]
     return {
         "same_batch_ratio": round(max(side.cpu / unit.cpu for side, unit in same), 3),
         "held_out_excess": round(max(sides["held out"].cpu / sides["plain"].cpu - 1 for sides in both), 3),
         "peak_memory_ratio": round(max(side.memory / unit.memory for side, unit in same), 3),
-        "max_relative_error": float(f"{max(errors):.2g}"),
-        "sign_agreement": sum(signs) / len(signs),
+        "max_relative_error": float(f"{max(error for error, _ in rows):.2g}"),
+        "sign_agreement": sum(right for _, right in rows) / len(rows),
     }
 
 
@@ -283,8 +193,11 @@ def main(arguments: Sequence[str]) -> None:
     console = Console(width=None if sys.stdout.isatty() else 120)
     both = []
     for shape in (SMALL, LARGE):
-        both.append(measured(shape, WAYS, options.turns))
-        console.print(table(shape, both[-1]))
+        held_out = measured(shape, [HELD_OUT_LOOP], 0)[HELD_OUT_LOOP][0]["found"]
+        both.append(measured(shape, names_of(shape), options.turns))
+        console.print(table(shape, both[-1], held_out))
+    if absent := absence():
+        console.print(absent, markup=False, highlight=False)
     grown = Table(title="same batch, as the batch, its length and the rank grow", title_justify="left")
     for column in ("", "plain, CPU s", "same batch, CPU s", "× plain"):
         grown.add_column(column, justify="left" if not column else "right")
