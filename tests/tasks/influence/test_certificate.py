@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tasks.errors import GraftError
-from tasks.influence import certificate, influence, losses, passes
+from tasks.influence import certificate, hearing, losses, passes
 from tasks.influence.certificate import Certificate, certify, check_own_votes
 from tasks.influence.gram import products
 from tasks.influence.influence import influences
@@ -70,7 +70,7 @@ def wrong_mask(own: passes.Passes, batch: Any) -> Any:
 
 
 PLANTED = {
-    "a sign error": (influence, "products", wrong_sign),
+    "a sign error": (hearing, "products", wrong_sign),
     "an objective for a loss": (losses, "loss_gradient", objective_for_loss),
     "a wrong mask": (passes.Passes, "_sums", wrong_mask),
 }

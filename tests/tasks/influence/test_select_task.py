@@ -11,7 +11,7 @@ import pytest
 
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.errors import GraftError
-from tasks.influence import influence, task
+from tasks.influence import hearing, task
 from tasks.influence.gram import products
 from tasks.influence.task import run
 from tasks.layout import Layout
@@ -103,7 +103,7 @@ def test_a_selection_comes_with_a_certificate(layout: Layout, changes: dict[str,
 def test_influence_that_is_not_what_happens_stops_the_stage_before_it_selects(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(influence, "products", lambda scores, direction: -products(scores, direction))
+    monkeypatch.setattr(hearing, "products", lambda scores, direction: -products(scores, direction))
     with pytest.raises(GraftError, match="cannot be trusted to select"):
         run(layout, params(), 1)
     assert not layout.selection(1).exists()
