@@ -20,9 +20,11 @@ Adam's rescaling of the step is left out unless it is asked for. The measures:
 
     cosine   Σ_j ⟨∇L_i / ‖∇L_i‖, ∇L_j / ‖∇L_j‖⟩ / n over the n validation samples: no vote weighs more for its length
              (LESS, Xia et al. 2024)
-    centred  cosine, less its mean over the batch's samples, weighted by |advantage| as it is before negative_weight:
-             what all completions' gradients have in common says nothing of which is better. As the advantages of a
-             group sum up to 0, it takes nothing from the group's influence as a whole
+    centred  cosine, less half of its mean over the sample's group and half of that over the batch, both weighted by
+             |advantage| as it is before negative_weight: what all completions' gradients have in common says nothing
+             of which is better. With the group alone, groups in which all rewards err would keep half of them; with
+             the batch alone, the rare success on a hard problem would be dropped for its like that failed. As the
+             advantages of a group sum up to 0, it takes nothing from the group's influence as a whole
     local    sign(A_i) Σ_j c_j max(0, cos(s_i, s_j))³ with s = ∇ Σ_t log p, centred likewise: a validation sample speaks
              for what is like it. One direction for all lets families of problems outvote each other, and what
              completions have in common drowns what tells them apart
@@ -34,7 +36,7 @@ whatever they are: every sample votes for itself too, which is most of its influ
 unless it is left out.
 """
 
-import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -143,12 +145,26 @@ def influences(
         _counted(c, heard[passes.row_of(s)], measure) if a or share else 0.0
         for s, a, c, share in zip(samples, own, given, shares, strict=True)
     ]
-    common = math.fsum(map(math.prod, zip(found, shares, strict=True))) / (math.fsum(shares) or 1.0)
+    common = in_common(samples, found, shares)
     each = [
-        _scored(a, x - common, heard[passes.row_of(s)], measure.similarity != "dot") if a else SILENT
-        for s, a, x in zip(samples, own, found, strict=True)
+        _scored(a, x - c, heard[passes.row_of(s)], measure.similarity != "dot") if a else SILENT
+        for s, a, x, c in zip(samples, own, found, common, strict=True)
     ]
     return Found(each, plain)
+
+
+def in_common(samples: Sequence[Sample], found: Sequence[float], shares: Sequence[float]) -> list[float]:
+    """What a sample's number is compared with: its group's mean and the batch's, half and half; all [n].
+
+    Means are weighted by `shares` and 0 where these are.
+    """
+    totals, weights = defaultdict[str | None, float](float), defaultdict[str | None, float](float)
+    for sample, x, share in zip(samples, found, shares, strict=True):
+        for whole in (sample.problem_id, None):
+            totals[whole] += share * x
+            weights[whole] += share
+    means = {whole: totals[whole] / weights[whole] if weights[whole] else 0.0 for whole in totals}
+    return [(means[s.problem_id] + means[None]) / 2 for s in samples]
 
 
 def _counted(c: float, heard: Heard, measure: Measure) -> float:

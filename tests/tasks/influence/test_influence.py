@@ -251,8 +251,10 @@ def test_every_measure_is_its_formula(
                 votes[i, j] = 0
     counted = votes.sum(1)
     if case["similarity"] in ("centred", "local"):
-        weights = torch.tensor(shares, dtype=torch.float64)
-        counted = counted - (counted @ weights) / weights.sum()
+        weights, names = torch.tensor(shares, dtype=torch.float64), [s.problem_id for s in samples]
+        groups = torch.tensor([[float(a == b) for b in names] for a in names], dtype=torch.float64)
+        of_group = (groups @ (weights * counted)) / (groups @ weights)
+        counted = counted - (of_group + (counted @ weights) / weights.sum()) / 2
     expected = a * counted
     for place, one in enumerate(found):
         size = float((a[place] * votes.abs().sum(1).max()).abs())
