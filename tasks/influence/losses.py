@@ -73,7 +73,8 @@ def loss_gradient(
     denominator, rows = denominator_of(samples, averaging), [s for s in samples if s.advantage != 0]
     modules = lora_factors(scorer.model)
     weights = [module.weight for module in modules.values()]
-    direction = [torch.zeros_like(weight) for weight in weights]
+    wide = torch.promote_types(weights[0].dtype, torch.float32)  # what narrow weights' gradients add up to
+    direction = [torch.zeros_like(weight, dtype=wide) for weight in weights]
     with lean(scorer.model):
         for batch in share(scorer.batches(rows if token_losses else merged(rows), count())):
             scored = scorer.score(batch)
