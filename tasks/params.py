@@ -169,6 +169,7 @@ class Rewards(Section):
 class Influence(Section):
     validation: Literal["held_out", "same_batch", "trajectories"]
     n: Annotated[int, Field(ge=1, le=1024, strict=True)]
+    completions: Annotated[int, Field(ge=1, le=256, strict=True)]
     trajectories: str | None
     trajectories_sha256: str | None
     top_k: Annotated[int, Field(ge=1, strict=True)] | None

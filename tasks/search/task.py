@@ -39,13 +39,13 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     if "validation" in problems:
         problems["validation"] = drawn(problems["validation"], params.influence.n, params.seed, round)
     journal = _journal(layout, params, round, splits)
-    most = {split: params.search.simulations if split == "train" else params.search.samples for split in splits}
+    most = {"train": params.search.simulations, "validation": params.influence.completions}
     tally = Tally({problem.problem_id: most[split] for split in splits for problem in problems[split]})
     served = served_by(policy, params.operators, layout)
     with sandbox_of(params.sandbox, served) as sandbox, shown(tally, f"search@{round}", Console(stderr=True)):
         search = Search(policy, sandbox, params, round, journal, tally)
         trees = {split: search.trees(problems[split]) for split in splits}
-        search.sample_all([tree for split in splits for tree in trees[split]])
+        search.sample_all(trees["train"], trees.get("validation", []))
         search.explore(trees["train"])
         if params.search.revisions and served:
             Reviser(served, sandbox, partial(encode_completion, policy), params, round).revise(trees["train"])

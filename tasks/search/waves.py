@@ -48,10 +48,11 @@ class Search:
     def _text(self, tokens: list[int]) -> str:
         return decode(self.policy, tokens).strip()
 
-    def sample_all(self, trees: Sequence[GuidedTree]) -> None:
-        """The first wave: independent samples for every problem."""
-        count = self.params.search.samples
-        self._run([(tree, rollout) for tree in trees for rollout in tree.samples(count)])
+    def sample_all(self, trees: Sequence[GuidedTree], judges: Sequence[GuidedTree] = ()) -> None:
+        """The first wave: independent samples for every problem; `judges` are those of validation problems."""
+        samples = [(tree, rollout) for tree in trees for rollout in tree.samples(self.params.search.samples)]
+        votes = [(tree, rollout) for tree in judges for rollout in tree.samples(self.params.influence.completions)]
+        self._run([*samples, *votes])
 
     def explore(self, trees: Sequence[GuidedTree]) -> None:
         """Waves of rollouts from inside the trees, up to `search.simulations` completions for each problem.

@@ -56,7 +56,7 @@ def collect(
     for split, listed in problems.items():
         for problem in listed:
             members = members_of(problem, found[split, problem.problem_id], by_agreement, seed)
-            group = training_group(members, group_size) if split == "train" else validation_group(members, group_size)
+            group = training_group(members, group_size) if split == "train" else validation_group(members)
             if group:
                 prompt = prompt_of(problem.question, lineage.base, served)
                 trajectories.append(_trajectory(problem, split, prompt, group, codes, lineage))
@@ -100,9 +100,9 @@ def training_group(members: Sequence[Member], size: int) -> list[Member]:
     return group
 
 
-def validation_group(members: Sequence[Member], size: int) -> list[Member]:
-    """The first `size` independent samples: influence is measured against them, so nothing is chosen by outcome."""
-    return [member for member in members if member.proposer == "sample"][:size]
+def validation_group(members: Sequence[Member]) -> list[Member]:
+    """The independent samples, all of them: influence is measured against them, so nothing is chosen by outcome."""
+    return [member for member in members if member.proposer == "sample"]
 
 
 def _by_problem(

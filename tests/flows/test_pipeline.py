@@ -16,7 +16,7 @@ PARAMS = {
     "coldstart": "seed policy.base coldstart sandbox",
     "bootstrap": "seed policy bootstrap",
     "search": "seed policy.max_new_tokens search sandbox operators rewards.failed_limit grpo.group_size "
-    "influence.validation influence.n",
+    "influence.validation influence.n influence.completions",
     "collect": "seed operators.backend rewards.agreement grpo.group_size",
     "reward": "rewards policy.max_new_tokens",
     "select": "policy.max_new_tokens search.temperature influence grpo.negative_weight grpo.advantages grpo.loss "

@@ -42,6 +42,7 @@ PARAMS = {
     "influence.selection=none": rounds_of("select"),
     "influence.validation=same_batch": rounds_of("search", "select"),
     "influence.n=64": rounds_of("search", "select"),
+    "influence.completions=3": rounds_of("search", "select"),
     "influence.loss=contrastive": rounds_of("select"),
     "influence.control=false": rounds_of("select"),
     "influence.exclude_self=false": rounds_of("select"),

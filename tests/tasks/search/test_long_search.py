@@ -43,7 +43,7 @@ PROBLEMS = [
 ]
 TRAIN, VALIDATION = PROBLEMS, [PROBLEMS[0].model_copy(update={"problem_id": "held out"})]
 KEYS = ["seed", "policy.base", "policy.max_new_tokens", "search", "sandbox", "operators", "rewards.failed_limit"]
-KEYS += ["grpo.group_size", "influence.validation", "influence.n"]
+KEYS += ["grpo.group_size", "influence.validation", "influence.n", "influence.completions"]
 
 
 @pytest.fixture(scope="module")

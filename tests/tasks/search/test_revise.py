@@ -32,6 +32,7 @@ from tasks.workflows.model import Prompt, Reply
 from tasks.workflows.sandbox import Sandbox
 from tasks.workflows.served import Served
 
+INFLUENCE = ("influence.validation", "influence.n", "influence.completions")
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 SAMPLES, REVISIONS = 2, 4
 ENOUGH = 12  # revisions until a test's parent is drawn twice
@@ -124,7 +125,10 @@ def params(url: str, *knobs: int, **more: int) -> Params:
         "rewards",
         "grpo.group_size",
     ]
-    return restrict(all_params(url, *knobs, **more), [*keys, "grpo.group_size", "influence.validation", "influence.n"])
+    return restrict(
+        all_params(url, *knobs, **more),
+        [*keys, "grpo.group_size", "influence.validation", "influence.n", "influence.completions"],
+    )
 
 
 @pytest.fixture

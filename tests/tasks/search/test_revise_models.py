@@ -22,6 +22,7 @@ from tasks.policy.tokenizer import train_tokenizer
 from tasks.records import Problem, Sibling, TreeNode, Workflow
 from tasks.search.task import run
 
+INFLUENCE = ("influence.validation", "influence.n", "influence.completions")
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 SAMPLES, REVISIONS, WAVE = 2, 5, 3
 # `transformers serve` looks for the assistant's turn of a Qwen2; where there is none its reply begins with the prompt
@@ -91,7 +92,8 @@ def params(base: Path, **operators: Any) -> Params:
         "grpo.group_size",
     ]
     return restrict(
-        SHIPPED.model_copy(update=changes), [*keys, "grpo.group_size", "influence.validation", "influence.n"]
+        SHIPPED.model_copy(update=changes),
+        [*keys, "grpo.group_size", "influence.validation", "influence.n", "influence.completions"],
     )
 
 

@@ -29,6 +29,8 @@ from tasks.workflows.sandbox import Program, Sandbox
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 SAMPLES, SIMULATIONS, WAVE = 4, 14, 3
+JUDGES = 3  # completions of a validation problem
+INFLUENCE = ("influence.validation", "influence.n", "influence.completions")
 CODES = [
     HEADER + "    a = n[0] * n[1]\n    return a\n",
     HEADER + "    a = n[0] * n[1]\n    b = a + n[2]\n    return b\n",
@@ -74,7 +76,7 @@ def params(validation: str = "held_out", **search: float) -> Params:
         "search": SHIPPED.search.model_copy(update=knobs),
         "policy": SHIPPED.policy.model_copy(update={"max_new_tokens": 48}),
         "sandbox": SHIPPED.sandbox.model_copy(update={"allow_weak": True}),
-        "influence": SHIPPED.influence.model_copy(update={"validation": validation}),
+        "influence": SHIPPED.influence.model_copy(update={"validation": validation, "completions": JUDGES}),
     }
     keys = [
         "seed",
@@ -86,7 +88,7 @@ def params(validation: str = "held_out", **search: float) -> Params:
         "rewards.failed_limit",
         "grpo.group_size",
     ]
-    return restrict(SHIPPED.model_copy(update=changes), [*keys, "influence.validation", "influence.n"])
+    return restrict(SHIPPED.model_copy(update=changes), [*keys, *INFLUENCE])
 
 
 @pytest.fixture
@@ -142,7 +144,8 @@ def test_the_first_wave_is_independent_samples(layout: Layout) -> None:
     policy = load_policy(layout.policy(0))
     for each in asked_in(1):
         prompt = encode_prompt(policy, prompt_of(each.question, "scratch"))
-        seeds = [derive_seed(0, "search", 1, each.problem_id, row) for row in range(SAMPLES)]
+        count = SAMPLES if each.problem_id in {p.problem_id for p in TRAIN} else JUDGES
+        seeds = [derive_seed(0, "search", 1, each.problem_id, row) for row in range(count)]
         wave = sample(policy, [Request(prompt, seed) for seed in seeds], 1.0, 48, "test")
         own = [w for w in index_of(layout) if w.problem_id == each.problem_id]
         sampled = [c for w in own for c in w.completions[: w.sampled]]
@@ -186,7 +189,7 @@ def test_train_problems_get_a_tree_and_validation_problems_samples_alone(layout:
     for w in index_of(layout):
         completions[w.problem_id] += len(w.completions)
         assert w.split == "train" or (w.sampled, w.parent_id) == (len(w.completions), None)
-    assert completions["held out"] == SAMPLES
+    assert completions["held out"] == JUDGES
     assert completions["hopeless"] == SIMULATIONS
     trees = read_jsonl(layout.workflows(1) / "trees.jsonl", TreeNode)
     assert {n.problem_id for n in trees} == {p.problem_id for p in TRAIN}

@@ -128,13 +128,13 @@ def test_a_hard_negative_hardly_ever_costs_a_solution(pool: list[Workflow], size
 
 
 @settings(max_examples=60, deadline=None)
-@given(pool=pools, size=st.integers(2, 14))
-def test_a_validation_group_is_not_chosen_by_outcome(pool: list[Workflow], size: int) -> None:
-    group = validation_group(members_of(PROBLEM, pool, True, 0), size)
-    assert len(group) == min(size, sum(one.sampled for one in pool))
+@given(pool=pools)
+def test_a_validation_group_is_not_chosen_by_outcome(pool: list[Workflow]) -> None:
+    group = validation_group(members_of(PROBLEM, pool, True, 0))
+    assert len(group) == sum(one.sampled for one in pool)
     assert all(member.proposer == "sample" for member in group)
     answers_changed = PROBLEM.model_copy(update={"answer": -1, "siblings": [Sibling(question="?", answer=-1)]})
-    again = validation_group(members_of(answers_changed, pool, True, 0), size)
+    again = validation_group(members_of(answers_changed, pool, True, 0))
     assert [member.order for member in again] == [member.order for member in group]
 
 
@@ -183,7 +183,7 @@ def test_revisions_fill_up_like_the_trees_and_no_validation_group() -> None:
     assert trajectory.proposers == ["sample", "sample", "revision", "tree"]
     assert trajectory.workflow_ids[2:] == [workflow_id("full"), workflow_id("half")]
     assert [len(logprobs) for logprobs in trajectory.logprobs] == [2, 2, 0, 2]
-    assert [m.proposer for m in validation_group(members_of(PROBLEM, pool, True, 0), 4)] == ["sample", "sample"]
+    assert [m.proposer for m in validation_group(members_of(PROBLEM, pool, True, 0))] == ["sample", "sample"]
 
 
 def test_a_revision_that_no_completion_holds_joins_no_group() -> None:
