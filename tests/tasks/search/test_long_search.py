@@ -219,7 +219,7 @@ def test_the_time_of_the_tree_search_is_limited_and_the_samples_are_taken_all_th
     forget(layout)
     run(layout, params(seconds=1e-9), 1)
     assert completions(layout)["hopeless"] == SAMPLES + WAVE  # the wave that was under way when it ran out
-    assert completions(layout)["held out"] == SAMPLES
+    assert completions(layout)["held out"] == SHIPPED.influence.completions
     forget(layout)
     run(layout, params(seconds=1e9), 1)
     assert completions(layout) == free
