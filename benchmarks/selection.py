@@ -21,13 +21,13 @@ import json
 import math
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
 from benchmarks.pool import pool_of
-from benchmarks.selection_run import VARIANTS, Condition, Job, Learned, auc, run
+from benchmarks.selection_run import ALL, CHOSEN, CONTROLS, VARIANTS, Condition, Job, Learned, auc, run
 from benchmarks.workspace import graft, make_workspace
 from flows.answer import exit_code
 from tasks.errors import GraftError
@@ -35,10 +35,8 @@ from tasks.errors import GraftError
 if TYPE_CHECKING:
     from rich.table import Table
 
-CONDITIONS: tuple[Condition, ...] = ("clean", "flipped", "answer_only", "biased")
-CHOSEN = "held-out 1024, local, control"
-BY_KEPT = ("vanilla", CHOSEN, "oracle drop")
-"""What is also run with fewer steps where fewer samples are kept, with flipped rewards."""
+LEAST = ("vanilla", CHOSEN, "oracle drop")
+"""What the figures are made of, and all that is run where fewer steps are taken and where nothing is to be lost."""
 
 Runs = dict[tuple[Condition, bool, str], list[Learned]]
 """(condition, whether steps are by what is kept, variant) → a run for each seed."""
@@ -53,13 +51,21 @@ def prepare(folder: Path, seed: int) -> Path:
     return folder
 
 
-def jobs(folders: dict[int, Path], names: Iterable[str], rounds: int) -> list[Job]:
-    found = []
-    for seed, folder in folders.items():
-        for condition in CONDITIONS:
-            found += [Job(folder, seed, condition, name, VARIANTS[name], rounds) for name in names]
-        found += [Job(folder, seed, "flipped", name, VARIANTS[name], rounds, by_kept=True) for name in BY_KEPT]
-    return found
+def jobs(folders: dict[int, Path], rounds: int, everywhere: Sequence[str], flipped: Sequence[str] = ()) -> list[Job]:
+    """A run of each variant `everywhere`, but of LEAST alone with answer_only; of `flipped` with flipped rewards."""
+    planned: list[tuple[Condition, bool, Sequence[str]]] = [
+        ("clean", False, everywhere),
+        ("flipped", False, [*everywhere, *flipped]),
+        ("flipped", True, LEAST),
+        ("answer_only", False, LEAST),
+        ("biased", False, everywhere),
+    ]
+    return [
+        Job(folder, seed, condition, name, ALL[name], rounds, by_kept)
+        for seed, folder in folders.items()
+        for condition, by_kept, names in planned
+        for name in names
+    ]
 
 
 def table(condition: Condition, by_kept: bool, runs: Runs) -> "Table":
@@ -121,11 +127,12 @@ def main(arguments: Sequence[str]) -> None:
     from rich.console import Console
 
     options = _options(arguments)
-    names = list(dict.fromkeys(["vanilla", CHOSEN, "oracle drop", *(options.variants or VARIANTS)]))
+    everywhere = list(dict.fromkeys([*LEAST, *(ALL if options.full else options.variants or VARIANTS)]))
+    flipped = [] if options.full or options.variants else list(CONTROLS)
     with tempfile.TemporaryDirectory(prefix="graft-selection-") as temporary, pool_of(options.processes) as pool:
         made = [pool.submit(prepare, Path(temporary, str(seed)), seed) for seed in options.seeds]
         folders = {seed: one.result() for seed, one in zip(options.seeds, made, strict=True)}
-        planned = jobs(folders, names, options.rounds)
+        planned = jobs(folders, options.rounds, everywhere, flipped)
         judged = {n: [pool.submit(auc, folders[seed], seed, n) for seed in options.seeds] for n in (128, 1024)}
         runs: Runs = {}
         for job, learned in zip(planned, pool.map(run, planned), strict=True):
@@ -141,9 +148,10 @@ def main(arguments: Sequence[str]) -> None:
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m benchmarks.selection", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3], metavar="SEED")
-    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--processes", type=int, default=2, help="runs at a time")
-    parser.add_argument("--variants", nargs="+", choices=VARIANTS, metavar="NAME", help="only these")
+    parser.add_argument("--variants", nargs="+", choices=ALL, metavar="NAME", help="these, and what the figures need")
+    parser.add_argument("--full", action="store_true", help="all variants under all conditions: about three hours")
     return parser.parse_args(arguments)
 
 

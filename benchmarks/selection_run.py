@@ -62,30 +62,33 @@ class Variant:
         return Measure(self.exclude_self, similarity=self.similarity, adam=steps_of_problems)
 
 
+CHOSEN = "held-out 512, local, control"
 VARIANTS: dict[str, Variant] = {
     "vanilla": Variant("all"),
     "same batch": Variant("positive", 0),
     "same batch, own vote": Variant("positive", 0, exclude_self=False),
     "same batch, cosine": Variant("positive", 0, similarity="cosine"),
-    "held-out 128, cosine": Variant("positive", 128, similarity="cosine"),
-    "held-out 128, centred": Variant("positive", 128, similarity="centred"),
-    "held-out 512, centred": Variant("positive", 512, similarity="centred"),
-    "held-out 1024": Variant("positive", 1024),
-    "held-out 1024, adam": Variant("positive", 1024, adam=True),
-    "held-out 1024, cosine": Variant("positive", 1024, similarity="cosine"),
-    "held-out 1024, centred": Variant("positive", 1024, similarity="centred"),
-    "held-out 128, local": Variant("positive", 128, similarity="local"),
-    "held-out 1024, local": Variant("positive", 1024, similarity="local"),
-    "held-out 128, local, control": Variant("positive", 128, similarity="local", control=True),
-    "held-out 512, local, control": Variant("positive", 512, similarity="local", control=True),
-    "held-out 1024, local, control": Variant("positive", 1024, similarity="local", control=True),
-    "held-out 1024, reweighted": Variant("reweight", 1024, similarity="local"),
-    "random, as many": Variant("random", 1024, similarity="local"),
-    "bottom, as many": Variant("bottom", 1024, similarity="local"),
-    "wrong sign": Variant("negative", 1024, similarity="local"),
+    "held-out 128": Variant("positive", 128),
+    "held-out 512": Variant("positive", 512),
+    "held-out 512, local": Variant("positive", 512, similarity="local"),
+    CHOSEN: Variant("positive", 512, similarity="local", control=True),
     "oracle drop": Variant("truly_helpful"),
-    "on the 1024 themselves": Variant("validation_itself", 1024),
+    "on the 512 themselves": Variant("validation_itself", 512),
 }
+CONTROLS: dict[str, Variant] = {
+    "random, as many": Variant("random", 512, similarity="local"),
+    "bottom, as many": Variant("bottom", 512, similarity="local"),
+    "wrong sign": Variant("negative", 512, similarity="local"),
+}
+REMEDIES: dict[str, Variant] = {
+    "held-out 512, adam": Variant("positive", 512, adam=True),
+    "held-out 512, cosine": Variant("positive", 512, similarity="cosine"),
+    "held-out 512, centred": Variant("positive", 512, similarity="centred"),
+    "held-out 128, local, control": Variant("positive", 128, similarity="local", control=True),
+    "held-out 1024, local, control": Variant("positive", 1024, similarity="local", control=True),
+    "held-out 512, reweighted": Variant("reweight", 512, similarity="local"),
+}
+ALL = VARIANTS | CONTROLS | REMEDIES
 
 
 @dataclass(frozen=True)

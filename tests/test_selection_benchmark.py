@@ -1,17 +1,23 @@
 """The benchmark of selection: conditions, steps and figures are what their names say."""
 
 import math
+from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.selection import BY_KEPT, CHOSEN, CONDITIONS, Runs, figures, table
+from benchmarks.selection import LEAST, Runs, figures, jobs, table
 from benchmarks.selection_run import (
+    ALL,
+    CHOSEN,
+    CONTROLS,
     FLIPPED,
     GROUP,
     LONG,
     VARIANTS,
+    Condition,
     Learned,
     Rollout,
     is_flipped,
@@ -34,7 +40,7 @@ def rollout(right: bool, trusted: bool, share: float, tokens: int = 5) -> Rollou
 def test_each_condition_rewards_what_it_says() -> None:
     group = [rollout(True, True, 1.0), rollout(True, False, 0.5), rollout(False, False, 0.0, tokens=LONG)]
     group += [rollout(False, False, 0.0)] * (GROUP - 3)
-    rewards = {condition: rewards_of(condition, [problem(0)], [group], 0, 0)[0] for condition in CONDITIONS}
+    rewards = {condition: rewards_of(condition, [problem(0)], [group], 0, 0)[0] for condition in get_args(Condition)}
     assert rewards["clean"][:4] == [1.0, 0.5, 0.0, 0.0]
     assert rewards["answer_only"][:4] == [1.0, 1.0, 0.0, 0.0]
     assert rewards["biased"][:4] == [1.0, 0.5, 1.0, 0.0]
@@ -67,8 +73,8 @@ def test_only_successes_are_learned_from() -> None:
 
 
 def runs_of(finals: dict[tuple[str, bool, str], float]) -> Runs:
-    names = [(condition, False, name) for condition in CONDITIONS for name in VARIANTS]
-    names += [("flipped", True, name) for name in BY_KEPT]
+    names = [(condition, False, name) for condition in get_args(Condition) for name in VARIANTS]
+    names += [("flipped", True, name) for name in LEAST]
     return {
         key: [Learned(finals.get(key, 0.2) + seed / 100, [0.1, 0.2], 10, [0.5], 1.0) for seed in range(2)]
         for key in names
@@ -103,10 +109,23 @@ def test_figures_are_differences_and_shares_of_the_chosen_selection() -> None:
         "biased_gap_to_oracle": 0.01,
     }
     assert table("clean", False, runs).row_count == len(VARIANTS)
-    assert table("flipped", True, runs).row_count == len(BY_KEPT)
+    assert table("flipped", True, runs).row_count == len(LEAST)
 
 
 def test_a_condition_that_costs_nothing_is_no_trial() -> None:
     found = figures(runs_of({}), {})
     assert found["answer_only_recovered"] is None
     assert found["biased_gap_to_oracle"] is None
+
+
+def test_what_the_figures_need_is_run_and_the_controls_where_rewards_are_flipped() -> None:
+    planned = jobs({7: Path("seven")}, 3, list(VARIANTS), list(CONTROLS))
+    keys = {(job.condition, job.by_kept, job.name) for job in planned}
+    assert len(keys) == len(planned)
+    assert {(c, False, name) for c in get_args(Condition) for name in LEAST} <= keys
+    assert {("flipped", True, name) for name in LEAST} == {key for key in keys if key[1]}
+    assert {name for condition, by_kept, name in keys if condition == "flipped" and not by_kept} == {
+        *VARIANTS,
+        *CONTROLS,
+    }
+    assert all(job.variant == ALL[job.name] for job in planned)
