@@ -126,7 +126,8 @@ def test_every_problem_becomes_a_trajectory_that_holds_its_workflows(first: Run,
         assert t.workflow_codes == [written[t.split, t.problem_id, name] for name in t.workflow_ids]
         assert any(t.workflow_codes)  # a policy may end at once and write nothing, but not each time
         # a tree whose independent samples are all right has nothing to look for
-        assert 8 <= len(t.workflow_codes) <= (10 if t.split == "train" else 8)
+        least, most = (8, 10) if t.split == "train" else (4, 4)
+        assert least <= len(t.workflow_codes) <= most
         for parallel in (t.proposers, t.results, t.sibling_results, t.tokens, t.logprobs):
             assert len(parallel) == len(t.workflow_codes)
         assert all(len(results) == 3 for results in t.sibling_results)
