@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Literal
 
-from tasks.influence.control import CHANCE, Dropped, chance_of_more, dropped, trusted_influences
+from tasks.influence.control import CHANCE, chance_of_more, dropped, trusted_influences
 from tasks.influence.influence import Measure, influences
 from tasks.influence.losses import Validation
 from tasks.influence.selection import select
@@ -313,7 +313,7 @@ def _weights(
         return [float(s.advantage * t.advantage > 0) for s, t in zip(samples, truth, strict=True)]
     found = measured(scorer, samples, shares, judges, job.variant)
     positive = select("positive", advantages, found)
-    if job.variant.control and nothing_to_drop(scorer, judges, dropped(advantages, positive), job.variant):
+    if job.variant.control and nothing_to_drop(scorer, judges, dropped(samples, positive), job.variant):
         return select("none", advantages, found)
     if rule in ("positive", "reweight"):
         return select(rule, advantages, found)
@@ -337,13 +337,13 @@ def measured(
     return [s.influence or 0.0 for s in found]
 
 
-def nothing_to_drop(scorer: "Scorer", judges: Sequence[Sample], found: Dropped, variant: Variant) -> bool:
+def nothing_to_drop(scorer: "Scorer", judges: Sequence[Sample], found: Sequence[float], variant: Variant) -> bool:
     """Whether as many of the validation completions would be dropped."""
     own, shares = [successes(s) for s in judges], [abs(s.advantage) for s in judges]
     validation = Validation(judges, BY_TOKEN)
     trusted = trusted_influences(scorer, own, BY_TOKEN, validation, variant.measure, shares)
-    advantages = [s.advantage for s in own]
-    return chance_of_more(found, dropped(advantages, select("positive", advantages, trusted))) >= CHANCE
+    kept = select("positive", [s.advantage for s in own], trusted)
+    return chance_of_more(found, dropped(own, kept)) >= CHANCE
 
 
 def auc(folder: Path, seed: int, judges: int) -> float:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import fmean
 
 from tasks.artifacts import write_json, write_jsonl
 from tasks.errors import GraftError
@@ -172,12 +173,11 @@ def _measured(
 
 
 def _compared(train: _Groups, kept: Sequence[float], judges: _Groups, trusted: Sequence[float]) -> dict[str, float]:
-    """What is dropped of the training samples beside what would be of those whose rewards are right."""
-    own = dropped([s.advantage for s in train.samples], kept)
-    control = dropped([s.advantage for s in judges.samples], trusted)
+    """What is dropped of a training problem's samples beside what would be where rewards are right, on average."""
+    own, control = dropped(train.samples, kept), dropped(judges.samples, trusted)
     return {
-        "dropped_share": own.share,
-        "control_dropped_share": control.share,
+        "dropped_share": fmean(own or [0.0]),
+        "control_dropped_share": fmean(control or [0.0]),
         "control_chance": chance_of_more(own, control),
     }
 
