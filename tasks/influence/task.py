@@ -24,8 +24,8 @@ from tasks.policy.fitting import fitting, fitting_file
 from tasks.policy.launch import run_in_processes
 from tasks.policy.memory import memory_named
 from tasks.policy.processes import rank
-from tasks.policy.samples import counted_rewards, samples_of
-from tasks.policy.scorer import scorer_of
+from tasks.policy.samples import Sample, counted_rewards, samples_of
+from tasks.policy.scorer import Scorer, scorer_of
 from tasks.records import RewardedTrajectory, Selected, Split
 from tasks.seeds import derive_seed
 
@@ -143,22 +143,12 @@ def _measured(
     scorer = scorer_of(policy, [*samples, *validation.samples], params.search.temperature, tokens)
     with memory_named(tokens):
         found = influences(scorer, samples, averaging, validation, measure, train.shares)
-        products = [s.product or 0.0 for s in found.each]
-        certificate = certify(scorer, samples, products, averaging, validation, derive_seed("certificate", round))
-    certificate.check()
-    if validation.same_batch:
-        votes = coefficients(validation.samples, validation.averaging)
-        check_own_votes(products, coefficients(samples, averaging), votes)
-    numbers = {
-        "validation_samples": len(validation.samples),
-        "validation_with_signal": sum(s.advantage != 0 for s in validation.samples),
-        "validation_gradient_norm": length_of(found.gradient),
-        "certificate_steps": certificate.steps,
-    }
-    if certificate.steps:
-        numbers |= {"certificate_slope": certificate.slope, "certificate_signs": certificate.sign_agreement}
-    if certificate.loss is not None:
-        numbers["validation_loss"] = certificate.loss
+        numbers = {
+            "validation_samples": len(validation.samples),
+            "validation_with_signal": sum(s.advantage != 0 for s in validation.samples),
+            "validation_gradient_norm": length_of(found.gradient),
+            **_certified(scorer, samples, found.each, averaging, validation, round),
+        }
     kept = _selected(own, train, [s.influence for s in found.each], round)
     to_drop = numbers["validation_with_signal"] > 0
     if not to_drop:
@@ -170,6 +160,29 @@ def _measured(
         to_drop = numbers["control_chance"] < CHANCE
     numbers["all_kept"] = int(not to_drop)
     return found.each, kept if to_drop else [float(s.advantage != 0) for s in samples], numbers
+
+
+def _certified(
+    scorer: Scorer,
+    samples: Sequence[Sample],
+    scored: Sequence[Scored],
+    averaging: Averaging,
+    validation: Validation,
+    round: int,
+) -> dict[str, float]:
+    """What the certificate says. Raises GraftError where it, or influence in the same batch, is not as it must be."""
+    products = [s.product or 0.0 for s in scored]
+    certificate = certify(scorer, samples, products, averaging, validation, derive_seed("certificate", round))
+    certificate.check()
+    if validation.same_batch:
+        votes = coefficients(validation.samples, validation.averaging)
+        check_own_votes(products, coefficients(samples, averaging), votes)
+    numbers: dict[str, float] = {"certificate_steps": certificate.steps}
+    if certificate.steps:
+        numbers |= {"certificate_slope": certificate.slope, "certificate_signs": certificate.sign_agreement}
+    if certificate.loss is not None:
+        numbers["validation_loss"] = certificate.loss
+    return numbers
 
 
 def _compared(train: _Groups, kept: Sequence[float], judges: _Groups, trusted: Sequence[float]) -> dict[str, float]:
