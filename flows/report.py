@@ -41,7 +41,7 @@ def print_report(
         console.print(note, style="dim", highlight=False)
     console.print()
     console.print(_rounds(layout, params))
-    for note in _support(read_metrics(layout, f"search@{params.rounds.last}")):
+    for note in (*_control(layout, params), *_support(read_metrics(layout, f"search@{params.rounds.last}"))):
         console.print(note, style="dim", highlight=False)
     console.print()
     _print_influence(layout, params, console)
@@ -111,6 +111,19 @@ def _rounds(layout: Layout, params: Params) -> "Table":
             f"{100 * selected['selected_share']:.0f} %",
         )
     return table
+
+
+def _control(layout: Layout, params: Params) -> list[str]:
+    """In which rounds validation found fault with the rewards, where it was asked."""
+    faults: dict[int, bool] = {}
+    for number in range(1, params.rounds.last + 1):
+        selected = read_metrics(layout, f"select@{number}")
+        if "control_chance" in selected:
+            faults[number] = not selected["all_kept"]
+    found = ", ".join(str(number) for number, fault in faults.items() if fault)
+    if found:
+        return [f"Validation finds fault with the rewards of rounds: {found}. Samples were dropped there alone."]
+    return ["Validation finds no fault with the rewards: no sample was dropped by its influence."] if faults else []
 
 
 def _support(search: Mapping[str, float]) -> list[str]:

@@ -1,4 +1,5 @@
 import io
+import json
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,18 @@ def test_the_report_says_how_many_solved_problems_rest_on_one_answer(tmp_path: P
     assert "31 of 62 solved problems rest on one answer alone: no siblings, and no second workflow" in shown
     write_json(layout.metrics("search", params.rounds.last), {**support, "solved_by_one_answer": 0})
     assert "rest on one answer" not in report(layout, params)
+
+
+def test_the_report_says_where_validation_finds_fault_with_the_rewards(tmp_path: Path, params: Params) -> None:
+    layout = written(tmp_path, params)
+    last = params.rounds.last
+    selected = json.loads(layout.metrics("select", last).read_text())
+    assert "Validation finds" not in report(layout, params)  # it was not asked
+    write_json(layout.metrics("select", last), selected | {"control_chance": 0.4, "all_kept": 1})
+    assert "Validation finds no fault with the rewards: no sample was dropped" in report(layout, params)
+    write_json(layout.metrics("select", last), selected | {"control_chance": 1e-4, "all_kept": 0})
+    shown = " ".join(report(layout, params).split())
+    assert f"Validation finds fault with the rewards of rounds: {last}. Samples were dropped there alone." in shown
 
 
 def group(codes: list[str]) -> RewardedTrajectory:
