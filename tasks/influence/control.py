@@ -20,7 +20,7 @@ from tasks.policy.scorer import Scorer
 CONTROLLED: tuple[Selection, ...] = ("positive", "reweight", "drop_worst_negative")
 """The rules that may drop much or little; the others drop a share that is given."""
 
-CHANCE = 0.05
+CHANCE = 0.01
 """Where as much would be dropped with at least this probability although nothing is wrong, nothing is."""
 
 
