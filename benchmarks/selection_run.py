@@ -62,7 +62,7 @@ class Variant:
         return Measure(self.exclude_self, similarity=self.similarity, adam=steps_of_problems)
 
 
-CHOSEN = "held-out 512, local, control"
+CHOSEN = "held-out 1024, local, control"
 VARIANTS: dict[str, Variant] = {
     "vanilla": Variant("all"),
     "same batch": Variant("positive", 0),
@@ -71,7 +71,7 @@ VARIANTS: dict[str, Variant] = {
     "held-out 128": Variant("positive", 128),
     "held-out 512": Variant("positive", 512),
     "held-out 512, local": Variant("positive", 512, similarity="local"),
-    CHOSEN: Variant("positive", 512, similarity="local", control=True),
+    CHOSEN: Variant("positive", 1024, similarity="local", control=True),
     "oracle drop": Variant("truly_helpful"),
     "on the 512 themselves": Variant("validation_itself", 512),
 }
@@ -85,7 +85,7 @@ REMEDIES: dict[str, Variant] = {
     "held-out 512, cosine": Variant("positive", 512, similarity="cosine"),
     "held-out 512, centred": Variant("positive", 512, similarity="centred"),
     "held-out 128, local, control": Variant("positive", 128, similarity="local", control=True),
-    "held-out 1024, local, control": Variant("positive", 1024, similarity="local", control=True),
+    "held-out 512, local, control": Variant("positive", 512, similarity="local", control=True),
     "held-out 512, reweighted": Variant("reweight", 512, similarity="local"),
 }
 ALL = VARIANTS | CONTROLS | REMEDIES
