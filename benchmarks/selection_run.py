@@ -347,7 +347,7 @@ def nothing_to_drop(scorer: "Scorer", judges: Sequence[Sample], found: Sequence[
 
 
 def auc(folder: Path, seed: int, judges: int) -> float:
-    """How well cosines with so many validation samples tell flipped rewards from others: 0.5 is chance.
+    """How well influence on so many validation samples tells flipped rewards from others: 0.5 is chance.
 
     At the workspace's first policy, among one round's samples that would be learned from.
     """

@@ -29,16 +29,6 @@ def params(processes: int, **influence: Any) -> Params:
     return restrict(changed, keys + [f"grpo.{name}" for name in SEEN])
 
 
-@pytest.fixture
-def layout(tmp_path: Path, save_tiny: Callable[..., None], make_trajectory: MakeTrajectory) -> Layout:
-    layout = Layout(tmp_path)
-    save_tiny(layout.policy(0))
-    train = [make_trajectory(f"t{i}", [1.0, 0.0, None, 0.5 * i]) for i in range(4)]
-    validation = [make_trajectory(f"v{i}", [0.0, 1.0, 1.0], split="validation") for i in range(3)]
-    write_jsonl(layout.rewarded(1), [*train, make_trajectory("solved", [1.0, 1.0]), *validation])
-    return layout
-
-
 def written(layout: Layout) -> tuple[list[Selected], dict[str, float]]:
     return read_jsonl(layout.selection(1), Selected), json.loads(layout.metrics("select", 1).read_text())
 

@@ -42,16 +42,6 @@ def params(grpo: dict[str, Any] | None = None, **influence: Any) -> Params:
     return restrict(SHIPPED.model_copy(update=changes), keys)
 
 
-@pytest.fixture
-def layout(tmp_path: Path, save_tiny: Callable[..., None], make_trajectory: MakeTrajectory) -> Layout:
-    layout = Layout(tmp_path)
-    save_tiny(layout.policy(0))
-    train = [make_trajectory(f"t{i}", [1.0, 0.0, None, 0.5 * i]) for i in range(4)]
-    validation = [make_trajectory(f"v{i}", [0.0, 1.0, 1.0], split="validation") for i in range(3)]
-    write_jsonl(layout.rewarded(1), [*train, make_trajectory("solved", [1.0, 1.0]), *validation])
-    return layout
-
-
 def numbers(layout: Layout) -> dict[str, Any]:
     return dict(json.loads(layout.metrics("select", 1).read_text()))
 
