@@ -12,6 +12,7 @@ from statistics import fmean
 
 from tasks.influence.influence import Measure, influences
 from tasks.influence.losses import Validation
+from tasks.influence.passes import Passes
 from tasks.params import Selection
 from tasks.policy.averaging import Averaging
 from tasks.policy.samples import Sample
@@ -53,12 +54,13 @@ def trusted_influences(
     validation: Validation,
     measure: Measure,
     shares: Sequence[float],
+    judges: Passes | None = None,
 ) -> list[float | None]:
     """Influence of the validation samples as if they were learned from, each by the votes of all problems but its own.
 
     `samples` [n] are those of `validation`, with the advantages that the update would give them; `averaging`,
-    `measure` and `shares` [n] as `influences` has them for training samples.
+    `measure`, `shares` [n] and `judges` as `influences` has them for training samples.
     """
     judged = replace(measure, exclude_self=False, leave_group_out=True)
     own = replace(validation, same_batch=True)
-    return [one.influence for one in influences(scorer, samples, averaging, own, judged, shares).each]
+    return [one.influence for one in influences(scorer, samples, averaging, own, judged, shares, judges=judges).each]

@@ -24,40 +24,42 @@ def directions(
     votes: Sequence[float],
     counts: Sequence[float],
     shortened: bool,
+    judges: Passes | None,
 ) -> tuple[Direction, Direction]:
     """∇L_val, to which the samples' scores give their `votes`; and D, to which they give their `counts`, if `shortened`
-    at length 1."""
+    at length 1. `judges` may keep the scores that vote, `passes` in the same batch will."""
     import torch
 
-    if validation.same_batch:
+    voting = [s for s, c in zip(validation.samples, votes, strict=True) if c]
+    if judges and judges.hold(voting):
+        passes = judges
+    elif validation.same_batch and passes.fit:
         passes.keep()
-    kept = validation.same_batch and passes.fit
-    if not kept and not (shortened and any(votes)):
+    elif shortened and voting:
+        passes = Passes(scorer, voting, passes.budget)
+    else:
         plain = validation.gradient(scorer)
         return plain, plain
-    if not kept:
-        voting = [s for s, c in zip(validation.samples, votes, strict=True) if c]
-        passes = Passes(scorer, voting, passes.budget)
     sums, shares = (by_row(passes, validation.samples, numbers) for numbers in (votes, counts))
     plain_parts, used_parts = [], []
     for part in passes:
         keys = [passes.row_of(s) for s in part.rows]
-        own, used = (torch.tensor([of[key] for key in keys], dtype=torch.float64) for of in (sums, shares))
+        own, used = (torch.tensor([of.get(key, 0.0) for key in keys], dtype=torch.float64) for of in (sums, shares))
         plain_parts.append(weighted_sum(part.votes, own))
         if shortened:
             used_parts.append(weighted_sum(unit(part.votes), used))
-    plain = _added_up(plain_parts, scorer)
-    return plain, _added_up(used_parts, scorer) if shortened else plain
+    plain = _added_up(plain_parts, scorer, passes.shared)
+    return plain, _added_up(used_parts, scorer, passes.shared) if shortened else plain
 
 
-def _added_up(parts: Sequence[Direction], scorer: Scorer) -> Direction:
-    """The sum of what all processes have found."""
+def _added_up(parts: Sequence[Direction], scorer: Scorer, shared: bool) -> Direction:
+    """The sum of what all processes have found, if each has a share."""
     import torch
 
     factors = {name: module.weight for name, module in lora_factors(scorer.model).items()}
     none = {name: torch.zeros_like(w, dtype=torch.promote_types(w.dtype, torch.float32)) for name, w in factors.items()}
     found = total([none, *parts])  # one without a share has no parts
-    return dict(zip(found, added_up(list(found.values())), strict=True))
+    return dict(zip(found, added_up(list(found.values())), strict=True)) if shared else found
 
 
 def by_row(passes: Passes, samples: Sequence[Sample], numbers: Sequence[float]) -> dict[Row, float]:

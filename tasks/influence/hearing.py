@@ -105,11 +105,11 @@ def _heard_by(likeness: Likeness | None, passes: Passes) -> Iterator[Part]:
     goes_on = likeness is not None and likeness.goes_on()
     for part in passes:
         if likeness and goes_on:
-            likeness.hear(part.rows, part.own)
+            likeness.hear(part)
         yield part
     while likeness and goes_on and likeness.goes_on():
         for part in passes:
-            likeness.hear(part.rows, part.own)
+            likeness.hear(part)
 
 
 def _rows(gradients: SampleGradients, places: Sequence[int]) -> SampleGradients:

@@ -107,6 +107,7 @@ def influences(
     measure: Measure = Measure(),
     shares: Sequence[float] | None = None,
     token_losses: TokenLosses | None = None,
+    judges: Passes | None = None,
 ) -> Found:
     """Influence of each sample, in order; 0, with no computing, where its advantage is 0.
 
@@ -118,7 +119,8 @@ def influences(
     `measure.budget` bytes, they are where one pass does for both because all of the same batch fit; where groups are
     left out, and GraftError is raised where one does not fit; for the direction of cosines; for a sample's own vote
     against token losses; and for `local`, which goes through the samples again for each budget's worth of validation
-    samples. Several processes go through a share each, and all find the same.
+    samples. There `judges`, from `judges_of`, serve all calls with the same validation samples. Several processes go
+    through a share each, and all find the same.
     """
     if token_losses and measure.centred:
         raise GraftError(
@@ -133,12 +135,18 @@ def influences(
     shares = shares if measure.centred else [0.0] * len(samples)
     rows = [s for s, a, c, share in zip(samples, own, given, shares, strict=True) if a or c or share]
     groups = validation.same_batch and measure.leave_group_out
-    passes = Passes(scorer, rows, measure.budget, groups, token_losses, votes=validation.same_batch)
-    plain, used = directions(scorer, passes, validation, votes, counts, measure.shortened)
     scale = adam_scale(scorer, samples, averaging, measure.adam, token_losses) if measure.adam else None
-    local, used = measure.similarity == "local", rescaled(used, scale)
-    likeness = Likeness(scorer, validation, votes, measure.budget, groups, scale) if local else None
-    weights = by_row(passes, validation.samples, counts) if groups and not local else {}
+    likeness = None
+    if measure.similarity == "local":
+        judges = judges or judges_of(scorer, validation, measure.budget)
+        likeness, groups = Likeness(validation, votes, judges, groups, scale), False
+    if likeness and judges and judges.hold(rows):
+        passes = judges
+    else:
+        passes = Passes(scorer, rows, measure.budget, groups, token_losses, votes=validation.same_batch)
+    plain, used = directions(scorer, passes, validation, votes, counts, measure.shortened, judges)
+    used = rescaled(used, scale)
+    weights = by_row(passes, validation.samples, counts) if groups else {}
     held = bool(token_losses and validation.same_batch and measure.exclude_self)
     heard = hear(passes, Measured(plain, used, scale, weights, measure.shortened), likeness, held)
     found = [
@@ -151,6 +159,13 @@ def influences(
         for s, a, x, c in zip(samples, own, found, common, strict=True)
     ]
     return Found(each, plain)
+
+
+def judges_of(scorer: Scorer, validation: Validation, budget: int) -> Passes:
+    """The validation samples' gradients, in every process: kept if they fit in `budget` bytes."""
+    passes = Passes(scorer, [s for s in validation.samples if s.advantage], budget, shared=False)
+    passes.keep()
+    return passes
 
 
 def in_common(samples: Sequence[Sample], found: Sequence[float], shares: Sequence[float]) -> list[float]:

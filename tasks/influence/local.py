@@ -10,12 +10,11 @@ validation rows.
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from tasks.influence.gram import rescaled, unit
+from tasks.influence.gram import inverse
 from tasks.influence.losses import Validation
-from tasks.influence.passes import Passes, Row, row_of
-from tasks.influence.sample_gradients import Direction, SampleGradients
+from tasks.influence.passes import Part, Passes, Row, row_of
+from tasks.influence.sample_gradients import Direction
 from tasks.policy.samples import Sample
-from tasks.policy.scorer import Scorer
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,47 +28,47 @@ class Likeness:
 
     while likeness.goes_on():
         for part in passes:
-            likeness.hear(part.rows, part.own)
+            likeness.hear(part)
     """
 
     def __init__(
         self,
-        scorer: Scorer,
         validation: Validation,
         votes: Sequence[float],
-        budget: int,
+        judges: Passes,
         leave_group_out: bool,
         scale: Direction | None,
     ) -> None:
         """`votes` are what the validation samples' scores weigh in ∇L_val, -c: what comes out is -x.
 
-        With `leave_group_out` no sample of the same problem votes; cosines are those of √scale · s.
+        `judges` are passes through all their rows that vote, in every process. With `leave_group_out` no sample of the
+        same problem votes; cosines are those of √scale · s.
         """
         self._leave_group_out, self._scale = leave_group_out, scale
         self._sums = dict[Row, float]()
         for sample, c in zip(validation.samples, votes, strict=True):
             self._sums[row_of(sample)] = self._sums.get(row_of(sample), 0.0) + c
-        voting = [s for s, c in zip(validation.samples, votes, strict=True) if c]
-        self._parts = _parts(Passes(scorer, voting, budget, shared=False), budget, scale)
-        self._judges: tuple[list[Sample], list[Tensor]] = ([], [])
+        self._parts = _held(judges, scale)
+        self._judges: list[tuple[list[Sample], Tensor, Tensor]] = []
         self._heard = dict[Row, float]()
 
     def goes_on(self) -> bool:
         """Whether there is another part to be heard."""
-        self._judges = next(self._parts, ([], []))
-        return bool(self._judges[0])
+        self._judges = next(self._parts, [])
+        return bool(self._judges)
 
-    def hear(self, rows: Sequence[Sample], scores: SampleGradients) -> None:
-        """What this part says of these rows."""
-        import torch
+    def hear(self, part: Part) -> None:
+        """What these validation rows say of the part's."""
+        own, by = _measured(part, self._scale)
+        for judges, theirs, by_theirs in self._judges:
+            near = ((own @ theirs.T).double() * by[:, None] * by_theirs).clamp(min=0) ** SHARPNESS  # [R, V]
+            self._add(part.rows, judges, near)
 
-        judges, theirs = self._judges
-        own = _flat(scores, self._scale)
-        near = torch.cat([own @ part.T for part in theirs], 1).double().clamp(min=0) ** SHARPNESS  # [R, V]
+    def _add(self, rows: Sequence[Sample], judges: Sequence[Sample], near: "Tensor") -> None:
         if self._leave_group_out:
             others = [[s.problem_id != j.problem_id for j in judges] for s in rows]
-            near *= torch.tensor(others, device=near.device)
-        weights = torch.tensor([self._sums[row_of(s)] for s in judges], dtype=torch.float64, device=near.device)
+            near *= near.new_tensor(others)
+        weights = near.new_tensor([self._sums.get(row_of(s), 0.0) for s in judges])
         for sample, vote in zip(rows, (near @ weights).tolist(), strict=True):
             self._heard[row_of(sample)] = self.vote(row_of(sample)) + vote
 
@@ -78,24 +77,24 @@ class Likeness:
         return self._heard.get(row, 0.0)
 
 
-def _parts(passes: Passes, budget: int, scale: Direction | None) -> "Iterator[tuple[list[Sample], list[Tensor]]]":
-    """Rows and their gradients at length 1, in matrices [·, P] of together at most `budget` bytes, or in one."""
-    rows: list[Sample] = []
-    held: list[Tensor] = []
+def _held(passes: Passes, scale: Direction | None) -> "Iterator[list[tuple[list[Sample], Tensor, Tensor]]]":
+    """Rows, their gradients and what makes these of length 1, of together at most the passes' budget, or one part."""
+    held: list[tuple[list[Sample], Tensor, Tensor]] = []
     for part in passes:
-        own = _flat(part.own, scale)
-        if held and sum(matrix.nbytes for matrix in [*held, own]) > budget:
-            yield rows, held
-            rows, held = [], []
-        rows, held = [*rows, *part.rows], [*held, own]
+        own, by = _measured(part, scale)
+        if held and sum(matrix.nbytes for _, matrix, _ in held) + own.nbytes > passes.budget:
+            yield held
+            held = []
+        held.append((part.rows, own, by))
     if held:
-        yield rows, held
+        yield held
 
 
-def _flat(scores: SampleGradients, scale: Direction | None) -> "Tensor":
-    """Of length 1, [B, P]."""
+def _measured(part: Part, scale: Direction | None) -> "tuple[Tensor, Tensor]":
+    """√scale · s [B, P], and one over their lengths [B] in float64."""
     import torch
 
+    matrix = part.matrix
     if scale is not None:
-        scores = dict(rescaled(scores, {name: own.sqrt().to(scores[name].dtype) for name, own in scale.items()}))
-    return torch.cat([own.flatten(1) for own in unit(scores).values()], 1)
+        matrix = matrix * torch.cat([scale[name].flatten() for name in part.own]).sqrt().to(matrix.dtype)
+    return matrix, inverse(torch.linalg.vector_norm(matrix, dim=1).double())

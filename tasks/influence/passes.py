@@ -30,13 +30,18 @@ def row_of(sample: Sample) -> Row:
     return sample.problem_id, sample.completion, None
 
 
+BLOCK = 64
+"""Rows of a part, about: matrix products of a few rows are read, not computed."""
+
+
 @dataclass(frozen=True)
 class Part:
     """Some rows and their gradients."""
 
     rows: list[Sample]
-    own: SampleGradients  # of what is measured
+    own: SampleGradients  # of what is measured: views of `matrix`
     votes: SampleGradients  # ∇ Σ_t log p_t, the same one where no token losses are given
+    matrix: "Tensor"  # [B, P]
 
 
 class Passes:
@@ -66,11 +71,12 @@ class Passes:
         rows = self._own(rows, whole_groups) if shared else rows
         each = _bytes(scorer.model) * self._count
         most = max(budget // each, 1)
-        self.budget = budget
+        self.budget, self.shared = budget, shared
         self.fit = all(gathered(each * len(rows) <= budget))  # the same in all processes
         self._scorer = scorer
         self._whole = packed("rows", rows, scorer.tokens)
-        self._batches = _by_group(scorer, rows, most) if whole_groups else _cut(self._whole, most)
+        self._batches = _by_group(scorer, rows, most) if whole_groups else _blocks(_cut(self._whole, most), most)
+        self._names = {self.row_of(s) for s in rows}
         self._kept: list[Part] = []
 
     def row_of(self, sample: Sample) -> Row:
@@ -88,8 +94,12 @@ class Passes:
 
     def keep(self) -> None:
         """Compute them now if all fit: going through them costs nothing then."""
-        if self.fit:
+        if self.fit and not self._kept:
             self._kept = list(self)
+
+    def hold(self, samples: Iterable[Sample]) -> bool:
+        """Whether the gradients of all these are kept."""
+        return bool(self._kept) and all(self.row_of(s) in self._names for s in samples)
 
     def __iter__(self) -> Iterator[Part]:
         if self._kept:
@@ -101,7 +111,7 @@ class Passes:
                 for batch in batches
             ]
             kinds = [_joined(kind) for kind in zip(*parts, strict=True)]
-            yield Part([s for batch in batches for s in batch.samples], kinds[0], kinds[-1])
+            yield Part([s for batch in batches for s in batch.samples], kinds[0][0], kinds[-1][0], kinds[0][1])
 
     def summed(self, numbers: "Callable[[SampleGradients], Tensor]") -> "Iterator[tuple[list[Sample], Tensor]]":
         """Rows, and the sum of the numbers [..., B] that each LoRA factor's part of what is measured gives.
@@ -134,16 +144,34 @@ class Passes:
         return self._scorer.score(batch).logprobs.sum(1)
 
 
-def _cut(batches: Sequence[MicroBatch], most: int) -> list[list[MicroBatch]]:
+def _cut(batches: Sequence[MicroBatch], most: int) -> list[MicroBatch]:
     return [
-        [MicroBatch("rows", batch.groups[start : start + most])]
+        MicroBatch("rows", batch.groups[start : start + most])
         for batch in batches
         for start in range(0, len(batch.groups), most)
     ]
 
 
+def _blocks(batches: Sequence[MicroBatch], most: int) -> list[list[MicroBatch]]:
+    found: list[list[MicroBatch]] = []
+    size, room = 0, _room(most)
+    for batch in batches:
+        if not found or size + len(batch.samples) > room:
+            found.append([])
+            size = 0
+        found[-1].append(batch)
+        size += len(batch.samples)
+    return found
+
+
+def _room(most: int) -> int:
+    """Rows of a part whose batches are joined, where so many may be held at once: joining them copies them."""
+    return min(BLOCK, most // 8)
+
+
 def _by_group(scorer: Scorer, rows: Sequence[Sample], most: int) -> list[list[MicroBatch]]:
     found: list[list[Sample]] = [[]]
+    room = _room(most)
     for name, members in groupby(rows, key=lambda s: s.problem_id):
         group = list(members)
         if len(group) > most:
@@ -151,16 +179,20 @@ def _by_group(scorer: Scorer, rows: Sequence[Sample], most: int) -> list[list[Mi
                 f"influence.memory_budget: has room for the gradients of {most} samples, but problem {name!r} has "
                 f"{len(group)}, which influence.control and leave_group_out need at once; raise it, or switch them off"
             )
-        if len(found[-1]) + len(group) > most:
+        if len(found[-1]) + len(group) > room:
             found.append([])
         found[-1] += group
     return [packed("rows", batch, scorer.tokens) for batch in found if batch]
 
 
-def _joined(parts: Sequence[SampleGradients]) -> SampleGradients:
+def _joined(parts: Sequence[SampleGradients]) -> "tuple[SampleGradients, Tensor]":
+    """All rows in one matrix [B, P], and each factor's part of it."""
     import torch
 
-    return parts[0] if len(parts) == 1 else {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+    matrix = torch.cat([torch.cat([own.flatten(1) for own in part.values()], 1) for part in parts])
+    shapes = {name: own.shape[1:] for name, own in parts[0].items()}
+    pieces = torch.split(matrix, [shape.numel() for shape in shapes.values()], 1)
+    return {name: own.unflatten(1, shape) for (name, shape), own in zip(shapes.items(), pieces, strict=True)}, matrix
 
 
 def _bytes(model: Any) -> int:

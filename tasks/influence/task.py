@@ -10,7 +10,7 @@ from tasks.errors import GraftError
 from tasks.influence.certificate import certify, check_own_votes
 from tasks.influence.control import CHANCE, CONTROLLED, chance_of_more, dropped, trusted_influences
 from tasks.influence.gram import length_of
-from tasks.influence.influence import NOT_MEASURED, Measure, Scored, influences
+from tasks.influence.influence import NOT_MEASURED, Measure, Scored, influences, judges_of
 from tasks.influence.losses import Validation, coefficients
 from tasks.influence.numbers import selection_numbers
 from tasks.influence.selection import select
@@ -142,7 +142,8 @@ def _measured(
     tokens, samples, measure = params.grpo.micro_batch_tokens, train.samples, _measure(own, params.grpo)
     scorer = scorer_of(policy, [*samples, *validation.samples], params.search.temperature, tokens)
     with memory_named(tokens):
-        found = influences(scorer, samples, averaging, validation, measure, train.shares)
+        held = judges_of(scorer, validation, measure.budget) if own.similarity == "local" else None
+        found = influences(scorer, samples, averaging, validation, measure, train.shares, judges=held)
         numbers = {
             "validation_samples": len(validation.samples),
             "validation_with_signal": sum(s.advantage != 0 for s in validation.samples),
@@ -155,7 +156,7 @@ def _measured(
         logger.warning("no validation sample has a signal: every training sample that has one is kept")
     elif own.control and own.selection in CONTROLLED and not validation.same_batch:
         with memory_named(tokens):
-            trial = trusted_influences(scorer, judges.samples, averaging, validation, measure, judges.shares)
+            trial = trusted_influences(scorer, judges.samples, averaging, validation, measure, judges.shares, held)
         numbers |= _compared(train, kept, judges, _selected(own, judges, trial, round))
         to_drop = numbers["control_chance"] < CHANCE
     numbers["all_kept"] = int(not to_drop)

@@ -61,7 +61,7 @@ def test_what_goes_wrong_in_one_process_is_one_line_here(
     write_jsonl(layout.rewarded(1), groups)
     capfd.readouterr()
     with pytest.raises(GraftError) as caught:
-        run(layout, params(2, validation="same_batch", leave_group_out=True, memory_budget=1), 1)
+        run(layout, params(2, similarity="dot", validation="same_batch", leave_group_out=True, memory_budget=1), 1)
     line = str(caught.value)
     assert line.startswith("influence.memory_budget: has room for the gradients of ")
     assert "problem 'large' has 200, which influence.control and leave_group_out need at once; raise it" in line
