@@ -27,7 +27,10 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
 from benchmarks.pool import pool_of
-from benchmarks.selection_run import ALL, CHOSEN, CONTROLS, VARIANTS, Condition, Job, Learned, auc, run
+from benchmarks.selection_auc import auc
+from benchmarks.selection_run import Job, Learned, run
+from benchmarks.selection_variants import ALL, CHOSEN, CONTROLS, VARIANTS
+from benchmarks.selection_world import Condition
 from benchmarks.workspace import graft, make_workspace
 from flows.answer import exit_code
 from tasks.errors import GraftError

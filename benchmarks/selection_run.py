@@ -1,94 +1,35 @@
 """One run of `benchmarks.selection`: rounds of rollouts, rewards under a condition, a selection, an update.
 
-    condition     training rewards                                                          validation
-    clean         the share of problem and siblings solved                                  trusted
-    flipped       1 where all are solved, else 0; 30 % of them inverted                     trusted
-    answer_only   1 where the problem's own answer is right: spurious workflows have it too trusted
-    biased        the share solved, and as much again for a long workflow, right or wrong   trusted
-
-Trusted: 1 where problem and siblings are all solved. Everything is drawn by seeds of its own for each problem, round
-and row, so that runs of one seed differ by what they select alone.
+Runs of one seed differ by what they select alone.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from tasks.influence.control import CHANCE, chance_of_more, dropped, trusted_influences
-from tasks.influence.influence import Measure, influences
+from benchmarks.selection_variants import PROBLEMS, STEPS, Variant
+from benchmarks.selection_world import GROUP, Condition, Rollout, World, drawn, rewards_of, trusted_of, turned, world_of
+from tasks.influence.control import from_fault_line, trusted_influences
+from tasks.influence.influence import influences, judges_of
 from tasks.influence.losses import Validation
 from tasks.influence.selection import select
-from tasks.params import Similarity
 from tasks.policy.averaging import Averaging
 from tasks.policy.samples import Sample, merged
-from tasks.records import Completion, Problem
+from tasks.records import Problem
 from tasks.seeds import derive_seed
 
 if TYPE_CHECKING:
     from tasks.grpo.steps import Step
-    from tasks.params import Grpo, Params
+    from tasks.params import Grpo
     from tasks.policy.base import Policy
     from tasks.policy.scorer import Scorer
 
-Condition = Literal["clean", "flipped", "answer_only", "biased"]
-
-PROBLEMS, GROUP = 64, 8  # of a round
-FLIPPED = 0.3
-LONG, BONUS = 24, 1.0  # tokens of a long workflow, few of which are right, and what the biased evaluator gives for it
 TEST, TEST_SAMPLES = 100, 8
 LEARNING_RATE = 1e-3
 BY_TOKEN = Averaging("dapo", longest=1)
-
-
-@dataclass(frozen=True)
-class Variant:
-    """What is learned from. `judges`: validation completions of a round; 0: the batch itself, None: no influence."""
-
-    rule: Literal["all", "positive", "reweight", "negative", "random", "bottom", "truly_helpful", "validation_itself"]
-    judges: int | None = None
-    exclude_self: bool = True
-    similarity: Similarity = "dot"
-    adam: bool = False
-    control: bool = False
-
-    @property
-    def measure(self) -> Measure:
-        """How influence is measured."""
-        steps_of_problems = PROBLEMS // STEPS if self.adam else None
-        return Measure(self.exclude_self, similarity=self.similarity, adam=steps_of_problems)
-
-
-CHOSEN = "held-out 1024, local, control"
-VARIANTS: dict[str, Variant] = {
-    "vanilla": Variant("all"),
-    "same batch": Variant("positive", 0),
-    "same batch, own vote": Variant("positive", 0, exclude_self=False),
-    "same batch, cosine": Variant("positive", 0, similarity="cosine"),
-    "held-out 128": Variant("positive", 128),
-    "held-out 512": Variant("positive", 512),
-    "held-out 512, local": Variant("positive", 512, similarity="local"),
-    CHOSEN: Variant("positive", 1024, similarity="local", control=True),
-    "oracle drop": Variant("truly_helpful"),
-    "on the 512 themselves": Variant("validation_itself", 512),
-}
-CONTROLS: dict[str, Variant] = {
-    "random, as many": Variant("random", 512, similarity="local"),
-    "bottom, as many": Variant("bottom", 512, similarity="local"),
-    "wrong sign": Variant("negative", 512, similarity="local"),
-}
-REMEDIES: dict[str, Variant] = {
-    "held-out 512, adam": Variant("positive", 512, adam=True),
-    "held-out 512, cosine": Variant("positive", 512, similarity="cosine"),
-    "held-out 512, centred": Variant("positive", 512, similarity="centred"),
-    "held-out 128, local, control": Variant("positive", 128, similarity="local", control=True),
-    "held-out 512, local, control": Variant("positive", 512, similarity="local", control=True),
-    "held-out 512, reweighted": Variant("reweight", 512, similarity="local"),
-}
-ALL = VARIANTS | CONTROLS | REMEDIES
 
 
 @dataclass(frozen=True)
@@ -101,7 +42,7 @@ class Job:
     name: str
     variant: Variant
     rounds: int
-    by_kept: bool = False  # fewer steps where fewer samples are kept, as many samples in each; else as many steps
+    by_kept: bool = False  # fewer steps where fewer training samples are kept; else as many
 
 
 @dataclass
@@ -113,79 +54,6 @@ class Learned:
     steps: int = 0
     kept: list[float] = field(default_factory=list)
     seconds: float = 0.0  # of the rounds, in processor time, without the final test
-
-
-@dataclass(frozen=True)
-class Rollout:
-    """A completion with what running it gave: its own answer right, and all siblings' too; the share of them all."""
-
-    completion: Completion
-    right: bool
-    trusted: bool
-    share: float
-
-
-class World:
-    """The problems of a workspace, and what was ever run on them."""
-
-    def __init__(self, folder: Path) -> None:
-        from tasks.artifacts import read_jsonl
-        from tasks.layout import Layout
-        from tasks.params import load_params
-        from tasks.workflows.sandbox import Sandbox
-
-        layout = Layout(folder)
-        self.params: Params = load_params(folder / "params.yaml")
-        self.problems = {
-            "train": read_jsonl(layout.problems("train"), Problem),
-            "validation": read_jsonl(layout.problems("validation"), Problem),
-            "test": read_jsonl(layout.problems("test"), Problem),
-        }
-        limits = self.params.sandbox
-        self._sandbox: Sandbox = Sandbox(limits.seconds, limits.memory_mb, limits.allow_weak, workers=1)
-        self._sandbox.__enter__()
-        self._known: dict[tuple[str, str], tuple[bool, bool, float]] = {}
-
-    def rollouts(
-        self, policy: "Policy", problems: Sequence[Problem], count: int, *seed: str | int
-    ) -> list[list[Rollout]]:
-        """`count` completions of each problem, run on it and its siblings."""
-        from tasks.policy.base import decode, encode_prompt
-        from tasks.policy.sampler import Request, sample
-        from tasks.workflows.contract import prompt_of
-        from tasks.workflows.fences import code_of
-        from tasks.workflows.judge import is_right, solved_share
-        from tasks.workflows.sandbox import Program
-
-        requests = [
-            Request(prompt, derive_seed(*seed, problem.problem_id, row))
-            for problem in problems
-            for prompt in [encode_prompt(policy, prompt_of(problem.question, policy.base))]
-            for row in range(count)
-        ]
-        written = sample(policy, requests, 1.0, self.params.policy.max_new_tokens, "rollouts")
-        owners = [problem for problem in problems for _ in range(count)]
-        codes = [code_of(decode(policy, completion.tokens)) for completion in written]
-        new = {
-            (problem.question, code): problem
-            for problem, code in zip(owners, codes, strict=True)
-            if (problem.question, code) not in self._known
-        }
-        programs = [Program(code, problem.questions) for (_, code), problem in new.items()]
-        for (key, problem), results in zip(new.items(), self._sandbox.run(programs), strict=True):
-            share = solved_share(results, problem.answers)
-            self._known[key] = (is_right(results[0], problem.answer), share == 1, share)
-        rows = [
-            Rollout(completion, *self._known[problem.question, code])
-            for completion, problem, code in zip(written, owners, codes, strict=True)
-        ]
-        return [rows[start : start + count] for start in range(0, len(rows), count)]
-
-
-@cache
-def world_of(folder: Path) -> World:
-    """One for each process: what was run is not run again."""
-    return World(folder)
 
 
 def run(job: Job) -> Learned:
@@ -212,7 +80,10 @@ def run(job: Job) -> Learned:
 def _round(world: World, policy: "Policy", job: Job, round: int, learned: Learned) -> None:
     from tasks.policy.scorer import scorer_of
 
-    problems = drawn(world.problems["train"], PROBLEMS, job.seed, round)
+    if job.condition == "answer_only":
+        problems = drawn(world.coincident, PROBLEMS, job.seed, round)
+    else:
+        problems = turned(drawn(world.problems["train"], PROBLEMS, job.seed, round), round)
     groups = world.rollouts(policy, problems, GROUP, "train", job.seed, round)
     learned.curve.append(fmean(r.trusted for group in groups for r in group))
     rewards = rewards_of(job.condition, problems, groups, job.seed, round)
@@ -227,46 +98,18 @@ def _round(world: World, policy: "Policy", job: Job, round: int, learned: Learne
     given = [successes(s) for s in judges] if job.variant.rule == "validation_itself" else samples
     kept = [replace(s, advantage=weight * s.advantage) for s, weight in zip(given, weights, strict=True) if weight]
     signal = sum(s.advantage != 0 for s in samples)
-    learned.kept.append(len(kept) / max(signal, 1))
-    learned.steps += _update(world, scorer, kept, signal, job, round)
+    share = len(kept) / max(signal, 1)
+    learned.kept.append(share)
+    if job.variant.mixed:
+        kept += [successes(s) for s in judges if s.advantage > 0]
+    learned.steps += _update(world, scorer, kept, share, job, round)
 
 
 def validation_of(world: World, policy: "Policy", count: int, seed: int, round: int) -> list[Sample]:
     """So many fresh completions, as many of each validation problem, or one of so many problems."""
-    problems = drawn(world.problems["validation"], count, seed, round)
+    problems = turned(drawn(world.problems["validation"], count, seed, round), round)
     heard = world.rollouts(policy, problems, max(count // len(problems), 1), "validation", seed, round)
     return samples_of(policy, problems, heard, trusted_of(heard))
-
-
-def drawn(problems: Sequence[Problem], count: int, seed: int, round: int) -> list[Problem]:
-    """So many of the problems, in the quantities of the round, by lot."""
-    lots = sorted(problems, key=lambda problem: derive_seed("lot", seed, round, problem.problem_id))
-    return [problem.turned(round) for problem in lots[:count]]
-
-
-def trusted_of(groups: Sequence[Sequence[Rollout]]) -> list[list[float]]:
-    return [[float(r.trusted) for r in group] for group in groups]
-
-
-def rewards_of(
-    condition: Condition, problems: Sequence[Problem], groups: Sequence[Sequence[Rollout]], seed: int, round: int
-) -> list[list[float]]:
-    """Training rewards [n][G]."""
-    if condition == "clean":
-        return [[r.share for r in group] for group in groups]
-    if condition == "answer_only":
-        return [[float(r.right) for r in group] for group in groups]
-    if condition == "biased":
-        return [[r.share + BONUS * (len(r.completion.tokens) >= LONG) for r in group] for group in groups]
-    flips = [[is_flipped(problem, member, seed, round) for member in range(GROUP)] for problem in problems]
-    return [
-        [float(r.trusted != flip) for r, flip in zip(group, own, strict=True)]
-        for group, own in zip(groups, flips, strict=True)
-    ]
-
-
-def is_flipped(problem: Problem, member: int, seed: int, round: int) -> bool:
-    return derive_seed("flip", seed, round, problem.problem_id, member) % 1000 < 1000 * FLIPPED
 
 
 def samples_of(
@@ -313,8 +156,6 @@ def _weights(
         return [float(s.advantage * t.advantage > 0) for s, t in zip(samples, truth, strict=True)]
     found = measured(scorer, samples, shares, judges, job.variant)
     positive = select("positive", advantages, found)
-    if job.variant.control and nothing_to_drop(scorer, judges, dropped(samples, positive), job.variant):
-        return select("none", advantages, found)
     if rule in ("positive", "reweight"):
         return select(rule, advantages, found)
     if rule == "negative":
@@ -331,61 +172,29 @@ def measured(
     judges: Sequence[Sample],
     variant: Variant,
 ) -> list[float]:
-    """Influence of each sample."""
+    """Influence of each sample; with control counted from the fault line, and above 0 where there is none."""
     validation = Validation(judges or samples, BY_TOKEN, same_batch=not judges)
-    found = influences(scorer, samples, BY_TOKEN, validation, variant.measure, shares).each
-    return [s.influence or 0.0 for s in found]
+    held = judges_of(scorer, validation, variant.measure.budget) if variant.similarity == "local" else None
+    found = influences(scorer, samples, BY_TOKEN, validation, variant.measure, shares, judges=held).each
+    if not variant.control:
+        return [s.influence or 0.0 for s in found]
+    own, given = [successes(s) for s in judges], [abs(s.advantage) for s in judges]
+    trusted = trusted_influences(scorer, own, BY_TOKEN, validation, variant.measure, given, samples, held)
+    return from_fault_line(samples, found, own, trusted, variant.measure) or [1.0] * len(samples)
 
 
-def nothing_to_drop(scorer: "Scorer", judges: Sequence[Sample], found: Sequence[float], variant: Variant) -> bool:
-    """Whether as many of the validation completions would be dropped."""
-    own, shares = [successes(s) for s in judges], [abs(s.advantage) for s in judges]
-    validation = Validation(judges, BY_TOKEN)
-    trusted = trusted_influences(scorer, own, BY_TOKEN, validation, variant.measure, shares)
-    kept = select("positive", [s.advantage for s in own], trusted)
-    return chance_of_more(found, dropped(own, kept)) >= CHANCE
+EPOCHS = 4
+"""Passes over a round's samples."""
 
 
-def auc(folder: Path, seed: int, judges: int) -> float:
-    """How well influence on so many validation samples tells flipped rewards from others: 0.5 is chance.
-
-    At the workspace's first policy, among one round's samples that would be learned from.
-    """
-    import torch
-    from scipy.stats import mannwhitneyu
-
-    from tasks.layout import Layout
-    from tasks.policy.base import load_policy
-    from tasks.policy.scorer import scorer_of
-
-    torch.set_num_threads(1)
-    world, policy = world_of(folder), load_policy(Layout(folder).policy(0))
-    problems = drawn(world.problems["train"], PROBLEMS, seed, 0)
-    groups = world.rollouts(policy, problems, GROUP, "train", seed, 0)
-    rewards = rewards_of("flipped", problems, groups, seed, 0)
-    given = samples_of(policy, problems, groups, rewards)
-    samples, shares = [successes(s) for s in given], [abs(s.advantage) for s in given]
-    validation = validation_of(world, policy, judges, seed, 0)
-    scorer = scorer_of(policy, [*samples, *validation], 1.0, world.params.grpo.micro_batch_tokens)
-    found = measured(scorer, samples, shares, validation, Variant("positive", judges, similarity="local"))
-    flips = [is_flipped(problem, member, seed, 0) for problem in problems for member in range(GROUP)]
-    rows = [(i, flip) for i, s, flip in zip(found, samples, flips, strict=True) if s.advantage]
-    flipped, others = [i for i, flip in rows if flip], [i for i, flip in rows if not flip]
-    return float(mannwhitneyu(others, flipped).statistic) / (len(others) * len(flipped))
-
-
-EPOCHS, STEPS = 4, 8
-"""Passes over a round's samples, and steps of each: with `by_kept`, where all with a signal are learned from."""
-
-
-def _update(world: World, scorer: "Scorer", kept: Sequence[Sample], signal: int, job: Job, round: int) -> int:
+def _update(world: World, scorer: "Scorer", kept: Sequence[Sample], share: float, job: Job, round: int) -> int:
     """Steps taken."""
     from tasks.grpo.scores import behaviour_of
     from tasks.grpo.update import begin, take
 
     if not kept:
         return 0
-    steps = max(1, math.ceil(STEPS * len(kept) / max(signal, 1))) if job.by_kept else STEPS
+    steps = max(1, math.ceil(STEPS * share)) if job.by_kept else STEPS
     params = grpo_params(world.params.grpo)
     training = begin(scorer.model, params, steps * EPOCHS)
     behaviour = behaviour_of(scorer, kept)

@@ -114,16 +114,13 @@ def _rounds(layout: Layout, params: Params) -> "Table":
 
 
 def _control(layout: Layout, params: Params) -> list[str]:
-    """In which rounds validation found fault with the rewards, where it was asked."""
-    faults: dict[int, bool] = {}
-    for number in range(1, params.rounds.last + 1):
-        selected = read_metrics(layout, f"select@{number}")
-        if "control_chance" in selected:
-            faults[number] = not selected["all_kept"]
-    found = ", ".join(str(number) for number, fault in faults.items() if fault)
-    if found:
-        return [f"Validation finds fault with the rewards of rounds: {found}. Samples were dropped there alone."]
-    return ["Validation finds no fault with the rewards: no sample was dropped by its influence."] if faults else []
+    """How many samples validation found fault with, where it was asked."""
+    rounds = [read_metrics(layout, f"select@{number}") for number in range(1, params.rounds.last + 1)]
+    shares = [100 * selected["fault_share"] for selected in rounds if "fault_share" in selected]
+    if any(shares):
+        found = ", ".join(f"{share:.0f}" for share in shares)
+        return [f"Validation finds fault with the rewards of samples, which were dropped; % by round: {found}."]
+    return ["Validation finds no fault with the rewards: no sample was dropped by its influence."] if shares else []
 
 
 def _support(search: Mapping[str, float]) -> list[str]:

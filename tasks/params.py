@@ -178,6 +178,7 @@ class Influence(Section):
     fraction: Annotated[float, Field(gt=0, le=1)]
     minimum_kept: Annotated[int, Field(ge=0, strict=True)]
     control: bool
+    mix: bool
     exclude_self: bool
     leave_group_out: bool
     similarity: Similarity

@@ -161,10 +161,11 @@ class Selected(Record):
     member: int  # place in the group, from 0; among those that fit, where `grpo.unfit` skips the others
     workflow_id: str
     advantage: float
-    influence: float | None  # None: not measured, `influence.selection` is none
+    influence: float | None  # None: not measured, `influence.selection` is none, or a sample of validation
     gradient_norm: float | None
     selected: bool
     weight: float = 1.0  # what its advantage is multiplied by, if it is selected; other than 1 with `reweight`
+    split: Split = "train"  # validation: learned from, too, by `influence.mix`
 
 
 Part = Literal["weights", "adapter"]

@@ -9,22 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.selection import LEAST, Runs, figures, jobs, table
-from benchmarks.selection_run import (
-    ALL,
-    CHOSEN,
-    CONTROLS,
-    FLIPPED,
-    GROUP,
-    LONG,
-    VARIANTS,
-    Condition,
-    Learned,
-    Rollout,
-    is_flipped,
-    rewards_of,
-    steps_of,
-    successes,
-)
+from benchmarks.selection_run import Learned, steps_of, successes
+from benchmarks.selection_variants import ALL, CHOSEN, CONTROLS, VARIANTS
+from benchmarks.selection_world import FLIPPED, GROUP, LONG, Condition, Rollout, is_flipped, rewards_of
 from tasks.policy.samples import Sample
 from tasks.records import Completion, Problem
 

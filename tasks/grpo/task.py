@@ -42,7 +42,8 @@ def compute(layout: Layout, params: Params, round: int) -> None:
     """
     selection = read_jsonl(layout.selection(round), Selected)
     policy = load_policy(layout.policy(0 if params.grpo.beta > 0 else round - 1))
-    trajectories, unfit = fitting(policy, layout, round, ["train"], params.grpo.unfit)
+    splits = list(dict.fromkeys(["train", *(line.split for line in selection)]))
+    trajectories, unfit = fitting(policy, layout, round, splits, params.grpo.unfit)
     try:
         groups = groups_of(policy, trajectories, selection, params.grpo, params.policy.max_new_tokens)
     except ValueError as error:
@@ -61,7 +62,7 @@ def compute(layout: Layout, params: Params, round: int) -> None:
     save_policy(policy, layout.policy(round), parent=policy.version, round=round)
     write_text(layout.steps(round), table_of(done.rows))
     numbers = round_numbers(done.rows, skipped, groups)
-    write_json(layout.metrics("update", round), numbers | {"unfit_samples": unfit["train"]})
+    write_json(layout.metrics("update", round), numbers | {"unfit_samples": sum(unfit.values())})
     write_json(layout.speed(f"update@{round}"), {"tokens_per_second": done.tokens_per_second})
     checkpoint.remove()
 

@@ -108,8 +108,11 @@ def influences(
     shares: Sequence[float] | None = None,
     token_losses: TokenLosses | None = None,
     judges: Passes | None = None,
+    stepped: Sequence[Sample] | None = None,
 ) -> Found:
     """Influence of each sample, in order; 0, with no computing, where its advantage is 0.
+
+    Adam's scale is that of steps on these samples, or on those that are `stepped`.
 
     `shares` [n] are what the samples weigh in the mean that `centred` takes off: the size of the advantage as it was
     before the update scaled it; by default as it is. With `token_losses` it is ∇ of these, and not A ∇ log p, whose
@@ -135,7 +138,8 @@ def influences(
     shares = shares if measure.centred else [0.0] * len(samples)
     rows = [s for s, a, c, share in zip(samples, own, given, shares, strict=True) if a or c or share]
     groups = validation.same_batch and measure.leave_group_out
-    scale = adam_scale(scorer, samples, averaging, measure.adam, token_losses) if measure.adam else None
+    steps = samples if stepped is None else stepped
+    scale = adam_scale(scorer, steps, averaging, measure.adam, token_losses) if measure.adam else None
     likeness = None
     if measure.similarity == "local":
         judges = judges or judges_of(scorer, validation, measure.budget)

@@ -6,6 +6,8 @@ selected_share_…            of those with advantage above 0 (good) and below (
 effective_sample_size       (Σ w)² / Σ w² over the weights w in the update: so many equal ones would say as much
 influence_mean, _p10 …      of the samples with a signal, where it was measured
 gradient_norm_mean          of their parts of the loss
+
+All are of training samples; `mixed`, beside them, counts those of validation that the update learns from as well.
 """
 
 from collections.abc import Iterable, Sequence

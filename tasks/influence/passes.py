@@ -192,7 +192,7 @@ def _joined(parts: Sequence[SampleGradients]) -> "tuple[SampleGradients, Tensor]
     matrix = torch.cat([torch.cat([own.flatten(1) for own in part.values()], 1) for part in parts])
     shapes = {name: own.shape[1:] for name, own in parts[0].items()}
     pieces = torch.split(matrix, [shape.numel() for shape in shapes.values()], 1)
-    return {name: own.unflatten(1, shape) for (name, shape), own in zip(shapes.items(), pieces, strict=True)}, matrix
+    return {name: own.view(-1, *shape) for (name, shape), own in zip(shapes.items(), pieces, strict=True)}, matrix
 
 
 def _bytes(model: Any) -> int:

@@ -8,7 +8,7 @@ from statistics import fmean
 from tasks.artifacts import write_json, write_jsonl
 from tasks.errors import GraftError
 from tasks.influence.certificate import certify, check_own_votes
-from tasks.influence.control import CHANCE, CONTROLLED, chance_of_more, dropped, trusted_influences
+from tasks.influence.control import CONTROLLED, from_fault_line, trusted_influences
 from tasks.influence.gram import length_of
 from tasks.influence.influence import NOT_MEASURED, Measure, Scored, influences, judges_of
 from tasks.influence.losses import Validation, coefficients
@@ -53,21 +53,25 @@ def compute(layout: Layout, params: Params, round: int) -> None:
     splits: list[Split] = ["train", "validation"] if held_out else ["train"]
     trajectories, unfit = fitting(policy, layout, round, splits, params.grpo.unfit)
     train = _Groups(policy, [t for t in trajectories if t.split == "train"], params.grpo)
+    mixed: list[Selected] = []
     if own.selection in UNMEASURED:
         scored, heard = [NOT_MEASURED] * len(train.samples), dict[str, float]()
         kept = _selected(own, train, [None] * len(train.samples), round)
     else:
         judges = _judges(layout, params, round, policy, train, trajectories)
         scored, kept, heard = _measured(policy, train, judges, params, round)
+        if held_out and own.mix:
+            mixed = _lines(judges, [NOT_MEASURED] * len(judges.samples), _with_signal(judges), "validation")
     if rank():
         return
     lines = _lines(train, scored, kept)
     proposers = [proposer for t in train.trajectories for proposer in t.proposers]
     numbers = selection_numbers(lines, [r for group in train.rewards for r in group], proposers)
     numbers |= {"unfit_samples": sum(unfit.values()), "lone_groups": lone(train.rewards)}
-    if not numbers["selected"]:
+    numbers["mixed"] = sum(line.selected for line in mixed)
+    if not numbers["selected"] + numbers["mixed"]:
         logger.warning("nothing is selected: the update of round %d will change nothing", round)
-    write_jsonl(layout.selection(round), lines)
+    write_jsonl(layout.selection(round), [*lines, *mixed])
     write_json(layout.metrics("select", round), numbers | heard)
 
 
@@ -150,17 +154,33 @@ def _measured(
             "validation_gradient_norm": length_of(found.gradient),
             **_certified(scorer, samples, found.each, averaging, validation, round),
         }
-    kept = _selected(own, train, [s.influence for s in found.each], round)
-    to_drop = numbers["validation_with_signal"] > 0
-    if not to_drop:
+    counted: list[float] | list[float | None] | None = [s.influence for s in found.each]
+    if not numbers["validation_with_signal"]:
         logger.warning("no validation sample has a signal: every training sample that has one is kept")
+        counted = None
     elif own.control and own.selection in CONTROLLED and not validation.same_batch:
         with memory_named(tokens):
-            trial = trusted_influences(scorer, judges.samples, averaging, validation, measure, judges.shares, held)
-        numbers |= _compared(train, kept, judges, _selected(own, judges, trial, round))
-        to_drop = numbers["control_chance"] < CHANCE
-    numbers["all_kept"] = int(not to_drop)
-    return found.each, kept if to_drop else [float(s.advantage != 0) for s in samples], numbers
+            trusted = trusted_influences(
+                scorer, judges.samples, averaging, validation, measure, judges.shares, samples, held
+            )
+        counted = from_fault_line(samples, found.each, judges.samples, trusted, measure)
+        numbers["fault_share"] = _fault_share(samples, counted)
+    numbers["all_kept"] = int(counted is None)
+    if counted is None:
+        return found.each, _with_signal(train), numbers
+    return found.each, _selected(own, train, counted, round), numbers
+
+
+def _with_signal(groups: _Groups) -> list[float]:
+    """All weigh 1 that teach anything."""
+    return [float(s.advantage != 0) for s in groups.samples]
+
+
+def _fault_share(samples: Sequence[Sample], counted: Sequence[float] | None) -> float:
+    """Of the samples with a signal, those that control finds fault with."""
+    if counted is None:
+        return 0.0
+    return fmean(x <= 0 for s, x in zip(samples, counted, strict=True) if s.advantage)
 
 
 def _certified(
@@ -186,16 +206,6 @@ def _certified(
     return numbers
 
 
-def _compared(train: _Groups, kept: Sequence[float], judges: _Groups, trusted: Sequence[float]) -> dict[str, float]:
-    """What is dropped of a training problem's samples beside what would be where rewards are right, on average."""
-    own, control = dropped(train.samples, kept), dropped(judges.samples, trusted)
-    return {
-        "dropped_share": fmean(own or [0.0]),
-        "control_dropped_share": fmean(control or [0.0]),
-        "control_chance": chance_of_more(own, control),
-    }
-
-
 def _selected(own: Influence, groups: _Groups, influences: Sequence[float | None], round: int) -> list[float]:
     return select(
         own.selection,
@@ -217,9 +227,9 @@ def _measure(own: Influence, grpo: Grpo) -> Measure:
     )
 
 
-def _lines(train: _Groups, scored: Sequence[Scored], kept: Sequence[float]) -> list[Selected]:
-    names = [workflow_id for t in train.trajectories for workflow_id in t.workflow_ids]
-    advantages = [advantage for group in train.advantages for advantage in group]
+def _lines(groups: _Groups, scored: Sequence[Scored], kept: Sequence[float], split: Split = "train") -> list[Selected]:
+    names = [workflow_id for t in groups.trajectories for workflow_id in t.workflow_ids]
+    advantages = [advantage for group in groups.advantages for advantage in group]
     return [
         Selected(
             problem_id=sample.problem_id,
@@ -230,6 +240,7 @@ def _lines(train: _Groups, scored: Sequence[Scored], kept: Sequence[float]) -> l
             gradient_norm=score.gradient_norm,
             selected=weight > 0,
             weight=weight or 1.0,
+            split=split,
         )
-        for name, sample, advantage, score, weight in zip(names, train.samples, advantages, scored, kept, strict=True)
+        for name, sample, advantage, score, weight in zip(names, groups.samples, advantages, scored, kept, strict=True)
     ]

@@ -98,7 +98,7 @@ def _problem(
     phrasing = dice.choice(phrasings_of(template, phrasings, seed))
     stories: list[_Story] = []
     for _ in range(1 + siblings):
-        stories.append(_story(template, phrasing, _cast(template, dice), dice, stories, used))
+        stories.append(_story(template, phrasing, cast_of(template, dice), dice, stories, used))
         used.add(stories[-1].question)
     return Problem(
         problem_id=f"{split}-{index:04d}-{template.name}",
@@ -112,11 +112,17 @@ def _problem(
     )
 
 
-def _cast(template: Template, dice: random.Random) -> dict[str, str]:
+def cast_of(template: Template, dice: random.Random) -> dict[str, str]:
     """Names, place and item of a story. Its siblings have their own: a workflow may depend on neither."""
     name, other = dice.sample(NAMES, 2)
     cast = {"name": name, "other": other, "place": dice.choice(PLACES)}
     return cast | ({"item": dice.choice(template.items)} if template.items else {})
+
+
+def told(template: Template, phrasing: int, cast: dict[str, str], drawn: dict[str, Option]) -> str:
+    """The question with these quantities."""
+    question = template.phrasings[phrasing].format(**cast, **{name: text for name, (text, _) in drawn.items()})
+    return question[0].upper() + question[1:]
 
 
 def _story(
@@ -133,8 +139,7 @@ def _story(
         if found is None:
             continue
         drawn, exact = found
-        question = template.phrasings[phrasing].format(**cast, **{name: text for name, (text, _) in drawn.items()})
-        story = _Story(question[0].upper() + question[1:], _plain(exact), drawn)
+        story = _Story(told(template, phrasing, cast, drawn), plain_number(exact), drawn)
         if story.question not in used and _differs(template, story, family):
             return story
     raise GraftError(
@@ -152,6 +157,6 @@ def _differs(template: Template, story: _Story, family: list[_Story]) -> bool:
     return all(story.drawn[name][1] != family[0].drawn[name][1] for name in varying)
 
 
-def _plain(exact: Fraction) -> int | float:
+def plain_number(exact: Fraction) -> int | float:
     """A whole answer as int, any other (of at most two decimals) as float."""
     return exact.numerator if exact.denominator == 1 else float(exact)

@@ -147,16 +147,19 @@ def test_every_trajectory_is_rewarded(first: Run, round: int) -> None:
 
 @pytest.mark.parametrize("round", ROUNDS)
 def test_every_train_member_is_judged_and_what_is_selected_has_influence(first: Run, round: int) -> None:
-    train = [t for t in read_jsonl(first.layout.rewarded(round), RewardedTrajectory) if t.split == "train"]
-    selection = read_jsonl(first.layout.selection(round), Selected)
-    members = [(t.problem_id, m, name) for t in train for m, name in enumerate(t.workflow_ids)]
-    assert [(s.problem_id, s.member, s.workflow_id) for s in selection] == members
-    assert [s.advantage for s in selection] == pytest.approx([a for t in train for a in group_advantages(t.rewards)])
-    chosen, numbers = [s for s in selection if s.selected], first.metrics(f"select@{round}")
-    assert 0 < len(chosen) < len(selection)
-    assert all(s.influence is not None and s.advantage != 0 for s in chosen)
+    rewarded = sorted(read_jsonl(first.layout.rewarded(round), RewardedTrajectory), key=lambda t: t.split)
+    lines = read_jsonl(first.layout.selection(round), Selected)
+    members = [(t.split, t.problem_id, m, name) for t in rewarded for m, name in enumerate(t.workflow_ids)]
+    assert [(s.split, s.problem_id, s.member, s.workflow_id) for s in lines] == members
+    assert [s.advantage for s in lines] == pytest.approx([a for t in rewarded for a in group_advantages(t.rewards)])
+    assert all((s.influence is None) == (s.split == "validation") for s in lines)
+    assert all(s.selected == (s.advantage > 0) for s in lines if s.split == "validation")
+    numbers, learned = first.metrics(f"select@{round}"), [s for s in lines if s.split == "train" and s.advantage > 0]
+    chosen, others = [s for s in learned if s.selected], [s for s in learned if not s.selected]
+    assert chosen
     assert numbers["validation_with_signal"] > 0
-    assert all(s.influence > 0 for s in chosen) or numbers["all_kept"]
+    assert numbers["all_kept"] == (not others)
+    assert all(s.influence <= min(0, *(one.influence for one in chosen)) for s in others)
 
 
 def test_each_round_starts_from_the_policy_of_the_one_before(first: Run) -> None:

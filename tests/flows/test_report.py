@@ -116,11 +116,13 @@ def test_the_report_says_where_validation_finds_fault_with_the_rewards(tmp_path:
     last = params.rounds.last
     selected = json.loads(layout.metrics("select", last).read_text())
     assert "Validation finds" not in report(layout, params)  # it was not asked
-    write_json(layout.metrics("select", last), selected | {"control_chance": 0.4, "all_kept": 1})
+    for number in range(1, last + 1):
+        write_json(layout.metrics("select", number), selected | {"fault_share": 0.0})
     assert "Validation finds no fault with the rewards: no sample was dropped" in report(layout, params)
-    write_json(layout.metrics("select", last), selected | {"control_chance": 1e-4, "all_kept": 0})
+    write_json(layout.metrics("select", last), selected | {"fault_share": 0.314})
     shown = " ".join(report(layout, params).split())
-    assert f"Validation finds fault with the rewards of rounds: {last}. Samples were dropped there alone." in shown
+    found = ", ".join(["0"] * (last - 1) + ["31"])
+    assert f"finds fault with the rewards of samples, which were dropped; % by round: {found}." in shown
 
 
 def group(codes: list[str]) -> RewardedTrajectory:

@@ -45,6 +45,7 @@ PARAMS = {
     "influence.completions=3": rounds_of("search", "select"),
     "influence.loss=contrastive": rounds_of("select"),
     "influence.control=false": rounds_of("select"),
+    "influence.mix=false": rounds_of("select"),
     "influence.exclude_self=false": rounds_of("select"),
     "influence.memory_budget=64": rounds_of("select"),
     "grpo.beta=0.5": rounds_of("update"),

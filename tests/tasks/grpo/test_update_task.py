@@ -66,6 +66,20 @@ def test_with_nothing_selected_the_policy_stays_as_it_is(layout: Layout, make_tr
     assert json.loads(layout.metrics("update", 1).read_text())["skipped_steps"] == 2
 
 
+def test_validation_is_learned_from_where_the_selection_names_it(
+    layout: Layout, make_trajectory: MakeTrajectory
+) -> None:
+    chosen = (layout.selection(1)).read_text()
+    run(layout, params(), 1)
+    alone = json.loads(layout.metrics("update", 1).read_text())
+    held_out = selected(make_trajectory("held out", [0.0, 1.0], split="validation"), [-0.7, 0.7])
+    mixed = [line.model_copy(update={"split": "validation"}) for line in held_out]
+    layout.selection(1).write_text(chosen + "".join(line.model_dump_json() + "\n" for line in mixed))
+    run(layout, params(), 1)
+    numbers = json.loads(layout.metrics("update", 1).read_text())
+    assert (numbers["samples"], alone["samples"]) == (4, 2)
+
+
 def test_the_denominator_counts_selected_and_silent_samples_but_no_rejected_or_failed_ones(
     make_policy: Callable[..., Policy], make_trajectory: MakeTrajectory
 ) -> None:

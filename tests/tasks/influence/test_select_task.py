@@ -24,7 +24,7 @@ MakeTrajectory = Callable[..., RewardedTrajectory]
 
 
 def params(grpo: dict[str, Any] | None = None, **influence: Any) -> Params:
-    changed = SHIPPED.influence.model_copy(update={"similarity": "dot", "control": False} | influence)
+    changed = SHIPPED.influence.model_copy(update={"similarity": "dot", "control": False, "mix": False} | influence)
     keys = ["policy.max_new_tokens", "search.temperature", "influence"]
     grpo_keys = [
         "negative_weight",
@@ -308,12 +308,10 @@ def test_what_validation_would_drop_of_its_own_is_no_reason_to_drop(
     similarity: str, layout: Layout, make_trajectory: MakeTrajectory
 ) -> None:
     run(layout, control_case(layout, make_trajectory, [1, 1, 0, 0], similarity=similarity), 1)
-    assert (sum(kept(layout)), numbers(layout)["all_kept"]) == (24, 1)
+    assert (sum(kept(layout)), numbers(layout)["all_kept"], numbers(layout)["fault_share"]) == (24, 1, 0)
     run(layout, control_case(layout, make_trajectory, [0, 0, 1, 1], similarity=similarity), 1)
     assert (sum(kept(layout)), numbers(layout)["all_kept"]) == (0, 0)
-    found = numbers(layout)
-    assert (found["dropped_share"], found["control_dropped_share"]) == (1, 0)
-    assert found["control_chance"] < 0.01
+    assert numbers(layout)["fault_share"] == 1
 
 
 @pytest.mark.parametrize(
@@ -323,7 +321,33 @@ def test_without_control_there_is_none(
     without: dict[str, Any], layout: Layout, make_trajectory: MakeTrajectory
 ) -> None:
     run(layout, control_case(layout, make_trajectory, [1, 1, 0, 0], **without), 1)
-    assert "control_chance" not in numbers(layout)
+    assert "fault_share" not in numbers(layout)
+
+
+def test_the_update_may_learn_from_validations_completions_too(layout: Layout) -> None:
+    run(layout, params(), 1)
+    alone, told = read_jsonl(layout.selection(1), Selected), numbers(layout)
+    run(layout, params(mix=True), 1)
+    lines = read_jsonl(layout.selection(1), Selected)
+    assert lines[: len(alone)] == alone
+    trajectories = read_jsonl(layout.rewarded(1), RewardedTrajectory)
+    judges = [t for t in trajectories if t.split == "validation"]
+    expected = [(t.problem_id, m, name) for t in judges for m, name in enumerate(t.workflow_ids)]
+    mixed = lines[len(alone) :]
+    assert [(line.problem_id, line.member, line.workflow_id) for line in mixed] == expected
+    assert {(line.split, line.influence, line.weight) for line in mixed} == {("validation", None, 1.0)}
+    assert all(line.selected == (line.advantage != 0) for line in mixed)
+    assert any(line.selected for line in mixed)
+    assert numbers(layout) == told | {"mixed": sum(line.selected for line in mixed)}
+
+
+@pytest.mark.parametrize(
+    "other", [{"validation": "same_batch"}, {"selection": "none"}, {"selection": "random"}], ids=str
+)
+def test_where_nothing_is_held_out_nothing_is_mixed(other: dict[str, Any], layout: Layout) -> None:
+    run(layout, params(mix=True, **other), 1)
+    assert {line.split for line in read_jsonl(layout.selection(1), Selected)} == {"train"}
+    assert numbers(layout)["mixed"] == 0
 
 
 def test_new_weights_are_in_the_lines(layout: Layout) -> None:

@@ -1,0 +1,35 @@
+"""How well influence tells rewards that err, at the first policy of a run of `benchmarks.selection`."""
+
+from pathlib import Path
+
+from benchmarks.selection_run import measured, samples_of, successes, validation_of
+from benchmarks.selection_variants import PROBLEMS, Variant
+from benchmarks.selection_world import GROUP, drawn, is_flipped, rewards_of, turned, world_of
+
+
+def auc(folder: Path, seed: int, judges: int) -> float:
+    """How well influence on so many validation samples tells flipped rewards from others: 0.5 is chance.
+
+    At the workspace's first policy, among one round's samples that would be learned from.
+    """
+    import torch
+    from scipy.stats import mannwhitneyu
+
+    from tasks.layout import Layout
+    from tasks.policy.base import load_policy
+    from tasks.policy.scorer import scorer_of
+
+    torch.set_num_threads(1)
+    world, policy = world_of(folder), load_policy(Layout(folder).policy(0))
+    problems = turned(drawn(world.problems["train"], PROBLEMS, seed, 0), 0)
+    groups = world.rollouts(policy, problems, GROUP, "train", seed, 0)
+    rewards = rewards_of("flipped", problems, groups, seed, 0)
+    given = samples_of(policy, problems, groups, rewards)
+    samples, shares = [successes(s) for s in given], [abs(s.advantage) for s in given]
+    validation = validation_of(world, policy, judges, seed, 0)
+    scorer = scorer_of(policy, [*samples, *validation], 1.0, world.params.grpo.micro_batch_tokens)
+    found = measured(scorer, samples, shares, validation, Variant("positive", judges, similarity="local"))
+    flips = [is_flipped(problem, member, seed, 0) for problem in problems for member in range(GROUP)]
+    rows = [(i, flip) for i, s, flip in zip(found, samples, flips, strict=True) if s.advantage]
+    flipped, others = [i for i, flip in rows if flip], [i for i, flip in rows if not flip]
+    return float(mannwhitneyu(others, flipped).statistic) / (len(others) * len(flipped))

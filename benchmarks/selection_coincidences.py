@@ -1,0 +1,46 @@
+"""Problems whose answer a wrong workflow gives too: for `benchmarks.selection`, answers alone as evaluator.
+
+The generator lets no two quantities of a story be equal, so that a workflow that takes the wrong one is wrong. Here as
+many of them are equal as its tries come to. What it takes from elsewhere are the siblings, by which such a workflow is
+told from a right one.
+"""
+
+import random
+
+from tasks.problems.generate import cast_of, phrasings_of, plain_number, told
+from tasks.problems.template import Option, Template, answer_of
+from tasks.problems.templates import TEMPLATES
+from tasks.records import Problem, Sibling
+from tasks.seeds import derive_seed
+
+TRIES = 2000
+
+
+def coincident(problem: Problem, phrasings: int, seed: int) -> Problem | None:
+    """A generated problem in other quantities, with itself as a sibling; None where no two of them can be equal."""
+    template = next(template for template in TEMPLATES if template.name == problem.template)
+    dice = random.Random(derive_seed(seed, "coincident", problem.problem_id))
+    phrasing = dice.choice(phrasings_of(template, phrasings, seed))
+    tried = [one for one in (_drawn(template, phrasing, dice) for _ in range(TRIES)) if one]
+    if not tried:
+        return None
+    drawn = min(tried, key=distinct)
+    answer = answer_of(template, {name: value for name, (_, value) in drawn.items()})
+    assert answer is not None
+    question = told(template, phrasing, cast_of(template, dice), drawn)
+    own = Sibling(question=problem.question, answer=problem.answer)
+    changed = {"question": question, "answer": plain_number(answer), "siblings": [own, *problem.siblings]}
+    return problem.model_copy(update=changed)
+
+
+def _drawn(template: Template, phrasing: int, dice: random.Random) -> dict[str, Option] | None:
+    """One try at quantities of which two are equal; None where they are not, or make no sensible story."""
+    drawn = {name: dice.choice(template.quantities[name].options) for name in dict.fromkeys(template.order(phrasing))}
+    if distinct(drawn) == len(drawn):
+        return None
+    return drawn if answer_of(template, {name: value for name, (_, value) in drawn.items()}) is not None else None
+
+
+def distinct(drawn: dict[str, Option]) -> int:
+    """How many different quantities there are."""
+    return len({value for _, value in drawn.values()})

@@ -1,0 +1,147 @@
+"""The world of `benchmarks.selection`: its problems, what is written for them, and what that is said to be worth.
+
+    condition     training rewards                                                          validation
+    clean         the share of problem and siblings solved                                  trusted
+    flipped       1 where all are solved, else 0; 30 % of them inverted                     trusted
+    answer_only   1 where the problem's own answer is right, on problems with equal         trusted
+                  quantities, so that a workflow that takes the wrong one is right as well
+    biased        the share solved, and as much again for a long workflow, right or wrong   trusted
+
+Trusted: 1 where problem and siblings are all solved. Everything is drawn by seeds of its own for each problem, round
+and row.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from benchmarks.selection_coincidences import coincident
+from tasks.records import Completion, Problem
+from tasks.seeds import derive_seed
+
+if TYPE_CHECKING:
+    from tasks.params import Params
+    from tasks.policy.base import Policy
+
+Condition = Literal["clean", "flipped", "answer_only", "biased"]
+
+GROUP = 8
+FLIPPED = 0.3
+LONG, BONUS = 24, 1.0  # tokens of a long workflow, few of which are right, and what the biased evaluator gives for it
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """A completion with what running it gave: its own answer right, and all siblings' too; the share of them all."""
+
+    completion: Completion
+    right: bool
+    trusted: bool
+    share: float
+
+
+class World:
+    """The problems of a workspace, and what was ever run on them."""
+
+    def __init__(self, folder: Path) -> None:
+        from tasks.artifacts import read_jsonl
+        from tasks.layout import Layout
+        from tasks.params import load_params
+        from tasks.workflows.sandbox import Sandbox
+
+        layout = Layout(folder)
+        self.params: Params = load_params(folder / "params.yaml")
+        self.problems = {
+            "train": read_jsonl(layout.problems("train"), Problem),
+            "validation": read_jsonl(layout.problems("validation"), Problem),
+            "test": read_jsonl(layout.problems("test"), Problem),
+        }
+        limits = self.params.sandbox
+        self.sandbox: Sandbox = Sandbox(limits.seconds, limits.memory_mb, limits.allow_weak, workers=1)
+        self.sandbox.__enter__()
+        self._known: dict[tuple[str, str], tuple[bool, bool, float]] = {}
+
+    @cached_property
+    def coincident(self) -> list[Problem]:
+        """Train problems whose answer wrong workflows give, too."""
+        phrasings, seed = self.params.problems.phrasings, self.params.seed
+        found = [coincident(problem, phrasings, seed) for problem in self.problems["train"]]
+        return [problem for problem in found if problem]
+
+    def rollouts(
+        self, policy: "Policy", problems: Sequence[Problem], count: int, *seed: str | int
+    ) -> list[list[Rollout]]:
+        """`count` completions of each problem, run on it and its siblings."""
+        from tasks.policy.base import decode, encode_prompt
+        from tasks.policy.sampler import Request, sample
+        from tasks.workflows.contract import prompt_of
+        from tasks.workflows.fences import code_of
+        from tasks.workflows.judge import is_right, solved_share
+        from tasks.workflows.sandbox import Program
+
+        requests = [
+            Request(prompt, derive_seed(*seed, problem.problem_id, row))
+            for problem in problems
+            for prompt in [encode_prompt(policy, prompt_of(problem.question, policy.base))]
+            for row in range(count)
+        ]
+        written = sample(policy, requests, 1.0, self.params.policy.max_new_tokens, "rollouts")
+        owners = [problem for problem in problems for _ in range(count)]
+        codes = [code_of(decode(policy, completion.tokens)) for completion in written]
+        new = {
+            (problem.question, code): problem
+            for problem, code in zip(owners, codes, strict=True)
+            if (problem.question, code) not in self._known
+        }
+        programs = [Program(code, problem.questions) for (_, code), problem in new.items()]
+        for (key, problem), results in zip(new.items(), self.sandbox.run(programs), strict=True):
+            share = solved_share(results, problem.answers)
+            self._known[key] = (is_right(results[0], problem.answer), share == 1, share)
+        rows = [
+            Rollout(completion, *self._known[problem.question, code])
+            for completion, problem, code in zip(written, owners, codes, strict=True)
+        ]
+        return [rows[start : start + count] for start in range(0, len(rows), count)]
+
+
+@cache
+def world_of(folder: Path) -> World:
+    """One for each process: what was run is not run again."""
+    return World(folder)
+
+
+def drawn(problems: Sequence[Problem], count: int, seed: int, round: int) -> list[Problem]:
+    """So many of the problems, by lot."""
+    return sorted(problems, key=lambda problem: derive_seed("lot", seed, round, problem.problem_id))[:count]
+
+
+def turned(problems: Sequence[Problem], round: int) -> list[Problem]:
+    """In the quantities of the round."""
+    return [problem.turned(round) for problem in problems]
+
+
+def trusted_of(groups: Sequence[Sequence[Rollout]]) -> list[list[float]]:
+    return [[float(r.trusted) for r in group] for group in groups]
+
+
+def rewards_of(
+    condition: Condition, problems: Sequence[Problem], groups: Sequence[Sequence[Rollout]], seed: int, round: int
+) -> list[list[float]]:
+    """Training rewards [n][G]."""
+    if condition == "clean":
+        return [[r.share for r in group] for group in groups]
+    if condition == "answer_only":
+        return [[float(r.right) for r in group] for group in groups]
+    if condition == "biased":
+        return [[r.share + BONUS * (len(r.completion.tokens) >= LONG) for r in group] for group in groups]
+    flips = [[is_flipped(problem, member, seed, round) for member in range(GROUP)] for problem in problems]
+    return [
+        [float(r.trusted != flip) for r, flip in zip(group, own, strict=True)]
+        for group, own in zip(groups, flips, strict=True)
+    ]
+
+
+def is_flipped(problem: Problem, member: int, seed: int, round: int) -> bool:
+    return derive_seed("flip", seed, round, problem.problem_id, member) % 1000 < 1000 * FLIPPED
