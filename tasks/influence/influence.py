@@ -122,8 +122,8 @@ def influences(
     `measure.budget` bytes, they are where one pass does for both because all of the same batch fit; where groups are
     left out, and GraftError is raised where one does not fit; for the direction of cosines; for a sample's own vote
     against token losses; and for `local`, which goes through the samples again for each budget's worth of validation
-    samples. There `judges`, from `judges_of`, serve all calls with the same validation samples. Several processes go
-    through a share each, and all find the same.
+    samples. `judges`, from `judges_of`, serve all calls with the same validation samples. Several processes go through
+    a share each, and all find the same.
     """
     if token_losses and measure.centred:
         raise GraftError(
@@ -144,7 +144,7 @@ def influences(
     if measure.similarity == "local":
         judges = judges or judges_of(scorer, validation, measure.budget)
         likeness, groups = Likeness(validation, votes, judges, groups, scale), False
-    if likeness and judges and judges.hold(rows):
+    if judges and judges.hold(rows) and not (token_losses or groups):
         passes = judges
     else:
         passes = Passes(scorer, rows, measure.budget, groups, token_losses, votes=validation.same_batch)

@@ -99,7 +99,8 @@ class Passes:
 
     def hold(self, samples: Iterable[Sample]) -> bool:
         """Whether the gradients of all these are kept."""
-        return bool(self._kept) and all(self.row_of(s) in self._names for s in samples)
+        rows = {self.row_of(s) for s in samples}
+        return not rows or (bool(self._kept) and rows <= self._names)
 
     def __iter__(self) -> Iterator[Part]:
         if self._kept:

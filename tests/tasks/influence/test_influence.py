@@ -17,10 +17,10 @@ from tasks.errors import GraftError
 from tasks.grpo.gradient import accumulate
 from tasks.grpo.scores import behaviour_of
 from tasks.grpo.steps import Group
-from tasks.influence.gram import weighted_sum
-from tasks.influence.influence import Measure, Scored, influences
+from tasks.influence.first_step import write_gradient
+from tasks.influence.influence import Measure, Scored, influences, judges_of
 from tasks.influence.losses import Validation, denominator_of, loss_gradient
-from tasks.influence.sample_gradients import Direction, lora_factors, sample_gradients
+from tasks.influence.sample_gradients import Direction, lora_factors
 from tasks.influence.selection import select
 from tasks.policy.averaging import Averaging
 from tasks.policy.base import Policy
@@ -163,22 +163,40 @@ def test_validation_without_a_signal_gives_none_influence(
     assert all(s.influence == 0 for s in influences(scorer(policy), samples, BY_TOKEN, mute, measure).each)
 
 
-def test_the_gradient_of_the_updates_first_step_is_a_weighted_sum_of_scores(
-    make_policy: MakePolicy, make_samples: MakeSamples
+@pytest.mark.parametrize("rule", ["positive", "reweight", "none"])
+@pytest.mark.parametrize("kind", ["qwen2", "llama", "gpt2"])
+def test_the_updates_first_step_needs_no_second_pass(
+    kind: str, rule: Any, make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
-    """What a selection leaves of it, too: no second backward pass is needed for either."""
-    policy, samples = make_policy(), make_samples()
-    kept = [s for place, s in enumerate(samples) if place % 3]
-    denominator = denominator_of(kept, BY_TOKEN)
-    scores = sample_gradients(policy.model, lambda: sample_logprobs(policy.model, kept, 0.7).sum(1))
-    found = weighted_sum(scores, -torch.tensor([s.advantage for s in kept]) / denominator)
+    """What is measured anyway gives the gradient of what is selected: that of the update, run again."""
+    policy, samples = make_policy(kind), make_samples()
+    ours, judges = scorer(policy), Validation(samples, BY_TOKEN, same_batch=True)
+    passes = judges_of(ours, judges, 2**30)
+    found = influences(ours, samples, BY_TOKEN, judges, Measure(exclude_self=True), judges=passes).each
+    weights = select(rule, [s.advantage for s in samples], [s.influence for s in found])
+    kept = [replace(s, advantage=w * s.advantage) for s, w in zip(samples, weights, strict=True) if w]
+    assert rule == "none" or 0 < len(kept) < len(samples)
     names = dict.fromkeys(s.problem_id for s in kept)
     own = {name: [replace(s, behaviour=()) for s in kept if s.problem_id == name] for name in names}
     step = [Group(name, rows, sum(len(s.completion) for s in rows)) for name, rows in own.items()]
-    behaviour = behaviour_of(scorer(policy), [s for group in step for s in group.samples])
-    accumulate(scorer(policy), step, behaviour, None, grpo_params(loss="dapo", beta=0.0, entropy=0.0))
+    behaviour = behaviour_of(ours, [s for group in step for s in group.samples])
+    accumulate(ours, step, behaviour, None, grpo_params(loss="dapo", beta=0.0, entropy=0.0))
+    expected = {name: module.weight.grad.clone() for name, module in lora_factors(policy.model).items()}
+    policy.model.zero_grad()
+    write_gradient(ours, passes, samples, weights, BY_TOKEN, denominator_of(kept, BY_TOKEN))
     for name, module in lora_factors(policy.model).items():
-        assert (found[name] - module.weight.grad).norm() <= 1e-5 * module.weight.grad.norm()
+        assert (module.weight.grad - expected[name]).norm() <= 1e-5 * expected[name].norm()
+
+
+def test_a_first_step_is_not_made_of_half_the_gradients(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
+    policy, samples = make_policy(), make_samples()
+    passes = judges_of(scorer(policy), Validation(samples, BY_TOKEN), budget=1)
+    ones = [1.0] * len(samples)
+    with pytest.raises(ValueError, match="memory budget is too small"):
+        write_gradient(scorer(policy), passes, samples, ones, BY_TOKEN, 1)
+    assert all(weight.grad is None for weight in policy.model.parameters())
+    write_gradient(scorer(policy), passes, samples, [0.0] * len(samples), BY_TOKEN, 1)
+    assert all(not module.weight.grad.any() for module in lora_factors(policy.model).values())
 
 
 def scores_of(policy: Policy, samples: list[Sample]) -> torch.Tensor:
