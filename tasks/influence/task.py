@@ -154,21 +154,19 @@ def _measured(
             "validation_gradient_norm": length_of(found.gradient),
             **_certified(scorer, samples, found.each, averaging, validation, round),
         }
-    counted: list[float] | list[float | None] | None = [s.influence for s in found.each]
-    if not numbers["validation_with_signal"]:
-        logger.warning("no validation sample has a signal: every training sample that has one is kept")
-        counted = None
-    elif own.control and own.selection in CONTROLLED and not validation.same_batch:
-        with memory_named(tokens):
+        counted: Sequence[float | None] | None = [s.influence for s in found.each]
+        if not numbers["validation_with_signal"]:
+            logger.warning("no validation sample has a signal: every training sample that has one is kept")
+            counted = None
+        elif own.control and own.selection in CONTROLLED and not validation.same_batch:
             trusted = trusted_influences(
                 scorer, judges.samples, averaging, validation, measure, judges.shares, samples, held
             )
-        counted = from_fault_line(samples, found.each, judges.samples, trusted, measure)
-        numbers["fault_share"] = _fault_share(samples, counted)
+            counted = from_fault_line(samples, found.each, judges.samples, trusted, measure)
+            numbers["fault_share"] = _fault_share(samples, counted)
     numbers["all_kept"] = int(counted is None)
-    if counted is None:
-        return found.each, _with_signal(train), numbers
-    return found.each, _selected(own, train, counted, round), numbers
+    kept = _with_signal(train) if counted is None else _selected(own, train, counted, round)
+    return found.each, kept, numbers
 
 
 def _with_signal(groups: _Groups) -> list[float]:
@@ -177,7 +175,7 @@ def _with_signal(groups: _Groups) -> list[float]:
 
 
 def _fault_share(samples: Sequence[Sample], counted: Sequence[float] | None) -> float:
-    """Of the samples with a signal, those that control finds fault with."""
+    """Of the samples with a signal, the share that control finds fault with."""
     if counted is None:
         return 0.0
     return fmean(x <= 0 for s, x in zip(samples, counted, strict=True) if s.advantage)
