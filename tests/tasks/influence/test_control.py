@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tasks.influence import passes
 from tasks.influence.control import MISTAKEN, fault_line, from_fault_line, trusted_influences
-from tasks.influence.influence import Measure, Scored, influences
+from tasks.influence.influence import Measure, Scored, influences, judges_of
 from tasks.influence.losses import Validation, denominator_of
 from tasks.policy.averaging import Averaging
 from tasks.policy.base import Policy
@@ -125,3 +126,17 @@ def test_validation_samples_are_judged_by_the_other_problems(
         for sample, x, one in zip(samples, found, expected, strict=True):
             if sample.problem_id == name:
                 assert x.influence == pytest.approx(scale * one.influence, rel=1e-8, abs=1e-14)
+
+
+def test_control_needs_no_gradient_that_was_not_made_before(
+    make_policy: Callable[..., Policy], make_samples: Callable[..., list[Sample]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy, samples = make_policy("gpt2", "float64"), make_samples(problems=4, seed=5)
+    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7, LAYOUTS, 2048)
+    validation, measure, shares = Validation(samples, BY_TOKEN), Measure(similarity="local"), [1.0] * len(samples)
+    given = (scorer, samples, BY_TOKEN, validation, measure, shares, samples)
+    expected = trusted_influences(*given)
+    judges = judges_of(scorer, validation, measure.budget)
+    monkeypatch.setattr(passes, "held_gradients", None)
+    for ours, theirs in zip(trusted_influences(*given, judges), expected, strict=True):
+        assert (ours.influence, ours.product) == pytest.approx((theirs.influence, theirs.product), rel=1e-9, abs=1e-15)
