@@ -238,9 +238,11 @@ def test_the_screen_shows_what_was_learnt_and_where_the_time_went(first: Run) ->
     for title, name in titles.items():
         interval = r" +\(\d\.\d\d–\d\.\d\d\) +"
         levels = [f"{numbers[name]:.3f}" for numbers in (before, after)]
-        change = f"{after[name] - before[name]:+.3f}"
-        row = re.escape(title) + " +" + interval.join(map(re.escape, [*levels, change]))
-        assert re.search(row, first.stdout), (row, first.stdout)
+        row = re.escape(title) + " +" + interval.join([*map(re.escape, levels), r"([+-]\d\.\d{3})"])
+        found = re.search(row, first.stdout)
+        assert found, (row, first.stdout)
+        change = after[name] - before[name]  # which the screen has as the mean of differences
+        assert float(found[1]) == pytest.approx(change, abs=0.0005 + 1e-12)
     times = dict(re.findall(r"^(\w+) +\d+ +(\d+\.\d) *$", first.stdout, re.MULTILINE))
     assert list(times) == [*dict.fromkeys(address.partition("@")[0] for address in first.addresses), "all"]
     assert "MLflow      mlflow ui --backend-store-uri sqlite:///mlflow.db" in first.stdout
