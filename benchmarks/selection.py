@@ -3,13 +3,14 @@
     python -m benchmarks.selection
 
 Each seed has its problems and first policy. From there every variant learns with the same number of training rollouts,
-rounds and optimiser steps, under each condition (benchmarks/selection_run.py says what they are), with GRPO as shipped
-but for KL and schedule. In a table of its own, fewer steps are taken where fewer samples are kept.
+rounds and optimiser steps, under each condition (see benchmarks/selection_world.py), with GRPO as shipped
+but for KL and schedule. In a table of its own, fewer steps are taken where fewer training samples are kept.
 
 `final` is trusted pass@1 of test problems (right on the problem and all its siblings, sampled at temperature 1),
 `curve` the mean over the rounds of the same for the training rollouts (the area under the curve), both less vanilla's
-of the same seed, with the standard error over the seeds; `kept` the share of samples with a signal that are learned
-from; `seconds` processor time of the rounds.
+of the same seed, with the standard error over the seeds; `kept` what is learned from, validation's own completions not
+counted where they are mixed in, as a share of the training samples with a signal; `seconds` processor time of the
+rounds.
 
 `flipped_auc_n`: how well influence against n validation completions tells flipped from unflipped rewards (1 = always,
 0.5 = not at all) among the samples that are learned from at the first policy. The last line of standard output is one
@@ -29,7 +30,7 @@ from typing import TYPE_CHECKING
 from benchmarks.pool import pool_of
 from benchmarks.selection_auc import auc
 from benchmarks.selection_run import Job, Learned, run
-from benchmarks.selection_variants import ALL, CHOSEN, CONTROLS, VARIANTS
+from benchmarks.selection_variants import ALL, CHOSEN, CONTROLS, PROBLEMS, VARIANTS
 from benchmarks.selection_world import Condition
 from benchmarks.workspace import graft, make_workspace
 from flows.answer import exit_code
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
 
 LEAST = ("vanilla", CHOSEN, "oracle drop")
 """What the figures are made of, and all that is run where fewer steps are taken and where nothing is to be lost."""
+
+FULL_ROUNDS, FULL_PROBLEMS = 6, 200
+"""As shipped."""
 
 Runs = dict[tuple[Condition, bool, str], list[Learned]]
 """(condition, whether steps are by what is kept, variant) → a run for each seed."""
@@ -54,7 +58,13 @@ def prepare(folder: Path, seed: int) -> Path:
     return folder
 
 
-def jobs(folders: dict[int, Path], rounds: int, everywhere: Sequence[str], flipped: Sequence[str] = ()) -> list[Job]:
+def jobs(
+    folders: dict[int, Path],
+    rounds: int,
+    everywhere: Sequence[str],
+    flipped: Sequence[str] = (),
+    problems: int = PROBLEMS,
+) -> list[Job]:
     """A run of each variant `everywhere`, but of LEAST alone with answer_only; of `flipped` with flipped rewards."""
     planned: list[tuple[Condition, bool, Sequence[str]]] = [
         ("clean", False, everywhere),
@@ -64,7 +74,7 @@ def jobs(folders: dict[int, Path], rounds: int, everywhere: Sequence[str], flipp
         ("biased", False, everywhere),
     ]
     return [
-        Job(folder, seed, condition, name, ALL[name], rounds, by_kept)
+        Job(folder, seed, condition, name, ALL[name], rounds, problems, by_kept)
         for seed, folder in folders.items()
         for condition, by_kept, names in planned
         for name in names
@@ -95,7 +105,7 @@ def table(condition: Condition, by_kept: bool, runs: Runs) -> "Table":
 
 
 def figures(runs: Runs, aucs: dict[int, list[float]]) -> dict[str, float | None]:
-    """Of the selection for rewards that err; None where vanilla loses too little for a trial of it."""
+    """Of the selection as shipped; None where vanilla loses too little for a trial of it."""
 
     def final(condition: Condition, name: str, by_kept: bool = False) -> float:
         return fmean(one.final for one in runs[condition, by_kept, name])
@@ -135,7 +145,8 @@ def main(arguments: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory(prefix="graft-selection-") as temporary, pool_of(options.processes) as pool:
         made = [pool.submit(prepare, Path(temporary, str(seed)), seed) for seed in options.seeds]
         folders = {seed: one.result() for seed, one in zip(options.seeds, made, strict=True)}
-        planned = jobs(folders, options.rounds, everywhere, flipped)
+        size = (FULL_ROUNDS, FULL_PROBLEMS) if options.full else (options.rounds, PROBLEMS)
+        planned = jobs(folders, size[0], everywhere, flipped, size[1])
         judged = {n: [pool.submit(auc, folders[seed], seed, n) for seed in options.seeds] for n in (128, 1024)}
         runs: Runs = {}
         for job, learned in zip(planned, pool.map(run, planned), strict=True):
@@ -154,7 +165,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--processes", type=int, default=2, help="runs at a time")
     parser.add_argument("--variants", nargs="+", choices=ALL, metavar="NAME", help="these, and what the figures need")
-    parser.add_argument("--full", action="store_true", help="all variants under all conditions: about three hours")
+    parser.add_argument("--full", action="store_true", help="all variants, in rounds as shipped: about a day")
     return parser.parse_args(arguments)
 
 

@@ -42,6 +42,7 @@ class Job:
     name: str
     variant: Variant
     rounds: int
+    problems: int = PROBLEMS  # of a round
     by_kept: bool = False  # fewer steps where fewer training samples are kept; else as many
 
 
@@ -81,9 +82,9 @@ def _round(world: World, policy: "Policy", job: Job, round: int, learned: Learne
     from tasks.policy.scorer import scorer_of
 
     if job.condition == "answer_only":
-        problems = drawn(world.coincident, PROBLEMS, job.seed, round)
+        problems = drawn(world.coincident, job.problems, job.seed, round)
     else:
-        problems = turned(drawn(world.problems["train"], PROBLEMS, job.seed, round), round)
+        problems = turned(drawn(world.problems["train"], job.problems, job.seed, round), round)
     groups = world.rollouts(policy, problems, GROUP, "train", job.seed, round)
     learned.curve.append(fmean(r.trusted for group in groups for r in group))
     rewards = rewards_of(job.condition, problems, groups, job.seed, round)
@@ -194,7 +195,8 @@ def _update(world: World, scorer: "Scorer", kept: Sequence[Sample], share: float
 
     if not kept:
         return 0
-    steps = max(1, math.ceil(STEPS * share)) if job.by_kept else STEPS
+    steps = math.ceil(STEPS * job.problems / PROBLEMS)
+    steps = max(1, math.ceil(steps * share)) if job.by_kept else steps
     params = grpo_params(world.params.grpo)
     training = begin(scorer.model, params, steps * EPOCHS)
     behaviour = behaviour_of(scorer, kept)

@@ -9,11 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.selection import LEAST, Runs, figures, jobs, table
+from benchmarks.selection_coincidences import coincident
 from benchmarks.selection_run import Learned, steps_of, successes
-from benchmarks.selection_variants import ALL, CHOSEN, CONTROLS, VARIANTS
+from benchmarks.selection_variants import ALL, CHOSEN, CONTROLS, PROBLEMS, VARIANTS
 from benchmarks.selection_world import FLIPPED, GROUP, LONG, Condition, Rollout, is_flipped, rewards_of
 from tasks.policy.samples import Sample
+from tasks.problems.generate import generate_splits
 from tasks.records import Completion, Problem
+from tasks.workflows.operators import numbers
 
 
 def problem(number: int) -> Problem:
@@ -115,4 +118,19 @@ def test_what_the_figures_need_is_run_and_the_controls_where_rewards_are_flipped
         *VARIANTS,
         *CONTROLS,
     }
-    assert all(job.variant == ALL[job.name] for job in planned)
+    assert all(job.variant == ALL[job.name] and job.problems == PROBLEMS for job in planned)
+    assert {job.problems for job in jobs({7: Path("seven")}, 6, list(ALL), problems=200)} == {200}
+
+
+def test_stories_of_equal_quantities_have_their_problem_as_a_sibling() -> None:
+    generated = generate_splits({"train": 40}, 1, 2, 0.0, 5)["train"]
+    found = [(one, coincident(one, 1, 5)) for one in generated]
+    assert sum(other is not None for _, other in found) >= 30
+    for one, other in found:
+        if other is None:
+            continue
+        quantities = numbers(other.question)
+        assert len(set(quantities)) < len(quantities)
+        assert other.answer not in quantities
+        assert (other.problem_id, other.siblings[0].question) == (one.problem_id, one.question)
+        assert other == coincident(one, 1, 5)
