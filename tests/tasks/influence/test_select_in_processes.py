@@ -46,6 +46,9 @@ def test_two_processes_select_what_one_selects(layout: Layout, capfd: pytest.Cap
     for ours, theirs in zip(together, alone, strict=True):
         changed = {name: getattr(theirs, name) for name in ("influence", "gradient_norm")}
         assert ours.model_copy(update=changed) == theirs
+        if ours.split == "validation":
+            assert changed == {"influence": None, "gradient_norm": None}
+            continue
         assert (ours.influence, ours.gradient_norm) == pytest.approx(tuple(changed.values()), rel=1e-4, abs=1e-6)
     assert (numbers["certificate_signs"], numbers["certificate_steps"]) == (1, 2)
     assert numbers["certificate_slope"] == pytest.approx(-1, abs=0.05)
