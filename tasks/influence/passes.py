@@ -190,7 +190,8 @@ def _joined(parts: Sequence[SampleGradients]) -> "tuple[SampleGradients, Tensor]
     """All rows in one matrix [B, P], and each factor's part of it."""
     import torch
 
-    matrix = torch.cat([torch.cat([own.flatten(1) for own in part.values()], 1) for part in parts])
+    rows = [torch.cat([own.flatten(1) for own in part.values()], 1) for part in parts]
+    matrix = rows[0] if len(rows) == 1 else torch.cat(rows)
     shapes = {name: own.shape[1:] for name, own in parts[0].items()}
     pieces = torch.split(matrix, [shape.numel() for shape in shapes.values()], 1)
     return {name: own.view(-1, *shape) for (name, shape), own in zip(shapes.items(), pieces, strict=True)}, matrix
