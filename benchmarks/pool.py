@@ -5,13 +5,19 @@ import os
 import threading
 from concurrent.futures import ProcessPoolExecutor
 
+from flows import environment
+
 
 def pool_of(workers: int | None) -> ProcessPoolExecutor:
-    """Fresh processes that end with this one, however it ends: an executor's own do not when it is killed."""
-    return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_end_with_parent)
+    """Fresh processes that compute as the stages do and end with this one, however it ends.
+
+    An executor's own processes go on when it is killed.
+    """
+    return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_begin)
 
 
-def _end_with_parent() -> None:
+def _begin() -> None:
+    environment.settle()
     parent = multiprocessing.parent_process()
     assert parent
 

@@ -2,9 +2,10 @@
 
     python -m benchmarks.selection
 
-Each seed has its problems and first policy. From there every variant learns with the same number of training rollouts,
-rounds and optimiser steps, under each condition (see benchmarks/selection_world.py), with GRPO as shipped
-but for KL and schedule. In a table of its own, fewer steps are taken where fewer training samples are kept.
+Each seed has its problems and first policy. From there every variant learns in the same number of rounds and optimiser
+steps from the same number of completions: what is held out for validation is not trained on, unless it is mixed in.
+benchmarks/selection_world.py has the conditions; GRPO is as shipped but for KL and schedule. In a table of its own,
+fewer steps are taken where fewer training samples are kept.
 
 `final` is trusted pass@1 of test problems (right on the problem and all its siblings, sampled at temperature 1),
 `curve` the mean over the rounds of the same for the training rollouts (the area under the curve), both less vanilla's
@@ -30,7 +31,7 @@ from typing import TYPE_CHECKING
 from benchmarks.pool import pool_of
 from benchmarks.selection_auc import auc
 from benchmarks.selection_run import Job, Learned, run
-from benchmarks.selection_variants import ALL, CHOSEN, CONTROLS, PROBLEMS, VARIANTS
+from benchmarks.selection_variants import ALL, CHOSEN, FULL, LEAST, PLAN, PROBLEMS
 from benchmarks.selection_world import Condition
 from benchmarks.workspace import graft, make_workspace
 from flows.answer import exit_code
@@ -38,9 +39,6 @@ from tasks.errors import GraftError
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-LEAST = ("vanilla", CHOSEN, "oracle drop")
-"""What the figures are made of, and all that is run where fewer steps are taken and where nothing is to be lost."""
 
 FULL_ROUNDS, FULL_PROBLEMS = 6, 200
 """As shipped."""
@@ -59,25 +57,14 @@ def prepare(folder: Path, seed: int) -> Path:
 
 
 def jobs(
-    folders: dict[int, Path],
-    rounds: int,
-    everywhere: Sequence[str],
-    flipped: Sequence[str] = (),
-    problems: int = PROBLEMS,
+    folders: dict[int, Path], rounds: int, problems: int = PROBLEMS, variants: Sequence[str] | None = None
 ) -> list[Job]:
-    """A run of each variant `everywhere`, but of LEAST alone with answer_only; of `flipped` with flipped rewards."""
-    planned: list[tuple[Condition, bool, Sequence[str]]] = [
-        ("clean", False, everywhere),
-        ("flipped", False, [*everywhere, *flipped]),
-        ("flipped", True, LEAST),
-        ("answer_only", False, LEAST),
-        ("biased", False, everywhere),
-    ]
+    """A run of each variant that the plan names for a condition, or of these and what the figures need."""
     return [
         Job(folder, seed, condition, name, ALL[name], rounds, problems, by_kept)
         for seed, folder in folders.items()
-        for condition, by_kept, names in planned
-        for name in names
+        for (condition, by_kept), planned in PLAN.items()
+        for name in (planned if variants is None else dict.fromkeys([*LEAST, *variants]))
     ]
 
 
@@ -140,13 +127,12 @@ def main(arguments: Sequence[str]) -> None:
     from rich.console import Console
 
     options = _options(arguments)
-    everywhere = list(dict.fromkeys([*LEAST, *(ALL if options.full else options.variants or VARIANTS)]))
-    flipped = [] if options.full or options.variants else list(CONTROLS)
+    variants = FULL if options.full else options.variants
     with tempfile.TemporaryDirectory(prefix="graft-selection-") as temporary, pool_of(options.processes) as pool:
         made = [pool.submit(prepare, Path(temporary, str(seed)), seed) for seed in options.seeds]
         folders = {seed: one.result() for seed, one in zip(options.seeds, made, strict=True)}
-        size = (FULL_ROUNDS, FULL_PROBLEMS) if options.full else (options.rounds, PROBLEMS)
-        planned = jobs(folders, size[0], everywhere, flipped, size[1])
+        rounds, problems = (FULL_ROUNDS, FULL_PROBLEMS) if options.full else (options.rounds, PROBLEMS)
+        planned = jobs(folders, rounds, problems, variants)
         judged = {n: [pool.submit(auc, folders[seed], seed, n) for seed in options.seeds] for n in (128, 1024)}
         runs: Runs = {}
         for job, learned in zip(planned, pool.map(run, planned), strict=True):

@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from benchmarks.selection_variants import PROBLEMS, STEPS, Variant
-from benchmarks.selection_world import GROUP, Condition, Rollout, World, drawn, rewards_of, trusted_of, turned, world_of
+from benchmarks.selection_world import Condition, Rollout, World, drawn, rewards_of, trusted_of, turned, world_of
 from tasks.influence.control import from_fault_line, trusted_influences
 from tasks.influence.influence import influences, judges_of
 from tasks.influence.losses import Validation
@@ -42,7 +42,7 @@ class Job:
     name: str
     variant: Variant
     rounds: int
-    problems: int = PROBLEMS  # of a round
+    problems: int = PROBLEMS  # the size of a round: see Variant.training
     by_kept: bool = False  # fewer steps where fewer training samples are kept; else as many
 
 
@@ -81,11 +81,12 @@ def run(job: Job) -> Learned:
 def _round(world: World, policy: "Policy", job: Job, round: int, learned: Learned) -> None:
     from tasks.policy.scorer import scorer_of
 
+    count, group = job.variant.training(job.problems)
     if job.condition == "answer_only":
-        problems = drawn(world.coincident, job.problems, job.seed, round)
+        problems = drawn(world.coincident, count, job.seed, round)
     else:
-        problems = turned(drawn(world.problems["train"], job.problems, job.seed, round), round)
-    groups = world.rollouts(policy, problems, GROUP, "train", job.seed, round)
+        problems = turned(drawn(world.problems["train"], count, job.seed, round), round)
+    groups = world.rollouts(policy, problems, group, "train", job.seed, round)
     learned.curve.append(fmean(r.trusted for group in groups for r in group))
     rewards = rewards_of(job.condition, problems, groups, job.seed, round)
     given = samples_of(policy, problems, groups, rewards)

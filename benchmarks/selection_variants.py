@@ -1,12 +1,14 @@
-"""What is learned from: the variants of `benchmarks.selection`."""
+"""What is learned from: the variants of `benchmarks.selection`, and which of them are run where."""
 
 from dataclasses import dataclass
 from typing import Literal
 
+from benchmarks.selection_world import Condition
 from tasks.influence.influence import Measure
 from tasks.params import Similarity
 
-PROBLEMS, STEPS = 64, 8  # of a round; of each pass over them, where all samples with a signal are learned from
+PROBLEMS, GROUP, HELD_OUT = 64, 8, 1024  # of a round; training and validation completions are of one number in all
+STEPS = 8  # of each pass over them, where all samples with a signal are learned from
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,15 @@ class Variant:
     adam: bool = False
     control: bool = False
     mixed: bool = False  # the validation completions are learned from, too
+    times: int = 1  # as many training problems
+
+    def training(self, problems: int) -> tuple[int, int]:
+        """Training problems of a round and completions of each, where `problems` have GROUP and HELD_OUT judge.
+
+        Each variant has the same number of completions in all: what it does not hold out it may learn from.
+        """
+        left = problems * GROUP + HELD_OUT - (self.judges or 0)
+        return problems * self.times, left // (problems * self.times)
 
     @property
     def measure(self) -> Measure:
@@ -29,20 +40,19 @@ class Variant:
 
 
 CHOSEN = "held-out 1024, local, control, mixed"
+MORE_PROBLEMS = "vanilla, three times the problems"
 VARIANTS: dict[str, Variant] = {
     "vanilla": Variant("all"),
+    CHOSEN: Variant("positive", HELD_OUT, similarity="local", control=True, mixed=True),
+    "oracle drop": Variant("truly_helpful"),
     "same batch": Variant("positive", 0),
     "same batch, own vote": Variant("positive", 0, exclude_self=False),
     "same batch, cosine": Variant("positive", 0, similarity="cosine"),
     "held-out 128": Variant("positive", 128),
     "held-out 512": Variant("positive", 512),
-    "held-out 1024, local, control": Variant("positive", 1024, similarity="local", control=True),
-    CHOSEN: Variant("positive", 1024, similarity="local", control=True, mixed=True),
-    "nothing dropped, mixed": Variant("all", 1024, mixed=True),
-    "oracle drop": Variant("truly_helpful"),
-    "on the 1024 themselves": Variant("validation_itself", 1024),
-}
-CONTROLS: dict[str, Variant] = {
+    "held-out 1024, local, control": Variant("positive", HELD_OUT, similarity="local", control=True),
+    "nothing dropped, mixed": Variant("all", HELD_OUT, mixed=True),
+    "on the 1024 themselves": Variant("validation_itself", HELD_OUT),
     "random, as many": Variant("random", 512, similarity="local"),
     "bottom, as many": Variant("bottom", 512, similarity="local"),
     "wrong sign": Variant("negative", 512, similarity="local"),
@@ -54,7 +64,26 @@ REMEDIES: dict[str, Variant] = {
     "held-out 512, centred": Variant("positive", 512, similarity="centred"),
     "held-out 128, local, control": Variant("positive", 128, similarity="local", control=True),
     "held-out 512, local, control": Variant("positive", 512, similarity="local", control=True),
-    "held-out 1024, reweighted": Variant("reweight", 1024, similarity="local", control=True),
-    "held-out 1024, local, mixed": Variant("positive", 1024, similarity="local", mixed=True),
+    "held-out 512, local, control, mixed": Variant("positive", 512, similarity="local", control=True, mixed=True),
+    "held-out 1024, reweighted": Variant("reweight", HELD_OUT, similarity="local", control=True),
+    "held-out 1024, local, mixed": Variant("positive", HELD_OUT, similarity="local", mixed=True),
 }
-ALL = VARIANTS | CONTROLS | REMEDIES
+ALL = VARIANTS | REMEDIES | {MORE_PROBLEMS: Variant("all", times=3)}
+
+LEAST = ("vanilla", CHOSEN, "oracle drop")
+"""What the figures are made of."""
+
+MIXED = ("nothing dropped, mixed", "on the 1024 themselves")
+"""How much of it comes from learning from validation."""
+
+PLAN: dict[tuple[Condition, bool], tuple[str, ...]] = {
+    ("clean", False): (*LEAST[:2], *MIXED, MORE_PROBLEMS),
+    ("flipped", False): tuple(VARIANTS),
+    ("flipped", True): LEAST[:2],
+    ("answer_only", False): (*LEAST, *MIXED),
+    ("biased", False): (*LEAST, *MIXED),
+}
+"""(condition, whether fewer steps are taken where less is kept) → variants."""
+
+FULL = tuple(name for name, variant in ALL.items() if variant.times == 1)
+"""With all train problems in each round there are no others to learn from."""

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 Condition = Literal["clean", "flipped", "answer_only", "biased"]
 
-GROUP = 8
 FLIPPED = 0.3
 LONG, BONUS = 24, 1.0  # tokens of a long workflow, few of which are right, and what the biased evaluator gives for it
 
@@ -136,10 +135,9 @@ def rewards_of(
         return [[float(r.right) for r in group] for group in groups]
     if condition == "biased":
         return [[r.share + BONUS * (len(r.completion.tokens) >= LONG) for r in group] for group in groups]
-    flips = [[is_flipped(problem, member, seed, round) for member in range(GROUP)] for problem in problems]
     return [
-        [float(r.trusted != flip) for r, flip in zip(group, own, strict=True)]
-        for group, own in zip(groups, flips, strict=True)
+        [float(r.trusted != is_flipped(problem, member, seed, round)) for member, r in enumerate(group)]
+        for problem, group in zip(problems, groups, strict=True)
     ]
 
 

@@ -16,6 +16,7 @@ QUIET = {
 
 STEADY = {
     "OMP_WAIT_POLICY": "PASSIVE",  # waiting OpenMP threads that spin make a step 20 × slower on a busy machine
+    "MKL_CBWR": "AUTO,STRICT",  # matrix products give the same bits with any number of threads, and cost no more
     "TOKENIZERS_PARALLELISM": "false",
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",  # CUDA's matrix products give the same bits each time
     "TRANSFORMERS_VERBOSITY": "error",

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.selection import LEAST, Runs, figures, jobs, table
+from benchmarks.selection import Runs, figures, jobs, table
 from benchmarks.selection_coincidences import coincident
 from benchmarks.selection_run import Learned, steps_of, successes
-from benchmarks.selection_variants import ALL, CHOSEN, CONTROLS, PROBLEMS, VARIANTS
-from benchmarks.selection_world import FLIPPED, GROUP, LONG, Condition, Rollout, is_flipped, rewards_of
+from benchmarks.selection_variants import ALL, CHOSEN, FULL, GROUP, LEAST, PLAN, PROBLEMS, VARIANTS
+from benchmarks.selection_world import FLIPPED, LONG, Condition, Rollout, is_flipped, rewards_of
 from tasks.policy.samples import Sample
 from tasks.problems.generate import generate_splits
 from tasks.records import Completion, Problem
@@ -108,18 +108,30 @@ def test_a_condition_that_costs_nothing_is_no_trial() -> None:
     assert found["biased_gap_to_oracle"] is None
 
 
-def test_what_the_figures_need_is_run_and_the_controls_where_rewards_are_flipped() -> None:
-    planned = jobs({7: Path("seven")}, 3, list(VARIANTS), list(CONTROLS))
+def test_what_the_figures_need_is_run_in_each_condition() -> None:
+    planned = jobs({7: Path("seven")}, 3)
     keys = {(job.condition, job.by_kept, job.name) for job in planned}
+    assert keys == {(*where, name) for where, names in PLAN.items() for name in names}
     assert len(keys) == len(planned)
-    assert {(c, False, name) for c in get_args(Condition) for name in LEAST} <= keys
-    assert {("flipped", True, name) for name in LEAST} == {key for key in keys if key[1]}
-    assert {name for condition, by_kept, name in keys if condition == "flipped" and not by_kept} == {
-        *VARIANTS,
-        *CONTROLS,
-    }
+    assert {(c, b, name) for c, b in PLAN for name in LEAST[:2]} <= keys
+    assert {(c, False, "oracle drop") for c in ("flipped", "answer_only", "biased")} <= keys
+    assert {name for condition, by_kept, name in keys if condition == "flipped" and not by_kept} == set(VARIANTS)
     assert all(job.variant == ALL[job.name] and job.problems == PROBLEMS for job in planned)
-    assert {job.problems for job in jobs({7: Path("seven")}, 6, list(ALL), problems=200)} == {200}
+
+
+def test_the_full_size_has_every_variant_in_each_condition() -> None:
+    planned = jobs({7: Path("seven")}, 6, 200, FULL)
+    assert {(job.condition, job.by_kept, job.name) for job in planned} == {(*where, n) for where in PLAN for n in FULL}
+    assert {job.problems for job in planned} == {200}
+
+
+@pytest.mark.parametrize("problems", [PROBLEMS, 200])
+@pytest.mark.parametrize("name", ALL)
+def test_every_variant_has_the_same_number_of_completions(name: str, problems: int) -> None:
+    variant = ALL[name]
+    count, group = variant.training(problems)
+    left = problems * GROUP + 1024 - (count * group + (variant.judges or 0))
+    assert 0 <= left < count if problems == 200 else left == 0
 
 
 def test_stories_of_equal_quantities_have_their_problem_as_a_sibling() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import yaml
 
 from benchmarks.workspace import PROJECT, clone_workspace, dvc, graft, make_workspace
 from flows.pipeline import parse
@@ -350,9 +351,16 @@ def test_same_bytes_e2e(first: Run, tmp_path: Path) -> None:
     root = clone_workspace(tmp_path / "project", first.root)
     ended = dvc(root, "repro")
     assert ended.returncode == 0, ended.stderr
+    assert outs_of(root) == outs_of(first.root)
     assert (root / "dvc.lock").read_bytes() == first.lock
     assert files_of(root / "run") == files_of(first.root / "run")
     assert not (root / "mlflow.db").exists()
+
+
+def outs_of(root: Path) -> dict[str, dict[str, str]]:
+    """Stage → output → digest, as dvc.lock has them: the first that differs is where to look."""
+    stages = yaml.safe_load((root / "dvc.lock").read_text())["stages"]
+    return {name: {out["path"]: out["md5"] for out in stage["outs"]} for name, stage in stages.items()}
 
 
 def files_of(folder: Path) -> dict[str, str]:

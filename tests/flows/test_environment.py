@@ -22,6 +22,34 @@ def test_telemetry_is_off_and_threads_wait(monkeypatch: pytest.MonkeyPatch) -> N
     assert os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
 
 
+def test_a_policy_is_trained_to_the_same_bits_by_one_thread_and_by_two() -> None:
+    """Where products are MKL's, whose sums hang on the number of threads unless it is told otherwise."""
+    import torch
+
+    if not torch.backends.mkl.is_available():
+        pytest.skip("torch is built without MKL")
+    code = (
+        "from flows import environment; environment.settle()\n"
+        "import torch\nfrom tasks.policy.scratch import scratch_model\n"
+        "from tasks.policy.warmup import Example, warm_up\n"
+        "class Names:\n"
+        "    pad_token_id, eos_token_id = 0, 1\n"
+        "    def __len__(self): return 300\n"
+        "model = scratch_model(Names(), 96, 2, seed=0)\n"
+        "rows = [Example([(7 * i + j) % 299 + 1 for j in range(60)], [(3 * i + j) % 299 + 1 for j in range(9 + i)])"
+        " for i in range(32)]\n"
+        "loss = warm_up(model, rows, 3, 0.004, 8, 0, 0)\n"
+        "print(torch.get_num_threads(), loss, *(float(w.double().sum()) for w in model.parameters()))"
+    )
+    said = []
+    for threads in "12":
+        kept = {**os.environ, "OMP_NUM_THREADS": threads}
+        ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=kept, capture_output=True, text=True)
+        assert ended.stdout.startswith(f"{threads} "), ended.stderr
+        said.append(ended.stdout.split(maxsplit=1)[1])
+    assert said[0] == said[1]
+
+
 def test_what_the_user_set_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", {"OMP_WAIT_POLICY": "ACTIVE", "PREFECT_HOME": "/mine"})
     environment.settle()
