@@ -74,14 +74,14 @@ LEAST = ("vanilla", CHOSEN, "oracle drop")
 """What the figures are made of."""
 
 MIXED = ("nothing dropped, mixed", "on the 1024 themselves")
-"""How much of it comes from learning from validation."""
+"""How much comes from learning from validation, whatever is dropped."""
 
 PLAN: dict[tuple[Condition, bool], tuple[str, ...]] = {
     ("clean", False): (*LEAST[:2], *MIXED, MORE_PROBLEMS),
     ("flipped", False): tuple(VARIANTS),
     ("flipped", True): LEAST[:2],
-    ("answer_only", False): (*LEAST, *MIXED),
-    ("biased", False): (*LEAST, *MIXED),
+    ("answer_only", False): (*LEAST, "held-out 1024, local, control", *MIXED),
+    ("biased", False): (*LEAST, "held-out 1024, local, control", *MIXED),
 }
 """(condition, whether fewer steps are taken where less is kept) → variants."""
 
