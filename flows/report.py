@@ -10,7 +10,7 @@ from flows.pipeline import stage_of
 from tasks.artifacts import read_json, read_jsonl
 from tasks.evaluation.summary import measured
 from tasks.extremes import COUNT, Bin, Extremes
-from tasks.intervals import Estimate, difference_interval
+from tasks.intervals import SMALL, Estimate, difference_interval
 from tasks.layout import Layout
 from tasks.params import Params
 from tasks.records import Outcome, Promotion
@@ -92,7 +92,8 @@ def _notes(params: Params, outcomes: list[Outcome]) -> list[str]:
     evaluation = params.evaluation
     notes = [
         f"pass@k without bias from {evaluation.samples} samples at temperature {evaluation.temperature:g}; "
-        f"in brackets {100 * evaluation.confidence:g} % intervals, bootstrap over the problems."
+        f"in brackets {100 * evaluation.confidence:g} % intervals over the problems: bootstrap, and Wilson's for the "
+        f"levels of fewer than {SMALL}."
     ]
     if all(o.siblings_passed is None for o in outcomes):
         notes.append("The test problems have no siblings: correctness rests on one answer each.")

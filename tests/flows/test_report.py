@@ -236,13 +236,14 @@ SNAPSHOT = """\
 ───────────────────────────────────────────────────────────────────────────────
 pass@1 greedy      0.500 (0.43–0.56)  0.600 (0.53–0.67)  +0.100 (+0.06 … +0.14)
   seen templates   0.500 (0.42–0.58)  0.600 (0.52–0.67)  +0.100 (+0.05 … +0.15)
-  new templates    0.500 (0.36–0.64)  0.600 (0.46–0.74)  +0.100 (+0.02 … +0.20)
+  new templates    0.500 (0.36–0.64)  0.600 (0.46–0.73)  +0.100 (+0.02 … +0.20)
   with siblings    0.450 (0.39–0.52)  0.550 (0.48–0.62)  +0.100 (+0.06 … +0.14)
 pass@1 sampled     0.475 (0.42–0.53)  0.560 (0.50–0.62)  +0.085 (+0.05 … +0.12)
 pass@5 sampled     0.625 (0.57–0.68)  0.700 (0.65–0.75)  +0.075 (+0.04 … +0.10)
 pass@10 sampled    0.750 (0.71–0.79)  0.800 (0.77–0.83)  +0.050 (+0.03 … +0.07)
 pass@k without bias from 20 samples at temperature 0.8; in brackets 95 %
-intervals, bootstrap over the problems.
+intervals over the problems: bootstrap, and Wilson's for the levels of fewer
+than 100.
 
 round  mean reward  accumulated reward  train solved  samples kept
 ──────────────────────────────────────────────────────────────────

@@ -1,15 +1,18 @@
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binomtest
 
-from tasks.intervals import difference_interval, mean_interval
+from tasks.intervals import SMALL, Estimate, bootstrap_interval, difference_interval, mean_interval, wilson_interval
 
 values = st.lists(st.floats(0, 1), min_size=1, max_size=30)
 
 
 @settings(deadline=None, max_examples=30)
-@given(values)
+@given(values | st.lists(st.floats(0, 1), min_size=SMALL, max_size=SMALL + 5))
 def test_the_interval_holds_the_mean_and_stays_within_the_span(given_values: list[float]) -> None:
     estimate = mean_interval(given_values, 500, 0.95, 0)
     assert -1e-12 <= estimate.low <= estimate.mean + 1e-12
@@ -27,15 +30,45 @@ def test_swapping_the_sides_mirrors_the_difference(before: list[float], data: st
     assert there.high == pytest.approx(-back.low, abs=1e-6)
 
 
-def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
-    rng = np.random.default_rng(0)
-    covered = 0
-    for trial in range(300):
-        chances = rng.beta(1, 1, size=60)  # problems differ in difficulty …
-        shares = rng.binomial(20, chances) / 20  # … and each is sampled 20 times
-        estimate = mean_interval(shares.tolist(), 400, 0.95, trial)
-        covered += estimate.low <= 0.5 <= estimate.high
-    assert 0.90 <= covered / 300 <= 0.98
+def covered(size: int, sets: int, interval: Callable[[list[float], int], Estimate]) -> float:
+    """Of sets of problems that differ in difficulty, each sampled 20 times, the share whose interval has the truth."""
+    rng, found = np.random.default_rng(0), 0
+    for number in range(sets):
+        shares = rng.binomial(20, rng.beta(1, 1, size=size)) / 20
+        estimate = interval(shares.tolist(), number)
+        found += estimate.low <= 0.5 <= estimate.high
+    return found / sets
+
+
+def test_the_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
+    bootstrap = covered(120, 600, lambda values, seed: bootstrap_interval(values, 300, 0.95, seed))
+    assert 0.93 <= bootstrap <= 0.97
+    assert 0.93 <= covered(15, 3000, lambda values, _: wilson_interval(values, 0.95)) <= 0.97
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.integers(1, SMALL - 1), st.data())
+def test_of_flips_it_is_wilsons_own(count: int, data: st.DataObject) -> None:
+    """All right or all wrong; and else but for one flip in n, and Student's quantile, which is wider."""
+    right = data.draw(st.integers(0, count))
+    estimate = mean_interval([1.0] * right + [0.0] * (count - right), 100, 0.95, 0)
+    ends = binomtest(right, count).proportion_ci(0.95, method="wilson")
+    assert estimate.mean == right / count
+    assert estimate.low <= ends.low + 1e-12
+    assert estimate.high >= ends.high - 1e-12
+    if count > 60:
+        assert (estimate.low, estimate.high) == pytest.approx((ends.low, ends.high), abs=0.01)
+
+
+def test_many_samples_of_a_problem_are_worth_more_flips_than_one() -> None:
+    alike = wilson_interval([0.4, 0.5, 0.6] * 8, 0.95)
+    assert alike.high - alike.low < 0.1 < wilson_interval([0.0, 1.0] * 12, 0.95).low
+
+
+def test_a_small_set_has_wilsons_interval_and_a_large_one_the_bootstrap() -> None:
+    values = [0.0, 1.0] * (SMALL // 2)
+    assert mean_interval(values[1:], 300, 0.95, 7) == wilson_interval(values[1:], 0.95)
+    assert mean_interval(values, 300, 0.95, 7) == bootstrap_interval(values, 300, 0.95, 7)
 
 
 def test_pairing_narrows_the_interval_of_a_difference() -> None:
@@ -47,7 +80,7 @@ def test_pairing_narrows_the_interval_of_a_difference() -> None:
 
 
 def test_the_same_seed_gives_the_same_interval_and_another_a_different_one() -> None:
-    data = np.random.default_rng(2).uniform(size=40).tolist()
+    data = np.random.default_rng(2).uniform(size=SMALL).tolist()
     assert mean_interval(data, 300, 0.95, 7) == mean_interval(data, 300, 0.95, 7)
     assert mean_interval(data, 300, 0.95, 7) != mean_interval(data, 300, 0.95, 8)
 
