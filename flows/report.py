@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from flows.pipeline import stage_of
 from tasks.artifacts import read_json, read_jsonl
-from tasks.evaluation.summary import measured
+from tasks.evaluation.summary import measured, remarks
 from tasks.extremes import COUNT, Bin, Extremes
 from tasks.intervals import SMALL, Estimate, difference_interval
 from tasks.layout import Layout
@@ -37,7 +37,7 @@ def print_report(
     """
     outcomes = {name: read_jsonl(layout.evaluation(name) / "outcomes.jsonl", Outcome) for name in ("before", "after")}
     console.print(_learning(layout, params, outcomes["before"], outcomes["after"]))
-    for note in _notes(params, outcomes["after"]):
+    for note in _notes(params, outcomes["after"], read_metrics(layout, "evaluate@after")):
         console.print(note, style="dim", highlight=False)
     console.print()
     console.print(_rounds(layout, params))
@@ -77,6 +77,7 @@ def _titles(params: Params) -> dict[str, str]:
         "pass_at_1_greedy_unseen": "  new templates",
         "siblings_passed": "  with siblings",
         **{f"pass_at_{k}": f"pass@{k} sampled" for k in params.evaluation.ks},
+        **{f"maj_at_{k}": f"maj@{k} sampled" for k in params.evaluation.ks if k > 1},
     }
 
 
@@ -88,13 +89,14 @@ def _change(change: Estimate) -> str:
     return f"{change.mean:+.3f} ({change.low:+.2f} … {change.high:+.2f})"
 
 
-def _notes(params: Params, outcomes: list[Outcome]) -> list[str]:
+def _notes(params: Params, outcomes: list[Outcome], metrics: Mapping[str, float]) -> list[str]:
     evaluation = params.evaluation
     notes = [
-        f"pass@k without bias from {evaluation.samples} samples at temperature {evaluation.temperature:g}; "
-        f"in brackets {100 * evaluation.confidence:g} % intervals over the problems: bootstrap, and Wilson's for the "
-        f"levels of fewer than {SMALL}."
+        f"pass@k and maj@k without bias from {evaluation.samples} samples at temperature {evaluation.temperature:g}; "
+        f"in brackets intervals of {100 * evaluation.confidence:g} % over the problems: bootstrap, and Wilson's for "
+        f"the levels of fewer than {SMALL}."
     ]
+    notes += remarks(metrics, evaluation.ks)
     if all(o.siblings_passed is None for o in outcomes):
         notes.append("The test problems have no siblings: correctness rests on one answer each.")
     return notes

@@ -196,6 +196,7 @@ class Outcome(Record):
     invalid: int  # of n: ended in an error
     timeouts: int  # of n
     distinct: int  # different programs among the n
+    wrong: list[int] = []  # of n: how many gave each wrong answer, the most frequent first; the others gave none
 
 
 class Attempt(Record):

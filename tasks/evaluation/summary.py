@@ -1,12 +1,16 @@
 """From attempts to outcomes to the numbers of an evaluation."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from statistics import fmean
 
+from tasks.evaluation.majority import maj_at_k
 from tasks.evaluation.pass_at_k import pass_at_k
 from tasks.intervals import Estimate, mean_interval
 from tasks.params import Evaluation
 from tasks.records import Attempt, Outcome, Problem
 from tasks.seeds import derive_seed
+from tasks.workflows.judge import number_of
 
 
 def outcome_of(problem: Problem, attempts: Sequence[Attempt]) -> Outcome:
@@ -23,13 +27,25 @@ def outcome_of(problem: Problem, attempts: Sequence[Attempt]) -> Outcome:
         invalid=sum(a.samples for a in attempts if a.result.status not in ("ok", "timeout")),
         timeouts=sum(a.samples for a in attempts if a.result.status == "timeout"),
         distinct=sum(a.samples > 0 for a in attempts),
+        wrong=_wrong(attempts),
     )
+
+
+def _wrong(attempts: Sequence[Attempt]) -> list[int]:
+    """Samples of each wrong answer. Numbers that differ by rounding are one answer."""
+    votes = Counter[str]()
+    for attempt in attempts:
+        number = None if attempt.right else number_of(attempt.result)
+        if number is not None and attempt.samples:
+            votes[f"{number:.9g}"] += attempt.samples
+    return sorted(votes.values(), reverse=True)
 
 
 def measured(outcomes: Sequence[Outcome], ks: Sequence[int]) -> dict[str, list[float]]:
     """Each measure by its name in the metrics file, with its value for each problem that it is known of.
 
-    `pass_at_1_greedy` is the accuracy at temperature 0; `pass_at_1` is the unbiased estimate from the samples, c/n.
+    `pass_at_1_greedy` is the accuracy at temperature 0; `pass_at_1` is the unbiased estimate from the samples, c/n;
+    `maj_at_k`, not given for k = 1 where it is the same, is that the most frequent answer of k samples is right.
     What is known of no problem (seen templates, siblings) has an empty list.
     """
     return {
@@ -38,6 +54,7 @@ def measured(outcomes: Sequence[Outcome], ks: Sequence[int]) -> dict[str, list[f
         "pass_at_1_greedy_unseen": [float(o.greedy) for o in outcomes if o.seen is False],
         "siblings_passed": [float(o.siblings_passed) for o in outcomes if o.siblings_passed is not None],
         **{f"pass_at_{k}": [pass_at_k(o.samples, o.correct, k) for o in outcomes] for k in ks},
+        **{f"maj_at_{k}": [maj_at_k(o.samples, o.correct, o.wrong, k) for o in outcomes] for k in ks if k > 1},
     }
 
 
@@ -50,12 +67,29 @@ def summarise(outcomes: Sequence[Outcome], params: Evaluation, seed: int) -> dic
         "invalid": sum(o.invalid for o in outcomes) / samples,
         "timeouts": sum(o.timeouts for o in outcomes) / samples,
         "distinct": sum(o.distinct for o in outcomes) / len(outcomes),
+        **{f"answers_at_{k}": fmean(answers_at_k(o, k) for o in outcomes) for k in params.ks},
     }
     for name, values in measured(outcomes, params.ks).items():
         if values:
             own_seed = derive_seed(seed, "interval", name)
             numbers |= _named(name, mean_interval(values, params.resamples, params.confidence, own_seed))
     return numbers
+
+
+def answers_at_k(outcome: Outcome, k: int) -> float:
+    """How many different answers k of its samples give on average; a sample that ends in an error gives none."""
+    return sum(pass_at_k(outcome.samples, count, k) for count in (outcome.correct, *outcome.wrong))
+
+
+def remarks(numbers: Mapping[str, float], ks: Sequence[int]) -> list[str]:
+    """What in the numbers of an evaluation a reader should be warned of."""
+    one, most = numbers["sampled_mean"], max(ks)
+    if most > 1 and 0 < one < 1 and numbers[f"pass_at_{most}"] - one < 1e-9:
+        return [
+            f"pass@{most} is pass@1 ({one:.3f}): all samples of a problem are right or all are wrong, so more of them "
+            "find no more; raise evaluation.temperature, or grpo.entropy where training made them alike"
+        ]
+    return []
 
 
 def _named(name: str, estimate: Estimate) -> dict[str, float]:

@@ -1,7 +1,9 @@
 """The evaluate stage: the test problems and a round's policy → `evaluation/{before,after}/`."""
 
+import logging
+
 from tasks.artifacts import read_jsonl, whole_folder, write_json, write_jsonl
-from tasks.evaluation.summary import outcome_of, summarise
+from tasks.evaluation.summary import outcome_of, remarks, summarise
 from tasks.layout import Layout
 from tasks.params import Params
 from tasks.policy.attempts import attempts
@@ -9,6 +11,8 @@ from tasks.policy.base import load_policy
 from tasks.policy.served import entered, served_by
 from tasks.records import Problem
 from tasks.workflows.sandbox import sandbox_of
+
+logger = logging.getLogger(__name__)
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:
@@ -36,4 +40,6 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
         write_jsonl(folder / "outcomes.jsonl", outcomes)
         write_jsonl(folder / "attempts.jsonl", [attempt for own in written for attempt in own])
     numbers = summarise(outcomes, params.evaluation, params.seed)
+    for remark in remarks(numbers, params.evaluation.ks):
+        logger.warning(remark)
     write_json(layout.metrics("evaluate", name), numbers | entered(served, layout, f"evaluate@{name}"))

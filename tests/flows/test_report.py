@@ -38,6 +38,7 @@ def outcomes(right: int, siblings: bool, templates: bool) -> list[Outcome]:
             invalid=1,
             timeouts=0,
             distinct=4,
+            wrong=[1] if i < right else [10, 8],
         )
         for i in range(200)
     ]
@@ -224,6 +225,16 @@ def test_the_report_says_how_to_open_mlflow(tmp_path: Path, params: Params, uri:
     assert [text.split(maxsplit=1)[1] for text in shown.splitlines() if text.startswith("MLflow")] == [line]
 
 
+def test_the_report_says_where_samples_are_all_alike(tmp_path: Path, params: Params) -> None:
+    layout = written(tmp_path, params)
+    assert "pass@10 is pass@1" not in report(layout, params)
+    alike = [
+        o.model_copy(update={"correct": o.samples * (o.correct > 1), "wrong": []}) for o in outcomes(120, True, True)
+    ]
+    write_json(layout.metrics("evaluate", "after"), summarise(alike, params.evaluation, params.seed))
+    assert "pass@10 is pass@1 (0.600): all samples of a problem are right or all are" in report(layout, params)
+
+
 def test_a_missing_file_is_named(tmp_path: Path, params: Params) -> None:
     layout = written(tmp_path, params)
     layout.metrics("reward", 2).unlink()
@@ -241,9 +252,11 @@ pass@1 greedy      0.500 (0.43–0.56)  0.600 (0.53–0.67)  +0.100 (+0.06 … +
 pass@1 sampled     0.475 (0.42–0.53)  0.560 (0.50–0.62)  +0.085 (+0.05 … +0.12)
 pass@5 sampled     0.625 (0.57–0.68)  0.700 (0.65–0.75)  +0.075 (+0.04 … +0.10)
 pass@10 sampled    0.750 (0.71–0.79)  0.800 (0.77–0.83)  +0.050 (+0.03 … +0.07)
-pass@k without bias from 20 samples at temperature 0.8; in brackets 95 %
-intervals over the problems: bootstrap, and Wilson's for the levels of fewer
-than 100.
+maj@5 sampled      0.500 (0.43–0.57)  0.600 (0.53–0.67)  +0.100 (+0.06 … +0.14)
+maj@10 sampled     0.500 (0.43–0.57)  0.600 (0.54–0.67)  +0.100 (+0.06 … +0.14)
+pass@k and maj@k without bias from 20 samples at temperature 0.8; in brackets
+intervals of 95 % over the problems: bootstrap, and Wilson's for the levels of
+fewer than 100.
 
 round  mean reward  accumulated reward  train solved  samples kept
 ──────────────────────────────────────────────────────────────────

@@ -1,8 +1,11 @@
+from itertools import combinations
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
-from tasks.evaluation.summary import outcome_of, summarise
+from tasks.evaluation.majority import maj_at_k
+from tasks.evaluation.summary import answers_at_k, outcome_of, remarks, summarise
 from tasks.params import load_params
 from tasks.records import Attempt, Outcome, Problem, Result, Status
 
@@ -11,7 +14,12 @@ PROBLEM = Problem(problem_id="p", question="?", answer=1, source="test", templat
 
 
 def attempt(
-    samples: int, right: bool = False, status: Status = "ok", greedy: bool = False, passed: bool | None = None
+    samples: int,
+    right: bool = False,
+    status: Status = "ok",
+    greedy: bool = False,
+    passed: bool | None = None,
+    value: float | str | None = None,
 ) -> Attempt:
     return Attempt(
         problem_id="p",
@@ -20,7 +28,7 @@ def attempt(
         samples=samples,
         right=right,
         siblings_passed=passed,
-        result=Result(status=status),
+        result=Result(status=status, value=value),
     )
 
 
@@ -37,6 +45,7 @@ def outcome(number: int, seen: bool | None = True, siblings_passed: bool | None 
         invalid=1,
         timeouts=2,
         distinct=5,
+        wrong=[max(17 - number, 0) // 2] * 2,
     )
 
 
@@ -45,8 +54,11 @@ def test_an_outcome_counts_samples_not_attempts() -> None:
         PROBLEM,
         [
             attempt(0, right=True, greedy=True, passed=True),
-            attempt(9, right=True),
-            attempt(5),
+            attempt(9, right=True, value=1.0),
+            attempt(2, value=0.1 + 0.2),
+            attempt(1, value=7),
+            attempt(1, value="0.3"),
+            attempt(1),
             attempt(3, status="error"),
             attempt(2, status="memory"),
             attempt(1, status="timeout"),
@@ -62,7 +74,8 @@ def test_an_outcome_counts_samples_not_attempts() -> None:
         correct=9,
         invalid=5,
         timeouts=1,
-        distinct=5,
+        distinct=8,
+        wrong=[3, 1],
     )
 
 
@@ -78,7 +91,11 @@ def test_the_numbers_of_an_evaluation() -> None:
     assert numbers["pass_at_1"] == pytest.approx(0.5)
     assert (numbers["invalid"], numbers["timeouts"], numbers["distinct"]) == (0.05, 0.1, 5)
     assert numbers["pass_at_1"] < numbers["pass_at_5"] < numbers["pass_at_10"]
-    for name in ("pass_at_1_greedy", "pass_at_1", "pass_at_5", "pass_at_10", "siblings_passed"):
+    assert "maj_at_1" not in numbers
+    assert numbers["maj_at_10"] == pytest.approx(fmean(maj_at_k(20, o.correct, o.wrong, 10) for o in outcomes))
+    assert 0 < numbers["answers_at_1"] <= 0.95  # some samples give none
+    assert numbers["answers_at_1"] < numbers["answers_at_5"] < numbers["answers_at_10"] < 3
+    for name in ("pass_at_1_greedy", "pass_at_1", "pass_at_5", "pass_at_10", "maj_at_10", "siblings_passed"):
         assert numbers[f"{name}_low"] < numbers[name] < numbers[f"{name}_high"]
 
 
@@ -90,6 +107,21 @@ def test_what_is_not_known_has_no_number() -> None:
 def test_names_are_ones_that_every_store_takes() -> None:
     names = summarise([outcome(n) for n in range(21)], PARAMS, seed=0)
     assert all(name.replace("_", "").isalnum() for name in names)
+
+
+def test_so_many_answers_are_the_mean_over_all_draws() -> None:
+    own = outcome(2).model_copy(update={"samples": 6, "wrong": [2, 1]})
+    draws = list(combinations("RRWWV-", 3))
+    assert answers_at_k(own, 3) == pytest.approx(fmean(len({*draw} - {"-"}) for draw in draws))
+
+
+def test_samples_that_are_all_alike_are_remarked_on() -> None:
+    alike = [outcome(20 * (n % 3 == 0)) for n in range(9)]
+    (said,) = remarks(summarise(alike, PARAMS, seed=0), PARAMS.ks)
+    assert said.startswith("pass@10 is pass@1 (0.333): all samples of a problem are right or all are wrong")
+    for others in ([*alike, outcome(19)], alike[:1], alike[1:3]):  # one differs; all is right; nothing is
+        assert remarks(summarise(others, PARAMS, seed=0), PARAMS.ks) == []
+    assert remarks(summarise(alike, PARAMS.model_copy(update={"ks": [1]}), seed=0), [1]) == []
 
 
 def test_the_order_of_the_problems_does_not_move_a_mean() -> None:
