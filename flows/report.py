@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 from flows.pipeline import stage_of
 from tasks.artifacts import read_json, read_jsonl
-from tasks.evaluation.summary import measured, remarks
+from tasks.evaluation.summary import measured
+from tasks.evaluation.summary import remarks as evaluation_remarks
 from tasks.extremes import COUNT, Bin, Extremes
 from tasks.intervals import SMALL, Estimate, difference_interval
 from tasks.layout import Layout
 from tasks.params import Params
 from tasks.records import Outcome, Promotion
+from tasks.rewards.metrics import remarks as reward_remarks
 from tasks.seeds import derive_seed
 from tasks.tracking import read_extremes, read_metrics
 from tasks.workflows.contract import HEADER
@@ -41,7 +43,11 @@ def print_report(
         console.print(note, style="dim", highlight=False)
     console.print()
     console.print(_rounds(layout, params))
-    for note in (*_control(layout, params), *_support(read_metrics(layout, f"search@{params.rounds.last}"))):
+    for note in (
+        *_flat(layout, params),
+        *_control(layout, params),
+        *_support(read_metrics(layout, f"search@{params.rounds.last}")),
+    ):
         console.print(note, style="dim", highlight=False)
     console.print()
     _print_influence(layout, params, console)
@@ -96,7 +102,7 @@ def _notes(params: Params, outcomes: list[Outcome], metrics: Mapping[str, float]
         f"in brackets intervals of {100 * evaluation.confidence:g} % over the problems: bootstrap, and Wilson's for "
         f"the levels of fewer than {SMALL}."
     ]
-    notes += remarks(metrics, evaluation.ks)
+    notes += evaluation_remarks(metrics, evaluation.ks)
     if all(o.siblings_passed is None for o in outcomes):
         notes.append("The test problems have no siblings: correctness rests on one answer each.")
     return notes
@@ -114,6 +120,15 @@ def _rounds(layout: Layout, params: Params) -> "Table":
             f"{100 * selected['selected_share']:.0f} %",
         )
     return table
+
+
+def _flat(layout: Layout, params: Params) -> list[str]:
+    """The terms of the reward that taught nothing, and when."""
+    found: dict[str, list[str]] = {}
+    for number in range(1, params.rounds.last + 1):
+        for remark in reward_remarks(read_metrics(layout, f"reward@{number}")):
+            found.setdefault(remark, []).append(str(number))
+    return [f"Round {', '.join(rounds)}: {remark}" for remark, rounds in found.items()]
 
 
 def _control(layout: Layout, params: Params) -> list[str]:

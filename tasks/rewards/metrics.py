@@ -1,12 +1,15 @@
 """What the rewards of a round look like in numbers. Failed rewards are counted, and are in no mean."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tasks.policy.advantages import has_signal
 from tasks.records import RewardedTrajectory
 from tasks.rewards.score import failed_share
-from tasks.rewards.terms import correctness
+from tasks.rewards.terms import TERMS, correctness
+
+CONSTANT = 1e-12
+"""Deviation of a term that is one number, but for rounding."""
 
 
 def metrics_of(trajectories: Sequence[RewardedTrajectory]) -> dict[str, float]:
@@ -31,6 +34,16 @@ def metrics_of(trajectories: Sequence[RewardedTrajectory]) -> dict[str, float]:
         numbers[f"{name}/mean"] = _mean(values)
         numbers[f"{name}/std"] = _deviation(values)
     return {name: number for name, number in numbers.items() if number is not None}
+
+
+def remarks(numbers: Mapping[str, float]) -> list[str]:
+    """What in the numbers of a round a reader should be warned of: the terms that teach nothing."""
+    constant = [name for name in TERMS if numbers.get(f"{name}/std", math.inf) < CONSTANT]
+    return [
+        f"rewards.{name} is {numbers[f'{name}/mean']:.3g} for every completion: it teaches nothing; "
+        f"set its weight to 0, or see why none {'differs' if numbers[f'{name}/mean'] else 'earns any'}"
+        for name in constant
+    ]
 
 
 def _is_solved(trajectory: RewardedTrajectory) -> bool:

@@ -1,11 +1,15 @@
 """The stage `reward`: trajectories → rewarded trajectories."""
 
+import logging
+
 from tasks.artifacts import read_jsonl, write_json, write_jsonl
 from tasks.layout import Layout
 from tasks.params import Params
 from tasks.records import Trajectory
-from tasks.rewards.metrics import metrics_of
+from tasks.rewards.metrics import metrics_of, remarks
 from tasks.rewards.score import check_failures, score
+
+logger = logging.getLogger(__name__)
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:
@@ -15,4 +19,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     rewarded = [score(trajectory, params.rewards, params.policy.max_new_tokens) for trajectory in trajectories]
     check_failures(str(layout.trajectories(round)), rewarded, params.rewards.failed_limit)
     write_jsonl(layout.rewarded(round), rewarded)
-    write_json(layout.metrics("reward", round), metrics_of(rewarded))
+    numbers = metrics_of(rewarded)
+    for remark in remarks(numbers):
+        logger.warning("round %d: %s", round, remark)
+    write_json(layout.metrics("reward", round), numbers)

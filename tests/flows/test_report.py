@@ -235,6 +235,17 @@ def test_the_report_says_where_samples_are_all_alike(tmp_path: Path, params: Par
     assert "pass@10 is pass@1 (0.600): all samples of a problem are right or all are" in report(layout, params)
 
 
+def test_the_report_says_which_term_taught_nothing_and_when(tmp_path: Path, params: Params) -> None:
+    layout = written(tmp_path, params)
+    assert "teaches nothing" not in report(layout, params)
+    for number, spread in ((1, 0.0), (2, 0.1), (3, 0.0)):
+        known = json.loads(layout.metrics("reward", number).read_text())
+        write_json(layout.metrics("reward", number), known | {"runs/mean": 1.0, "runs/std": spread})
+    shown = " ".join(report(layout, params).split())
+    assert shown.count("teaches nothing") == 1
+    assert "Round 1, 3: rewards.runs is 1 for every completion: it teaches nothing" in shown
+
+
 def test_a_missing_file_is_named(tmp_path: Path, params: Params) -> None:
     layout = written(tmp_path, params)
     layout.metrics("reward", 2).unlink()

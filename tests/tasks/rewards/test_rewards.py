@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tasks.errors import GraftError
 from tasks.params import Rewards
 from tasks.records import Problem, Result, RewardedTrajectory, Sibling, Split, Status, Trajectory
-from tasks.rewards.metrics import metrics_of
+from tasks.rewards.metrics import metrics_of, remarks
 from tasks.rewards.score import check_failures, combine, failed_share, score
 from tasks.rewards.terms import TERMS, correctness, length, runs
 from tasks.workflows.sandbox import SANDBOX_DIED, Program, Sandbox
@@ -182,6 +182,18 @@ def test_metrics_hold_no_mean_of_nothing() -> None:
         "solved_share": 0.0,
         "groups_with_signal": 0,
     }
+
+
+def test_a_term_that_is_one_number_in_the_whole_round_is_remarked_on() -> None:
+    assert remarks(metrics_of(rewarded_groups())) == [
+        "rewards.runs is 1 for every completion: it teaches nothing; set its weight to 0, or see why none differs"
+    ]
+    nothing = metrics_of([score(trajectory([WRONG, WRONG], [WRONG, WRONG]), WEIGHTS, 8)])
+    assert remarks(nothing)[0].startswith("rewards.correctness is 0 for every completion: it teaches nothing")
+    assert remarks(nothing)[0].endswith("or see why none earns any")
+    assert remarks(metrics_of([score(trajectory([KILLED]), WEIGHTS, 8)])) == []  # nothing is known
+    assert remarks({"length/mean": 0.1, "length/std": 3e-17}) != []  # rounding is no difference
+    assert remarks({"length/mean": 0.1, "length/std": 1e-3}) == []
 
 
 def test_too_many_failures_stop_the_stage() -> None:

@@ -1,6 +1,7 @@
 """The stage `reward`, through its files."""
 
 import json
+import logging
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,17 @@ def test_rewards_are_written_beside_the_trajectories(tmp_path: Path) -> None:
     metrics = json.loads(layout.metrics("reward", 1).read_text())
     assert metrics["epoch/accumulated_reward"] == pytest.approx(full)
     assert metrics["epoch/mean_reward"] == pytest.approx(full / 2)
+
+
+def test_a_round_whose_rewards_are_all_alike_is_warned_about(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    layout, right = Layout(tmp_path), Result(status="ok", value=5)
+    write_jsonl(layout.trajectories(3), [group_of(right, Result(status="timeout"))])
+    with caplog.at_level(logging.WARNING):
+        run(layout, PARAMS, 3)
+        assert caplog.text == ""
+        write_jsonl(layout.trajectories(3), [group_of(right, right)])
+        run(layout, PARAMS, 3)
+    assert "round 3: rewards.correctness is 1 for every completion: it teaches nothing" in caplog.text
 
 
 def test_a_sandbox_that_dies_stops_the_stage_with_nothing_written(tmp_path: Path) -> None:
