@@ -1,12 +1,11 @@
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from tasks.intervals import SMALL, Estimate, bootstrap_interval, difference_interval, mean_interval, wilson_interval
+from benchmarks.intervals import CASES, coverage
+from tasks.intervals import SMALL, bootstrap_interval, difference_interval, mean_interval, wilson_interval
 
 values = st.lists(st.floats(0, 1), min_size=1, max_size=30)
 
@@ -30,20 +29,11 @@ def test_swapping_the_sides_mirrors_the_difference(before: list[float], data: st
     assert there.high == pytest.approx(-back.low, abs=1e-6)
 
 
-def covered(size: int, sets: int, interval: Callable[[list[float], int], Estimate]) -> float:
-    """Of sets of problems that differ in difficulty, each sampled 20 times, the share whose interval has the truth."""
-    rng, found = np.random.default_rng(0), 0
-    for number in range(sets):
-        shares = rng.binomial(20, rng.beta(1, 1, size=size)) / 20
-        estimate = interval(shares.tolist(), number)
-        found += estimate.low <= 0.5 <= estimate.high
-    return found / sets
-
-
 def test_the_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
-    bootstrap = covered(120, 600, lambda values, seed: bootstrap_interval(values, 300, 0.95, seed))
+    case = CASES[0]  # problems that differ in difficulty, each sampled 20 times
+    bootstrap = coverage(case, 120, 600, lambda values, seed: bootstrap_interval(values, 300, 0.95, seed))
     assert 0.93 <= bootstrap <= 0.97
-    assert 0.93 <= covered(15, 3000, lambda values, _: wilson_interval(values, 0.95)) <= 0.97
+    assert 0.93 <= coverage(case, 15, 3000, lambda values, _: wilson_interval(values, 0.95)) <= 0.97
 
 
 @settings(deadline=None, max_examples=200)
