@@ -1,0 +1,293 @@
+"""The number that a text gives as its answer, and whether it is the expected one.
+
+Where it stands, the first that applies: in the last closed `\\boxed{}`; right after the last `####` that a number
+follows (`#### Step 2` is a headline); after the last "answer is", "answer:" or "answer =", with one word between at
+most; else it is the last number of the text. Sums are followed to their end: "the answer is 5 + 3 = 8 apples" gives 8.
+
+What is read: integers, decimals, fractions (`3/4`, `1 1/2`, `½`, `\\frac{3}{4}`), percentages, thousands separators
+(`1,234`, `1_234`, `1'234`, `1{,}234`, a narrow or no-break space), currency before the number, units and prose behind
+it, `million` and its like, scientific notation (`1.5e3`, `1.5 × 10^3`, `10³`), minus signs of all kinds. English
+conventions: a comma is never a decimal point, an ordinary blank never separates thousands.
+
+What gives None although a digit stands there: a sum that is not worked out (`5 + 3`, `2^10`, `\\sqrt{2}`, `4\\pi`),
+ranges, dates and times (`3-5`, `3/4/2024`, `3:45`), `3,50`, `1,2,3` and `1.2.3`, `3/0`, and what is longer than
+MOST_DIGITS. Left out are digits that are part of a word (`H2O`), of a power or an index (`m^2`, `x_1`), and
+`3rd`. Expressions are not computed and number words not read.
+
+Every pattern takes blanks up to three and runs of digits at once: reading is linear in the length of the text.
+"""
+
+import math
+import re
+from collections import deque
+from decimal import Decimal
+from fractions import Fraction
+from typing import NamedTuple
+
+from tasks.workflows.judge import TOLERANCE
+
+MOST_DIGITS = 300
+"""Longest number that is read, in characters, and its largest power of ten: about what a float holds."""
+
+EXACT_DIGITS = 12
+"""Significant digits of a decimal that is compared exactly. 1/3 as a float has 16, as most rounded values."""
+
+_LARGEST = 10**MOST_DIGITS
+_TOLERANCE = Fraction(TOLERANCE)
+
+# What LaTeX and typography write otherwise. `\,` becomes the thin space that it stands for.
+_DASHES = str.maketrans("−﹣－–％", "----%")
+_SUPERSCRIPTS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
+_SUPERSCRIPT = re.compile(r"⁻?[⁰¹²³⁴-⁹]++")
+_VULGAR = {"½": " 1/2", "⅓": " 1/3", "⅔": " 2/3", "¼": " 1/4", "¾": " 3/4", "⅕": " 1/5", "⅖": " 2/5", "⅗": " 3/5"}
+_VULGAR |= {"⅘": " 4/5", "⅙": " 1/6", "⅚": " 5/6", "⅛": " 1/8", "⅜": " 3/8", "⅝": " 5/8", "⅞": " 7/8"}
+_COMMANDS = {r"\times": "×", r"\cdot": "×", r"\div": "÷", r"\dfrac": r"\frac", r"\tfrac": r"\frac", r"\cfrac": r"\frac"}
+_COMMANDS |= {r"\left": "", r"\right": "", r"\quad": " ", r"\approx": "≈"}
+_COMMANDS |= {r"\%": "%", r"\$": "$", r"\!": "", r"\,": "\u2009", r"\;": " ", "\\ ": " ", "{,}": ",", **_VULGAR}
+_COMMAND = re.compile(
+    rf"\\(?:times|cdot|div|[dtc]frac|left|right|quad|approx)(?![A-Za-z])|\\[%$!,; ]|\{{,\}}|[{''.join(_VULGAR)}]"
+)
+_BLANK = r"[ \t\u00a0\u2009\u202f]"
+_BL = _BLANK + "{0,3}"
+_SPACED_MINUS = re.compile(rf"(?<==){_BL}-{_BLANK}{{1,3}}(?=[0-9$.\\])")
+
+_PLAIN = (
+    r"(?>(?:[0-9]{1,3}(?:(?:,[0-9]{3})++|(?:[_'’\u00a0\u2009\u202f][0-9]{3})++)(?![0-9])|[0-9]++)(?:\.[0-9]++)?+"
+    r"|(?<!\.)\.[0-9]++)"
+)
+_NUMERAL = re.compile(
+    rf"""
+    (?=[-+$€£¥₹.0-9\\])                                        # most places are passed quickly
+    (?<![A-Za-z0-9^])(?<![A-Za-z0-9)}}\]]_)(?<![\^_]\{{)(?<!\^-)(?<!\^\{{-)  # no part of a word, a power or an index
+    (?:(?<![_)}}\]])(?P<sign>[-+]))?(?:[$€£¥₹]{_BL})?(?P<inner>[-+])?
+    (?:
+        (?P<frac_whole>[0-9]++)?{_BL}\\frac{_BL}
+        (?:\{{{_BL}(?P<top_sign>-)?(?P<top>{_PLAIN}){_BL}\}}{_BL}\{{{_BL}(?P<bottom>{_PLAIN}){_BL}\}}
+            |(?P<top_digit>[0-9])(?P<bottom_digit>[0-9])(?![0-9]))
+      | (?P<whole>[0-9]++)(?:[ ]and)?{_BLANK}(?P<part>[0-9]++)/(?P<parts>[0-9]++)
+      | (?P<over>{_PLAIN}){_BL}/{_BL}(?P<under>{_PLAIN})
+      | (?:(?P<mantissa>{_PLAIN}){_BL}[×x*·]{_BL})?10(?:\^|\*\*)(?:\{{(?P<braced>-?[0-9]++)\}}|(?P<power>-?[0-9]++))
+      | (?P<number>{_PLAIN})(?:[eE](?P<exponent>[-+]?[0-9]++))?+(?!(?:st|nd|rd|th)\b)
+    )
+    (?:{_BL}(?P<scale>thousand|million|billion|trillion)\b)?
+    (?P<percent>{_BL}(?:%|per[ ]?cent\b))?
+    """,
+    re.VERBOSE | re.ASCII,
+)
+_SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+
+# What, next to a number, says that it is a piece of something greater. Both see a few characters only.
+_BEFORE = re.compile(
+    rf"[0-9)}}%$]{_BL}(?:\*\*|[-+*/×÷·^—xX]){_BL}$"  # 5 + ·, (2)(3) / ·
+    rf"|[A-Za-z](?:{_BLANK}{{1,3}}[+*/×÷·]{_BLANK}{{1,3}}|[+*/×÷·])$"  # x + ·, x/·; not a bullet, not **bold
+    r"|[0-9][,.:'’]$"  # 3,·  1.2.·  3:·
+    rf"|(?:frac|sqrt|\}}|\])\{{{_BL}$"  # \sqrt{·
+)
+_AFTER = re.compile(rf"{_BL}(?:\^\{{?-?[0-9]|\*\*[0-9]|π|\\pi(?![A-Za-z])|\\sqrt)|[xX][0-9]")
+_DIGIT_BEFORE = re.compile(rf"[0-9)]{_BL}$")
+_NEAR = 12
+
+_BOX = re.compile(rf"\\(?:boxed|fbox){_BL}\{{|\\.|[{{}}]", re.DOTALL)
+_PERCENT = re.compile(rf"{_BL}%")
+_HASHES = re.compile(r"####([^\n]*+)")
+_HEADLINE = re.compile(rf"{_BL}[.):]{_BLANK}{{1,3}}\S")
+_SOON = r"(?:[^\w.!?]|_|\.(?=[0-9])){0,9}"
+_ANSWER = re.compile(
+    rf"\banswer\b[^.\n=:]{{0,40}}?(?:\bis\b|[=:])[\s*_$]{{0,9}}(?={_SOON}(?:[^\W\d_]{{1,15}}{_SOON})?[0-9])",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"\n|[.!?](?=\s|\Z)")
+_GOES_ON = re.compile(r"[^,;()\n]{0,24}[-+*/×÷·=≈]{1,2}[\s$*]{0,3}")
+
+
+class _Exact(NamedTuple):
+    """A number without rounding, and whether it may be compared exactly."""
+
+    number: Fraction
+    short: bool
+
+
+def read_answer(text: str) -> int | float | str | None:
+    """The number that `text` gives as its answer, as `Result.value` holds it; None where it gives none.
+
+    An int where it is whole, else a float: `3/4` is 0.75. A percentage is a text, "20%": that is right where 20 is
+    expected as well as where 0.2 is. Where it stands, and what is read: see the head of this file.
+    """
+    text = _plain(text)
+    box = _last_box(text)
+    if box is not None:
+        return _value(box, _last_of(_NUMERAL, box))
+    for segment in (_after_hashes(text), _after_answer(text)):
+        if segment is not None:
+            return _value(segment, _worked_out(segment))
+    return _value(text, _last_of(_NUMERAL, text))
+
+
+def matches(value: int | float | str, answer: int | float) -> bool:
+    """Whether a value that `read_answer` gave is the expected answer.
+
+    Exactly, where both are integers or decimals of up to EXACT_DIGITS digits: 0.5 is 1/2 and nothing near it. Else,
+    where a fraction or a float's rounding is in one of them, to a relative TOLERANCE: 1/3 is 0.3333333. A percentage
+    is right as what stands before its sign and as a hundredth of that; other texts are what `read_answer` reads where
+    they are nothing but one number. NaN, infinities, bools and what is beyond ±1e300 are never right.
+    """
+    expected = _exact(answer)
+    if expected is None:
+        return False
+    return any(_same(given, expected) for given in _meanings(value))
+
+
+def _plain(text: str) -> str:
+    """LaTeX and typography in plain characters."""
+    text = _COMMAND.sub(lambda command: _COMMANDS[command[0]], text.translate(_DASHES))
+    text = _SUPERSCRIPT.sub(lambda power: "^" + power[0].translate(_SUPERSCRIPTS), text)
+    return _SPACED_MINUS.sub("-", text)
+
+
+def _last_box(text: str) -> str | None:
+    """What stands in the box that is closed last; of nested ones that is the outer one. With a % that follows it."""
+    opened: list[int | None] = []  # for each brace that is open: where its box begins, None where it is no box's
+    box = None
+    for brace in _BOX.finditer(text):
+        if brace[0] == "}":
+            start = opened.pop() if opened else None
+            if start is not None:
+                percent = "%" if _PERCENT.match(text, brace.end()) else ""
+                box = text[start : brace.start()] + percent
+        elif brace[0] == "{":
+            opened.append(None)
+        elif brace[0].endswith("{") and len(brace[0]) > 2:
+            opened.append(brace.end())
+    return box
+
+
+def _after_hashes(text: str) -> str | None:
+    """The rest of the last line with `####` where a number follows these; not of a headline as "#### 2. Add"."""
+    for hashes in reversed(list(_HASHES.finditer(text))):
+        line = hashes[1]
+        numeral = _NUMERAL.search(line)
+        if numeral and not any(map(str.isalnum, line[: numeral.start()])) and not _HEADLINE.match(line, numeral.end()):
+            return line
+    return None
+
+
+def _after_answer(text: str) -> str | None:
+    """What follows the last "answer is" with a number soon after it, to the end of its sentence."""
+    marker = _last_of(_ANSWER, text)
+    if marker is None:
+        return None
+    end = _SENTENCE_END.search(text, marker.end())
+    sentence = text[marker.end() : end.start() if end else len(text)]
+    return sentence if _NUMERAL.search(sentence) else None
+
+
+def _last_of(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    last = deque(pattern.finditer(text), maxlen=1)
+    return last[0] if last else None
+
+
+def _worked_out(segment: str) -> re.Match[str] | None:
+    """The first number of the segment; where a sum begins with it, the last number of that."""
+    found: re.Match[str] | None = None
+    for numeral in _NUMERAL.finditer(segment):
+        if found and not _GOES_ON.fullmatch(segment, found.end(), numeral.start()):
+            break
+        found = numeral
+    return found
+
+
+def _value(text: str, numeral: re.Match[str] | None) -> int | float | str | None:
+    """The value of a number that was found in `text`; None where it is a piece of something greater."""
+    if numeral is None or _is_piece(text, numeral):
+        return None
+    number = _number(numeral)
+    recorded = None if number is None else _recorded(number)
+    return f"{recorded}%" if recorded is not None and numeral["percent"] else recorded
+
+
+def _is_piece(text: str, numeral: re.Match[str]) -> bool:
+    before = text[max(0, numeral.start() - _NEAR) : numeral.start()]
+    signed = numeral["sign"] is not None
+    return bool(
+        _BEFORE.search(before) or _AFTER.match(text, numeral.end()) or (signed and _DIGIT_BEFORE.search(before))
+    )
+
+
+def _number(numeral: re.Match[str]) -> Fraction | None:
+    """What it says, without rounding; None beyond MOST_DIGITS and for a division by 0."""
+    if len(numeral[0]) > MOST_DIGITS:
+        return None
+    part = numeral.groupdict()
+    if part["number"]:
+        number = _scaled(part["number"], part["exponent"] or "0")
+    elif part["power"] or part["braced"]:
+        number = _scaled(part["mantissa"] or "1", part["power"] or part["braced"])
+    elif part["over"]:
+        number = _divided(part["over"], part["under"])
+    elif part["whole"]:
+        proper = _decimal(part["part"]) < _decimal(part["parts"])  # in "by 2 48/6" the 2 is another number
+        number = _divided(part["part"], part["parts"], part["whole"] if proper else "0")
+    else:
+        top, bottom = part["top"] or part["top_digit"], part["bottom"] or part["bottom_digit"]
+        number = _divided(top, bottom, part["frac_whole"] or "0")
+    if number is None:
+        return None
+    minuses = [part["sign"], part["inner"], part["top_sign"]].count("-")
+    return number * (-1 if minuses % 2 else 1) * _SCALES.get(part["scale"], 1)
+
+
+def _scaled(digits: str, exponent: str) -> Fraction | None:
+    if len(exponent) > 5 or abs(int(exponent)) > MOST_DIGITS:
+        return None
+    return _decimal(digits) * Fraction(10) ** int(exponent)
+
+
+def _divided(over: str, under: str, whole: str = "0") -> Fraction | None:
+    """whole + over / under."""
+    divisor = _decimal(under)
+    return _decimal(whole) + _decimal(over) / divisor if divisor else None
+
+
+def _decimal(digits: str) -> Fraction:
+    return Fraction(re.sub(r"[^0-9.]", "", digits))
+
+
+def _recorded(number: Fraction) -> int | float | None:
+    """As an int where it is whole, else as the nearest float; None where that is 0 or beyond ±1e300."""
+    if abs(number) >= _LARGEST:
+        return None
+    return int(number) if number.denominator == 1 else float(number) or None
+
+
+def _meanings(value: int | float | str) -> list[_Exact]:
+    """The numbers that a value stands for: none, one, or two for a percentage."""
+    if type(value) is not str:
+        given = _exact(value)
+        return [] if given is None else [given]
+    numeral = _NUMERAL.fullmatch(_plain(value).strip())
+    number = None if numeral is None else _number(numeral)
+    written = None if number is None else _exact(_recorded(number))
+    if numeral is None or written is None:
+        return []
+    return [written, _Exact(written.number / 100, written.short)] if numeral["percent"] else [written]
+
+
+def _exact(value: object) -> _Exact | None:
+    """None for what is no finite number below 1e300."""
+    if type(value) is int:
+        return _Exact(Fraction(value), True) if abs(value) < _LARGEST else None
+    if type(value) is not float or not math.isfinite(value) or abs(value) >= _LARGEST:
+        return None
+    decimal = Decimal(repr(value))
+    return _Exact(Fraction(decimal), _is_short(value, decimal))
+
+
+def _is_short(value: float, decimal: Decimal) -> bool:
+    whole = value.is_integer() and abs(value) < 1e15
+    return whole or len(decimal.normalize().as_tuple().digits) <= EXACT_DIGITS
+
+
+def _same(given: _Exact, expected: _Exact) -> bool:
+    if given.short and expected.short:
+        return given.number == expected.number
+    return abs(given.number - expected.number) <= _TOLERANCE * abs(expected.number)

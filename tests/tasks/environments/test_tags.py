@@ -1,0 +1,132 @@
+"""What the form of an answer in tags earns, as a table of cases, and its laws."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.environments.tags import TAGS, answer_block, hard_format, mark
+
+GOOD = "<think>\na\n</think>\n<answer>\n5\n</answer>"
+
+# name: (text, hard_format, mark, hard_format strict, mark strict, answer_block)
+CASES: dict[str, tuple[str, float, float, float, float, str | None]] = {
+    "on one line": ("<think>a</think><answer>5</answer>", 0.5, 0.5, 0, 0, "5"),
+    "blanks around": ("<think> a </think> <answer> 5 </answer>", 0.5, 0.5, 0, 0, "5"),
+    "new lines": (GOOD, 0.5, 0.5, 0.5, 0.5, "5"),
+    "new line at the end": (GOOD + "\n", 0.5, 0.5, 0.5, 0.5, "5"),
+    "two new lines at the end": (GOOD + "\n\n", 0.5, 0.5, 0, 0.5, "5"),
+    "many lines in it": (GOOD.replace("\na\n", "\na\n\nb\n"), 0.5, 0.5, 0.5, 0.5, "5"),
+    "blank line between": (GOOD.replace("<answer>", "\n<answer>"), 0.5, 0.5, 0, 0.5, "5"),
+    "carriage returns": (GOOD.replace("\n", "\r\n") + "\r\n", 0.5, 0.5, 0, 0, "5"),
+    "text before": ("Well. " + GOOD, 0.5, 0.5, 0, 0.375, "5"),
+    "text after": (GOOD + " That is it.", 0.5, 0.5, 0, 0.375, "5"),
+    "line before": ("Well.\n" + GOOD, 0.5, 0.5, 0, 0.5, "5"),
+    "text between": ("<think>a</think> so: <answer>5</answer>", 0.5, 0.5, 0, 0, "5"),
+    "the answer alone": ("<answer>123</answer>", 0.25, 0.25, 0, 0, "123"),
+    "the answer alone in lines": ("<answer>\n123\n</answer>", 0.25, 0.25, 0.25, 0.25, "123"),
+    "one new line for two": ("<answer>\n</answer>", 0.25, 0.25, 0, 0.25, ""),
+    "thoughts alone": ("<think>\na\n</think>", 0, 0.25, 0, 0.25, None),
+    "no tag": ("5", 0, 0, 0, 0, None),
+    "nothing": ("", 0, 0, 0, 0, None),
+    "empty blocks": ("<think></think><answer></answer>", 0.5, 0.5, 0, 0, ""),
+    "empty blocks in lines": ("<think>\n\n</think>\n<answer>\n\n</answer>", 0.5, 0.5, 0.5, 0.5, ""),
+    "repeated": (GOOD + "\n" + GOOD.replace("5", "6"), 0.5, 0.5, 0, 0.5, "6"),
+    "two answers": ("<think>a</think><answer>5</answer><answer>6</answer>", 0.5, 0.5, 0, 0, "6"),
+    "thoughts between answers": ("<answer>5</answer><think>a</think><answer>6</answer>", 0.5, 0.5, 0, 0, "6"),
+    "thoughts again": ("<think>a</think><answer>5</answer><think>b</think>", 0.5, 0.5, 0, 0, "5"),
+    "reversed blocks": ("<answer>5</answer><think>a</think>", 0.25, 0.5, 0, 0, "5"),
+    "reversed in lines": ("<answer>\n5\n</answer>\n<think>\na\n</think>", 0.25, 0.5, 0, 0.5, "5"),
+    "reversed tags": ("</think>a<think></answer>5<answer>", 0, 0.5, 0, 0, None),
+    "nested answers": ("<answer>4<answer>5</answer></answer>", 0.25, 0.25, 0, 0, "5"),
+    "nested thoughts": ("<think>a<think>b</think>c</think><answer>5</answer>", 0.5, 0.5, 0, 0, "5"),
+    "answer in the thoughts": ("<think>a<answer>5</answer></think>", 0, 0.5, 0, 0, None),
+    "answer in the thoughts, in lines": ("<think>\n<answer>\n5\n</answer>\n</think>", 0, 0.5, 0, 0.5, None),
+    "answer in and after them": ("<think><answer>4</answer></think><answer>5</answer>", 0.5, 0.5, 0, 0, "5"),
+    "thoughts in the answer": ("<answer><think>a</think>5</answer>", 0.25, 0.5, 0, 0, "<think>a</think>5"),
+    "crossed": ("<think>a<answer></think>5</answer>", 0, 0.5, 0, 0, None),
+    "crossed the other way": ("<answer>5<think></answer>a</think>", 0.25, 0.5, 0, 0, "5<think>"),
+    "think unclosed": ("<think>a <answer>5</answer>", 0.25, 0.375, 0, 0, "5"),
+    "think unopened": ("a</think><answer>5</answer>", 0.25, 0.375, 0, 0, "5"),
+    "answer unclosed": ("<think>a</think><answer>5", 0, 0.375, 0, 0, None),
+    "answer unopened": ("<think>a</think>5</answer>", 0, 0.375, 0, 0, None),
+    "unclosed, then again": ("<think>a</think><answer>4<answer>5</answer>", 0.5, 0.5, 0, 0, "5"),
+    "think closed twice": ("<think>a</think>b</think><answer>5</answer>", 0.5, 0.5, 0, 0, "5"),
+    "answer closed twice": ("<answer>5</answer>6</answer>", 0.25, 0.25, 0, 0, "5"),
+    "upper case": ("<THINK>a</THINK><ANSWER>5</ANSWER>", 0, 0, 0, 0, None),
+    "blanks inside the tags": ("< think >a</ think><answer >5</answer >", 0, 0, 0, 0, None),
+    "other tags": ("<think>a</think><b>x</b><answer><i>5</i></answer>", 0.5, 0.5, 0, 0, "<i>5</i>"),
+    "less-than signs": ("<think>a < b <</think><<answer>5></answer>", 0.5, 0.5, 0, 0, "5>"),
+    "10,000 tags": ("<think></think><answer></answer>" * 2500, 0.5, 0.5, 0, 0, ""),
+    "10,000 lines of tags": ("<think>\n</think>\n<answer>\n</answer>\n" * 2500, 0.5, 0.5, 0, 0.5, ""),
+    "10,000 opening tags": ("<think>" * 5000 + "<answer>" * 5000, 0, 0.25, 0, 0, None),
+    "10,000 nested tags": ("<think><answer>" * 2500 + "</answer></think>" * 2500, 0, 0.5, 0, 0, None),
+}
+
+PIECES = st.lists(
+    st.sampled_from([*TAGS, "\n", "\n", " ", "5", "a", "<", "</", ">", "<answer", "answer>"]), max_size=30
+)
+TEXTS = st.one_of(PIECES.map("".join), st.text(max_size=40))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_case(name: str) -> None:
+    text, form, marks, strict_form, strict_marks, answer = CASES[name]
+    assert hard_format(text) == form
+    assert mark(text) == marks
+    assert hard_format(text, strict=True) == strict_form
+    assert mark(text, strict=True) == strict_marks
+    assert answer_block(text) == answer
+
+
+@given(TEXTS)
+def test_bounds(text: str) -> None:
+    for strict in (False, True):
+        assert hard_format(text, strict) in (0, 0.25, 0.5)
+        assert mark(text, strict) in (0, 0.125, 0.25, 0.375, 0.5)
+        assert mark(text, strict) >= hard_format(text, strict)
+        assert mark(text, strict) <= mark(text)
+        assert hard_format(text, strict) <= hard_format(text)
+    assert (answer_block(text) is None) == (hard_format(text) == 0)
+
+
+@given(TEXTS, TEXTS)
+def test_more_text_takes_no_mark_away(text: str, more: str) -> None:
+    assert mark(text + more) >= max(mark(text), mark(more))
+    assert mark(f"{text}\n{more}", strict=True) >= max(mark(text, strict=True), mark(more, strict=True))
+    assert mark(text * 3) == mark(text + text)
+
+
+@given(TEXTS, st.text(alphabet="ab<>/\n 5", max_size=20), st.text(alphabet="ab<>/\n 5", max_size=20))
+def test_what_is_in_the_blocks_and_before_them_makes_no_difference(before: str, thought: str, answer: str) -> None:
+    blocks = f"<think>{thought}</think>\n<answer>{answer}</answer>"
+    assert hard_format(blocks) == 0.5
+    assert answer_block(blocks) == answer.strip()
+    if "<think>" not in before:
+        assert hard_format(before + blocks) == 0.5
+        assert answer_block(before + blocks) == answer.strip()
+
+
+@given(TEXTS)
+def test_an_answer_in_closed_thoughts_is_none(text: str) -> None:
+    if "think" not in text:
+        assert answer_block(f"<think>{text}</think>") is None
+
+
+@given(TEXTS)
+def test_new_lines_around_tags_make_no_difference(text: str) -> None:
+    spread = text
+    for tag in TAGS:
+        spread = spread.replace(tag, f"\n{tag}\n")
+    assert (hard_format(spread), mark(spread)) == (hard_format(text), mark(text))
+    assert mark(spread, strict=True) == mark(text)
+
+
+@pytest.mark.parametrize(
+    "piece", [*TAGS, "<think><answer>", "<answer></think>", "<", "\n", "<think>\n</think>\n<answer>\n"]
+)
+def test_a_megabyte_is_read(piece: str) -> None:
+    """What reads it again for each tag does not come to an end."""
+    text = piece * (1_000_000 // len(piece))
+    for strict in (False, True):
+        assert 0 <= hard_format(text, strict) <= mark(text, strict) <= 0.5
+    assert answer_block(text) in (None, "")
