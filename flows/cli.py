@@ -48,6 +48,13 @@ def retrain(
     rounds: Annotated[
         int | None, typer.Option(min=1, help="How many rounds of search and update; the same as -S rounds=N.")
     ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Write a set of params first: small (20 problems, minutes) or improved (200). A -S beside it wins.",
+        ),
+    ] = None,
     debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
     """Run the whole chain: problems in, a better policy out.
@@ -58,15 +65,19 @@ def retrain(
     from rich.console import Console
 
     from flows.inputs import project_root, settle_params
+    from flows.presets import preset as assignments_of
 
     root = project_root()
-    more = [f"rounds={rounds}"] if rounds else []
-    params = settle_params(root, [*(assignments or []), *more], print)
+    several = [f"rounds={rounds}"] if rounds else []
+    chosen = assignments_of(preset) if preset else ()
+    params = settle_params(root, [*chosen, *(assignments or []), *several], print)
     environment.settle_prefect(root)
     from flows.report import print_report
     from flows.retrain import start
     from tasks.layout import Layout
+    from tasks.promotion.champion import read_champion
 
+    read_champion(Layout(root).champion, params.environment)  # what would stop the last stage stops the first
     run = start(root, params, _tell)
     print_report(Layout(root), params, run.seconds, run.cached, Console())
 

@@ -44,6 +44,7 @@ def print_report(
     console.print()
     console.print(_rounds(layout, params))
     for note in (
+        *_terms(layout, params),
         *_flat(layout, params),
         *_control(layout, params),
         *_support(read_metrics(layout, f"search@{params.rounds.last}")),
@@ -103,7 +104,7 @@ def _notes(params: Params, outcomes: list[Outcome], metrics: Mapping[str, float]
         f"the levels of fewer than {SMALL}."
     ]
     notes += evaluation_remarks(metrics, evaluation.ks)
-    if all(o.siblings_passed is None for o in outcomes):
+    if params.environment == "workflow" and all(o.siblings_passed is None for o in outcomes):
         notes.append("The test problems have no siblings: correctness rests on one answer each.")
     return notes
 
@@ -120,6 +121,14 @@ def _rounds(layout: Layout, params: Params) -> "Table":
             f"{100 * selected['selected_share']:.0f} %",
         )
     return table
+
+
+def _terms(layout: Layout, params: Params) -> list[str]:
+    """The mean of each term in the first round and in the last, where the reward has several."""
+    first, last = (read_metrics(layout, f"reward@{number}") for number in (1, params.rounds.last))
+    names = [name.removesuffix("/std") for name in last if name.endswith("/std")]
+    means = [f"{name} {first[f'{name}/mean']:.3f} → {last[f'{name}/mean']:.3f}" for name in names]
+    return [f"Terms of the reward, round 1 → {params.rounds.last}: {', '.join(means)}."] if len(means) > 1 else []
 
 
 def _flat(layout: Layout, params: Params) -> list[str]:

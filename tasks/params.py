@@ -102,6 +102,7 @@ class Bootstrap(Section):
     epochs: Annotated[int, Field(ge=1, le=1000)]
     learning_rate: LearningRate
     batch: Count
+    spoilt: Share
 
 
 class Search(Section):
@@ -156,14 +157,10 @@ class Rewards(Section):
     correctness: Weight
     runs: Weight
     length: Weight
+    environment: dict[str, Weight]
+    strict: bool
     agreement: bool
     failed_limit: Share
-
-    @model_validator(mode="after")
-    def _something_counts(self) -> "Rewards":
-        if self.correctness + self.runs + self.length == 0:
-            raise ValueError("every weight is 0: give at least one term a weight, correctness: 1.0 for instance")
-        return self
 
 
 class Influence(Section):
@@ -268,6 +265,7 @@ class Params(Section):
     """All of `params.yaml`."""
 
     seed: Annotated[int, Field(ge=0, strict=True)]
+    environment: str
     rounds: Rounds
     problems: Problems
     policy: Policy
@@ -281,6 +279,32 @@ class Params(Section):
     grpo: Grpo
     evaluation: Evaluation
     tracking: Tracking
+
+    @field_validator("environment")
+    @classmethod
+    def _names_an_environment(cls, environment: str) -> str:
+        if not re.fullmatch(r"workflow|answer|[A-Za-z_][\w.]*:[A-Za-z_]\w*", environment):
+            raise ValueError(f"write workflow, answer, or module:CLASS for one of your own, not {environment!r}")
+        return environment
+
+    @field_validator("rewards")
+    @classmethod
+    def _something_counts(cls, rewards: Rewards, others: ValidationInfo) -> Rewards:
+        own = rewards.environment if others.data.get("environment") != "workflow" else {}
+        if rewards.correctness + rewards.runs + rewards.length + sum(own.values()) == 0:
+            raise ValueError("every weight is 0: give at least one term a weight, correctness: 1.0 for instance")
+        return rewards
+
+    @field_validator("operators")
+    @classmethod
+    def _programs_ask(cls, operators: Operators, others: ValidationInfo) -> Operators:
+        environment = others.data.get("environment")
+        if operators.backend != "none" and environment not in (None, "workflow"):
+            raise ValueError(
+                f"backend is {operators.backend}, but only workflows call operators and environment is {environment}: "
+                "set operators.backend to none"
+            )
+        return operators
 
     @field_validator("influence")
     @classmethod

@@ -230,3 +230,4 @@ class Champion(Record):
 
     version: str
     test_sha256: str  # of the test problems that `champion/outcomes.jsonl` was measured on
+    environment: str = Field(default="workflow", exclude_if=lambda name: name == "workflow")  # that it was trained in

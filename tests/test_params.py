@@ -55,7 +55,7 @@ def test_the_shipped_file_is_valid_and_explains_every_param() -> None:
     [
         ("seed: 0", "sede: 0", r":\d+: no param 'sede'; did you mean 'seed'\?"),
         ("  beta:", "  betta:", r":\d+: no param 'grpo\.betta'; did you mean 'grpo\.beta'\?"),
-        ("seed: 0", "seed: 0\nxyzzy: 1", r":\d+: no param 'xyzzy'; the sections are seed, rounds, problems"),
+        ("seed: 0", "seed: 0\nxyzzy: 1", r":\d+: no param 'xyzzy'; the sections are seed, environment, rounds"),
         ("  beta: 0.01", "  beta: -1", r":\d+: grpo\.beta: .*greater than or equal to 0, not -1"),
         ("  group_size: 12", "  group_size: 0", r":\d+: grpo\.group_size: .*greater than or equal to 1, not 0"),
         ("  loss: dapo", "  loss: ppo", r":\d+: grpo\.loss: .*'sapo', not 'ppo'"),
@@ -100,6 +100,9 @@ def test_the_shipped_file_is_valid_and_explains_every_param() -> None:
             "source: downloaded",
             r":\d+: problems\.source: .*'jsonl', not 'downloaded'",
         ),
+        ("environment: workflow", "environment: poems", r":\d+: environment: write workflow, answer, or module:CLASS"),
+        ("hard_format: 0.5", "hard_format: -1", r":\d+: rewards\.environment\.hard_format: .*equal to 0, not -1"),
+        ("  spoilt: 0.3", "  spoilt: 2", r":\d+: bootstrap\.spoilt: .*less than or equal to 1, not 2"),
         ('"2": 1', '"2": 0', r":\d+: rounds: start must be the chain"),
         ('"1": 0', "1: 0", r":\d+: rounds\.start: the rounds must stand in quotes"),
         (

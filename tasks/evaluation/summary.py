@@ -8,7 +8,7 @@ from tasks.evaluation.majority import maj_at_k
 from tasks.evaluation.pass_at_k import pass_at_k
 from tasks.intervals import Estimate, mean_interval
 from tasks.params import Evaluation
-from tasks.records import Attempt, Outcome, Problem
+from tasks.records import Attempt, Outcome, Problem, Result
 from tasks.seeds import derive_seed
 from tasks.workflows.judge import number_of
 
@@ -32,13 +32,20 @@ def outcome_of(problem: Problem, attempts: Sequence[Attempt]) -> Outcome:
 
 
 def _wrong(attempts: Sequence[Attempt]) -> list[int]:
-    """Samples of each wrong answer. Numbers that differ by rounding are one answer."""
+    """Samples of each wrong answer. Numbers that differ by rounding are one answer; a text is an answer, too."""
     votes = Counter[str]()
     for attempt in attempts:
-        number = None if attempt.right else number_of(attempt.result)
-        if number is not None and attempt.samples:
-            votes[f"{number:.9g}"] += attempt.samples
+        answer = None if attempt.right else _answer(attempt.result)
+        if answer is not None and attempt.samples:
+            votes[answer] += attempt.samples
     return sorted(votes.values(), reverse=True)
+
+
+def _answer(result: Result) -> str | None:
+    number = number_of(result)
+    if number is not None:
+        return f"{number:.9g}"
+    return result.value.strip() if result.status == "ok" and isinstance(result.value, str) else None
 
 
 def measured(outcomes: Sequence[Outcome], ks: Sequence[int]) -> dict[str, list[float]]:

@@ -3,6 +3,8 @@
 import logging
 
 from tasks.artifacts import read_jsonl, whole_folder, write_json, write_jsonl
+from tasks.environments.environment import posed
+from tasks.environments.named import environment_of
 from tasks.evaluation.summary import outcome_of, remarks, summarise
 from tasks.layout import Layout
 from tasks.params import Params
@@ -10,7 +12,6 @@ from tasks.policy.attempts import attempts
 from tasks.policy.base import load_policy
 from tasks.policy.served import entered, served_by
 from tasks.records import Problem
-from tasks.workflows.sandbox import sandbox_of
 
 logger = logging.getLogger(__name__)
 
@@ -22,14 +23,16 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     """
     assert round is not None
     name = "after" if round else "before"
-    problems = read_jsonl(layout.problems("test"), Problem)
+    environment = environment_of(params.environment)
+    problems = [posed(environment, problem) for problem in read_jsonl(layout.problems("test"), Problem)]
     policy = load_policy(layout.policy(round))
     served = served_by(policy, params.operators, layout)
-    with sandbox_of(params.sandbox, served) as sandbox:
+    with environment.runner(params.sandbox, served) as runner:
         written = attempts(
             policy,
+            environment,
             problems,
-            sandbox,
+            runner,
             params.policy.max_new_tokens,
             params.evaluation.samples,
             params.evaluation.temperature,

@@ -6,21 +6,21 @@ On the ground floor because evaluation measures a run's policies this way and pr
 from collections import Counter
 from collections.abc import Sequence
 
+from tasks.environments.environment import Environment, Runner
 from tasks.errors import GraftError
 from tasks.policy.base import Policy, decode, encode_prompt
 from tasks.policy.sampler import Request, sample
 from tasks.records import Attempt, Problem, Result
 from tasks.seeds import derive_seed
-from tasks.workflows.contract import prompt_of
-from tasks.workflows.fences import code_of
-from tasks.workflows.judge import is_right, why_lost
-from tasks.workflows.sandbox import Program, Sandbox
+from tasks.workflows.judge import why_lost
+from tasks.workflows.sandbox import Program
 
 
 def attempts(
     policy: Policy,
+    environment: Environment,
     problems: Sequence[Problem],
-    sandbox: Sandbox,
+    runner: Runner,
     max_new_tokens: int,
     samples: int = 0,
     temperature: float = 1.0,
@@ -32,21 +32,26 @@ def attempts(
     The greedy workflow is run on the siblings too, the others on the problem's own question. Raises GraftError where
     the sandbox died over one or a model gave it no reply: nobody knows whether that one is right.
     """
-    prompts = [encode_prompt(policy, prompt_of(p.question, policy.base, sandbox.serves)) for p in problems]
+    texts = [environment.prompt(problem.question, policy.base, runner.serves) for problem in problems]
+    prompts = [encode_prompt(policy, text) for text in texts]
     firsts = [Request(prompt, 0) for prompt in prompts]
     rest = [
         Request(prompt, derive_seed(seed, "evaluate", problem.problem_id, row))
         for problem, prompt in zip(problems, prompts, strict=True)
         for row in range(samples)
     ]
-    greedy = _codes(policy, firsts, 0.0, max_new_tokens, "greedy completions")
-    sampled = _codes(policy, rest, temperature, max_new_tokens, "samples") if rest else []
+    greedy = _codes(policy, environment, firsts, 0.0, max_new_tokens, "greedy completions")
+    sampled = _codes(policy, environment, rest, temperature, max_new_tokens, "samples") if rest else []
     counts = [Counter(sampled[i * samples : (i + 1) * samples]) for i in range(len(problems))]
-    return judged(problems, greedy, counts, sandbox)
+    return judged(environment, problems, greedy, counts, runner)
 
 
 def judged(
-    problems: Sequence[Problem], greedy: Sequence[str], counts: Sequence[Counter[str]], sandbox: Sandbox
+    environment: Environment,
+    problems: Sequence[Problem],
+    greedy: Sequence[str],
+    counts: Sequence[Counter[str]],
+    runner: Runner,
 ) -> list[list[Attempt]]:
     """Run each problem's greedy code and its sampled codes, each distinct one once, and judge the answers."""
     places: list[tuple[int, str]] = []
@@ -57,24 +62,31 @@ def judged(
             places.append((i, code))
             programs.append(Program(code, (problem.question, *(siblings if code == first else ()))))
     found: list[list[Attempt]] = [[] for _ in problems]
-    for (i, code), results in zip(places, sandbox.run(programs), strict=True):
+    for (i, code), results in zip(places, runner.run(programs), strict=True):
         if why := why_lost(results):
             raise GraftError(f"problem {problems[i].problem_id}: over its workflow: {why}; run the stage again")
-        found[i].append(_attempt(problems[i], code, code == greedy[i], counts[i][code], results))
+        found[i].append(_attempt(environment, problems[i], code, code == greedy[i], counts[i][code], results))
     return found
 
 
 def _codes(
-    policy: Policy, requests: Sequence[Request], temperature: float, max_new_tokens: int, title: str
+    policy: Policy,
+    environment: Environment,
+    requests: Sequence[Request],
+    temperature: float,
+    max_new_tokens: int,
+    title: str,
 ) -> list[str]:
     completions = sample(policy, requests, temperature, max_new_tokens, title)
-    return [code_of(decode(policy, completion.tokens)) for completion in completions]
+    return [environment.text(decode(policy, completion.tokens)) for completion in completions]
 
 
-def _attempt(problem: Problem, code: str, greedy: bool, samples: int, results: Sequence[Result]) -> Attempt:
-    right = is_right(results[0], problem.answer)
+def _attempt(
+    environment: Environment, problem: Problem, code: str, greedy: bool, samples: int, results: Sequence[Result]
+) -> Attempt:
+    right = environment.is_right(results[0], problem.answer)
     pairs = zip(results[1:], problem.siblings, strict=False)  # without sibling results there is no pair
-    passed = right and all(is_right(result, sibling.answer) for result, sibling in pairs)
+    passed = right and all(environment.is_right(result, sibling.answer) for result, sibling in pairs)
     return Attempt(
         problem_id=problem.problem_id,
         code=code,

@@ -5,9 +5,12 @@ other base is passed through, and an earlier policy is continued. It is the refe
 """
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 from tasks.artifacts import read_jsonl, write_json
+from tasks.environments.environment import Environment
+from tasks.environments.named import environment_of
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params import Params
@@ -24,8 +27,7 @@ from tasks.policy.start import formed, start_of
 from tasks.policy.tokenizer import train_tokenizer
 from tasks.policy.warmup import Example, warm_up
 from tasks.records import Problem, Workflow
-from tasks.seeds import derive_seed
-from tasks.workflows.contract import prompt_of
+from tasks.seeds import SEED_BITS, derive_seed
 from tasks.workflows.stored import read_code
 
 logger = logging.getLogger(__name__)
@@ -48,14 +50,17 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
 
 
 def _from_scratch(layout: Layout, params: Params, metrics: dict[str, float]) -> Policy:
-    pairs = training_pairs(read_jsonl(layout.problems("train"), Problem), layout.coldstart)
+    environment = environment_of(params.environment)
+    problems = read_jsonl(layout.problems("train"), Problem)
+    found = solved(problems, layout.coldstart)
+    pairs = demonstrations(environment, found, params.bootstrap.spoilt, params.seed)
     if not pairs:
         raise GraftError(
             "bootstrap: cold-start search solved none of the train problems, so there is nothing to learn from; "
             "raise coldstart.operations, or give policy.base a model"
         )
-    texts = [prompt_of(question, SCRATCH) + code for question, code in pairs]
-    tokenizer = train_tokenizer(texts, params.bootstrap.vocabulary)
+    texts = [environment.prompt(question, SCRATCH) + text for question, text in pairs]
+    tokenizer = train_tokenizer(texts, params.bootstrap.vocabulary, environment.parts)
     model = scratch_model(
         tokenizer, params.bootstrap.hidden, params.bootstrap.layers, derive_seed(params.seed, "scratch")
     )
@@ -63,8 +68,8 @@ def _from_scratch(layout: Layout, params: Params, metrics: dict[str, float]) -> 
         linear_modules(model, params.policy.lora.targets)  # a wrong name is told before the training, not after it
     policy = Policy(model, tokenizer, "", SCRATCH)
     examples = [
-        Example(encode_prompt(policy, prompt_of(question, SCRATCH)), encode_completion(policy, code))
-        for question, code in pairs
+        Example(encode_prompt(policy, environment.prompt(question, SCRATCH)), encode_completion(policy, text))
+        for question, text in pairs
     ]
     metrics["pairs"] = len(pairs)
     metrics["loss"] = warm_up(
@@ -79,11 +84,27 @@ def _from_scratch(layout: Layout, params: Params, metrics: dict[str, float]) -> 
     return policy
 
 
-def training_pairs(problems: list[Problem], workflows: Path) -> list[tuple[str, str]]:
-    """(question, shortest code) of each solved problem. Its siblings are kept for the rounds: they ask in turn.
+def demonstrations(
+    environment: Environment, solved: Sequence[tuple[Problem, str]], spoilt: float, seed: int
+) -> list[tuple[str, str]]:
+    """(question, what the policy should write) for each problem with the workflow that solves it.
 
-    A workflow whose file is missing or damaged is left out.
+    A workflow stands for itself, and siblings are kept for the rounds: they ask in turn. Answers are worked out for the
+    siblings too, as reckoning takes many examples; a share of `spoilt` of them, by lot, are badly formatted.
     """
+    pairs = []
+    for problem, code in solved:
+        questions = problem.questions[:1] if environment.asks_siblings else problem.questions
+        for question in questions:
+            lot = derive_seed(seed, "spoilt", question)
+            pairs.append(
+                (question, environment.demonstration(code, question, lot if lot < spoilt * 2**SEED_BITS else None))
+            )
+    return pairs
+
+
+def solved(problems: Sequence[Problem], workflows: Path) -> list[tuple[Problem, str]]:
+    """Each solved problem with its shortest code. A workflow whose file is missing or damaged is left out."""
     found: dict[str, list[Workflow]] = {problem.problem_id: [] for problem in problems}
     for workflow in read_jsonl(workflows / "index.jsonl", Workflow):
         found.setdefault(workflow.problem_id, []).append(workflow)
@@ -92,7 +113,7 @@ def training_pairs(problems: list[Problem], workflows: Path) -> list[tuple[str, 
         for workflow in sorted(found[problem.problem_id], key=lambda w: (w.depth, -w.prior)):
             code, fault = read_code(workflows, workflow)
             if fault is None:
-                pairs.append((problem.question, code))
+                pairs.append((problem, code))
                 break
             logger.warning("%s: %s; run graft stage coldstart again", workflows / workflow.path, fault)
     return pairs

@@ -8,16 +8,12 @@ a word, and the reloaded policy reads its prompts in other tokens than it was tr
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tasks.workflows.contract import HEADER
+from tasks.workflows.contract import PARTS
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 PAD, EOS = "<|pad|>", "<|endoftext|>"  # Qwen2Tokenizer adds an <|endoftext|> of its own where it finds none
-
-# The parts of a statement as one token each: `    a = n[0] * n[1]` takes seven tokens instead of twelve.
-CODE = [HEADER, *(f"    {v} = " for v in "abcdef"), "    return ", "n[", "]\n"]
-CODE += [f"{left} {operator} " for operator in "+-*/" for left in ("]", "")]
 
 # Qwen2's pre-tokenizer (transformers, models/qwen2/tokenization_qwen2.py, PRETOKENIZE_REGEX).
 PIECES = (
@@ -25,8 +21,8 @@ PIECES = (
 )
 
 
-def train_tokenizer(texts: Sequence[str], vocabulary: int) -> "PreTrainedTokenizerBase":
-    """Byte-level BPE with at most `vocabulary` tokens and the CODE tokens beside them.
+def train_tokenizer(texts: Sequence[str], vocabulary: int, parts: Sequence[str] = PARTS) -> "PreTrainedTokenizerBase":
+    """Byte-level BPE with at most `vocabulary` tokens, and `parts` as one token each beside them.
 
     No text is lost in it, but that letters with separate accents are composed (NFC), as Qwen2's tokenizer does.
     """
@@ -49,7 +45,7 @@ def train_tokenizer(texts: Sequence[str], vocabulary: int) -> "PreTrainedTokeniz
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
-    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in CODE])
+    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in parts])
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, pad_token=PAD, eos_token=EOS, clean_up_tokenization_spaces=False
     )

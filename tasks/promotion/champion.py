@@ -20,13 +20,23 @@ from tasks.records import Champion
 PREVIOUS = "previous"
 
 
-def read_champion(folder: Path) -> Champion | None:
-    """The present champion, None where there is none yet. Raises GraftError where the folder is damaged."""
+def read_champion(folder: Path, environment: str) -> Champion | None:
+    """The present champion, None where there is none yet.
+
+    Raises GraftError where the folder is damaged, or where its policy writes for another environment: the two cannot
+    take each other's place.
+    """
     if not folder.exists():
         return None
     if not (folder / "champion.json").exists():
         raise GraftError(f"{folder}: holds no champion.json; move the folder away to start without a champion")
-    return read_json(folder / "champion.json", Champion)
+    champion = read_json(folder / "champion.json", Champion)
+    if champion.environment != environment:
+        raise GraftError(
+            f"{folder}: its policy was trained in environment {champion.environment}, this run's is {environment}; "
+            f"move the folder away, or set environment to {champion.environment}"
+        )
+    return champion
 
 
 def replace_champion(folder: Path, policy: Path, outcomes: Path, decision: str, champion: Champion) -> None:

@@ -1,6 +1,8 @@
 """The promote stage: evaluation and champion → `run/promotion.json`, and a new champion if it is better."""
 
 from tasks.artifacts import digest_path, read_json, read_jsonl, read_text, write_json, write_text
+from tasks.environments.environment import posed
+from tasks.environments.named import environment_of
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params import Params
@@ -11,7 +13,6 @@ from tasks.promotion.champion import read_champion, replace_champion
 from tasks.promotion.gate import decide
 from tasks.records import Champion, Lineage, Outcome, Problem, Promotion
 from tasks.seeds import derive_seed
-from tasks.workflows.sandbox import sandbox_of
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG001 (every stage has this signature)
@@ -23,9 +24,10 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
     policy = layout.policy(params.rounds.last)
     version = read_json(policy / "lineage.json", Lineage).version
     test_sha256 = digest_path(layout.problems("test"))
-    champion = read_champion(layout.champion)
+    present = Champion(version=version, test_sha256=test_sha256, environment=params.environment)
+    champion = read_champion(layout.champion, params.environment)
 
-    if champion == Champion(version=version, test_sha256=test_sha256):
+    if champion == present:
         write_text(layout.promotion, read_text(layout.champion / "promotion.json"))
     else:
         after = _outcomes(layout, "after")
@@ -44,7 +46,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
                 policy,
                 layout.evaluation("after") / "outcomes.jsonl",
                 read_text(layout.promotion),
-                Champion(version=version, test_sha256=test_sha256),
+                present,
             )
     write_json(layout.metrics("promote"), _numbers(read_json(layout.promotion, Promotion)))
 
@@ -55,11 +57,12 @@ def _opponent(layout: Layout, params: Params, champion: Champion | None, test_sh
         return [outcome.greedy for outcome in _outcomes(layout, "before")]
     if champion.test_sha256 == test_sha256:
         return [outcome.greedy for outcome in read_jsonl(layout.champion / "outcomes.jsonl", Outcome)]
-    problems = read_jsonl(layout.problems("test"), Problem)
+    environment = environment_of(params.environment)
+    problems = [posed(environment, problem) for problem in read_jsonl(layout.problems("test"), Problem)]
     policy = load_policy(layout.champion / "policy")
     served = served_by(policy, params.operators, layout)
-    with sandbox_of(params.sandbox, served) as sandbox:
-        written = attempts(policy, problems, sandbox, params.policy.max_new_tokens)
+    with environment.runner(params.sandbox, served) as runner:
+        written = attempts(policy, environment, problems, runner, params.policy.max_new_tokens)
     entered(served, layout, "promote")
     return [own[0].right for own in written]
 

@@ -3,16 +3,17 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
+from tasks.environments.environment import Environment
 from tasks.policy.advantages import has_signal
 from tasks.records import RewardedTrajectory
 from tasks.rewards.score import failed_share
-from tasks.rewards.terms import TERMS, correctness
+from tasks.rewards.terms import correctness
 
 CONSTANT = 1e-12
 """Deviation of a term that is one number, but for rounding."""
 
 
-def metrics_of(trajectories: Sequence[RewardedTrajectory]) -> dict[str, float]:
+def metrics_of(environment: Environment, trajectories: Sequence[RewardedTrajectory]) -> dict[str, float]:
     """Sum and mean of the train rewards, mean and deviation of each term, and how many groups can teach something.
 
     `solved_share` is the share of the train problems with a completion that solves problem and siblings.
@@ -26,7 +27,7 @@ def metrics_of(trajectories: Sequence[RewardedTrajectory]) -> dict[str, float]:
         "epoch/mean_reward": _mean(rewards),
         "validation/mean_reward": _mean(validation),
         "failed_share": failed_share(trajectories),
-        "solved_share": _mean([float(_is_solved(trajectory)) for trajectory in train]),
+        "solved_share": _mean([float(_is_solved(environment, trajectory)) for trajectory in train]),
         "groups_with_signal": sum(has_signal(trajectory.rewards) for trajectory in train),
     }
     for name in train[0].reward_terms if train else ():
@@ -38,7 +39,8 @@ def metrics_of(trajectories: Sequence[RewardedTrajectory]) -> dict[str, float]:
 
 def remarks(numbers: Mapping[str, float]) -> list[str]:
     """What in the numbers of a round a reader should be warned of: the terms that teach nothing."""
-    constant = [name for name in TERMS if numbers.get(f"{name}/std", math.inf) < CONSTANT]
+    terms = [key.removesuffix("/std") for key in numbers if key.endswith("/std")]
+    constant = [name for name in terms if numbers[f"{name}/std"] < CONSTANT]
     return [
         f"rewards.{name} is {numbers[f'{name}/mean']:.3g} for every completion: it teaches nothing; "
         f"set its weight to 0, or see why none {'differs' if numbers[f'{name}/mean'] else 'earns any'}"
@@ -46,8 +48,8 @@ def remarks(numbers: Mapping[str, float]) -> list[str]:
     ]
 
 
-def _is_solved(trajectory: RewardedTrajectory) -> bool:
-    return any(correctness(trajectory, member, 1) == 1 for member in range(len(trajectory.workflow_ids)))
+def _is_solved(environment: Environment, trajectory: RewardedTrajectory) -> bool:
+    return any(correctness(environment, trajectory, member) == 1 for member in range(len(trajectory.workflow_ids)))
 
 
 def _known(values: Iterable[float | None]) -> list[float]:

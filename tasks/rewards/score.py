@@ -2,22 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 
+from tasks.environments.environment import Environment
 from tasks.errors import GraftError
 from tasks.params import Rewards
 from tasks.records import RewardedTrajectory, RewardStatus, Trajectory
-from tasks.rewards.terms import TERMS, results_of
+from tasks.rewards.terms import results_of, terms_of, weights_of
 from tasks.workflows.judge import why_lost
 
 
-def score(trajectory: Trajectory, params: Rewards, max_new_tokens: int) -> RewardedTrajectory:
+def score(environment: Environment, trajectory: Trajectory, params: Rewards, max_new_tokens: int) -> RewardedTrajectory:
     """The trajectory with its rewards [G], their terms {name: [G]} and their status [G].
 
     A term of weight 0 is left out. A reward with a term that cannot be computed is None and `failed`: it leaves the
     group's baseline. (`timeout` is for terms that wait for something; none of the present ones does.)
     """
     members = range(len(trajectory.workflow_ids))
-    weights = {name: getattr(params, name) for name in TERMS if getattr(params, name) > 0}
-    terms = {name: [TERMS[name](trajectory, member, max_new_tokens) for member in members] for name in weights}
+    known = terms_of(environment, max_new_tokens)
+    weights = weights_of(environment, params)
+    terms = {name: [known[name](trajectory, member) for member in members] for name in weights}
     rewards = [combine({name: terms[name][member] for name in terms}, weights) for member in members]
     status: list[RewardStatus] = ["failed" if reward is None else "ok" for reward in rewards]
     return RewardedTrajectory(**dict(trajectory), rewards=rewards, reward_terms=terms, reward_status=status)

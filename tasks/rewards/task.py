@@ -3,6 +3,7 @@
 import logging
 
 from tasks.artifacts import read_jsonl, write_json, write_jsonl
+from tasks.environments.named import environment_of
 from tasks.layout import Layout
 from tasks.params import Params
 from tasks.records import Trajectory
@@ -15,11 +16,12 @@ logger = logging.getLogger(__name__)
 def run(layout: Layout, params: Params, round: int | None) -> None:
     """Read the round's `trajectories.jsonl`, write `rewarded.jsonl`."""
     assert round is not None
+    environment = environment_of(params.environment, params.rewards.strict)
     trajectories = read_jsonl(layout.trajectories(round), Trajectory)
-    rewarded = [score(trajectory, params.rewards, params.policy.max_new_tokens) for trajectory in trajectories]
+    rewarded = [score(environment, each, params.rewards, params.policy.max_new_tokens) for each in trajectories]
     check_failures(str(layout.trajectories(round)), rewarded, params.rewards.failed_limit)
     write_jsonl(layout.rewarded(round), rewarded)
-    numbers = metrics_of(rewarded)
+    numbers = metrics_of(environment, rewarded)
     for remark in remarks(numbers):
         logger.warning("round %d: %s", round, remark)
     write_json(layout.metrics("reward", round), numbers)

@@ -8,27 +8,59 @@ worth: a 0 would be a lie.
 
 import math
 from collections.abc import Callable
+from functools import partial
 
+from tasks.environments.environment import Environment
+from tasks.environments.environment import Term as OwnTerm
+from tasks.errors import GraftError
+from tasks.params import Rewards
 from tasks.records import Result, Trajectory
 from tasks.workflows.judge import solved_share, why_lost
 
 CHARACTERS_PER_TOKEN = 4
 """How long a token is taken to be where a completion has none yet."""
 
-Term = Callable[[Trajectory, int, int], float | None]
-"""(trajectory, member, max_new_tokens) → its value."""
+Term = Callable[[Trajectory, int], float | None]
+"""(trajectory, member) → its value."""
+
+COMMON = ("correctness", "runs", "length")
+"""Terms that every environment has, by the names of their weights in `params.yaml`."""
 
 
-def correctness(trajectory: Trajectory, member: int, max_new_tokens: int) -> float | None:  # noqa: ARG001
+def terms_of(environment: Environment, max_new_tokens: int) -> dict[str, Term]:
+    """All terms that a reward may have in an environment: the common ones, then its own."""
+    common: dict[str, Term] = {
+        "correctness": partial(correctness, environment),
+        "runs": runs,
+        "length": partial(length, max_new_tokens),
+    }
+    return common | {name: partial(_own, term) for name, term in environment.terms.items()}
+
+
+def weights_of(environment: Environment, params: Rewards) -> dict[str, float]:
+    """The weights that are not 0, by term. Raises GraftError for the weight of a term that the environment lacks.
+
+    `workflow` has no terms of its own: the weights of others' are left alone there.
+    """
+    own = params.environment if environment.terms else {}
+    for name in own:
+        if name not in environment.terms:
+            there = ", ".join(environment.terms)
+            raise GraftError(f"rewards.environment: no term {name!r} in this environment; it has {there}")
+    weights = {name: getattr(params, name) for name in COMMON} | own
+    return {name: weight for name, weight in weights.items() if weight > 0}
+
+
+def correctness(environment: Environment, trajectory: Trajectory, member: int) -> float | None:
     """Share of the problem and its siblings that the workflow solves; without siblings × its agreement with others."""
     results = results_of(trajectory, member)
     if why_lost(results) is not None:
         return None
-    share = solved_share(results, trajectory.problem.answers)
+    share = solved_share(results, trajectory.problem.answers, environment.is_right)
     return share * trajectory.agreement[member] if trajectory.agreement else share
 
 
-def runs(trajectory: Trajectory, member: int, max_new_tokens: int) -> float | None:  # noqa: ARG001
+def runs(trajectory: Trajectory, member: int) -> float | None:
     """1 where the workflow returned a finite number on the problem, right or wrong."""
     result = trajectory.results[member]
     if why_lost([result]) is not None:
@@ -38,16 +70,16 @@ def runs(trajectory: Trajectory, member: int, max_new_tokens: int) -> float | No
     return float(abs(result.value) < math.inf)  # False for NaN; math.isfinite() overflows on a huge int
 
 
-def length(trajectory: Trajectory, member: int, max_new_tokens: int) -> float | None:
+def length(max_new_tokens: int, trajectory: Trajectory, member: int) -> float | None:
     """1 - tokens / max_new_tokens, at least 0. Without tokens: characters of the code / 4 stand for them."""
     tokens = len(trajectory.tokens[member]) or len(trajectory.workflow_codes[member]) / CHARACTERS_PER_TOKEN
     return max(0.0, 1 - tokens / max_new_tokens)
 
 
-TERMS: dict[str, Term] = {"correctness": correctness, "runs": runs, "length": length}
-"""By the names of their weights in `params.yaml`."""
-
-
 def results_of(trajectory: Trajectory, member: int) -> list[Result]:
     """What a member gave on the problem, then on its siblings."""
     return [trajectory.results[member], *trajectory.sibling_results[member]]
+
+
+def _own(term: OwnTerm, trajectory: Trajectory, member: int) -> float | None:
+    return term(trajectory.problem, trajectory.workflow_codes[member], results_of(trajectory, member))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from tasks.environments.environment import Runner
 from tasks.errors import GraftError
 from tasks.params import Params
 from tasks.records import Completion
@@ -10,7 +11,7 @@ from tasks.search.revision import Revision, revision_of
 from tasks.search.revisions import Draft, Revisions
 from tasks.seeds import SEED_BITS, derive_seed
 from tasks.workflows.model import Reply
-from tasks.workflows.sandbox import Program, Sandbox
+from tasks.workflows.sandbox import Program
 from tasks.workflows.served import Served
 
 
@@ -22,9 +23,9 @@ class Reviser:
     """
 
     def __init__(
-        self, served: Served, sandbox: Sandbox, encode: Callable[[str], list[int]], params: Params, round: int
+        self, served: Served, runner: Runner, encode: Callable[[str], list[int]], params: Params, round: int
     ) -> None:
-        self._served, self._sandbox, self._encode, self._params, self._round = served, sandbox, encode, params, round
+        self._served, self._runner, self._encode, self._params, self._round = served, runner, encode, params, round
         self._replied = False
 
     def revise(self, trees: Sequence[GuidedTree]) -> None:
@@ -47,7 +48,7 @@ class Reviser:
 
     def _run(self, read: Sequence[tuple[Revisions, Draft, Revision, bool]]) -> None:
         programs = [Program(revision.code, each.tree.problem.questions) for each, _, revision, new in read if new]
-        outcomes = iter(self._sandbox.run(programs))
+        outcomes = iter(self._runner.run(programs))
         for each, draft, revision, new in read:
             results, written = (next(outcomes), self._written(revision.code)) if new else (None, None)
             each.learn(draft, revision, results, written)

@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 
+from tasks.environments.environment import Runner
 from tasks.records import Workflow
 from tasks.search.guided import Found, GuidedTree
 from tasks.search.perturbed import perturbed
 from tasks.workflows.agreement import agrees
-from tasks.workflows.sandbox import Program, Sandbox
+from tasks.workflows.sandbox import Program
 
 
-def run_perturbed(trees: Sequence[GuidedTree], sandbox: Sandbox) -> None:
+def run_perturbed(trees: Sequence[GuidedTree], runner: Runner) -> None:
     """Run what is right on a problem without siblings on its perturbed questions; the results go into `perturbed`."""
     right: list[Found] = []
     programs: list[Program] = []
@@ -18,7 +19,7 @@ def run_perturbed(trees: Sequence[GuidedTree], sandbox: Sandbox) -> None:
         texts = perturbed(tree.problem.question, tree.problem.problem_id) if own else ()
         right += own
         programs += [Program(found.code, texts) for found in own]
-    for found, results in zip(right, sandbox.run(programs), strict=True):
+    for found, results in zip(right, runner.run(programs), strict=True):
         found.perturbed = results
 
 

@@ -8,6 +8,8 @@ from math import exp
 from rich.console import Console
 
 from tasks.artifacts import read_jsonl, write_json, write_text
+from tasks.environments.environment import posed
+from tasks.environments.named import environment_of
 from tasks.errors import GraftError
 from tasks.fingerprint import fingerprint
 from tasks.layout import Layout
@@ -26,38 +28,49 @@ from tasks.search.waves import Search
 from tasks.search.write import node_id, tree_records, write_workflows
 from tasks.seeds import derive_seed
 from tasks.workflows.contract import workflow_id
-from tasks.workflows.sandbox import sandbox_of
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:
-    """Search the train problems; sample groups for the validation problems, which influence is measured against."""
+    """Search the train problems; sample groups for the validation problems, which influence is measured against.
+
+    Where the policy writes answers and no programs, groups are sampled for all.
+    """
     assert round is not None
+    environment = environment_of(params.environment)
     policy = load_policy(layout.policy(round - 1))
     _check_reviser(policy, params)
     splits: list[Split] = ["train", "validation"] if params.influence.validation == "held_out" else ["train"]
-    problems = {split: [p.turned(round) for p in read_jsonl(layout.problems(split), Problem)] for split in splits}
+    problems = {
+        split: [posed(environment, p.turned(round)) for p in read_jsonl(layout.problems(split), Problem)]
+        for split in splits
+    }
     if "validation" in problems:
         problems["validation"] = drawn(problems["validation"], params.influence.n, params.seed, round)
     journal = _journal(layout, params, round, splits)
-    most = {"train": params.search.simulations, "validation": params.influence.completions}
+    simulations = params.search.simulations if environment.asks_siblings else params.grpo.group_size
+    most = {"train": simulations, "validation": params.influence.completions}
     tally = Tally({problem.problem_id: most[split] for split in splits for problem in problems[split]})
     served = served_by(policy, params.operators, layout)
-    with sandbox_of(params.sandbox, served) as sandbox, shown(tally, f"search@{round}", Console(stderr=True)):
-        search = Search(policy, sandbox, params, round, journal, tally)
+    running = environment.runner(params.sandbox, served)
+    with running as runner, shown(tally, f"search@{round}", Console(stderr=True)):
+        search = Search(policy, environment, runner, params, round, journal, tally)
         trees = {split: search.trees(problems[split]) for split in splits}
         search.sample_all(trees["train"], trees.get("validation", []))
-        search.explore(trees["train"])
+        if environment.asks_siblings:
+            search.explore(trees["train"])
         if params.search.revisions and served:
-            Reviser(served, sandbox, partial(encode_completion, policy), params, round).revise(trees["train"])
-        run_perturbed([tree for split in splits for tree in trees[split]], sandbox)
-    found = [pair for split in splits for tree in trees[split] for pair in _records(tree, split)]
+            Reviser(served, runner, partial(encode_completion, policy), params, round).revise(trees["train"])
+        if environment.asks_siblings:
+            run_perturbed([tree for split in splits for tree in trees[split]], runner)
+    found = [pair for split in splits for tree in trees[split] for pair in _records(tree, split, environment.suffix)]
     nodes = [node for tree in trees["train"] for node in _nodes(tree)]
     told = telling(trees["train"])
     write_workflows(layout.workflows(round), found, nodes)
     write_text(layout.tree(round), picture(_nodes(told), told.problem, round))
     numbers = _metrics(trees["train"]) | (revision_numbers(trees["train"]) if params.search.revisions else {})
-    support = support_of([workflow for workflow, _ in found if workflow.split == "train"])
-    write_json(layout.metrics("search", round), numbers | support)
+    if environment.asks_siblings:
+        numbers |= support_of([workflow for workflow, _ in found if workflow.split == "train"])
+    write_json(layout.metrics("search", round), numbers)
     entered(served, layout, f"search@{round}")
     journal.remove()
 
@@ -92,18 +105,18 @@ def _nodes(tree: GuidedTree) -> list[TreeNode]:
     return list(tree_records(tree.problem.problem_id, tree.root))
 
 
-def _records(tree: GuidedTree, split: Split) -> list[tuple[Workflow, str]]:
-    return [(_record(tree.problem.problem_id, split, found), found.code) for found in tree.found.values()]
+def _records(tree: GuidedTree, split: Split, suffix: str) -> list[tuple[Workflow, str]]:
+    return [(_record(tree.problem.problem_id, split, suffix, found), found.code) for found in tree.found.values()]
 
 
-def _record(problem_id: str, split: Split, found: Found) -> Workflow:
+def _record(problem_id: str, split: Split, suffix: str, found: Found) -> Workflow:
     name = workflow_id(found.code)
     written = found.samples + found.rollouts
     return Workflow(
         problem_id=problem_id,
         split=split,
         workflow_id=name,
-        path=f"{problem_id}/{name}.py",
+        path=f"{problem_id}/{name}{suffix}",
         proposer="sample" if found.samples else "tree" if found.rollouts else "revision",
         parent_id=node_id(found.from_node) if found.from_node else None,
         depth=found.leaf.depth,

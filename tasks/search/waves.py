@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from time import perf_counter
 
+from tasks.environments.environment import Environment, Runner
 from tasks.errors import GraftError
 from tasks.params import Params
 from tasks.policy.base import Policy, decode, encode_prompt
@@ -12,14 +13,12 @@ from tasks.search.guided import GuidedTree, Rollout
 from tasks.search.journal import Batch, Journal, Written, name_of
 from tasks.search.progress import Tally
 from tasks.seeds import derive_seed
-from tasks.workflows.contract import prompt_of
-from tasks.workflows.fences import code_of
 from tasks.workflows.judge import solved_share, why_lost
-from tasks.workflows.sandbox import Program, Sandbox
+from tasks.workflows.sandbox import Program
 
 
 class Search:
-    """One round's search: the policy writes, the sandbox runs, the trees learn.
+    """One round's search: the policy writes, `runner` runs or reads that, the trees learn.
 
     What `journal` holds is not done again, and what is done is added to it; `tally` is told of each completion.
     """
@@ -27,13 +26,15 @@ class Search:
     def __init__(
         self,
         policy: Policy,
-        sandbox: Sandbox,
+        environment: Environment,
+        runner: Runner,
         params: Params,
         round: int,
         journal: Journal | None = None,
         tally: Tally | None = None,
     ) -> None:
-        self.policy, self.sandbox, self.params, self.round = policy, sandbox, params, round
+        self.policy, self.params, self.round = policy, params, round
+        self.environment, self.runner = environment, runner
         self.journal, self.tally = journal, tally or Tally({})
         self._known: dict[Program, list[Result]] = {}
         self.sampler = Sampler(policy, params.search.temperature, params.policy.max_new_tokens)
@@ -50,9 +51,14 @@ class Search:
 
     def sample_all(self, trees: Sequence[GuidedTree], judges: Sequence[GuidedTree] = ()) -> None:
         """The first wave: independent samples for every problem; `judges` are those of validation problems."""
-        samples = [(tree, rollout) for tree in trees for rollout in tree.samples(self.params.search.samples)]
+        count = self.params.search.samples if self.environment.asks_siblings else self.params.grpo.group_size
+        samples = [(tree, rollout) for tree in trees for rollout in tree.samples(count)]
         votes = [(tree, rollout) for tree in judges for rollout in tree.samples(self.params.influence.completions)]
         self._run([*samples, *votes])
+
+    def share(self, results: Sequence[Result], problem: Problem) -> float:
+        """Share of the problem and its siblings that the results solve."""
+        return solved_share(results, problem.answers, self.environment.is_right)
 
     def explore(self, trees: Sequence[GuidedTree]) -> None:
         """Waves of rollouts from inside the trees, up to `search.simulations` completions for each problem.
@@ -88,10 +94,10 @@ class Search:
             came.update(zip(rows, batch.written, strict=True))
             seconds += batch.seconds
             for problem, written in zip(problems, batch.written, strict=True):
-                self.tally.came(problem.problem_id, solved_share(written.results, problem.answers))
+                self.tally.came(problem.problem_id, self.share(written.results, problem))
         for i, (tree, rollout) in enumerate(rollouts):  # in this order, whatever the batches are
             completion, results = came[i].completion, came[i].results
-            reward = solved_share(results, tree.problem.answers)
+            reward = self.share(results, tree.problem)
             tree.learn(rollout, completion, self._code(completion), results, reward)
         return seconds
 
@@ -120,15 +126,15 @@ class Search:
     def _ran(self, programs: Sequence[Program]) -> list[list[Result]]:
         """What the programs gave; one whose results an earlier batch brought is not run again."""
         new = [program for program in dict.fromkeys(programs) if program not in self._known]
-        came = self._known | dict(zip(new, self.sandbox.run(new), strict=True))
+        came = self._known | dict(zip(new, self.runner.run(new), strict=True))
         self._known = {program: results for program, results in came.items() if why_lost(results) is None}
         return [came[program] for program in programs]
 
     def _code(self, completion: Completion) -> str:
-        return code_of(decode(self.policy, completion.tokens))
+        return self.environment.text(decode(self.policy, completion.tokens))
 
     def _request(self, tree: GuidedTree, rollout: Rollout) -> Request:
         problem = tree.problem
         seed = derive_seed(self.params.seed, "search", self.round, problem.problem_id, rollout.row)
-        prompt = encode_prompt(self.policy, prompt_of(problem.question, self.policy.base, self.sandbox.serves))
-        return Request(prompt, seed, tree.prefix(rollout.from_node))
+        prompt = self.environment.prompt(problem.question, self.policy.base, self.runner.serves)
+        return Request(encode_prompt(self.policy, prompt), seed, tree.prefix(rollout.from_node))

@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tasks.environments.environment import Environment
 from tasks.errors import GraftError
 from tasks.records import Completion, Lineage, Problem, Proposer, Split, Trajectory, Workflow
 from tasks.seeds import derive_seed
 from tasks.workflows.agreement import agreement
-from tasks.workflows.contract import prompt_of
-from tasks.workflows.judge import is_right, solved_share
+from tasks.workflows.judge import solved_share
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class Member:
 
 
 def collect(
+    environment: Environment,
     problems: Mapping[Split, Sequence[Problem]],
     workflows: Sequence[Workflow],
     codes: Mapping[str, str],
@@ -55,21 +56,24 @@ def collect(
     trajectories = []
     for split, listed in problems.items():
         for problem in listed:
-            members = members_of(problem, found[split, problem.problem_id], by_agreement, seed)
+            members = members_of(environment, problem, found[split, problem.problem_id], by_agreement, seed)
             group = training_group(members, group_size) if split == "train" else validation_group(members)
             if group:
-                prompt = prompt_of(problem.question, lineage.base, served)
+                prompt = environment.prompt(problem.question, lineage.base, served)
                 trajectories.append(_trajectory(problem, split, prompt, group, codes, lineage))
     return trajectories
 
 
-def members_of(problem: Problem, workflows: Sequence[Workflow], by_agreement: bool, seed: int) -> list[Member]:
+def members_of(
+    environment: Environment, problem: Problem, workflows: Sequence[Workflow], by_agreement: bool, seed: int
+) -> list[Member]:
     """All completions of a problem, in an order that depends on the seed and on what was written, not on the file."""
     members = []
     counts = agreement(workflows) if by_agreement else [1.0] * len(workflows)
     for workflow, agrees in zip(workflows, counts, strict=True):
-        share = agrees * solved_share([workflow.result, *workflow.sibling_results], problem.answers)
-        is_hard = share < 1 and is_right(workflow.result, problem.answer)
+        results = [workflow.result, *workflow.sibling_results]
+        share = agrees * solved_share(results, problem.answers, environment.is_right)
+        is_hard = share < 1 and environment.is_right(workflow.result, problem.answer)
         for place, completion in enumerate(workflow.completions):
             rest: Proposer = "revision" if workflow.proposer == "revision" else "tree"
             proposer: Proposer = "sample" if place < workflow.sampled else rest

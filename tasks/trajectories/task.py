@@ -3,6 +3,8 @@
 import logging
 
 from tasks.artifacts import read_json, read_jsonl, write_json, write_jsonl
+from tasks.environments.environment import posed
+from tasks.environments.named import environment_of
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params import Params
@@ -20,6 +22,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     A workflow whose file is missing or damaged stays in its group, with an error that says so.
     """
     assert round is not None
+    environment = environment_of(params.environment)
     splits: tuple[Split, ...] = ("train", "validation")
     folder = layout.workflows(round)
     workflows = read_jsonl(folder / "index.jsonl", Workflow)
@@ -29,8 +32,13 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
         if fault is not None:
             logger.warning("%s: %s; run graft stage search@%d again", folder / workflow.path, fault, round)
             workflows[place] = faulty(workflow, fault)
+    problems: dict[Split, list[Problem]] = {
+        split: [posed(environment, p.turned(round)) for p in read_jsonl(layout.problems(split), Problem)]
+        for split in splits
+    }
     trajectories = collect(
-        {split: [p.turned(round) for p in read_jsonl(layout.problems(split), Problem)] for split in splits},
+        environment,
+        problems,
         workflows,
         codes,
         read_json(layout.policy(round - 1) / "lineage.json", Lineage),

@@ -11,6 +11,10 @@ from tasks.workflows.program import run
 HEADER = "def solve(problem):\n    n = numbers(problem)\n"
 """How every workflow that the search builds begins; the statements below it are what is searched for."""
 
+PARTS = [HEADER, *(f"    {v} = " for v in "abcdef"), "    return ", "n[", "]\n"]
+PARTS += [f"{left} {operator} " for operator in "+-*/" for left in ("]", "")]
+"""The parts of a statement, a token each: `    a = n[0] * n[1]` takes a policy from scratch seven instead of twelve."""
+
 WITH_A_MODEL = {**OPERATORS, "run": run, **SERVED}
 """Name → function of all that a workflow may call where a model serves operators, in the order of listing."""
 

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tasks.records import Result
 
@@ -29,11 +29,16 @@ def why_lost(results: Sequence[Result]) -> str | None:
     return next((result.error or "failed" for result in results if result.status == "failed"), None)
 
 
-def solved_share(results: Sequence[Result], answers: Sequence[float]) -> float:
-    """Share of the questions (problem and siblings) solved, in [0, 1]. Raises ValueError where lengths differ."""
+def solved_share(
+    results: Sequence[Result], answers: Sequence[float], check: Callable[[Result, float], bool] = is_right
+) -> float:
+    """Share of the questions (problem and siblings) solved, in [0, 1], by the `check` of the environment.
+
+    Raises ValueError where lengths differ.
+    """
     if len(results) != len(answers) or not results:
         raise ValueError(f"{len(results)} results for {len(answers)} answers")
-    return sum(map(is_right, results, answers)) / len(results)
+    return sum(map(check, results, answers)) / len(results)
 
 
 def number_of(result: Result) -> int | float | None:

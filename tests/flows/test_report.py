@@ -306,3 +306,20 @@ least 2  -3.0e-05   0.050   no    a = n[0] * 1; return a
 least 3  -1.0e-05   0.100   no    a = n[0] * 2; return a
 Of every sample: run/rounds/2/selection.jsonl; the 10 most and 10 least with
 their code: MLflow, select@2, influence.json."""
+
+
+def test_the_report_says_how_far_each_of_several_terms_went(tmp_path: Path, params: Params) -> None:
+    layout = written(tmp_path, params)
+    for number, form in ((1, 0.25), (3, 0.4375)):
+        path = layout.metrics("reward", number)
+        terms = {"correctness/mean": 0.5, "correctness/std": 0.1, "mark/mean": form, "mark/std": 0.1}
+        write_json(path, json.loads(path.read_text()) | terms)
+    told = "Terms of the reward, round 1 → 3: correctness 0.500 → 0.500, mark 0.250 → 0.438."
+    assert told in " ".join(report(layout, params).split())
+
+
+def test_an_answer_needs_no_siblings(tmp_path: Path, params: Params) -> None:
+    layout = written(tmp_path, params, siblings=False)
+    assert "have no siblings" in " ".join(report(layout, params).split())
+    answers = params.model_copy(update={"environment": "answer"})
+    assert "have no siblings" not in " ".join(report(layout, answers).split())

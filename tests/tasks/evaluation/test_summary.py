@@ -59,7 +59,8 @@ def test_an_outcome_counts_samples_not_attempts() -> None:
             attempt(1, value=7),
             attempt(1, value="0.3"),
             attempt(1),
-            attempt(3, status="error"),
+            attempt(1, value="no"),
+            attempt(2, status="error"),
             attempt(2, status="memory"),
             attempt(1, status="timeout"),
         ],
@@ -72,10 +73,10 @@ def test_an_outcome_counts_samples_not_attempts() -> None:
         siblings_passed=True,
         samples=20,
         correct=9,
-        invalid=5,
+        invalid=4,
         timeouts=1,
-        distinct=8,
-        wrong=[3, 1],
+        distinct=9,
+        wrong=[3, 1, 1],
     )
 
 

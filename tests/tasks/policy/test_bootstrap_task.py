@@ -14,7 +14,7 @@ from tasks.layout import Layout
 from tasks.params import Lora, Params, load_params, restrict
 from tasks.policy.base import Policy, decode, encode_prompt, load_policy
 from tasks.policy.sampler import Request, sample
-from tasks.policy.task import run, training_pairs
+from tasks.policy.task import run, solved
 from tasks.records import Lineage, Problem, Result, Sibling, Workflow
 from tasks.workflows.contract import HEADER, workflow_id
 
@@ -32,7 +32,7 @@ def params(base: str = "scratch", epochs: int = 2, lora: Lora | None = LORA) -> 
         "bootstrap": SHIPPED.bootstrap.model_copy(update=small),
         "policy": SHIPPED.policy.model_copy(update={"base": base, "lora": lora}),
     }
-    return restrict(SHIPPED.model_copy(update=changes), ["seed", "policy", "bootstrap"])
+    return restrict(SHIPPED.model_copy(update=changes), ["seed", "environment", "policy", "bootstrap"])
 
 
 def problem(name: str, words: str, answers: list[int]) -> Problem:
@@ -185,7 +185,7 @@ def test_pairs_are_the_questions_with_their_shortest_and_likeliest_code(layout: 
     write_jsonl(layout.coldstart / "index.jsonl", records)
     for record, (code, *_) in zip(records, found, strict=True):
         write_text(layout.coldstart / record.path, code)
-    assert training_pairs(PROBLEMS, layout.coldstart) == [("3 and 40?", likelier)]
+    assert solved(PROBLEMS, layout.coldstart) == [(PROBLEMS[1], likelier)]
 
 
 @pytest.mark.parametrize("content", [None, b"\xff", b"", b"(" * 5000, b"#" * 30_000])
@@ -199,5 +199,5 @@ def test_a_damaged_workflow_file_is_left_out_and_named(
     for record in records[:2]:
         file = layout.coldstart / record.path
         file.unlink() if content is None else file.write_bytes(content)
-    assert training_pairs(PROBLEMS, layout.coldstart) == [("3 and 40?", long)]
+    assert solved(PROBLEMS, layout.coldstart) == [(PROBLEMS[1], long)]
     assert all(f"{record.path}: " in caplog.text for record in records[:2])

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.policy.scratch import scratch_model
-from tasks.policy.tokenizer import CODE, EOS, PAD, train_tokenizer
-from tasks.workflows.contract import HEADER
+from tasks.policy.tokenizer import EOS, PAD, train_tokenizer
+from tasks.workflows.contract import HEADER, PARTS
 
 STATEMENT = "    a = n[0] * n[1]\n"
 CODES = [HEADER + STATEMENT + "    b = a / 100\n    return b\n", HEADER + "    a = n[1] - n[0]\n    return a\n"]
@@ -46,12 +46,12 @@ def check(trained: Any, reloaded: Any, text: str) -> None:
         assert tokenizer.decode(ids, clean_up_tokenization_spaces=False) == unicodedata.normalize("NFC", text)
 
 
-@pytest.mark.parametrize("text", [*TEXTS, *CODE, "e\u0301 \u212b", "it 's , no !", " \r\n\t\n  x", "漢字 🙂 İ", ""])
+@pytest.mark.parametrize("text", [*TEXTS, *PARTS, "e\u0301 \u212b", "it 's , no !", " \r\n\t\n  x", "漢字 🙂 İ", ""])
 def test_known_texts_mean_the_same_after_reloading_and_lose_nothing(trained: Any, reloaded: Any, text: str) -> None:
     check(trained, reloaded, text)
 
 
-@given(text=st.lists(st.sampled_from([*CODE, *"n0 \n'sS$%é", "\u0301", "12"]) | st.text(max_size=5)).map("".join))
+@given(text=st.lists(st.sampled_from([*PARTS, *"n0 \n'sS$%é", "\u0301", "12"]) | st.text(max_size=5)).map("".join))
 def test_any_text_means_the_same_after_reloading_and_loses_nothing(trained: Any, reloaded: Any, text: str) -> None:
     check(trained, reloaded, text)
 
@@ -82,5 +82,5 @@ def test_training_twice_gives_the_same_file(trained: Any, tmp_path: Path) -> Non
 
 
 def test_the_vocabulary_is_no_larger_than_asked_for(trained: Any) -> None:
-    assert len(trained) <= 400 + len(CODE)
-    assert all(len(ids_of(trained, text)) == 1 for text in CODE)
+    assert len(trained) <= 400 + len(PARTS)
+    assert all(len(ids_of(trained, text)) == 1 for text in PARTS)

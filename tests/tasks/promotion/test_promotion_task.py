@@ -8,11 +8,21 @@ from tasks.artifacts import digest_path, read_json, write_json, write_jsonl, wri
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params import load_params, restrict
+from tasks.promotion.champion import read_champion
 from tasks.promotion.task import run
 from tasks.records import Champion, Lineage, Outcome, Problem, Promotion
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
-KEYS = ["seed", "rounds.last", "policy.base", "policy.max_new_tokens", "sandbox", "operators", "evaluation"]
+KEYS = [
+    "seed",
+    "environment",
+    "rounds.last",
+    "policy.base",
+    "policy.max_new_tokens",
+    "sandbox",
+    "operators",
+    "evaluation",
+]
 LONGER = SHIPPED.policy.model_copy(update={"max_new_tokens": 96})
 PARAMS = restrict(SHIPPED.model_copy(update={"policy": LONGER}), KEYS)
 LAST = SHIPPED.rounds.last
@@ -165,3 +175,19 @@ def test_a_champion_that_cannot_be_copied_whole_leaves_the_old_one(
 
 def _full_disk(*_: object) -> None:
     raise OSError(28, "No space left on device")
+
+
+def test_a_champion_of_another_environment_is_left_where_it_is(tmp_path: Path) -> None:
+    champion = Champion(version="first", test_sha256="0", environment="answer")
+    write_json(tmp_path / "champion.json", champion)
+    assert read_champion(tmp_path, "answer") == champion
+    with pytest.raises(
+        GraftError, match=r"trained in environment answer, this run's is workflow; move the folder away"
+    ):
+        read_champion(tmp_path, "workflow")
+
+
+def test_a_champion_of_before_there_were_environments_is_of_workflow(tmp_path: Path) -> None:
+    write_json(tmp_path / "champion.json", Champion(version="first", test_sha256="0"))
+    assert "environment" not in (tmp_path / "champion.json").read_text()
+    assert read_champion(tmp_path, "workflow") is not None

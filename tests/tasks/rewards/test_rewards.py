@@ -7,20 +7,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tasks.environments.programs import Programs
 from tasks.errors import GraftError
 from tasks.params import Rewards
 from tasks.records import Problem, Result, RewardedTrajectory, Sibling, Split, Status, Trajectory
 from tasks.rewards.metrics import metrics_of, remarks
 from tasks.rewards.score import check_failures, combine, failed_share, score
-from tasks.rewards.terms import TERMS, correctness, length, runs
+from tasks.rewards.terms import COMMON, correctness, length, runs
 from tasks.workflows.sandbox import SANDBOX_DIED, Program, Sandbox
+
+WORKFLOW = Programs()
 
 OK, WRONG, KILLED = (
     Result(status="ok", value=5),
     Result(status="ok", value=6),
     Result(status="failed", error=SANDBOX_DIED),
 )
-WEIGHTS = Rewards(correctness=1.0, runs=0.1, length=0.0, agreement=True, failed_limit=0.2)
+WEIGHTS = Rewards(correctness=1.0, runs=0.1, length=0.0, environment={}, strict=False, agreement=True, failed_limit=0.2)
 FAULTS: list[Status] = ["error", "timeout", "memory", "refused", "killed"]
 
 
@@ -46,13 +49,23 @@ def trajectory(*members: list[Result], tokens: list[list[int]] | None = None, sp
 
 def test_correctness_is_the_share_of_problem_and_siblings() -> None:
     group = trajectory([OK, OK, OK], [OK, WRONG, WRONG], [WRONG, OK, WRONG], [WRONG, WRONG, WRONG])
-    assert [correctness(group, member, 8) for member in range(4)] == [1, pytest.approx(1 / 3), pytest.approx(1 / 3), 0]
+    assert [correctness(WORKFLOW, group, member) for member in range(4)] == [
+        1,
+        pytest.approx(1 / 3),
+        pytest.approx(1 / 3),
+        0,
+    ]
 
 
 def test_without_siblings_a_right_answer_counts_as_far_as_others_agree() -> None:
     group = trajectory([OK], [WRONG], [OK], [KILLED]).model_copy(update={"agreement": [1.0, 1.0, 0.25, 1.0]})
-    assert [correctness(group, member, 8) for member in range(4)] == [1, 0, 0.25, None]
-    assert score(group, WEIGHTS, 8).rewards == [pytest.approx(1.1), pytest.approx(0.1), pytest.approx(0.35), None]
+    assert [correctness(WORKFLOW, group, member) for member in range(4)] == [1, 0, 0.25, None]
+    assert score(WORKFLOW, group, WEIGHTS, 8).rewards == [
+        pytest.approx(1.1),
+        pytest.approx(0.1),
+        pytest.approx(0.35),
+        None,
+    ]
 
 
 def test_agreement_is_only_written_where_there_is_one() -> None:
@@ -64,7 +77,7 @@ def test_agreement_is_only_written_where_there_is_one() -> None:
 
 @pytest.mark.parametrize("status", FAULTS)
 def test_a_fault_of_the_workflow_earns_nothing_and_is_known(status: Status) -> None:
-    rewarded = score(trajectory([Result(status=status), Result(status=status)]), WEIGHTS, 8)
+    rewarded = score(WORKFLOW, trajectory([Result(status=status), Result(status=status)]), WEIGHTS, 8)
     assert rewarded.rewards == [0.0]
     assert rewarded.reward_status == ["ok"]
 
@@ -74,13 +87,13 @@ def test_a_workflow_that_ends_itself_earns_nothing() -> None:
     crash = Program("import os\ndef solve(problem):\n    os._exit(0)\n", ("2 and 3?", "4 and 1?"))
     with Sandbox(seconds=5, memory_mb=256, allow_weak=True, workers=1) as sandbox:
         (results,) = sandbox.run([crash])
-    rewarded = score(trajectory(results), WEIGHTS, 8)
+    rewarded = score(WORKFLOW, trajectory(results), WEIGHTS, 8)
     assert (rewarded.rewards, rewarded.reward_status) == ([0.0], ["ok"])
 
 
 @pytest.mark.parametrize("results", [[KILLED, OK], [OK, KILLED], [KILLED, KILLED]])
 def test_what_the_sandbox_died_over_has_no_reward(results: list[Result]) -> None:
-    rewarded = score(trajectory(results, [OK, OK]), WEIGHTS, 8)
+    rewarded = score(WORKFLOW, trajectory(results, [OK, OK]), WEIGHTS, 8)
     assert rewarded.rewards == [None, pytest.approx(1.1)]
     assert rewarded.reward_status == ["failed", "ok"]
     assert rewarded.reward_terms["correctness"] == [None, 1.0]
@@ -88,7 +101,7 @@ def test_what_the_sandbox_died_over_has_no_reward(results: list[Result]) -> None
 
 def test_a_workflow_whose_file_was_damaged_has_no_reward() -> None:
     fault = Result(status="failed", error="workflow file: no such file")
-    lost = score(trajectory([fault, fault], [OK, OK]), WEIGHTS, 8)
+    lost = score(WORKFLOW, trajectory([fault, fault], [OK, OK]), WEIGHTS, 8)
     assert (lost.rewards, lost.reward_status) == ([None, pytest.approx(1.1)], ["failed", "ok"])
     with pytest.raises(GraftError, match="workflow w0 of problem p, for instance: workflow file: no such file;"):
         check_failures("trajectories.jsonl", [lost], 0.2)
@@ -99,29 +112,29 @@ def test_a_workflow_whose_file_was_damaged_has_no_reward() -> None:
     [(5, 1), (6.5, 1), (0, 1), (-3, 1), (10**400, 1), (math.inf, 0), (math.nan, 0), ("5", 0), ("text", 0), (None, 0)],
 )
 def test_runs_asks_for_a_finite_number(value: Any, expected: float) -> None:
-    assert runs(trajectory([Result(status="ok", value=value)]), 0, 8) == expected
-    assert runs(trajectory([Result(status="error", value=value)]), 0, 8) == 0
+    assert runs(trajectory([Result(status="ok", value=value)]), 0) == expected
+    assert runs(trajectory([Result(status="error", value=value)]), 0) == 0
 
 
 def test_runs_looks_at_the_problem_alone() -> None:
-    assert runs(trajectory([OK, Result(status="error")]), 0, 8) == 1
-    assert runs(trajectory([KILLED, OK]), 0, 8) is None
+    assert runs(trajectory([OK, Result(status="error")]), 0) == 1
+    assert runs(trajectory([KILLED, OK]), 0) is None
 
 
 @given(count=st.integers(1, 100), limit=st.integers(8, 64))
 def test_length_falls_from_one_to_nothing(count: int, limit: int) -> None:
-    value = length(trajectory([OK], tokens=[[1] * count]), 0, limit)
+    value = length(limit, trajectory([OK], tokens=[[1] * count]), 0)
     assert value == pytest.approx(max(0.0, 1 - count / limit))
 
 
 def test_length_of_a_completion_without_tokens_is_that_of_its_code() -> None:
-    assert length(trajectory([OK], tokens=[[]]), 0, 20) == pytest.approx(0.5)
+    assert length(20, trajectory([OK], tokens=[[]]), 0) == pytest.approx(0.5)
 
 
 weights = st.floats(0, 100, allow_nan=False)
 
 
-@given(st.dictionaries(st.sampled_from(sorted(TERMS)), st.tuples(weights, st.none() | st.floats(0, 1)), min_size=1))
+@given(st.dictionaries(st.sampled_from(sorted(COMMON)), st.tuples(weights, st.none() | st.floats(0, 1)), min_size=1))
 def test_a_reward_is_the_weighted_sum_or_unknown(drawn: dict[str, tuple[float, float | None]]) -> None:
     terms = {name: term for name, (_, term) in drawn.items()}
     reward = combine(terms, {name: weight for name, (weight, _) in drawn.items()})
@@ -133,8 +146,8 @@ def test_a_reward_is_the_weighted_sum_or_unknown(drawn: dict[str, tuple[float, f
 
 def test_a_weight_of_nothing_leaves_the_term_out() -> None:
     group = trajectory([KILLED])
-    only_length = Rewards(correctness=0, runs=0, length=2.0, agreement=True, failed_limit=0)
-    rewarded = score(group, only_length, 6)
+    only_length = WEIGHTS.model_copy(update={"correctness": 0, "runs": 0, "length": 2.0})
+    rewarded = score(WORKFLOW, group, only_length, 6)
     assert rewarded.reward_terms == {"length": [0.5]}
     assert rewarded.rewards == [1.0]
     assert rewarded.reward_status == ["ok"]
@@ -142,7 +155,7 @@ def test_a_weight_of_nothing_leaves_the_term_out() -> None:
 
 def test_a_scored_trajectory_keeps_all_that_it_was() -> None:
     group = trajectory([OK, OK], [WRONG, OK])
-    rewarded = score(group, WEIGHTS, 8)
+    rewarded = score(WORKFLOW, group, WEIGHTS, 8)
     assert Trajectory(**{name: getattr(rewarded, name) for name in Trajectory.model_fields}) == group
     assert set(rewarded.reward_terms) == {"correctness", "runs"}
 
@@ -154,11 +167,11 @@ def rewarded_groups() -> list[RewardedTrajectory]:
         trajectory([KILLED, OK], [OK, OK]),
         trajectory([OK, OK], split="validation"),
     ]
-    return [score(group, WEIGHTS, 8) for group in groups]
+    return [score(WORKFLOW, group, WEIGHTS, 8) for group in groups]
 
 
 def test_metrics() -> None:
-    assert metrics_of(rewarded_groups()) == {
+    assert metrics_of(WORKFLOW, rewarded_groups()) == {
         "epoch/accumulated_reward": pytest.approx(1.1 + 0.1 + 0.6 + 0.6 + 1.1),
         "epoch/mean_reward": pytest.approx(3.5 / 5),
         "validation/mean_reward": pytest.approx(1.1),
@@ -174,8 +187,8 @@ def test_metrics() -> None:
 
 def test_metrics_hold_no_mean_of_nothing() -> None:
     train = [group for group in rewarded_groups() if group.split == "train"]
-    assert "validation/mean_reward" not in metrics_of(train)
-    all_failed = metrics_of([score(trajectory([KILLED]), WEIGHTS, 8)])
+    assert "validation/mean_reward" not in metrics_of(WORKFLOW, train)
+    all_failed = metrics_of(WORKFLOW, [score(WORKFLOW, trajectory([KILLED]), WEIGHTS, 8)])
     assert all_failed == {
         "epoch/accumulated_reward": 0.0,
         "failed_share": 1.0,
@@ -185,13 +198,13 @@ def test_metrics_hold_no_mean_of_nothing() -> None:
 
 
 def test_a_term_that_is_one_number_in_the_whole_round_is_remarked_on() -> None:
-    assert remarks(metrics_of(rewarded_groups())) == [
+    assert remarks(metrics_of(WORKFLOW, rewarded_groups())) == [
         "rewards.runs is 1 for every completion: it teaches nothing; set its weight to 0, or see why none differs"
     ]
-    nothing = metrics_of([score(trajectory([WRONG, WRONG], [WRONG, WRONG]), WEIGHTS, 8)])
+    nothing = metrics_of(WORKFLOW, [score(WORKFLOW, trajectory([WRONG, WRONG], [WRONG, WRONG]), WEIGHTS, 8)])
     assert remarks(nothing)[0].startswith("rewards.correctness is 0 for every completion: it teaches nothing")
     assert remarks(nothing)[0].endswith("or see why none earns any")
-    assert remarks(metrics_of([score(trajectory([KILLED]), WEIGHTS, 8)])) == []  # nothing is known
+    assert remarks(metrics_of(WORKFLOW, [score(WORKFLOW, trajectory([KILLED]), WEIGHTS, 8)])) == []  # nothing is known
     assert remarks({"length/mean": 0.1, "length/std": 3e-17}) != []  # rounding is no difference
     assert remarks({"length/mean": 0.1, "length/std": 1e-3}) == []
 

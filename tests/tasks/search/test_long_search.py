@@ -14,6 +14,7 @@ import pytest
 
 from benchmarks.workspace import environment, make_workspace
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
+from tasks.environments.programs import Programs
 from tasks.layout import Layout
 from tasks.params import Params, load_params, restrict
 from tasks.policy.base import Policy, attach_adapter, encode_completion, encode_prompt, load_policy, save_policy
@@ -43,7 +44,7 @@ PROBLEMS = [
 ]
 TRAIN, VALIDATION = PROBLEMS, [PROBLEMS[0].model_copy(update={"problem_id": "held out"})]
 KEYS = ["seed", "policy.base", "policy.max_new_tokens", "search", "sandbox", "operators", "rewards.failed_limit"]
-KEYS += ["grpo.group_size", "influence.validation", "influence.n", "influence.completions"]
+KEYS += ["environment", "grpo.group_size", "influence.validation", "influence.n", "influence.completions"]
 
 
 @pytest.fixture(scope="module")
@@ -229,7 +230,7 @@ def test_what_a_search_took_before_it_was_cut_short_counts(layout: Layout, sandb
     policy = load_policy(layout.policy(0))
 
     def rows(journal: Journal, seconds: float) -> list[int]:
-        search = Search(policy, sandbox, params(seconds=seconds), 1, journal)
+        search = Search(policy, Programs(), sandbox, params(seconds=seconds), 1, journal)
         trees = search.trees(TRAIN)
         search.sample_all(trees)
         search.explore(trees)
@@ -270,7 +271,7 @@ def test_a_tree_search_ends_once_enough_completions_are_right(layout: Layout, st
 
 def test_the_tally_ends_with_all_problems(layout: Layout, sandbox: Sandbox) -> None:
     tally = Tally({problem.problem_id: SIMULATIONS for problem in TRAIN})
-    search = Search(load_policy(layout.policy(0)), sandbox, params(stop_at=1), 1, tally=tally)
+    search = Search(load_policy(layout.policy(0)), Programs(), sandbox, params(stop_at=1), 1, tally=tally)
     trees = search.trees(TRAIN)
     search.sample_all(trees)
     assert (tally.done, tally.left) == (0, len(TRAIN) * (SIMULATIONS - SAMPLES))

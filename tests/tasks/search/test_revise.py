@@ -13,6 +13,7 @@ from rich.console import Console
 
 from flows.tree import drawn
 from tasks.artifacts import digest_path, read_json, read_jsonl, read_text, write_jsonl
+from tasks.environments.programs import Programs
 from tasks.errors import GraftError
 from tasks.grpo import task as updating
 from tasks.influence import task as selecting
@@ -127,7 +128,7 @@ def params(url: str, *knobs: int, **more: int) -> Params:
     ]
     return restrict(
         all_params(url, *knobs, **more),
-        [*keys, "grpo.group_size", "influence.validation", "influence.n", "influence.completions"],
+        [*keys, "environment", "grpo.group_size", "influence.validation", "influence.n", "influence.completions"],
     )
 
 
@@ -294,7 +295,7 @@ def test_a_revision_that_is_too_long_for_the_policy_is_kept_but_joins_no_group(
     lineage = read_json(layout.policy(2) / "lineage.json", Lineage)
     codes = {w.path: code for code, w in found.items()}
     problems = {"train": [PENS], "validation": []}
-    (trajectory,) = collect(problems, list(found.values()), codes, lineage, 12, True, 0)
+    (trajectory,) = collect(Programs(), problems, list(found.values()), codes, lineage, 12, True, 0)
     assert trajectory.proposers == ["sample"] * SAMPLES + ["revision"] * learnt
     assert trajectory.logprobs[SAMPLES:] == [[]] * learnt
 

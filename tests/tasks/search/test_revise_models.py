@@ -93,7 +93,7 @@ def params(base: Path, **operators: Any) -> Params:
     ]
     return restrict(
         SHIPPED.model_copy(update=changes),
-        [*keys, "grpo.group_size", "influence.validation", "influence.n", "influence.completions"],
+        [*keys, "environment", "grpo.group_size", "influence.validation", "influence.n", "influence.completions"],
     )
 
 

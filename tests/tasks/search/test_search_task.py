@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tasks.artifacts import digest_path, read_jsonl, read_text, write_jsonl
+from tasks.environments.programs import Programs
 from tasks.layout import Layout
 from tasks.params import Params, load_params, restrict
 from tasks.policy.base import Policy, attach_adapter, decode, encode_completion, encode_prompt, load_policy, save_policy
@@ -88,7 +89,7 @@ def params(validation: str = "held_out", **search: float) -> Params:
         "rewards.failed_limit",
         "grpo.group_size",
     ]
-    return restrict(SHIPPED.model_copy(update=changes), [*keys, *INFLUENCE])
+    return restrict(SHIPPED.model_copy(update=changes), [*keys, "environment", *INFLUENCE])
 
 
 @pytest.fixture
@@ -231,7 +232,7 @@ def test_a_workflow_from_the_tree_begins_with_the_statements_of_its_parent(layou
 
 
 def search_of(layout: Layout, sandbox: Sandbox, folder: int = 0, **knobs: float) -> tuple[Search, list[GuidedTree]]:
-    search = Search(load_policy(layout.policy(folder)), sandbox, params(**knobs), round=1)
+    search = Search(load_policy(layout.policy(folder)), Programs(), sandbox, params(**knobs), round=1)
     return search, search.trees(TRAIN)
 
 

@@ -6,11 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tasks.environments.programs import Programs
 from tasks.errors import GraftError
 from tasks.records import Completion, Lineage, Problem, Result, Sibling, Split, Trajectory, Workflow
 from tasks.trajectories.collect import collect, members_of, training_group, validation_group
 from tasks.trajectories.metrics import metrics_of
 from tasks.workflows.contract import workflow_id
+
+WORKFLOW = Programs()
 
 PROBLEM = Problem(
     problem_id="p", question="2 and 3?", answer=5, source="test", siblings=[Sibling(question="3 and 4?", answer=7)]
@@ -59,7 +62,7 @@ def grouped(
     codes = {one.path: f"code of {one.path}" for one in workflows}
     problems: dict[Split, list[Problem]] = {"train": [], "validation": []}
     problems[split] = [problem]
-    (trajectory,) = collect(problems, workflows, codes, LINEAGE, size, by_agreement, seed)
+    (trajectory,) = collect(WORKFLOW, problems, workflows, codes, LINEAGE, size, by_agreement, seed)
     return trajectory
 
 
@@ -72,7 +75,7 @@ pools = st.lists(counts, min_size=1, max_size=6).map(
 @settings(max_examples=150, deadline=None)
 @given(pool=pools, size=st.integers(2, 14), seed=st.integers(0, 99))
 def test_laws_of_a_training_group(pool: list[Workflow], size: int, seed: int) -> None:
-    members = members_of(PROBLEM, pool, True, seed)
+    members = members_of(WORKFLOW, PROBLEM, pool, True, seed)
     group = training_group(members, size)
     samples = [member for member in members if member.proposer == "sample"]
     tree = [member for member in members if member.proposer == "tree"]
@@ -90,7 +93,7 @@ def test_laws_of_a_training_group(pool: list[Workflow], size: int, seed: int) ->
         assert any(member.share < 1 for member in group)
     if any(is_hard(member.workflow) for member in members):
         assert any(is_hard(member.workflow) for member in group)
-    assert members_of(PROBLEM, pool[::-1], True, seed) == members
+    assert members_of(WORKFLOW, PROBLEM, pool[::-1], True, seed) == members
 
 
 def is_hard(workflow: Workflow) -> bool:
@@ -106,7 +109,7 @@ SIBLING_ALONE = {"result": Result(status="ok", value=0), "sibling_results": [Res
 def test_what_the_tree_wrote_twice_leaves_room_for_what_does_as_well(
     pool: list[Workflow], size: int, seed: int
 ) -> None:
-    members = members_of(PROBLEM, pool, True, seed)
+    members = members_of(WORKFLOW, PROBLEM, pool, True, seed)
     group = training_group(members, size)
     had = Counter(member.workflow.workflow_id for member in group)
     there = {id(member) for member in group}
@@ -120,7 +123,7 @@ def test_what_the_tree_wrote_twice_leaves_room_for_what_does_as_well(
 def test_a_hard_negative_hardly_ever_costs_a_solution(pool: list[Workflow], size: int, seed: int) -> None:
     """The same pool without hard negatives: they solve the sibling instead of the problem."""
     tamed = [one.model_copy(update=SIBLING_ALONE) if is_hard(one) else one for one in pool]
-    group, without = (training_group(members_of(PROBLEM, each, True, seed), size) for each in (pool, tamed))
+    group, without = (training_group(members_of(WORKFLOW, PROBLEM, each, True, seed), size) for each in (pool, tamed))
     solutions, before = (sum(member.share == 1 for member in each) for each in (group, without))
     assert before - 1 <= solutions <= before
     if any(member.proposer == "tree" and member.share < 1 for member in without):
@@ -130,11 +133,11 @@ def test_a_hard_negative_hardly_ever_costs_a_solution(pool: list[Workflow], size
 @settings(max_examples=60, deadline=None)
 @given(pool=pools)
 def test_a_validation_group_is_not_chosen_by_outcome(pool: list[Workflow]) -> None:
-    group = validation_group(members_of(PROBLEM, pool, True, 0))
+    group = validation_group(members_of(WORKFLOW, PROBLEM, pool, True, 0))
     assert len(group) == sum(one.sampled for one in pool)
     assert all(member.proposer == "sample" for member in group)
     answers_changed = PROBLEM.model_copy(update={"answer": -1, "siblings": [Sibling(question="?", answer=-1)]})
-    again = validation_group(members_of(answers_changed, pool, True, 0))
+    again = validation_group(members_of(WORKFLOW, answers_changed, pool, True, 0))
     assert [member.order for member in again] == [member.order for member in group]
 
 
@@ -183,7 +186,10 @@ def test_revisions_fill_up_like_the_trees_and_no_validation_group() -> None:
     assert trajectory.proposers == ["sample", "sample", "revision", "tree"]
     assert trajectory.workflow_ids[2:] == [workflow_id("full"), workflow_id("half")]
     assert [len(logprobs) for logprobs in trajectory.logprobs] == [2, 2, 0, 2]
-    assert [m.proposer for m in validation_group(members_of(PROBLEM, pool, True, 0))] == ["sample", "sample"]
+    assert [m.proposer for m in validation_group(members_of(WORKFLOW, PROBLEM, pool, True, 0))] == [
+        "sample",
+        "sample",
+    ]
 
 
 def test_a_revision_that_no_completion_holds_joins_no_group() -> None:
@@ -237,7 +243,7 @@ def test_problems_keep_their_order_and_those_without_completions_are_left_out() 
         "validation": [PROBLEM.model_copy(update={"problem_id": "v"})],
     }
     codes = {one.path: "code" for one in pool}
-    trajectories = collect(splits, pool, codes, LINEAGE, 3, True, 0)
+    trajectories = collect(WORKFLOW, splits, pool, codes, LINEAGE, 3, True, 0)
     assert [(one.split, one.problem_id) for one in trajectories] == [
         ("train", "z"),
         ("train", "a"),

@@ -37,7 +37,7 @@ WORKFLOW = Workflow(
 def params() -> Params:
     return restrict(
         load_params(REPOSITORY / "params.yaml"),
-        ["seed", "policy.base", "operators.backend", "rewards.agreement", "grpo.group_size"],
+        ["seed", "environment", "policy.base", "operators.backend", "rewards.agreement", "grpo.group_size"],
     )
 
 

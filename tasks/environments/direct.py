@@ -1,0 +1,89 @@
+"""Environments whose completions hold the answer themselves. One of your own inherits `Direct` and gives it a prompt,
+a parser, perhaps terms and a check; see "An environment of your own" in the README.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from random import Random
+
+from tasks.environments.environment import Runner, Term
+from tasks.environments.numerals import matches
+from tasks.environments.tracing import traced
+from tasks.params import Sandbox as SandboxParams
+from tasks.records import Number, Result
+from tasks.workflows.sandbox import Program
+from tasks.workflows.served import Served
+
+Value = int | float | str
+
+
+class Direct:
+    """One completion, one answer. A subclass must have `prompt` and `parse`."""
+
+    asks_siblings = False
+    suffix = ".txt"
+    parts: Sequence[str] = ()
+    terms: Mapping[str, Term] = {}
+
+    def prompt(self, question: str, base: str, served: bool = False) -> str:
+        """What the policy reads before it writes."""
+        raise NotImplementedError(f"{type(self).__name__} has no prompt(question, base, served)")
+
+    def parse(self, text: str) -> Value | None:
+        """The answer in what the policy wrote; None where there is none."""
+        raise NotImplementedError(f"{type(self).__name__} has no parse(text)")
+
+    def check(self, value: Value, answer: Number) -> bool:
+        """Whether what `parse` found is the expected answer."""
+        return matches(value, answer)
+
+    def written(self, steps: Sequence[str], answer: str) -> str:
+        """What a policy from scratch learns to write where these steps lead to the answer."""
+        return "\n".join([*steps, answer])
+
+    def spoilt(self, text: str, dice: Random) -> str:  # noqa: ARG002
+        """What `written` gave, made worse in a way that the terms of the reward can tell."""
+        return text
+
+    # What stages call; rarely anything to change.
+
+    def text(self, completion: str) -> str:
+        """All of it. Lone surrogates, which no file can hold, become U+FFFD."""
+        return completion.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+    @contextmanager
+    def runner(self, sandbox: SandboxParams, served: Served | None) -> Iterator[Runner]:  # noqa: ARG002
+        """Reads the answers: nothing is run."""
+        yield Reader(self)
+
+    def is_right(self, result: Result, answer: Number) -> bool:
+        """Whether it ended well, with the expected answer."""
+        return result.status == "ok" and result.value is not None and self.check(result.value, answer)
+
+    def demonstration(self, code: str, question: str, spoiled: int | None = None) -> str:
+        """The steps of the workflow and its answer, as `written` tells them."""
+        text = self.written(*traced(code, question))
+        return text if spoiled is None else self.spoilt(text, Random(spoiled))
+
+
+class Reader:
+    """Finds answers by reading."""
+
+    serves = False
+
+    def __init__(self, environment: Direct) -> None:
+        self._environment = environment
+
+    def run(self, programs: Sequence[Program]) -> list[list[Result]]:
+        """One result for each text, as it answers its problem's own question."""
+        return [[self._read(program.code)] for program in programs]
+
+    def _read(self, text: str) -> Result:
+        """A parser that breaks down tells nothing about the text: the result is `failed`, which is never a 0."""
+        try:
+            value = self._environment.parse(text)
+        except Exception as error:  # noqa: BLE001 (anything may come out of a parser of somebody's own)
+            return Result(status="failed", error=f"parse: {type(error).__name__}: {error}"[:200])
+        if value is None:
+            return Result(status="error", error="no answer")
+        return Result(status="ok", value=value)

@@ -1,0 +1,37 @@
+"""The environment that `params.yaml` names."""
+
+from importlib import import_module
+
+from tasks.environments.answers import Answers
+from tasks.environments.environment import Environment
+from tasks.environments.programs import Programs
+from tasks.errors import GraftError
+
+ANSWER, WORKFLOW = "answer", "workflow"
+
+
+def environment_of(name: str, strict: bool = False) -> Environment:
+    """`workflow`, `answer`, or `module:CLASS` of the user's own, made without arguments.
+
+    `strict`: of `answer`, whether tags need new lines around them. Raises GraftError where there is none of the name.
+    """
+    if name == WORKFLOW:
+        return Programs()
+    if name == ANSWER:
+        return Answers(strict)
+    return _own(name)
+
+
+def _own(name: str) -> Environment:
+    module, _, attribute = name.partition(":")
+    try:
+        made: Environment = getattr(import_module(module), attribute)()
+    except (ImportError, AttributeError, TypeError) as error:
+        raise GraftError(
+            f"environment: {name}: {error}; name a class that needs no arguments, as module:CLASS, in a module that "
+            "Python finds from the project's folder"
+        ) from error
+    needed = [n for n in Environment.__annotations__ | vars(Environment) if not n.startswith("_")]
+    if missing := [n for n in needed if not hasattr(made, n)]:
+        raise GraftError(f"environment: {name} has no {missing[0]}; let it inherit tasks.environments.direct.Direct")
+    return made

@@ -1,0 +1,41 @@
+"""The environment `workflow`: the policy writes a program, the sandbox runs it on the problem and its siblings."""
+
+from collections.abc import Mapping, Sequence
+
+from tasks.environments.environment import Term
+from tasks.params import Sandbox as SandboxParams
+from tasks.records import Number, Result
+from tasks.workflows import judge
+from tasks.workflows.contract import PARTS, prompt_of
+from tasks.workflows.fences import code_of
+from tasks.workflows.sandbox import Sandbox, sandbox_of
+from tasks.workflows.served import Served
+
+
+class Programs:
+    """Workflows: Python that defines `solve(problem)`."""
+
+    asks_siblings = True
+    suffix = ".py"
+    parts: Sequence[str] = PARTS
+    terms: Mapping[str, Term] = {}
+
+    def prompt(self, question: str, base: str, served: bool = False) -> str:
+        """The question alone for a policy from scratch; any other is told what a workflow is."""
+        return prompt_of(question, base, served)
+
+    def text(self, completion: str) -> str:
+        """The code."""
+        return code_of(completion)
+
+    def runner(self, sandbox: SandboxParams, served: Served | None) -> Sandbox:
+        """The sandbox."""
+        return sandbox_of(sandbox, served)
+
+    def is_right(self, result: Result, answer: Number) -> bool:
+        """As the host judges programs."""
+        return judge.is_right(result, answer)
+
+    def demonstration(self, code: str, question: str, spoiled: int | None = None) -> str:  # noqa: ARG002
+        """The workflow itself."""
+        return code

@@ -1,0 +1,136 @@
+"""The real chain in the environment `answer`, and in one of the user's own."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.sums import write_sums
+from benchmarks.workspace import dvc, graft, make_workspace
+from tasks.artifacts import read_jsonl, read_text
+from tasks.environments.tags import hard_format, mark
+from tasks.layout import Layout
+from tasks.records import Attempt, Outcome, RewardedTrajectory, Selected, Workflow
+from tasks.tracking import read_metrics
+
+pytestmark = pytest.mark.e2e
+
+SMALL = [
+    *["problems.source=jsonl", "problems.path=sums.jsonl"],
+    *["problems.train=60", "problems.validation=16", "problems.test=20"],
+    *["bootstrap.hidden=64", "bootstrap.layers=2", "bootstrap.vocabulary=400", "bootstrap.epochs=12"],
+    *["bootstrap.batch=8", "bootstrap.learning_rate=0.004", "policy.max_new_tokens=48"],
+    *["influence.completions=4", "grpo.epochs=3", "evaluation.samples=10", "evaluation.ks=[1, 5]"],
+    *["evaluation.resamples=200", "tracking.uri="],
+]
+
+
+def retrained(root: Path, *assignments: str) -> Layout:
+    write_sums(root / "sums.jsonl", 96, siblings=3, seed=0)
+    ended = graft(root, "retrain", *(part for each in assignments for part in ("-S", each)))
+    assert (ended.returncode, ended.stderr) == (0, ""), f"{ended.stdout}\n{ended.stderr}"
+    return Layout(root)
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    """Two rounds from scratch."""
+    root = make_workspace(tmp_path_factory.mktemp("answers") / "project", [*SMALL, "rounds=2"])
+    return retrained(root, "environment=answer")
+
+
+def test_groups_are_sampled_and_no_tree_is_searched(answers: Layout) -> None:
+    for trajectory in read_jsonl(answers.rewarded(1), RewardedTrajectory):
+        assert set(trajectory.proposers) == {"sample"}
+        assert len(trajectory.workflow_codes) == (12 if trajectory.split == "train" else 4)
+        assert trajectory.problem.siblings == []
+    for workflow in read_jsonl(answers.workflows(1) / "index.jsonl", Workflow):
+        assert workflow.path.endswith(".txt")
+        assert (answers.workflows(1) / workflow.path).exists()
+
+
+def test_rewards_are_right_answers_and_the_form(answers: Layout) -> None:
+    for trajectory in read_jsonl(answers.rewarded(2), RewardedTrajectory):
+        terms = trajectory.reward_terms
+        assert set(terms) == {"correctness", "hard_format", "mark"}
+        for member, text in enumerate(trajectory.workflow_codes):
+            given = trajectory.results[member]
+            right = given.status == "ok" and given.value == trajectory.problem.answer
+            assert terms["correctness"][member] == float(right)
+            assert terms["hard_format"][member] == hard_format(text)
+            assert terms["mark"][member] == mark(text)
+            total = (terms["correctness"][member] or 0) + 0.5 * (hard_format(text) + mark(text))
+            assert trajectory.rewards[member] == pytest.approx(total)
+
+
+def test_the_form_is_learnt(answers: Layout) -> None:
+    first, last = (read_metrics(answers, f"reward@{round}") for round in (1, 2))
+    assert 0 < first["hard_format/mean"] < last["hard_format/mean"]
+    assert 0 < first["mark/mean"] < last["mark/mean"]
+    assert first["hard_format/std"] > 0
+
+
+def test_influence_and_evaluation_work_as_for_workflows(answers: Layout) -> None:
+    lines = read_jsonl(answers.selection(1), Selected)
+    assert any(line.influence for line in lines)
+    assert len({line.selected for line in lines}) == 2
+    outcomes = read_jsonl(answers.evaluation("after") / "outcomes.jsonl", Outcome)
+    attempts = read_jsonl(answers.evaluation("after") / "attempts.jsonl", Attempt)
+    assert all(outcome.siblings_passed is None for outcome in outcomes)
+    right = [attempt for attempt in attempts if attempt.right]
+    assert right
+    assert all(str(attempt.result.value) in attempt.code for attempt in right)
+    assert sum(attempt.samples for attempt in right) == sum(outcome.correct for outcome in outcomes)
+
+
+def test_dvc_has_nothing_to_do_after_it(answers: Layout) -> None:
+    ended = dvc(answers.root, "repro")
+    assert "Data and pipelines are up to date." in ended.stdout, ended.stderr
+
+
+OWN = '''"""Is the result even? One word."""
+
+from collections.abc import Sequence
+
+from tasks.environments.direct import Direct
+from tasks.records import Problem, Result
+
+
+def brief(problem: Problem, text: str, results: Sequence[Result]) -> float:
+    """1 for one word, less for more."""
+    return 1 / max(len(text.split()), 1)
+
+
+class Parity(Direct):
+    """Answers are yes or no."""
+
+    terms = {"brief": brief}
+
+    def prompt(self, question: str, base: str, served: bool = False) -> str:
+        return f"{question} Is that even?\\n"
+
+    def parse(self, text: str) -> str | None:
+        word = text.strip().rstrip(".")
+        return word if word in ("yes", "no") else None
+
+    def check(self, value: int | float | str, answer: int | float) -> bool:
+        return (value == "yes") == (answer % 2 == 0)
+
+    def written(self, steps: Sequence[str], answer: str) -> str:
+        return "no." if int(answer) % 2 else "yes."
+'''
+
+
+def test_an_environment_of_the_users_own_runs_through_all_stages(tmp_path: Path) -> None:
+    root = make_workspace(tmp_path / "project", [*SMALL, "rounds=1", "bootstrap.epochs=4"])
+    (root / "parity.py").write_text(OWN)
+    layout = retrained(root, "environment=parity:Parity", "rewards.environment={brief: 0.2}")
+    for trajectory in read_jsonl(layout.rewarded(1), RewardedTrajectory):
+        assert set(trajectory.reward_terms) == {"correctness", "brief"}
+        assert trajectory.prompt.endswith("Is that even?\n")
+    texts = {read_text(layout.workflows(1) / w.path) for w in read_jsonl(layout.workflows(1) / "index.jsonl", Workflow)}
+    assert {"yes.", "no."} <= texts
+    assert read_metrics(layout, "evaluate@after")["pass_at_1_greedy"] > 0.2
+
+    (root / "parity.py").write_text(OWN.replace("1 / max(len(text.split()), 1)", "1.0"))
+    stale = graft(root, "status")
+    assert "modules_sha256" in next(line for line in stale.stdout.splitlines() if line.startswith("reward@1"))
