@@ -37,7 +37,7 @@ BASE = (
     *("problems.train=400", "problems.validation=1", "problems.test=1"),
     *("bootstrap.hidden=96", "bootstrap.layers=4", "bootstrap.epochs=12", "bootstrap.learning_rate=0.002"),
 )
-SIBLINGS = 3  # of each problem of the base: as many more worked sums
+SIBLINGS = 3  # of each problem: as many more worked sums for the base, and another question in each round of a run
 
 Figures = dict[str, float]
 
@@ -53,7 +53,7 @@ def make_base(root: Path, seed: int, verbose: bool) -> Path:
 def learn(root: Path, name: str, base: Path, rounds: int, seed: int, verbose: bool) -> Figures:
     """The run of a preset, from `base`, on sums that the base has not seen."""
     make_workspace(root, [*ANSWERS, f"policy.base={base}", f"rounds={rounds}", f"seed={seed}"])
-    write_sums(root / "sums.jsonl", 400, 0, seed + 1000, without=base.parents[3] / "sums.jsonl")
+    write_sums(root / "sums.jsonl", 400, SIBLINGS, seed + 1000, without=base.parents[3] / "sums.jsonl")
     assignments = dict(each.split("=") for each in PRESETS[name])
     rate = float(assignments["grpo.learning_rate"]) * SCALE
     _graft(root, verbose, "retrain", "--preset", name, "-S", f"grpo.learning_rate={rate:g}")

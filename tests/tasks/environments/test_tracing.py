@@ -1,5 +1,6 @@
 """What a workflow computes, written down: checked against the sandbox, which runs it."""
 
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from tasks.environments.tracing import plain, traced
 from tasks.params import load_params
 from tasks.search.enumerate import Expression, workflow_of
 from tasks.workflows.contract import HEADER
-from tasks.workflows.sandbox import Program, sandbox_of
+from tasks.workflows.sandbox import Program, Sandbox, sandbox_of
 
 QUESTION = "A shop sells 12 boxes of 4.5 kg at 20% off, for $1,200. How much?"
 SANDBOX = load_params(Path(__file__).parents[3] / "params.yaml").sandbox
@@ -64,11 +65,16 @@ expressions = st.recursive(
 ).filter(lambda expression: bool(expression.symbol))
 
 
-@given(st.lists(expressions, min_size=1, max_size=4))
-def test_the_answer_is_what_the_sandbox_finds(found: list[Expression]) -> None:
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    with sandbox_of(SANDBOX.model_copy(update={"allow_weak": True})) as box:
+        yield box
+
+
+@given(found=st.lists(expressions, min_size=1, max_size=4))
+def test_the_answer_is_what_the_sandbox_finds(sandbox: Sandbox, found: list[Expression]) -> None:
     codes = [workflow_of(expression, HEADER) for expression in found]
-    with sandbox_of(SANDBOX.model_copy(update={"allow_weak": True})) as sandbox:
-        results = sandbox.run([Program(text, (QUESTION,)) for text in codes])
+    results = sandbox.run([Program(text, (QUESTION,)) for text in codes])
     for text, (result,) in zip(codes, results, strict=True):
         if result.status == "ok":
             assert abs(float(traced(text, QUESTION)[1]) - float(result.value or 0)) < 1e-5

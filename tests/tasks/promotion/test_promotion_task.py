@@ -182,7 +182,7 @@ def test_a_champion_of_another_environment_is_left_where_it_is(tmp_path: Path) -
     write_json(tmp_path / "champion.json", champion)
     assert read_champion(tmp_path, "answer") == champion
     with pytest.raises(
-        GraftError, match=r"trained in environment answer, this run's is workflow; move the folder away"
+        GraftError, match=r"in environment answer, this run's is workflow; move the folder away"
     ):
         read_champion(tmp_path, "workflow")
 
