@@ -152,16 +152,60 @@ class Operators(Section):
         return self
 
 
+class OwnTerm(Section):
+    """A term of the reward that is the user's own function."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+    term: str
+    weight: Weight
+
+    @field_validator("term")
+    @classmethod
+    def _module_and_function(cls, term: str) -> str:
+        module, separator, function = term.partition(":")
+        if not separator or not all(part.isidentifier() for part in [*module.split("."), function]):
+            raise ValueError(f"write module:function, manners:polite for instance, not {term!r}")
+        return term
+
+    @property
+    def module(self) -> str:
+        return self.term.partition(":")[0]
+
+
+class ModelReward(Section):
+    """A term of the reward that is a sequence-classification model."""
+
+    base: Annotated[str, Field(min_length=1)]
+    weight: Weight
+    batch: Annotated[int, Field(ge=1, le=4096, strict=True)]
+    label: Annotated[int, Field(ge=0, strict=True)] | str | None
+
+
 class Rewards(Section):
     correctness: Weight
     runs: Weight
     length: Weight
+    own: list[OwnTerm]
+    seconds: Annotated[float, Field(ge=0.1, le=3600)]
+    model: ModelReward | None
+    model_sha256: str | None
     agreement: bool
     failed_limit: Share
 
+    @field_validator("own")
+    @classmethod
+    def _names_of_their_own(cls, own: list[OwnTerm]) -> list[OwnTerm]:
+        names = [term.name for term in own]
+        for place, name in enumerate(names):
+            if name in cls.model_fields or name in names[:place]:
+                whose = "a second term" if name in names[:place] else "Graft's own"
+                raise ValueError(f"{name!r} is the name of {whose}; choose another")
+        return own
+
     @model_validator(mode="after")
     def _something_counts(self) -> "Rewards":
-        if self.correctness + self.runs + self.length == 0:
+        others = [term.weight for term in self.own] + ([self.model.weight] if self.model else [])
+        if self.correctness + self.runs + self.length + sum(others) == 0:
             raise ValueError("every weight is 0: give at least one term a weight, correctness: 1.0 for instance")
         return self
 
@@ -268,6 +312,7 @@ class Params(Section):
     """All of `params.yaml`."""
 
     seed: Annotated[int, Field(ge=0, strict=True)]
+    modules_sha256: str | None
     rounds: Rounds
     problems: Problems
     policy: Policy

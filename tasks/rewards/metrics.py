@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from tasks.policy.advantages import has_signal
 from tasks.records import RewardedTrajectory
 from tasks.rewards.score import failed_share
-from tasks.rewards.terms import TERMS, correctness
+from tasks.rewards.terms import correctness
 
 CONSTANT = 1e-12
 """Deviation of a term that is one number, but for rounding."""
@@ -26,11 +26,14 @@ def metrics_of(trajectories: Sequence[RewardedTrajectory]) -> dict[str, float]:
         "epoch/mean_reward": _mean(rewards),
         "validation/mean_reward": _mean(validation),
         "failed_share": failed_share(trajectories),
+        "timeout_share": failed_share(trajectories, "timeout"),
         "solved_share": _mean([float(_is_solved(trajectory)) for trajectory in train]),
         "groups_with_signal": sum(has_signal(trajectory.rewards) for trajectory in train),
     }
     for name in train[0].reward_terms if train else ():
-        values = _known(value for trajectory in train for value in trajectory.reward_terms[name])
+        column = [value for trajectory in train for value in trajectory.reward_terms[name]]
+        values = _known(column)
+        numbers[f"{name}/failed_share"] = 1 - len(values) / max(len(column), 1)
         numbers[f"{name}/mean"] = _mean(values)
         numbers[f"{name}/std"] = _deviation(values)
     return {name: number for name, number in numbers.items() if number is not None}
@@ -38,7 +41,8 @@ def metrics_of(trajectories: Sequence[RewardedTrajectory]) -> dict[str, float]:
 
 def remarks(numbers: Mapping[str, float]) -> list[str]:
     """What in the numbers of a round a reader should be warned of: the terms that teach nothing."""
-    constant = [name for name in TERMS if numbers.get(f"{name}/std", math.inf) < CONSTANT]
+    terms = [key.removesuffix("/std") for key in numbers if key.endswith("/std")]
+    constant = [name for name in terms if numbers[f"{name}/std"] < CONSTANT]
     return [
         f"rewards.{name} is {numbers[f'{name}/mean']:.3g} for every completion: it teaches nothing; "
         f"set its weight to 0, or see why none {'differs' if numbers[f'{name}/mean'] else 'earns any'}"

@@ -18,7 +18,7 @@ PARAMS = {
     "search": "seed policy.max_new_tokens search sandbox operators rewards.failed_limit grpo.group_size "
     "influence.validation influence.n influence.completions",
     "collect": "seed operators.backend rewards.agreement grpo.group_size",
-    "reward": "rewards policy.max_new_tokens",
+    "reward": "modules_sha256 rewards policy.max_new_tokens",
     "select": "policy.max_new_tokens search.temperature influence grpo.negative_weight grpo.advantages grpo.loss "
     "grpo.truncated grpo.prompts_per_step grpo.micro_batch_tokens grpo.processes grpo.unfit",
     "update": "seed policy.max_new_tokens search.temperature grpo",

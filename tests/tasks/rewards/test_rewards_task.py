@@ -15,7 +15,7 @@ from tasks.rewards.task import run
 from tasks.workflows.sandbox import SANDBOX_DIED
 
 REPOSITORY = Path(__file__).parents[3]
-PARAMS = restrict(load_params(REPOSITORY / "params.yaml"), ["rewards", "policy.max_new_tokens"])
+PARAMS = restrict(load_params(REPOSITORY / "params.yaml"), ["modules_sha256", "rewards", "policy.max_new_tokens"])
 
 
 def group_of(*results: Result) -> Trajectory:
