@@ -454,8 +454,22 @@ def _assign(path: Path, document: Any, key: str, value: Any) -> Any:
             raise GraftError(f"{path}: no param {key!r}{_nearest(key, document)}")
         if depth < len(folders):
             place = place[part]
-    old, place[leaf] = place[leaf], value
+    old, place[leaf] = _plain(place[leaf]), _in_one_line(value)
     return old
+
+
+def _in_one_line(value: Any) -> Any:
+    """Lists and mappings as `[a, b]` and `{a: b}`: over several lines they would tear the comments around them."""
+    from ruamel.yaml.comments import CommentedMap, CommentedSeq
+
+    if isinstance(value, dict):
+        container: Any = CommentedMap({key: _in_one_line(below) for key, below in value.items()})
+    elif isinstance(value, list):
+        container = CommentedSeq(_in_one_line(below) for below in value)
+    else:
+        return value
+    container.fa.set_flow_style()
+    return container
 
 
 def _replace(node: Any, values: Mapping[str, Any]) -> None:

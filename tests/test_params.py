@@ -287,6 +287,27 @@ def test_what_is_written_is_read_back_and_every_comment_stays(
     assert load_params(file) == load_params(SHIPPED)
 
 
+def test_lists_and_mappings_stay_in_their_line(file: Path) -> None:
+    """Over several lines they would take the comments and blank lines around them along, when they are set back."""
+    there = ['rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]', "evaluation.ks=[1, 2]"]
+    there += ["rewards.model={base: some/judge, weight: 1.0, batch: 16, label: null}"]
+    changes = override(file, there)
+    assert len(file.read_text().splitlines()) == len(TEXT.splitlines())
+    assert changes["rewards.own"] == ([], [{"name": "polite", "term": "manners:polite", "weight": 0.5}])
+    assert load_path(str(file), localfs)["rewards"]["own"] == changes["rewards.own"][1]  # what DVC reads
+    override(file, ["rewards.model.base=other/judge"])
+    override(file, ["rewards.own=[]", "rewards.model=null", "evaluation.ks=[1, 5, 10]"])
+    assert re.sub(" +", " ", file.read_text()) == re.sub(" +", " ", TEXT)
+
+
+def test_a_list_that_was_written_over_several_lines_is_replaced_whole(file: Path) -> None:
+    block = "  own:  # mine\n    - name: polite\n      term: manners:polite  # theirs\n      weight: 0.5\n"
+    file.write_text(re.sub("  own: .*\n", block, TEXT))
+    assert load_params(file).rewards.own[0].term == "manners:polite"
+    override(file, ["rewards.own=[]"])
+    assert load_params(file) == load_params(SHIPPED)
+
+
 @pytest.mark.parametrize(
     ("assignments", "message"),
     [

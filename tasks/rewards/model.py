@@ -53,10 +53,11 @@ def judged(root: Path, params: ModelReward, pairs: Sequence[Pair]) -> list[float
     label = label_of(model.config, params.label)
     values = [math.nan] * len(pairs)
     with _named(f"rewards.model: {params.base!r} could not read the completions"):
-        rows = _encoded(model.config, tokenizer, pairs)
-        if model.config.pad_token_id is None:
-            model.config.pad_token_id = _unused_token(model.config, tokenizer, rows)
-        size = params.batch if model.config.pad_token_id is not None else 1
+        config = model.config.get_text_config()
+        rows = _encoded(config, tokenizer, pairs) if pairs else []
+        if config.pad_token_id is None:
+            config.pad_token_id = _unused_token(config, tokenizer, rows)
+        size = params.batch if config.pad_token_id is not None else 1
         for places in batches([len(row["input_ids"]) for row in rows], size):
             logits = _logits(model, [rows[place] for place in places])
             for place, of_one in zip(places, logits, strict=True):
@@ -122,15 +123,15 @@ def _tokenizer(base: str) -> Any:
 
 
 def _encoded(config: Any, tokenizer: Any, pairs: Sequence[Pair]) -> list[Tokens]:
+    """Each pair in tokens, not filled up. A control token that a policy writes is read as text: it ends nothing."""
     limits = [tokenizer.model_max_length, getattr(config, "max_position_embeddings", None)]
     longest = min(limit for limit in limits if limit is not None)
     cut = {"truncation": True, "max_length": longest} if longest < UNLIMITED else {}
     if tokenizer.chat_template:
-        chats = [
-            [{"role": "user", "content": question}, {"role": "assistant", "content": text}] for question, text in pairs
-        ]
-        return [dict(tokenizer.apply_chat_template(chat, tokenize=True, return_dict=True, **cut)) for chat in chats]
-    return [dict(tokenizer(question, text, **cut)) for question, text in pairs]
+        chats = [[{"role": "user", "content": asked}, {"role": "assistant", "content": text}] for asked, text in pairs]
+        return [dict(tokenizer.apply_chat_template(chat, sanitize_control_tokens=True, **cut)) for chat in chats]
+    found = tokenizer([asked for asked, _ in pairs], [text for _, text in pairs], split_special_tokens=True, **cut)
+    return [{name: found[name][place] for name in found} for place in range(len(pairs))]
 
 
 def _unused_token(config: Any, tokenizer: Any, rows: Sequence[Tokens]) -> int | None:
@@ -149,7 +150,7 @@ def _logits(model: Any, rows: Sequence[Tokens]) -> "Tensor":
     import torch
     from torch.nn.utils.rnn import pad_sequence
 
-    fill = {"input_ids": model.config.pad_token_id or 0}
+    fill = {"input_ids": model.config.get_text_config().pad_token_id or 0}
     inputs = {
         name: pad_sequence([torch.tensor(row[name]) for row in rows], batch_first=True, padding_value=fill.get(name, 0))
         for name in rows[0]

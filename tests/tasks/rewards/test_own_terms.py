@@ -224,10 +224,17 @@ def test_what_cannot_be_loaded_is_told_before_any_call(tmp_path: Path, source: s
 
 
 def test_no_process_is_left(root: Path) -> None:
-    with pytest.raises(ZeroDivisionError), Caller(root, "terms:by_text", LONG) as call:
-        assert call._process is not None
-        pid = call._process.pid
-        raise ZeroDivisionError
+    caller, pids = Caller(root, "terms:by_text", LONG), []
+
+    def interrupted() -> None:
+        with caller:
+            assert caller._process is not None
+            pids.append(caller._process.pid)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    (pid,) = pids
     with pytest.raises(ProcessLookupError):
         os.killpg(pid, signal.SIGCONT)
 
