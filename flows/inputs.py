@@ -1,11 +1,12 @@
 """What must be right before anything runs: the folder, `params.yaml` with the digests in it, the problems file."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import tasks
 from tasks.artifacts import digest_path, read_text, write_text
 from tasks.errors import GraftError
+from tasks.modules import check_function, digest_modules, module_of_environment, modules_of_terms
 from tasks.params import Params, load_params, override
 
 
@@ -34,7 +35,7 @@ def settle_params(root: Path, assignments: Sequence[str], tell: Callable[[str], 
     try:
         changes = override(path, assignments)
         params = load_params(path)
-        changes |= override(path, [*_base_digest(root, params), *_trajectories_digest(root, params)])
+        changes |= override(path, list(_digests(root, params)))
         params = load_params(path)
         _check_problems_file(root, params)
     except BaseException:
@@ -44,6 +45,14 @@ def settle_params(root: Path, assignments: Sequence[str], tell: Callable[[str], 
     for key, (old, new) in changes.items():
         tell(f"params.yaml: {key}: {old} → {new}")
     return params
+
+
+def _digests(root: Path, params: Params) -> Iterator[str]:
+    """The assignments that make the digests of the files and folders true that params name."""
+    yield from _base_digest(root, params)
+    yield from _trajectories_digest(root, params)
+    yield from _reward_model_digest(root, params)
+    yield from _modules_digest(root, params)
 
 
 def _base_digest(root: Path, params: Params) -> list[str]:
@@ -64,6 +73,30 @@ def _trajectories_digest(root: Path, params: Params) -> list[str]:
     if not (root / name).is_file():
         raise GraftError(f"influence.trajectories: no file {name}; name a file such as run/rounds/1/rewarded.jsonl")
     return [f'influence.trajectories_sha256="{digest_path(root / name)}"']
+
+
+def _reward_model_digest(root: Path, params: Params) -> list[str]:
+    """The same of `rewards.model.base`, where that is a folder."""
+    base = params.rewards.model.base if params.rewards.model else None
+    if base is not None and (root / base).is_dir():
+        return [f'rewards.model_sha256="{digest_path(root / base)}"']
+    if base is not None and base.startswith((".", "/", "~")):
+        raise GraftError(f"rewards.model: no folder {base}; name a folder, or a Hugging Face id")
+    return ["rewards.model_sha256=null"]
+
+
+def _modules_digest(root: Path, params: Params) -> list[str]:
+    """The same of the modules of the user's own; a wrong name is found here, before anything runs."""
+    for term in params.rewards.own:
+        check_function(root, term.term, "rewards.own")
+    environment = module_of_environment(params.environment)
+    if environment:
+        check_function(root, params.environment, "environment")
+    digests = {
+        "rewards.own_sha256": digest_modules(root, modules_of_terms(params.rewards)),
+        "environment_sha256": digest_modules(root, environment),
+    }
+    return [f"{key}=null" if digest is None else f'{key}="{digest}"' for key, digest in digests.items()]
 
 
 def _check_problems_file(root: Path, params: Params) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 from flows.pipeline import MODULES, definition, parse
 from tasks.artifacts import write_text
+from tasks.modules import imported_names
 
 PACKAGES = ("tasks", "flows")
 
@@ -64,21 +65,11 @@ def write(root: Path) -> list[str]:
 
 def _uses(root: Path, file: Path) -> Iterator[Path | None]:
     package = file.relative_to(root).parent.as_posix().replace("/", ".")
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"), str(file))):
-        if isinstance(node, ast.Import):
-            yield from (_file_of(root, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            origin = _origin(package, node)
-            yield _file_of(root, origin)
-            yield from (_file_of(root, f"{origin}.{alias.name}") for alias in node.names)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+    tree = ast.parse(file.read_text(encoding="utf-8"), str(file))
+    yield from (_file_of(root, name) for name in imported_names(tree, package))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield _started(root, file, node.value)
-
-
-def _origin(package: str, node: ast.ImportFrom) -> str:
-    """The absolute name of what `from … import` imports from."""
-    parents = package.split(".")[: len(package.split(".")) - (node.level - 1)] if node.level else []
-    return ".".join([*parents, node.module] if node.module else parents)
 
 
 def _started(root: Path, file: Path, text: str) -> Path | None:

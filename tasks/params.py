@@ -153,14 +153,58 @@ class Operators(Section):
         return self
 
 
+class OwnTerm(Section):
+    """A term of the reward that is the user's own function."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+    term: str
+    weight: Weight
+
+    @field_validator("term")
+    @classmethod
+    def _module_and_function(cls, term: str) -> str:
+        module, separator, function = term.partition(":")
+        if not separator or not all(part.isidentifier() for part in [*module.split("."), function]):
+            raise ValueError(f"write module:function, manners:polite for instance, not {term!r}")
+        return term
+
+    @property
+    def module(self) -> str:
+        return self.term.partition(":")[0]
+
+
+class ModelReward(Section):
+    """A term of the reward that is a sequence-classification model."""
+
+    base: Annotated[str, Field(min_length=1)]
+    weight: Weight
+    batch: Annotated[int, Field(ge=1, le=4096, strict=True)]
+    label: Annotated[int, Field(ge=0, strict=True)] | str | None
+
+
 class Rewards(Section):
     correctness: Weight
     runs: Weight
     length: Weight
     environment: dict[str, Weight]
     strict: bool
+    own: list[OwnTerm]
+    own_sha256: str | None
+    seconds: Annotated[float, Field(ge=0.1, le=3600)]
+    model: ModelReward | None
+    model_sha256: str | None
     agreement: bool
     failed_limit: Share
+
+    @field_validator("own")
+    @classmethod
+    def _names_of_their_own(cls, own: list[OwnTerm]) -> list[OwnTerm]:
+        names = [term.name for term in own]
+        for place, name in enumerate(names):
+            if name in cls.model_fields or name in names[:place]:
+                whose = "a second term" if name in names[:place] else "Graft's own"
+                raise ValueError(f"{name!r} is the name of {whose}; choose another")
+        return own
 
 
 class Influence(Section):
@@ -266,6 +310,7 @@ class Params(Section):
 
     seed: Annotated[int, Field(ge=0, strict=True)]
     environment: str
+    environment_sha256: str | None
     rounds: Rounds
     problems: Problems
     policy: Policy
@@ -291,7 +336,9 @@ class Params(Section):
     @classmethod
     def _something_counts(cls, rewards: Rewards, others: ValidationInfo) -> Rewards:
         own = rewards.environment if others.data.get("environment") != "workflow" else {}
-        if rewards.correctness + rewards.runs + rewards.length + sum(own.values()) == 0:
+        weights = [*own.values(), *(term.weight for term in rewards.own)]
+        weights += [rewards.model.weight] if rewards.model else []
+        if rewards.correctness + rewards.runs + rewards.length + sum(weights) == 0:
             raise ValueError("every weight is 0: give at least one term a weight, correctness: 1.0 for instance")
         return rewards
 
@@ -433,8 +480,22 @@ def _assign(path: Path, document: Any, key: str, value: Any) -> Any:
             raise GraftError(f"{path}: no param {key!r}{_nearest(key, document)}")
         if depth < len(folders):
             place = place[part]
-    old, place[leaf] = place[leaf], value
+    old, place[leaf] = _plain(place[leaf]), _in_one_line(value)
     return old
+
+
+def _in_one_line(value: Any) -> Any:
+    """Lists and mappings as `[a, b]` and `{a: b}`: over several lines they would tear the comments around them."""
+    from ruamel.yaml.comments import CommentedMap, CommentedSeq
+
+    if isinstance(value, dict):
+        container: Any = CommentedMap({key: _in_one_line(below) for key, below in value.items()})
+    elif isinstance(value, list):
+        container = CommentedSeq(_in_one_line(below) for below in value)
+    else:
+        return value
+    container.fa.set_flow_style()
+    return container
 
 
 def _replace(node: Any, values: Mapping[str, Any]) -> None:

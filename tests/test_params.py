@@ -55,7 +55,11 @@ def test_the_shipped_file_is_valid_and_explains_every_param() -> None:
     [
         ("seed: 0", "sede: 0", r":\d+: no param 'sede'; did you mean 'seed'\?"),
         ("  beta:", "  betta:", r":\d+: no param 'grpo\.betta'; did you mean 'grpo\.beta'\?"),
-        ("seed: 0", "seed: 0\nxyzzy: 1", r":\d+: no param 'xyzzy'; the sections are seed, environment, rounds"),
+        (
+            "seed: 0",
+            "seed: 0\nxyzzy: 1",
+            r":\d+: no param 'xyzzy'; the sections are seed, environment, environment_sha256",
+        ),
         ("  beta: 0.01", "  beta: -1", r":\d+: grpo\.beta: .*greater than or equal to 0, not -1"),
         ("  group_size: 12", "  group_size: 0", r":\d+: grpo\.group_size: .*greater than or equal to 1, not 0"),
         ("  loss: dapo", "  loss: ppo", r":\d+: grpo\.loss: .*'sapo', not 'ppo'"),
@@ -91,6 +95,44 @@ def test_the_shipped_file_is_valid_and_explains_every_param() -> None:
         ("  delta: null", "  delta: 3.0", r":\d+: grpo\.delta: delta \(3\.0\) must be above 1 \+ clip_high \(5\.0\)"),
         ("  beta: 0.01", "  beta: .nan", r":\d+: grpo\.beta: .*finite number, not nan"),
         ("  beta: 0.01", "  beta: .inf", r":\d+: grpo\.beta: "),
+        ("  own_sha256: null", "  own_sha256: 1", r":\d+: rewards\.own_sha256: .*valid string, not 1"),
+        ("  seconds: 10 ", "  seconds: 0 ", r":\d+: rewards\.seconds: .*greater than or equal to 0\.1, not 0"),
+        ("  model_sha256: null", "  model_sha256: 1", r":\d+: rewards\.model_sha256: .*valid string, not 1"),
+        (
+            "  model: null",
+            "  model: {base: a, weight: 1, batch: 0, label: null}",
+            r":\d+: rewards\.model\.batch: .*greater than or equal to 1, not 0",
+        ),
+        (
+            "  model: null",
+            "  model: {base: a, weight: 1, batch: 1, label: null, labels: 2}",
+            r":\d+: no param 'rewards\.model\.labels'; did you mean 'rewards\.model\.label'\?",
+        ),
+        (
+            "  own: []",
+            "  own: [{name: a, term: a.b, weight: 1}]",
+            r":\d+: rewards\.own\.0\.term: write module:function, manners:polite for instance, not 'a\.b'",
+        ),
+        (
+            "  own: []",
+            '  own: [{name: length, term: "a:b", weight: 1}]',
+            r":\d+: rewards\.own: 'length' is the name of Graft's own; choose another",
+        ),
+        (
+            "  own: []",
+            '  own: [{name: model, term: "a:b", weight: 1}]',
+            r":\d+: rewards\.own: 'model' is the name of Graft's own; choose another",
+        ),
+        (
+            "  own: []",
+            '  own: [{name: x, term: "a:b", weight: 1}, {name: x, term: "a:c", weight: 1}]',
+            r":\d+: rewards\.own: 'x' is the name of a second term; choose another",
+        ),
+        (
+            "  correctness: 1.0",
+            "  correctness: 0",
+            r":\d+: rewards: every weight is 0: give at least one term a weight",
+        ),
         ("  seconds: null", "  seconds: 0", r":\d+: search\.seconds: .*greater than 0, not 0"),
         ("  stop_at: 0", "  stop_at: -1", r":\d+: search\.stop_at: .*greater than or equal to 0, not -1"),
         ("seed: 0", "seed: true", r":\d+: seed: .*integer, not True"),
@@ -126,6 +168,16 @@ def test_a_mistake_is_named_with_its_line_and_remedy(file: Path, old: str, new: 
     pairs = zip(TEXT.splitlines(), file.read_text().splitlines(), strict=False)
     changed = next(number for number, (before, now) in enumerate(pairs, start=1) if before != now)
     assert -1 <= changed - int(named[1]) <= 3  # the line itself, the one after it, or the head of its section
+
+
+@pytest.mark.parametrize(
+    "other",
+    ['own=[{name: x, term: "a.b:c", weight: 0.1}]', "model={base: some/judge, weight: 0.1, batch: 4, label: 1}"],
+)
+def test_a_term_of_another_kind_is_enough(file: Path, other: str) -> None:
+    override(file, ["rewards.correctness=0", f"rewards.{other}"])
+    with pytest.raises(GraftError, match="every weight is 0"):
+        override(file, [f"rewards.{other.replace('0.1', '0')}"])
 
 
 def test_influence_needs_an_adapter(file: Path) -> None:
@@ -235,6 +287,27 @@ def test_what_is_written_is_read_back_and_every_comment_stays(
     assert params.rounds.start == {n: n - 1 for n in range(1, rounds + 1)}
     assert re.findall("#.*", file.read_text()) == re.findall("#.*", TEXT)
     override(file, [f"{key}={LEAVES[key]}" for key in ("seed", "grpo.beta")] + [f"rounds={LEAVES['rounds'].last}"])
+    assert load_params(file) == load_params(SHIPPED)
+
+
+def test_lists_and_mappings_stay_in_their_line(file: Path) -> None:
+    """Over several lines they would take the comments and blank lines around them along, when they are set back."""
+    there = ['rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]', "evaluation.ks=[1, 2]"]
+    there += ["rewards.model={base: some/judge, weight: 1.0, batch: 16, label: null}"]
+    changes = override(file, there)
+    assert len(file.read_text().splitlines()) == len(TEXT.splitlines())
+    assert changes["rewards.own"] == ([], [{"name": "polite", "term": "manners:polite", "weight": 0.5}])
+    assert load_path(str(file), localfs)["rewards"]["own"] == changes["rewards.own"][1]  # what DVC reads
+    override(file, ["rewards.model.base=other/judge"])
+    override(file, ["rewards.own=[]", "rewards.model=null", "evaluation.ks=[1, 5, 10]"])
+    assert re.sub(" +", " ", file.read_text()) == re.sub(" +", " ", TEXT)
+
+
+def test_a_list_that_was_written_over_several_lines_is_replaced_whole(file: Path) -> None:
+    block = "  own:  # mine\n    - name: polite\n      term: manners:polite  # theirs\n      weight: 0.5\n"
+    file.write_text(re.sub("  own: .*\n", block, TEXT))
+    assert load_params(file).rewards.own[0].term == "manners:polite"
+    override(file, ["rewards.own=[]"])
     assert load_params(file) == load_params(SHIPPED)
 
 

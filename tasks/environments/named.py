@@ -1,13 +1,29 @@
 """The environment that `params.yaml` names."""
 
+import sys
 from importlib import import_module
+from pathlib import Path
 
 from tasks.environments.answers import Answers
 from tasks.environments.environment import Environment
 from tasks.environments.programs import Programs
 from tasks.errors import GraftError
+from tasks.modules import module_of_environment, refuse_changed
+from tasks.params import Params
 
 ANSWER, WORKFLOW = "answer", "workflow"
+
+
+def environment_in(root: Path, params: Params, strict: bool = False) -> Environment:
+    """The environment of a stage's params, in the project folder `root`.
+
+    Raises GraftError where the user's own is not the one whose digest the params hold.
+    """
+    module = module_of_environment(params.environment)
+    refuse_changed(root, module, params.environment_sha256 if module else None, "environment_sha256")
+    if module and str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    return environment_of(params.environment, strict)
 
 
 def environment_of(name: str, strict: bool = False) -> Environment:

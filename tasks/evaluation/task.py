@@ -4,7 +4,7 @@ import logging
 
 from tasks.artifacts import read_jsonl, whole_folder, write_json, write_jsonl
 from tasks.environments.environment import posed
-from tasks.environments.named import environment_of
+from tasks.environments.named import environment_in
 from tasks.evaluation.summary import outcome_of, remarks, summarise
 from tasks.layout import Layout
 from tasks.params import Params
@@ -23,7 +23,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     """
     assert round is not None
     name = "after" if round else "before"
-    environment = environment_of(params.environment)
+    environment = environment_in(layout.root, params)
     problems = [posed(environment, problem) for problem in read_jsonl(layout.problems("test"), Problem)]
     policy = load_policy(layout.policy(round))
     served = served_by(policy, params.operators, layout)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tasks.artifacts import read_jsonl, write_json
 from tasks.environments.environment import Environment
-from tasks.environments.named import environment_of
+from tasks.environments.named import environment_in
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params import Params
@@ -50,7 +50,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
 
 
 def _from_scratch(layout: Layout, params: Params, metrics: dict[str, float]) -> Policy:
-    environment = environment_of(params.environment)
+    environment = environment_in(layout.root, params)
     problems = read_jsonl(layout.problems("train"), Problem)
     found = solved(problems, layout.coldstart)
     pairs = demonstrations(environment, found, params.bootstrap.spoilt, params.seed)

@@ -2,7 +2,7 @@
 
 from tasks.artifacts import digest_path, read_json, read_jsonl, read_text, write_json, write_text
 from tasks.environments.environment import posed
-from tasks.environments.named import environment_of
+from tasks.environments.named import environment_in
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params import Params
@@ -57,7 +57,7 @@ def _opponent(layout: Layout, params: Params, champion: Champion | None, test_sh
         return [outcome.greedy for outcome in _outcomes(layout, "before")]
     if champion.test_sha256 == test_sha256:
         return [outcome.greedy for outcome in read_jsonl(layout.champion / "outcomes.jsonl", Outcome)]
-    environment = environment_of(params.environment)
+    environment = environment_in(layout.root, params)
     problems = [posed(environment, problem) for problem in read_jsonl(layout.problems("test"), Problem)]
     policy = load_policy(layout.champion / "policy")
     served = served_by(policy, params.operators, layout)

@@ -27,11 +27,14 @@ def metrics_of(environment: Environment, trajectories: Sequence[RewardedTrajecto
         "epoch/mean_reward": _mean(rewards),
         "validation/mean_reward": _mean(validation),
         "failed_share": failed_share(trajectories),
+        "timeout_share": failed_share(trajectories, "timeout"),
         "solved_share": _mean([float(_is_solved(environment, trajectory)) for trajectory in train]),
         "groups_with_signal": sum(has_signal(trajectory.rewards) for trajectory in train),
     }
     for name in train[0].reward_terms if train else ():
-        values = _known(value for trajectory in train for value in trajectory.reward_terms[name])
+        column = [value for trajectory in train for value in trajectory.reward_terms[name]]
+        values = _known(column)
+        numbers[f"{name}/failed_share"] = 1 - len(values) / max(len(column), 1)
         numbers[f"{name}/mean"] = _mean(values)
         numbers[f"{name}/std"] = _deviation(values)
     return {name: number for name, number in numbers.items() if number is not None}

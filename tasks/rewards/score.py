@@ -1,28 +1,86 @@
 """Rewards: the weighted sum of the terms, for each member of each group."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from tasks.environments.environment import Environment
 from tasks.errors import GraftError
 from tasks.params import Rewards
 from tasks.records import RewardedTrajectory, RewardStatus, Trajectory
-from tasks.rewards.terms import results_of, terms_of, weights_of
+from tasks.rewards.terms import COMMON, Term, results_of, terms_of
 from tasks.workflows.judge import why_lost
 
 
-def score(environment: Environment, trajectory: Trajectory, params: Rewards, max_new_tokens: int) -> RewardedTrajectory:
+class Measured(NamedTuple):
+    """What a term is worth to one completion; None, with its status and why, where nobody knows."""
+
+    value: float | None
+    status: RewardStatus = "ok"
+    error: str | None = None
+
+
+Column = Sequence[Measured]
+"""A term's worth to each member of a group [G]."""
+
+
+def score(
+    environment: Environment,
+    trajectory: Trajectory,
+    params: Rewards,
+    max_new_tokens: int,
+    measured: Mapping[str, Column] | None = None,
+) -> RewardedTrajectory:
     """The trajectory with its rewards [G], their terms {name: [G]} and their status [G].
 
-    A term of weight 0 is left out. A reward with a term that cannot be computed is None and `failed`: it leaves the
-    group's baseline. (`timeout` is for terms that wait for something; none of the present ones does.)
+    `measured` {name: [G]} holds the terms that are no pure functions of the trajectory: the user's own and the model.
+    A term of weight 0 is left out. A reward with a term that cannot be computed is None and `failed`, or `timeout`
+    where that term took too long: it leaves the group's baseline.
     """
     members = range(len(trajectory.workflow_ids))
-    known = terms_of(environment, max_new_tokens)
     weights = weights_of(environment, params)
-    terms = {name: [known[name](trajectory, member) for member in members] for name in weights}
+    columns = dict(measured or {})
+    for name, term in terms_of(environment, max_new_tokens).items():
+        columns[name] = [_measured(term, trajectory, member) for member in members] if name in weights else []
+    terms = {name: [each.value for each in columns[name]] for name in weights}
     rewards = [combine({name: terms[name][member] for name in terms}, weights) for member in members]
-    status: list[RewardStatus] = ["failed" if reward is None else "ok" for reward in rewards]
+    status = [_worst(columns[name][member].status for name in weights) for member in members]
     return RewardedTrajectory(**dict(trajectory), rewards=rewards, reward_terms=terms, reward_status=status)
+
+
+def weights_of(environment: Environment, params: Rewards) -> dict[str, float]:
+    """The weights above 0 by term: Graft's, the environment's, then the user's own, then the model's.
+
+    Raises GraftError for the weight of a term that the environment lacks, and for an own term of the same name as one
+    of its. `workflow` has no terms: the weights of others' are left alone there.
+    """
+    weights = {name: getattr(params, name) for name in COMMON}
+    for name, weight in (params.environment if environment.terms else {}).items():
+        if name not in environment.terms:
+            there = ", ".join(environment.terms)
+            raise GraftError(f"rewards.environment: no term {name!r} in this environment; it has {there}")
+        weights[name] = weight
+    for term in params.own:
+        if term.name in environment.terms:
+            raise GraftError(f"rewards.own: {term.name!r} is the name of a term of the environment; choose another")
+        weights[term.name] = term.weight
+    if params.model is not None:
+        weights["model"] = params.model.weight
+    return {name: weight for name, weight in weights.items() if weight > 0}
+
+
+def _measured(term: Term, trajectory: Trajectory, member: int) -> Measured:
+    """A term of Graft's or of the environment, which may be the user's own: one that raises has failed."""
+    try:
+        value = term(trajectory, member)
+    except Exception as error:  # noqa: BLE001 (anything may come out of a term of somebody's own)
+        return Measured(None, "failed", f"{type(error).__name__}: {error}")
+    return Measured(value) if value is not None and math.isfinite(value) else Measured(None, "failed")
+
+
+def _worst(statuses: Iterable[RewardStatus]) -> RewardStatus:
+    """`ok` where all are; else that of the first term that is not."""
+    return next((status for status in statuses if status != "ok"), "ok")
 
 
 def combine(terms: Mapping[str, float | None], weights: Mapping[str, float]) -> float | None:
@@ -36,26 +94,45 @@ def combine(terms: Mapping[str, float | None], weights: Mapping[str, float]) -> 
     return total
 
 
-def check_failures(name: str, trajectories: Sequence[RewardedTrajectory], limit: float) -> None:
-    """Raise GraftError where more than `limit` (a share) of the rewards failed; `name` is the file they are from."""
+def check_failures(
+    name: str,
+    trajectories: Sequence[RewardedTrajectory],
+    limit: float,
+    measured: Mapping[str, Sequence[Column]] | None = None,
+) -> None:
+    """Raise GraftError where more than `limit` (a share) of the rewards failed; `name` is the file they are from.
+
+    `measured` {name: [P, G]} tells why terms of the user's own and the model's did.
+    """
     failed = [
-        (trajectory, member)
-        for trajectory in trajectories
+        (place, member)
+        for place, trajectory in enumerate(trajectories)
         for member, status in enumerate(trajectory.reward_status)
         if status != "ok"
     ]
     share = failed_share(trajectories)
     if share > limit:
-        trajectory, member = failed[0]
-        why = why_lost(results_of(trajectory, member)) or "a term of its reward failed"
+        place, member = failed[0]
+        trajectory = trajectories[place]
+        trouble = _trouble(trajectory, member, {term: column[place] for term, column in (measured or {}).items()})
         raise GraftError(
             f"{name}: {len(failed)} rewards ({share:.0%}) could not be computed, rewards.failed_limit is {limit:.0%}; "
-            f"workflow {trajectory.workflow_ids[member]} of problem {trajectory.problem_id}, for instance: {why}; "
-            "mend that (graft doctor looks at sandbox and disk), then run the search stage again with --force"
+            f"workflow {trajectory.workflow_ids[member]} of problem {trajectory.problem_id}, for instance: {trouble}"
         )
 
 
-def failed_share(trajectories: Sequence[RewardedTrajectory]) -> float:
-    """Share of all rewards that failed."""
-    status = [status for trajectory in trajectories for status in trajectory.reward_status]
-    return sum(one != "ok" for one in status) / max(len(status), 1)
+def _trouble(trajectory: Trajectory, member: int, measured: Mapping[str, Column]) -> str:
+    """Why nobody knows what a member is worth, and the remedy."""
+    lost = why_lost(results_of(trajectory, member))
+    if lost is not None:
+        return (
+            f"{lost}; mend that (graft doctor looks at sandbox and disk), then run the search stage again with --force"
+        )
+    errors = (f"{name}: {column[member].error}" for name, column in measured.items() if column[member].error)
+    return f"{next(errors, 'a term failed')}; mend that term, then run this stage again"
+
+
+def failed_share(trajectories: Sequence[RewardedTrajectory], status: RewardStatus | None = None) -> float:
+    """Share of all rewards that failed; with `status` of those alone that have it."""
+    found = [one for trajectory in trajectories for one in trajectory.reward_status]
+    return sum(one == status if status else one != "ok" for one in found) / max(len(found), 1)

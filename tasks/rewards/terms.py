@@ -12,8 +12,6 @@ from functools import partial
 
 from tasks.environments.environment import Environment
 from tasks.environments.environment import Term as OwnTerm
-from tasks.errors import GraftError
-from tasks.params import Rewards
 from tasks.records import Result, Trajectory
 from tasks.workflows.judge import solved_share, why_lost
 
@@ -35,20 +33,6 @@ def terms_of(environment: Environment, max_new_tokens: int) -> dict[str, Term]:
         "length": partial(length, max_new_tokens),
     }
     return common | {name: partial(_own, term) for name, term in environment.terms.items()}
-
-
-def weights_of(environment: Environment, params: Rewards) -> dict[str, float]:
-    """The weights that are not 0, by term. Raises GraftError for the weight of a term that the environment lacks.
-
-    `workflow` has no terms of its own: the weights of others' are left alone there.
-    """
-    own = params.environment if environment.terms else {}
-    for name in own:
-        if name not in environment.terms:
-            there = ", ".join(environment.terms)
-            raise GraftError(f"rewards.environment: no term {name!r} in this environment; it has {there}")
-    weights = {name: getattr(params, name) for name in COMMON} | own
-    return {name: weight for name, weight in weights.items() if weight > 0}
 
 
 def correctness(environment: Environment, trajectory: Trajectory, member: int) -> float | None:

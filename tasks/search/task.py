@@ -9,7 +9,7 @@ from rich.console import Console
 
 from tasks.artifacts import read_jsonl, write_json, write_text
 from tasks.environments.environment import posed
-from tasks.environments.named import environment_of
+from tasks.environments.named import environment_in
 from tasks.errors import GraftError
 from tasks.fingerprint import fingerprint
 from tasks.layout import Layout
@@ -36,7 +36,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     Where the policy writes answers and no programs, groups are sampled for all.
     """
     assert round is not None
-    environment = environment_of(params.environment)
+    environment = environment_in(layout.root, params)
     policy = load_policy(layout.policy(round - 1))
     _check_reviser(policy, params)
     splits: list[Split] = ["train", "validation"] if params.influence.validation == "held_out" else ["train"]

@@ -4,7 +4,7 @@ import logging
 
 from tasks.artifacts import read_json, read_jsonl, write_json, write_jsonl
 from tasks.environments.environment import posed
-from tasks.environments.named import environment_of
+from tasks.environments.named import environment_in
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params import Params
@@ -22,7 +22,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     A workflow whose file is missing or damaged stays in its group, with an error that says so.
     """
     assert round is not None
-    environment = environment_of(params.environment)
+    environment = environment_in(layout.root, params)
     splits: tuple[Split, ...] = ("train", "validation")
     folder = layout.workflows(round)
     workflows = read_jsonl(folder / "index.jsonl", Workflow)

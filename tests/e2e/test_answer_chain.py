@@ -133,4 +133,4 @@ def test_an_environment_of_the_users_own_runs_through_all_stages(tmp_path: Path)
 
     (root / "parity.py").write_text(OWN.replace("1 / max(len(text.split()), 1)", "1.0"))
     stale = graft(root, "status")
-    assert "modules_sha256" in next(line for line in stale.stdout.splitlines() if line.startswith("reward@1"))
+    assert "environment_sha256" in next(line for line in stale.stdout.splitlines() if line.startswith("reward@1"))

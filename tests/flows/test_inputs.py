@@ -7,6 +7,7 @@ import pytest
 from flows.inputs import settle_params
 from tasks.artifacts import digest_path
 from tasks.errors import GraftError
+from tasks.modules import digest_modules
 from tasks.params import load_params
 
 ROOT = Path(__file__).parents[2]
@@ -50,6 +51,33 @@ def test_trajectories_to_measure_influence_with_are_known_by_their_content(root:
         settle_params(root, [], print)
     back = settle_params(root, ["influence.validation=held_out", "influence.trajectories=null"], print)
     assert back.influence.trajectories_sha256 is None
+
+
+def test_a_folder_as_reward_model_is_known_by_its_content(root: Path) -> None:
+    chosen = ["rewards.model={base: base, weight: 1.0, batch: 16, label: null}"]
+    assert settle_params(root, chosen, print).rewards.model_sha256 == digest_path(root / "base")
+    (root / "base" / "config.json").write_text('{"hidden": 1}')
+    assert settle_params(root, [], print).rewards.model_sha256 == digest_path(root / "base")
+    assert settle_params(root, ["rewards.model.base=someone/judge"], print).rewards.model_sha256 is None
+    with pytest.raises(GraftError, match=r"rewards\.model: no folder \./judge; name a folder, or a Hugging Face id"):
+        settle_params(root, ["rewards.model.base=./judge"], print)
+
+
+def test_the_users_own_modules_are_known_by_their_content_and_never_run(root: Path) -> None:
+    before = (root / "params.yaml").read_text()
+    chosen = ['rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]']
+    with pytest.raises(GraftError, match=r"rewards\.own: no module 'manners' .*; put manners\.py there, or correct"):
+        settle_params(root, chosen, print)
+    (root / "manners.py").write_text("def polit(problem, text, results): ...\n")
+    with pytest.raises(GraftError, match=r"manners\.py defines no 'polite' .*; did you mean 'polit'\?"):
+        settle_params(root, chosen, print)
+    assert (root / "params.yaml").read_text() == before
+    (root / "manners.py").write_text("def polite(problem, text, results): ...\nraise RuntimeError('was run')\n")
+    first = settle_params(root, chosen, print).rewards.own_sha256
+    assert first == digest_modules(root, ["manners"]) == load_params(root / "params.yaml").rewards.own_sha256
+    (root / "manners.py").write_text("def polite(problem, text, results): return 1\n")
+    assert settle_params(root, [], print).rewards.own_sha256 == digest_modules(root, ["manners"]) != first
+    assert settle_params(root, ["rewards.own=[]"], print).rewards.own_sha256 is None
 
 
 def test_back_and_forth_leaves_the_file_as_it_was(root: Path) -> None:

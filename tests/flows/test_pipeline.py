@@ -14,16 +14,16 @@ ROOT = Path(__file__).parents[2]
 PARAMS = {
     "problems": "seed problems",
     "coldstart": "seed policy.base coldstart sandbox",
-    "bootstrap": "seed environment policy bootstrap",
-    "search": "seed environment policy.max_new_tokens search sandbox operators rewards.failed_limit grpo.group_size "
-    "influence.validation influence.n influence.completions",
-    "collect": "seed environment operators.backend rewards.agreement grpo.group_size",
-    "reward": "environment rewards policy.max_new_tokens",
+    "bootstrap": "seed environment environment_sha256 policy bootstrap",
+    "search": "seed environment environment_sha256 policy.max_new_tokens search sandbox operators "
+    "rewards.failed_limit grpo.group_size influence.validation influence.n influence.completions",
+    "collect": "seed environment environment_sha256 operators.backend rewards.agreement grpo.group_size",
+    "reward": "environment environment_sha256 rewards policy.max_new_tokens",
     "select": "policy.max_new_tokens search.temperature influence grpo.negative_weight grpo.advantages grpo.loss "
     "grpo.truncated grpo.prompts_per_step grpo.micro_batch_tokens grpo.processes grpo.unfit",
     "update": "seed policy.max_new_tokens search.temperature grpo",
-    "evaluate": "seed environment policy.max_new_tokens sandbox operators evaluation",
-    "promote": "seed environment rounds.last policy.max_new_tokens sandbox operators evaluation",
+    "evaluate": "seed environment environment_sha256 policy.max_new_tokens sandbox operators evaluation",
+    "promote": "seed environment environment_sha256 rounds.last policy.max_new_tokens sandbox operators evaluation",
 }
 
 

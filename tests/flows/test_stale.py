@@ -24,6 +24,7 @@ def rounds_of(*stages: str) -> set[str]:
 EVALUATE = {"evaluate@before", "evaluate@after"}
 PARAMS = {
     "seed=1": set(ADDRESSES) - rounds_of("reward", "select"),
+    "rewards.own_sha256=other": rounds_of("reward"),
     "problems.siblings=1": {"problems"},
     "policy.lora.rank=8": {"bootstrap"},
     "policy.base=someone/model": {"coldstart", "bootstrap"},
@@ -38,8 +39,13 @@ PARAMS = {
     "operators.backend=policy": {"promote"} | rounds_of("search", "collect") | EVALUATE,
     "rewards.runs=0.5": rounds_of("reward"),
     "environment=answer": {"bootstrap", "promote"} | EVALUATE | rounds_of("search", "collect", "reward"),
+    "environment_sha256=other": {"bootstrap", "promote"} | EVALUATE | rounds_of("search", "collect", "reward"),
     "bootstrap.spoilt=0.1": {"bootstrap"},
     "rewards.strict=true": rounds_of("reward"),
+    'rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]': rounds_of("reward"),
+    "rewards.seconds=5": rounds_of("reward"),
+    "rewards.model={base: someone/judge, weight: 0.5, batch: 8, label: null}": rounds_of("reward"),
+    "rewards.model_sha256=other": rounds_of("reward"),
     "rewards.failed_limit=0.5": rounds_of("search", "reward"),
     "rewards.agreement=false": rounds_of("collect", "reward"),
     "influence.selection=none": rounds_of("select"),
@@ -130,6 +136,24 @@ def test_other_files_make_nothing_stale(done: Path, monkeypatch: pytest.MonkeyPa
     (done / "README.md").write_text("read\n")
     monkeypatch.chdir(done)
     assert stale_for_graft(done) == {}
+
+
+def test_the_users_own_source_makes_the_stages_stale_that_call_it(done: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its digest in params.yaml, which `graft` writes; what it imports of the project counts, too."""
+    (done / "manners.py").write_text("from words import KIND\ndef polite(problem, text, results):\n    return 1\n")
+    (done / "words.py").write_text("KIND = ['please']\n")
+    graft(done, "stage", "-S", 'rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]', *ADDRESSES)
+    assert ran(done) == AFTER_REWARD
+    for name in ("manners.py", "words.py"):
+        (done / name).write_text((done / name).read_text() + "# other words\n")
+        told = graft(done, "status").stdout.splitlines()
+        assert {line.split()[0] for line in told if " param rewards.own_sha256: " in line} == {"reward@1", "reward@2"}
+        monkeypatch.chdir(done)
+        assert stale_for_dvc(done) == {"reward@1", "reward@2"}
+        graft(done, "stage", *ADDRESSES)
+        assert ran(done) == AFTER_REWARD
+    graft(done, "stage", *ADDRESSES)
+    assert ran(done) == []
 
 
 def test_data_that_changed_makes_its_readers_stale(done: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from flows.pipeline import MODULES
 from tasks.params import override
 
 REPOSITORY = Path(__file__).parents[2]
-GROUND = ["__init__", "artifacts", "errors", "extremes", "layout", "params", "records", "seeds"]
+GROUND = ["__init__", "artifacts", "errors", "extremes", "layout", "modules", "params", "records", "seeds"]
 GROUND += ["tracking", "tracking_worker"]
 
 ADDRESSES = [

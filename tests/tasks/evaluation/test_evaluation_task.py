@@ -20,7 +20,16 @@ PRODUCT = "def solve(problem):\n    n = numbers(problem)\n    return n[0] * n[1]
 def params(temperature: float = 0.8) -> Params:
     evaluation = SHIPPED.evaluation.model_copy(update={"samples": 6, "ks": [1, 5], "temperature": temperature})
     policy = SHIPPED.policy.model_copy(update={"max_new_tokens": 96})
-    keys = ["seed", "environment", "policy.base", "policy.max_new_tokens", "sandbox", "operators", "evaluation"]
+    keys = [
+        "seed",
+        "environment",
+        "environment_sha256",
+        "policy.base",
+        "policy.max_new_tokens",
+        "sandbox",
+        "operators",
+        "evaluation",
+    ]
     return restrict(SHIPPED.model_copy(update={"evaluation": evaluation, "policy": policy}), keys)
 
 

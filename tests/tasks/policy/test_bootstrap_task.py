@@ -32,7 +32,9 @@ def params(base: str = "scratch", epochs: int = 2, lora: Lora | None = LORA) -> 
         "bootstrap": SHIPPED.bootstrap.model_copy(update=small),
         "policy": SHIPPED.policy.model_copy(update={"base": base, "lora": lora}),
     }
-    return restrict(SHIPPED.model_copy(update=changes), ["seed", "environment", "policy", "bootstrap"])
+    return restrict(
+        SHIPPED.model_copy(update=changes), ["seed", "environment", "environment_sha256", "policy", "bootstrap"]
+    )
 
 
 def problem(name: str, words: str, answers: list[int]) -> Problem:

@@ -16,6 +16,7 @@ SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 KEYS = [
     "seed",
     "environment",
+    "environment_sha256",
     "rounds.last",
     "policy.base",
     "policy.max_new_tokens",
@@ -181,9 +182,7 @@ def test_a_champion_of_another_environment_is_left_where_it_is(tmp_path: Path) -
     champion = Champion(version="first", test_sha256="0", environment="answer")
     write_json(tmp_path / "champion.json", champion)
     assert read_champion(tmp_path, "answer") == champion
-    with pytest.raises(
-        GraftError, match=r"in environment answer, this run's is workflow; move the folder away"
-    ):
+    with pytest.raises(GraftError, match=r"in environment answer, this run's is workflow; move the folder away"):
         read_champion(tmp_path, "workflow")
 
 

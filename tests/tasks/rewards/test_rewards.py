@@ -23,7 +23,17 @@ OK, WRONG, KILLED = (
     Result(status="ok", value=6),
     Result(status="failed", error=SANDBOX_DIED),
 )
-WEIGHTS = Rewards(correctness=1.0, runs=0.1, length=0.0, environment={}, strict=False, agreement=True, failed_limit=0.2)
+PLAIN: dict[str, Any] = {
+    "environment": {},
+    "strict": False,
+    "own_sha256": None,
+    "own": [],
+    "seconds": 10,
+    "model": None,
+    "model_sha256": None,
+    "agreement": True,
+}
+WEIGHTS = Rewards(correctness=1.0, runs=0.1, length=0.0, failed_limit=0.2, **PLAIN)
 FAULTS: list[Status] = ["error", "timeout", "memory", "refused", "killed"]
 
 
@@ -146,7 +156,7 @@ def test_a_reward_is_the_weighted_sum_or_unknown(drawn: dict[str, tuple[float, f
 
 def test_a_weight_of_nothing_leaves_the_term_out() -> None:
     group = trajectory([KILLED])
-    only_length = WEIGHTS.model_copy(update={"correctness": 0, "runs": 0, "length": 2.0})
+    only_length = Rewards(correctness=0, runs=0, length=2.0, failed_limit=0, **PLAIN)
     rewarded = score(WORKFLOW, group, only_length, 6)
     assert rewarded.reward_terms == {"length": [0.5]}
     assert rewarded.rewards == [1.0]
@@ -176,10 +186,13 @@ def test_metrics() -> None:
         "epoch/mean_reward": pytest.approx(3.5 / 5),
         "validation/mean_reward": pytest.approx(1.1),
         "failed_share": pytest.approx(1 / 7),
+        "timeout_share": 0.0,
         "solved_share": pytest.approx(2 / 3),
         "groups_with_signal": 1,
+        "correctness/failed_share": pytest.approx(1 / 6),
         "correctness/mean": pytest.approx(0.6),
         "correctness/std": pytest.approx(math.sqrt((2 * 0.16 + 0.36 + 2 * 0.01) / 5)),
+        "runs/failed_share": pytest.approx(1 / 6),
         "runs/mean": 1.0,
         "runs/std": 0.0,
     }
@@ -192,8 +205,11 @@ def test_metrics_hold_no_mean_of_nothing() -> None:
     assert all_failed == {
         "epoch/accumulated_reward": 0.0,
         "failed_share": 1.0,
+        "timeout_share": 0.0,
         "solved_share": 0.0,
         "groups_with_signal": 0,
+        "correctness/failed_share": 1.0,
+        "runs/failed_share": 1.0,
     }
 
 

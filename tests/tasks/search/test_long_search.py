@@ -44,7 +44,14 @@ PROBLEMS = [
 ]
 TRAIN, VALIDATION = PROBLEMS, [PROBLEMS[0].model_copy(update={"problem_id": "held out"})]
 KEYS = ["seed", "policy.base", "policy.max_new_tokens", "search", "sandbox", "operators", "rewards.failed_limit"]
-KEYS += ["environment", "grpo.group_size", "influence.validation", "influence.n", "influence.completions"]
+KEYS += [
+    "environment",
+    "environment_sha256",
+    "grpo.group_size",
+    "influence.validation",
+    "influence.n",
+    "influence.completions",
+]
 
 
 @pytest.fixture(scope="module")

@@ -128,7 +128,15 @@ def params(url: str, *knobs: int, **more: int) -> Params:
     ]
     return restrict(
         all_params(url, *knobs, **more),
-        [*keys, "environment", "grpo.group_size", "influence.validation", "influence.n", "influence.completions"],
+        [
+            *keys,
+            "environment",
+            "environment_sha256",
+            "grpo.group_size",
+            "influence.validation",
+            "influence.n",
+            "influence.completions",
+        ],
     )
 
 

@@ -93,7 +93,15 @@ def params(base: Path, **operators: Any) -> Params:
     ]
     return restrict(
         SHIPPED.model_copy(update=changes),
-        [*keys, "environment", "grpo.group_size", "influence.validation", "influence.n", "influence.completions"],
+        [
+            *keys,
+            "environment",
+            "environment_sha256",
+            "grpo.group_size",
+            "influence.validation",
+            "influence.n",
+            "influence.completions",
+        ],
     )
 
 

@@ -89,7 +89,7 @@ def params(validation: str = "held_out", **search: float) -> Params:
         "rewards.failed_limit",
         "grpo.group_size",
     ]
-    return restrict(SHIPPED.model_copy(update=changes), [*keys, "environment", *INFLUENCE])
+    return restrict(SHIPPED.model_copy(update=changes), [*keys, "environment", "environment_sha256", *INFLUENCE])
 
 
 @pytest.fixture

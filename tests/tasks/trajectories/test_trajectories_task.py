@@ -37,7 +37,15 @@ WORKFLOW = Workflow(
 def params() -> Params:
     return restrict(
         load_params(REPOSITORY / "params.yaml"),
-        ["seed", "environment", "policy.base", "operators.backend", "rewards.agreement", "grpo.group_size"],
+        [
+            "seed",
+            "environment",
+            "environment_sha256",
+            "policy.base",
+            "operators.backend",
+            "rewards.agreement",
+            "grpo.group_size",
+        ],
     )
 
 
