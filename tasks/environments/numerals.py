@@ -2,17 +2,18 @@
 
 Where it stands, the first that applies: in the last closed `\\boxed{}`; right after the last `####` that a number
 follows (`#### Step 2` is a headline); after the last "answer is", "answer:" or "answer =", with one word between at
-most; else it is the last number of the text. Sums are followed to their end: "the answer is 5 + 3 = 8 apples" gives 8.
+most; else it is the last number of the text. Calculations are followed to their end: "the answer is 5 + 3 = 8 apples"
+gives 8.
 
 What is read: integers, decimals, fractions (`3/4`, `1 1/2`, `½`, `\\frac{3}{4}`), percentages, thousands separators
 (`1,234`, `1_234`, `1'234`, `1{,}234`, a narrow or no-break space), currency before the number, units and prose behind
 it, `million` and its like, scientific notation (`1.5e3`, `1.5 × 10^3`, `10³`), minus signs of all kinds. English
 conventions: a comma is never a decimal point, an ordinary blank never separates thousands.
 
-What gives None although a digit stands there: a sum that is not worked out (`5 + 3`, `2^10`, `\\sqrt{2}`, `4\\pi`),
-ranges, dates and times (`3-5`, `3/4/2024`, `3:45`), `3,50`, `1,2,3` and `1.2.3`, `3/0`, and what is longer than
-MOST_DIGITS. Left out are digits that are part of a word (`H2O`), of a power or an index (`m^2`, `x_1`), and
-`3rd`. Expressions are not computed and number words not read.
+What gives None although a digit stands there: a calculation without its result (`5 + 3`, `2^10`, `\\sqrt{2}`, `4\\pi`);
+ranges, dates and times (`3-5`, `3/4/2024`, `3:45`); `3,50`, `1,2,3`, `1.2.3`, `1 000` and `3/0`; what is longer than
+LONGEST. Passed over are digits that are part of a word (`H2O`), of a power or an index (`m^2`, `x_1`), and `3rd`.
+Expressions are not computed, and number words not read.
 
 Every pattern takes blanks up to three and runs of digits at once: reading is linear in the length of the text.
 """
@@ -26,24 +27,33 @@ from typing import NamedTuple
 
 from tasks.workflows.judge import TOLERANCE
 
-MOST_DIGITS = 300
+LONGEST = 300
 """Longest number that is read, in characters, and its largest power of ten: about what a float holds."""
 
 EXACT_DIGITS = 12
 """Significant digits of a decimal that is compared exactly. 1/3 as a float has 16, as most rounded values."""
 
-_LARGEST = 10**MOST_DIGITS
+_LARGEST = 10**LONGEST
 _TOLERANCE = Fraction(TOLERANCE)
 
-# What LaTeX and typography write otherwise. `\,` becomes the thin space that it stands for.
-_DASHES = str.maketrans("−﹣－–％", "----%")
+# What LaTeX and typography write otherwise. Its blanks become thin spaces.
+_SIGNS = str.maketrans("−﹣－–％⋅∕⁄", "----%·//")
 _SUPERSCRIPTS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 _SUPERSCRIPT = re.compile(r"⁻?[⁰¹²³⁴-⁹]++")
 _VULGAR = {"½": " 1/2", "⅓": " 1/3", "⅔": " 2/3", "¼": " 1/4", "¾": " 3/4", "⅕": " 1/5", "⅖": " 2/5", "⅗": " 3/5"}
 _VULGAR |= {"⅘": " 4/5", "⅙": " 1/6", "⅚": " 5/6", "⅛": " 1/8", "⅜": " 3/8", "⅝": " 5/8", "⅞": " 7/8"}
 _COMMANDS = {r"\times": "×", r"\cdot": "×", r"\div": "÷", r"\dfrac": r"\frac", r"\tfrac": r"\frac", r"\cfrac": r"\frac"}
 _COMMANDS |= {r"\left": "", r"\right": "", r"\quad": " ", r"\approx": "≈"}
-_COMMANDS |= {r"\%": "%", r"\$": "$", r"\!": "", r"\,": "\u2009", r"\;": " ", "\\ ": " ", "{,}": ",", **_VULGAR}
+_COMMANDS |= {
+    r"\%": "%",
+    r"\$": "$",
+    r"\!": "",
+    r"\,": "\u2009",
+    r"\;": "\u2009",
+    "\\ ": "\u2009",
+    "{,}": ",",
+    **_VULGAR,
+}
 _COMMAND = re.compile(
     rf"\\(?:times|cdot|div|[dtc]frac|left|right|quad|approx)(?![A-Za-z])|\\[%$!,; ]|\{{,\}}|[{''.join(_VULGAR)}]"
 )
@@ -52,7 +62,7 @@ _BL = _BLANK + "{0,3}"
 _SPACED_MINUS = re.compile(rf"(?<==){_BL}-{_BLANK}{{1,3}}(?=[0-9$.\\])")
 
 _PLAIN = (
-    r"(?>(?:[0-9]{1,3}(?:(?:,[0-9]{3})++|(?:[_'’\u00a0\u2009\u202f][0-9]{3})++)(?![0-9])|[0-9]++)(?:\.[0-9]++)?+"
+    r"(?>(?:[1-9][0-9]{0,2}(?:(?:,[0-9]{3})++|(?:[_'’\u00a0\u2009\u202f][0-9]{3})++)(?![0-9])|[0-9]++)(?:\.[0-9]++)?+"
     r"|(?<!\.)\.[0-9]++)"
 )
 _NUMERAL = re.compile(
@@ -80,11 +90,10 @@ _SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10
 _BEFORE = re.compile(
     rf"[0-9)}}%$]{_BL}(?:\*\*|[-+*/×÷·^—xX]){_BL}$"  # 5 + ·, (2)(3) / ·
     rf"|[A-Za-z](?:{_BLANK}{{1,3}}[+*/×÷·]{_BLANK}{{1,3}}|[+*/×÷·])$"  # x + ·, x/·; not a bullet, not **bold
-    r"|[0-9][,.:'’]$"  # 3,·  1.2.·  3:·
+    rf"|[0-9](?:[,.:'’]|{_BLANK}{{1,3}})$"  # 3,·  1.2.·  3:·  1 ·
     rf"|(?:frac|sqrt|\}}|\])\{{{_BL}$"  # \sqrt{·
 )
 _AFTER = re.compile(rf"{_BL}(?:\^\{{?-?[0-9]|\*\*[0-9]|π|\\pi(?![A-Za-z])|\\sqrt)|[xX][0-9]")
-_DIGIT_BEFORE = re.compile(rf"[0-9)]{_BL}$")
 _NEAR = 12
 
 _BOX = re.compile(rf"\\(?:boxed|fbox){_BL}\{{|\\.|[{{}}]", re.DOTALL)
@@ -139,7 +148,7 @@ def matches(value: int | float | str, answer: int | float) -> bool:
 
 def _plain(text: str) -> str:
     """LaTeX and typography in plain characters."""
-    text = _COMMAND.sub(lambda command: _COMMANDS[command[0]], text.translate(_DASHES))
+    text = _COMMAND.sub(lambda command: _COMMANDS[command[0]], text.translate(_SIGNS))
     text = _SUPERSCRIPT.sub(lambda power: "^" + power[0].translate(_SUPERSCRIPTS), text)
     return _SPACED_MINUS.sub("-", text)
 
@@ -187,7 +196,7 @@ def _last_of(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
 
 
 def _worked_out(segment: str) -> re.Match[str] | None:
-    """The first number of the segment; where a sum begins with it, the last number of that."""
+    """The first number of the segment; where a calculation begins with it, its result."""
     found: re.Match[str] | None = None
     for numeral in _NUMERAL.finditer(segment):
         if found and not _GOES_ON.fullmatch(segment, found.end(), numeral.start()):
@@ -207,15 +216,12 @@ def _value(text: str, numeral: re.Match[str] | None) -> int | float | str | None
 
 def _is_piece(text: str, numeral: re.Match[str]) -> bool:
     before = text[max(0, numeral.start() - _NEAR) : numeral.start()]
-    signed = numeral["sign"] is not None
-    return bool(
-        _BEFORE.search(before) or _AFTER.match(text, numeral.end()) or (signed and _DIGIT_BEFORE.search(before))
-    )
+    return bool(_BEFORE.search(before) or _AFTER.match(text, numeral.end()))
 
 
 def _number(numeral: re.Match[str]) -> Fraction | None:
-    """What it says, without rounding; None beyond MOST_DIGITS and for a division by 0."""
-    if len(numeral[0]) > MOST_DIGITS:
+    """What it says, without rounding; None beyond LONGEST and for a division by 0."""
+    if len(numeral[0]) > LONGEST:
         return None
     part = numeral.groupdict()
     if part["number"]:
@@ -225,8 +231,8 @@ def _number(numeral: re.Match[str]) -> Fraction | None:
     elif part["over"]:
         number = _divided(part["over"], part["under"])
     elif part["whole"]:
-        proper = _decimal(part["part"]) < _decimal(part["parts"])  # in "by 2 48/6" the 2 is another number
-        number = _divided(part["part"], part["parts"], part["whole"] if proper else "0")
+        proper = _decimal(part["part"]) < _decimal(part["parts"])  # "2 48/6" is two numbers
+        number = _divided(part["part"], part["parts"], part["whole"]) if proper else None
     else:
         top, bottom = part["top"] or part["top_digit"], part["bottom"] or part["bottom_digit"]
         number = _divided(top, bottom, part["frac_whole"] or "0")
@@ -237,7 +243,7 @@ def _number(numeral: re.Match[str]) -> Fraction | None:
 
 
 def _scaled(digits: str, exponent: str) -> Fraction | None:
-    if len(exponent) > 5 or abs(int(exponent)) > MOST_DIGITS:
+    if abs(int(exponent)) > LONGEST:
         return None
     return _decimal(digits) * Fraction(10) ** int(exponent)
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tasks.environments.numerals import MOST_DIGITS, matches, read_answer
+from tasks.environments.numerals import LONGEST, matches, read_answer
 from tasks.environments.tags import answer_block
 from tasks.records import Result
 from tasks.workflows.judge import TOLERANCE, is_right
@@ -43,6 +43,7 @@ READ: dict[str, int | float | str] = {
     "1\u202f234\u202f567": 1234567,
     "1{,}234": 1234,
     r"1\,234": 1234,
+    r"1\;234\ 567": 1234567,
     "3/4": 0.75,
     "-3/4": -0.75,
     "48 / 2": 24,
@@ -51,7 +52,6 @@ READ: dict[str, int | float | str] = {
     "1 1/2": 1.5,
     "-1 1/2": -1.5,
     "1 and 1/2": 1.5,
-    "by 2 48/6": 8,
     "½": 0.5,
     "1½ cups": 1.5,
     "1/4th": 0.25,
@@ -110,9 +110,10 @@ READ: dict[str, int | float | str] = {
     "x_1 = 5": 5,
     "covid-19": 19,
     "- 5 apples": 5,
+    "a) -5": -5,
     "72 on the 3rd day": 72,
     "72 for the 1,000th guest": 72,
-    # the last number, and sums to their end
+    # the last number, and calculations to their end
     "She had 5, then 8.": 8,
     "so 5 + 3 = 8 apples.": 8,
     "48 clips in April and 24 in May, 72 altogether": 72,
@@ -165,6 +166,7 @@ READ: dict[str, int | float | str] = {
     r"\boxed{20\%} 5": "20%",
     r"$\boxed{20}\%$ of 5": "20%",
     r"\fbox{72} 5": 72,
+    r"\boxed{72 \{ } 5": 72,
     r"\boxed{5} and \boxed{72": 5,
     r"only \boxed{72": 72,
 }
@@ -189,6 +191,10 @@ NOTHING = [
     "5 × -3",
     r"2 \cdot 3",
     "x + 3",
+    "2 48/6",
+    "1 000 000",
+    "0,500",
+    "3⋅4",
     "(5+3)*2",
     "2x3",
     "8^2",
@@ -220,8 +226,9 @@ NOTHING = [
     "#### 5 + 3\n72",
     "inf",
     "nan",
-    "9" * (MOST_DIGITS + 1),
+    "9" * (LONGEST + 1),
     "1e301",
+    "9" * 290 + "e20",
     "1e5000",
     "1e-5000",
     "-1e" + "9" * 5000,
@@ -349,6 +356,7 @@ RIGHT = [
     ("0.5%", 0.005),
     (10**22, 1e22),
     (10**299, 10**299),
+    (33333333333333333, 1e17 / 3),
     (-0.0, 0),
 ]
 WRONG = [

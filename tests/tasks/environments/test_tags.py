@@ -54,6 +54,7 @@ CASES: dict[str, tuple[str, float, float, float, float, str | None]] = {
     "answer closed twice": ("<answer>5</answer>6</answer>", 0.25, 0.25, 0, 0, "5"),
     "upper case": ("<THINK>a</THINK><ANSWER>5</ANSWER>", 0, 0, 0, 0, None),
     "blanks inside the tags": ("< think >a</ think><answer >5</answer >", 0, 0, 0, 0, None),
+    "unclosed in the answer": ("<answer>\n<think>\n5\n</answer>", 0.25, 0.375, 0, 0.375, "<think>\n5"),
     "other tags": ("<think>a</think><b>x</b><answer><i>5</i></answer>", 0.5, 0.5, 0, 0, "<i>5</i>"),
     "less-than signs": ("<think>a < b <</think><<answer>5></answer>", 0.5, 0.5, 0, 0, "5>"),
     "10,000 tags": ("<think></think><answer></answer>" * 2500, 0.5, 0.5, 0, 0, ""),
