@@ -58,7 +58,7 @@ def test_the_shipped_file_is_valid_and_explains_every_param() -> None:
         (
             "seed: 0",
             "seed: 0\nxyzzy: 1",
-            r":\d+: no param 'xyzzy'; the sections are seed, environment, environment_sha256",
+            r":\d+: no param 'xyzzy'; the sections are seed, environment, env",
         ),
         ("  beta: 0.01", "  beta: -1", r":\d+: grpo\.beta: .*greater than or equal to 0, not -1"),
         ("  group_size: 12", "  group_size: 0", r":\d+: grpo\.group_size: .*greater than or equal to 1, not 0"),
