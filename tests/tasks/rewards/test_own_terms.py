@@ -91,6 +91,13 @@ def running(pid: int) -> bool:
         return False
 
 
+def wait_until_gone(pid: int) -> None:
+    deadline = time.monotonic() + 60
+    while running(pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def called(root: Path, text: str, seconds: float = LONG) -> Measured:
     with Caller(root, "terms:by_text", seconds) as call:
         return call(PROBLEM, text, [])
@@ -263,8 +270,7 @@ def test_none_is_left_where_the_one_that_calls_is_killed(root: Path) -> None:
         pid = int(caller.stdout.readline())
         assert running(pid)
         caller.kill()
-    while running(pid):
-        time.sleep(0.01)
+    wait_until_gone(pid)
 
 
 # --- columns
