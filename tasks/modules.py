@@ -86,7 +86,7 @@ def sources_of(root: Path, modules: Sequence[str]) -> list[tuple[str, Path]]:
             continue
         found[name] = file
         if file.suffix == ".py" and _in_project(root, name):
-            package = name if file.name == "__init__.py" else name.rpartition(".")[0]
+            package = name if file.stem == "__init__" else name.rpartition(".")[0]
             imported = imported_names(_parsed(file), package)
             waiting += [head for each in [name, *imported] for head in _heads(each)]
     return sorted(found.items())

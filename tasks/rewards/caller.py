@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from multiprocessing.connection import wait
 from pathlib import Path
 from types import TracebackType
@@ -93,7 +94,8 @@ class Caller:
         process, self._process = self._process, None
         if process is None:
             return 0
-        os.killpg(process.pid, signal.SIGKILL)  # it is there, if as a zombie, until it is waited for
+        with suppress(PermissionError):  # what macOS says where it has ended already
+            os.killpg(process.pid, signal.SIGKILL)  # its group is there, if as a zombie's, until it is waited for
         process.communicate()
         return process.returncode
 

@@ -34,7 +34,7 @@ def metrics_of(environment: Environment, trajectories: Sequence[RewardedTrajecto
     for name in train[0].reward_terms if train else ():
         column = [value for trajectory in train for value in trajectory.reward_terms[name]]
         values = _known(column)
-        numbers[f"{name}/failed_share"] = 1 - len(values) / max(len(column), 1)
+        numbers[f"{name}/failed_share"] = (len(column) - len(values)) / max(len(column), 1)
         numbers[f"{name}/mean"] = _mean(values)
         numbers[f"{name}/std"] = _deviation(values)
     return {name: number for name, number in numbers.items() if number is not None}

@@ -1,5 +1,6 @@
 """The real chain in the environment `answer`, and in one of the user's own."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -87,40 +88,12 @@ def test_dvc_has_nothing_to_do_after_it(answers: Layout) -> None:
     assert "Data and pipelines are up to date." in ended.stdout, ended.stderr
 
 
-OWN = '''"""Is the result even? One word."""
-
-from collections.abc import Sequence
-
-from tasks.environments.direct import Direct
-from tasks.records import Problem, Result
+README = (Path(__file__).parents[2] / "README.md").read_text()
+(OWN,) = [block for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if "class Parity" in block]
 
 
-def brief(problem: Problem, text: str, results: Sequence[Result]) -> float:
-    """1 for one word, less for more."""
-    return 1 / max(len(text.split()), 1)
-
-
-class Parity(Direct):
-    """Answers are yes or no."""
-
-    terms = {"brief": brief}
-
-    def prompt(self, question: str, base: str, served: bool = False) -> str:
-        return f"{question} Is that even?\\n"
-
-    def parse(self, text: str) -> str | None:
-        word = text.strip().rstrip(".")
-        return word if word in ("yes", "no") else None
-
-    def check(self, value: int | float | str, answer: int | float) -> bool:
-        return (value == "yes") == (answer % 2 == 0)
-
-    def written(self, steps: Sequence[str], answer: str) -> str:
-        return "no." if int(answer) % 2 else "yes."
-'''
-
-
-def test_an_environment_of_the_users_own_runs_through_all_stages(tmp_path: Path) -> None:
+def test_the_environment_of_the_readme_runs_through_all_stages(tmp_path: Path) -> None:
+    assert len(OWN.splitlines()) < 60
     root = make_workspace(tmp_path / "project", [*SMALL, "rounds=1", "bootstrap.epochs=4"])
     (root / "parity.py").write_text(OWN)
     layout = retrained(root, "environment=parity:Parity", "rewards.environment={brief: 0.2}")

@@ -3,6 +3,8 @@
 import math
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -79,6 +81,21 @@ LINE = TERMS[: TERMS.index("raise ValueError")].count("\n") + 1
 def root(tmp_path: Path) -> Path:
     (tmp_path / "terms.py").write_text(TERMS)
     return tmp_path
+
+
+def running(pid: int) -> bool:
+    """A zombie is not: who waits for orphans may be slow."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def wait_until_gone(pid: int) -> None:
+    deadline = time.monotonic() + 60
+    while running(pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def called(root: Path, text: str, seconds: float = LONG) -> Measured:
@@ -237,6 +254,23 @@ def test_no_process_is_left(root: Path) -> None:
     (pid,) = pids
     with pytest.raises(ProcessLookupError):
         os.killpg(pid, signal.SIGCONT)
+
+
+def test_none_is_left_where_the_one_that_calls_is_killed(root: Path) -> None:
+    code = (
+        "import sys\nfrom pathlib import Path\n"
+        "from tasks.records import Problem\nfrom tasks.rewards.caller import Caller\n"
+        "with Caller(Path(sys.argv[1]), 'terms:by_text', 3600) as call:\n"
+        "    print(call._process.pid, flush=True)\n"
+        "    call(Problem(problem_id='p', question='?', answer=1, source='test'), 'hangs()', [])\n"
+    )
+    command = [sys.executable, "-c", code, str(root)]
+    with subprocess.Popen(command, cwd=Path(__file__).parents[3], stdout=subprocess.PIPE, text=True) as caller:
+        assert caller.stdout is not None
+        pid = int(caller.stdout.readline())
+        assert running(pid)
+        caller.kill()
+    wait_until_gone(pid)
 
 
 # --- columns
