@@ -50,7 +50,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
         if params.search.revisions and served:
             Reviser(served, sandbox, partial(encode_completion, policy), params, round).revise(trees["train"])
         run_perturbed([tree for split in splits for tree in trees[split]], sandbox)
-    found = [pair for split in splits for tree in trees[split] for pair in _records(tree, split)]
+    found = [pair for split in splits for tree in trees[split] for pair in records_of(tree, split)]
     nodes = [node for tree in trees["train"] for node in _nodes(tree)]
     told = telling(trees["train"])
     write_workflows(layout.workflows(round), found, nodes)
@@ -92,7 +92,8 @@ def _nodes(tree: GuidedTree) -> list[TreeNode]:
     return list(tree_records(tree.problem.problem_id, tree.root))
 
 
-def _records(tree: GuidedTree, split: Split) -> list[tuple[Workflow, str]]:
+def records_of(tree: GuidedTree, split: Split) -> list[tuple[Workflow, str]]:
+    """A record for each workflow that the tree has found, with its code."""
     return [(_record(tree.problem.problem_id, split, found), found.code) for found in tree.found.values()]
 
 
