@@ -20,7 +20,7 @@ OPENING = "def solve(problem):\n    n = numbers(problem)\n"
 def print_diagnosis(diagnosis: Diagnosis, console: "Console") -> None:
     """Print the whole page, in 80 columns. Tokens are those of the best and the worst completion of each problem."""
     for line in heading(diagnosis):
-        console.print(line, highlight=False, markup=False)
+        console.print(readable(line), highlight=False, markup=False)
     console.print()
     console.print(_verdicts(diagnosis))
     console.print()
