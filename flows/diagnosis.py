@@ -121,9 +121,9 @@ def heading(diagnosis: Diagnosis) -> list[str]:
     return lines + ([f"The score could not be measured: {diagnosis.lost}"] if diagnosis.lost else [])
 
 
-def readable(text: str) -> str:
-    """Text that a model wrote, for one line: signs that could move a cursor are shown as others."""
-    return "".join(sign if sign.isprintable() else "↵" if sign == "\n" else "·" for sign in text)
+def readable(text: str, new_line: str = "↵") -> str:
+    """Text that a model wrote, in one line or as many as it has; signs that could move a cursor are shown as others."""
+    return "".join(sign if sign.isprintable() else new_line if sign == "\n" else "·" for sign in text)
 
 
 def _share(policy: float, kl: float) -> str:

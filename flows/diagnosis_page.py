@@ -74,14 +74,14 @@ pre { background: var(--soft); padding: .5rem; white-space: pre-wrap }
 <h2>Problems</h2>
 {% for a in d.problems %}
 <h3>{{ a.problem_id }}</h3>
-<p>{{ a.question }} <span class="dim">Answer: {{ a.answer }}.
+<p>{{ a.question | readable }} <span class="dim">Answer: {{ a.answer }}.
 Group mean {{ a.mean | number }}, standard deviation {{ a.std | number }}.</span></p>
 {% for c in a.completions %}
 <details>
 <summary>× {{ c.count }} · reward {{ "failed" if c.reward is none else "%.3f" % c.reward }} · advantage
 {{ "%+.3f" % c.advantage }}{{ "" if c.learned == c.advantage else ", learned as %.3g" % (c.learned + 0.0) }}
 <span class="dim">· log p {{ "%.2f" % c.logprob }}, reference {{ "%.2f" % c.reference }}</span></summary>
-<pre>{{ c.code }}</pre>
+<pre>{{ c.code | readable("\n") }}</pre>
 <p>Gave {{ c.result | readable }}{% if c.cut %}; cut at its length limit{% endif %}. Baseline {{ c.baseline | number }}.
 {%- for name, value in c.terms.items() %} {{ name }} {{ value | number }}{{ "" if loop.last else "," }}{% endfor %}</p>
 <p class="dim">Each token with its log-probability under the policy and under the reference:</p>

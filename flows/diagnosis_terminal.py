@@ -34,7 +34,8 @@ def print_diagnosis(diagnosis: Diagnosis, console: "Console") -> None:
     for asked in diagnosis.problems:
         _print_problem(asked, console)
     knobs = ", ".join(f"{name} {value}" for name, value in diagnosis.knobs.items())
-    console.print(f"With {knobs}.", style="dim", highlight=False, markup=False)
+    told = f"With {knobs}. Every token of the other completions: --html FILE."
+    console.print(told, style="dim", highlight=False, markup=False)
 
 
 def _verdicts(diagnosis: Diagnosis) -> "Table":
@@ -55,7 +56,7 @@ def _verdicts(diagnosis: Diagnosis) -> "Table":
 
 def _performance(diagnosis: Diagnosis) -> "Table":
     """Before and after, on the same prompts with the same seeds."""
-    table = _table("problem", "greedy", f"right of {diagnosis.samples}", "group mean", "std", "distinct")
+    table = _table("problem", "greedy", f"right of {diagnosis.samples}", "mean", "std", "distinct")
     for asked in diagnosis.problems:
         size = sum(completion.count for completion in asked.completions)
         table.add_row(
@@ -64,7 +65,7 @@ def _performance(diagnosis: Diagnosis) -> "Table":
             _change(*("–" if right is None else str(right) for right in asked.right)),
             _number(asked.mean),
             _number(asked.std),
-            f"{len(asked.completions)} of {size}",
+            f"{len(asked.completions)}/{size}",
         )
     before, after = diagnosis.before, diagnosis.after
     table.add_section()

@@ -58,7 +58,7 @@ class Score:
 class Signs:
     """What was measured of one step on P problems, G completions each."""
 
-    rewards: Sequence[Sequence[float | None]]  # [P][G], None = failed
+    rewards: Sequence[Sequence[float | None]]  # [P][G], None = failed, or left out as grpo.truncated says
     advantages: Sequence[Sequence[float]]  # [P][G], before grpo.negative_weight
     distinct: Sequence[int]  # [P] different completions of each group
     errors: Sequence[str]  # one for each reward that failed
@@ -144,8 +144,10 @@ def _advantages(signs: Signs) -> Verdict:
 def _silence(signs: Signs) -> tuple[str, str]:
     """Why nothing has an advantage, and what to do."""
     rewards = known(r for own in signs.rewards for r in own)
-    if not rewards:
+    if not rewards and signs.errors:
         return "no reward is known: see reward errors", _mend(signs)
+    if not rewards:
+        return "every completion was cut, and cut ones are left out", "raise policy.max_new_tokens"
     if all(distinct == 1 for distinct in signs.distinct):
         return "the completions of each problem are the same, and earn the same", "raise search.temperature"
     if max(rewards) == min(rewards):

@@ -347,6 +347,11 @@ def test_what_a_model_wrote_is_escaped_on_the_page(seen: Diagnosis) -> None:
     odd = replace(seen, lost="<img src=x onerror=alert(1)> \x1b[2J")
     assert "<img" not in page_of(odd)
     assert "\x1b" not in page_of(odd) + printed(odd)
+    (asked, *others) = seen.problems
+    wild = replace(asked.completions[0], code="a = 1\n\x1b[2J</pre><img src=x>\n", result="\x1b[2J")
+    odd = replace(seen, problems=[replace(asked, completions=[wild], question="\x1b[2J<b>"), *others])
+    assert "\x1b" not in page_of(odd) + printed(odd)
+    assert "a = 1\n·[2J&lt;/pre&gt;&lt;img src=x&gt;\n" in page_of(odd)
 
 
 def test_the_page_asks_nobody_for_anything(seen: Diagnosis) -> None:

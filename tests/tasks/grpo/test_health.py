@@ -34,6 +34,7 @@ SANE = Signs(
 )
 EQUAL: dict[str, Any] = {"advantages": [[0.0] * 3] * 2, "norm": 0.0, "policy_norm": 0.0, "kl_norm": 0.0}
 EQUAL["stepped"] = False
+LOST: dict[str, Any] = {"rewards": [[None] * 3] * 2}
 NAMES = ["advantages", "KL share", "gradient norm", "score", "distinct completions", "reward errors"]
 
 
@@ -55,7 +56,8 @@ def test_a_sane_step_is_ok_in_every_sign() -> None:
         ("advantages", "warning", "", "raise search.temperature", {**EQUAL, "rewards": [[1.0] * 3] * 2}),
         ("advantages", "warning", "", "raise search.temperature", {**EQUAL, "distinct": [1, 1]}),
         ("advantages", "warning", "", "raise grpo.group_size", {**EQUAL, "rewards": [[1.0] * 3, [0.0] * 3]}),
-        ("advantages", "warning", "", "lower sandbox.memory_mb", {**EQUAL, "rewards": [[None] * 3] * 2}),
+        ("advantages", "warning", "", "lower sandbox.memory_mb", {**EQUAL, **LOST, "errors": ["it died"] * 6}),
+        ("advantages", "warning", "", "raise policy.max_new_tokens", {**EQUAL, **LOST}),
         ("advantages", "warning", "", "raise grpo.group_size", {"advantages": [[0.004, -0.004, 0.0]] * 2}),
         ("KL share", "no verdict", "", "", {"beta": 0.0}),
         ("KL share", "no verdict", "", "", {"policy_norm": 0.0, "kl_norm": 0.0}),
