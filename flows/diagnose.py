@@ -137,7 +137,8 @@ def measured(policy: Policy, problems: Sequence[Problem], sandbox: Sandbox, para
 
 
 def _round(layout: Layout, round: int | None) -> int:
-    there = sorted(int(p.parts[-3]) for p in layout.root.glob("run/rounds/*/policy/lineage.json"))
+    folders = layout.root.glob("run/rounds/*/policy/lineage.json")
+    there = sorted(int(path.parts[-3]) for path in folders if path.parts[-3].isdigit())
     if 0 not in there or not layout.problems("train").exists():
         raise GraftError("no policy to look at yet; run graft stage problems coldstart bootstrap, or graft retrain")
     if round is not None and round not in there:
@@ -219,7 +220,7 @@ def _signs(
 ) -> Signs:
     """What the verdicts rest on."""
     before, after = (_score_of(found, params.evaluation.samples) for found in performance)
-    parts = step.before if round else step.after
+    parts = step.before if round or step.after is None else step.after
     return Signs(
         rewards=groups.rewards,
         advantages=groups.advantages,
@@ -238,6 +239,7 @@ def _signs(
         before=before,
         after=after,
         stepped=step.row is not None,
+        diverged=step.diverged,
     )
 
 

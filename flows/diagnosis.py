@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tasks.grpo.health import Score, Verdict
-from tasks.grpo.one_step import OneStep
+from tasks.grpo.health import Score, Verdict, kl_share
+from tasks.grpo.numbers import Row
+from tasks.grpo.one_step import OneStep, Parts
 
 
 @dataclass(frozen=True)
@@ -83,27 +84,31 @@ def loss_lines(step: OneStep) -> list[tuple[str, str, str]]:
     """
     if step.row is None:
         return []
-    row, sums, tokens = step.row, step.sums, max(step.sums.tokens, 1)
-    return [
-        ("loss", f"{row['loss']:+.4f}", f"{sums.loss:+.4f}"),
-        ("  policy part", f"{row['policy_loss']:+.4f}", f"{sums.policy_loss:+.4f}"),
-        ("  β·KL", f"{row['kl_loss']:+.2e}", f"{sums.kl_loss:+.2e}"),
-        ("  entropy bonus", f"{row['entropy_loss']:+.4f}", f"{sums.entropy_loss:+.4f}"),
-        ("KL share of the loss", f"{row['kl_share']:.2%}", _share(abs(sums.policy_loss), abs(sums.kl_loss))),
-        ("gradient norm", f"{step.before.whole:.4f}", f"{step.after.whole:.4f}"),
-        ("  of the policy part", f"{step.before.policy:.4f}", f"{step.after.policy:.4f}"),
-        ("  of β·KL", f"{step.before.kl:.2e}", f"{step.after.kl:.2e}"),
-        (
-            "KL share of the gradient",
-            _share(step.before.policy, step.before.kl),
-            _share(step.after.policy, step.after.kl),
-        ),
-        ("KL to the reference, a token", f"{row['kl']:.4f}", f"{sums.kl / tokens:.4f}"),
-        ("entropy of a token", f"{row['entropy']:.4f}", f"{sums.entropy / tokens:.4f}"),
-        ("ratio, mean", f"{row['ratio']:.4f}", f"{sums.ratio / tokens:.4f}"),
-        ("ratio, largest", f"{row['ratio_max']:.4f}", f"{sums.ratio_max:.4f}"),
-        ("tokens that the clip acts on", f"{_clipped(step):.1%}", f"{sums.clipped / tokens:.1%}"),
-    ]
+    before, after = _column(step.row, step.before), _column(step.row_after, step.after)
+    return [(name, before[name], after.get(name, "not finite")) for name in before]
+
+
+def _column(row: Row | None, parts: Parts | None) -> dict[str, str]:
+    """What is told of a loss and its gradient, in words; {} where they are not finite."""
+    if row is None or parts is None:
+        return {}
+    clipped = row["clip_ratio/low_mean"] + row["clip_ratio/high_mean"]
+    return {
+        "loss": f"{row['loss']:+.4f}",
+        "  policy part": f"{row['policy_loss']:+.4f}",
+        "  β·KL": f"{row['kl_loss']:+.2e}",
+        "  entropy bonus": f"{row['entropy_loss']:+.4f}",
+        "KL share of the loss": f"{row['kl_share']:.2%}",
+        "gradient norm": f"{parts.whole:.4f}",
+        "  of the policy part": f"{parts.policy:.4f}",
+        "  of β·KL": f"{parts.kl:.2e}",
+        "KL share of the gradient": f"{kl_share(parts.policy, parts.kl) or 0.0:.2%}",
+        "KL to the reference, a token": f"{row['kl']:.4f}",
+        "entropy of a token": f"{row['entropy']:.4f}",
+        "ratio, mean": f"{row['ratio']:.4f}",
+        "ratio, largest": f"{row['ratio_max']:.4f}",
+        "tokens that the clip acts on": f"{clipped:.1%}",
+    }
 
 
 def heading(diagnosis: Diagnosis) -> list[str]:
@@ -124,12 +129,3 @@ def heading(diagnosis: Diagnosis) -> list[str]:
 def readable(text: str, new_line: str = "↵") -> str:
     """Text that a model wrote, in one line or as many as it has; signs that could move a cursor are shown as others."""
     return "".join(sign if sign.isprintable() else new_line if sign == "\n" else "·" for sign in text)
-
-
-def _share(policy: float, kl: float) -> str:
-    return f"{kl / (policy + kl):.2%}" if policy + kl else "–"
-
-
-def _clipped(step: OneStep) -> float:
-    assert step.row is not None
-    return step.row["clip_ratio/low_mean"] + step.row["clip_ratio/high_mean"]

@@ -73,6 +73,7 @@ class Signs:
     before: Score | None  # None: it could not be measured
     after: Score | None
     stepped: bool  # False: nothing had an advantage, no step was taken
+    diverged: bool  # the step has left weights whose loss is not finite
 
 
 @dataclass(frozen=True)
@@ -209,13 +210,13 @@ def _score(signs: Signs) -> Verdict:
     name, healthy, before, after = "score", "not lower after the step", signs.before, signs.after
     if not signs.stepped:
         return Verdict(name, "as before", healthy, "no verdict", "no step was taken: nothing has an advantage")
-    if before is None:
+    if signs.diverged:
+        why = "after the step the policy writes nothing: its numbers are not finite"
+        return Verdict(name, "lost", healthy, "red flag", why, "lower grpo.learning_rate", "performance down")
+    if before is None or after is None:
         return Verdict(
             name, "not measured", healthy, "no verdict", "what the programs give is not known before the step"
         )
-    if after is None:
-        why = "after the step the policy writes nothing that can be measured"
-        return Verdict(name, "not measured", healthy, "red flag", why, "lower grpo.learning_rate", "performance down")
     value = (
         f"sampled {before.sampled_share:.3f} → {after.sampled_share:.3f}, "
         f"greedy {before.greedy_share:.2f} → {after.greedy_share:.2f}"

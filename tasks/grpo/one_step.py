@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tasks.errors import GraftError
 from tasks.grpo.gradient import Sums, accumulate
-from tasks.grpo.numbers import Row
+from tasks.grpo.numbers import Row, step_row
 from tasks.grpo.scores import Scores, behaviour_of
 from tasks.grpo.steps import Group, Step
 from tasks.grpo.update import begin, take
@@ -39,13 +39,18 @@ class Parts:
 class OneStep:
     """`row`: the numbers that an update logs of a step, None where nothing has an advantage and no step is taken.
 
-    `before` and `after` are of the same samples, at the weights before the step and after it; `sums` those after it.
+    `row_after`: the same numbers at the weights after it, of the same samples; `before` and `after`: the gradients.
+    Those after it are None where it has left nothing that is finite.
     """
 
     row: Row | None
+    row_after: Row | None
     before: Parts
-    after: Parts
-    sums: Sums
+    after: Parts | None
+
+    @property
+    def diverged(self) -> bool:
+        return self.after is None
 
 
 def one_step(scorer: Scorer, groups: Sequence[Group], params: Grpo, reference: Scores | None) -> OneStep:
@@ -53,22 +58,27 @@ def one_step(scorer: Scorer, groups: Sequence[Group], params: Grpo, reference: S
 
     At `grpo.learning_rate` itself: the schedule and its warm-up, which make an update's first step a small one, are
     left out. `reference`: log-probabilities of all samples by the reference, None where `grpo.beta` is 0.
-    Raises GraftError where loss or gradient is not finite.
+    Raises GraftError where its loss or gradient is not finite.
     """
     step = Step(1, list(groups))
     if not step.samples:
         still = Parts(0.0, 0.0, 0.0, dict.fromkeys(layers_of(scorer), 0.0))
-        return OneStep(None, still, still, Sums())
+        return OneStep(None, None, still, still)
     behaviour = behaviour_of(scorer, step.samples)
     training = begin(scorer.model, at_full_rate(params), 1)
     try:
         before = parts_of(scorer, groups, behaviour, reference, params)[0]
         take(training, scorer, step, behaviour, reference, params)
-        after, sums = parts_of(scorer, groups, behaviour, reference, params)
     except FloatingPointError as error:
-        raise GraftError(f"the step: {error}; lower grpo.learning_rate or grpo.beta") from error
-    scorer.model.zero_grad()
-    return OneStep(training.rows[0], before, after, sums)
+        raise GraftError(f"the step: {error}; lower grpo.beta, or search again") from error
+    (row,) = training.rows
+    try:
+        after, sums = parts_of(scorer, groups, behaviour, reference, params)
+    except FloatingPointError:
+        return OneStep(row, None, before, None)
+    finally:
+        scorer.model.zero_grad()
+    return OneStep(row, step_row(2, step, sums, after.whole, row["learning_rate"]), before, after)
 
 
 def at_full_rate(params: Grpo) -> Grpo:

@@ -292,6 +292,15 @@ def test_red_flag_performance_down(project: Layout) -> None:
     assert verdict(found, "score").remedy == "lower grpo.learning_rate"
 
 
+def test_red_flag_performance_down_where_nothing_is_finite_any_more(project: Layout) -> None:
+    """A learning rate that params.yaml would refuse."""
+    found = diagnose(project, params(grpo={"learning_rate": 1e30}), 3)
+    assert flags(found) == {"performance down"}
+    assert verdict(found, "score").remedy == "lower grpo.learning_rate"
+    for page in (printed(found), page_of(found)):
+        assert "not finite" in page
+
+
 def test_red_flag_reward_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Workflows that ask a server which is not there: nobody knows what they are worth."""
     with socket.socket() as closed:

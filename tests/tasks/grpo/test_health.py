@@ -31,6 +31,7 @@ SANE = Signs(
     before=Score([True, False], [5, 1], 10),
     after=Score([True, False], [6, 1], 10),
     stepped=True,
+    diverged=False,
 )
 EQUAL: dict[str, Any] = {"advantages": [[0.0] * 3] * 2, "norm": 0.0, "policy_norm": 0.0, "kl_norm": 0.0}
 EQUAL["stepped"] = False
@@ -87,7 +88,8 @@ def test_a_sane_step_is_ok_in_every_sign() -> None:
         ("score", "warning", "", "lower grpo.learning_rate", {"after": Score([False, False], [6, 1], 10)}),
         ("score", "ok", "", "", {"after": SANE.before}),
         ("score", "no verdict", "", "", {"before": None}),
-        ("score", "red flag", "performance down", "lower grpo.learning_rate", {"after": None}),
+        ("score", "no verdict", "", "", {"after": None}),
+        ("score", "red flag", "performance down", "lower grpo.learning_rate", {"after": None, "diverged": True}),
         ("score", "no verdict", "", "", EQUAL),
         ("distinct completions", "red flag", "identical completions", "raise search.temperature", {"distinct": [1, 1]}),
         ("distinct completions", "warning", "", "raise search.temperature", {"distinct": [1, 3]}),
