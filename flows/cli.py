@@ -2,6 +2,7 @@
 
 import sys
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -141,6 +142,46 @@ def tree(
     from tasks.layout import Layout
 
     Console().print(drawn(Layout(project_root()), problem_id, round), highlight=False)
+
+
+@app.command(short_help="Look at one GRPO step through the microscope.")
+def diagnose(
+    problems: Annotated[int, typer.Option(min=1, help="How many train problems, drawn by lot under the seed.")] = 4,
+    round: Annotated[
+        int | None, typer.Option(min=0, help="The round whose policy takes the step; by default the last there is.")
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write the page to this file, too: with every token of every completion.")
+    ] = None,
+    assignments: Assignments = None,
+    debug: Debug = False,  # noqa: ARG001 (read by main)
+) -> None:
+    """Look at one GRPO step through the microscope: is it healthy, and if not, which param to turn?
+
+    Samples a group of completions for each of a few train problems, rewards them, takes one optimiser step in memory,
+    and measures the policy before and after it on the same prompts with the same seeds. Ends with 0 whatever it
+    finds; nothing of the run is changed. The same project, seed and options give the same page.
+    """
+    from rich.console import Console
+
+    from flows.inputs import project_root, settle_params
+    from tasks.errors import GraftError
+
+    if html is not None and html.is_dir():
+        raise GraftError(f"--html {html}: is a folder; name a file, diagnosis.html for instance")
+    root = project_root()
+    params = settle_params(root, assignments or [], print)
+    from flows.diagnose import diagnose as examined
+    from flows.diagnosis_page import page_of
+    from flows.diagnosis_terminal import print_diagnosis
+    from tasks.artifacts import write_text
+    from tasks.layout import Layout
+
+    diagnosis = examined(Layout(root), params, problems, round)
+    print_diagnosis(diagnosis, Console())
+    if html is not None:
+        write_text(html, page_of(diagnosis))
+        print(f"written: {html}")
 
 
 @app.command(short_help="List what a workflow may call.")

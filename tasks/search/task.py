@@ -62,7 +62,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
             Reviser(served, runner, partial(encode_completion, policy), params, round).revise(trees["train"])
         if environment.asks_siblings:
             run_perturbed([tree for split in splits for tree in trees[split]], runner)
-    found = [pair for split in splits for tree in trees[split] for pair in _records(tree, split, environment.suffix)]
+    found = [pair for split in splits for tree in trees[split] for pair in records_of(tree, split, environment.suffix)]
     nodes = [node for tree in trees["train"] for node in _nodes(tree)]
     told = telling(trees["train"])
     write_workflows(layout.workflows(round), found, nodes)
@@ -105,7 +105,8 @@ def _nodes(tree: GuidedTree) -> list[TreeNode]:
     return list(tree_records(tree.problem.problem_id, tree.root))
 
 
-def _records(tree: GuidedTree, split: Split, suffix: str) -> list[tuple[Workflow, str]]:
+def records_of(tree: GuidedTree, split: Split, suffix: str) -> list[tuple[Workflow, str]]:
+    """A record for each workflow that the tree has found, with its code; `suffix` is that of their files."""
     return [(_record(tree.problem.problem_id, split, suffix, found), found.code) for found in tree.found.values()]
 
 
