@@ -151,6 +151,7 @@ def _write_stages(root: Path) -> None:
         file.parent.mkdir(exist_ok=True)
         (file.parent / "__init__.py").touch()
         file.write_text(REWARD if stage == "reward" else STAGE.format(stage=stage))
+    shutil.copy(REPOSITORY / "tasks" / "promotion" / "champion.py", root / "tasks" / "promotion")  # looked at first
     (root / "tasks" / "rewards" / "terms.py").write_text("WEIGHT = 1\n")
     (root / "flows" / "report.py").write_text(REPORT)
 
