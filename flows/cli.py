@@ -2,6 +2,7 @@
 
 import sys
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -130,6 +131,35 @@ def tree(
     from tasks.layout import Layout
 
     Console().print(drawn(Layout(project_root()), problem_id, round), highlight=False)
+
+
+@app.command(short_help="Put runs side by side.")
+def compare(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN",
+            help="Where to find a run: the project's folder (. is this one), an account.json that a run left, a DVC "
+            "experiment, a git commit that holds a run's dvc.lock, or an MLflow run by its name or id.",
+        ),
+    ],
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a page with charts and completions, too; of one run or more."),
+    ] = None,
+    debug: Debug = False,  # noqa: ARG001 (read by main)
+) -> None:
+    """Put runs side by side: the params that differ, and what changed on the test problems.
+
+    The first run is what the others are compared with, problem by problem, so all must have been tested on the same
+    ones. A change comes with an interval and p: how often chance alone would do as much. For instance:
+    graft compare ../baseline . --html compared.html
+    """
+    from rich.console import Console
+
+    from flows.compare import compare
+
+    compare(runs, Path.cwd(), html, Console())
 
 
 @app.command(short_help="List what a workflow may call.")

@@ -71,6 +71,18 @@ def test_each_stage_is_a_task_named_by_its_address_and_a_hit_shows_as_cached(his
     assert types == [("COMPLETED",)]
 
 
+def test_the_page_of_a_run_is_linked_from_it(history: History) -> None:
+    query = "select key, type, description, data from artifact where flow_run_id = ?"
+    ((key, type, description, link),) = rows(history, 1, query)
+    page = history.root / "run" / "page.html"
+    assert (key, type) == ("page", "markdown")
+    assert page.as_uri() in link
+    assert description == "decided"
+    assert page.read_text() == "a page"
+    for unfinished in (0, 2):
+        assert rows(history, unfinished, query) == []
+
+
 def test_the_report_comes_last_and_stderr_is_quiet(history: History) -> None:
     *stages, report = history.finished.stdout.splitlines()
     assert [line.split()[0] for line in stages] == ADDRESSES
