@@ -26,12 +26,17 @@ def compare(names: Sequence[str], project: Path, html: Path | None, console: "Co
         raise GraftError(f"{len(names)} runs are more than can be told apart; name at most {MOST}")
     if len(names) == 1 and html is None:
         raise GraftError(f"{names[0]}: one run alone; name another to compare it with, or --html FILE for its page")
+    if html and html.is_dir():
+        raise GraftError(f"--html {html}: is a folder; name a file, for instance {html / 'page.html'}")
     sides = comparison.sides_of([(name, account_named(name, project)) for name in names])
     if html:
         from flows.page.write import page_of
         from tasks.artifacts import write_text
 
-        write_text(html, page_of(sides))
+        try:
+            write_text(html, page_of(sides))
+        except (FileExistsError, NotADirectoryError):
+            raise GraftError(f"--html {html}: a file is in the way of its folder; name another place") from None
     _print(sides, console)
     if html:
         console.print(f"\nThe page: {html}", highlight=False, soft_wrap=True)

@@ -20,11 +20,12 @@ def fetch_text(root: Path, tracking: Tracking, name: str, file: str) -> str | No
     if not tracking.uri or not _exists(root, tracking.uri):
         return None
     os.environ.update({name: value for name, value in ENVIRONMENT.items() if name not in os.environ})
+    os.environ["MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"] = "false"
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", str(max(1, round(tracking.seconds))))
     from mlflow import MlflowClient
     from mlflow.exceptions import MlflowException
 
-    place = re.sub(r"//[^/@]*@", "//", tracking.uri)  # no password on the screen
+    place = _without_password(tracking.uri)
     try:
         client = MlflowClient(tracking.uri)
         run_id = _run_id(client, tracking.experiment, name)
@@ -38,10 +39,14 @@ def fetch_text(root: Path, tracking: Tracking, name: str, file: str) -> str | No
         with tempfile.TemporaryDirectory() as folder:
             return read_text(Path(client.download_artifacts(run_id, file, folder)))
     except MlflowException as error:
-        line = str(error).strip().partition("\n")[0]
+        line = _without_password(str(error)).strip().partition("\n")[0][:200]
         raise GraftError(
             f"{name}: MLflow ({place}) does not answer ({line}); mend tracking.uri, or its server"
         ) from None
+
+
+def _without_password(text: str) -> str:
+    return re.sub(r"//[^/@\s]*@", "//", text)
 
 
 def _run_id(client: Any, experiment: str, name: str) -> str | None:

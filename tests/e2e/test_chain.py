@@ -247,7 +247,7 @@ def test_the_screen_shows_what_was_learnt_and_where_the_time_went(first: Run) ->
     times = dict(re.findall(r"^(\w+) +\d+ +(\d+\.\d) *$", first.stdout, re.MULTILINE))
     assert list(times) == [*dict.fromkeys(address.partition("@")[0] for address in first.addresses), "all"]
     assert "MLflow      mlflow ui --backend-store-uri sqlite:///mlflow.db" in first.stdout
-    for place in ("run/rounds/2/policy", "run/rounds/2/workflows", "run/evaluation/after"):
+    for place in ("run/rounds/2/policy", "run/rounds/2/workflows", "run/evaluation/after", "run/page.html"):
         assert place in first.stdout
         assert (first.root / place).is_dir()
 
