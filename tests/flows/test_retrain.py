@@ -7,10 +7,15 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
+import finished_run
 import pytest
 import tiny_project
 from test_failure import begin
 from tiny_project import ADDRESSES, dvc, graft, ran
+
+from flows.retrain import tell_in_full
+from tasks.params import load_params
+from tasks.tracking import Recorder
 
 BEFORE_FAILURE = ADDRESSES[: ADDRESSES.index("update@1")]
 
@@ -72,7 +77,7 @@ def test_each_stage_is_a_task_named_by_its_address_and_a_hit_shows_as_cached(his
 
 
 def test_the_page_of_a_run_is_linked_from_it(history: History) -> None:
-    query = "select key, type, description, data from artifact where flow_run_id = ?"
+    query = "select key, type, description, data from artifact where flow_run_id = ? and key is not null"
     ((key, type, description, link),) = rows(history, 1, query)
     page = history.root / "run" / "page.html"
     assert (key, type) == ("page", "markdown")
@@ -81,6 +86,15 @@ def test_the_page_of_a_run_is_linked_from_it(history: History) -> None:
     assert page.read_text() == "a page"
     for unfinished in (0, 2):
         assert rows(history, unfinished, query) == []
+
+
+def test_a_page_that_cannot_be_written_is_a_warning(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    layout = finished_run.write(tmp_path, assignments=('tracking.uri=""',))
+    layout.metrics("reward", 1).unlink()
+    layout.metrics("reward", 2).write_text("{")
+    tell_in_full(layout, Recorder(layout, load_params(tmp_path / "params.yaml"), {}))
+    assert "warning: no page of this run: " in capfd.readouterr().err
+    assert not layout.page.exists()
 
 
 def test_the_report_comes_last_and_stderr_is_quiet(history: History) -> None:
