@@ -91,10 +91,10 @@ def legend(account: Account) -> str:
     """What the numbers of a contrast are. The resamples are those that the first run's evaluation used."""
     confidence, resamples = float(account.params["evaluation.confidence"]), _resamples(account)
     return (
-        f"Problem by problem on the same test problems; in brackets the paired bootstrap interval of {confidence:.0%} "
-        f"of the change. p: how often a change at least as large comes up if each problem's two results are swapped "
-        f"at random (sign-flip test, {resamples} swaps, or all of them where there are fewer); it is not corrected "
-        "for reading many."
+        f"Problem by problem on the same test problems; in brackets the paired bootstrap interval of "
+        f"{100 * confidence:g} % of the change. p: how often a change at least as large comes up if each problem's two "
+        f"results change places at random (sign-flip test, {resamples} draws or, where there are fewer, every "
+        "pattern); it is not corrected for reading many."
     )
 
 

@@ -103,6 +103,8 @@ def tell_in_full(layout: Layout, recorder: Recorder) -> None:
     try:
         decision = write_page(layout)
     except GraftError as error:
+        for old in (layout.account, layout.page):
+            old.unlink(missing_ok=True)
         print(f"warning: no page of this run: {error}", file=sys.stderr)
         return
     recorder.files(layout.account, layout.page)

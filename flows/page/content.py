@@ -90,7 +90,8 @@ def cards(sides: Sequence[Side]) -> list[Card]:
     """SHOWN test problems with the greedy completions, before and after, of each run that tested them.
 
     In turn one that changed to right, one that changed to wrong, one that stayed wrong and one that stayed right, as
-    long as there are such, each in the order of the test file; of several runs a problem has changed if they differ.
+    long as there are such, each in the order of the test file. Of several runs the first and the last, both after, stand
+    for before and after.
     """
     by_run = [{example.problem_id: example for example in side.account.examples} for side in sides]
     shared = [e for e in sides[0].account.examples if all(e.problem_id in examples for examples in by_run)]
