@@ -57,10 +57,12 @@ def _from_dvc(name: str, project: Path) -> Account | None:
     from dvc.api import DVCFileSystem
     from dvc.exceptions import DvcException
     from dvc.repo import Repo
-    from dvc.scm import RevError, SCMError, resolve_rev
+    from dvc.scm import NoSCM, RevError, SCMError, resolve_rev
 
     try:
         with Repo(str(project)) as repo:
+            if isinstance(repo.scm, NoSCM):
+                return None
             revision = resolve_rev(repo.scm, name)
     except (RevError, SCMError):
         return None

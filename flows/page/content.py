@@ -45,16 +45,14 @@ def pass_at_k(sides: Sequence[Side]) -> list[Chart]:
 
 def rewards(sides: Sequence[Side]) -> list[Chart]:
     """A chart for the whole reward and for each of its terms: the mean over the completions of each round."""
-    names = dict.fromkeys(
-        name for side in sides for _, numbers in _rounds(side.account, "reward") for name in terms(numbers)
-    )
+    names = dict.fromkeys(name for side in sides for _, found in _rewarded(side.account) for name in found)
     charts = []
     for name in names:
         drawn = []
         for colour, side in enumerate(sides):
-            rounds = [(n, terms(numbers)) for n, numbers in _rounds(side.account, "reward")]
-            drawn.append(_curve(side, colour, [(float(n), found[name]) for n, found in rounds if name in found]))
-        charts.append(Chart(name, curves(f"{name} by round", [c for c in drawn if c.points])))
+            points = [(round, found[name]) for round, found in _rewarded(side.account) if name in found]
+            drawn.append(_curve(f"{_of(sides, side)}{name}", colour, points))
+        charts.append(Chart(name, curves(f"{name} by round", [curve for curve in drawn if curve.points])))
     return charts
 
 
@@ -79,7 +77,10 @@ def updates(sides: Sequence[Side]) -> list[Chart]:
     titles = {"kl": "KL to the reference", "entropy": "entropy of the tokens"}
     charts = []
     for name, title in titles.items():
-        drawn = [_curve(side, colour, list(_stepped(side.account, name))) for colour, side in enumerate(sides)]
+        drawn = [
+            _curve(f"{_of(sides, side)}{name}", colour, list(_stepped(side.account, name)))
+            for colour, side in enumerate(sides)
+        ]
         drawn = [curve for curve in drawn if curve.points]
         if drawn:
             charts.append(Chart(title, curves(f"{title} by round", drawn)))
@@ -90,8 +91,8 @@ def cards(sides: Sequence[Side]) -> list[Card]:
     """SHOWN test problems with the greedy completions, before and after, of each run that tested them.
 
     In turn one that changed to right, one that changed to wrong, one that stayed wrong and one that stayed right, as
-    long as there are such, each in the order of the test file. Of several runs the first and the last, both after, stand
-    for before and after.
+    long as there are such, each in the order of the test file. Of several runs the first and the last, both after,
+    stand for before and after.
     """
     by_run = [{example.problem_id: example for example in side.account.examples} for side in sides]
     shared = [e for e in sides[0].account.examples if all(e.problem_id in examples for examples in by_run)]
@@ -140,10 +141,11 @@ def _level_curves(sides: Sequence[Side], name: str) -> list[Curve]:
     return [Curve(title, colour, sorted(points), dashed) for (colour, title, dashed), points in found.items()]
 
 
-def _rounds(account: Account, stage: str) -> Iterator[tuple[int, dict[str, float]]]:
+def _rewarded(account: Account) -> Iterator[tuple[float, dict[str, float]]]:
+    """Round and means of its rewards."""
     for round in range(1, account.rounds + 1):
-        if f"{stage}@{round}" in account.metrics:
-            yield round, account.metrics[f"{stage}@{round}"]
+        if f"reward@{round}" in account.metrics:
+            yield float(round), terms(account.metrics[f"reward@{round}"])
 
 
 def _stepped(account: Account, name: str) -> Iterator[tuple[float, float]]:
@@ -154,8 +156,8 @@ def _stepped(account: Account, name: str) -> Iterator[tuple[float, float]]:
                 yield round - 1 + i / len(values), value
 
 
-def _curve(side: Side, colour: int, points: Sequence[tuple[float, float]]) -> Curve:
-    return Curve(side.letter, colour, [Point(x, y, y, y) for x, y in points])
+def _curve(name: str, colour: int, points: Sequence[tuple[float, float]]) -> Curve:
+    return Curve(name, colour, [Point(x, y, y, y) for x, y in points])
 
 
 def _cells(sides: Sequence[Side], own: Sequence[Example]) -> list[Cell]:

@@ -142,6 +142,7 @@ def test_runs_in_mlflow_are_found_by_id_and_by_name(runs: Path) -> None:
 
 
 def test_no_store_is_made_by_asking(runs: Path) -> None:
+    dvc(runs / "first", "init", "-q", "--no-scm")  # nor is DVC asked for a commit where there is no git
     assert "no such run" in refused(runs / "first", ".", "some-run")
     assert not (runs / "first" / "mlflow.db").exists()
 
