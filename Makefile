@@ -1,6 +1,7 @@
 # Each target does all of its own set-up, the virtual environment in .venv included.
 #   make retrain                          run the main job; ARGS="--rounds 1 -S seed=1" are handed to graft retrain
 #   make test                             lint, types, import contracts, all tests
+#   make browser                          chromium, which some tests look at pages in; by apt-get, as root
 #   make repro                            the same run by DVC alone, a process for each stage
 #   make setup PYTHON=/path/to/python3.11 only the environment
 
@@ -13,7 +14,7 @@ ARGS ?=
 export VIRTUAL_ENV := $(CURDIR)/.venv
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: setup retrain repro test clean
+.PHONY: setup retrain repro browser test clean
 
 setup: $(READY)
 
@@ -31,6 +32,10 @@ retrain: setup
 
 repro: setup
 	$(BIN)/dvc repro $(ARGS)
+
+browser:
+	@command -v chromium || command -v chromium-browser || command -v google-chrome || \
+	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; }
 
 test: setup
 	$(BIN)/ruff check .

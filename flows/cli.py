@@ -184,6 +184,35 @@ def diagnose(
         print(f"written: {html}")
 
 
+@app.command(short_help="Put runs side by side.")
+def compare(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN",
+            help="Where to find a run: the project's folder (. is this one), an account.json that a run left, a DVC "
+            "experiment, a git commit that holds a run's dvc.lock, or an MLflow run by its name or id.",
+        ),
+    ],
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a page with charts and completions, too; of one run or more."),
+    ] = None,
+    debug: Debug = False,  # noqa: ARG001 (read by main)
+) -> None:
+    """Put runs side by side: the params that differ, and what changed on the test problems.
+
+    The first run is what the others are compared with, problem by problem, so all must have been tested on the same
+    ones. A change comes with an interval and p: how often chance alone would do as much. For instance:
+    graft compare ../baseline . --html compared.html
+    """
+    from rich.console import Console
+
+    from flows.compare import compare
+
+    compare(runs, Path.cwd(), html, Console())
+
+
 @app.command(short_help="List what a workflow may call.")
 def operators(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
     """List the operators, which a workflow may call without importing anything, and what each of them does.

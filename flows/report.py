@@ -227,6 +227,7 @@ def _places(layout: Layout, params: Params) -> "Table":
         "workflows": _relative(layout.workflows(last)),
         "tree": _relative(layout.tree(last)),
         "evaluation": _relative(layout.evaluation("after")),
+        **({"page": _relative(layout.page)} if layout.page.exists() else {}),
         "champion": _relative(layout.champion) if layout.champion.exists() else "none yet",
         "MLflow": _mlflow(params.tracking.uri),
     }

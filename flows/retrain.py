@@ -4,6 +4,7 @@ DVC decides what is done already (`flows/stages.py`), so Prefect keeps no cache 
 tasks, names them by their address, shows what DVC found done as Cached, and keeps the history.
 """
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ from signal import SIG_BLOCK, SIG_SETMASK, SIGINT, pthread_sigmask
 
 from httpx import HTTPError, TransportError
 from prefect import flow, task
+from prefect.artifacts import create_link_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
@@ -83,11 +85,30 @@ def retrain(root: Path, params: Params, tell: Callable[[Outcome], None]) -> Run:
 
     try:
         chain(stage, params.rounds.last)
+        tell_in_full(Layout(root), recorder)
     except BaseException:
         recorder.finish("FAILED")
         raise
     run.mlflow_run = recorder.finish("FINISHED")
     return run
+
+
+def tell_in_full(layout: Layout, recorder: Recorder) -> None:
+    """The page of the finished run: in its folder, in MLflow and linked from the flow run.
+
+    A run whose stages are all done is not failed for it: what stands in the way of the page is a warning.
+    """
+    from flows.page.write import write_page  # late: no stage waits for what only the page needs
+
+    try:
+        decision = write_page(layout)
+    except GraftError as error:
+        for old in (layout.account, layout.page):
+            old.unlink(missing_ok=True)
+        print(f"warning: no page of this run: {error}", file=sys.stderr)
+        return
+    recorder.files(layout.account, layout.page)
+    create_link_artifact(layout.page.as_uri(), str(layout.page), key="page", description=decision)
 
 
 def sandbox_tier() -> str:

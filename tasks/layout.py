@@ -52,6 +52,16 @@ class Layout:
         return self.root / "run" / "promotion.json"
 
     @property
+    def account(self) -> Path:
+        """What the run has to tell, for comparing it with others. Of no stage: it is written when all are done."""
+        return self.root / "run" / "account.json"
+
+    @property
+    def page(self) -> Path:
+        """The same for people, as one HTML file."""
+        return self.root / "run" / "page.html"
+
+    @property
     def champion(self) -> Path:
         """The best promoted policy; it outlives runs and belongs to none, so DVC does not track it."""
         return self.root / "champion"

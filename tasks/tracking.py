@@ -91,11 +91,16 @@ class Recorder:
         self._messages.put(message)
         for path in outs:
             if path.endswith(".svg"):  # a message of its own: where files are not taken, the numbers are
-                self._messages.put({"kind": "picture", "path": path, "time": message["time"]})
+                self._file(path, Path(path).parent.as_posix().removeprefix("run/"))
             if path.endswith(".csv"):
                 self._steps(address, path, message["time"])
             if path.endswith("/selection.jsonl"):
                 self._influence(address, message["time"])
+
+    def files(self, *paths: Path) -> None:
+        """Lay files of the whole run beside it. Returns at once."""
+        for path in paths:
+            self._file(path.relative_to(self._layout.root).as_posix(), None)
 
     def finish(self, status: Literal["FINISHED", "FAILED"]) -> str | None:
         """Close the run and give its MLflow id.
@@ -116,6 +121,10 @@ class Recorder:
             self._warn(f"no answer within {self._params.tracking.seconds:g} s")
             return None
         return self._answer(self._process)
+
+    def _file(self, path: str, folder: str | None) -> None:
+        if self._process is not None:
+            self._messages.put({"kind": "file", "path": path, "folder": folder, "time": time.time()})
 
     def _steps(self, address: str, path: str, time: float) -> None:
         """A table with a line for each step of a stage."""

@@ -78,9 +78,8 @@ class Ledger:
             self._log(self._runs[""], message["time"], tags=message["tags"])
             self._client.set_terminated(self._runs[""], message["status"], _milliseconds(message["time"]))
             return
-        if message["kind"] == "picture":
-            folder = Path(message["path"]).parent.as_posix().removeprefix("run/")
-            self._client.log_artifact(self._runs[""], message["path"], folder)
+        if message["kind"] == "file":
+            self._client.log_artifact(self._runs[""], message["path"], message["folder"])
             return
         if message["kind"] == "steps":
             self._record_steps(message)

@@ -134,7 +134,7 @@ def test_help_imports_nothing_heavy(by_graft: Path) -> None:
 
 def test_every_command_explains_itself(by_graft: Path) -> None:
     listed = graft(by_graft, "--help").stdout
-    for command in ("retrain", "stage", "status", "tree", "diagnose", "operators", "doctor"):
+    for command in ("retrain", "stage", "status", "tree", "diagnose", "compare", "operators", "doctor"):
         assert command in listed
         assert len(graft(by_graft, command, "--help").stdout.split()) > 20
     assert graft(by_graft, "--version").stdout.startswith("graft 0.")

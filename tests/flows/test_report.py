@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from flows.report import print_report
-from tasks.artifacts import write_json, write_jsonl
+from tasks.artifacts import write_json, write_jsonl, write_text
 from tasks.errors import GraftError
 from tasks.evaluation.summary import summarise
 from tasks.layout import Layout
@@ -81,8 +81,13 @@ def report(layout: Layout, params: Params, cached: set[str] | None = None, **ter
 
 def test_the_whole_report(tmp_path: Path, params: Params, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    shown = report(written(tmp_path, params), params, {"problems", "search@1"})
-    assert shown == SNAPSHOT
+    layout = written(tmp_path, params)
+    write_text(layout.page, "a page")
+    assert report(layout, params, {"problems", "search@1"}) == SNAPSHOT
+
+
+def test_a_page_that_could_not_be_written_is_not_named(tmp_path: Path, params: Params) -> None:
+    assert "page.html" not in report(written(tmp_path, params), params)
 
 
 @pytest.mark.parametrize("terminal", [{"force_terminal": True}, {"force_terminal": False}])
@@ -290,6 +295,7 @@ policy      run/rounds/3/policy
 workflows   run/rounds/3/workflows
 tree        run/rounds/3/tree.svg
 evaluation  run/evaluation/after
+page        run/page.html
 champion    none yet
 MLflow      mlflow ui --backend-store-uri sqlite:///mlflow.db"""
 

@@ -7,10 +7,16 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
+import finished_run
 import pytest
 import tiny_project
 from test_failure import begin
 from tiny_project import ADDRESSES, dvc, graft, ran
+
+from flows.page.write import write_page
+from flows.retrain import tell_in_full
+from tasks.params import load_params
+from tasks.tracking import Recorder
 
 BEFORE_FAILURE = ADDRESSES[: ADDRESSES.index("update@1")]
 
@@ -69,6 +75,28 @@ def test_each_stage_is_a_task_named_by_its_address_and_a_hit_shows_as_cached(his
     assert set(found.values()) == {"Cached", "Completed"}
     types = rows(history, 1, "select distinct state_type from task_run where flow_run_id = ?")
     assert types == [("COMPLETED",)]
+
+
+def test_the_page_of_a_run_is_linked_from_it(history: History) -> None:
+    query = "select key, type, description, data from artifact where flow_run_id = ? and key is not null"
+    ((key, type, description, link),) = rows(history, 1, query)
+    page = history.root / "run" / "page.html"
+    assert (key, type) == ("page", "markdown")
+    assert page.as_uri() in link
+    assert description == "decided"
+    assert page.read_text() == "a page"
+    for unfinished in (0, 2):
+        assert rows(history, unfinished, query) == []
+
+
+def test_a_page_that_cannot_be_written_is_a_warning(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    layout = finished_run.write(tmp_path, assignments=('tracking.uri=""',))
+    write_page(layout)
+    layout.metrics("reward", 2).write_text("{")
+    tell_in_full(layout, Recorder(layout, load_params(tmp_path / "params.yaml"), {}))
+    assert "warning: no page of this run: " in capfd.readouterr().err
+    assert not layout.page.exists()  # an older one would tell of another run
+    assert not layout.account.exists()
 
 
 def test_the_report_comes_last_and_stderr_is_quiet(history: History) -> None:

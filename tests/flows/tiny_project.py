@@ -118,6 +118,16 @@ def print_report(layout, params, seconds, cached, console):
     console.print("report:", len(seconds), "stages,", len(cached), "cached")
 """
 
+PAGE = """
+from tasks.artifacts import write_text
+
+
+def write_page(layout):
+    write_text(layout.account, "{}")
+    write_text(layout.page, "a page")
+    return "decided"
+"""
+
 
 def make(root: Path, rounds: int = 2) -> Path:
     """A fresh tiny project in the folder `root`, under git, with nothing computed."""
@@ -154,6 +164,7 @@ def _write_stages(root: Path) -> None:
     shutil.copy(REPOSITORY / "tasks" / "promotion" / "champion.py", root / "tasks" / "promotion")  # looked at first
     (root / "tasks" / "rewards" / "terms.py").write_text("WEIGHT = 1\n")
     (root / "flows" / "report.py").write_text(REPORT)
+    (root / "flows" / "page" / "write.py").write_text(PAGE)
 
 
 def environment(**more: str) -> dict[str, str]:

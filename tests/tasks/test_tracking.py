@@ -159,6 +159,19 @@ def test_pictures_lie_beside_the_run_under_their_round(layout: Layout) -> None:
 
 
 @pytest.mark.slow
+def test_files_of_the_whole_run_lie_beside_it(layout: Layout, capfd: pytest.CaptureFixture[str]) -> None:
+    write_text(layout.page, "a page")
+    recorder = Recorder(layout, tracking("sqlite:///mlflow.db"), {})
+    recorder.files(layout.account, layout.page)  # the first is not there: the second is kept all the same
+    run_id = recorder.finish("FINISHED")
+    assert "account.json" in capfd.readouterr().err
+    client = store(layout)
+    assert [found.path for found in client.list_artifacts(run_id)] == ["page.html"]
+    assert Path(client.download_artifacts(run_id, "page.html", str(layout.root))).read_text() == "a page"
+    assert client.get_run(run_id).info.status == "FINISHED"
+
+
+@pytest.mark.slow
 def test_the_steps_of_an_update_are_curves_of_its_own_run_and_its_speed_is_of_runs_that_computed(
     layout: Layout,
 ) -> None:
@@ -401,6 +414,7 @@ def test_metrics_that_cannot_be_read_are_left_out_and_named(layout: Layout, capf
 
 
 def test_an_empty_uri_records_nothing(layout: Layout) -> None:
+    Recorder(layout, tracking(""), {}).files(layout.page)
     assert record(layout, tracking("")) is None
     assert not (layout.root / "mlflow.db").exists()
 

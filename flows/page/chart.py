@@ -1,0 +1,145 @@
+"""Pictures of numbers as inline SVG: curves with bands, and bars.
+
+No colour and no font is in them: the page's style sheet gives both, so that they are readable on a dark page too. They
+are small (WIDTH × HEIGHT), so that their text is not shrunk on a phone. The same numbers give the same text.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element, SubElement
+
+from markupsafe import Markup
+
+WIDTH, HEIGHT = 340, 200
+LEFT, RIGHT, TOP, BOTTOM = 46, 10, 8, 34  # of the plot, inside the picture
+MARKED = 12  # points that are few enough to be marked one by one
+
+
+class Point(NamedTuple):
+    """`low` and `high` are the ends of its interval; y itself where it has none."""
+
+    x: float
+    y: float
+    low: float
+    high: float
+
+
+class Curve(NamedTuple):
+    """One line of a chart, its points in the order of x."""
+
+    name: str
+    colour: int  # class of the style sheet, from 0
+    points: Sequence[Point]
+    dashed: bool = False
+
+
+class Bin(NamedTuple):
+    """A bar of two parts, from `low` to `high`."""
+
+    low: float
+    high: float
+    lower: int
+    upper: int
+
+
+def curves(title: str, drawn: Sequence[Curve], bounds: tuple[float, float] | None = None) -> Markup:
+    """Lines over rounds with their bands. `bounds` are the ends of the y axis; without them it holds what is drawn."""
+    points = [point for curve in drawn for point in curve.points]
+    low, high = bounds or (min(min(0.0, p.low) for p in points), max(p.high for p in points))
+    frame = _Frame(title, (min(p.x for p in points), max(p.x for p in points)), (low, high))
+    frame.axes("round", [(x, f"{x:g}") for x in steps_between(*frame.x_ends, least=1)])
+    for curve in drawn:
+        frame.band(curve)
+    for curve in drawn:
+        frame.line(curve)
+    return frame.text()
+
+
+def bars(title: str, bins: Sequence[Bin], x_name: str) -> Markup:
+    """Stacked bars of equal width whatever their bins are, which may be far wider at the ends; 0 is marked."""
+    frame = _Frame(title, (0.0, float(len(bins))), (0.0, float(max(b.lower + b.upper for b in bins))))
+    quarters = [len(bins) // 4, len(bins) // 2, len(bins) - len(bins) // 4]  # 0 and half-way to the open ends
+    frame.axes(x_name, [(float(i), _short(bins[i].low)) for i in quarters])
+    for i, bin in enumerate(bins):
+        told = f"{_short(bin.low)} to {_short(bin.high)}: {bin.lower} kept, {bin.upper} left out"
+        frame.bar(i, 0, bin.lower, "bar kept", told)
+        frame.bar(i, bin.lower, bin.lower + bin.upper, "bar left", told)
+    return frame.text()
+
+
+class _Frame:
+    """A picture with its two axes; x and y below are in the units of the data."""
+
+    def __init__(self, title: str, x_ends: tuple[float, float], y_ends: tuple[float, float]) -> None:
+        self.x_ends, self._y = _span(x_ends), _span(y_ends)
+        self._svg = Element("svg", {"viewBox": f"0 0 {WIDTH} {HEIGHT}", "role": "img", "aria-label": title})
+
+    def axes(self, x_name: str, ticks: Sequence[tuple[float, str]]) -> None:
+        for y in steps_between(*self._y):
+            self._add("line", "grid", x1=LEFT, x2=WIDTH - RIGHT, y1=self.y(y), y2=self.y(y))
+            self._add("text", "end", _short(y), x=LEFT - 5, y=self.y(y) + 4)
+        for x, text in ticks:
+            self._add("text", "middle", text, x=self.x(x), y=HEIGHT - BOTTOM + 14)
+        self._add("text", "middle", x_name, x=(LEFT + WIDTH - RIGHT) / 2, y=HEIGHT - 5)
+
+    def band(self, curve: Curve) -> None:
+        if len(curve.points) > 1 and any(p.low < p.high for p in curve.points):
+            there = [(p.x, p.high) for p in curve.points]
+            back = [(p.x, p.low) for p in reversed(curve.points)]
+            self._add("polygon", f"band c{curve.colour}", points=self._path([*there, *back]))
+
+    def line(self, curve: Curve) -> None:
+        look = f"c{curve.colour}{' dashed' if curve.dashed else ''}"
+        self._add("polyline", f"line {look}", points=self._path([(p.x, p.y) for p in curve.points]))
+        if len(curve.points) <= MARKED:
+            for p in curve.points:
+                interval = f" ({p.low:.3g} to {p.high:.3g})" if p.low < p.high else ""
+                mark = self._add("circle", f"mark {look}", cx=self.x(p.x), cy=self.y(p.y), r=3)
+                SubElement(mark, "title").text = f"{curve.name}: {p.y:.4g}{interval} at {p.x:g}"
+
+    def bar(self, place: int, low: int, high: int, look: str, told: str) -> None:
+        if high > low:
+            top, bottom, width = self.y(high), self.y(low), self.x(place + 1) - self.x(place) - 1
+            drawn = self._add("rect", look, x=self.x(place) + 0.5, y=top, width=width, height=bottom - top)
+            SubElement(drawn, "title").text = told
+
+    def text(self) -> Markup:
+        return Markup(ElementTree.tostring(self._svg, encoding="unicode"))  # escaped by ElementTree
+
+    def x(self, value: float) -> float:
+        return _between(value, self.x_ends, LEFT, WIDTH - RIGHT)
+
+    def y(self, value: float) -> float:
+        return _between(value, self._y, HEIGHT - BOTTOM, TOP)
+
+    def _path(self, points: Sequence[tuple[float, float]]) -> str:
+        return " ".join(f"{self.x(x):.1f},{self.y(y):.1f}" for x, y in points)
+
+    def _add(self, tag: str, look: str, text: str | None = None, **numbers: float | str) -> Element:
+        values = {name: value if isinstance(value, str) else f"{value:.1f}" for name, value in numbers.items()}
+        element = SubElement(self._svg, tag, {"class": look, **values})
+        element.text = text
+        return element
+
+
+def steps_between(low: float, high: float, least: float = 0.0) -> list[float]:
+    """About five round numbers from `low` < `high`: multiples of 1, 2 or 5 × 10ⁿ that are at least `least` apart."""
+    rough = max((high - low) / 5, least)
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * (1 - 1e-9))
+    return [i * step for i in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+
+
+def _span(ends: tuple[float, float]) -> tuple[float, float]:
+    low, high = ends
+    return (low, high) if high > low else (low - 0.5, low + 0.5) if low else (0.0, 1.0)
+
+
+def _between(value: float, span: tuple[float, float], start: float, end: float) -> float:
+    return start + (value - span[0]) / (span[1] - span[0]) * (end - start)
+
+
+def _short(value: float) -> str:
+    return f"{value:.2g}" if abs(value) < 1 else f"{value:.4g}"

@@ -1,0 +1,75 @@
+"""MLflow, asked for what a run left there. The way in is `tasks.tracking`."""
+
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tasks.artifacts import read_text
+from tasks.errors import GraftError
+from tasks.params import Tracking
+from tasks.tracking import ENVIRONMENT
+
+
+def fetch_text(root: Path, tracking: Tracking, name: str, file: str) -> str | None:
+    """A text file of a run by its id or by its name, in the store of the project in `root`; None: no such run.
+
+    Raises GraftError where the store does not answer, the name is of several runs, or the run has no such file.
+    """
+    if not tracking.uri or not _exists(root, tracking.uri):
+        return None
+    os.environ.update({name: value for name, value in ENVIRONMENT.items() if name not in os.environ})
+    os.environ["MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"] = "false"
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", str(max(1, round(tracking.seconds))))
+    from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
+
+    place = _without_password(tracking.uri)
+    try:
+        client = MlflowClient(tracking.uri)
+        run_id = _run_id(client, tracking.experiment, name)
+        if run_id is None:
+            return None
+        if file not in [found.path for found in client.list_artifacts(run_id)]:
+            raise GraftError(
+                f"{name}: MLflow ({place}) has no {file} of it, as it did not finish or is of an earlier Graft; "
+                "name the folder of that run instead"
+            )
+        with tempfile.TemporaryDirectory() as folder:
+            return read_text(Path(client.download_artifacts(run_id, file, folder)))
+    except MlflowException as error:
+        line = _without_password(str(error)).strip().partition("\n")[0][:200]
+        raise GraftError(
+            f"{name}: MLflow ({place}) does not answer ({line}); mend tracking.uri, or its server"
+        ) from None
+
+
+def _without_password(text: str) -> str:
+    return re.sub(r"//[^/@\s]*@", "//", text)
+
+
+def _run_id(client: Any, experiment: str, name: str) -> str | None:
+    from mlflow.exceptions import MlflowException
+
+    if re.fullmatch("[0-9a-f]{32}", name):
+        try:
+            return str(client.get_run(name).info.run_id)
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                raise
+            return None
+    known = client.get_experiment_by_name(experiment)
+    if known is None or "'" in name:
+        return None
+    runs = client.search_runs([known.experiment_id], f"attributes.run_name = '{name}'")
+    if len(runs) > 1:
+        raise GraftError(
+            f"{name}: {len(runs)} MLflow runs have this name; give an id: {', '.join(r.info.run_id for r in runs)}"
+        )
+    return str(runs[0].info.run_id) if runs else None
+
+
+def _exists(root: Path, uri: str) -> bool:
+    """Whether there is something to ask: MLflow would make a missing sqlite store."""
+    return not uri.startswith("sqlite:///") or (root / uri.removeprefix("sqlite:///")).is_file()
