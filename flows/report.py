@@ -1,15 +1,16 @@
 """What a run prints when it is done: what was learnt, where the time went, where everything lies. Reads only files."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flows.pipeline import stage_of
 from tasks.artifacts import read_json, read_jsonl
-from tasks.evaluation.summary import measured
+from tasks.evaluation.summary import BY_OPERATIONS, measured
 from tasks.evaluation.summary import remarks as evaluation_remarks
+from tasks.evaluation.templates import by_template, hardest
 from tasks.extremes import COUNT, Bin, Extremes
 from tasks.intervals import SMALL, Estimate, difference_interval
 from tasks.layout import Layout
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 BARS = " ▁▂▃▄▅▆▇█"
-SHOWN = 3  # workflows at each end of influence
+SHOWN = 3  # workflows at each end of influence, and templates
 CODE_WIDTH = 44  # signs of a workflow: with it a line has 80 columns at most
 
 
@@ -39,7 +40,7 @@ def print_report(
     """
     outcomes = {name: read_jsonl(layout.evaluation(name) / "outcomes.jsonl", Outcome) for name in ("before", "after")}
     console.print(_learning(layout, params, outcomes["before"], outcomes["after"]))
-    for note in _notes(params, outcomes["after"], read_metrics(layout, "evaluate@after")):
+    for note in _notes(layout, params, outcomes["after"], read_metrics(layout, "evaluate@after")):
         console.print(note, style="dim", highlight=False)
     console.print()
     console.print(_rounds(layout, params))
@@ -64,8 +65,9 @@ def _learning(layout: Layout, params: Params, before: list[Outcome], after: list
     first, last = read_metrics(layout, "evaluate@before"), read_metrics(layout, "evaluate@after")
     evaluation = params.evaluation
     values = {name: measured(outcomes, evaluation.ks) for name, outcomes in (("before", before), ("after", after))}
+    titles = _titles(params, values["after"])
     table = _table(f"{len(after)} test problems", "before", "after", "change", right=False)
-    for name, title in _titles(params).items():
+    for name, title in titles.items():
         if values["after"][name]:
             seed = derive_seed(params.seed, "change", name)
             change = difference_interval(
@@ -75,12 +77,14 @@ def _learning(layout: Layout, params: Params, before: list[Outcome], after: list
     return table
 
 
-def _titles(params: Params) -> dict[str, str]:
-    """Measure → its row, the greedy ones first."""
+def _titles(params: Params, names: Iterable[str]) -> dict[str, str]:
+    """Measure → its row, the greedy ones first. `names` are those that were measured."""
+    lengths = [name.removeprefix(BY_OPERATIONS) for name in names if name.startswith(BY_OPERATIONS)]
     return {
         "pass_at_1_greedy": "pass@1 greedy",
         "pass_at_1_greedy_seen": "  seen templates",
         "pass_at_1_greedy_unseen": "  new templates",
+        **{f"{BY_OPERATIONS}{n}": f"  {n} operation{'s' * (n != '1')}" for n in lengths},
         "siblings_passed": "  with siblings",
         **{f"pass_at_{k}": f"pass@{k} sampled" for k in params.evaluation.ks},
         **{f"maj_at_{k}": f"maj@{k} sampled" for k in params.evaluation.ks if k > 1},
@@ -95,7 +99,7 @@ def _change(change: Estimate) -> str:
     return f"{change.mean:+.3f} ({change.low:+.2f} … {change.high:+.2f})"
 
 
-def _notes(params: Params, outcomes: list[Outcome], metrics: Mapping[str, float]) -> list[str]:
+def _notes(layout: Layout, params: Params, outcomes: list[Outcome], metrics: Mapping[str, float]) -> list[str]:
     evaluation = params.evaluation
     notes = [
         f"pass@k and maj@k without bias from {evaluation.samples} samples at temperature {evaluation.temperature:g}; "
@@ -105,7 +109,18 @@ def _notes(params: Params, outcomes: list[Outcome], metrics: Mapping[str, float]
     notes += evaluation_remarks(metrics, evaluation.ks)
     if all(o.siblings_passed is None for o in outcomes):
         notes.append("The test problems have no siblings: correctness rests on one answer each.")
-    return notes
+    return [*notes, *_hardest(layout, outcomes)]
+
+
+def _hardest(layout: Layout, outcomes: list[Outcome]) -> list[str]:
+    """The templates of training that are solved least often; nothing where the problems have none."""
+    rows = hardest(by_template(outcomes), SHOWN)
+    if not rows:
+        return []
+    named = ", ".join(f"{row.template} {row.sampled:.2f}" for row in rows)
+    return [
+        f"Hardest templates, of those seen, pass@1 sampled: {named}; all: {_relative(layout.by_template('after'))}."
+    ]
 
 
 def _rounds(layout: Layout, params: Params) -> "Table":

@@ -69,6 +69,10 @@ class Layout:
         """Table of what was measured at each optimiser step of a round's update."""
         return self.root / "run" / "plots" / f"update@{number}.csv"
 
+    def by_template(self, name: str) -> Path:
+        """Table of how the problems of each template went in an evaluation; `name` is `before` or `after`."""
+        return self.root / "run" / "plots" / f"evaluate@{name}.csv"
+
     def speed(self, address: str) -> Path:
         """How fast a stage was when it last ran, as numbers by name. Not in `run`: no two runs are as fast."""
         return self.root / ".graft" / "speed" / f"{address}.json"

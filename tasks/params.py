@@ -253,8 +253,12 @@ class Evaluation(Section):
 
     @model_validator(mode="after")
     def _enough_samples(self) -> "Evaluation":
-        if max(self.ks) > self.samples:
-            raise ValueError(f"samples ({self.samples}) must be at least the largest k ({max(self.ks)})")
+        most = max(self.ks)
+        if self.samples < 2 * most:
+            raise ValueError(
+                f"samples ({self.samples}) must be at least twice the largest k ({most}), else pass@{most} rests on "
+                f"hardly more than one draw: raise samples to {2 * most}, or take {most} out of ks"
+            )
         return self
 
 

@@ -197,6 +197,7 @@ class Outcome(Record):
     timeouts: int  # of n
     distinct: int  # different programs among the n
     wrong: list[int] = []  # of n: how many gave each wrong answer, the most frequent first; the others gave none
+    operations: int | None = None  # in the generator's own solution; None where nobody knows
 
 
 class Attempt(Record):

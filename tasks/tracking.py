@@ -90,9 +90,11 @@ class Recorder:
             self._warn(f"numbers of {address} left out ({error})")
         self._messages.put(message)
         for path in outs:
-            if path.endswith(".svg"):  # a message of its own: where files are not taken, the numbers are
-                self._messages.put({"kind": "picture", "path": path, "time": message["time"]})
-            if path.endswith(".csv"):
+            steps = path.endswith(".csv") and address.startswith("update@")
+            if path.endswith((".svg", ".csv")) and not steps:
+                # a message of its own: where files are not taken, the numbers are
+                self._messages.put({"kind": "file", "path": path, "time": message["time"]})
+            if steps:
                 self._steps(address, path, message["time"])
             if path.endswith("/selection.jsonl"):
                 self._influence(address, message["time"])

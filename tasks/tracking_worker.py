@@ -78,7 +78,7 @@ class Ledger:
             self._log(self._runs[""], message["time"], tags=message["tags"])
             self._client.set_terminated(self._runs[""], message["status"], _milliseconds(message["time"]))
             return
-        if message["kind"] == "picture":
+        if message["kind"] == "file":
             folder = Path(message["path"]).parent.as_posix().removeprefix("run/")
             self._client.log_artifact(self._runs[""], message["path"], folder)
             return

@@ -104,8 +104,8 @@ def test_the_shipped_file_is_valid_and_explains_every_param() -> None:
         ('"1": 0', "1: 0", r":\d+: rounds\.start: the rounds must stand in quotes"),
         (
             "  ks: [1, 5, 10]",
-            "  ks: [1, 50]",
-            r":\d+: evaluation: samples \(20\) must be at least",
+            "  ks: [1, 11]",
+            r":\d+: evaluation: samples \(20\) must be at least twice the largest k \(11\), .*raise samples to 22",
         ),
         ("  ks: [1, 5, 10]", "  ks: []", r":\d+: evaluation\.ks: .*at least 1 item"),
         ("seed: 0", "seed: 0\nseed: 1", r":\d+: not YAML: "),

@@ -2,8 +2,9 @@
 
 import logging
 
-from tasks.artifacts import read_jsonl, whole_folder, write_json, write_jsonl
+from tasks.artifacts import read_jsonl, whole_folder, write_json, write_jsonl, write_text
 from tasks.evaluation.summary import outcome_of, remarks, summarise
+from tasks.evaluation.templates import by_template, table_of
 from tasks.layout import Layout
 from tasks.params import Params
 from tasks.policy.attempts import attempts
@@ -39,6 +40,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     with whole_folder(layout.evaluation(name)) as folder:
         write_jsonl(folder / "outcomes.jsonl", outcomes)
         write_jsonl(folder / "attempts.jsonl", [attempt for own in written for attempt in own])
+    write_text(layout.by_template(name), table_of(by_template(outcomes)))
     numbers = summarise(outcomes, params.evaluation, params.seed)
     for remark in remarks(numbers, params.evaluation.ks):
         logger.warning(remark)

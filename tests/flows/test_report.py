@@ -102,6 +102,27 @@ def test_problems_without_siblings_or_templates_say_so_and_have_no_such_rows(tmp
     assert "templates" not in shown
 
 
+def test_templates_and_operations_have_rows_and_the_hardest_their_names(
+    tmp_path: Path, params: Params, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    layout = written(tmp_path, params)
+    for name, right in (("before", 100), ("after", 120)):
+        own = [
+            o.model_copy(update={"operations": 1 + i % 2, "seen": True, "template": f"story-{i // 40}"})
+            for i, o in enumerate(outcomes(right, True, True))
+        ]
+        write_jsonl(layout.evaluation(name) / "outcomes.jsonl", own)
+        write_json(layout.metrics("evaluate", name), summarise(own, params.evaluation, params.seed))
+    shown = report(layout, params)
+    for title in ("  1 operation ", "  2 operations"):
+        (row,) = (line for line in shown.splitlines() if line.startswith(title))
+        assert [cell for cell in row.split() if "." in cell][::2][:2] == ["0.500", "0.600"]
+    assert max(map(len, shown.splitlines())) <= 80
+    told = "Hardest templates, of those seen, pass@1 sampled: story-3 0.05, story-4 0.05, story-0 0.90; all: run/plots/"
+    assert told in " ".join(shown.split())
+
+
 def test_the_report_says_how_many_solved_problems_rest_on_one_answer(tmp_path: Path, params: Params) -> None:
     layout = written(tmp_path, params)
     support = {"solved": 62, "solved_by_siblings": 20, "solved_by_agreement": 11, "solved_by_one_answer": 31}

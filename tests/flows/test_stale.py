@@ -59,7 +59,7 @@ PARAMS = {
     "grpo.processes=2": rounds_of("select", "update"),
     "grpo.unfit=skip": rounds_of("select", "update"),
     "grpo.group_size=4": rounds_of("search", "collect", "update"),
-    "evaluation.samples=10": {"promote"} | EVALUATE,
+    "evaluation.samples=30": {"promote"} | EVALUATE,
     "tracking.experiment=other": set(),
 }
 
