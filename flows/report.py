@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from flows.pipeline import stage_of
 from tasks.artifacts import read_json, read_jsonl
+from tasks.evaluation.rounds import unmoved as unmoved_on_dev
 from tasks.evaluation.summary import BY_OPERATIONS, measured
 from tasks.evaluation.summary import remarks as evaluation_remarks
 from tasks.evaluation.templates import by_template, hardest
@@ -15,8 +16,9 @@ from tasks.extremes import COUNT, Bin, Extremes
 from tasks.intervals import SMALL, Estimate, difference_interval
 from tasks.layout import Layout
 from tasks.params import Params
-from tasks.records import Outcome, Promotion
+from tasks.records import Choice, Outcome, Promotion, Standing
 from tasks.rewards.metrics import remarks as reward_remarks
+from tasks.rewards.metrics import unmoved as unmoved_rewards
 from tasks.seeds import derive_seed
 from tasks.tracking import read_extremes, read_metrics
 from tasks.workflows.contract import HEADER
@@ -45,6 +47,7 @@ def print_report(
     console.print()
     console.print(_rounds(layout, params))
     for note in (
+        *_best(layout, params),
         *_flat(layout, params),
         *_control(layout, params),
         *_support(read_metrics(layout, f"search@{params.rounds.last}")),
@@ -124,7 +127,8 @@ def _hardest(layout: Layout, outcomes: list[Outcome]) -> list[str]:
 
 
 def _rounds(layout: Layout, params: Params) -> "Table":
-    table = _table("round", "mean reward", "accumulated reward", "train solved", "samples kept", right=True)
+    compared = ["dev pass@1"] if params.evaluation.every else []
+    table = _table("round", "mean reward", "accumulated reward", "train solved", "samples kept", *compared, right=True)
     for number in range(1, params.rounds.last + 1):
         reward, selected = read_metrics(layout, f"reward@{number}"), read_metrics(layout, f"select@{number}")
         table.add_row(
@@ -133,17 +137,35 @@ def _rounds(layout: Layout, params: Params) -> "Table":
             f"{reward['epoch/accumulated_reward']:.1f}",
             f"{100 * reward['solved_share']:.0f} %",
             f"{100 * selected['selected_share']:.0f} %",
+            *[_dev(layout, number) for _ in compared],
         )
     return table
 
 
+def _dev(layout: Layout, number: int) -> str:
+    measured = read_metrics(layout, f"validate@{number}")
+    return f"{measured['pass_at_1']:.3f}" if measured else ""
+
+
+def _best(layout: Layout, params: Params) -> list[str]:
+    """The round whose policy was kept, where rounds were compared, and whether they still differ."""
+    if not params.evaluation.every:
+        return []
+    choice = read_json(layout.best, Choice)
+    standings = read_jsonl(layout.standings(params.rounds.last), Standing)
+    still = unmoved_on_dev(standings, params.evaluation, params.seed)
+    return [f"Best: {choice.reason}.", *(f"{remark}." for remark in still)]
+
+
 def _flat(layout: Layout, params: Params) -> list[str]:
-    """The terms of the reward that taught nothing, and when."""
+    """What of the rewards taught nothing, and when; and whether they still rise."""
+    rounds = {n: read_metrics(layout, f"reward@{n}") for n in range(1, params.rounds.last + 1)}
     found: dict[str, list[str]] = {}
-    for number in range(1, params.rounds.last + 1):
-        for remark in reward_remarks(read_metrics(layout, f"reward@{number}")):
+    for number, numbers in rounds.items():
+        for remark in reward_remarks(numbers):
             found.setdefault(remark, []).append(str(number))
-    return [f"Round {', '.join(rounds)}: {remark}" for remark, rounds in found.items()]
+    told = [f"Round {', '.join(numbers)}: {remark}" for remark, numbers in found.items()]
+    return [*told, *(f"{remark}." for remark in unmoved_rewards(rounds))]
 
 
 def _control(layout: Layout, params: Params) -> list[str]:
@@ -229,7 +251,7 @@ def _stages(seconds: Mapping[str, float], cached: set[str]) -> "Table":
 def _places(layout: Layout, params: Params) -> "Table":
     last = params.rounds.last
     places = {
-        "policy": _relative(layout.policy(last)),
+        "policy": _relative(layout.run_policy),
         "workflows": _relative(layout.workflows(last)),
         "tree": _relative(layout.tree(last)),
         "evaluation": _relative(layout.evaluation("after")),

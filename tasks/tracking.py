@@ -174,7 +174,7 @@ class Recorder:
         decision = read_json(self._layout.promotion, Promotion)
         record = self._layout.champion / "champion.json"
         champion = read_json(record, Champion).version if record.exists() else None
-        folder = self._layout.policy(self._params.rounds.last)
+        folder = self._layout.run_policy
         relative = folder.relative_to(self._layout.root).as_posix()
         return {
             "version": decision.version,

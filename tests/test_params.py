@@ -147,6 +147,27 @@ def test_delta_is_refused_where_it_would_do_nothing(file: Path, loss: str) -> No
         override(file, [f"grpo.loss={loss}", "grpo.delta=8.0"])
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            ["evaluation.every=2"],
+            r"every is 2, but there are no problems .*: set problems\.dev to 100, for instance, or",
+        ),
+        (
+            ["problems.dev=50"],
+            r"every is 0, so nothing is measured on the 50 .*: set evaluation\.every to 1, or problems",
+        ),
+    ],
+)
+def test_rounds_are_compared_on_problems_of_their_own(file: Path, changes: list[str], message: str) -> None:
+    with pytest.raises(GraftError, match=rf"^{re.escape(str(file))}:\d+: evaluation: {message}"):
+        override(file, changes)
+    assert file.read_text() == TEXT
+    override(file, ["evaluation.every=2", "problems.dev=50"])
+    assert (load_params(file).evaluation.every, load_params(file).problems.dev) == (2, 50)
+
+
 REVISING = ["search.simulations=20", "search.samples=8", "search.revisions=12"]
 MODEL = "operators.model=some-model"
 

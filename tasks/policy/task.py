@@ -7,7 +7,7 @@ other base is passed through, and an earlier policy is continued. It is the refe
 import logging
 from pathlib import Path
 
-from tasks.artifacts import read_jsonl, write_json
+from tasks.artifacts import read_jsonl, write_json, write_jsonl
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params import Params
@@ -44,6 +44,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
     metrics["parameters"] = sum(p.numel() for p in policy.model.parameters()) - adapter
     metrics["adapter_parameters"] = adapter
     save_policy(policy, layout.policy(0), parent, round=0)
+    write_jsonl(layout.standings(0), [])  # no round has been measured yet
     write_json(layout.metrics("bootstrap"), metrics)
 
 

@@ -21,7 +21,8 @@ PRODUCT = "def solve(problem):\n    n = numbers(problem)\n    return n[0] * n[1]
 def params(temperature: float = 0.8) -> Params:
     evaluation = SHIPPED.evaluation.model_copy(update={"samples": 6, "ks": [1, 3], "temperature": temperature})
     policy = SHIPPED.policy.model_copy(update={"max_new_tokens": 96})
-    keys = ["seed", "policy.base", "policy.max_new_tokens", "sandbox", "operators", "evaluation"]
+    keys = ["seed", "policy.base", "policy.max_new_tokens", "sandbox", "operators"]
+    keys += [f"evaluation.{key}" for key in ("samples", "ks", "temperature", "resamples", "confidence")]
     return restrict(SHIPPED.model_copy(update={"evaluation": evaluation, "policy": policy}), keys)
 
 
@@ -99,9 +100,9 @@ def test_rows_of_a_problem_and_problems_have_seeds_of_their_own() -> None:
     assert len(seeds) == 18
 
 
-def test_a_later_round_is_the_policy_after(layout: Layout, make_solver: Callable[[Path, str], str]) -> None:
-    make_solver(layout.policy(3), PRODUCT)
-    run(layout, params(), 3)
+def test_no_round_is_the_policy_that_the_run_ends_with(layout: Layout, make_solver: Callable[[Path, str], str]) -> None:
+    make_solver(layout.run_policy, PRODUCT)
+    run(layout, params(), None)
     assert (layout.evaluation("after") / "outcomes.jsonl").exists()
     assert layout.metrics("evaluate", "after").exists()
     assert not layout.evaluation("before").exists()
