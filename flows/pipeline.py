@@ -5,7 +5,6 @@ from typing import Any
 
 from tasks.artifacts import read_text
 from tasks.errors import GraftError
-from tasks.params import Params
 
 MODULES = {
     "problems": "tasks.problems.task",
@@ -16,6 +15,8 @@ MODULES = {
     "reward": "tasks.rewards.task",
     "select": "tasks.influence.task",
     "update": "tasks.grpo.task",
+    "validate": "tasks.evaluation.validate",
+    "choose": "tasks.evaluation.choose",
     "evaluate": "tasks.evaluation.task",
     "promote": "tasks.promotion.task",
 }
@@ -27,9 +28,9 @@ def stage_of(address: str) -> str:
     return address.partition("@")[0]
 
 
-def round_of(address: str, params: Params) -> int | None:
-    """`search@1` → 1, `evaluate@before` → 0, `evaluate@after` → the last round, `promote` → None."""
-    named = {"": None, "before": 0, "after": params.rounds.last}
+def round_of(address: str) -> int | None:
+    """`search@1` → 1, `evaluate@before` → 0; `evaluate@after` and `promote` → None, being of no certain round."""
+    named = {"": None, "before": 0, "after": None}
     key = address.partition("@")[2]
     return named[key] if key in named else int(key)
 

@@ -1,21 +1,24 @@
 """What a run prints when it is done: what was learnt, where the time went, where everything lies. Reads only files."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flows.pipeline import stage_of
 from tasks.artifacts import read_json, read_jsonl
-from tasks.evaluation.summary import measured
+from tasks.evaluation.rounds import unmoved as unmoved_on_dev
+from tasks.evaluation.summary import BY_OPERATIONS, measured
 from tasks.evaluation.summary import remarks as evaluation_remarks
+from tasks.evaluation.templates import by_template, hardest
 from tasks.extremes import COUNT, Bin, Extremes
 from tasks.intervals import SMALL, Estimate, difference_interval
 from tasks.layout import Layout
 from tasks.params import Params
-from tasks.records import Outcome, Promotion
+from tasks.records import Choice, Outcome, Promotion, Standing
 from tasks.rewards.metrics import remarks as reward_remarks
+from tasks.rewards.metrics import unmoved as unmoved_rewards
 from tasks.seeds import derive_seed
 from tasks.tracking import read_extremes, read_metrics
 from tasks.workflows.contract import HEADER
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 BARS = " ▁▂▃▄▅▆▇█"
-SHOWN = 3  # workflows at each end of influence
+SHOWN = 3  # workflows at each end of influence, and templates
 CODE_WIDTH = 44  # signs of a workflow: with it a line has 80 columns at most
 
 
@@ -39,12 +42,13 @@ def print_report(
     """
     outcomes = {name: read_jsonl(layout.evaluation(name) / "outcomes.jsonl", Outcome) for name in ("before", "after")}
     console.print(_learning(layout, params, outcomes["before"], outcomes["after"]))
-    for note in _notes(params, outcomes["after"], read_metrics(layout, "evaluate@after")):
+    for note in _notes(layout, params, outcomes["after"], read_metrics(layout, "evaluate@after")):
         console.print(note, style="dim", highlight=False)
     console.print()
     console.print(_rounds(layout, params))
     for note in (
         *_terms(layout, params),
+        *_best(layout, params),
         *_flat(layout, params),
         *_control(layout, params),
         *_support(read_metrics(layout, f"search@{params.rounds.last}")),
@@ -65,8 +69,9 @@ def _learning(layout: Layout, params: Params, before: list[Outcome], after: list
     first, last = read_metrics(layout, "evaluate@before"), read_metrics(layout, "evaluate@after")
     evaluation = params.evaluation
     values = {name: measured(outcomes, evaluation.ks) for name, outcomes in (("before", before), ("after", after))}
+    titles = _titles(params, values["after"])
     table = _table(f"{len(after)} test problems", "before", "after", "change", right=False)
-    for name, title in _titles(params).items():
+    for name, title in titles.items():
         if values["after"][name]:
             seed = derive_seed(params.seed, "change", name)
             change = difference_interval(
@@ -76,12 +81,14 @@ def _learning(layout: Layout, params: Params, before: list[Outcome], after: list
     return table
 
 
-def _titles(params: Params) -> dict[str, str]:
-    """Measure → its row, the greedy ones first."""
+def _titles(params: Params, names: Iterable[str]) -> dict[str, str]:
+    """Measure → its row, the greedy ones first. `names` are those that were measured."""
+    lengths = [name.removeprefix(BY_OPERATIONS) for name in names if name.startswith(BY_OPERATIONS)]
     return {
         "pass_at_1_greedy": "pass@1 greedy",
         "pass_at_1_greedy_seen": "  seen templates",
         "pass_at_1_greedy_unseen": "  new templates",
+        **{f"{BY_OPERATIONS}{n}": f"  {n} operation{'s' * (n != '1')}" for n in lengths},
         "siblings_passed": "  with siblings",
         **{f"pass_at_{k}": f"pass@{k} sampled" for k in params.evaluation.ks},
         **{f"maj_at_{k}": f"maj@{k} sampled" for k in params.evaluation.ks if k > 1},
@@ -96,7 +103,7 @@ def _change(change: Estimate) -> str:
     return f"{change.mean:+.3f} ({change.low:+.2f} … {change.high:+.2f})"
 
 
-def _notes(params: Params, outcomes: list[Outcome], metrics: Mapping[str, float]) -> list[str]:
+def _notes(layout: Layout, params: Params, outcomes: list[Outcome], metrics: Mapping[str, float]) -> list[str]:
     evaluation = params.evaluation
     notes = [
         f"pass@k and maj@k without bias from {evaluation.samples} samples at temperature {evaluation.temperature:g}; "
@@ -106,11 +113,23 @@ def _notes(params: Params, outcomes: list[Outcome], metrics: Mapping[str, float]
     notes += evaluation_remarks(metrics, evaluation.ks)
     if params.environment == "workflow" and all(o.siblings_passed is None for o in outcomes):
         notes.append("The test problems have no siblings: correctness rests on one answer each.")
-    return notes
+    return [*notes, *_hardest(layout, outcomes)]
+
+
+def _hardest(layout: Layout, outcomes: list[Outcome]) -> list[str]:
+    """The templates of training that are solved least often; nothing where the problems have none."""
+    rows = hardest(by_template(outcomes), SHOWN)
+    if not rows:
+        return []
+    named = ", ".join(f"{row.template} {row.sampled:.2f}" for row in rows)
+    return [
+        f"Hardest templates, of those seen, pass@1 sampled: {named}; all: {_relative(layout.by_template('after'))}."
+    ]
 
 
 def _rounds(layout: Layout, params: Params) -> "Table":
-    table = _table("round", "mean reward", "accumulated reward", "train solved", "samples kept", right=True)
+    compared = ["dev pass@1"] if params.evaluation.every else []
+    table = _table("round", "mean reward", "accumulated reward", "train solved", "samples kept", *compared, right=True)
     for number in range(1, params.rounds.last + 1):
         reward, selected = read_metrics(layout, f"reward@{number}"), read_metrics(layout, f"select@{number}")
         table.add_row(
@@ -119,6 +138,7 @@ def _rounds(layout: Layout, params: Params) -> "Table":
             f"{reward['epoch/accumulated_reward']:.1f}",
             f"{100 * reward['solved_share']:.0f} %",
             f"{100 * selected['selected_share']:.0f} %",
+            *[_dev(layout, number) for _ in compared],
         )
     return table
 
@@ -131,13 +151,30 @@ def _terms(layout: Layout, params: Params) -> list[str]:
     return [f"Terms of the reward, round 1 → {params.rounds.last}: {', '.join(means)}."] if len(means) > 1 else []
 
 
+def _dev(layout: Layout, number: int) -> str:
+    measured = read_metrics(layout, f"validate@{number}")
+    return f"{measured['pass_at_1']:.3f}" if measured else ""
+
+
+def _best(layout: Layout, params: Params) -> list[str]:
+    """The round whose policy was kept, where rounds were compared, and whether they still differ."""
+    if not params.evaluation.every:
+        return []
+    choice = read_json(layout.best, Choice)
+    standings = read_jsonl(layout.standings(params.rounds.last), Standing)
+    still = unmoved_on_dev(standings, params.evaluation, params.seed)
+    return [f"Best: {choice.reason}.", *(f"{remark}." for remark in still)]
+
+
 def _flat(layout: Layout, params: Params) -> list[str]:
-    """The terms of the reward that taught nothing, and when."""
+    """What of the rewards taught nothing, and when; and whether they still rise."""
+    rounds = {n: read_metrics(layout, f"reward@{n}") for n in range(1, params.rounds.last + 1)}
     found: dict[str, list[str]] = {}
-    for number in range(1, params.rounds.last + 1):
-        for remark in reward_remarks(read_metrics(layout, f"reward@{number}")):
+    for number, numbers in rounds.items():
+        for remark in reward_remarks(numbers):
             found.setdefault(remark, []).append(str(number))
-    return [f"Round {', '.join(rounds)}: {remark}" for remark, rounds in found.items()]
+    told = [f"Round {', '.join(numbers)}: {remark}" for remark, numbers in found.items()]
+    return [*told, *(f"{remark}." for remark in unmoved_rewards(rounds))]
 
 
 def _control(layout: Layout, params: Params) -> list[str]:
@@ -223,7 +260,7 @@ def _stages(seconds: Mapping[str, float], cached: set[str]) -> "Table":
 def _places(layout: Layout, params: Params) -> "Table":
     last = params.rounds.last
     places = {
-        "policy": _relative(layout.policy(last)),
+        "policy": _relative(layout.run_policy),
         "workflows": _relative(layout.workflows(last)),
         "tree": _relative(layout.tree(last)),
         "evaluation": _relative(layout.evaluation("after")),

@@ -29,7 +29,10 @@ from tasks.workflows.sandbox import probe_tier
 
 
 def chain(stage: Callable[[str], None], rounds: int) -> None:
-    """problems ─ coldstart ─ bootstrap ─ (search ─ collect ─ reward ─ select ─ update) × rounds ─ evaluate ─ promote"""
+    """problems ─ coldstart ─ bootstrap ─ (search ─ collect ─ reward ─ select ─ update) × rounds ─ …
+
+    … validate × rounds ─ choose ─ evaluate ─ promote
+    """
     stage("problems")
     stage("coldstart")
     stage("bootstrap")
@@ -39,6 +42,9 @@ def chain(stage: Callable[[str], None], rounds: int) -> None:
         stage(f"reward@{round}")
         stage(f"select@{round}")
         stage(f"update@{round}")
+    for round in range(1, rounds + 1):  # not among the others: this is DVC's order
+        stage(f"validate@{round}")
+    stage("choose")
     stage("evaluate@before")
     stage("evaluate@after")
     stage("promote")

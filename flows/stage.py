@@ -25,7 +25,7 @@ def run(root: Path, address: str) -> None:
     stage = stage_of(address)
     _refuse_unlisted_sources(root, stage)
     seen = restrict(params, declared_params(root, stage))
-    import_module(MODULES[stage]).run(Layout(root), seen, round_of(address, params))
+    import_module(MODULES[stage]).run(Layout(root), seen, round_of(address))
 
 
 def _refuse_unlisted_sources(root: Path, stage: str) -> None:

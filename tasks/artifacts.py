@@ -115,6 +115,18 @@ def whole_folder(path: Path) -> Iterator[Path]:
             raise
 
 
+def copy_folder(source: Path, target: Path, leave_out: str = "") -> None:
+    """Copy a folder's files into `target`, those below `leave_out` excepted.
+
+    Unlike shutil.copytree, a full disk is raised as the plain OSError that it is.
+    """
+    for file in sorted(path for path in source.rglob("*") if path.is_file()):
+        relative = file.relative_to(source)
+        if relative.parts[0] != leave_out:
+            (target / relative).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, target / relative)
+
+
 def remove_leftovers(path: Path) -> None:
     """Remove what a writer of `path` that was killed left beside it. Nobody may be writing `path` meanwhile."""
     for left in path.parent.glob(f".{glob.escape(path.name)}.{'[a-z0-9_]' * 8}"):

@@ -8,7 +8,7 @@ from tasks.records import Split
 
 @dataclass(frozen=True)
 class Layout:
-    """Paths of a run's artifacts. Round 0 holds only the policy that the run starts from."""
+    """Paths of a run's artifacts. Round 0 holds only the policy that the run starts from, and empty standings."""
 
     root: Path
 
@@ -42,6 +42,20 @@ class Layout:
 
     def selection(self, number: int) -> Path:
         return self.round(number) / "selection.jsonl"
+
+    def standings(self, number: int) -> Path:
+        """How the rounds up to this one did on the dev problems."""
+        return self.round(number) / "standings.jsonl"
+
+    @property
+    def best(self) -> Path:
+        """Which round's policy the run ends with."""
+        return self.root / "run" / "best.json"
+
+    @property
+    def run_policy(self) -> Path:
+        """The policy that the run ends with: the best round's, or the last one's where rounds are not compared."""
+        return self.root / "run" / "policy"
 
     def evaluation(self, name: str) -> Path:
         """Folder with `outcomes.jsonl` and `attempts.jsonl`; `name` is `before` or `after`."""
@@ -78,6 +92,10 @@ class Layout:
     def steps(self, number: int) -> Path:
         """Table of what was measured at each optimiser step of a round's update."""
         return self.root / "run" / "plots" / f"update@{number}.csv"
+
+    def by_template(self, name: str) -> Path:
+        """Table of how the problems of each template went in an evaluation; `name` is `before` or `after`."""
+        return self.root / "run" / "plots" / f"evaluate@{name}.csv"
 
     def speed(self, address: str) -> Path:
         """How fast a stage was when it last ran, as numbers by name. Not in `run`: no two runs are as fast."""

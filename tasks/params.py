@@ -64,6 +64,7 @@ class Problems(Section):
     train: Count
     validation: Count
     test: Count
+    dev: Annotated[int, Field(ge=0, strict=True)]
     phrasings: Annotated[int, Field(ge=1, le=3)]
     siblings: Annotated[int, Field(ge=0, le=16)]
     unseen: Share
@@ -286,6 +287,7 @@ class Grpo(Section):
 
 
 class Evaluation(Section):
+    every: Annotated[int, Field(ge=0, strict=True)]
     samples: Count
     ks: Annotated[list[Count], Field(min_length=1)]
     temperature: Temperature
@@ -294,8 +296,12 @@ class Evaluation(Section):
 
     @model_validator(mode="after")
     def _enough_samples(self) -> "Evaluation":
-        if max(self.ks) > self.samples:
-            raise ValueError(f"samples ({self.samples}) must be at least the largest k ({max(self.ks)})")
+        most = max(self.ks)
+        if self.samples < 2 * most:
+            raise ValueError(
+                f"samples ({self.samples}) must be at least twice the largest k ({most}), else pass@{most} rests on "
+                f"hardly more than one draw: raise samples to {2 * most}, or take {most} out of ks"
+            )
         return self
 
 
@@ -381,6 +387,22 @@ class Params(Section):
                 "asked: set operators.backend to openai, policy.base to a model, or search.revisions to 0"
             )
         return operators
+
+    @field_validator("evaluation")
+    @classmethod
+    def _rounds_have_problems(cls, evaluation: Evaluation, others: ValidationInfo) -> Evaluation:
+        problems = others.data.get("problems")
+        if problems is not None and evaluation.every and not problems.dev:
+            raise ValueError(
+                f"every is {evaluation.every}, but there are no problems to compare rounds on: set problems.dev to "
+                "100, for instance, or evaluation.every to 0"
+            )
+        if problems is not None and problems.dev and not evaluation.every:
+            raise ValueError(
+                f"every is 0, so nothing is measured on the {problems.dev} problems of problems.dev: set "
+                "evaluation.every to 1, or problems.dev to 0"
+            )
+        return evaluation
 
 
 def rounds_of(count: int) -> dict[str, Any]:

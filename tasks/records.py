@@ -58,7 +58,7 @@ class Problem(Record):
         return self.model_copy(update={"question": first.question, "answer": first.answer, "siblings": asked})
 
 
-Split = Literal["train", "validation", "test"]
+Split = Literal["train", "validation", "test", "dev"]
 Status = Literal["ok", "error", "timeout", "memory", "refused", "killed", "failed"]
 """How a program ended: a value, an exception or bad source, too slow, too big, not allowed, died otherwise; failed:
 nobody knows, as the sandbox died or a model that it asked gave no reply. That is never scored as wrong."""
@@ -197,6 +197,29 @@ class Outcome(Record):
     timeouts: int  # of n
     distinct: int  # different programs among the n
     wrong: list[int] = []  # of n: how many gave each wrong answer, the most frequent first; the others gave none
+    operations: int | None = None  # in the generator's own solution; None where nobody knows
+
+
+class Standing(Record):
+    """How a round's policy did on the dev problems: a line of `rounds/*/standings.jsonl`, below the earlier rounds'."""
+
+    round: int
+    version: str
+    policy_sha256: str  # of its folder
+    samples: int  # n
+    correct: list[int]  # of n, for each dev problem
+
+    @property
+    def pass_at_1(self) -> float:
+        return sum(self.correct) / (self.samples * len(self.correct))
+
+
+class Choice(Record):
+    """The round whose policy the run ends with: `run/best.json`."""
+
+    round: int
+    version: str
+    reason: str  # one line for people
 
 
 class Attempt(Record):

@@ -90,9 +90,10 @@ class Recorder:
             self._warn(f"numbers of {address} left out ({error})")
         self._messages.put(message)
         for path in outs:
-            if path.endswith(".svg"):  # a message of its own: where files are not taken, the numbers are
+            steps = path.endswith(".csv") and address.startswith("update@")
+            if path.endswith((".svg", ".csv")) and not steps:  # a message of its own: the numbers are taken anyway
                 self._file(path, Path(path).parent.as_posix().removeprefix("run/"))
-            if path.endswith(".csv"):
+            if steps:
                 self._steps(address, path, message["time"])
             if path.endswith("/selection.jsonl"):
                 self._influence(address, message["time"])
@@ -181,7 +182,7 @@ class Recorder:
         decision = read_json(self._layout.promotion, Promotion)
         record = self._layout.champion / "champion.json"
         champion = read_json(record, Champion).version if record.exists() else None
-        folder = self._layout.policy(self._params.rounds.last)
+        folder = self._layout.run_policy
         relative = folder.relative_to(self._layout.root).as_posix()
         return {
             "version": decision.version,

@@ -149,8 +149,8 @@ def test_the_shipped_file_is_valid_and_explains_every_param() -> None:
         ('"1": 0', "1: 0", r":\d+: rounds\.start: the rounds must stand in quotes"),
         (
             "  ks: [1, 5, 10]",
-            "  ks: [1, 50]",
-            r":\d+: evaluation: samples \(20\) must be at least",
+            "  ks: [1, 11]",
+            r":\d+: evaluation: samples \(20\) must be at least twice the largest k \(11\), .*raise samples to 22",
         ),
         ("  ks: [1, 5, 10]", "  ks: []", r":\d+: evaluation\.ks: .*at least 1 item"),
         ("seed: 0", "seed: 0\nseed: 1", r":\d+: not YAML: "),
@@ -200,6 +200,27 @@ def test_fixed_validation_trajectories_are_named_and_asked_for(file: Path, chang
 def test_delta_is_refused_where_it_would_do_nothing(file: Path, loss: str) -> None:
     with pytest.raises(GraftError, match=rf"grpo\.delta: delta \(8\.0\) does nothing in loss {loss}: set it to null"):
         override(file, [f"grpo.loss={loss}", "grpo.delta=8.0"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            ["evaluation.every=2"],
+            r"every is 2, but there are no problems .*: set problems\.dev to 100, for instance, or",
+        ),
+        (
+            ["problems.dev=50"],
+            r"every is 0, so nothing is measured on the 50 .*: set evaluation\.every to 1, or problems",
+        ),
+    ],
+)
+def test_rounds_are_compared_on_problems_of_their_own(file: Path, changes: list[str], message: str) -> None:
+    with pytest.raises(GraftError, match=rf"^{re.escape(str(file))}:\d+: evaluation: {message}"):
+        override(file, changes)
+    assert file.read_text() == TEXT
+    override(file, ["evaluation.every=2", "problems.dev=50"])
+    assert (load_params(file).evaluation.every, load_params(file).problems.dev) == (2, 50)
 
 
 REVISING = ["search.simulations=20", "search.samples=8", "search.revisions=12"]

@@ -12,6 +12,9 @@ from tasks.records import Attempt, Outcome, Problem, Result
 from tasks.seeds import derive_seed
 from tasks.workflows.judge import number_of
 
+BY_OPERATIONS = "pass_at_1_greedy_operations_"
+"""Begins the names of greedy accuracy by number of operations, which ends them."""
+
 
 def outcome_of(problem: Problem, attempts: Sequence[Attempt]) -> Outcome:
     """How a problem went; exactly one of its attempts is the greedy one."""
@@ -28,6 +31,7 @@ def outcome_of(problem: Problem, attempts: Sequence[Attempt]) -> Outcome:
         timeouts=sum(a.samples for a in attempts if a.result.status == "timeout"),
         distinct=sum(a.samples > 0 for a in attempts),
         wrong=_wrong(attempts),
+        operations=problem.operations,
     )
 
 
@@ -53,12 +57,15 @@ def measured(outcomes: Sequence[Outcome], ks: Sequence[int]) -> dict[str, list[f
 
     `pass_at_1_greedy` is the accuracy at temperature 0; `pass_at_1` is the unbiased estimate from the samples, c/n;
     `maj_at_k`, not given for k = 1 where it is the same, is that the most frequent answer of k samples is right.
-    What is known of no problem (seen templates, siblings) has an empty list.
+    `…_operations_2` is of the problems whose own solution takes two. What is known of no problem (seen templates,
+    siblings) has an empty list.
     """
+    lengths = sorted({o.operations for o in outcomes if o.operations is not None})
     return {
         "pass_at_1_greedy": [float(o.greedy) for o in outcomes],
         "pass_at_1_greedy_seen": [float(o.greedy) for o in outcomes if o.seen is True],
         "pass_at_1_greedy_unseen": [float(o.greedy) for o in outcomes if o.seen is False],
+        **{f"{BY_OPERATIONS}{n}": [float(o.greedy) for o in outcomes if o.operations == n] for n in lengths},
         "siblings_passed": [float(o.siblings_passed) for o in outcomes if o.siblings_passed is not None],
         **{f"pass_at_{k}": [pass_at_k(o.samples, o.correct, k) for o in outcomes] for k in ks},
         **{f"maj_at_{k}": [maj_at_k(o.samples, o.correct, o.wrong, k) for o in outcomes] for k in ks if k > 1},

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from tasks.artifacts import read_jsonl, write_json
+from tasks.artifacts import read_jsonl, write_json, write_jsonl
 from tasks.environments.environment import Environment
 from tasks.environments.named import environment_in
 from tasks.errors import GraftError
@@ -46,6 +46,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
     metrics["parameters"] = sum(p.numel() for p in policy.model.parameters()) - adapter
     metrics["adapter_parameters"] = adapter
     save_policy(policy, layout.policy(0), parent, round=0)
+    write_jsonl(layout.standings(0), [])  # no round has been measured yet
     write_json(layout.metrics("bootstrap"), metrics)
 
 

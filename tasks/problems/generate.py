@@ -32,8 +32,13 @@ def generate(params: Problems, seed: int) -> dict[Split, list[Problem]]:
 
     Raises GraftError where the templates cannot give as many different questions as the params ask for.
     """
-    # test comes first: more train problems then leave the test problems as they are
-    sizes: dict[Split, int] = {"test": params.test, "validation": params.validation, "train": params.train}
+    # test comes first: more train problems then leave the test problems as they are; and dev leaves all as they are
+    sizes: dict[Split, int] = {
+        "test": params.test,
+        "validation": params.validation,
+        "train": params.train,
+        "dev": params.dev,
+    }
     return generate_splits(sizes, params.phrasings, params.siblings, params.unseen, seed)
 
 

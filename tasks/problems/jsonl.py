@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from itertools import islice
 from typing import Any
 
 from tasks.artifacts import digest_text
@@ -53,18 +54,21 @@ def read_problems(name: str, text: str, source: str) -> list[Problem]:
 def split_problems(name: str, problems: list[Problem], params: Problems, seed: int) -> dict[Split, list[Problem]]:
     """Deal the problems out to the splits: a shuffle by seed and problem_id, so the order of the lines is nothing.
 
-    Test is dealt first, then validation: asking for more train problems leaves both as they are. What is left over
-    is not used. Raises GraftError where there are too few.
+    Test is dealt first, then validation: asking for more train problems leaves both as they are. Dev is dealt last and
+    leaves all as they are. What is left over is not used. Raises GraftError where there are too few.
     """
-    asked = params.train + params.validation + params.test
+    sizes: dict[Split, int] = {"test": params.test, "validation": params.validation, "train": params.train}
+    sizes |= {"dev": params.dev} if params.dev else {}
+    asked = sum(sizes.values())
     if len(problems) < asked:
+        names, counts = " + ".join(reversed(sizes)), " + ".join(str(size) for size in reversed(sizes.values()))
         raise GraftError(
-            f"{name}: {len(problems)} problems, but problems.train + validation + test ask for {asked} "
-            f"({params.train} + {params.validation} + {params.test}); ask for fewer or add lines"
+            f"{name}: {len(problems)} problems, but problems.{names} ask for {asked} ({counts}); "
+            "ask for fewer or add lines"
         )
-    dealt = sorted(problems, key=lambda problem: derive_seed(seed, "problems", problem.problem_id))
-    first, second = params.test, params.test + params.validation
-    return {"train": dealt[second:asked], "validation": dealt[first:second], "test": dealt[:first]}
+    left = iter(sorted(problems, key=lambda problem: derive_seed(seed, "problems", problem.problem_id)))
+    dealt = {split: list(islice(left, size)) for split, size in sizes.items()}
+    return {"dev": [], **dealt}
 
 
 def answer_of(value: Any) -> int | float:

@@ -1,4 +1,4 @@
-"""The stage `problems`: three files of problems, generated or read from the file that the params name."""
+"""The stage `problems`: four files of problems, generated or read from the file that the params name."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from tasks.records import Problem, Split
 
 
 def run(layout: Layout, params: Params, round: int | None = None) -> None:  # noqa: ARG001 - all stages look alike
-    """Write `problems/{train,validation,test}.jsonl`."""
+    """Write `problems/{train,validation,test,dev}.jsonl`."""
     problems = _read(layout, params) if params.problems.source == "jsonl" else generate(params.problems, params.seed)
     for split, listed in problems.items():
         write_jsonl(layout.problems(split), listed)

@@ -13,7 +13,7 @@ It outlives runs and belongs to none, so DVC does not track it.
 import shutil
 from pathlib import Path
 
-from tasks.artifacts import read_json, whole_folder, write_json, write_text
+from tasks.artifacts import copy_folder, read_json, whole_folder, write_json, write_text
 from tasks.errors import GraftError
 from tasks.records import Champion
 
@@ -45,18 +45,9 @@ def replace_champion(folder: Path, policy: Path, outcomes: Path, decision: str, 
     `policy` is the folder and `outcomes` the file to copy, `decision` the text of `promotion.json`.
     """
     with whole_folder(folder) as new:
-        _copy(policy, new / "policy")
+        copy_folder(policy, new / "policy")
         shutil.copyfile(outcomes, new / "outcomes.jsonl")
         write_text(new / "promotion.json", decision)
         if folder.exists():
-            _copy(folder, new / PREVIOUS, leave_out=PREVIOUS)
+            copy_folder(folder, new / PREVIOUS, leave_out=PREVIOUS)
         write_json(new / "champion.json", champion)
-
-
-def _copy(source: Path, target: Path, leave_out: str = "") -> None:
-    """Copy a folder's files; unlike shutil.copytree, a full disk is raised as the plain OSError that it is."""
-    for file in sorted(path for path in source.rglob("*") if path.is_file()):
-        relative = file.relative_to(source)
-        if relative.parts[0] != leave_out:
-            (target / relative).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, target / relative)

@@ -16,12 +16,12 @@ from tasks.seeds import derive_seed
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG001 (every stage has this signature)
-    """Compare the run's last policy with the champion on the present test problems; the better one stays.
+    """Compare the run's policy with the champion on the present test problems; the better one stays.
 
     Run again after a promotion, it finds its own policy as the champion and repeats the recorded decision, byte
     for byte.
     """
-    policy = layout.policy(params.rounds.last)
+    policy = layout.run_policy
     version = read_json(policy / "lineage.json", Lineage).version
     test_sha256 = digest_path(layout.problems("test"))
     present = Champion(version=version, test_sha256=test_sha256, environment=params.environment)

@@ -24,6 +24,7 @@ from tasks.params import Params, load_params
 from tasks.policy.advantages import group_advantages
 from tasks.records import (
     Attempt,
+    Choice,
     Lineage,
     Outcome,
     Problem,
@@ -31,6 +32,7 @@ from tasks.records import (
     RewardedTrajectory,
     Selected,
     Split,
+    Standing,
     Trajectory,
     Workflow,
 )
@@ -51,7 +53,8 @@ SMALL = [
     *["influence.validation=held_out", "influence.completions=6", "influence.selection=positive"],
     *["grpo.group_size=10", "grpo.prompts_per_step=8", "grpo.epochs=8", "grpo.learning_rate=0.006"],
     *["grpo.negative_weight=0.0", "grpo.clip_low=0.2", "grpo.clip_high=0.3", "grpo.beta=0.01"],
-    *["evaluation.samples=10", "evaluation.ks=[1, 5, 10]", "evaluation.resamples=1000"],
+    *["evaluation.samples=10", "evaluation.ks=[1, 5]", "evaluation.resamples=1000"],
+    *["evaluation.every=1", "problems.dev=12"],
 ]
 ROUNDS = (1, 2)
 GSM8K = Path("shared", "data", "gsm8k", "train.jsonl")
@@ -195,14 +198,29 @@ def test_every_test_problem_has_its_outcome(first: Run, name: str) -> None:
         assert o.samples == 10 == sum(a.samples for a in own)
         assert o.correct == sum(a.samples for a in own if a.right)
     numbers = first.metrics(f"evaluate@{name}")
-    assert 0 <= numbers["pass_at_1"] <= numbers["pass_at_5"] <= numbers["pass_at_10"] <= 1
+    assert 0 <= numbers["pass_at_1"] <= numbers["pass_at_5"] <= 1
     assert numbers["pass_at_1"] == pytest.approx(sum(o.correct for o in outcomes) / 160)
     assert numbers["pass_at_1_greedy"] == sum(o.greedy for o in outcomes) / 16
 
 
+def test_the_run_ends_with_the_round_that_is_best_on_dev(first: Run) -> None:
+    """And dev is nothing that was learned from or tested on."""
+    levels = {round: first.metrics(f"validate@{round}")["pass_at_1"] for round in ROUNDS}
+    choice = read_json(first.layout.best, Choice)
+    assert choice.round == max(levels, key=lambda round: (levels[round], -round))
+    assert digest_path(first.layout.run_policy) == digest_path(first.layout.policy(choice.round))
+    assert f"Best: {choice.reason}." in " ".join(first.stdout.split())
+    standings = read_jsonl(first.layout.standings(2), Standing)
+    assert [s.pass_at_1 for s in standings] == pytest.approx([levels[round] for round in ROUNDS])
+    dev = {question for problem in first.problems("dev") for question in problem.questions}
+    assert len(dev) == 12 * 4
+    others = [problem for split in ("train", "validation", "test") for problem in first.problems(split)]
+    assert not dev & {question for problem in others for question in problem.questions}
+
+
 def test_the_decision_is_about_what_was_measured(first: Run) -> None:
     decision = read_json(first.layout.promotion, Promotion)
-    assert decision.version == read_json(first.layout.policy(2) / "lineage.json", Lineage).version
+    assert decision.version == read_json(first.layout.run_policy / "lineage.json", Lineage).version
     assert decision.champion_version is None
     assert decision.pass_at_1 == first.metrics("evaluate@after")["pass_at_1_greedy"]
     assert decision.champion_pass_at_1 == first.metrics("evaluate@before")["pass_at_1_greedy"]
@@ -214,7 +232,7 @@ def test_plain_transformers_and_peft_load_the_policy_and_write_the_same(first: R
     from peft import PeftModel
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    folder = first.layout.policy(2)
+    folder = first.layout.run_policy
     tokenizer: Any = AutoTokenizer.from_pretrained(folder)
     model = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(folder), folder / "adapter").eval()
     greedy = [a for a in read_jsonl(first.layout.evaluation("after") / "attempts.jsonl", Attempt) if a.greedy]
@@ -235,7 +253,7 @@ def test_plain_transformers_and_peft_load_the_policy_and_write_the_same(first: R
 
 def test_the_screen_shows_what_was_learnt_and_where_the_time_went(first: Run) -> None:
     before, after = first.metrics("evaluate@before"), first.metrics("evaluate@after")
-    titles = {"pass@1 greedy": "pass_at_1_greedy", **{f"pass@{k} sampled": f"pass_at_{k}" for k in (1, 5, 10)}}
+    titles = {"pass@1 greedy": "pass_at_1_greedy", **{f"pass@{k} sampled": f"pass_at_{k}" for k in (1, 5)}}
     for title, name in titles.items():
         interval = r" +\(\d\.\d\d–\d\.\d\d\) +"
         levels = [f"{numbers[name]:.3f}" for numbers in (before, after)]
@@ -247,7 +265,7 @@ def test_the_screen_shows_what_was_learnt_and_where_the_time_went(first: Run) ->
     times = dict(re.findall(r"^(\w+) +\d+ +(\d+\.\d) *$", first.stdout, re.MULTILINE))
     assert list(times) == [*dict.fromkeys(address.partition("@")[0] for address in first.addresses), "all"]
     assert "MLflow      mlflow ui --backend-store-uri sqlite:///mlflow.db" in first.stdout
-    for place in ("run/rounds/2/policy", "run/rounds/2/workflows", "run/evaluation/after", "run/page.html"):
+    for place in ("run/policy", "run/rounds/2/workflows", "run/evaluation/after", "run/page.html"):
         assert place in first.stdout
         assert (first.root / place).exists()
 
@@ -297,13 +315,13 @@ def test_mlflow_holds_the_whole_run(first: Run) -> None:
     for name in ("epoch/mean_reward", "epoch/accumulated_reward"):
         points = [(p.step, p.value) for p in client.get_metric_history(parent.info.run_id, name)]
         assert points == [(round, first.metrics(f"reward@{round}")[name]) for round in ROUNDS]
-    assert parent.data.metrics["evaluate_after/pass_at_10"] == first.metrics("evaluate@after")["pass_at_10"]
+    assert parent.data.metrics["evaluate_after/pass_at_5"] == first.metrics("evaluate@after")["pass_at_5"]
     for address, child in children.items():
         assert child.data.metrics.items() >= first.metrics(address).items()
     outs = parse(first.root / "dvc.lock")["stages"]["problems"]["outs"]
     digests = {out["md5"] for out in outs if out["path"].startswith("run/problems/")}
     assert {i.dataset.digest for i in parent.inputs.dataset_inputs} == digests
-    assert len(digests) == 3
+    assert len(digests) == 4
     files = {found.path for found in client.list_artifacts(parent.info.run_id)}
     assert files >= {"page.html", "account.json"}
 

@@ -57,7 +57,7 @@ def test_a_failed_stage_that_never_ran_leaves_nothing(tmp_path: Path) -> None:
     assert not list((root / "run").rglob("*.jsonl"))
     assert not (root / "dvc.lock").exists()
     graft(root, "stage", "problems")
-    assert len(list((root / "run").rglob("*.jsonl"))) == 3
+    assert len(list((root / "run").rglob("*.jsonl"))) == 4
 
 
 def test_dvc_gives_the_same_line_and_fails_too(done: Path) -> None:

@@ -22,8 +22,12 @@ PARAMS = {
     "select": "policy.max_new_tokens search.temperature influence grpo.negative_weight grpo.advantages grpo.loss "
     "grpo.truncated grpo.prompts_per_step grpo.micro_batch_tokens grpo.processes grpo.unfit",
     "update": "seed policy.max_new_tokens search.temperature grpo",
-    "evaluate": "seed environment environment_sha256 policy.max_new_tokens sandbox operators evaluation",
-    "promote": "seed environment environment_sha256 rounds.last policy.max_new_tokens sandbox operators evaluation",
+    "validate": "seed environment environment_sha256 rounds.last policy.max_new_tokens sandbox operators evaluation",
+    "choose": "seed rounds.last evaluation.resamples evaluation.confidence",
+    "evaluate": "seed environment environment_sha256 policy.max_new_tokens sandbox operators evaluation.samples "
+    "evaluation.ks evaluation.temperature evaluation.resamples evaluation.confidence",
+    "promote": "seed environment environment_sha256 policy.max_new_tokens sandbox operators evaluation.resamples "
+    "evaluation.confidence",
 }
 
 
@@ -64,16 +68,16 @@ def test_each_stage_has_its_module(module: str) -> None:
 
 @pytest.mark.parametrize(
     ("address", "stage", "round"),
-    [("problems", "problems", None), ("search@2", "search", 2), ("evaluate@before", "evaluate", 0)],
+    [
+        ("problems", "problems", None),
+        ("search@2", "search", 2),
+        ("evaluate@before", "evaluate", 0),
+        ("evaluate@after", "evaluate", None),
+    ],
 )
 def test_an_address_names_a_stage_and_a_round(address: str, stage: str, round: int | None) -> None:
     assert stage_of(address) == stage
-    assert round_of(address, load_params(ROOT / "params.yaml")) == round
-
-
-def test_evaluate_after_is_of_the_last_round() -> None:
-    params = load_params(ROOT / "params.yaml")
-    assert round_of("evaluate@after", params) == params.rounds.last
+    assert round_of(address) == round
 
 
 def test_a_broken_file_is_named_with_its_line(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from tasks.errors import GraftError
 from tasks.evaluation.summary import summarise
 from tasks.layout import Layout
 from tasks.params import Params, Rounds, load_params
-from tasks.records import Outcome, Problem, Promotion, Result, RewardedTrajectory, Selected
+from tasks.records import Choice, Outcome, Problem, Promotion, Result, RewardedTrajectory, Selected, Standing
 from tasks.workflows.contract import HEADER
 
 SHIPPED = Path(__file__).parents[2] / "params.yaml"
@@ -105,6 +105,27 @@ def test_problems_without_siblings_or_templates_say_so_and_have_no_such_rows(tmp
     assert "no siblings: correctness rests on one answer each" in shown
     assert "with siblings" not in shown
     assert "templates" not in shown
+
+
+def test_templates_and_operations_have_rows_and_the_hardest_their_names(
+    tmp_path: Path, params: Params, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    layout = written(tmp_path, params)
+    for name, right in (("before", 100), ("after", 120)):
+        own = [
+            o.model_copy(update={"operations": 1 + i % 2, "seen": True, "template": f"story-{i // 40}"})
+            for i, o in enumerate(outcomes(right, True, True))
+        ]
+        write_jsonl(layout.evaluation(name) / "outcomes.jsonl", own)
+        write_json(layout.metrics("evaluate", name), summarise(own, params.evaluation, params.seed))
+    shown = report(layout, params)
+    for title in ("  1 operation ", "  2 operations"):
+        (row,) = (line for line in shown.splitlines() if line.startswith(title))
+        assert [cell for cell in row.split() if "." in cell][::2][:2] == ["0.500", "0.600"]
+    assert max(map(len, shown.splitlines())) <= 80
+    told = "Hardest templates, of those seen, pass@1 sampled: story-3 0.05, story-4 0.05, story-0 0.90; all: run/plots/"
+    assert told in " ".join(shown.split())
 
 
 def test_the_report_says_how_many_solved_problems_rest_on_one_answer(tmp_path: Path, params: Params) -> None:
@@ -251,6 +272,61 @@ def test_the_report_says_which_term_taught_nothing_and_when(tmp_path: Path, para
     assert "Round 1, 3: rewards.runs is 1 for every completion: it teaches nothing" in shown
 
 
+def test_the_best_round_is_named_beside_what_each_had_on_dev(
+    tmp_path: Path, params: Params, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    layout = written(tmp_path, params)
+    assert "dev" not in report(layout, params)
+    every = params.model_copy(update={"evaluation": params.evaluation.model_copy(update={"every": 2})})
+    for number, numbers in ((1, {}), (2, {"pass_at_1": 0.5125}), (3, {"pass_at_1": 0.5})):
+        write_json(layout.metrics("validate", number), numbers)
+    write_json(
+        layout.best, Choice(round=2, version="v", reason="round 2 has the highest pass@1 on 80 dev problems: 0.512")
+    )
+    write_jsonl(layout.standings(3), [])
+    shown = report(layout, every)
+    assert "samples kept  dev pass@1" in shown
+    rows = [line.split() for line in shown.splitlines() if line[:2] in ("1 ", "2 ", "3 ")]
+    assert [row[-1] for row in rows] == ["%", "0.512", "0.500"]
+    assert "Best: round 2 has the highest pass@1 on 80 dev problems: 0.512." in shown
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_the_report_says_where_neither_reward_nor_dev_moves(tmp_path: Path, params: Params) -> None:
+    more = params.model_copy(
+        update={
+            "rounds": Rounds(last=4, start={"1": 0, "2": 1, "3": 2, "4": 3}),
+            "evaluation": params.evaluation.model_copy(update={"every": 1}),
+        }
+    )
+    layout = written(tmp_path, more)
+    standings = [
+        Standing(round=number, version="v", policy_sha256="d", samples=20, correct=[4, 8, 12, 16] * 5)
+        for number in range(1, 5)
+    ]
+    write_jsonl(layout.standings(4), standings)
+    write_json(layout.best, Choice(round=1, version="v", reason="of equals the first"))
+    for number in range(1, 5):
+        write_json(layout.metrics("validate", number), {"pass_at_1": 0.5})
+        reward = {
+            "epoch/mean_reward": 0.5,
+            "epoch/accumulated_reward": 9,
+            "solved_share": 0.9,
+            "mean_reward_error": 0.01,
+        }
+        write_json(
+            layout.metrics("reward", number),
+            reward | {"correctness/std": 0.4, "groups": 9, "groups_with_signal": number - 1},
+        )
+    shown = " ".join(report(layout, more).split())
+    assert "pass@1 on dev has not moved since round 1 (0.500, 0.500, 0.500, 0.500): none differs by more than" in shown
+    assert (
+        "The mean reward has not moved since round 1 (0.500, 0.500, 0.500, 0.500): none differs by more than" in shown
+    )
+    assert "Round 1: no group has two different rewards, so none teaches anything; raise search.temperature" in shown
+
+
 def test_a_missing_file_is_named(tmp_path: Path, params: Params) -> None:
     layout = written(tmp_path, params)
     layout.metrics("reward", 2).unlink()
@@ -291,7 +367,7 @@ all           5     59.6
 promoted: 0.600 beats the first policy's 0.500 by 0.100 (95 % interval 0.060 …
 0.145)
 
-policy      run/rounds/3/policy
+policy      run/policy
 workflows   run/rounds/3/workflows
 tree        run/rounds/3/tree.svg
 evaluation  run/evaluation/after

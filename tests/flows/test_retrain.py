@@ -114,7 +114,7 @@ def test_ctrl_c_ends_the_flow_as_crashed_with_130_and_no_traceback(history: Hist
 
 
 def test_the_flow_writes_the_lock_that_dvc_writes(history: History, by_dvc: Path) -> None:
-    graft(history.root, "stage", "-S", "evaluation.resamples=10000", *ADDRESSES[-3:])
+    graft(history.root, "stage", "-S", "evaluation.resamples=10000", *ADDRESSES[-6:])
     assert (history.root / "dvc.lock").read_bytes() == (by_dvc / "dvc.lock").read_bytes()
     assert "Data and pipelines are up to date." in dvc(history.root, "repro").stdout
 

@@ -21,7 +21,7 @@ def rounds_of(*stages: str) -> set[str]:
     return {f"{stage}@{round}" for stage in stages for round in (1, 2)}
 
 
-EVALUATE = {"evaluate@before", "evaluate@after"}
+EVALUATE = {"evaluate@before", "evaluate@after"} | rounds_of("validate")
 PARAMS = {
     "seed=1": set(ADDRESSES) - rounds_of("reward", "select"),
     "rewards.own_sha256=other": rounds_of("reward"),
@@ -68,7 +68,9 @@ PARAMS = {
     "grpo.processes=2": rounds_of("select", "update"),
     "grpo.unfit=skip": rounds_of("select", "update"),
     "grpo.group_size=4": rounds_of("search", "collect", "update"),
-    "evaluation.samples=10": {"promote"} | EVALUATE,
+    "evaluation.samples=30": EVALUATE,
+    "evaluation.temperature=0.9": EVALUATE,
+    "evaluation.resamples=500": {"choose", "promote"} | EVALUATE,
     "tracking.experiment=other": set(),
 }
 
@@ -199,8 +201,14 @@ def bring_up(root: Path, driver: str, addresses: Iterable[str]) -> None:
 def test_more_rounds_keep_the_first_ones(done: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     override(done / "params.yaml", ["rounds=3"])
     monkeypatch.chdir(done)
-    more = {"search@3", "collect@3", "reward@3", "select@3", "update@3"}
-    assert stale_for_graft(done).keys() == stale_for_dvc(done) == more | {"evaluate@after", "promote"}
+    more = {"search@3", "collect@3", "reward@3", "select@3", "update@3", "validate@3", "choose"}
+    assert stale_for_graft(done).keys() == stale_for_dvc(done) == more | rounds_of("validate")  # is it the last?
+
+
+def test_comparing_rounds_makes_no_round_stale(done: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    override(done / "params.yaml", ["problems.dev=4", "evaluation.every=1"])
+    monkeypatch.chdir(done)
+    assert stale_for_graft(done).keys() == stale_for_dvc(done) == {"problems"} | rounds_of("validate")
 
 
 def test_promote_is_never_taken_from_the_run_cache(done: Path) -> None:

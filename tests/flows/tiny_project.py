@@ -21,6 +21,7 @@ ADDRESSES = [
     *["problems", "coldstart", "bootstrap"],
     *["search@1", "collect@1", "reward@1", "select@1", "update@1"],
     *["search@2", "collect@2", "reward@2", "select@2", "update@2"],
+    *["validate@1", "validate@2", "choose"],
     *["evaluate@before", "evaluate@after", "promote"],
 ]
 """The picture, for two rounds."""
@@ -38,8 +39,7 @@ from tasks.errors import GraftError
 
 def compute(stage, layout, params, round, weight=1):
     reads, writes = files(stage, layout, params, round)
-    key = {None: "", 0: "@before", params.rounds.last if stage == "promote" else -1: ""}.get(round, f"@{round}")
-    key = "@after" if stage == "evaluate" and round else key
+    key = {None: "@after", 0: "@before"}[round] if stage == "evaluate" else "" if round is None else f"@{round}"
     address = stage + key
     digest = hashlib.sha256(repr((stage, [digest_path(p) for p in reads], params, weight)).encode()).hexdigest()
     note = layout.root / ".graft" / "ran.log"
@@ -71,14 +71,14 @@ def write(path, digest):
 
 
 def files(stage, layout, params, round):
-    train, validation, test = (layout.problems(split) for split in ("train", "validation", "test"))
+    train, validation, test, dev = (layout.problems(split) for split in ("train", "validation", "test", "dev"))
     before = layout.policy(round - 1) if round else None
     if stage == "problems":
-        return [], [train, validation, test]
+        return [], [train, validation, test, dev]
     if stage == "coldstart":
         return [train], [layout.coldstart]
     if stage == "bootstrap":
-        return [train, layout.coldstart], [layout.policy(0)]
+        return [train, layout.coldstart], [layout.standings(0), layout.policy(0)]
     if stage == "search":
         return [train, validation, before], [layout.tree(round), layout.workflows(round)]
     if stage == "collect":
@@ -90,10 +90,16 @@ def files(stage, layout, params, round):
     if stage == "update":
         reads = [layout.rewarded(round), layout.selection(round), before, layout.policy(0)]
         return reads, [layout.steps(round), layout.policy(round)]
+    if stage == "validate":
+        return [dev, layout.policy(round), layout.standings(round - 1)], [layout.standings(round)]
+    if stage == "choose":
+        last = params.rounds.last
+        return [layout.standings(last), layout.policy(last)], [layout.best, layout.run_policy]
     if stage == "evaluate":
-        return [test, layout.policy(round)], [layout.evaluation("after" if round else "before")]
+        name, policy = ("after", layout.run_policy) if round is None else ("before", layout.policy(round))
+        return [test, policy], [layout.by_template(name), layout.evaluation(name)]
     ends = [layout.evaluation("before"), layout.evaluation("after")]
-    return [test, *ends, layout.policy(params.rounds.last)], [layout.promotion]
+    return [test, *ends, layout.run_policy], [layout.promotion]
 '''
 
 STAGE = """

@@ -25,7 +25,7 @@ from tasks.tracking import Recorder, flatten
 from tasks.tracking_worker import Ledger, allowed, parent_name
 
 PARAMS = Path(__file__).parents[2] / "params.yaml"
-POLICY = f"run/rounds/{load_params(PARAMS).rounds.last}/policy"
+POLICY = "run/policy"
 
 
 def tracking(uri: str, seconds: float = 60) -> Params:
@@ -169,6 +169,21 @@ def test_files_of_the_whole_run_lie_beside_it(layout: Layout, capfd: pytest.Capt
     assert [found.path for found in client.list_artifacts(run_id)] == ["page.html"]
     assert Path(client.download_artifacts(run_id, "page.html", str(layout.root))).read_text() == "a page"
     assert client.get_run(run_id).info.status == "FINISHED"
+
+
+@pytest.mark.slow
+def test_the_table_of_templates_is_a_file_of_the_run_and_no_curve(
+    layout: Layout, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write_text(layout.by_template("after"), "template,greedy\neggs,0.5\n")
+    recorder = Recorder(layout, tracking("sqlite:///mlflow.db"), {})
+    recorder.stage("evaluate@after", 1.0, False, {}, {"run/plots/evaluate@after.csv": "c" * 32})
+    run_id = recorder.finish("FINISHED")
+    assert capfd.readouterr().err == ""
+    client = store(layout)
+    assert [file.path for file in client.list_artifacts(run_id, "plots")] == ["plots/evaluate@after.csv"]
+    child = children(client, str(run_id))["evaluate@after"]
+    assert not any(name.startswith("step/") for name in child.data.metrics)
 
 
 @pytest.mark.slow

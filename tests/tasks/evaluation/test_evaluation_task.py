@@ -8,6 +8,7 @@ import pytest
 
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.evaluation.task import run
+from tasks.evaluation.templates import by_template, table_of
 from tasks.layout import Layout
 from tasks.params import Params, load_params, restrict
 from tasks.records import Attempt, Outcome, Problem, Sibling
@@ -18,25 +19,24 @@ PRODUCT = "def solve(problem):\n    n = numbers(problem)\n    return n[0] * n[1]
 
 
 def params(temperature: float = 0.8) -> Params:
-    evaluation = SHIPPED.evaluation.model_copy(update={"samples": 6, "ks": [1, 5], "temperature": temperature})
+    evaluation = SHIPPED.evaluation.model_copy(update={"samples": 6, "ks": [1, 3], "temperature": temperature})
     policy = SHIPPED.policy.model_copy(update={"max_new_tokens": 96})
-    keys = [
-        "seed",
-        "environment",
-        "environment_sha256",
-        "policy.base",
-        "policy.max_new_tokens",
-        "sandbox",
-        "operators",
-        "evaluation",
-    ]
+    keys = ["seed", "environment", "environment_sha256", "policy.base", "policy.max_new_tokens", "sandbox", "operators"]
+    keys += [f"evaluation.{key}" for key in ("samples", "ks", "temperature", "resamples", "confidence")]
     return restrict(SHIPPED.model_copy(update={"evaluation": evaluation, "policy": policy}), keys)
 
 
 def problem(name: str, answer: int, seen: bool, sibling: int) -> Problem:
     siblings = [Sibling(question="5 boxes of 6 pens?", answer=sibling)]
     return Problem(
-        problem_id=name, question="3 boxes of 4 pens?", answer=answer, source="test", seen=seen, siblings=siblings
+        problem_id=name,
+        question="3 boxes of 4 pens?",
+        answer=answer,
+        source="test",
+        template=name,
+        seen=seen,
+        operations=1 + seen,
+        siblings=siblings,
     )
 
 
@@ -72,6 +72,9 @@ def test_outcomes_attempts_and_numbers_agree(layout: Layout) -> None:
     assert numbers["pass_at_1_greedy_seen"] == 1
     assert numbers["pass_at_1_greedy_unseen"] == 0.5
     assert numbers["siblings_passed"] == pytest.approx(1 / 3)
+    assert (numbers["pass_at_1_greedy_operations_1"], numbers["pass_at_1_greedy_operations_2"]) == (0.5, 1)
+    assert layout.by_template("before").read_text() == table_of(by_template(outcomes))
+    assert len(by_template(outcomes)) == 3
 
 
 def test_a_second_run_writes_the_same_bytes(layout: Layout) -> None:
@@ -97,9 +100,9 @@ def test_rows_of_a_problem_and_problems_have_seeds_of_their_own() -> None:
     assert len(seeds) == 18
 
 
-def test_a_later_round_is_the_policy_after(layout: Layout, make_solver: Callable[[Path, str], str]) -> None:
-    make_solver(layout.policy(3), PRODUCT)
-    run(layout, params(), 3)
+def test_no_round_is_the_policy_that_the_run_ends_with(layout: Layout, make_solver: Callable[[Path, str], str]) -> None:
+    make_solver(layout.run_policy, PRODUCT)
+    run(layout, params(), None)
     assert (layout.evaluation("after") / "outcomes.jsonl").exists()
     assert layout.metrics("evaluate", "after").exists()
     assert not layout.evaluation("before").exists()

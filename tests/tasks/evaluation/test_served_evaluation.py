@@ -25,16 +25,8 @@ def params(url: str) -> Params:
         "policy": SHIPPED.policy.model_copy(update={"max_new_tokens": 96}),
         "operators": Operators.model_validate({**SHIPPED.operators.model_dump(), **plain}),
     }
-    keys = [
-        "seed",
-        "environment",
-        "environment_sha256",
-        "policy.base",
-        "policy.max_new_tokens",
-        "sandbox",
-        "operators",
-        "evaluation",
-    ]
+    keys = ["seed", "environment", "environment_sha256", "policy.base", "policy.max_new_tokens", "sandbox", "operators"]
+    keys += [f"evaluation.{key}" for key in ("samples", "ks", "temperature", "resamples", "confidence")]
     return restrict(SHIPPED.model_copy(update=changes), keys)
 
 

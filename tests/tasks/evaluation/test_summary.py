@@ -5,12 +5,12 @@ from statistics import fmean
 import pytest
 
 from tasks.evaluation.majority import maj_at_k
-from tasks.evaluation.summary import answers_at_k, outcome_of, remarks, summarise
+from tasks.evaluation.summary import BY_OPERATIONS, answers_at_k, outcome_of, remarks, summarise
 from tasks.params import load_params
 from tasks.records import Attempt, Outcome, Problem, Result, Status
 
 PARAMS = load_params(Path(__file__).parents[3] / "params.yaml").evaluation
-PROBLEM = Problem(problem_id="p", question="?", answer=1, source="test", template="t", seen=False)
+PROBLEM = Problem(problem_id="p", question="?", answer=1, source="test", template="t", seen=False, operations=3)
 
 
 def attempt(
@@ -77,6 +77,7 @@ def test_an_outcome_counts_samples_not_attempts() -> None:
         timeouts=1,
         distinct=9,
         wrong=[3, 1, 1],
+        operations=3,
     )
 
 
@@ -100,9 +101,23 @@ def test_the_numbers_of_an_evaluation() -> None:
         assert numbers[f"{name}_low"] < numbers[name] < numbers[f"{name}_high"]
 
 
+def test_accuracy_by_number_of_operations_adds_up_to_all() -> None:
+    outcomes = [outcome(n).model_copy(update={"operations": 1 + n % 3 if n else None}) for n in range(21)]
+    numbers = summarise(outcomes, PARAMS, seed=0)
+    assert [name for name in numbers if name.startswith(BY_OPERATIONS) and name[-1].isdigit()] == [
+        f"pass_at_1_greedy_operations_{n}" for n in (1, 2, 3)
+    ]
+    counts = {n: sum(o.operations == n for o in outcomes) for n in (1, 2, 3)}
+    solved = sum(counts[n] * numbers[f"{BY_OPERATIONS}{n}"] for n in counts)
+    assert solved == pytest.approx(21 * numbers["pass_at_1_greedy"])  # the one of unknown length is not solved
+    for n in counts:
+        level = numbers[f"{BY_OPERATIONS}{n}"]
+        assert numbers[f"{BY_OPERATIONS}{n}_low"] < level < numbers[f"{BY_OPERATIONS}{n}_high"]
+
+
 def test_what_is_not_known_has_no_number() -> None:
     numbers = summarise([outcome(n, seen=None, siblings_passed=None) for n in range(21)], PARAMS, seed=0)
-    assert not [name for name in numbers if "seen" in name or "siblings" in name]
+    assert not [name for name in numbers if "seen" in name or "siblings" in name or "operations" in name]
 
 
 def test_names_are_ones_that_every_store_takes() -> None:

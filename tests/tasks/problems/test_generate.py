@@ -22,7 +22,7 @@ from tasks.workflows.judge import is_right
 from tasks.workflows.operators import numbers
 
 PARAMS = Problems(
-    source="generated", path="", train=200, validation=128, test=200, phrasings=3, siblings=2, unseen=0.25
+    source="generated", path="", train=200, validation=128, test=200, dev=100, phrasings=3, siblings=2, unseen=0.25
 )
 MORE_NUMBER_WORDS = re.compile(
     r"\b(zero|one|once|single|pair|couple|both|first|second|third|fourth|fifth|quarters?|halves|quadruple)\b",
@@ -206,6 +206,12 @@ def test_test_problems_do_not_depend_on_the_number_of_train_problems() -> None:
     fewer = PARAMS.model_copy(update={"train": 20})
     assert generate(fewer, 0)["test"] == generate(PARAMS, 0)["test"]
     assert generate(fewer, 0)["validation"] == generate(PARAMS, 0)["validation"]
+
+
+def test_dev_problems_come_from_templates_that_training_sees() -> None:
+    dev = generate(PARAMS, 0)["dev"]
+    assert len(dev) == 100
+    assert not {problem.template for problem in dev} & {template.name for template in held_out_templates(0)}
 
 
 def test_too_many_problems_name_the_template(monkeypatch: pytest.MonkeyPatch) -> None:

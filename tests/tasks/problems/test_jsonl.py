@@ -21,9 +21,17 @@ GSM8K = REPOSITORY.parent / "shared/data/gsm8k/train.jsonl"
 GOOD = '{"question": "2 and 3?", "answer": 5}'
 
 
-def params_of(train: int, validation: int, test: int) -> Problems:
+def params_of(train: int, validation: int, test: int, dev: int = 0) -> Problems:
     return Problems(
-        source="jsonl", path="", train=train, validation=validation, test=test, phrasings=1, siblings=0, unseen=0
+        source="jsonl",
+        path="",
+        train=train,
+        validation=validation,
+        test=test,
+        dev=dev,
+        phrasings=1,
+        siblings=0,
+        unseen=0,
     )
 
 
@@ -48,7 +56,12 @@ def test_all_of_gsm8k_loads() -> None:
     assert problems[0].answer == 72
     assert not any(problem.siblings for problem in problems)
     splits = split_problems("train.jsonl", problems, params_of(200, 128, 200), seed=0)
-    assert {split: len(listed) for split, listed in splits.items()} == {"train": 200, "validation": 128, "test": 200}
+    assert {split: len(listed) for split, listed in splits.items()} == {
+        "test": 200,
+        "validation": 128,
+        "train": 200,
+        "dev": 0,
+    }
 
 
 def test_the_shipped_example_loads() -> None:
@@ -186,6 +199,17 @@ def test_the_split_depends_on_seed_and_ids_only(seed: int, extra: int, sizes: tu
     assert split_problems("x", read_problems("x", "\n".join(lines), "x"), params, seed) == splits
     fewer = params_of(1, sizes[1], sizes[2])
     assert split_problems("x", read_problems("x", "\n".join(lines), "x"), fewer, seed)["test"] == splits["test"]
+    others = split_problems("x", read_problems("x", "\n".join(lines), "x"), params_of(*sizes, dev=extra), seed)
+    assert {**others, "dev": []} == splits
+    assert len({problem.problem_id for listed in others.values() for problem in listed}) == sum(sizes) + extra
+
+
+def test_dev_is_named_where_problems_are_too_few() -> None:
+    problems = read_problems("x", "\n".join(line(question=f"{n} and 1?", answer=n + 1) for n in range(9)), "x")
+    with pytest.raises(
+        GraftError, match=r"x: 9 problems, but problems\.dev \+ train .* ask for 10 \(1 \+ 4 \+ 3 \+ 2\)"
+    ):
+        split_problems("x", problems, params_of(4, 3, 2, dev=1), seed=0)
 
 
 def test_another_seed_deals_otherwise() -> None:

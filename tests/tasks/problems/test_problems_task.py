@@ -13,7 +13,13 @@ from tasks.problems.task import run
 from tasks.records import Problem
 
 REPOSITORY = Path(__file__).parents[3]
-FILES = ["metrics/problems.json", "problems/test.jsonl", "problems/train.jsonl", "problems/validation.jsonl"]
+FILES = [
+    "metrics/problems.json",
+    "problems/dev.jsonl",
+    "problems/test.jsonl",
+    "problems/train.jsonl",
+    "problems/validation.jsonl",
+]
 
 
 def params_with(**changes: object) -> Params:
@@ -39,10 +45,22 @@ def test_generated_problems_are_the_same_bytes_again(tmp_path: Path) -> None:
         "train": 20,
         "validation": 8,
         "test": 12,
+        "dev": 0,
         "templates": pytest.approx(30, abs=12),
         "with_siblings": 1.0,
         "test_unseen": 0.25,
     }
+
+
+def test_dev_problems_move_no_byte_of_the_others(tmp_path: Path) -> None:
+    for name, dev in (("without", 0), ("with", 15)):
+        run(Layout(tmp_path / name), params_with(train=20, validation=8, test=12, dev=dev), None)
+    without, others = written(tmp_path / "without"), written(tmp_path / "with")
+    assert [name for name in FILES if without[name] != others[name]] == ["metrics/problems.json", "problems/dev.jsonl"]
+    assert without["problems/dev.jsonl"] == b""
+    dev = read_jsonl(Layout(tmp_path / "with").problems("dev"), Problem)
+    assert len(dev) == 15
+    assert all(problem.seen for problem in dev)
 
 
 def test_a_file_is_read_from_beside_the_params(tmp_path: Path) -> None:
@@ -54,7 +72,7 @@ def test_a_file_is_read_from_beside_the_params(tmp_path: Path) -> None:
     assert len(problems) == 12
     assert {problem.source for problem in problems} == {"problems.jsonl"}
     metrics = json.loads(Layout(tmp_path).metrics("problems").read_text())
-    assert metrics == {"train": 6, "validation": 3, "test": 3, "with_siblings": pytest.approx(4 / 12)}
+    assert metrics == {"train": 6, "validation": 3, "test": 3, "dev": 0, "with_siblings": pytest.approx(4 / 12)}
 
 
 def test_a_bad_file_leaves_what_was_there(tmp_path: Path) -> None:

@@ -13,20 +13,10 @@ from tasks.promotion.task import run
 from tasks.records import Champion, Lineage, Outcome, Problem, Promotion
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
-KEYS = [
-    "seed",
-    "environment",
-    "environment_sha256",
-    "rounds.last",
-    "policy.base",
-    "policy.max_new_tokens",
-    "sandbox",
-    "operators",
-    "evaluation",
-]
+KEYS = ["seed", "environment", "environment_sha256", "policy.base", "policy.max_new_tokens", "sandbox", "operators"]
+KEYS += ["evaluation.resamples", "evaluation.confidence"]
 LONGER = SHIPPED.policy.model_copy(update={"max_new_tokens": 96})
 PARAMS = restrict(SHIPPED.model_copy(update={"policy": LONGER}), KEYS)
-LAST = SHIPPED.rounds.last
 PRODUCT = "def solve(problem):\n    n = numbers(problem)\n    return n[0] * n[1]\n"
 
 
@@ -55,7 +45,7 @@ def finished_run(root: Path, version: str, before: int, after: int, problems: li
     for name, right in (("before", before), ("after", after)):
         own = [outcome(p.problem_id, i < right) for i, p in enumerate(problems)]
         write_jsonl(layout.evaluation(name) / "outcomes.jsonl", own)
-    policy(layout.policy(LAST), version)
+    policy(layout.run_policy, version)
     return layout
 
 
@@ -63,7 +53,7 @@ def policy(folder: Path, version: str) -> None:
     """As much of a policy folder as promotion looks at where no policy has to write anything."""
     write_json(
         folder / "lineage.json",
-        Lineage(version=version, parent=None, base="scratch", round=LAST, holds=["adapter"]),
+        Lineage(version=version, parent=None, base="scratch", round=6, holds=["adapter"]),
     )
     write_text(folder / "adapter" / "weights", version)
 
@@ -77,7 +67,7 @@ def test_the_first_promotion_makes_a_champion(tmp_path: Path) -> None:
     run(layout, PARAMS, None)
     assert decision(layout).promoted
     assert decision(layout).champion_version is None
-    assert digest_path(layout.champion / "policy") == digest_path(layout.policy(LAST))
+    assert digest_path(layout.champion / "policy") == digest_path(layout.run_policy)
     assert digest_path(layout.champion / "outcomes.jsonl") == digest_path(layout.evaluation("after") / "outcomes.jsonl")
     assert (layout.champion / "promotion.json").read_bytes() == layout.promotion.read_bytes()
     champion = read_json(layout.champion / "champion.json", Champion)
@@ -113,7 +103,7 @@ def test_a_better_policy_takes_the_place_and_one_champion_before_is_kept(tmp_pat
         layout = finished_run(tmp_path, version, before=5, after=after)
         run(layout, PARAMS, None)
         assert decision(layout).promoted
-        digests.append(digest_path(layout.policy(LAST)))
+        digests.append(digest_path(layout.run_policy))
     assert digest_path(layout.champion / "policy") == digests[2]
     assert digest_path(layout.champion / "previous" / "policy") == digests[1]
     assert read_json(layout.champion / "previous" / "champion.json", Champion).version == "second"
@@ -124,9 +114,7 @@ def test_a_champion_of_other_problems_is_measured_on_the_present_ones(
     tmp_path: Path, make_solver: Callable[[Path, str], str]
 ) -> None:
     layout = finished_run(tmp_path, "first", before=10, after=25)
-    version = make_solver(
-        layout.policy(LAST), "def solve(problem):\n    n = numbers(problem)\n    return n[0] * n[1]\n"
-    )
+    version = make_solver(layout.run_policy, "def solve(problem):\n    n = numbers(problem)\n    return n[0] * n[1]\n")
     run(layout, PARAMS, None)
     assert decision(layout).promoted
     champion = digest_path(layout.champion)

@@ -1,6 +1,8 @@
 """Laws of the rewards: what is the workflow's fault is 0, what nobody knows is None."""
 
 import math
+import random
+from statistics import fmean, stdev
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from tasks.environments.programs import Programs
 from tasks.errors import GraftError
 from tasks.params import Rewards
 from tasks.records import Problem, Result, RewardedTrajectory, Sibling, Split, Status, Trajectory
-from tasks.rewards.metrics import metrics_of, remarks
+from tasks.rewards.metrics import metrics_of, remarks, unmoved
 from tasks.rewards.score import check_failures, combine, failed_share, score
 from tasks.rewards.terms import COMMON, correctness, length, runs
 from tasks.workflows.sandbox import SANDBOX_DIED, Program, Sandbox
@@ -188,6 +190,8 @@ def test_metrics() -> None:
         "failed_share": pytest.approx(1 / 7),
         "timeout_share": 0.0,
         "solved_share": pytest.approx(2 / 3),
+        "mean_reward_error": pytest.approx(math.sqrt(2 * 0.5) / 5),  # of [1.1, 0.1], [0.6, 0.6] and one alone
+        "groups": 2,
         "groups_with_signal": 1,
         "correctness/failed_share": pytest.approx(1 / 6),
         "correctness/mean": pytest.approx(0.6),
@@ -207,10 +211,63 @@ def test_metrics_hold_no_mean_of_nothing() -> None:
         "failed_share": 1.0,
         "timeout_share": 0.0,
         "solved_share": 0.0,
+        "groups": 0,
         "groups_with_signal": 0,
         "correctness/failed_share": 1.0,
         "runs/failed_share": 1.0,
     }
+
+
+def test_the_error_of_the_mean_is_how_far_other_draws_lie_from_it() -> None:
+    """Groups drawn anew of problems with chances of their own: the deviation of their means is what one round says."""
+    dice = random.Random(0)
+
+    def drawn() -> dict[str, float]:
+        chances = [0.1, 0.3, 0.5, 0.9] * 5
+        draws = ([[OK if dice.random() < chance else WRONG] for _ in range(12)] for chance in chances)
+        return metrics_of([score(trajectory(*members), WEIGHTS, 8) for members in draws])
+
+    rounds = [drawn() for _ in range(300)]
+    said = fmean(numbers["mean_reward_error"] for numbers in rounds)
+    assert said == pytest.approx(stdev(numbers["epoch/mean_reward"] for numbers in rounds), rel=0.1)
+
+
+def level(mean: float, error: float = 0.01) -> dict[str, float]:
+    return {"epoch/mean_reward": mean, "mean_reward_error": error}
+
+
+@pytest.mark.parametrize(
+    ("means", "since"),
+    [
+        ([0.4, 0.4, 0.4], None),  # too few
+        ([0.4, 0.4, 0.4, 0.4], 1),
+        ([0.1, 0.4, 0.42, 0.39, 0.41], 2),  # within 1.96 × 0.014
+        ([0.1, 0.2, 0.3, 0.4], None),
+        ([0.4, 0.4, 0.4, 0.43], None),
+        ([0.4, 0.37, 0.4, 0.4], None),  # it fell and came back
+        ([0.4, 0.3, 0.2, 0.1], None),
+    ],
+)
+def test_a_reward_that_stands_still_for_three_rounds_is_remarked_on(means: list[float], since: int | None) -> None:
+    told = unmoved(dict(enumerate(map(level, means), start=1)))
+    assert [remark[: remark.index(" (")] for remark in told] == (
+        [f"The mean reward has not moved since round {since}"] if since else []
+    )
+
+
+def test_nothing_earned_at_all_is_standing_still_and_what_is_not_known_is_not() -> None:
+    nothing = dict.fromkeys(range(1, 5), level(0.0, 0.0))
+    assert len(unmoved(nothing)) == 1
+    assert unmoved(nothing | {4: {"epoch/mean_reward": 0.0}}) == []  # groups of one
+
+
+def test_groups_without_signal_are_remarked_on_where_no_term_says_it_already() -> None:
+    flat = [score(trajectory(*members), WEIGHTS, 8) for members in ([[OK], [OK]], [[WRONG], [WRONG]])]
+    assert [remark[:37] for remark in remarks(metrics_of(flat))][1:] == ["no group has two different rewards, s"]
+    assert not any("group" in remark for remark in remarks(metrics_of(rewarded_groups())))
+    assert not any("group" in remark for remark in remarks(metrics_of(flat[:1])))  # the terms are constant
+    alone = [score(trajectory([result]), WEIGHTS, 8) for result in (OK, WRONG)]
+    assert not any("group" in remark for remark in remarks(metrics_of(alone)))  # compared with the whole batch
 
 
 def test_a_term_that_is_one_number_in_the_whole_round_is_remarked_on() -> None:

@@ -1,0 +1,56 @@
+"""How the problems of each template went."""
+
+import csv
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, fields
+from io import StringIO
+from statistics import fmean
+
+from tasks.records import Outcome
+
+
+@dataclass(frozen=True)
+class ByTemplate:
+    """The problems of one template, by the generator's name of it."""
+
+    template: str
+    operations: int | None
+    seen: bool | None
+    problems: int
+    greedy: float  # share of them that the greedy completion solves
+    sampled: float  # mean share of right samples
+
+
+def by_template(outcomes: Sequence[Outcome]) -> list[ByTemplate]:
+    """A row a template, the one that is solved least often by the samples first; problems without one are in none."""
+    groups: dict[str, list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        if outcome.template is not None:
+            groups[outcome.template].append(outcome)
+    rows = [
+        ByTemplate(
+            template=name,
+            operations=own[0].operations,
+            seen=own[0].seen,
+            problems=len(own),
+            greedy=fmean(float(o.greedy) for o in own),
+            sampled=fmean(o.correct / o.samples for o in own),
+        )
+        for name, own in groups.items()
+    ]
+    return sorted(rows, key=lambda row: (row.sampled, row.greedy, row.template))
+
+
+def hardest(rows: Sequence[ByTemplate], count: int) -> list[ByTemplate]:
+    """The first `count` of the templates that training saw: those that it never saw are measured apart."""
+    return [row for row in rows if row.seen is not False][:count]
+
+
+def table_of(rows: Sequence[ByTemplate]) -> str:
+    """The rows as a csv file, with a line of names first; what is not known is empty."""
+    file = StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(field.name for field in fields(ByTemplate))
+    writer.writerows(astuple(row) for row in rows)
+    return file.getvalue()
