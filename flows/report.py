@@ -146,7 +146,8 @@ def _rounds(layout: Layout, params: Params) -> "Table":
 def _terms(layout: Layout, params: Params) -> list[str]:
     """The mean of each term in the first round and in the last, where the reward has several."""
     first, last = (read_metrics(layout, f"reward@{number}") for number in (1, params.rounds.last))
-    names = [name.removesuffix("/std") for name in last if name.endswith("/std")]
+    names = [name.removesuffix("/mean") for name in first if name.endswith("/mean") and name in last]
+    names = [name for name in names if f"{name}/std" in last]
     means = [f"{name} {first[f'{name}/mean']:.3f} → {last[f'{name}/mean']:.3f}" for name in names]
     return [f"Terms of the reward, round 1 → {params.rounds.last}: {', '.join(means)}."] if len(means) > 1 else []
 

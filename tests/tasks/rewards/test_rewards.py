@@ -225,7 +225,7 @@ def test_the_error_of_the_mean_is_how_far_other_draws_lie_from_it() -> None:
     def drawn() -> dict[str, float]:
         chances = [0.1, 0.3, 0.5, 0.9] * 5
         draws = ([[OK if dice.random() < chance else WRONG] for _ in range(12)] for chance in chances)
-        return metrics_of([score(trajectory(*members), WEIGHTS, 8) for members in draws])
+        return metrics_of(WORKFLOW, [score(WORKFLOW, trajectory(*members), WEIGHTS, 8) for members in draws])
 
     rounds = [drawn() for _ in range(300)]
     said = fmean(numbers["mean_reward_error"] for numbers in rounds)
@@ -262,12 +262,16 @@ def test_nothing_earned_at_all_is_standing_still_and_what_is_not_known_is_not() 
 
 
 def test_groups_without_signal_are_remarked_on_where_no_term_says_it_already() -> None:
-    flat = [score(trajectory(*members), WEIGHTS, 8) for members in ([[OK], [OK]], [[WRONG], [WRONG]])]
-    assert [remark[:37] for remark in remarks(metrics_of(flat))][1:] == ["no group has two different rewards, s"]
-    assert not any("group" in remark for remark in remarks(metrics_of(rewarded_groups())))
-    assert not any("group" in remark for remark in remarks(metrics_of(flat[:1])))  # the terms are constant
-    alone = [score(trajectory([result]), WEIGHTS, 8) for result in (OK, WRONG)]
-    assert not any("group" in remark for remark in remarks(metrics_of(alone)))  # compared with the whole batch
+    flat = [score(WORKFLOW, trajectory(*members), WEIGHTS, 8) for members in ([[OK], [OK]], [[WRONG], [WRONG]])]
+    assert [remark[:37] for remark in remarks(metrics_of(WORKFLOW, flat))][1:] == [
+        "no group has two different rewards, s"
+    ]
+    assert not any("group" in remark for remark in remarks(metrics_of(WORKFLOW, rewarded_groups())))
+    assert not any("group" in remark for remark in remarks(metrics_of(WORKFLOW, flat[:1])))  # the terms are constant
+    alone = [score(WORKFLOW, trajectory([result]), WEIGHTS, 8) for result in (OK, WRONG)]
+    assert not any(
+        "group" in remark for remark in remarks(metrics_of(WORKFLOW, alone))
+    )  # compared with the whole batch
 
 
 def test_a_term_that_is_one_number_in_the_whole_round_is_remarked_on() -> None:
