@@ -119,7 +119,7 @@ def made_with(root: Path) -> dict[str, str]:
 def _recorded(stages: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Address and params of each stage of the run; a lock still knows the rounds of earlier, longer runs."""
     own = {address: (entry.get("params") or {}).get("params.yaml", {}) for address, entry in stages.items()}
-    last = own.get("promote", {}).get("rounds.last")
+    last = own.get("choose", {}).get("rounds.last")
     for address, recorded in own.items():
         part = address.partition("@")[2]
         if not part.isdigit() or last is None or int(part) <= int(last):

@@ -106,7 +106,7 @@ def _changes(first: tuple[Side, When], second: tuple[Side, When]) -> list[Change
     before, after = (_by_problem(side.account.outcomes[when], ks) for side, when in (first, second))
     changes = []
     for name in before:
-        both = [problem for problem in before[name] if problem in after[name]]
+        both = [problem for problem in before[name] if problem in after.get(name, {})]
         if both:
             old, new = [before[name][p] for p in both], [after[name][p] for p in both]
             seed = derive_seed(int(account.params["seed"]), "change", name)  # as the report of the run
@@ -117,13 +117,12 @@ def _changes(first: tuple[Side, When], second: tuple[Side, When]) -> list[Change
 
 
 def _by_problem(outcomes: Sequence[Outcome], ks: Sequence[int]) -> dict[str, dict[str, float]]:
-    """Measure → problem → its value."""
-    found: dict[str, dict[str, float]] = {}
+    """Measure → problem → its value, measures in the order of the report."""
+    found: dict[str, dict[str, float]] = {name: {} for name in measured(outcomes, ks)}
     for outcome in outcomes:
         for name, values in measured([outcome], ks).items():
-            known = found.setdefault(name, {})
             if values:
-                known[outcome.problem_id] = values[0]
+                found[name][outcome.problem_id] = values[0]
     return found
 
 
@@ -154,9 +153,9 @@ def sign_flip_p(after: Sequence[float], before: Sequence[float], resamples: int,
 
 
 def title_of(measure: str) -> str:
-    """`pass_at_5` → `pass@5 sampled`."""
-    title = re.sub(r"_at_(\d+)", r"@\1", measure)
-    return (f"{title} sampled" if title[-1].isdigit() else title).replace("_", " ")
+    """`pass_at_5` → `pass@5 sampled`, `…_operations_2` → `… operations: 2`."""
+    title = re.sub(r"_at_(\d+)", r"@\1", re.sub(r"_operations_(\d+)$", r" operations: \1", measure))
+    return (f"{title} sampled" if re.fullmatch(r"\w+@\d+", title) else title).replace("_", " ")
 
 
 def level(value: float) -> str:

@@ -95,7 +95,7 @@ def test_params_are_those_of_the_lock_not_of_an_edited_file(tmp_path: Path) -> N
     )
     stages = {
         "update@1": {"seed": 0, "grpo": {"beta": 0.01, "epochs": 3}, "policy.lora": {"rank": 8}},
-        "promote": {"seed": 0, "rounds.last": 2},
+        "choose": {"seed": 0, "rounds.last": 2},
         "update@9": {"seed": 7},  # of an earlier, longer run
     }
     lock(tmp_path, stages)
@@ -112,7 +112,7 @@ def test_params_are_those_of_the_lock_not_of_an_edited_file(tmp_path: Path) -> N
 
 def test_a_run_of_two_settings_is_refused(tmp_path: Path) -> None:
     finished_run.write(tmp_path)
-    lock(tmp_path, {"problems": {"seed": 1}, "bootstrap": {"seed": 0}, "promote": {"rounds.last": 2}})
+    lock(tmp_path, {"problems": {"seed": 1}, "bootstrap": {"seed": 0}, "choose": {"rounds.last": 2}})
     with pytest.raises(GraftError, match=r"two settings, seed is 1 for problems and 0 for bootstrap; bring it up"):
         made_with(tmp_path)
 

@@ -92,7 +92,7 @@ def test_each_run_is_compared_with_the_first_after_both(accounts: list[Account])
     found = contrasts(sides)
     assert [(c.first, c.second) for c in found] == [("A", "B"), ("A", "C")]
     rows = {change.name: change for change in found[1].changes}
-    assert list(rows)[:4] == ["pass_at_1_greedy", "pass_at_1_greedy_seen", "pass_at_1_greedy_unseen", "siblings_passed"]
+    assert list(rows)[:4] == [f"pass_at_1_greedy{part}" for part in ("", "_seen", "_unseen", "_operations_1")]
     greedy = [[float(o.greedy) for o in accounts[i].outcomes["after"]] for i in (0, 2)]
     row = rows["pass_at_1_greedy"]
     assert (row.first, row.second) == (sum(greedy[0]) / 24, sum(greedy[1]) / 24)
@@ -146,7 +146,21 @@ def test_a_reader_is_told_where_measuring_differs(accounts: list[Account]) -> No
 
 
 def test_measures_are_called_as_in_the_report() -> None:
-    names = ["pass_at_1_greedy", "pass_at_1_greedy_seen", "siblings_passed", "pass_at_5", "maj_at_10"]
-    titles = ["pass@1 greedy", "pass@1 greedy seen", "siblings passed", "pass@5 sampled", "maj@10 sampled"]
+    names = [
+        "pass_at_1_greedy",
+        "pass_at_1_greedy_seen",
+        "siblings_passed",
+        "pass_at_5",
+        "maj_at_10",
+        "pass_at_1_greedy_operations_2",
+    ]
+    titles = [
+        "pass@1 greedy",
+        "pass@1 greedy seen",
+        "siblings passed",
+        "pass@5 sampled",
+        "maj@10 sampled",
+        "pass@1 greedy operations: 2",
+    ]
     assert list(map(title_of, names)) == titles
     assert [p_value(p) for p in (0.0004, 0.001, 0.04567, 1.0)] == ["< 0.001", "0.001", "0.046", "1.000"]
