@@ -83,6 +83,16 @@ def test_influence_and_evaluation_work_as_for_workflows(answers: Layout) -> None
     assert sum(attempt.samples for attempt in right) == sum(outcome.correct for outcome in outcomes)
 
 
+def test_a_step_of_it_can_be_looked_at_and_its_page_shows_the_form(answers: Layout) -> None:
+    told = graft(answers.root, "diagnose", "--problems", "2")
+    assert told.returncode == 0, told.stderr
+    assert "hard_format" in told.stdout
+    page = read_text(answers.page)
+    assert "hard_format" in page
+    assert "&lt;think&gt;" in page
+    assert "<think>" not in page
+
+
 def test_dvc_has_nothing_to_do_after_it(answers: Layout) -> None:
     ended = dvc(answers.root, "repro")
     assert "Data and pipelines are up to date." in ended.stdout, ended.stderr
