@@ -34,6 +34,7 @@ from dvc_data.hashfile.state import State
 
 import tasks
 from flows.answer import answer
+from flows.parsed import remember_parsed
 from flows.stage import run as run_stage
 from tasks.artifacts import digest_path, remove_leftovers
 from tasks.errors import GraftError
@@ -65,6 +66,7 @@ class Stages:
         sources_at_start()
         for name in ("dvc", "dvc_data", "dvc_objects"):  # Graft tells what becomes of each stage, in one line
             logging.getLogger(name).setLevel(logging.CRITICAL)
+        remember_parsed()
         with _told():
             self._repo = Repo(str(root), _wait_for_lock=True)
         _distrust(self._repo)
