@@ -19,8 +19,9 @@ from pathlib import Path
 from flows.diagnosis import Diagnosis
 from flows.diagnosis_problems import Compared, Performance, asked_of, compared, greedy_of, right_of
 from tasks.artifacts import read_json, read_jsonl, read_text
-from tasks.environments.environment import Environment, Runner, posed
+from tasks.environments.environment import Environment, posed
 from tasks.environments.named import environment_in
+from tasks.environments.running import Runner, runner_of
 from tasks.errors import GraftError
 from tasks.grpo.health import Score, Signs, verdicts
 from tasks.grpo.one_step import OneStep, one_step
@@ -73,7 +74,7 @@ def diagnose(layout: Layout, params: Params, count: int, round: int | None = Non
     environment = environment_in(layout.root, params, params.rewards.strict)
     problems = [posed(environment, problem) for problem in problems]
     served = served_by(policy, params.operators, layout)
-    with environment.runner(params.sandbox, served) as runner:
+    with runner_of(environment, params.sandbox, served) as runner:
         completions = written(policy, environment, problems, runner, params, round + 1, lineage)
         before = measured(policy, environment, problems, runner, params)
     trajectories = rewarded(layout, params, environment, completions)
@@ -81,7 +82,7 @@ def diagnose(layout: Layout, params: Params, count: int, round: int | None = Non
     groups = compared(policy, trajectories, params.grpo)
     policy, step, scores = _stepped(layout, params, round, policy, groups)
     served = served_by(policy, params.operators, layout)
-    with environment.runner(params.sandbox, served) as runner:
+    with runner_of(environment, params.sandbox, served) as runner:
         after = measured(policy, environment, problems, runner, params)
     entered(served, layout, "diagnose, after the step")
     signs = _signs(layout, params, round, groups, step, (before, after))

@@ -2,17 +2,13 @@
 a parser, perhaps terms and a check; see "An environment of your own" in the README.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from random import Random
 
-from tasks.environments.environment import Runner, Term
+from tasks.environments.environment import Term
 from tasks.environments.numerals import matches
 from tasks.environments.tracing import traced
-from tasks.params import Sandbox as SandboxParams
 from tasks.records import Number, Result
-from tasks.workflows.sandbox import Program
-from tasks.workflows.served import Served
 
 Value = int | float | str
 
@@ -51,11 +47,6 @@ class Direct:
         """All of it. Lone surrogates, which no file can hold, become U+FFFD."""
         return completion.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
-    @contextmanager
-    def runner(self, sandbox: SandboxParams, served: Served | None) -> Iterator[Runner]:  # noqa: ARG002
-        """Reads the answers: nothing is run."""
-        yield Reader(self)
-
     def is_right(self, result: Result, answer: Number) -> bool:
         """Whether it ended well, with the expected answer."""
         return result.status == "ok" and result.value is not None and self.check(result.value, answer)
@@ -64,26 +55,3 @@ class Direct:
         """The steps of the workflow and its answer, as `written` tells them."""
         text = self.written(*traced(code, question))
         return text if spoiled is None else self.spoilt(text, Random(spoiled))
-
-
-class Reader:
-    """Finds answers by reading."""
-
-    serves = False
-
-    def __init__(self, environment: Direct) -> None:
-        self._environment = environment
-
-    def run(self, programs: Sequence[Program]) -> list[list[Result]]:
-        """One result for each text, as it answers its problem's own question."""
-        return [[self._read(program.code)] for program in programs]
-
-    def _read(self, text: str) -> Result:
-        """A parser that breaks down tells nothing about the text: the result is `failed`, which is never a 0."""
-        try:
-            value = self._environment.parse(text)
-        except Exception as error:  # noqa: BLE001 (anything may come out of a parser of somebody's own)
-            return Result(status="failed", error=f"parse: {type(error).__name__}: {error}"[:200])
-        if value is None:
-            return Result(status="error", error="no answer")
-        return Result(status="ok", value=value)

@@ -5,29 +5,14 @@ the same for each. Two are there, `workflow` and `answer`; for one of your own i
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import Protocol
 
-from tasks.params import Sandbox as SandboxParams
 from tasks.records import Number, Problem, Result
-from tasks.workflows.sandbox import Program
-from tasks.workflows.served import Served
 
 Term = Callable[[Problem, str, Sequence[Result]], float | None]
 """(problem, what was written, what it gave on the problem and its siblings) → a term of the reward in [0, 1].
 
 None: nobody knows."""
-
-
-class Runner(Protocol):
-    """Finds out which answers a text gives."""
-
-    @property
-    def serves(self) -> bool:
-        """Whether a model serves operators to what it runs."""
-
-    def run(self, programs: Sequence[Program]) -> list[list[Result]]:
-        """Of each text a result for each of its questions, in their order."""
 
 
 class Environment(Protocol):
@@ -46,9 +31,6 @@ class Environment(Protocol):
 
     def text(self, completion: str) -> str:
         """What is kept of a completion."""
-
-    def runner(self, sandbox: SandboxParams, served: Served | None) -> AbstractContextManager[Runner]:
-        """What finds the answers; programs run in a sandbox."""
 
     def is_right(self, result: Result, answer: Number) -> bool:
         """Whether a result is the expected answer."""

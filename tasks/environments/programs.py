@@ -3,13 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from tasks.environments.environment import Term
-from tasks.params import Sandbox as SandboxParams
 from tasks.records import Number, Result
 from tasks.workflows import judge
 from tasks.workflows.contract import PARTS, prompt_of
 from tasks.workflows.fences import code_of
-from tasks.workflows.sandbox import Sandbox, sandbox_of
-from tasks.workflows.served import Served
 
 
 class Programs:
@@ -27,10 +24,6 @@ class Programs:
     def text(self, completion: str) -> str:
         """The code."""
         return code_of(completion)
-
-    def runner(self, sandbox: SandboxParams, served: Served | None) -> Sandbox:
-        """The sandbox."""
-        return sandbox_of(sandbox, served)
 
     def is_right(self, result: Result, answer: Number) -> bool:
         """As the host judges programs."""

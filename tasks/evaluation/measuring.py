@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from tasks.environments.environment import posed
 from tasks.environments.named import environment_in
+from tasks.environments.running import runner_of
 from tasks.evaluation.summary import outcome_of, summarise
 from tasks.layout import Layout
 from tasks.params import Params
@@ -32,7 +33,7 @@ def measure(layout: Layout, params: Params, folder: Path, problems: Sequence[Pro
     asked = [posed(environment, problem) for problem in problems]
     policy = load_policy(folder)
     served = served_by(policy, params.operators, layout)
-    with environment.runner(params.sandbox, served) as runner:
+    with runner_of(environment, params.sandbox, served) as runner:
         written = attempts(
             policy,
             environment,

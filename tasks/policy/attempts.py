@@ -6,7 +6,8 @@ On the ground floor because evaluation measures a run's policies this way and pr
 from collections import Counter
 from collections.abc import Sequence
 
-from tasks.environments.environment import Environment, Runner
+from tasks.environments.environment import Environment
+from tasks.environments.running import Runner
 from tasks.errors import GraftError
 from tasks.policy.base import Policy, decode, encode_prompt
 from tasks.policy.sampler import Request, sample

@@ -3,6 +3,7 @@
 from tasks.artifacts import digest_path, read_json, read_jsonl, read_text, write_json, write_text
 from tasks.environments.environment import posed
 from tasks.environments.named import environment_in
+from tasks.environments.running import runner_of
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params import Params
@@ -61,7 +62,7 @@ def _opponent(layout: Layout, params: Params, champion: Champion | None, test_sh
     problems = [posed(environment, problem) for problem in read_jsonl(layout.problems("test"), Problem)]
     policy = load_policy(layout.champion / "policy")
     served = served_by(policy, params.operators, layout)
-    with environment.runner(params.sandbox, served) as runner:
+    with runner_of(environment, params.sandbox, served) as runner:
         written = attempts(policy, environment, problems, runner, params.policy.max_new_tokens)
     entered(served, layout, "promote")
     return [own[0].right for own in written]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from tasks.environments.environment import Runner
+from tasks.environments.running import Runner
 from tasks.errors import GraftError
 from tasks.params import Params
 from tasks.records import Completion

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tasks.environments.environment import Runner
+from tasks.environments.running import Runner
 from tasks.records import Workflow
 from tasks.search.guided import Found, GuidedTree
 from tasks.search.perturbed import perturbed

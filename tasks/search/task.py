@@ -10,6 +10,7 @@ from rich.console import Console
 from tasks.artifacts import read_jsonl, write_json, write_text
 from tasks.environments.environment import posed
 from tasks.environments.named import environment_in
+from tasks.environments.running import runner_of
 from tasks.errors import GraftError
 from tasks.fingerprint import fingerprint
 from tasks.layout import Layout
@@ -51,7 +52,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     most = {"train": simulations, "validation": params.influence.completions}
     tally = Tally({problem.problem_id: most[split] for split in splits for problem in problems[split]})
     served = served_by(policy, params.operators, layout)
-    running = environment.runner(params.sandbox, served)
+    running = runner_of(environment, params.sandbox, served)
     with running as runner, shown(tally, f"search@{round}", Console(stderr=True)):
         search = Search(policy, environment, runner, params, round, journal, tally)
         trees = {split: search.trees(problems[split]) for split in splits}

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from time import perf_counter
 
-from tasks.environments.environment import Environment, Runner
+from tasks.environments.environment import Environment
+from tasks.environments.running import Runner
 from tasks.errors import GraftError
 from tasks.params import Params
 from tasks.policy.base import Policy, decode, encode_prompt

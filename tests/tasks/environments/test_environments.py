@@ -13,6 +13,7 @@ from tasks.environments.direct import Direct
 from tasks.environments.environment import Environment, posed
 from tasks.environments.named import environment_of
 from tasks.environments.programs import Programs
+from tasks.environments.running import runner_of
 from tasks.environments.tags import hard_format, mark
 from tasks.errors import GraftError
 from tasks.params import load_params
@@ -35,7 +36,7 @@ DEMONSTRATION = "<think>\n12 * 4 = 48\n48 + 5 = 53\n</think>\n<answer>\n53\n</an
 
 def results(environment: Environment, *texts: str) -> list[Result]:
     """What each of them gives on QUESTION."""
-    with environment.runner(SANDBOX, None) as runner:
+    with runner_of(environment, SANDBOX, None) as runner:
         return [first for first, *_ in runner.run([Program(text, (QUESTION,)) for text in texts])]
 
 
