@@ -57,6 +57,6 @@ class Answers(Direct):
         """In the form that earns all of `hard_format` and `mark`, strict ones too."""
         return "\n".join(["<think>", *steps, "</think>", "<answer>", answer, "</answer>"])
 
-    def spoilt(self, text: str, dice: Random) -> str:
+    def spoil(self, text: str, dice: Random) -> str:
         """One of SPOILS."""
         return dice.choice(SPOILS)(text)

@@ -8,6 +8,7 @@ from random import Random
 from tasks.environments.environment import Term
 from tasks.environments.numerals import matches
 from tasks.environments.tracing import traced
+from tasks.errors import GraftError
 from tasks.records import Number, Result
 
 Value = int | float | str
@@ -37,7 +38,7 @@ class Direct:
         """What a policy from scratch learns to write where these steps lead to the answer."""
         return "\n".join([*steps, answer])
 
-    def spoilt(self, text: str, dice: Random) -> str:  # noqa: ARG002
+    def spoil(self, text: str, dice: Random) -> str:  # noqa: ARG002
         """What `written` gave, made worse in a way that the terms of the reward can tell."""
         return text
 
@@ -48,10 +49,18 @@ class Direct:
         return completion.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
     def is_right(self, result: Result, answer: Number) -> bool:
-        """Whether it ended well, with the expected answer."""
-        return result.status == "ok" and result.value is not None and self.check(result.value, answer)
+        """Whether it ended well, with the expected answer. Raises GraftError where `check` raises."""
+        if result.status != "ok" or result.value is None:
+            return False
+        try:
+            return bool(self.check(result.value, answer))
+        except Exception as error:
+            raise GraftError(
+                f"environment: {type(self).__name__}.check({result.value!r}, {answer!r}) raised "
+                f"{type(error).__name__}: {error}; mend it"
+            ) from error
 
-    def demonstration(self, code: str, question: str, spoiled: int | None = None) -> str:
+    def demonstration(self, code: str, question: str, spoilt: int | None = None) -> str:
         """The steps of the workflow and its answer, as `written` tells them."""
         text = self.written(*traced(code, question))
-        return text if spoiled is None else self.spoilt(text, Random(spoiled))
+        return text if spoilt is None else self.spoil(text, Random(spoilt))

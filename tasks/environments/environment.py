@@ -35,10 +35,10 @@ class Environment(Protocol):
     def is_right(self, result: Result, answer: Number) -> bool:
         """Whether a result is the expected answer."""
 
-    def demonstration(self, code: str, question: str, spoiled: int | None = None) -> str:
+    def demonstration(self, code: str, question: str, spoilt: int | None = None) -> str:
         """What a policy made from scratch learns to write for a question that the workflow `code` solves.
 
-        `spoiled`: a seed; written badly, in a way drawn by it, where there are ways that the reward can tell.
+        `spoilt`: a seed; written badly, in a way drawn by it, where there are ways that the reward can tell.
         """
 
 

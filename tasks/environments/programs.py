@@ -29,6 +29,6 @@ class Programs:
         """As the host judges programs."""
         return judge.is_right(result, answer)
 
-    def demonstration(self, code: str, question: str, spoiled: int | None = None) -> str:  # noqa: ARG002
+    def demonstration(self, code: str, question: str, spoilt: int | None = None) -> str:  # noqa: ARG002
         """The workflow itself."""
         return code

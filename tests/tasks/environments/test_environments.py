@@ -128,6 +128,21 @@ def test_a_parser_that_breaks_down_is_no_wrong_answer() -> None:
     assert bad.error == "parse: ValueError: invalid literal for int() with base 10: 'fifty-three'"
 
 
+class Strange(Careless):
+    """So does its check."""
+
+    def check(self, value: float | str, answer: float) -> bool:
+        raise ZeroDivisionError(f"{value} / {answer}")
+
+
+def test_a_check_that_breaks_down_is_told_in_one_line() -> None:
+    (result,) = results(Strange(), "53")
+    with pytest.raises(
+        GraftError, match=r"^environment: Strange\.check\(53, 0\) raised ZeroDivisionError: 53 / 0; mend"
+    ):
+        Strange().is_right(result, 0)
+
+
 OWN = '''"""Yes or no: does a shelf hold an even number of books?"""
 
 from collections.abc import Sequence

@@ -10,11 +10,14 @@ import torch
 
 from tasks.artifacts import digest_path, read_json, write_jsonl, write_text
 from tasks.errors import GraftError
+from tasks.environments.answers import Answers
+from tasks.environments.programs import Programs
+from tasks.environments.tags import hard_format, mark
 from tasks.layout import Layout
 from tasks.params import Lora, Params, load_params, restrict
 from tasks.policy.base import Policy, decode, encode_prompt, load_policy
 from tasks.policy.sampler import Request, sample
-from tasks.policy.task import run, solved
+from tasks.policy.task import demonstrations, run, solved
 from tasks.records import Lineage, Problem, Result, Sibling, Workflow
 from tasks.workflows.contract import HEADER, workflow_id
 
@@ -203,3 +206,18 @@ def test_a_damaged_workflow_file_is_left_out_and_named(
         file.unlink() if content is None else file.write_bytes(content)
     assert solved(PROBLEMS, layout.coldstart) == [(PROBLEMS[1], long)]
     assert all(f"{record.path}: " in caplog.text for record in records[:2])
+
+
+def test_a_workflow_is_learned_as_it_is_and_on_its_problem_alone() -> None:
+    assert demonstrations(Programs(), [(PROBLEMS[0], PRODUCT)], 1.0, seed=0) == [("3 boxes of 40 pens?", PRODUCT)]
+
+
+def test_answers_are_worked_out_for_siblings_too_and_a_share_by_lot_is_badly_formatted() -> None:
+    many = [(problem(f"p{i}", f"{{}} boxes of {{}} pens, {i}?", [120, 164]), PRODUCT) for i in range(200)]
+    pairs = demonstrations(Answers(), many, 0.3, seed=0)
+    assert [question for question, _ in pairs] == [question for each, _ in many for question in each.questions]
+    assert pairs[0][1].count("3 * 40 = 120") == 1
+    bad = [text for _, text in pairs if hard_format(text) + mark(text) < 1]
+    assert len(bad) / len(pairs) == pytest.approx(0.3, abs=0.06)
+    assert demonstrations(Answers(), many[::-1], 0.3, seed=0)[-2:] == pairs[:2]  # by the question, not by its place
+    assert all(hard_format(text) + mark(text) == 1 for _, text in demonstrations(Answers(), many, 0.0, seed=0))
