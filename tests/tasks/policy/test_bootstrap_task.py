@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from tasks.artifacts import digest_path, read_json, write_jsonl, write_text
-from tasks.errors import GraftError
 from tasks.environments.answers import Answers
 from tasks.environments.programs import Programs
 from tasks.environments.tags import hard_format, mark
+from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params import Lora, Params, load_params, restrict
 from tasks.policy.base import Policy, decode, encode_prompt, load_policy
