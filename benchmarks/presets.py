@@ -35,7 +35,7 @@ ANSWERS = ("environment=answer", "problems.source=jsonl", "problems.path=sums.js
 BASE = (
     *ANSWERS,
     *("problems.train=400", "problems.validation=1", "problems.test=1"),
-    *("bootstrap.hidden=96", "bootstrap.layers=4", "bootstrap.epochs=12", "bootstrap.learning_rate=0.002"),
+    *("bootstrap.hidden=96", "bootstrap.layers=4", "bootstrap.epochs=16", "bootstrap.learning_rate=0.002"),
 )
 SIBLINGS = 3  # of each problem: as many more worked sums for the base, and another question in each round of a run
 
@@ -109,7 +109,7 @@ def main(arguments: Sequence[str]) -> None:
     from rich.console import Console
 
     parser = argparse.ArgumentParser("python -m benchmarks.presets", description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=4, help="rounds of each run")
+    parser.add_argument("--rounds", type=int, default=6, help="rounds of each run")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("-v", "--verbose", action="store_true", help="show what the runs print")
     options = parser.parse_args(arguments)
