@@ -2,6 +2,7 @@
 a parser, perhaps terms and a check; see "An environment of your own" in the README.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from random import Random
 
@@ -14,7 +15,7 @@ from tasks.records import Number, Result
 Value = int | float | str
 
 
-class Direct:
+class Direct(ABC):
     """One completion, one answer. A subclass must have `prompt` and `parse`."""
 
     asks_siblings = False
@@ -22,13 +23,13 @@ class Direct:
     parts: Sequence[str] = ()
     terms: Mapping[str, Term] = {}
 
+    @abstractmethod
     def prompt(self, question: str, base: str, served: bool = False) -> str:
         """What the policy reads before it writes."""
-        raise NotImplementedError(f"{type(self).__name__} has no prompt(question, base, served)")
 
+    @abstractmethod
     def parse(self, text: str) -> Value | None:
         """The answer in what the policy wrote; None where there is none."""
-        raise NotImplementedError(f"{type(self).__name__} has no parse(text)")
 
     def check(self, value: Value, answer: Number) -> bool:
         """Whether what `parse` found is the expected answer."""

@@ -1,6 +1,5 @@
 """Rewards: the weighted sum of the terms, for each member of each group."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -8,7 +7,7 @@ from tasks.environments.environment import Environment
 from tasks.errors import GraftError
 from tasks.params import Rewards
 from tasks.records import RewardedTrajectory, RewardStatus, Trajectory
-from tasks.rewards.terms import COMMON, Term, results_of, terms_of
+from tasks.rewards.terms import COMMON, results_of, terms_of
 from tasks.workflows.judge import why_lost
 
 
@@ -33,7 +32,7 @@ def score(
 ) -> RewardedTrajectory:
     """The trajectory with its rewards [G], their terms {name: [G]} and their status [G].
 
-    `measured` {name: [G]} holds the terms that are no pure functions of the trajectory: the user's own and the model.
+    `measured` {name: [G]} holds the terms that may fail in ways of their own: the environment's, the user's, a model's.
     A term of weight 0 is left out. A reward with a term that cannot be computed is None and `failed`, or `timeout`
     where that term took too long: it leaves the group's baseline.
     """
@@ -41,7 +40,8 @@ def score(
     weights = weights_of(environment, params)
     columns = dict(measured or {})
     for name, term in terms_of(environment, max_new_tokens).items():
-        columns[name] = [_measured(term, trajectory, member) for member in members] if name in weights else []
+        values = [term(trajectory, member) for member in members] if name in weights else []
+        columns[name] = [Measured(value, "failed" if value is None else "ok") for value in values]
     terms = {name: [each.value for each in columns[name]] for name in weights}
     rewards = [combine({name: terms[name][member] for name in terms}, weights) for member in members]
     status = [_worst(columns[name][member].status for name in weights) for member in members]
@@ -69,15 +69,6 @@ def weights_of(environment: Environment, params: Rewards) -> dict[str, float]:
     return {name: weight for name, weight in weights.items() if weight > 0}
 
 
-def _measured(term: Term, trajectory: Trajectory, member: int) -> Measured:
-    """A term of Graft's or of the environment, which may be the user's own: one that raises has failed."""
-    try:
-        value = term(trajectory, member)
-    except Exception as error:  # noqa: BLE001 (anything may come out of a term of somebody's own)
-        return Measured(None, "failed", f"{type(error).__name__}: {error}")
-    return Measured(value) if value is not None and math.isfinite(value) else Measured(None, "failed")
-
-
 def _worst(statuses: Iterable[RewardStatus]) -> RewardStatus:
     """`ok` where all are; else that of the first term that is not."""
     return next((status for status in statuses if status != "ok"), "ok")
@@ -102,7 +93,7 @@ def check_failures(
 ) -> None:
     """Raise GraftError where more than `limit` (a share) of the rewards failed; `name` is the file they are from.
 
-    `measured` {name: [P, G]} tells why terms of the user's own and the model's did.
+    `measured` {name: [P, G]} tells why terms that `score` was given did.
     """
     failed = [
         (place, member)

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from functools import partial
 
 from tasks.environments.environment import Environment
-from tasks.environments.environment import Term as OwnTerm
 from tasks.records import Result, Trajectory
 from tasks.workflows.judge import solved_share, why_lost
 
@@ -26,13 +25,8 @@ COMMON = ("correctness", "runs", "length")
 
 
 def terms_of(environment: Environment, max_new_tokens: int) -> dict[str, Term]:
-    """All terms that a reward may have in an environment: the common ones, then its own."""
-    common: dict[str, Term] = {
-        "correctness": partial(correctness, environment),
-        "runs": runs,
-        "length": partial(length, max_new_tokens),
-    }
-    return common | {name: partial(_own, term) for name, term in environment.terms.items()}
+    """The terms of COMMON in an environment."""
+    return {"correctness": partial(correctness, environment), "runs": runs, "length": partial(length, max_new_tokens)}
 
 
 def correctness(environment: Environment, trajectory: Trajectory, member: int) -> float | None:
@@ -63,7 +57,3 @@ def length(max_new_tokens: int, trajectory: Trajectory, member: int) -> float | 
 def results_of(trajectory: Trajectory, member: int) -> list[Result]:
     """What a member gave on the problem, then on its siblings."""
     return [trajectory.results[member], *trajectory.sibling_results[member]]
-
-
-def _own(term: OwnTerm, trajectory: Trajectory, member: int) -> float | None:
-    return term(trajectory.problem, trajectory.workflow_codes[member], results_of(trajectory, member))

@@ -128,6 +128,18 @@ def test_a_parser_that_breaks_down_is_no_wrong_answer() -> None:
     assert bad.error == "parse: ValueError: invalid literal for int() with base 10: 'fifty-three'"
 
 
+class Mute(Direct):
+    """It cannot read what it asks for."""
+
+    def prompt(self, question: str, base: str, served: bool = False) -> str:  # noqa: ARG002
+        return question
+
+
+def test_an_environment_without_a_parser_is_refused_before_anything_is_written() -> None:
+    with pytest.raises(GraftError, match=r"^environment: .*:Mute: .*abstract.* parse"):
+        environment_of(f"{__name__}:Mute")
+
+
 class Strange(Careless):
     """So does its check."""
 
