@@ -2,6 +2,7 @@
 #   make retrain                          run the main job; ARGS="--rounds 1 -S seed=1" are handed to graft retrain
 #   make test                             lint, types, import contracts, all tests
 #   make browser                          chromium, which some tests look at pages in; by apt-get, as root
+#   make postgres                         Postgres, which some tests start servers on; the same way
 #   make repro                            the same run by DVC alone, a process for each stage
 #   make setup PYTHON=/path/to/python3.11 only the environment
 
@@ -14,7 +15,7 @@ ARGS ?=
 export VIRTUAL_ENV := $(CURDIR)/.venv
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: setup retrain repro browser test clean
+.PHONY: setup retrain repro browser postgres test clean
 
 setup: $(READY)
 
@@ -36,6 +37,10 @@ repro: setup
 browser:
 	@command -v chromium || command -v chromium-browser || command -v google-chrome || \
 	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; }
+
+postgres:
+	@ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null || command -v initdb || \
+	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql; }
 
 test: setup
 	$(BIN)/ruff check .

@@ -41,11 +41,11 @@ def clone_workspace(root: Path, workspace: Path) -> Path:
 
 
 def graft(
-    root: Path, *arguments: str, stdout: Output = subprocess.PIPE, stderr: Output = subprocess.PIPE
+    root: Path, *arguments: str, stdout: Output = subprocess.PIPE, stderr: Output = subprocess.PIPE, **more: str
 ) -> "subprocess.CompletedProcess[str]":
-    """`graft …` of the workspace itself, as from a shell where nothing is activated."""
+    """`graft …` of the workspace itself, as from a shell where nothing is activated; `more` are variables of it."""
     command = [".venv/bin/python", "-m", "flows.cli", *arguments]
-    return subprocess.run(command, cwd=root, env=environment(root), stdout=stdout, stderr=stderr, text=True)
+    return subprocess.run(command, cwd=root, env=environment(root) | more, stdout=stdout, stderr=stderr, text=True)
 
 
 def dvc(root: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":

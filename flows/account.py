@@ -6,13 +6,18 @@ one file is enough to compare the run from anywhere, long after its folder is go
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from pydantic import BaseModel, Field, ValidationError, model_validator
+
+from flows.pipeline import parse
 from tasks.artifacts import digest_path, read_json, read_jsonl, read_text
 from tasks.errors import GraftError
 from tasks.layout import Layout
+from tasks.params import UNSEEN
 from tasks.records import Attempt, Number, Outcome, Problem, Promotion, Record, Result
 from tasks.tracking import flatten, read_extremes, read_metrics, read_table
 
@@ -49,10 +54,38 @@ class Bar(Record):
     not_selected: int
 
 
+class _Measuring(BaseModel):
+    """The params that numbers are compared by."""
+
+    seed: Annotated[int, Field(ge=0)]
+    ks: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1, max_length=100)]
+    confidence: Annotated[float, Field(ge=0.5, le=0.999)]
+    resamples: Annotated[int, Field(ge=100, le=1_000_000)]
+
+
+def _measuring(params: Mapping[str, str]) -> _Measuring:
+    """Raises ValueError where one is missing or out of range."""
+    names = {"seed": "seed", **{name: f"evaluation.{name}" for name in ("ks", "confidence", "resamples")}}
+    try:
+        return _Measuring(**{field: json.loads(params[name]) for field, name in names.items()})
+    except (KeyError, RecursionError) as error:
+        raise ValueError(f"params: {error} is missing or no value") from None
+
+
+class _Stage(BaseModel):
+    """What is read of a stage in `dvc.lock`; the rest of it is DVC's."""
+
+    params: dict[str, dict[str, Any]] | None = None
+
+
+class _Lock(BaseModel):
+    stages: dict[str, _Stage] | None = None
+
+
 class Account(Record):
     """A run: `run/account.json`."""
 
-    params: dict[str, str]  # by their dotted names, values as MLflow has them; without `tracking`
+    params: dict[str, str]  # by their dotted names, values as MLflow has them; without those that no stage sees
     rounds: int
     test_sha256: str  # of run/problems/test.jsonl
     decision: str  # the reason that promotion gave
@@ -64,10 +97,15 @@ class Account(Record):
     influence: list[Bar]
     tree: str | None  # picture of a search tree of the last round, SVG
 
+    @model_validator(mode="after")
+    def _can_be_compared(self) -> "Account":
+        _measuring(self.params)
+        return self
+
     @property
     def ks(self) -> list[int]:
         """k of pass@k."""
-        return [int(k) for k in json.loads(self.params["evaluation.ks"])]
+        return _measuring(self.params).ks
 
 
 def account_of(layout: Layout) -> Account:
@@ -75,9 +113,10 @@ def account_of(layout: Layout) -> Account:
     if not layout.promotion.is_file():
         raise GraftError(f"{layout.root}: no finished run, {layout.promotion} is missing; run graft retrain there")
     params = made_with(layout.root)
-    rounds = int(params["rounds.last"])
+    rounds = rounds_of(layout.root, params)
     bars = next(((n, found.histogram) for n in range(rounds, 0, -1) if (found := read_extremes(layout, n))), None)
-    return Account(
+    return _account(
+        layout,
         params=params,
         rounds=rounds,
         test_sha256=digest_path(layout.problems("test")),
@@ -92,17 +131,36 @@ def account_of(layout: Layout) -> Account:
     )
 
 
+def _account(layout: Layout, **fields: Any) -> Account:
+    try:
+        return Account(**fields)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(map(str, first["loc"])) or "its params"
+        raise GraftError(f"{layout.root}: {field}: {first['msg']}; run graft retrain there") from None
+
+
+def rounds_of(root: Path, params: Mapping[str, str]) -> int:
+    """How many rounds the run has. Raises GraftError where its params do not say."""
+    text = params.get("rounds.last", "")
+    if not re.fullmatch("[0-9]{1,6}", text):
+        raise GraftError(
+            f"{root}: rounds.last is {text!r}, no number of rounds; restore params.yaml and dvc.lock there"
+        )
+    return int(text)
+
+
 def made_with(root: Path) -> dict[str, str]:
     """The params that the files in `run/` were made with, by their dotted names.
 
     They are those in `dvc.lock`: params.yaml may have been edited since. It speaks for what no stage depends on, and
     for all where there is no lock. Raises GraftError where stages were made with different values of one param.
     """
-    flat = flatten({name: value for name, value in _yaml(root / "params.yaml").items() if name != "tracking"})
+    flat = flatten({name: value for name, value in parse(root / "params.yaml").items() if name not in UNSEEN})
     if not (root / "dvc.lock").is_file():
         return flat
     known: dict[str, tuple[str, Any]] = {}
-    for address, recorded in _recorded(_yaml(root / "dvc.lock").get("stages") or {}):
+    for address, recorded in _recorded(_locked(root / "dvc.lock")):
         for name, value in recorded.items():
             other, before = known.setdefault(name, (address, value))
             if before != value:
@@ -116,27 +174,24 @@ def made_with(root: Path) -> dict[str, str]:
     return flat
 
 
-def _recorded(stages: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _locked(path: Path) -> dict[str, dict[str, Any]]:
+    """Address → params of each stage."""
+    try:
+        lock = _Lock.model_validate(parse(path))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise GraftError(f"{path}: {where}: {first['msg']}; restore the file, git checkout dvc.lock") from None
+    return {address: (entry.params or {}).get("params.yaml", {}) for address, entry in (lock.stages or {}).items()}
+
+
+def _recorded(own: Mapping[str, dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Address and params of each stage of the run; a lock still knows the rounds of earlier, longer runs."""
-    own = {address: (entry.get("params") or {}).get("params.yaml", {}) for address, entry in stages.items()}
     last = own.get("choose", {}).get("rounds.last")
     for address, recorded in own.items():
         part = address.partition("@")[2]
-        if not part.isdigit() or last is None or int(part) <= int(last):
+        if not part.isdecimal() or not isinstance(last, int) or int(part[:9]) <= last:
             yield address, recorded
-
-
-def _yaml(path: Path) -> dict[str, Any]:
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-
-    try:
-        found = YAML(typ="safe").load(read_text(path))
-    except YAMLError as error:
-        raise GraftError(f"{path}: not YAML ({' '.join(str(error).split())}); restore the file") from None
-    if not isinstance(found, dict):
-        raise GraftError(f"{path}: holds nothing; restore the file")
-    return found
 
 
 def _short(value: Any) -> str:
@@ -148,7 +203,7 @@ def _addresses(layout: Layout, rounds: int) -> list[str]:
     """All that have numbers, but those of rounds that an earlier, longer run left."""
     names = sorted(path.stem for path in layout.metrics("problems").parent.glob("*.json"))
     parts = {name: name.partition("@")[2] for name in names}
-    return [name for name, part in parts.items() if not part.isdigit() or int(part) <= rounds]
+    return [name for name, part in parts.items() if not part.isdecimal() or int(part[:9]) <= rounds]
 
 
 def _steps(path: Path) -> dict[str, list[float | None]]:

@@ -31,6 +31,9 @@ Assignments = Annotated[
         help="Write a param into params.yaml first, for instance -S grpo.beta=0.05. May be given several times.",
     ),
 ]
+Pull = Annotated[
+    bool, typer.Option("--pull", help="Fetch from the DVC remote what was computed elsewhere, instead of computing it.")
+]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the Python traceback of an error.")]
 
 
@@ -56,6 +59,11 @@ def retrain(
             help="Write a set of params first: small (20 problems, minutes) or improved (200). A -S beside it wins.",
         ),
     ] = None,
+    pull: Pull = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Show what would be computed, why and for how long, and change nothing."),
+    ] = False,
     debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
     """Run the whole chain: problems in, a better policy out.
@@ -65,22 +73,33 @@ def retrain(
     """
     from rich.console import Console
 
-    from flows.inputs import project_root, settle_params
+    from flows.beside import start_beside
+    from flows.inputs import project_root, proposed_params, settle_params
     from flows.presets import preset as assignments_of
-
-    root = project_root()
-    several = [f"rounds={rounds}"] if rounds else []
-    chosen = assignments_of(preset) if preset else ()
-    params = settle_params(root, [*chosen, *(assignments or []), *several], print)
-    environment.settle_prefect(root)
-    from flows.report import print_report
-    from flows.retrain import start
+    from flows.workspace import alone
     from tasks.layout import Layout
     from tasks.promotion.champion import read_champion
 
-    read_champion(Layout(root).champion, params.environment)  # what would stop the last stage stops the first
-    run = start(root, params, _tell)
-    print_report(Layout(root), params, run.seconds, run.cached, Console())
+    root = project_root()
+    several = [f"rounds={rounds}"] if rounds else []
+    chosen = [*(assignments_of(preset) if preset else ()), *(assignments or []), *several]
+    if dry_run:
+        from flows.dry_run import print_forecast
+
+        text, params, _ = proposed_params(root, chosen)
+        read_champion(Layout(root).champion, params.environment)
+        print_forecast(root, text, params, Console(highlight=False))
+        return
+    with alone(root, "graft retrain"):
+        params = settle_params(root, chosen, print)
+        read_champion(Layout(root).champion, params.environment)  # what would stop the last stage stops the first
+        environment.settle_prefect(root)
+        beside = start_beside(root, params)  # before the next imports
+        from flows.report import print_report
+        from flows.retrain import start
+
+        run = start(root, params, _tell, beside, pull)
+        print_report(Layout(root), params, run.seconds, run.cached, Console())
 
 
 @app.command(short_help="Bring single stages up to date.")
@@ -92,6 +111,7 @@ def stage(
         ),
     ],
     force: Annotated[bool, typer.Option("--force", help="Compute it even where nothing changed.")] = False,
+    pull: Pull = False,
     assignments: Assignments = None,
     debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
@@ -100,14 +120,54 @@ def stage(
     The same as `dvc repro --single-item NAME`, in one process. The names are those of `graft status`.
     """
     from flows.inputs import project_root, settle_params
+    from flows.workspace import beside_others
 
     root = project_root()
-    settle_params(root, assignments or [], print)
-    from flows.stages import Stages
+    with beside_others(root, f"graft stage {' '.join(names)}"):
+        params = settle_params(root, assignments or [], print)
+        from flows.stages import Stages
 
-    stages = Stages(root)
-    for address in [address for name in names for address in stages.named(name)]:
-        _tell(stages.run(address, force))
+        stages = Stages(root, pull, seconds=params.schedule.seconds)
+        for address in [address for name in names for address in stages.named(name)]:
+            _tell(stages.run(address, force))
+
+
+@app.command(short_help="Retrain on a schedule.")
+def serve(
+    cron: Annotated[
+        str | None,
+        typer.Option(metavar="CRON", help='When, in five fields and local time: "0 3 * * *" is 3 each night.'),
+    ] = None,
+    every: Annotated[float | None, typer.Option(min=1, metavar="SECONDS", help="The same as an interval.")] = None,
+    name: Annotated[str | None, typer.Option(help="Of the deployment; by default the folder's.")] = None,
+    debug: Debug = False,  # noqa: ARG001 (read by main)
+) -> None:
+    """Retrain on a schedule, until Ctrl-C: from the champion on, with the problems that are there by then.
+
+    Each run ends with one line: what changed, whether the policy is better, and why it was promoted or not. One that
+    finds nothing new says so and does nothing. The lines are kept: graft history. Uses the Prefect server that
+    PREFECT_API_URL names, or starts one of its own on this machine. For instance: graft serve --cron "0 3 * * *"
+    """
+    from flows.inputs import project_root
+
+    root = project_root()
+    environment.settle_prefect(root)
+    from flows.serve import serve as served
+
+    served(root, cron, every, name)
+
+
+@app.command(short_help="Show what has become of the scheduled runs.")
+def history(
+    last: Annotated[int, typer.Option("-n", min=1, metavar="N", help="Only the last N.")] = 20,
+    debug: Debug = False,  # noqa: ARG001 (read by main)
+) -> None:
+    """Show what has become of the scheduled runs, a line each: what changed, better or not, promoted or not, why."""
+    from flows.history import entries
+    from flows.inputs import project_root
+
+    for entry in entries(project_root())[-last:]:
+        print(f"{entry.when}  {entry.line}")
 
 
 @app.command(short_help="Show which stages are stale, and why.")
@@ -211,6 +271,96 @@ def compare(
     from flows.compare import compare
 
     compare(runs, Path.cwd(), html, Console())
+
+
+@app.command(short_help="Take the last promotion back.")
+def rollback(
+    version: Annotated[
+        str | None,
+        typer.Argument(metavar="[VERSION]", help="Another champion that is kept; by default the one before this one."),
+    ] = None,
+    reason: Annotated[str, typer.Option(help="Why, for those who ask the registry later.")] = "no reason given",
+    debug: Debug = False,  # noqa: ARG001 (read by main)
+) -> None:
+    """Take the last promotion back: the champion before it is champion again, here and in MLflow's registry.
+
+    What is taken back is kept and is not promoted again by a later run; with its version this command puts it back,
+    too. graft champion lists the versions. The next run is compared with the champion that is then in place.
+    """
+    from flows.inputs import project_root
+    from flows.rollback import rollback
+    from flows.workspace import alone
+    from tasks.layout import Layout
+    from tasks.params import load_params
+
+    root = project_root()
+    with alone(root, "graft rollback"):  # a run may be about to put its policy there
+        rollback(Layout(root), load_params(root / "params.yaml"), version, reason)
+
+
+@app.command(short_help="Show the champion, and who was it before and why.")
+def champion(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
+    """Show the champion, and who was champion before it: since when, which one it replaced, and why."""
+    from rich.console import Console
+
+    from flows.inputs import project_root
+    from flows.rollback import print_champions
+    from tasks.layout import Layout
+
+    print_champions(Layout(project_root()), Console())
+
+
+@app.command(short_help="Write the champion for others, in plain Hugging Face layout.")
+def export(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A new folder, or an empty one.")],
+    merged: Annotated[
+        bool,
+        typer.Option("--merged/--adapter", help="One model, the adapter in its weights, or the adapter alone."),
+    ] = True,
+    policy: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Another policy than the champion, run/policy for instance.")
+    ] = None,
+    float32: Annotated[
+        bool, typer.Option("--float32", help="Merged: not in the base's own type, whose rounding costs some precision.")
+    ] = False,
+    debug: Debug = False,  # noqa: ARG001 (read by main)
+) -> None:
+    """Write the champion for others: a folder that transformers, and peft for an adapter, load with no code of Graft.
+
+    Its README.md says what it is, what pass@1 was measured and how to load it. What was written is loaded again and
+    its logits are compared with the policy's own before the folder takes its place.
+    """
+    from flows.export import export
+    from flows.inputs import project_root
+    from tasks.layout import Layout
+
+    export(Layout(project_root()), policy, folder, "merged" if merged else "adapter", float32)
+
+
+@app.command(short_help="Remove old results; by default only list them.")
+def clean(
+    keep: Annotated[int, typer.Option(min=1, metavar="N", help="So many of the last runs stay in any case.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Really remove what is listed.")] = False,
+    replies: Annotated[
+        bool, typer.Option("--replies", help="Remembered replies of models go, too; asking again costs money.")
+    ] = False,
+    debug: Debug = False,  # noqa: ARG001 (read by main)
+) -> None:
+    """Remove old results: of the DVC cache, of MLflow and of Prefect, and what killed runs left. First only listed.
+
+    Whatever is locked (by the workspace's dvc.lock or one in a branch, a tag or an experiment), is or was champion, or
+    is in use stays, however old. Refused while a run is at work.
+    """
+    from flows.inputs import project_root
+    from flows.workspace import alone
+    from tasks.layout import Layout
+    from tasks.params import load_params
+
+    root = project_root()
+    with alone(root, "graft clean"):
+        from flows.clean import clean
+
+        clean(Layout(root), load_params(root / "params.yaml"), keep, yes, replies)
 
 
 @app.command(short_help="List what a workflow may call.")

@@ -35,14 +35,15 @@ from tasks.policy.memory import memory_named
 from tasks.policy.samples import Sample
 from tasks.policy.scorer import Scorer, scorer_of
 from tasks.policy.served import entered, served_by
-from tasks.records import Lineage, Problem, RewardedTrajectory, Selected, Trajectory
+from tasks.records import Lineage, Problem, RewardedTrajectory, Selected, Trajectory, Workflow
 from tasks.rewards.rewarding import reward
 from tasks.rewards.terms import results_of
+from tasks.search.guided import GuidedTree
+from tasks.search.shard import records_of
 from tasks.search.support import run_perturbed
-from tasks.search.task import records_of
 from tasks.search.waves import Search
 from tasks.seeds import derive_seed
-from tasks.trajectories.collect import collect
+from tasks.trajectories.collect import Tried, collect
 from tasks.workflows.judge import why_lost
 
 KNOBS = (
@@ -124,18 +125,13 @@ def written(
     search.sample_all(trees)
     if environment.asks_siblings:
         run_perturbed(trees, runner)
-    found = [pair for tree in trees for pair in records_of(tree, "train", environment.suffix)]
-    return collect(
-        environment,
-        {"train": problems},
-        [workflow for workflow, _ in found],
-        {workflow.path: code for workflow, code in found},
-        lineage,
-        size,
-        params.rewards.agreement,
-        params.seed,
-        runner.serves,
-    )
+    tried = [_tried(tree, records_of(tree, "train", environment.suffix)) for tree in trees]
+    return list(collect(environment, tried, lineage, size, params.rewards.agreement, params.seed, served=runner.serves))
+
+
+def _tried(tree: GuidedTree, found: Sequence[tuple[Workflow, str]]) -> Tried:
+    codes = {workflow.path: code for workflow, code in found}
+    return Tried("train", tree.problem, [workflow for workflow, _ in found], codes)
 
 
 def rewarded(
@@ -143,7 +139,8 @@ def rewarded(
 ) -> list[RewardedTrajectory]:
     """As the stage reward does; however many fail, the others are told."""
     patient = params.model_copy(update={"rewards": params.rewards.model_copy(update={"failed_limit": 1.0})})
-    return reward(layout.root, patient, environment, trajectories)[0]
+    total = sum(len(trajectory.workflow_ids) for trajectory in trajectories)
+    return reward(layout.root, patient, environment, trajectories, total).trajectories
 
 
 def measured(

@@ -41,7 +41,6 @@ def examine(root: Path) -> list[Finding]:
         _dvc(root),
         _params(root),
         *_operators(root),
-        *_sources(root),
     ]
 
 
@@ -162,14 +161,6 @@ def _operators(root: Path) -> Iterator[Finding]:
         yield Finding("operators", why, "start that server, or mend operators.base_url in params.yaml")
     else:
         yield Finding("operators", f"{operators.model} replies")
-
-
-def _sources(root: Path) -> Iterator[Finding]:
-    from flows.sources import outdated
-
-    stages = outdated(root)
-    if stages:
-        yield Finding("dvc.yaml", f"sources of {', '.join(stages)} out of date", "python -m flows.sources --write")
 
 
 def _pins(path: Path) -> dict[str, str]:

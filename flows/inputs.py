@@ -1,13 +1,20 @@
 """What must be right before anything runs: the folder, `params.yaml` with the digests in it, the problems file."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from os.path import isdir, isfile  # a name that is too long is none, where pathlib's own would raise
 from pathlib import Path
 
 import tasks
+from flows.pipeline import MODULES
 from tasks.artifacts import digest_path, read_text, write_text
 from tasks.errors import GraftError
 from tasks.modules import check_function, digest_modules, module_of_environment, modules_of_terms
-from tasks.params import Params, load_params, override
+from tasks.params import Params, overridden
+from tasks.problems.files import problem_files
+from tasks.redaction import redacted
+
+CHAMPION = "champion/policy"
+"""`policy.base` of a run that continues the champion."""
 
 
 def project_root() -> Path:
@@ -30,78 +37,99 @@ def settle_params(root: Path, assignments: Sequence[str], tell: Callable[[str], 
 
     Tells each change. Raises GraftError with the file as it was.
     """
-    path = root / "params.yaml"
-    before = read_text(path)
-    try:
-        changes = override(path, assignments)
-        params = load_params(path)
-        changes |= override(path, list(_digests(root, params)))
-        params = load_params(path)
-        _check_problems_file(root, params)
-    except BaseException:
-        if read_text(path) != before:
-            write_text(path, before)
-        raise
-    for key, (old, new) in changes.items():
-        tell(f"params.yaml: {key}: {old} → {new}")
+    text, params, changes = proposed_params(root, assignments)
+    if changes:
+        write_text(root / "params.yaml", text)
+    for line in changes:
+        tell(line)
     return params
 
 
-def _digests(root: Path, params: Params) -> Iterator[str]:
-    """The assignments that make the digests of the files and folders true that params name."""
-    yield from _base_digest(root, params)
-    yield from _trajectories_digest(root, params)
-    yield from _reward_model_digest(root, params)
-    yield from _modules_digest(root, params)
+def proposed_params(root: Path, assignments: Sequence[str]) -> tuple[str, Params, list[str]]:
+    """What `settle_params` would write into `params.yaml`, the params in it, and a line for each change.
+
+    Writes nothing. Raises GraftError where the run would lack something.
+    """
+    path = root / "params.yaml"
+    text, params, changes = overridden(path, read_text(path), assignments)
+    text, params, more = overridden(path, text, _assignments(digests(root, params)))
+    _check_problems(root, params)
+    _check_limits(params)
+    return (
+        text,
+        params,
+        [redacted(f"params.yaml: {key}: {old} → {new}") for key, (old, new) in (changes | more).items()],
+    )
 
 
-def _base_digest(root: Path, params: Params) -> list[str]:
-    """The assignment that makes `policy.base_sha256` true: DVC cannot watch a folder that only some bases have."""
+def digests(root: Path, params: Params) -> dict[str, str | None]:
+    """Param → the digest of the file or folder that another param names; None where it names none.
+
+    DVC cannot watch what only some runs have. Raises GraftError where a file is not there or a module is wrong.
+    """
+    return {
+        "policy.base_sha256": _base_digest(root, params),
+        "influence.trajectories_sha256": _trajectories_digest(root, params),
+        "rewards.model_sha256": _reward_model_digest(root, params),
+        **_modules_digests(root, params),
+    }
+
+
+def _base_digest(root: Path, params: Params) -> str | None:
+    """Of `policy.base`, where that is a folder."""
     base = root / params.policy.base
-    if params.policy.base != "scratch" and base.is_dir():
-        return [f'policy.base_sha256="{digest_path(base)}"']  # in quotes: some digests look like numbers
+    if params.policy.base != "scratch" and isdir(base):
+        return digest_path(base)
     if params.policy.base.startswith((".", "/", "~")):
         raise GraftError(f"policy.base: no folder {params.policy.base}; name a folder, a Hugging Face id, or scratch")
-    return ["policy.base_sha256=null"]
+    if params.policy.base == CHAMPION:  # which looks like the id of a model on the hub
+        raise GraftError(f"policy.base: no folder {CHAMPION}, nothing was promoted yet; name another one, or scratch")
+    return None
 
 
-def _trajectories_digest(root: Path, params: Params) -> list[str]:
-    """The same of `influence.trajectories`, which only some runs have."""
+def _trajectories_digest(root: Path, params: Params) -> str | None:
     name = params.influence.trajectories
     if name is None:
-        return ["influence.trajectories_sha256=null"]
-    if not (root / name).is_file():
+        return None
+    if not isfile(root / name):
         raise GraftError(f"influence.trajectories: no file {name}; name a file such as run/rounds/1/rewarded.jsonl")
-    return [f'influence.trajectories_sha256="{digest_path(root / name)}"']
+    return digest_path(root / name)
 
 
-def _reward_model_digest(root: Path, params: Params) -> list[str]:
-    """The same of `rewards.model.base`, where that is a folder."""
+def _reward_model_digest(root: Path, params: Params) -> str | None:
+    """Of `rewards.model.base`, where that is a folder."""
     base = params.rewards.model.base if params.rewards.model else None
-    if base is not None and (root / base).is_dir():
-        return [f'rewards.model_sha256="{digest_path(root / base)}"']
+    if base is not None and isdir(root / base):
+        return digest_path(root / base)
     if base is not None and base.startswith((".", "/", "~")):
         raise GraftError(f"rewards.model: no folder {base}; name a folder, or a Hugging Face id")
-    return ["rewards.model_sha256=null"]
+    return None
 
 
-def _modules_digest(root: Path, params: Params) -> list[str]:
-    """The same of the modules of the user's own; a wrong name is found here, before anything runs."""
+def _modules_digests(root: Path, params: Params) -> dict[str, str | None]:
+    """Of the modules of the user's own; a wrong name is found here, before anything runs."""
     for term in params.rewards.own:
         check_function(root, term.term, "rewards.own")
     environment = module_of_environment(params.environment)
     if environment:
         check_function(root, params.environment, "environment")
-    digests = {
+    return {
         "rewards.own_sha256": digest_modules(root, modules_of_terms(params.rewards)),
         "environment_sha256": digest_modules(root, environment),
     }
+
+
+def _assignments(digests: Mapping[str, str | None]) -> list[str]:
+    """In quotes: some digests look like numbers."""
     return [f"{key}=null" if digest is None else f'{key}="{digest}"' for key, digest in digests.items()]
 
 
-def _check_problems_file(root: Path, params: Params) -> None:
-    """It is a dependency of the first stage whatever the source, so it has to be there."""
-    if not (root / params.problems.path).is_file():
-        raise GraftError(
-            f"problems.path: no file {params.problems.path}; name a jsonl file, for instance examples/problems.jsonl"
-        )
+def _check_problems(root: Path, params: Params) -> None:
+    """They are a dependency of the first stage whatever the source, so they have to be there."""
+    problem_files(root, params.problems.path)
+
+
+def _check_limits(params: Params) -> None:
+    for name in params.schedule.seconds:
+        if name not in MODULES:
+            raise GraftError(f"schedule.seconds: no stage {name!r}; name one of {', '.join(MODULES)}")

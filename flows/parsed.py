@@ -1,43 +1,40 @@
-"""DVC's files parsed once for each of their texts.
+"""YAML parsed once for each text.
 
-DVC reads `dvc.lock` again for each stage that it looks at. With sources as dependencies that is a file of ten thousand
-lines, and parsing it took two thirds of a run in which nothing had to be computed.
+DVC parses `dvc.yaml`, `dvc.lock` and `params.yaml` again for each stage that it looks at, which took two thirds of
+a run in which nothing had to be computed.
 """
 
 import copy
 from collections.abc import Callable
 from functools import wraps
-from pathlib import Path
 from typing import Any
 
-from dvc.fs import LocalFileSystem
 from dvc.utils import strictyaml
+from dvc.utils.serialize import _yaml
 
-Load = Callable[..., tuple[Any, str]]
+Parse = Callable[..., Any]
+KEPT = 8
+"""Texts: the three files, and those of a commit that they are compared with."""
 
 
 def remember_parsed() -> None:
-    """From now on `dvc.utils.strictyaml.load` of this process parses no text of a file twice in a row."""
-    if not hasattr(strictyaml.load, "__wrapped__"):
-        strictyaml.load = remembering(strictyaml.load)
+    """From now on DVC parses no text of the last few twice in this process."""
+    if not hasattr(_yaml.parse_yaml, "__wrapped__"):
+        _yaml.parse_yaml = strictyaml.parse_yaml = remembering(_yaml.parse_yaml)
 
 
-def remembering(load: Load) -> Load:
-    """`load`, but where the file's text is that of the last time, its result is a copy of what came of it then."""
-    known: dict[tuple[str, int], tuple[str, Any]] = {}
+def remembering(parse: Parse) -> Parse:
+    """`parse`, but of a text that was parsed before, its result is a copy of what came of it then."""
+    known: dict[str, Any] = {}
 
-    @wraps(load)
-    def remembered(
-        path: str, schema: Any = None, fs: Any = None, encoding: str = "utf-8", round_trip: bool = False
-    ) -> tuple[Any, str]:
-        local = fs is None or isinstance(fs, LocalFileSystem)
-        if round_trip or not local or not Path(path).is_file():
-            return load(path, schema, fs, encoding, round_trip)
-        key = (str(path), id(schema))  # DVC has two of them, each made once
-        text, data = known.get(key, (None, None))
-        if text is None or text.encode(encoding) != Path(path).read_bytes():
-            data, text = load(path, schema, fs, encoding)
-            known[key] = (text, data)
-        return copy.deepcopy(data), text
+    @wraps(parse)
+    def remembered(text: str, path: str, typ: str = "safe") -> Any:
+        if typ != "safe":
+            return parse(text, path, typ)  # to be written again: comments and style hang on what the writer changes
+        if text not in known:
+            if len(known) >= KEPT:
+                del known[next(iter(known))]
+            known[text] = parse(text, path, typ)
+        return copy.deepcopy(known[text])
 
     return remembered

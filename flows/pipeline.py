@@ -1,10 +1,14 @@
 """What `dvc.yaml` means in Python: which module a stage runs, which round an address names, which params it may see."""
 
+import re
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from tasks.artifacts import read_text
 from tasks.errors import GraftError
+from tasks.plain_yaml import load_yaml
 
 MODULES = {
     "problems": "tasks.problems.task",
@@ -23,21 +27,33 @@ MODULES = {
 """Stage → the module whose `run(layout, params, round)` computes it."""
 
 
+_PARAMS = TypeAdapter(list[str])
+
+
 def stage_of(address: str) -> str:
     """`search@1` → `search`."""
     return address.partition("@")[0]
 
 
 def round_of(address: str) -> int | None:
-    """`search@1` → 1, `evaluate@before` → 0; `evaluate@after` and `promote` → None, being of no certain round."""
+    """`search@1` → 1, `evaluate@before` → 0; `evaluate@after` and `promote` → None, being of no certain round.
+
+    Raises GraftError where it names no round.
+    """
     named = {"": None, "before": 0, "after": None}
     key = address.partition("@")[2]
+    if key not in named and not re.fullmatch("[0-9]{1,9}", key):
+        raise GraftError(f"{address}: {key!r} is no round; write its number, as in search@1")
     return named[key] if key in named else int(key)
 
 
 def declared_params(root: Path, stage: str) -> list[str]:
     """The param keys that `dvc.yaml` lists for a stage."""
-    return [str(key) for key in definition(parse(root / "dvc.yaml"), stage)["params"]]
+    path = root / "dvc.yaml"
+    try:
+        return _PARAMS.validate_python(definition(parse(path), stage)["params"])
+    except (AttributeError, LookupError, TypeError, ValidationError):
+        raise GraftError(f"{path}: no list of params for {stage}; restore the file: git checkout dvc.yaml") from None
 
 
 def definition(document: Any, stage: str) -> Any:
@@ -47,12 +63,5 @@ def definition(document: Any, stage: str) -> Any:
 
 
 def parse(path: Path) -> Any:
-    """A YAML file as mappings that keep its comments and style. Raises GraftError where it is no YAML."""
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import MarkedYAMLError
-
-    try:
-        return YAML().load(read_text(path))
-    except MarkedYAMLError as error:
-        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise GraftError(f"{path}{line}: not YAML: {error.problem}; mend the line") from None
+    """`dvc.yaml` or `dvc.lock`. Raises GraftError where it is no YAML, or more than data."""
+    return load_yaml(path, read_text(path))

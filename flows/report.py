@@ -17,6 +17,7 @@ from tasks.intervals import SMALL, Estimate, difference_interval
 from tasks.layout import Layout
 from tasks.params import Params
 from tasks.records import Choice, Outcome, Promotion, Standing
+from tasks.redaction import redacted
 from tasks.rewards.metrics import remarks as reward_remarks
 from tasks.rewards.metrics import unmoved as unmoved_rewards
 from tasks.seeds import derive_seed
@@ -280,7 +281,8 @@ def _places(layout: Layout, params: Params) -> "Table":
 def _mlflow(uri: str) -> str:
     if not uri:
         return "off (tracking.uri is empty)"
-    return uri if uri.startswith(("http://", "https://")) else f"mlflow ui --backend-store-uri {uri}"
+    shown = redacted(uri)
+    return shown if uri.startswith(("http://", "https://")) else f"mlflow ui --backend-store-uri {shown}"
 
 
 def _relative(path: Path) -> str:

@@ -4,28 +4,47 @@ DVC decides what is done already (`flows/stages.py`), so Prefect keeps no cache 
 tasks, names them by their address, shows what DVC found done as Cached, and keeps the history.
 """
 
+import logging
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from signal import SIG_BLOCK, SIG_SETMASK, SIGINT, pthread_sigmask
+from socket import gethostname
+from typing import Any
 
-from httpx import HTTPError, TransportError
-from prefect import flow, task
-from prefect.artifacts import create_link_artifact
+from httpx import HTTPError, HTTPStatusError
+from prefect import flow, tags, task
+from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
-from prefect.runtime import flow_run
-from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+from prefect.context import TagsContext
+from prefect.exceptions import TerminationSignal
+from prefect.runtime import flow_run, task_run
+from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, PREFECT_HOME, temporary_settings
 from prefect.states import Completed
 
+from flows.answer import Terminated
+from flows.beside import Beside
+from flows.crashed import mark_crashed, noted, workspace_tag
 from flows.doctor import refuse_traps
+from flows.news import problems_tag
+from flows.pipeline import stage_of
+from flows.retention.locks import note_lock
+from flows.runners import Fanned
+from flows.server import TemporaryServer
+from flows.sources import SOURCES
 from flows.stages import Outcome, Stages
-from tasks.errors import GraftError
+from tasks.errors import GraftError, Passing
+from tasks.fanout import fanning_out
 from tasks.layout import Layout
-from tasks.params import Params
-from tasks.tracking import Recorder
+from tasks.params import Params, Scheduling
+from tasks.redaction import without_secrets
+from tasks.tracking import Recorder, Worker
 from tasks.workflows.sandbox import probe_tier
+
+LONGEST_DELAY = 3600.0
+"""Seconds between two tries of a stage."""
 
 
 def chain(stage: Callable[[str], None], rounds: int) -> None:
@@ -57,6 +76,12 @@ class Run:
     params: Params
     outcomes: list[Outcome] = field(default_factory=list)
     mlflow_run: str | None = None
+    error: BaseException | None = None
+    """What ended it before its end."""
+    over: bool = False
+    """Whether nothing is left to do but to tell Prefect of it."""
+    server: TemporaryServer | None = None
+    """Prefect's, where the user has none."""
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -67,54 +92,125 @@ class Run:
         return {outcome.address for outcome in self.outcomes if outcome.cached}
 
 
-@task(cache_policy=NO_CACHE, persist_result=False)
-def run_stage(stages: Stages, address: str, into: list[Outcome]) -> State[None]:
-    """One stage as a Prefect task; the state `Cached` says that nothing had to be computed."""
-    into.append(stages.run(address))
-    return Completed(name="Cached" if into[-1].cached else "Completed", message=into[-1].how)
+def may_pass(task: Any, task_run: Any, state: State[Any]) -> bool:  # noqa: ARG001 (Prefect gives these three)
+    """Whether a stage that failed is worth another try."""
+    return isinstance(state.result(raise_on_failure=False), Passing)
+
+
+@task(cache_policy=NO_CACHE, persist_result=False, retry_condition_fn=may_pass)
+def run_stage(compute: Callable[[], Outcome]) -> State[None]:
+    """One stage as a Prefect task; the state `Cached` says that nothing had to be computed.
+
+    A function is all that it takes: Prefect looks through whatever lies in the arguments of a task.
+    """
+    try:
+        with without_secrets():
+            outcome = compute()
+    except Passing as error:
+        print(f"warning: {task_run.name}: {error}; try {task_run.run_count} of this stage", file=sys.stderr)
+        raise
+    return Completed(name="Cached" if outcome.cached else "Completed", message=outcome.how)
 
 
 @flow(name="retrain", validate_parameters=False, persist_result=False)
-def retrain(root: Path, params: Params, tell: Callable[[Outcome], None]) -> Run:
-    """Bring every stage up to date, in order, and record the run in MLflow. Stops at the first stage that fails."""
-    run = Run(params)
-    stages = Stages(root)
-    tags = {"prefect.flow_run_id": str(flow_run.id), "sandbox_tier": sandbox_tier()}
-    recorder = Recorder(Layout(root), params, tags)
+def retrain(
+    stages: Stages,
+    params: Params,
+    tell: Callable[[Outcome], None],
+    line: Callable[[], str] | None = None,
+    worker: Worker | None = None,
+    run: Run | None = None,
+) -> Run:
+    """Bring every stage up to date, in order, and record the run in MLflow. Stops at the first stage that fails.
+
+    `line` says at the end what has come of the run, for MLflow. `worker` is for the recorder. `run`: what to note it
+    all in.
+    """
+    run = run or Run(params)
+    try:
+        _retrain(stages, run, tell, line, worker)
+    except BaseException as error:
+        run.error = error
+        raise
+    finally:
+        run.over = True
+        _keep(run.server)
+    return run
+
+
+def _retrain(
+    stages: Stages,
+    run: Run,
+    tell: Callable[[Outcome], None],
+    line: Callable[[], str] | None,
+    worker: Worker | None,
+) -> None:
+    params, root = run.params, stages.root
+    about = {"prefect.flow_run_id": str(flow_run.id), "sandbox_tier": sandbox_tier(), **problems_tag(root, params)}
+    recorder = Recorder(Layout(root), params, about, worker)
+    again = run_stage.with_options(retries=params.schedule.retries, retry_delay_seconds=delays(params.schedule))
+
+    def compute(address: str) -> Outcome:
+        run.outcomes.append(stages.run(address))
+        return run.outcomes[-1]
 
     def stage(address: str) -> None:
-        name = address.partition("@")[0]
-        run_stage.with_options(name=name, task_run_name=address)(stages, address, run.outcomes)
+        with TagsContext(current_tags=set()):  # for each tag of a task Prefect's server would be asked for leave
+            again.with_options(name=stage_of(address), task_run_name=address)(partial(compute, address))
         outcome = run.outcomes[-1]
         recorder.stage(address, outcome.seconds, outcome.cached, outcome.deps, outcome.outs)
         tell(outcome)
 
     try:
-        chain(stage, params.rounds.last)
-        tell_in_full(Layout(root), recorder)
+        with noted(root, flow_run.id), Fanned(params.runner) as fanned, fanning_out(fanned):
+            stages.run(SOURCES)  # no step of the run: it notes what the steps compute with
+            chain(stage, params.rounds.last)
+            note_lock(root)
+            summary = tell_in_full(Layout(root), recorder)
     except BaseException:
         recorder.finish("FAILED")
         raise
-    run.mlflow_run = recorder.finish("FINISHED")
-    return run
+    run.mlflow_run = recorder.finish("FINISHED", **({"line": line()} if line else {}))
+    if summary:
+        _keep(run.server)
+        show(Layout(root), recorder, summary)
 
 
-def tell_in_full(layout: Layout, recorder: Recorder) -> None:
-    """The page of the finished run: in its folder, in MLflow and linked from the flow run.
+def delays(schedule: Scheduling) -> list[float]:
+    """Seconds before each further try of a stage: doubled each time, up to an hour."""
+    return [min(schedule.delay * 2**number, LONGEST_DELAY) for number in range(schedule.retries)]
+
+
+def tell_in_full(layout: Layout, recorder: Recorder) -> str | None:
+    """The page of the finished run, in its folder and in MLflow; gives the summary of it.
 
     A run whose stages are all done is not failed for it: what stands in the way of the page is a warning.
     """
     from flows.page.write import write_page  # late: no stage waits for what only the page needs
 
     try:
-        decision = write_page(layout)
+        summary = write_page(layout)
     except GraftError as error:
         for old in (layout.account, layout.page):
             old.unlink(missing_ok=True)
         print(f"warning: no page of this run: {error}", file=sys.stderr)
-        return
+        return None
     recorder.files(layout.account, layout.page)
-    create_link_artifact(layout.page.as_uri(), str(layout.page), key="page", description=decision)
+    return summary
+
+
+def show(layout: Layout, recorder: Recorder, summary: str) -> None:
+    """The summary as an artifact of the flow run, with the way to all the rest.
+
+    The folder is named and no link: browsers follow none from a server's page to a file, not even on that machine.
+    """
+    found = {"page": recorder.address(layout.page), "MLflow run": recorder.address()}
+    links = [f"[{text}]({address})" for text, address in found.items() if address]
+    where = " · ".join([*links, f"`{layout.page}` on `{gethostname()}`"])
+    try:
+        create_markdown_artifact(f"{summary}\n\n{where}\n", key="page", description=summary.splitlines()[0])
+    except HTTPError as error:
+        print(f"warning: prefect: no summary of this run there ({_told(error)})", file=sys.stderr)
 
 
 def sandbox_tier() -> str:
@@ -125,38 +221,55 @@ def sandbox_tier() -> str:
         return "none"
 
 
-def start(root: Path, params: Params, tell: Callable[[Outcome], None]) -> Run:
-    """Run the flow once, in this process, with Prefect's temporary server where the user has none."""
-    refuse_traps()
-    server = PREFECT_API_URL.value()
-    if not server:
-        _start_server()
-    try:
-        # The heartbeat thread sleeps in steps of a second and would add one to each run.
-        with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
-            return retrain(root, params, tell)
-    except (TransportError, RuntimeError) as error:
-        if not server or (isinstance(error, RuntimeError) and "reach API" not in str(error)):
-            raise
-        raise GraftError(
-            f"prefect: no answer from {server}; start that server, or unset PREFECT_API_URL to do without"
-        ) from error
+def start(root: Path, params: Params, tell: Callable[[Outcome], None], beside: Beside, pull: bool = False) -> Run:
+    """Run the flow once, in this process. `pull`: see `Stages`.
 
-
-def _start_server() -> None:
-    """Prefect's temporary server, which Prefect would start by itself later on.
-
-    Started here with the interrupt signal blocked, which the new process inherits: Ctrl-C reaches every process of
-    the terminal, and a server that is gone could not be told of the interrupted run; Prefect would try for a minute.
+    The caller holds the workspace alone. A Prefect that goes away meanwhile costs its history, never a result.
     """
-    from prefect.server.api.server import SubprocessASGIServer
-
-    unblocked = pthread_sigmask(SIG_BLOCK, {SIGINT})
+    refuse_traps()
+    logging.raiseExceptions = False  # Prefect would print each line of its log that its server did not take
+    stages = Stages(root, pull, seconds=params.schedule.seconds)
+    url = PREFECT_API_URL.value()  # of the environment, or of a profile
+    if beside.server and url:
+        beside.server.stop()
+    run = Run(params, server=None if url else beside.server)
+    # The heartbeat thread sleeps in steps of a second and would add one to each run.
+    settings: dict[Any, Any] = {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}
+    if run.server:
+        settings[PREFECT_API_URL] = run.server.url()
     try:
-        SubprocessASGIServer().start()
-    except (RuntimeError, HTTPError) as error:
-        raise GraftError(
-            f"prefect: its server did not start ({error}); graft doctor checks whether its versions are the pinned ones"
-        ) from error
-    finally:
-        pthread_sigmask(SIG_SETMASK, unblocked)
+        with temporary_settings(settings), tags(workspace_tag(root)):
+            mark_crashed(root, params.tracking, alone=True)
+            retrain(stages, params, tell, worker=beside.worker, run=run)
+    except (HTTPError, RuntimeError) as error:
+        if error is run.error or not (isinstance(error, HTTPError) or "reach API" in str(error)):
+            raise
+        where = url or f"its temporary server ({PREFECT_HOME.value()})"
+        if not run.over:
+            raise GraftError(
+                f"prefect: {_told(error)} from {where}; start that server, or unset PREFECT_API_URL to do without"
+            ) from error
+        print(
+            f"warning: prefect: {_told(error)} from {where}, which does not show how this run ended; nothing else is "
+            "lost",
+            file=sys.stderr,
+        )
+        if isinstance(run.error, TerminationSignal):
+            raise Terminated(run.error.signal) from None
+        if run.error is not None:
+            raise run.error from None
+    return run
+
+
+def _keep(server: TemporaryServer | None) -> None:
+    """A run should not wait for a server that is gone."""
+    if server:
+        try:
+            server.keep()
+        except GraftError as error:
+            print(f"warning: {error}", file=sys.stderr)
+
+
+def _told(error: Exception) -> str:
+    """What a server did instead of its work."""
+    return f"status {error.response.status_code}" if isinstance(error, HTTPStatusError) else "no answer"

@@ -1,14 +1,14 @@
 """From what a user calls a run to what it has to tell: a folder, a file, a DVC experiment or commit, an MLflow run."""
 
-import json
 import tempfile
 from collections.abc import Iterable
+from os.path import exists, isdir  # a name that is too long is none, where pathlib's own would raise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from flows.account import Account, account_of, made_with
+from flows.account import Account, account_of, made_with, rounds_of
 from tasks.artifacts import read_json
 from tasks.errors import GraftError
 from tasks.layout import Layout
@@ -27,9 +27,9 @@ def account_named(name: str, project: Path) -> Account:
     The latter two are those of `project`, the folder that we stand in. Raises GraftError where it is none of them.
     """
     path = Path(name).expanduser()
-    if path.is_dir():
+    if isdir(path):
         return account_of(Layout(path))
-    if path.exists():
+    if exists(path):
         return read_json(path, Account)
     found = _from_dvc(name, project) or _from_mlflow(name, project)
     if found is None:
@@ -73,7 +73,7 @@ def _from_dvc(name: str, project: Path) -> Account | None:
             _fetch(files, layout, [layout.root / "params.yaml", layout.root / "dvc.lock"])
             if not (layout.root / "dvc.lock").exists():
                 raise GraftError("dvc.lock is not in it")
-            rounds = int(json.loads(made_with(layout.root)["rounds.last"]))
+            rounds = rounds_of(layout.root, made_with(layout.root))
             _fetch(files, layout, _needed(layout, rounds))
             return account_of(layout)
         except (DvcException, FileNotFoundError, GraftError) as error:

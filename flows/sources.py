@@ -1,7 +1,7 @@
-"""Which source files a stage computes with: the files that `dvc.yaml` lists as its dependencies.
+"""Which source files a stage computes with.
 
-    python -m flows.sources            # tell which stages' lists are out of date; exit code 1 if any
-    python -m flows.sources --write    # bring them up to date
+The stage `sources` writes a file for each other stage, `run/sources/STAGE.json`: path → digest. Each stage depends on
+its own of them, so that an edit makes those stages stale that use the edited file, and no others.
 
 Read from the source text, nothing is imported. A stage depends on its module and on all that this module imports,
 directly or not, inside functions too. Counted as well: a text that is exactly the name of a file beside the module
@@ -10,15 +10,18 @@ is started rather than imported.
 """
 
 import ast
-import sys
-from collections.abc import Iterable, Iterator
-from io import StringIO
+import json
+from functools import cache
 from pathlib import Path
-from typing import Any
 
-from flows.pipeline import MODULES, definition, parse
-from tasks.artifacts import write_text
-from tasks.modules import imported_names
+from flows.pipeline import MODULES
+from tasks.artifacts import digest_path, whole_folder, write_text
+from tasks.errors import GraftError
+from tasks.layout import Layout
+from tasks.modules import imported_names, parsed
+
+SOURCES = "sources"
+"""The address of the stage that writes these files."""
 
 PACKAGES = ("tasks", "flows")
 
@@ -40,42 +43,67 @@ def sources_of(root: Path, module: str) -> list[str]:
     return sorted(file.relative_to(root).as_posix() for file in found)
 
 
-def listed_deps(root: Path, document: Any, stage: str) -> list[str]:
-    """A stage's dependencies as they should stand in `dvc.yaml`: its data as listed there, then its sources."""
-    listed = [str(dep) for dep in definition(document, stage)["deps"]]
-    return [dep for dep in listed if not dep.startswith("tasks/")] + sources_of(root, MODULES[stage])
+def digests(root: Path, stage: str) -> dict[str, str]:
+    """Path → digest of a stage's source files as they are now."""
+    return {file: digest_path(root / file) for file in sources_of(root, MODULES[stage])}
 
 
-def outdated(root: Path, stages: Iterable[str] = MODULES) -> list[str]:
-    """Those of `stages` whose dependencies in `dvc.yaml` differ from what their modules import."""
-    document = parse(root / "dvc.yaml")
-    return [s for s in stages if list(definition(document, s)["deps"]) != listed_deps(root, document, s)]
+def text_of(root: Path, stage: str) -> str:
+    """What `run/sources/STAGE.json` should hold now."""
+    return json.dumps(digests(root, stage), indent=2) + "\n"
 
 
-def write(root: Path) -> list[str]:
-    """Rewrite the source dependencies in `dvc.yaml`. Returns the stages that changed."""
-    changed = outdated(root)
-    if changed:
-        document = parse(root / "dvc.yaml")
-        for stage in changed:
-            definition(document, stage)["deps"][:] = listed_deps(root, document, stage)
-        write_text(root / "dvc.yaml", _dump(document))
-    return changed
+def write(root: Path) -> None:
+    """Compute the stage `sources`."""
+    with whole_folder(Layout(root).sources) as folder:
+        for stage in MODULES:
+            write_text(folder / f"{stage}.json", text_of(root, stage))
 
 
-def _uses(root: Path, file: Path) -> Iterator[Path | None]:
+def up_to_date(root: Path, stage: str) -> bool:
+    """Whether a stage's file lists its sources as they are now."""
+    file = Layout(root).sources / f"{stage}.json"
+    return file.exists() and file.read_bytes() == text_of(root, stage).encode()
+
+
+def refuse_outdated(root: Path, stage: str) -> None:
+    """Raise GraftError where a stage's sources are others than those that its result would be recorded with."""
+    if not up_to_date(root, stage):
+        file = (Layout(root).sources / f"{stage}.json").relative_to(root)
+        raise GraftError(f"{file}: not of the source files as they are now; run: dvc repro sources")
+
+
+def _uses(root: Path, file: Path) -> list[Path | None]:
     package = file.relative_to(root).parent.as_posix().replace("/", ".")
-    tree = ast.parse(file.read_text(encoding="utf-8"), str(file))
-    yield from (_file_of(root, name) for name in imported_names(tree, package))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield _started(root, file, node.value)
+    imported, texts = _named(file, package, digest_path(file))
+    for name in imported:
+        _refuse_missing(root, file, name)
+    return [*(_file_of(root, name) for name in imported), *(_started(root, file, text) for text in texts)]
+
+
+@cache
+def _named(file: Path, package: str, digest: str) -> tuple[list[str], list[str]]:  # noqa: ARG001 (of the file's text)
+    """What a file imports, and the texts in it that may be the name of a file."""
+    nodes = list(ast.walk(tree := parsed(file)))
+    texts = (node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    return list(imported_names(tree, package)), [text for text in texts if _one_word(text)]
+
+
+def _refuse_missing(root: Path, file: Path, name: str) -> None:
+    """`a.b.c` may be a name in the module `a.b`, which then has to be there."""
+    module = name.rpartition(".")[0]
+    ours = module.partition(".")[0] in PACKAGES and not root.joinpath(*module.split(".")).is_dir()
+    if ours and _file_of(root, module) is None:
+        where = file.relative_to(root).as_posix()
+        raise GraftError(f"{where}: imports {module}, which is not there; restore it, or mend the import")
+
+
+def _one_word(text: str) -> bool:
+    return 0 < len(text) <= 100 and text not in (".", "..") and not any(c.isspace() or c == "/" for c in text)
 
 
 def _started(root: Path, file: Path, text: str) -> Path | None:
-    if not text or len(text) > 100 or any(c.isspace() or c == "/" for c in text):
-        return None
-    beside = file.with_name(text) if text not in (".", "..") else file
+    beside = file.with_name(text)
     return beside if beside.is_file() and beside != file else _file_of(root, text)
 
 
@@ -84,29 +112,3 @@ def _file_of(root: Path, module: str) -> Path | None:
     parts = module.split(".")
     path = root.joinpath(*parts).with_suffix(".py")
     return path if parts[0] in PACKAGES and all(parts) and path.is_file() else None
-
-
-def _dump(document: Any) -> str:
-    from ruamel.yaml import YAML
-
-    yaml = YAML()
-    yaml.indent(mapping=2, sequence=4, offset=2)
-    yaml.width = 4096
-    stream = StringIO()
-    yaml.dump(document, stream)
-    return stream.getvalue()
-
-
-def main(arguments: list[str]) -> int:
-    """0 where `dvc.yaml` is up to date, or was brought up to date."""
-    root = Path.cwd()
-    if arguments == ["--write"]:
-        print("\n".join(f"dvc.yaml: {stage} brought up to date" for stage in write(root)) or "dvc.yaml: up to date")
-        return 0
-    stale = outdated(root)
-    print("\n".join(f"dvc.yaml: {stage} is out of date; python -m flows.sources --write" for stage in stale))
-    return 1 if stale else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -5,15 +5,21 @@
 Neither DVC nor Prefect nor MLflow is imported here. `flows/stages.py` calls the same `run` inside `graft`.
 """
 
+import os
 import sys
+import threading
+import time
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
+from signal import SIGKILL
 
 from flows import environment
-from flows.answer import exit_code
+from flows.answer import PASSING, exit_code
+from flows.durations import keep
 from flows.pipeline import MODULES, declared_params, round_of, stage_of
-from flows.sources import outdated
+from flows.sources import SOURCES, refuse_outdated
+from flows.sources import write as write_sources
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params import load_params, restrict
@@ -21,28 +27,38 @@ from tasks.params import load_params, restrict
 
 def run(root: Path, address: str) -> None:
     """Compute a stage from its files, with the params that `dvc.yaml` lists for it and no others."""
+    if address == SOURCES:
+        write_sources(root)
+        return
     params = load_params(root / "params.yaml")
     stage = stage_of(address)
-    _refuse_unlisted_sources(root, stage)
+    refuse_outdated(root, stage)
     seen = restrict(params, declared_params(root, stage))
+    started = time.monotonic()
     import_module(MODULES[stage]).run(Layout(root), seen, round_of(address))
-
-
-def _refuse_unlisted_sources(root: Path, stage: str) -> None:
-    """A new import changes a listed source, so the stage runs, so this is seen before any result depends on it."""
-    if stage in outdated(root, [stage]):
-        raise GraftError(f"dvc.yaml: {stage} imports other sources than it lists; run: python -m flows.sources --write")
+    keep(Layout(root), address, params, time.monotonic() - started)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The exit code: 0, or 2 after one line on stderr about what the user can mend."""
+    """The exit code: 0, or 2 after one line on stderr about what the user can mend; 75 where it may pass by itself.
+
+    `--tied`: end as soon as standard input does, with the process that started this one.
+    """
     environment.settle()
-    addresses = [argument for argument in arguments if argument != "--debug"]
-    return exit_code(lambda: _main(addresses), debug="--debug" in arguments)
+    if "--tied" in arguments:
+        threading.Thread(target=_end_with_the_one_that_waits, daemon=True).start()
+    addresses = [argument for argument in arguments if argument not in ("--debug", "--tied")]
+    return exit_code(lambda: _main(addresses), debug="--debug" in arguments, passing=PASSING)
+
+
+def _end_with_the_one_that_waits() -> None:
+    while os.read(0, 1):
+        pass
+    os.killpg(0, SIGKILL)
 
 
 def _main(addresses: Sequence[str]) -> None:
-    if len(addresses) != 1 or stage_of(addresses[0]) not in MODULES:
+    if len(addresses) != 1 or stage_of(addresses[0]) not in (SOURCES, *MODULES):
         raise GraftError(f"name one stage: {', '.join(MODULES)}; with its round where it has one, as in search@1")
     run(Path.cwd(), addresses[0])
 

@@ -13,33 +13,45 @@ Three things are stricter than in DVC, and never the other way round:
 import errno
 import logging
 import re
+import sqlite3
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
+from io import StringIO
 from pathlib import Path
 from typing import Any, Literal
 
 from dvc.dependency import ParamsDependency
-from dvc.exceptions import DvcException
+from dvc.exceptions import CheckoutError, DvcException
+from dvc.fs import LocalFileSystem
 from dvc.lock import LockError
 from dvc.repo import Repo, lock_repo
 from dvc.repo.reproduce import get_active_graph, plan_repro
-from dvc.stage.cache import RunCacheNotFoundError
+from dvc.stage.cache import RunCacheNotFoundError, RunCacheNotSupported
 from dvc.stage.decorators import rwlocked, unlocked_repo
 from dvc_data.hashfile.db import HashFileDB
+from dvc_data.hashfile.hash_info import HashInfo
 from dvc_data.hashfile.meta import Meta
-from dvc_data.hashfile.state import State
 
 import tasks
 from flows.answer import answer
+from flows.dvc_files import SoundState, mend_readers_and_writers, settle_files
+from flows.limit import run_limited
 from flows.parsed import remember_parsed
+from flows.pipeline import MODULES, stage_of
+from flows.reasons import AFTER, reasons_of
+from flows.sources import SOURCES, digests, up_to_date
 from flows.stage import run as run_stage
 from tasks.artifacts import digest_path, remove_leftovers
-from tasks.errors import GraftError
+from tasks.errors import GraftError, Passing
 
 How = Literal["unchanged", "restored", "ran"]
+
+
+DESCRIBED_BY = ("dvc.yaml", "dvc.lock", "params.yaml")
+"""The files that DVC knows a stage from."""
 
 
 @dataclass(frozen=True)
@@ -61,15 +73,36 @@ class Outcome:
 class Stages:
     """The stages of one project. Every method raises GraftError where DVC cannot go on."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(
+        self,
+        root: Path,
+        pull: bool = False,
+        params: str | None = None,
+        seconds: Mapping[str, float] | None = None,
+    ) -> None:
+        """`pull`: take from the DVC remote what was computed elsewhere, as `dvc repro --pull` does.
+
+        `params`: a text to judge by in the place of `params.yaml`; for `stale` and `at_hand`, not for `run`.
+        `seconds`: stage → the longest that it may take; it is then computed in a process of its own.
+        """
         self.root = root
+        self._pull = pull
+        self._seconds = seconds or {}
         sources_at_start()
         for name in ("dvc", "dvc_data", "dvc_objects"):  # Graft tells what becomes of each stage, in one line
             logging.getLogger(name).setLevel(logging.CRITICAL)
         remember_parsed()
+        settle_files()
         with _told():
-            self._repo = Repo(str(root), _wait_for_lock=True)
+            files = None if params is None else _Proposed(root / "params.yaml", params)
+            self._repo = Repo(str(root), fs=files, _wait_for_lock=True)
+            mend_readers_and_writers(Path(self._repo.tmp_dir))
         _distrust(self._repo)
+        self._described: list[bytes] = []
+        self._stages: Any = None
+        self._sources_written = False  # once is enough: see _changed_sources
+        if pull:
+            self._pull_run_cache()
 
     def named(self, name: str) -> list[str]:
         """The addresses that `name` means: `search@1` itself, `search` each of its rounds."""
@@ -83,10 +116,14 @@ class Stages:
     def run(self, address: str, force: bool = False) -> Outcome:
         """Bring one stage up to date: nothing to do, restored from the run-cache, or computed. See `Outcome.how`."""
         started = time.monotonic()
+        if not self._sources_written:
+            self._sources_written = address == SOURCES or all(up_to_date(self.root, stage) for stage in MODULES)
+            if not self._sources_written:
+                self.run(SOURCES)
         with _told(), lock_repo(self._repo), self._repo.scm_context(quiet=True):
             stage = self._load(address)
             self._refuse_missing_deps(stage)
-            how = _reproduce(stage, partial(run_stage, self.root, address), force)
+            how = _reproduce(stage, self._function(address), force, self._pull)
             return Outcome(
                 address=address,
                 how=how,
@@ -105,13 +142,45 @@ class Stages:
         with _told(), lock_repo(self._repo):
             graph = get_active_graph(self._repo.index.graph)
             for stage in plan_repro(graph):
-                before = sorted(s.addressing for s in graph.successors(stage) if reasons[s.addressing])
-                reasons[stage.addressing] = _reasons(stage) or ([f"after {', '.join(before)}"] if before else [])
+                if stage.addressing == SOURCES:
+                    continue
+                before = sorted(s.addressing for s in graph.successors(stage) if reasons.get(s.addressing))
+                found = reasons_of(stage, self.root)
+                reasons[stage.addressing] = found or ([AFTER + ", ".join(before)] if before else [])
         return reasons
+
+    def at_hand(self, address: str) -> bool:
+        """Whether DVC has the results of a stage with its inputs and params as they are now: it would restore them."""
+        with _told(), lock_repo(self._repo):
+            stage = self._load(address)
+            if all(dep.exists for dep in stage.deps):
+                if not stage.deps_cached():  # look for the run with these deps, not for the last one; in memory
+                    stage.save_deps()
+                    for out in stage.outs:
+                        out.hash_info = HashInfo()
+                with suppress(RunCacheNotFoundError):
+                    stage.repo.stage_cache.restore(stage, dry=True)
+                    return True
+        return False
+
+    def _pull_run_cache(self) -> None:
+        """What was computed from what; the results themselves come when a stage asks for them."""
+        if not self._repo.config["core"].get("remote"):
+            raise GraftError("--pull: this project has no remote by default; name one: dvc remote add -d NAME PLACE")
+        with _told(), suppress(RunCacheNotSupported):
+            self._repo.stage_cache.pull(None)
+
+    def _function(self, address: str) -> Callable[[], None]:
+        """What computes the stage."""
+        limit = self._seconds.get(stage_of(address))
+        return partial(run_limited, self.root, address, limit) if limit else partial(run_stage, self.root, address)
 
     def _refuse_missing_deps(self, stage: Any) -> None:
         """Before anything is touched; DVC would first remove the outputs."""
         for dep in stage.deps:
+            if self._pull and not dep.exists:
+                with suppress(CheckoutError):  # the remote has it no more
+                    self._repo.pull(dep.def_path)
             if not dep.exists:
                 writers = [
                     s for s in self._repo.index.stages for o in s.outs if o.fs.isin_or_eq(dep.fs_path, o.fs_path)
@@ -127,7 +196,11 @@ class Stages:
         return load_file(self._repo, str(self.root / "dvc.yaml"))
 
     def _load(self, address: str) -> Any:
-        return self._repo.stage.load_one(str(self.root / "dvc.yaml"), address)
+        """The stage as the files describe it now; they are only looked through again when one of them changed."""
+        texts = [path.read_bytes() for name in DESCRIBED_BY if (path := self.root / name).is_file()]
+        if self._described != texts:
+            self._described, self._stages = texts, self._file.stages
+        return self._stages[address]
 
 
 @cache
@@ -137,15 +210,23 @@ def sources_at_start() -> dict[str, str]:
     return {file.relative_to(folder.parent).as_posix(): digest_path(file) for file in folder.rglob("*.py")}
 
 
-def _reproduce(stage: Any, function: Callable[[], None], force: bool) -> How:
+def _reproduce(stage: Any, function: Callable[[], None], force: bool, pull: bool) -> How:
     """`dvc.repo.reproduce._reproduce_stage`, with `function` in the place of the stage's `cmd`."""
     hows: list[How] = []
+    stage.checkout = partial(_check_out, stage, hows)
     stage.run = partial(_run_or_put_back, stage)
     stage._run_stage = partial(_restore_or_run, stage, function, hows)
-    if not stage.reproduce(force=force):
-        return "unchanged"
+    if not stage.reproduce(force=force, pull=pull):
+        return hows[0] if hows else "unchanged"
     stage.dump(update_pipeline=False)
     return hows[0]
+
+
+def _check_out(stage: Any, hows: list[How], **options: Any) -> Any:
+    """`Stage.checkout`, which DVC calls here where it has pulled the outputs of a stage that did not change."""
+    stats = type(stage).checkout(stage, **options)
+    hows.append("restored")
+    return stats
 
 
 def _run_or_put_back(stage: Any, **options: Any) -> None:
@@ -165,7 +246,7 @@ def _run_or_put_back(stage: Any, **options: Any) -> None:
 
 @rwlocked(read=["deps"], write=["outs"])  # type: ignore[untyped-decorator]
 def _restore_or_run(
-    stage: Any, function: Callable[[], None], hows: list[How], dry: bool, force: bool, **_: Any
+    stage: Any, function: Callable[[], None], hows: list[How], dry: bool, force: bool, pull: bool = False, **_: Any
 ) -> None:
     """`dvc.stage.run.run_stage`. DVC has removed the outputs by now."""
     assert not dry
@@ -173,7 +254,7 @@ def _restore_or_run(
         remove_leftovers(Path(out.fs_path))
     if not force:
         try:
-            stage.repo.stage_cache.restore(stage)
+            stage.repo.stage_cache.restore(stage, pull=pull)
         except RunCacheNotFoundError:
             pass
         else:
@@ -196,24 +277,29 @@ def _put_back(stage: Any) -> None:
             out.checkout(force=True)
 
 
+def _changed_sources(stage: Any) -> list[str]:
+    """The stage's sources that were edited since this process began: Python keeps what it has imported."""
+    if stage.addressing == SOURCES:
+        return []
+    now = digests(Path(stage.repo.root_dir), stage_of(stage.addressing))
+    return [file for file, digest in now.items() if sources_at_start().get(file) != digest]
+
+
 def _refuse_changed_sources(stage: Any) -> None:
-    """Python keeps what it has imported: a source that was edited since would be recorded but not run."""
-    for dep in stage.deps:
-        found = sources_at_start().get(dep.def_path)
-        if found is not None and dep.exists and digest_path(Path(dep.fs_path)) != found:
-            raise GraftError(f"{dep.def_path}: changed since this command began; run it again to use the new source")
+    """An edited source would be recorded but not run."""
+    for file in _changed_sources(stage):
+        raise GraftError(f"{file}: changed since this command began; run it again to use the new source")
 
 
 def _refuse_changed_deps(stage: Any) -> None:
-    for dep in stage.deps:
-        if dep.status():
-            raise GraftError(
-                f"{dep.def_path}: changed while {stage.addressing} was running, so its result is of neither version "
-                "and was dropped; run it again"
-            )
+    for path in [*_changed_sources(stage), *(dep.def_path for dep in stage.deps if dep.status())]:
+        raise GraftError(
+            f"{path}: changed while {stage.addressing} was running, so its result is of neither version "
+            "and was dropped; run it again"
+        )
 
 
-class _Hashes(State):  # type: ignore[misc,unused-ignore]
+class _Hashes(SoundState):
     """DVC's memory of file hashes, read only for files that this process hashed itself.
 
     DVC trusts a file whose size, inode and modification time are as it remembers. Here the change time must be the
@@ -244,6 +330,17 @@ class _Hashes(State):  # type: ignore[misc,unused-ignore]
         self._seen.update({path: (_stamp(info), hash_info) for path, hash_info, info in known})
 
 
+class _Proposed(LocalFileSystem):  # type: ignore[misc,unused-ignore]
+    """The files as they are, but one of them with another text."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        super().__init__()
+        self._path, self._text = path, text
+
+    def open(self, path: Any, mode: str = "r", **options: Any) -> Any:
+        return StringIO(self._text) if Path(path).absolute() == self._path else super().open(path, mode, **options)
+
+
 def _stamp(info: Any) -> tuple[Any, ...]:
     return tuple(info[key] for key in ("ino", "size", "mtime", "created"))  # `created` is the change time on Unix
 
@@ -257,54 +354,35 @@ def _distrust(repo: Repo) -> None:
         odb.check = partial(HashFileDB.check, odb)
 
 
-def _reasons(stage: Any) -> list[str]:
-    if not any(out.hash_info for out in stage.outs):
-        return ["never run"]
-    found = [_dep_reason(dep, state) for dep in stage.deps for state in [dep.status()] if state]
-    found += [f"output {out.def_path}: {_WORDS[s]}" for out in stage.outs for s in out.status().values()]
-    return [*found, "its command changed"] if stage.changed_stage() else found
-
-
-_WORDS = {"deleted": "missing", "modified": "changed", "new": "new", "not in cache": "not in the cache"}
-
-
-def _dep_reason(dep: Any, state: dict[str, Any]) -> str:
-    if isinstance(dep, ParamsDependency):
-        return ", ".join(_param_changes(dep.hash_info.value or {}, dep.read_params()))
-    kind = "source" if dep.def_path in sources_at_start() else "input"
-    return ", ".join(f"{kind} {dep.def_path}: {_WORDS[word]}" for word in state.values())
-
-
-def _param_changes(before: dict[str, Any], now: dict[str, Any], prefix: str = "") -> Iterator[str]:
-    for key in sorted(before.keys() | now.keys()):
-        old, new = before.get(key), now.get(key)
-        if isinstance(old, dict) and isinstance(new, dict):
-            yield from _param_changes(old, new, f"{prefix}{key}.")
-        elif old != new:
-            yield f"param {prefix}{key}: {old} → {new}"
-
-
 @contextmanager
 def _told() -> Iterator[None]:
     """DVC's errors in one line that names the thing and the remedy."""
     try:
         yield
     except LockError as error:
-        raise GraftError(f"{_one_line(error)}; another graft or dvc is at work here: wait until it ends") from error
+        raise Passing(f"{_one_line(error)}; another graft or dvc is at work here: wait until it ends") from error
     except DvcException as error:
         raise GraftError(_remedy(error)) from error
+    except sqlite3.OperationalError as error:  # DVC's memory of hashes
+        if "locked" not in str(error):
+            raise
+        raise Passing(f"dvc: its {error}; another dvc is at work: wait until it ends") from error
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise GraftError(f"{error.filename or 'run'}: the disk is full; free some space and run again") from error
+            raise GraftError(answer(error)[0]) from error
         raise
 
 
 def _remedy(error: DvcException) -> str:
-    from dvc.exceptions import NotDvcRepoError
+    from dvc.exceptions import CacheLinkError, NotDvcRepoError
     from dvc.output import OutputDoesNotExistError
     from dvc.scm import SCMError
 
     text = _one_line(error)
+    if Path(str(getattr(error, "path", ""))).name == "dvc.lock":
+        return f"dvc.lock: damaged ({text}); git checkout dvc.lock, or remove it: what is in the cache is not lost"
+    if isinstance(error, CacheLinkError):  # it copies out of the cache, which works unless there is no room
+        return f"{Path.cwd()}: the disk is full; free some space and run again, nothing was lost"
     if isinstance(error, OutputDoesNotExistError):
         return f"{text}: the stage ended without writing it; this is a fault of the stage, run it with --debug"
     if isinstance(error, NotDvcRepoError):

@@ -26,8 +26,18 @@ def drawn(layout: Layout, problem_id: str, round: int | None) -> "Tree":
         near = [name for name in names if name.startswith(problem_id)][:1]
         near = near or difflib.get_close_matches(problem_id, names, n=1, cutoff=0.3) or names[:1]
         raise GraftError(f"{path}: no tree of problem {problem_id!r}" + "".join(f"; did you mean {n!r}?" for n in near))
-    problem = next(p for p in read_jsonl(layout.problems("train"), Problem) if p.problem_id == problem_id)
-    return grown(nodes, problem.turned(round), round)
+    asked = [p for p in read_jsonl(layout.problems("train"), Problem) if p.problem_id == problem_id]
+    above = [node.node_id for node in nodes]
+    if not asked or any(node.parent_id not in above[:place] for place, node in enumerate(nodes[1:], start=1)):
+        raise GraftError(f"{path}: no whole tree of a problem as it is now; run graft stage search@{round}")
+    seen = [node.model_copy(update={"statement": visible(node.statement)}) for node in nodes]
+    problem = asked[0].turned(round)
+    return grown(seen, problem.model_copy(update={"question": visible(problem.question)}), round)
+
+
+def visible(text: str) -> str:
+    """Without the signs that would steer a terminal instead of being seen."""
+    return "".join(sign if sign.isprintable() or sign in "\n\t" else "\ufffd" for sign in text)
 
 
 def _last_round(layout: Layout) -> int:

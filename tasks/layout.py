@@ -12,6 +12,11 @@ class Layout:
 
     root: Path
 
+    @property
+    def sources(self) -> Path:
+        """Folder with a file for each stage: the source files that it computes with, and their digests."""
+        return self.root / "run" / "sources"
+
     def problems(self, split: Split) -> Path:
         return self.root / "run" / "problems" / f"{split}.jsonl"
 
@@ -100,6 +105,10 @@ class Layout:
     def speed(self, address: str) -> Path:
         """How fast a stage was when it last ran, as numbers by name. Not in `run`: no two runs are as fast."""
         return self.root / ".graft" / "speed" / f"{address}.json"
+
+    def seconds(self, address: str) -> Path:
+        """How long the last runs of a stage took, and with which params."""
+        return self.root / ".graft" / "seconds" / f"{address}.json"
 
     def metrics(self, stage: str, round: int | str | None = None) -> Path:
         """Numbers of one stage, for `dvc metrics` and MLflow. `round` is what follows `@` in the stage's address."""

@@ -7,10 +7,21 @@ from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from tasks.artifacts import read_text, write_text
 from tasks.errors import GraftError
+from tasks.plain_yaml import load_yaml
+from tasks.redaction import redacted
 
 Count = Annotated[int, Field(ge=1, strict=True)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -36,6 +47,15 @@ class Section(BaseModel):
     """Frozen; an unknown key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_plain_signs(cls, values: Any) -> Any:
+        for name, value in values.items() if isinstance(values, Mapping) else ():
+            if isinstance(value, str) and not value.isprintable():  # a NUL or a new line, which no path can hold
+                sign = next(sign for sign in value if not sign.isprintable())
+                raise ValueError(f"{name} holds the sign {sign!r}; write it without")
+        return values
 
 
 class Rounds(Section):
@@ -146,6 +166,13 @@ class Operators(Section):
     retries: Annotated[int, Field(ge=0, le=20)]
     parallel: Annotated[int, Field(ge=1, le=256)]
     price: tuple[Price, Price] | None
+
+    @field_validator("base_url")
+    @classmethod
+    def _holds_no_secret(cls, url: str | None) -> str | None:
+        if url is not None and redacted(url) != url:
+            raise ValueError("holds a password or a key, and dvc.lock would keep it: export OPENAI_API_KEY instead")
+        return url
 
     @model_validator(mode="after")
     def _model_named(self) -> "Operators":
@@ -306,9 +333,34 @@ class Evaluation(Section):
 
 
 class Tracking(Section):
-    uri: str
+    uri: Annotated[str, PlainSerializer(redacted), Field(repr=False)]  # Prefect keeps what a flow was called with
     experiment: Annotated[str, Field(min_length=1)]
     seconds: Annotated[float, Field(ge=1, le=3600)]
+
+
+class Scheduling(Section):
+    """`seconds`: stage → the longest that it may take. The names are those of the stages, `flows/inputs.py` checks."""
+
+    overlap: Literal["wait", "skip"]
+    retries: Annotated[int, Field(ge=0, le=20, strict=True)]
+    delay: Annotated[float, Field(ge=0, le=3600)]
+    seconds: dict[str, Annotated[float, Field(gt=0)]]
+
+
+class Runner(Section):
+    """Who computes shards."""
+
+    kind: Literal["here", "threads", "processes", "dask", "ray"]
+    workers: Annotated[int, Field(ge=1, le=1024, strict=True)] | None
+    address: Annotated[str, Field(min_length=1)] | None
+
+    @model_validator(mode="after")
+    def _address_of_a_cluster(self) -> "Runner":
+        if self.address is not None and self.kind not in ("dask", "ray"):
+            raise ValueError(
+                f"address is {self.address}, but kind is {self.kind}: set kind to dask or ray, or address to null"
+            )
+        return self
 
 
 class Params(Section):
@@ -317,6 +369,7 @@ class Params(Section):
     seed: Annotated[int, Field(ge=0, strict=True)]
     environment: str
     environment_sha256: str | None
+    shard: Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
     rounds: Rounds
     problems: Problems
     policy: Policy
@@ -330,6 +383,8 @@ class Params(Section):
     grpo: Grpo
     evaluation: Evaluation
     tracking: Tracking
+    schedule: Scheduling
+    runner: Runner
 
     @field_validator("environment")
     @classmethod
@@ -405,6 +460,10 @@ class Params(Section):
         return evaluation
 
 
+UNSEEN = {"tracking", "schedule", "runner"}
+"""The sections that no stage may see: nothing is computed again for them, and no two runs differ by them."""
+
+
 def rounds_of(count: int) -> dict[str, Any]:
     """The `rounds` section for `count` rounds in a row."""
     return {"last": count, "start": {str(number): number - 1 for number in range(1, count + 1)}}
@@ -412,8 +471,7 @@ def rounds_of(count: int) -> dict[str, Any]:
 
 def load_params(path: Path) -> Params:
     """Read and validate. Raises GraftError that names the file, the line, the param and the nearest real one."""
-    text = read_text(path)
-    return _validate(path, _parse_yaml(path, text))
+    return _validate(path, read_text(path))
 
 
 def restrict(params: Params, keys: Iterable[str]) -> Params:
@@ -431,22 +489,28 @@ def override(path: Path, assignments: Iterable[str]) -> dict[str, tuple[Any, Any
     `rounds=N` stands for both lines of the section. Returns {key: (old, new)} of what changed.
     Raises GraftError, with the file untouched, where a key is unknown or a value is out of range.
     """
-    document = _parse_yaml(path, read_text(path))
+    text, _, changes = overridden(path, read_text(path), assignments)
+    if changes:
+        write_text(path, text)
+    return changes
+
+
+def overridden(path: Path, text: str, assignments: Iterable[str]) -> tuple[str, "Params", dict[str, tuple[Any, Any]]]:
+    """`override` of a text that came from `path`: the new text, its params, and what changed. Writes nothing."""
+    document = load_yaml(path, text, _yaml())
     changes: dict[str, tuple[Any, Any]] = {}
     for assignment in assignments:
-        key, separator, text = assignment.partition("=")
+        key, separator, given = assignment.partition("=")
         if not separator:
             raise GraftError(f"-S {assignment}: not of the form key=value; write for instance -S grpo.beta=0.05")
-        value = _plain(_parse_yaml(Path(f"-S {key}"), f"value: {text}")["value"]) if text else ""
+        value = _value_of(key, given) if given else ""
         old = _assign(path, document, key.strip(), value)
         if old != value:
             changes[key.strip()] = (old, value)
-    _validate(path, document)
-    if changes:
-        stream = StringIO()
-        _yaml().dump(document, stream)
-        write_text(path, stream.getvalue())
-    return changes
+    stream = StringIO()
+    _yaml().dump(document, stream)
+    params = _validate(path, stream.getvalue())
+    return stream.getvalue() if changes else text, params, changes
 
 
 def _restrict(section: Any, keys: list[str]) -> Any:
@@ -459,6 +523,13 @@ def _restrict(section: Any, keys: list[str]) -> Any:
         value = getattr(section, head)
         kept[head] = value if "" in below else _restrict(value, below)
     return type(section).model_construct(**kept)
+
+
+def _value_of(key: str, text: str) -> Any:
+    """What `text` means as a value in the file."""
+    if "\n" in text or "\r" in text:
+        raise GraftError(f"-S {key}: more than one line; write lists as [a, b] and mappings as {{a: 1}}")
+    return _plain(load_yaml(f"-S {key}", f"value: {text}", _yaml())["value"])
 
 
 def _yaml() -> Any:
@@ -474,19 +545,6 @@ def _yaml() -> Any:
     yaml.preserve_quotes = True
     yaml.width = 4096
     return yaml
-
-
-def _parse_yaml(path: Path, text: str) -> Any:
-    from ruamel.yaml.error import MarkedYAMLError
-
-    try:
-        document = _yaml().load(text)
-    except MarkedYAMLError as error:
-        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise GraftError(f"{path}{line}: not YAML: {error.problem}; mend the line") from None
-    if not isinstance(document, dict):
-        raise GraftError(f"{path}: holds no params; restore the file, for instance with: git checkout {path.name}")
-    return document
 
 
 def _assign(path: Path, document: Any, key: str, value: Any) -> Any:
@@ -531,15 +589,16 @@ def _replace(node: Any, values: Mapping[str, Any]) -> None:
             node[key] = value
 
 
-def _validate(path: Path, document: Any) -> Params:
+def _validate(path: Path, text: str) -> Params:
+    document = load_yaml(path, text)
     try:
-        return Params.model_validate(_plain(document))
+        return Params.model_validate(document)
     except ValidationError as error:
         errors = error.errors(include_url=False)  # a misspelt key is missing too: tell the misspelling
         first = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
         loc = [part for part in first["loc"] if part != "[key]"]
         key = ".".join(str(part) for part in loc)
-        where = f"{path}:{_line_of(document, loc)}"
+        where = f"{path}:{_line_of(text, loc)}"
         if first["type"] == "extra_forbidden":
             raise GraftError(f"{where}: no param {key!r}{_nearest(key, Params)}") from None
         if first["type"] == "missing":
@@ -560,14 +619,18 @@ def _plain(node: Any) -> Any:
     return node
 
 
-def _line_of(document: Any, loc: list[int | str]) -> int:
+def _line_of(text: str, loc: list[int | str]) -> int:
     """1-based line of the deepest part of `loc` that the file has."""
-    line, node = 1, document
+    from ruamel.yaml import YAML
+    from ruamel.yaml.nodes import MappingNode
+
+    line, node = 1, YAML(typ="safe").compose(text)
     for part in loc:
-        mark = getattr(node, "lc", None)
-        if mark is None or not isinstance(node, dict) or part not in node:
+        pairs = node.value if isinstance(node, MappingNode) else []
+        key, node = next(((key, value) for key, value in pairs if key.value == str(part)), (None, None))
+        if key is None:
             break
-        line, node = mark.key(part)[0] + 1, node[part]
+        line = key.start_mark.line + 1
     return line
 
 

@@ -9,14 +9,24 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+PROBLEM_ID = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$"
+"""It names a folder, hence the narrow alphabet: no way leads out of the folder around it."""
+
+ProblemId = Annotated[str, Field(pattern=PROBLEM_ID)]
+
+WorkflowPath = Annotated[
+    str, Field(pattern=r"^(?:[A-Za-z0-9_][A-Za-z0-9._-]{0,99}/){0,3}[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$")
+]
+"""Of a file below the folder of its index, and nowhere else."""
+
 Number = Annotated[int | float, Field(allow_inf_nan=False)]
 """An answer: finite, and never a bool (strict mode refuses `true`)."""
 
 
 class Record(BaseModel):
-    """Frozen, strict, no unknown fields."""
+    """Frozen, strict, no unknown fields, no number that is none."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class Sibling(Record):
@@ -29,7 +39,7 @@ class Sibling(Record):
 class Problem(Record):
     """A question with a checkable answer: a line of `problems/*.jsonl`."""
 
-    problem_id: str
+    problem_id: ProblemId
     question: str
     answer: Number
     source: str  # "generated" or the name of the file that it was read from
@@ -92,10 +102,10 @@ operators' model, which revised another workflow or wrote a fresh one."""
 class Workflow(Record):
     """A distinct workflow of one problem: a line of `workflows/index.jsonl`."""
 
-    problem_id: str
+    problem_id: ProblemId
     split: Split
     workflow_id: str  # content hash of the code
-    path: str  # of the .py file, relative to the workflows folder
+    path: WorkflowPath  # of the .py file, relative to the workflows folder
     proposer: Proposer  # who found it first
     parent_id: str | None  # node_id in `trees.jsonl` that it was first written from; None: independently of any
     depth: int  # nodes of its branch of the tree; operations where no tree found it
@@ -206,8 +216,8 @@ class Standing(Record):
     round: int
     version: str
     policy_sha256: str  # of its folder
-    samples: int  # n
-    correct: list[int]  # of n, for each dev problem
+    samples: Annotated[int, Field(ge=1)]  # n
+    correct: Annotated[list[int], Field(min_length=1)]  # of n, for each dev problem
 
     @property
     def pass_at_1(self) -> float:
@@ -254,3 +264,17 @@ class Champion(Record):
     version: str
     test_sha256: str  # of the test problems that `champion/outcomes.jsonl` was measured on
     environment: str = Field(default="workflow", exclude_if=lambda name: name == "workflow")  # that it was trained in
+
+
+How = Literal["promoted", "rolled back", "reinstated"]
+"""How a policy became champion; reinstated: a rollback that took it back was itself taken back."""
+
+
+class Succession(Record):
+    """One policy after another as champion: a line of `champion/history.jsonl`."""
+
+    version: str  # the champion from now on
+    replaced: str | None  # the champion until now; None: there was none
+    how: How
+    reason: str  # one line for people
+    time: str  # UTC, as in 2026-11-22T18:00:00Z

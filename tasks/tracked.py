@@ -3,6 +3,8 @@
 import os
 import re
 import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,34 +21,57 @@ def fetch_text(root: Path, tracking: Tracking, name: str, file: str) -> str | No
     """
     if not tracking.uri or not _exists(root, tracking.uri):
         return None
+    with _asked(tracking, name) as client:
+        run_id = _run_id(client, tracking.experiment, name)
+        if run_id is None:
+            return None
+        if file not in [found.path for found in client.list_artifacts(run_id)]:
+            raise GraftError(
+                f"{name}: MLflow ({tracking.uri}) has no {file} of it, as it did not finish or is "
+                "of an earlier Graft; name the folder of that run instead"
+            )
+        with tempfile.TemporaryDirectory() as folder:
+            return read_text(Path(client.download_artifacts(run_id, file, folder)))
+
+
+def end_killed(root: Path, tracking: Tracking, flow_run_ids: Sequence[str]) -> None:
+    """Set the runs of these Prefect flow runs that MLflow still shows as running to KILLED, their stages too.
+
+    Raises GraftError where the store does not answer.
+    """
+    if not tracking.uri or not _exists(root, tracking.uri):
+        return
+    with _asked(tracking, "runs that died") as client:
+        known = client.get_experiment_by_name(tracking.experiment)
+        for flow_run_id in flow_run_ids if known else ():
+            parents = _running(client, known.experiment_id, f"tags.`prefect.flow_run_id` = '{flow_run_id}'")
+            for parent in parents:
+                stages = _running(client, known.experiment_id, f"tags.`mlflow.parentRunId` = '{parent}'")
+                for run_id in (*stages, parent):
+                    client.set_terminated(run_id, "KILLED")
+
+
+def _running(client: Any, experiment_id: str, condition: str) -> list[str]:
+    runs = client.search_runs([experiment_id], f"{condition} and attributes.status = 'RUNNING'")
+    return [run.info.run_id for run in runs]
+
+
+@contextmanager
+def _asked(tracking: Tracking, name: str) -> Iterator[Any]:
+    """A client of the store; what goes wrong with it is told as one line about `name`."""
     os.environ.update({name: value for name, value in ENVIRONMENT.items() if name not in os.environ})
     os.environ["MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"] = "false"
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", str(max(1, round(tracking.seconds))))
     from mlflow import MlflowClient
     from mlflow.exceptions import MlflowException
 
-    place = _without_password(tracking.uri)
     try:
-        client = MlflowClient(tracking.uri)
-        run_id = _run_id(client, tracking.experiment, name)
-        if run_id is None:
-            return None
-        if file not in [found.path for found in client.list_artifacts(run_id)]:
-            raise GraftError(
-                f"{name}: MLflow ({place}) has no {file} of it, as it did not finish or is of an earlier Graft; "
-                "name the folder of that run instead"
-            )
-        with tempfile.TemporaryDirectory() as folder:
-            return read_text(Path(client.download_artifacts(run_id, file, folder)))
+        yield MlflowClient(tracking.uri)
     except MlflowException as error:
-        line = _without_password(str(error)).strip().partition("\n")[0][:200]
+        line = str(error).strip().partition("\n")[0][:200]
         raise GraftError(
-            f"{name}: MLflow ({place}) does not answer ({line}); mend tracking.uri, or its server"
+            f"{name}: MLflow ({tracking.uri}) does not answer ({line}); mend tracking.uri, or its server"
         ) from None
-
-
-def _without_password(text: str) -> str:
-    return re.sub(r"//[^/@\s]*@", "//", text)
 
 
 def _run_id(client: Any, experiment: str, name: str) -> str | None:

@@ -12,22 +12,25 @@ import hashlib
 import json
 import os
 import queue
-import re
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import FiniteFloat, TypeAdapter, ValidationError
 
 from tasks.artifacts import read_json, read_jsonl
 from tasks.errors import GraftError
 from tasks.extremes import Extremes, extremes
 from tasks.layout import Layout
-from tasks.params import Params
-from tasks.records import Champion, Promotion, RewardedTrajectory, Selected
+from tasks.params import UNSEEN, Params
+from tasks.records import Champion, Promotion, Record, RewardedTrajectory, Selected, Succession
+from tasks.redaction import redacted
 
 ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -36,25 +39,50 @@ ENVIRONMENT = {
 }
 
 
+class Answer(Record):
+    """What the process that talks to MLflow says at its end."""
+
+    run_id: str | None
+    experiment_id: str | None
+    errors: list[str]
+
+
+@dataclass
+class Worker:
+    """The process that talks to MLflow. It ends by itself when this one does."""
+
+    process: "subprocess.Popen[str]"
+    log: IO[str]
+
+
+def start_worker(root: Path, params: Params) -> Worker | None:
+    """Start it, ahead of the run that it is for; None with `tracking.uri` empty. Raises OSError."""
+    if not params.tracking.uri:
+        return None
+    log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 (closed in _answer)
+    return Worker(_worker_process(root, params.tracking.seconds, log), log)
+
+
 class Recorder:
     """One parent MLflow run for a retraining, and a child for each stage and round."""
 
-    def __init__(self, layout: Layout, params: Params, tags: dict[str, str]) -> None:
+    def __init__(self, layout: Layout, params: Params, tags: dict[str, str], worker: Worker | None = None) -> None:
         """Start the process that talks to MLflow; with `tracking.uri` empty there is none and nothing is recorded.
 
-        `tags` go on the parent run, beside the git commit and the digest of dvc.lock.
+        `tags` go on the parent run, beside the git commit and the digest of dvc.lock. `worker`: one that was started
+        before.
         """
         self._layout, self._params = layout, params
         self._messages: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
         self._process: subprocess.Popen[str] | None = None
-        if not params.tracking.uri:
-            return
+        self._place: dict[str, str] | None = None  # ids of experiment and run, once it is finished
         try:
-            self._log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 (closed in _answer)
-            self._process = _start_worker(layout.root, params.tracking.seconds, self._log)
+            worker = worker or start_worker(layout.root, params)
         except OSError as error:
             self._warn(f"its process did not start ({error})")
+        if worker is None:
             return
+        self._process, self._log = worker.process, worker.log
         threading.Thread(target=self._hand_over, args=(self._process,), daemon=True).start()
         self._messages.put(
             {
@@ -62,7 +90,7 @@ class Recorder:
                 "uri": params.tracking.uri,
                 "experiment": params.tracking.experiment,
                 "time": time.time(),
-                "params": flatten(params.model_dump(exclude={"tracking"})),
+                "params": flatten(params.model_dump(exclude=UNSEEN)),
                 "tags": {**git_tags(layout.root), **tags},
             }
         )
@@ -89,6 +117,8 @@ class Recorder:
         except GraftError as error:
             self._warn(f"numbers of {address} left out ({error})")
         self._messages.put(message)
+        if address == "promote":
+            self._champion(message["time"])
         for path in outs:
             steps = path.endswith(".csv") and address.startswith("update@")
             if path.endswith((".svg", ".csv")) and not steps:  # a message of its own: the numbers are taken anyway
@@ -103,8 +133,8 @@ class Recorder:
         for path in paths:
             self._file(path.relative_to(self._layout.root).as_posix(), None)
 
-    def finish(self, status: Literal["FINISHED", "FAILED"]) -> str | None:
-        """Close the run and give its MLflow id.
+    def finish(self, status: Literal["FINISHED", "FAILED"], **more: str) -> str | None:
+        """Close the run, with `more` tags on it, and give its MLflow id.
 
         Waits at most `tracking.seconds`; a run that MLflow has not taken by then is left, with a warning.
         """
@@ -112,7 +142,7 @@ class Recorder:
             return None
         lock = self._layout.root / "dvc.lock"
         tags = {"dvc_lock_md5": hashlib.md5(lock.read_bytes()).hexdigest()} if lock.is_file() else {}
-        self._messages.put({"kind": "finish", "status": status, "time": time.time(), "tags": tags})
+        self._messages.put({"kind": "finish", "status": status, "time": time.time(), "tags": {**tags, **more}})
         self._messages.put(None)
         try:
             self._process.wait(self._params.tracking.seconds)
@@ -122,6 +152,19 @@ class Recorder:
             self._warn(f"no answer within {self._params.tracking.seconds:g} s")
             return None
         return self._answer(self._process)
+
+    def address(self, file: Path | None = None) -> str | None:
+        """Where a browser finds the finished run, or one of its `files`.
+
+        None where MLflow is no server or did not take the run. Who may look has a user and a password of his own.
+        """
+        server = urlsplit(self._params.tracking.uri)
+        if self._place is None or server.scheme not in ("http", "https"):
+            return None
+        root = f"{server.scheme}://{server.netloc.rpartition('@')[2]}{server.path.rstrip('/')}"
+        run = f"{root}/#/experiments/{self._place['experiment_id']}/runs/{self._place['run_id']}"
+        view = "?workflowType=machine_learning"  # MLflow's page takes a run for an evaluation of prompts otherwise
+        return f"{run}/artifacts/{file.name}{view}" if file else f"{run}{view}"
 
     def _file(self, path: str, folder: str | None) -> None:
         if self._process is not None:
@@ -165,28 +208,21 @@ class Recorder:
     def _answer(self, process: "subprocess.Popen[str]") -> str | None:
         assert process.stdout is not None
         with process.stdout as pipe, self._log as log:
-            text = pipe.read()
-            log.seek(0)
-            last_words = " ".join(log.read().strip().splitlines()[-1:])
-        if process.returncode:
-            self._warn(f"its process ended with {process.returncode} ({last_words})")
+            answer = _answer_of(process.returncode, pipe.read(), log)
+        if answer.errors:
+            self._warn(answer.errors[0])
+        if answer.run_id is None or answer.experiment_id is None:
             return None
-        answer = json.loads(text)
-        if answer["errors"]:
-            self._warn(answer["errors"][0])
-        run_id: str | None = answer["run_id"]
-        return run_id
+        self._place = {"experiment_id": answer.experiment_id, "run_id": answer.run_id}
+        return answer.run_id
 
     def _model(self, deps: dict[str, str]) -> dict[str, Any]:
         """What the registry is told of the run's policy."""
         decision = read_json(self._layout.promotion, Promotion)
-        record = self._layout.champion / "champion.json"
-        champion = read_json(record, Champion).version if record.exists() else None
         folder = self._layout.run_policy
         relative = folder.relative_to(self._layout.root).as_posix()
         return {
             "version": decision.version,
-            "champion": decision.version == champion,  # not `promoted`: that decision may be old, from the cache
             "tags": {
                 "version": decision.version,
                 "decision": decision.reason,
@@ -195,13 +231,65 @@ class Recorder:
             },
         }
 
+    def _champion(self, time: float) -> None:
+        """Who is champion, whatever this run decided: that may be old, from the cache."""
+        try:
+            self._messages.put(champion_message(self._layout, time))
+        except GraftError as error:
+            self._warn(f"the champion left out ({error})")
+
     def _warn(self, problem: str) -> None:
-        uri = re.sub(r"//[^/@]*@", "//", self._params.tracking.uri)  # no password on the screen
-        print(
-            f"warning: MLflow ({uri}): {problem}; the results under {self._layout.root / 'run'} are whole. "
-            "Mend tracking.uri or start the server, then run again: nothing is computed twice.",
-            file=sys.stderr,
+        told = (
+            f"warning: MLflow ({self._params.tracking.uri}): {problem}; the results under {self._layout.root / 'run'} "
+            "are whole. Mend tracking.uri or start the server, then run again: nothing is computed twice."
         )
+        print(redacted(told), file=sys.stderr)
+
+
+def tell_champion(layout: Layout, params: Params) -> str | None:
+    """Let the registry follow the champion; gives what stands in the way of it, None where nothing does.
+
+    Waits at most `tracking.seconds`. With `tracking.uri` empty there is no registry.
+    """
+    tracking = params.tracking
+    if not tracking.uri:
+        return None
+    now = time.time()
+    start = {"kind": "start", "uri": tracking.uri, "experiment": tracking.experiment, "time": now}
+    lines = "".join(json.dumps(line) + "\n" for line in (start, champion_message(layout, now)))
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
+        process = _worker_process(layout.root, tracking.seconds, log)
+        try:
+            text, _ = process.communicate(lines, tracking.seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            return f"no answer within {tracking.seconds:g} s"
+        return next(iter(_answer_of(process.returncode, text, log).errors), None)
+
+
+def champion_message(layout: Layout, time: float) -> dict[str, Any]:
+    """Who is champion, and after whom. Raises GraftError where `champion/` is damaged."""
+    record, history = layout.champion / "champion.json", layout.champion / "history.jsonl"
+    steps = read_jsonl(history, Succession) if history.exists() else []
+    return {
+        "kind": "champion",
+        "champion": read_json(record, Champion).version if record.exists() else None,
+        "history": [step.model_dump() for step in steps],
+        "time": time,
+    }
+
+
+def _answer_of(code: int, text: str, log: Any) -> Answer:
+    """The worker's answer; of one that has none, why."""
+    if code:
+        log.seek(0)
+        last_words = " ".join(log.read().strip().splitlines()[-1:])
+        return Answer(run_id=None, experiment_id=None, errors=[f"its process ended with {code} ({last_words})"])
+    try:
+        return Answer.model_validate_json(text)
+    except ValidationError as error:
+        return Answer(run_id=None, experiment_id=None, errors=[f"its process gave no answer ({_why(error)})"])
 
 
 def read_metrics(layout: Layout, address: str) -> dict[str, float]:
@@ -212,10 +300,19 @@ def read_metrics(layout: Layout, address: str) -> dict[str, float]:
 def read_numbers(path: Path, address: str) -> dict[str, float]:
     """A file of numbers by name. Raises GraftError that says which stage writes it."""
     try:
-        numbers = json.loads(path.read_text(encoding="utf-8"))
-        return {str(name): float(value) for name, value in numbers.items()}
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise GraftError(f"{path}: no metrics ({error}); run graft stage {address}") from None
+        return _NUMBERS.validate_json(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise GraftError(f"{path}: no metrics ({_why(error)}); run graft stage {address}") from None
+
+
+_NUMBERS = TypeAdapter(dict[str, FiniteFloat])
+
+
+def _why(error: OSError | ValueError) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False)[0]
+        return ": ".join([*map(str, first["loc"]), first["msg"]])
+    return str(error)
 
 
 def read_extremes(layout: Layout, round: int) -> Extremes | None:
@@ -234,17 +331,20 @@ def read_extremes(layout: Layout, round: int) -> Extremes | None:
 def read_table(path: Path) -> list[dict[str, float]]:
     """A csv file of numbers, a dict for each line by the names in the first. Raises ValueError where it is not such."""
     with path.open(encoding="utf-8", newline="") as lines:
-        return [{name: float(value) for name, value in line.items()} for line in csv.DictReader(lines)]
+        try:
+            return [{name: float(value) for name, value in line.items()} for line in csv.DictReader(lines)]
+        except (TypeError, csv.Error) as error:  # a line is longer or shorter than the first, or endless
+            raise ValueError(str(error)) from None
 
 
 def flatten(params: dict[str, Any], prefix: str = "") -> dict[str, str]:
-    """Nested params by their dotted names, values as text."""
+    """Nested params by their dotted names, values as text, without secrets: it goes to MLflow and onto pages."""
     flat: dict[str, str] = {}
     for name, value in params.items():
         if isinstance(value, dict):
             flat |= flatten(value, f"{prefix}{name}.")
         else:
-            flat[f"{prefix}{name}"] = value if isinstance(value, str) else json.dumps(value)
+            flat[f"{prefix}{name}"] = redacted(value if isinstance(value, str) else json.dumps(value, default=str))
     return flat
 
 
@@ -260,7 +360,7 @@ def git_tags(root: Path) -> dict[str, str]:
     return {"git_commit": commit, "git_dirty": json.dumps(bool(changes))}
 
 
-def _start_worker(root: Path, seconds: float, log: Any) -> "subprocess.Popen[str]":
+def _worker_process(root: Path, seconds: float, log: Any) -> "subprocess.Popen[str]":
     """The worker in the project folder, where a relative sqlite store and MLflow's own folders belong.
 
     Away from the terminal's process group, so that Ctrl-C ends the run and the worker can still record that.

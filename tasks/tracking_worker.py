@@ -9,18 +9,22 @@ import json
 import os
 import queue
 import re
+import signal
 import sys
 import threading
 from contextlib import contextmanager
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
+
+from tasks.registry import follow, register
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 TAGS_PER_CALL = 100  # MLflow's limits for one log_batch
-METRICS_PER_CALL = 1000
+METRICS_PER_CALL = 800  # it takes 1000 of all kinds
 VALUE_LENGTH = 5000  # MLflow refuses longer tags and params
 
 
@@ -31,8 +35,14 @@ class Ledger:
         self._start = start
         self._pending: list[dict[str, Any]] = []
         self._runs: dict[str, str] = {}  # address → run id; "" is the parent
+        self._on_parent: list[Any] = []  # numbers that the parent has not yet
         self._client: Any = None
-        self._experiment = ""
+        self.experiment = ""  # its id
+
+    @property
+    def _of_a_run(self) -> bool:
+        """Otherwise the champion alone is told of."""
+        return "params" in self._start
 
     @property
     def run_id(self) -> str | None:
@@ -47,6 +57,7 @@ class Ledger:
         errors: list[str] = []
         if self._attempt(self._open, errors):
             self._pending = [m for m in self._pending if not self._attempt(partial(self._send, m), errors)]
+            self._attempt(self._record_on_parent, errors)
         return errors
 
     def _attempt(self, action: "Callable[[], None]", errors: list[str]) -> bool:
@@ -59,24 +70,26 @@ class Ledger:
         return True
 
     def _open(self) -> None:
-        """The experiment and the parent run, once."""
+        """The experiment, once, and the parent run, where a run is told of and not the champion alone."""
         from mlflow import MlflowClient, set_tracking_uri
 
-        if "" in self._runs:
+        if self.experiment and ("" in self._runs or not self._of_a_run):
             return
         uri = self._start["uri"]
         set_tracking_uri(uri)
         with creation_lock(uri):
             self._client = MlflowClient(uri)
-            self._experiment = _experiment_id(self._client, self._start["experiment"])
-        run = self._client.create_run(self._experiment, start_time=_milliseconds(self._start["time"]))
+            self.experiment = _experiment_id(self._client, self._start["experiment"])
+        if not self._of_a_run:
+            return
+        run = self._client.create_run(self.experiment, start_time=_milliseconds(self._start["time"]))
         self._log(run.info.run_id, self._start["time"], params=self._start["params"], tags=self._start["tags"])
         self._runs[""] = run.info.run_id
 
     def _send(self, message: dict[str, Any]) -> None:
         if message["kind"] == "finish":
-            self._log(self._runs[""], message["time"], tags=message["tags"])
-            self._client.set_terminated(self._runs[""], message["status"], _milliseconds(message["time"]))
+            if self._of_a_run:
+                self._finish(message)
             return
         if message["kind"] == "file":
             self._client.log_artifact(self._runs[""], message["path"], message["folder"])
@@ -87,9 +100,17 @@ class Ledger:
         if message["kind"] == "tables":
             self._record_tables(message)
             return
+        if message["kind"] == "champion":
+            self._follow(message)
+            return
         self._record_stage(message)
         if "model" in message:
             self._register(message["model"])
+
+    def _finish(self, message: dict[str, Any]) -> None:
+        self._record_on_parent()
+        self._log(self._runs[""], message["time"], tags=message["tags"])
+        self._client.set_terminated(self._runs[""], message["status"], _milliseconds(message["time"]))
 
     def _record_stage(self, message: dict[str, Any]) -> None:
         """A child run, and the numbers on the parent too, where the rounds make curves."""
@@ -101,7 +122,7 @@ class Ledger:
         if address not in self._runs:
             start = _milliseconds(message["time"] - message["seconds"])
             tags = {MLFLOW_PARENT_RUN_ID: self._runs[""]}
-            run = self._client.create_run(self._experiment, start, tags, address)
+            run = self._client.create_run(self.experiment, start, tags, address)
             self._runs[address] = run.info.run_id
         child = self._runs[address]
         digests = {f"{kind}.{path}": md5 for kind in ("dep", "out") for path, md5 in message[f"{kind}s"].items()}
@@ -110,10 +131,16 @@ class Ledger:
         self._log_problems(child, message["deps"])
         self._client.set_terminated(child, "FINISHED", _milliseconds(message["time"]))
 
+        self._log_problems(self._runs[""], message["outs"])
         on_parent = {parent_name(address, name): value for name, value in metrics.items()}
         on_parent[f"seconds/{curve(address)}"] = message["seconds"]
-        self._log(self._runs[""], message["time"], metrics=on_parent, step=step)
-        self._log_problems(self._runs[""], message["outs"])
+        self._on_parent += _metrics(on_parent, message["time"], step)
+
+    def _record_on_parent(self) -> None:
+        """The numbers of all stages since the last time, together: MLflow takes as long for one as for a thousand."""
+        while self._on_parent:
+            self._client.log_batch(self._runs[""], metrics=self._on_parent[:METRICS_PER_CALL])
+            del self._on_parent[:METRICS_PER_CALL]
 
     def _record_steps(self, message: dict[str, Any]) -> None:
         """A stage's table on its own run: `step/…`, apart from the numbers of the round, whose step is the round."""
@@ -161,32 +188,16 @@ class Ledger:
             self._client.log_inputs(run_id, inputs)
 
     def _register(self, model: dict[str, Any]) -> None:
-        """The policy as a version of the registered model, once; `challenger` names the latest one that tried.
+        """The policy as a version of the registered model, once; `challenger` names the latest one that tried."""
+        name = self._start["experiment"]
+        number = register(self._client, self.experiment, name, self._runs[""], model)
+        self._client.set_registered_model_alias(name, "challenger", number)
 
-        The version points at the folder that DVC holds: MLflow gets no copy of the weights (its own copy of a peft
-        model reloads with wrong weights).
-        """
-        from mlflow import create_external_model
-        from mlflow.exceptions import MlflowException
-
-        name, version = self._start["experiment"], model["version"]
-        try:
-            self._client.create_registered_model(name)
-        except MlflowException as error:
-            if error.error_code != "RESOURCE_ALREADY_EXISTS":
-                raise
-        known = self._client.search_model_versions(f"name = '{name}' and tag.version = '{version}'")
-        if known:
-            number = known[0].version
-        else:
-            card = create_external_model(
-                f"policy-{version}", self._runs[""], model["tags"], experiment_id=self._experiment
-            )
-            number = self._client.create_model_version(
-                name, f"models:/{card.model_id}", self._runs[""], model["tags"], model_id=card.model_id
-            ).version
-        for alias in ("challenger", "champion") if model["champion"] else ("challenger",):
-            self._client.set_registered_model_alias(name, alias, number)
+    def _follow(self, succession: dict[str, Any]) -> None:
+        """What `champion/` says of the champions; nothing where there is none yet."""
+        if succession["champion"] is not None:
+            name, history = self._start["experiment"], succession["history"]
+            follow(self._client, self.experiment, name, succession["champion"], history)
 
     def _log(
         self,
@@ -197,15 +208,19 @@ class Ledger:
         metrics: dict[str, float] | None = None,
         step: int = 0,
     ) -> None:
-        from mlflow.entities import Metric, Param, RunTag
+        from mlflow.entities import Param, RunTag
 
-        now = _milliseconds(time)
-        for some in _chunks(metrics or {}, METRICS_PER_CALL):
-            self._client.log_batch(run_id, metrics=[Metric(allowed(k), v, now, step) for k, v in some])
-        for some in _chunks(params or {}, TAGS_PER_CALL):
-            self._client.log_batch(run_id, params=[Param(allowed(k), v[:VALUE_LENGTH]) for k, v in some])
-        for some in _chunks(tags or {}, TAGS_PER_CALL):
-            self._client.log_batch(run_id, tags=[RunTag(allowed(k), v[:VALUE_LENGTH]) for k, v in some])
+        numbers = _chunks(_metrics(metrics or {}, time, step), METRICS_PER_CALL)
+        named = _chunks([Param(allowed(k), v[:VALUE_LENGTH]) for k, v in (params or {}).items()], TAGS_PER_CALL)
+        tagged = _chunks([RunTag(allowed(k), v[:VALUE_LENGTH]) for k, v in (tags or {}).items()], TAGS_PER_CALL)
+        for some in zip_longest(numbers, named, tagged, fillvalue=()):
+            self._client.log_batch(run_id, *some)
+
+
+def _metrics(values: dict[str, float], time: float, step: int) -> list[Any]:
+    from mlflow.entities import Metric
+
+    return [Metric(allowed(name), value, _milliseconds(time), step) for name, value in values.items()]
 
 
 def curve(address: str) -> str:
@@ -248,10 +263,9 @@ def _experiment_id(client: Any, name: str) -> str:
     return str(client.get_experiment_by_name(name).experiment_id)
 
 
-def _chunks(values: dict[str, Any], size: int) -> "Iterator[list[tuple[str, Any]]]":
-    pairs = list(values.items())
-    for start in range(0, len(pairs), size):
-        yield pairs[start : start + size]
+def _chunks(values: list[Any], size: int) -> "Iterator[list[Any]]":
+    for start in range(0, len(values), size):
+        yield values[start : start + size]
 
 
 def _milliseconds(seconds: float) -> int:
@@ -262,7 +276,12 @@ def main(messages: TextIO, answers: TextIO) -> None:
     """Serve one retraining. A pipe that closes without a finish means that the run was killed."""
     inbox: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(messages, inbox), daemon=True).start()
-    start = json.loads(inbox.get() or "null")
+    import mlflow.tracking  # noqa: F401 (takes its time; the run, too, is still getting ready)
+
+    first = inbox.get()
+    if first is None:  # nothing came of the run that this process was started for
+        return
+    start = json.loads(first)
     ledger, last = Ledger(start), start
     errors = ledger.deliver()
     closed = False
@@ -278,7 +297,7 @@ def main(messages: TextIO, answers: TextIO) -> None:
         if closed and last["kind"] != "finish":
             ledger.add({"kind": "finish", "status": "KILLED", "time": last["time"], "tags": {}})
         errors = ledger.deliver()
-    answers.write(json.dumps({"run_id": ledger.run_id, "errors": errors}) + "\n")
+    answers.write(json.dumps({"run_id": ledger.run_id, "experiment_id": ledger.experiment, "errors": errors}) + "\n")
 
 
 def _read(messages: TextIO, inbox: "queue.SimpleQueue[str | None]") -> None:
@@ -289,6 +308,7 @@ def _read(messages: TextIO, inbox: "queue.SimpleQueue[str | None]") -> None:
 
 if __name__ == "__main__":
     os.nice(10)  # training comes first
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a service that is stopped tells all its processes: the run tells us
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as real_output:
         os.dup2(2, 1)  # what MLflow prints must not mix with the answer
         main(sys.stdin, real_output)

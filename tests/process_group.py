@@ -1,7 +1,6 @@
 """A group of processes as torchrun makes it, started in less time: by a server that has torch imported already."""
 
 import os
-import socket
 from collections.abc import Callable
 from multiprocessing import get_context
 from pathlib import Path
@@ -17,12 +16,8 @@ SERVER.set_forkserver_preload(["torch", "transformers.models.qwen2", "transforme
 
 def in_processes(count: int, folder: Path, work: Callable[..., Any], *given: Any) -> list[Any]:
     """What work(*given) returns in each process, by way of files in the folder."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    workers = [
-        SERVER.Process(target=_process, args=(number, count, port, folder, work, given)) for number in range(count)
-    ]
+    (folder / "store").unlink(missing_ok=True)
+    workers = [SERVER.Process(target=_process, args=(number, count, folder, work, given)) for number in range(count)]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -32,9 +27,8 @@ def in_processes(count: int, folder: Path, work: Callable[..., Any], *given: Any
     return [torch.load(folder / f"{number}.pt", weights_only=False) for number in range(count)]
 
 
-def _process(number: int, count: int, port: int, folder: Path, work: Callable[..., Any], given: tuple[Any]) -> None:
+def _process(number: int, count: int, folder: Path, work: Callable[..., Any], given: tuple[Any]) -> None:
     os.environ |= {"RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": str(count), "CUDA_VISIBLE_DEVICES": ""}
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     torch.set_num_threads(1)
-    with joined():
+    with joined(folder / "store"):
         torch.save(work(*given), folder / f"{number}.pt")

@@ -23,6 +23,7 @@ from tasks.artifacts import (
     read_jsonl,
     read_text,
     remove_leftovers,
+    stream_jsonl,
     whole_folder,
     write_json,
     write_jsonl,
@@ -269,3 +270,36 @@ def test_the_digest_of_a_file_is_that_of_its_text(tmp_path_factory: pytest.TempP
     path = tmp_path_factory.mktemp("digest") / "a.txt"
     write_text(path, text)
     assert digest_path(path) == digest_text(text)
+
+
+def test_records_are_read_and_written_one_at_a_time(tmp_path: Path) -> None:
+    """The reader stops at the broken line, and not before it; the writer keeps none of what was written."""
+    path, copy = tmp_path / "some.jsonl", tmp_path / "copy.jsonl"
+    write_jsonl(path, problems(3))
+    with path.open("a") as stream:
+        stream.write("{}\n")
+    came = stream_jsonl(path, Problem)
+    assert [next(came) for _ in range(3)] == problems(3)
+    with pytest.raises(GraftError, match=r"some\.jsonl:4: problem_id: Field required"):
+        next(came)
+    with pytest.raises(GraftError, match=r"some\.jsonl:4"):
+        write_jsonl(copy, stream_jsonl(path, Problem))
+    assert listed(tmp_path) == ["some.jsonl"]
+
+
+def test_bytes_that_are_no_text_are_named_by_their_place_in_the_whole_file(tmp_path: Path) -> None:
+    path = tmp_path / "some.jsonl"
+    write_jsonl(path, problems(2))
+    place = path.stat().st_size
+    path.write_bytes(path.read_bytes() + b"\xff\n")
+    with pytest.raises(GraftError, match=rf"some\.jsonl: not UTF-8 text at byte {place}; save it as UTF-8"):
+        read_jsonl(path, Problem)
+
+
+def test_a_file_that_nobody_may_read_is_named_and_not_taken_for_the_one_that_is_written(tmp_path: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root may read everything")
+    write_jsonl(tmp_path / "some.jsonl", problems(1))
+    (tmp_path / "some.jsonl").chmod(0)
+    with pytest.raises(GraftError, match=r"some\.jsonl: not readable \(Permission denied\); mend its permissions"):
+        write_jsonl(tmp_path / "copy.jsonl", stream_jsonl(tmp_path / "some.jsonl", Problem))

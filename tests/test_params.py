@@ -274,7 +274,7 @@ def test_a_missing_param_is_named(file: Path, key: str) -> None:
 @pytest.mark.parametrize("text", ["", "# nothing\n", "- a\n- b\n", "text\n"])
 def test_a_file_without_params_is_told(file: Path, text: str) -> None:
     file.write_text(text)
-    with pytest.raises(GraftError, match="holds no params; restore the file"):
+    with pytest.raises(GraftError, match="holds nothing; restore the file"):
         load_params(file)
 
 

@@ -10,6 +10,7 @@ from flows import comparison
 from flows.account import account_of
 from flows.comparison import Side
 from flows.page import content
+from flows.page.summary import summary_of
 from tasks.artifacts import write_json, write_text
 from tasks.layout import Layout
 
@@ -20,14 +21,14 @@ if TYPE_CHECKING:
 def write_page(layout: Layout) -> str:
     """Write what a finished run has to tell: `run/page.html` for people, `run/account.json` for `graft compare`.
 
-    Gives the decision on its policy, in one line. The same run gives the same bytes. Raises GraftError where a file
-    that it tells of is missing or broken.
+    Gives the summary of it, in whose first line is the decision on its policy. The same run gives the same bytes.
+    Raises GraftError where a file that it tells of is missing or broken.
     """
     account = account_of(layout)
     page = page_of(comparison.sides_of([("this run", account)]))
     write_json(layout.account, account)
     write_text(layout.page, page)
-    return account.decision
+    return summary_of(account)
 
 
 def page_of(sides: Sequence[Side]) -> str:

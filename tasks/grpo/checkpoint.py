@@ -4,11 +4,11 @@ A checkpoint holds the trained weights, the optimiser, the schedule and the numb
 many they are says where the update goes on. An update draws no random numbers, and its order is a function of the
 seed. What else it needs is computed again from its inputs, before the weights are put back.
 
-The file is named by all that the result depends on and ends with a digest of what stands before. It takes the place
-of the one before in one rename, so that the last good one survives whatever happens meanwhile.
+The file holds data alone (tasks/policy/sent.py), is named by all that the result depends on and ends with a digest of
+what stands before. It takes the place of the one before in one rename, so that the last good one survives whatever
+happens meanwhile.
 """
 
-import io
 import logging
 import shutil
 import time
@@ -19,6 +19,7 @@ from typing import Any
 
 from tasks.artifacts import write_bytes
 from tasks.grpo.numbers import Row
+from tasks.policy.sent import packed, unpacked
 
 REST = 30.0
 """Writing waits until so many times what it took has gone by: it costs an update about 3 % at most."""
@@ -69,8 +70,6 @@ class Checkpoint:
 
     def load(self) -> dict[str, Any] | None:
         """The state that an earlier update of the same name has left; None where there is none that can be trusted."""
-        import torch
-
         for torn in self._path.parent.glob(f".{self._path.name}.*"):  # killed while it was written
             torn.unlink(missing_ok=True)  # several processes tidy up
         for other in sorted(self._path.parent.glob("*")):
@@ -80,23 +79,18 @@ class Checkpoint:
             return None
         whole = memoryview(self._path.read_bytes())
         content, digest = whole[:-DIGEST], whole[-DIGEST:]
-        if digest != _digest(content):
+        state = _state_in(content) if digest == _digest(content) else None
+        if state is None:
             logger.warning("%s: damaged; not used, the update begins anew", self._path)
-            return None
-        state: dict[str, Any] = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
         return state
 
     def keep(self, training: Training) -> None:
         """Write the state of the training down, where it is time to."""
-        import torch
-
         started = time.monotonic()
         if started - self._written < REST * self._cost:
             return
-        content = io.BytesIO()
-        torch.save(training.state(), content)
-        content.write(_digest(content.getbuffer()))
-        write_bytes(self._path, content.getbuffer())
+        content = packed(training.state())
+        write_bytes(self._path, content + _digest(content))
         self._written = time.monotonic()
         self._cost = self._written - started
 
@@ -105,5 +99,14 @@ class Checkpoint:
         shutil.rmtree(self._path.parent, ignore_errors=True)
 
 
-def _digest(content: memoryview) -> bytes:
+def _state_in(content: memoryview) -> dict[str, Any] | None:
+    try:
+        state = unpacked(bytes(content))
+    except ValueError:
+        return None
+    whole = isinstance(state, dict) and state.keys() == {"weights", "optimizer", "schedule", "rows"}
+    return state if whole else None
+
+
+def _digest(content: bytes | memoryview) -> bytes:
     return sha256(content).digest()

@@ -1,5 +1,6 @@
 """The update stage: rewarded trajectories and their selection → the round's policy."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -22,7 +23,7 @@ from tasks.policy.memory import memory_named
 from tasks.policy.processes import rank
 from tasks.policy.samples import Sample, counted_rewards, is_cut, merged, samples_of
 from tasks.policy.scorer import Scorer, scorer_of
-from tasks.records import RewardedTrajectory, Selected
+from tasks.records import RewardedTrajectory, Selected, Split
 from tasks.seeds import derive_seed
 
 
@@ -43,7 +44,8 @@ def compute(layout: Layout, params: Params, round: int) -> None:
     selection = read_jsonl(layout.selection(round), Selected)
     policy = load_policy(layout.policy(0 if params.grpo.beta > 0 else round - 1))
     splits = list(dict.fromkeys(["train", *(line.split for line in selection)]))
-    trajectories, unfit = fitting(policy, layout, round, splits, params.grpo.unfit)
+    unfit = Counter[Split]()
+    trajectories = list(fitting(policy, layout, round, splits, params.grpo.unfit, unfit))
     try:
         groups = groups_of(policy, trajectories, selection, params.grpo, params.policy.max_new_tokens)
     except ValueError as error:
@@ -62,7 +64,7 @@ def compute(layout: Layout, params: Params, round: int) -> None:
     save_policy(policy, layout.policy(round), parent=policy.version, round=round)
     write_text(layout.steps(round), table_of(done.rows))
     numbers = round_numbers(done.rows, skipped, groups)
-    write_json(layout.metrics("update", round), numbers | {"unfit_samples": sum(unfit.values())})
+    write_json(layout.metrics("update", round), numbers | {"unfit_samples": unfit.total()})
     write_json(layout.speed(f"update@{round}"), {"tokens_per_second": done.tokens_per_second})
     checkpoint.remove()
 

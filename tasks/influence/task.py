@@ -1,7 +1,8 @@
 """The select stage: rewarded trajectories → which samples the update may see."""
 
 import logging
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
@@ -26,7 +27,7 @@ from tasks.policy.memory import memory_named
 from tasks.policy.processes import rank
 from tasks.policy.samples import Sample, counted_rewards, samples_of
 from tasks.policy.scorer import Scorer, scorer_of
-from tasks.records import RewardedTrajectory, Selected, Split
+from tasks.records import Proposer, RewardedTrajectory, Selected, Split
 from tasks.seeds import derive_seed
 
 MEBIBYTE = 2**20
@@ -51,23 +52,25 @@ def compute(layout: Layout, params: Params, round: int) -> None:
     policy, own = load_policy(layout.policy(round - 1)), params.influence
     held_out = own.validation == "held_out" and own.selection not in UNMEASURED
     splits: list[Split] = ["train", "validation"] if held_out else ["train"]
-    trajectories, unfit = fitting(policy, layout, round, splits, params.grpo.unfit)
-    train = _Groups(policy, [t for t in trajectories if t.split == "train"], params.grpo)
+    unfit = Counter[Split]()
+    groups: dict[Split, _Groups] = {split: _Groups(policy, params.grpo) for split in splits}
+    for trajectory in fitting(policy, layout, round, splits, params.grpo.unfit, unfit):
+        groups[trajectory.split].add(trajectory)
+    train = groups["train"].weighed()
     mixed: list[Selected] = []
     if own.selection in UNMEASURED:
         scored, heard = [NOT_MEASURED] * len(train.samples), dict[str, float]()
         kept = _selected(own, train, [None] * len(train.samples), round)
     else:
-        judges = _judges(layout, params, round, policy, train, trajectories)
+        judges = _judges(layout, params, round, policy, groups)
         scored, kept, heard = _measured(policy, train, judges, params, round)
         if held_out and own.mix:
             mixed = _lines(judges, [NOT_MEASURED] * len(judges.samples), _with_signal(judges), "validation")
     if rank():
         return
     lines = _lines(train, scored, kept)
-    proposers = [proposer for t in train.trajectories for proposer in t.proposers]
-    numbers = selection_numbers(lines, [r for group in train.rewards for r in group], proposers)
-    numbers |= {"unfit_samples": sum(unfit.values()), "lone_groups": lone(train.rewards)}
+    numbers = selection_numbers(lines, [r for group in train.rewards for r in group], train.proposers)
+    numbers |= {"unfit_samples": unfit.total(), "lone_groups": lone(train.rewards)}
     numbers["mixed"] = sum(line.selected for line in mixed)
     if not numbers["selected"] + numbers["mixed"]:
         logger.warning("nothing is selected: the update of round %d will change nothing", round)
@@ -76,12 +79,26 @@ def compute(layout: Layout, params: Params, round: int) -> None:
 
 
 class _Groups:
-    """Trajectories with what they are worth, group by group, and as samples in one row."""
+    """What trajectories are worth, group by group, and as samples in one row; no more of them is kept."""
 
-    def __init__(self, policy: Policy, trajectories: Sequence[RewardedTrajectory], grpo: Grpo) -> None:
-        """Influence is that of the step which is really taken: samples have the advantages that the update will see."""
-        self.trajectories = trajectories
-        self.rewards = [counted_rewards(policy, t, grpo.truncated) for t in trajectories]
+    def __init__(self, policy: Policy, grpo: Grpo) -> None:
+        self._policy, self._grpo = policy, grpo
+        self._bare: list[list[Sample]] = []  # without advantages, which may depend on all groups
+        self.rewards: list[list[float | None]] = []
+        self.workflow_ids: list[str] = []
+        self.proposers: list[Proposer] = []
+
+    def add(self, trajectory: RewardedTrajectory) -> None:
+        """Take in one group."""
+        self._bare.append(samples_of(self._policy, trajectory, [0.0] * len(trajectory.workflow_ids)))
+        self.rewards.append(counted_rewards(self._policy, trajectory, self._grpo.truncated))
+        self.workflow_ids += trajectory.workflow_ids
+        self.proposers += trajectory.proposers
+
+    def weighed(self) -> "_Groups":
+        """When all are there: influence is that of the step which is really taken, so samples have the advantages that
+        the update will see."""
+        grpo = self._grpo
         if lone(self.rewards):
             logger.warning(
                 "groups with a single known reward, which is compared with the whole batch: %d", lone(self.rewards)
@@ -89,25 +106,24 @@ class _Groups:
         self.advantages = advantages_of(grpo.advantages, self.rewards)
         self.learned = [weighted(group, grpo.negative_weight) for group in self.advantages]
         self.shares = [abs(advantage) for group in self.advantages for advantage in group]
-        pairs = zip(trajectories, self.learned, strict=True)
-        self.samples = [s for t, learned in pairs for s in samples_of(policy, t, learned)]
+        bare = [sample for group in self._bare for sample in group]
+        learned = [advantage for group in self.learned for advantage in group]
+        self.samples = [replace(sample, advantage=a) for sample, a in zip(bare, learned, strict=True)]
+        self._bare = []
+        return self
 
 
-def _judges(
-    layout: Layout,
-    params: Params,
-    round: int,
-    policy: Policy,
-    train: _Groups,
-    trajectories: Sequence[RewardedTrajectory],
-) -> _Groups:
+def _judges(layout: Layout, params: Params, round: int, policy: Policy, groups: Mapping[Split, _Groups]) -> _Groups:
     """What influence is measured against."""
-    own, judges = params.influence, train
+    own, judges = params.influence, groups["train"]
     if own.validation == "held_out":
-        judges = _Groups(policy, [t for t in trajectories if t.split == "validation"], params.grpo)
+        judges = groups["validation"].weighed()
     elif own.trajectories is not None:
-        judges = _Groups(policy, fitting_file(policy, layout.root / own.trajectories, params.grpo.unfit), params.grpo)
-    if not judges.trajectories:
+        judges = _Groups(policy, params.grpo)
+        for trajectory in fitting_file(policy, layout.root / own.trajectories, params.grpo.unfit):
+            judges.add(trajectory)
+        judges.weighed()
+    if not judges.rewards:
         raise GraftError(
             f"{own.trajectories or layout.rewarded(round)}: no trajectories to measure influence with; "
             "set influence.validation to another of held_out, same_batch and trajectories"
@@ -226,7 +242,6 @@ def _measure(own: Influence, grpo: Grpo) -> Measure:
 
 
 def _lines(groups: _Groups, scored: Sequence[Scored], kept: Sequence[float], split: Split = "train") -> list[Selected]:
-    names = [workflow_id for t in groups.trajectories for workflow_id in t.workflow_ids]
     advantages = [advantage for group in groups.advantages for advantage in group]
     return [
         Selected(
@@ -240,5 +255,7 @@ def _lines(groups: _Groups, scored: Sequence[Scored], kept: Sequence[float], spl
             weight=weight or 1.0,
             split=split,
         )
-        for name, sample, advantage, score, weight in zip(names, groups.samples, advantages, scored, kept, strict=True)
+        for name, sample, advantage, score, weight in zip(
+            groups.workflow_ids, groups.samples, advantages, scored, kept, strict=True
+        )
     ]

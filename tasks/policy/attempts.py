@@ -8,12 +8,12 @@ from collections.abc import Sequence
 
 from tasks.environments.environment import Environment
 from tasks.environments.running import Runner
-from tasks.errors import GraftError
 from tasks.policy.base import Policy, decode, encode_prompt
 from tasks.policy.sampler import Request, sample
 from tasks.records import Attempt, Problem, Result
 from tasks.seeds import derive_seed
 from tasks.workflows.judge import why_lost
+from tasks.workflows.model import error_for
 from tasks.workflows.sandbox import Program
 
 
@@ -65,7 +65,7 @@ def judged(
     found: list[list[Attempt]] = [[] for _ in problems]
     for (i, code), results in zip(places, runner.run(programs), strict=True):
         if why := why_lost(results):
-            raise GraftError(f"problem {problems[i].problem_id}: over its workflow: {why}; run the stage again")
+            raise error_for(why)(f"problem {problems[i].problem_id}: over its workflow: {why}; run the stage again")
         found[i].append(_attempt(environment, problems[i], code, code == greedy[i], counts[i][code], results))
     return found
 

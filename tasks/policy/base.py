@@ -10,19 +10,27 @@ transformers and peft load it with no code of ours:
 
 import copy
 import json
+import os
+import re
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tasks.artifacts import digest_path, digest_text, read_json, whole_folder, write_json, write_text
-from tasks.errors import GraftError
+from tasks.artifacts import read_json, whole_folder, write_json, write_text
+from tasks.errors import GraftError, Passing
+from tasks.policy.hub import is_away
 from tasks.policy.lora import ALL, linear_modules
+from tasks.policy.whole import WEIGHTS, version_of
 from tasks.records import Lineage, Part
 
 SCRATCH = "scratch"
-WEIGHTS = "model.safetensors"
+
+REMOTE_CODE = "GRAFT_REMOTE_CODE"
+"""Variable of the environment that names the base whose own Python code may run. No param: `params.yaml`, a policy
+folder and whatever else comes from others are data, and data must not be able to switch code on."""
 
 
 @dataclass
@@ -68,15 +76,15 @@ def load_policy(folder: Path, instead_of: Policy | None = None) -> Policy:
     if instead_of is not None:
         model = instead_of.model.unload() if instead_of.has_adapter else None
         instead_of.model = None
-    with _named(f"{folder}: no whole policy", "rebuild it: graft stage bootstrap, or update@ROUND"):
+    with damage_named(f"{folder}: no whole policy", "rebuild it: graft stage bootstrap, or update@ROUND"):
         if "weights" in lineage.holds and not (folder / WEIGHTS).exists():
             raise FileNotFoundError(f"no {WEIGHTS}")
         if model is None:
-            model = _model(str(folder)) if "weights" in lineage.holds else _base_of(folder, lineage)
+            model = _model(str(folder), lineage.base) if "weights" in lineage.holds else _base_of(folder, lineage)
         if "adapter" in lineage.holds:
             model = _with_adapter(model, folder / "adapter")
     own = "weights" in lineage.holds
-    tokenizer = load_tokenizer(str(folder))
+    tokenizer = load_tokenizer(str(folder), lineage.base)
     return Policy(model.eval(), tokenizer, lineage.version, lineage.base, lineage.base_sha256, own)
 
 
@@ -86,16 +94,19 @@ def load_model(base: str) -> Any:
     float32 on CPU, the checkpoint's own type on an accelerator. Raises GraftError where it is no model.
     """
     remedy = "give a Hugging Face id, a folder with config.json and weights, or scratch"
-    with _named(f"policy.base: {base!r} is no causal language model", remedy):
-        return _model(base)
+    with damage_named(f"policy.base: {base!r} is no causal language model", remedy):
+        return _model(base, base)
 
 
-def load_tokenizer(base: str) -> Any:
-    """The tokenizer of a folder or Hugging Face id, with a padding token. Raises GraftError."""
+def load_tokenizer(base: str, made_of: str | None = None) -> Any:
+    """The tokenizer of a folder or Hugging Face id, with a padding token. Raises GraftError.
+
+    `made_of`: what the policy in that folder was first made of.
+    """
     from transformers import AutoTokenizer
 
-    with _named(f"policy.base: {base!r} has no tokenizer", "add tokenizer.json to it"):
-        tokenizer = AutoTokenizer.from_pretrained(base)
+    with damage_named(f"policy.base: {base!r} has no tokenizer", "add tokenizer.json to it"):
+        tokenizer = AutoTokenizer.from_pretrained(base, trust_remote_code=may_run(made_of or base))
         if not tokenizer("1", add_special_tokens=False)["input_ids"]:  # AutoTokenizer makes do without any file
             raise ValueError("it knows no tokens")
     if tokenizer.eos_token_id is None:
@@ -105,18 +116,37 @@ def load_tokenizer(base: str) -> Any:
     return tokenizer
 
 
-def _model(base: str) -> Any:
+def may_run(base: str) -> bool:
+    """Whether the user has named this base as one whose own code may run."""
+    return bool(base) and os.environ.get(REMOTE_CODE) == base
+
+
+def _model(base: str, made_of: str) -> Any:
+    """`made_of` names what the weights in `base` were first made of: it is `base` itself, but for a policy folder."""
     import torch
     from transformers import AutoModelForCausalLM
 
     device = best_device()
-    return AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32 if device == "cpu" else "auto").to(device)
+    refuse_pickles(base)
+    return AutoModelForCausalLM.from_pretrained(
+        base,
+        dtype=torch.float32 if device == "cpu" else "auto",
+        use_safetensors=True,  # the other format, pytorch_model.bin, is a pickle
+        trust_remote_code=may_run(made_of),  # left out, transformers asks on the terminal
+    ).to(device)
+
+
+def refuse_pickles(base: str) -> None:
+    """Raises ValueError where a folder's weights are in torch's own format alone; of the hub's transformers says it."""
+    names = os.listdir(base) if os.path.isdir(base) else []
+    if any(name.endswith(".bin") for name in names) and not any(name.endswith(".safetensors") for name in names):
+        raise ValueError("its weights are pytorch_model.bin, not model.safetensors, which use_safetensors asks for")
 
 
 def _base_of(folder: Path, lineage: Lineage) -> Any:
     remedy = "put it back where it was, or start a run from another"
-    with _named(f"{folder}: its base {lineage.base!r} is no causal language model", remedy):
-        return _model(lineage.base)
+    with damage_named(f"{folder}: its base {lineage.base!r} is no causal language model", remedy):
+        return _model(lineage.base, lineage.base)
 
 
 def _with_adapter(model: Any, folder: Path) -> Any:
@@ -125,19 +155,41 @@ def _with_adapter(model: Any, folder: Path) -> Any:
     for name in ("adapter_config.json", "adapter_model.safetensors"):
         if not (folder / name).exists():  # peft would look for it on the network
             raise FileNotFoundError(f"no adapter/{name}")
-    return PeftModel.from_pretrained(model, str(folder), is_trainable=True)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "Found missing adapter keys", UserWarning)  # peft would make them up
+        return PeftModel.from_pretrained(model, str(folder), is_trainable=True)
 
 
 @contextmanager
-def _named(trouble: str, remedy: str) -> Iterator[None]:
-    """What transformers, peft and safetensors raise for missing and damaged files, as one line."""
-    from safetensors import SafetensorError
-
+def damage_named(trouble: str, remedy: str) -> Iterator[None]:
+    """What transformers, tokenizers, peft and safetensors raise for missing and damaged files, as one line."""
     try:
         yield
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        reason = str(error).strip().split("\n")[0]
+    except (GraftError, MemoryError):
+        raise
+    except Exception as error:
+        reason, remedy = reason_of(error), remedy_of(error) or remedy
+        if is_away(error):
+            raise Passing(f"{trouble} ({reason}); try again later, or name a folder that is here") from error
         raise GraftError(f"{trouble} ({reason}); {remedy}") from error
+
+
+def reason_of(error: Exception) -> str:
+    """The first line of what a library says, with the kind of error where that says nothing by itself."""
+    words = str(error).strip().split("\n")[0]
+    return words if isinstance(error, OSError | ValueError | RuntimeError) else f"{type(error).__name__}: {words}"
+
+
+def remedy_of(error: Exception) -> str | None:
+    """What to do where a base is not to be had as plain data; None for all else."""
+    if "custom code" in str(error) or "trust_remote_code" in str(error):
+        return (
+            "it brings Python code of its own, which is not run: take another, or if you trust it name it in the "
+            f"environment, {REMOTE_CODE}=BASE, as it stands in params.yaml"
+        )
+    if "use_safetensors" in str(error):
+        return "weights are read from safetensors alone, as pytorch_model.bin is a pickle: convert it, or take another"
+    return None
 
 
 def best_device() -> str:
@@ -167,7 +219,7 @@ def attach_adapter(model: Any, rank: int, alpha: float, seed: int, targets: str 
 
 def save_policy(policy: Policy, folder: Path, parent: str | None, round: int) -> Lineage:
     """Write a policy folder whole. The model's weights go along only where no base has them."""
-    with whole_folder(folder) as new:
+    with whole_folder(folder) as new, _errors_of_the_disk():
         holds = policy.holds
         if "weights" in holds:
             # One file, however large: only its name is looked for when the folder is loaded.
@@ -180,11 +232,8 @@ def save_policy(policy: Policy, folder: Path, parent: str | None, round: int) ->
             policy.model.save_pretrained(new / "adapter", save_embedding_layers=False)
             (new / "adapter" / "README.md").unlink(missing_ok=True)  # a model card with machine-dependent text
             _stabilise(new / "adapter" / "adapter_config.json", None if "weights" in holds else policy.base)
-        weights = [digest_path(p) for p in (new / WEIGHTS, new / "adapter") if p.exists()]
-        made_of = [policy.base, *([policy.base_sha256] if policy.base_sha256 else [])]
-        version = digest_text("\n".join([*made_of, *weights]))[:16]
         lineage = Lineage(
-            version=version,
+            version=version_of(new, policy.base, policy.base_sha256),
             parent=parent,
             base=policy.base,
             base_sha256=policy.base_sha256,
@@ -193,6 +242,20 @@ def save_policy(policy: Policy, folder: Path, parent: str | None, round: int) ->
         )
         write_json(new / "lineage.json", lineage)
     return lineage
+
+
+@contextmanager
+def _errors_of_the_disk() -> Iterator[None]:
+    """safetensors tells in words of its own that a disk is full."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except SafetensorError as error:
+        number = re.search(r"\(os error (\d+)\)", str(error))
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1]))) from error
 
 
 def _without_adapter(policy: Policy) -> Any:

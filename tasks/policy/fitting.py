@@ -6,7 +6,8 @@ they are neither in the loss nor in the baseline of their group, and influence a
 
 import logging
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tasks.artifacts import read_json, read_numbered
@@ -27,19 +28,17 @@ logger = logging.getLogger(__name__)
 
 
 def fitting(
-    policy: Policy, layout: Layout, round: int, splits: Sequence[Split], rule: Unfit
-) -> tuple[list[RewardedTrajectory], dict[Split, int]]:
-    """The round's rewarded trajectories of these splits, and how many of their completions were skipped.
+    policy: Policy, layout: Layout, round: int, splits: Sequence[Split], rule: Unfit, skipped: Counter[Split]
+) -> Iterator[RewardedTrajectory]:
+    """The round's rewarded trajectories of these splits, one at a time.
 
     `policy` has the vocabulary and the context of the one that the round starts from. With `skip` a trajectory lacks
-    the completions that do not fit; without any left it is not there. Raises GraftError that names file and line: with
-    `stop` for the first one that does not fit, always where the entries of a trajectory do not belong together, or
-    where another policy wrote it.
+    the completions that do not fit, which `skipped` counts; without any left it is not there. Raises GraftError that
+    names file and line: with `stop` for the first one that does not fit, always where the entries of a trajectory do
+    not belong together, or where another policy wrote it.
     """
     path, version = layout.rewarded(round), read_json(layout.policy(round - 1) / "lineage.json", Lineage).version
     remedy = f"run again: graft stage search@{round} collect@{round} reward@{round}"
-    found: list[RewardedTrajectory] = []
-    skipped: dict[Split, int] = dict.fromkeys(splits, 0)
     for line, trajectory in read_numbered(path, RewardedTrajectory):
         if trajectory.split not in splits:
             continue
@@ -51,15 +50,15 @@ def fitting(
         kept = _fitting_part(policy, f"{path}:{line}", trajectory, rule)
         skipped[trajectory.split] += len(trajectory.workflow_codes) - len(kept.workflow_codes)
         if kept.workflow_codes:
-            found.append(kept)
-    return found, skipped
+            yield kept
 
 
-def fitting_file(policy: Policy, path: Path, rule: Unfit) -> list[RewardedTrajectory]:
+def fitting_file(policy: Policy, path: Path, rule: Unfit) -> Iterator[RewardedTrajectory]:
     """The same of any file of rewarded trajectories, whatever their split and whoever wrote them."""
-    numbered = read_numbered(path, RewardedTrajectory)
-    found = [_fitting_part(policy, f"{path}:{line}", trajectory, rule) for line, trajectory in numbered]
-    return [trajectory for trajectory in found if trajectory.workflow_codes]
+    for line, trajectory in read_numbered(path, RewardedTrajectory):
+        kept = _fitting_part(policy, f"{path}:{line}", trajectory, rule)
+        if kept.workflow_codes:
+            yield kept
 
 
 def _fitting_part(policy: Policy, where: str, trajectory: RewardedTrajectory, rule: Unfit) -> RewardedTrajectory:

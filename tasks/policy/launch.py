@@ -1,10 +1,8 @@
 """A stage in several processes, seen from the one that starts them and waits."""
 
 import os
-import pickle
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,15 +11,16 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params import Params
 from tasks.policy.base import best_device
+from tasks.policy.order import Work, heard, write_order
 
-ORDER, ANSWER, LOG = "order.pickle", "error.pickle", "torchrun.log"
-"""Files of the folder that both sides know: what to compute, the first error, what torchrun says."""
+ORDER, ANSWER, LOG, STORE = "order.json", "error.json", "torchrun.log", "store"
+"""Files of the folder that both sides know: what to compute, the first error, what torchrun says, where they meet."""
 
 QUIET = {"TORCH_CPP_LOG_LEVEL": "ERROR", "PYTHONWARNINGS": "ignore::FutureWarning,ignore::UserWarning"}
 """What the libraries would say, and each process again, of nothing that a user could mend."""
 
-Work = Callable[[Layout, Params, int], None]
-"""What of a stage is computed in all processes: a function of a module, which each of them imports."""
+LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo", "NCCL_SOCKET_IFNAME": "lo"}
+"""Where the processes listen for each other: of itself torch takes whatever address the machine's name has."""
 
 
 def run_in_processes(work: Work, layout: Layout, params: Params, round: int) -> None:
@@ -33,7 +32,7 @@ def run_in_processes(work: Work, layout: Layout, params: Params, round: int) -> 
     _check_devices(count)
     with TemporaryDirectory(prefix="graft-processes-") as name:
         folder = Path(name)
-        (folder / ORDER).write_bytes(pickle.dumps((work, layout, params, round)))
+        write_order(folder / ORDER, work, layout, params, round)
         with (folder / LOG).open("wb") as log:
             process = _start(folder, count, log)
         try:
@@ -47,7 +46,9 @@ def run_in_processes(work: Work, layout: Layout, params: Params, round: int) -> 
 def _start(folder: Path, count: int, log: Any) -> "subprocess.Popen[bytes]":
     """torchrun, whose workers live as long as the pipe to their standard input is open.
 
-    Away from the terminal's process group, so that Ctrl-C reaches them once and from here.
+    Away from the terminal's process group, so that Ctrl-C reaches them once and from here. They find each other by
+    files of the folder, which is this user's alone: torchrun's own store (`--standalone`) listens on every address of
+    the machine, and what it keeps there are pickles.
     """
     import torch
 
@@ -55,13 +56,15 @@ def _start(folder: Path, count: int, log: Any) -> "subprocess.Popen[bytes]":
     paths = [code, os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else [code]
     threads = str(max(torch.get_num_threads() // count, 1))
     changed = {"PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1", "OMP_NUM_THREADS": threads}
-    torchrun = ["torch.distributed.run", "--standalone", "--nproc-per-node", str(count)]
+    changed |= {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    meeting = ["--rdzv-backend", "c10d", "--rdzv-conf", "store_type=file", "--rdzv-endpoint", str(folder / "torchrun")]
+    torchrun = ["torch.distributed.run", *meeting, "--nnodes", "1", "--nproc-per-node", str(count)]
     return subprocess.Popen(
         [sys.executable, "-m", *torchrun, "-m", "tasks.policy.worker", str(folder)],
         stdin=subprocess.PIPE,
         stdout=2,  # of the first worker, who takes it for its stderr
         stderr=log,
-        env={**QUIET, **os.environ, **changed},
+        env={**QUIET, **LOOPBACK, **os.environ, **changed},
         start_new_session=True,
     )
 
@@ -75,8 +78,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 def _error(folder: Path, count: int) -> Exception:
     if (folder / ANSWER).exists():
-        error: Exception = pickle.loads((folder / ANSWER).read_bytes())
-        return error
+        return heard((folder / ANSWER).read_text(encoding="utf-8"))
     lines = (folder / LOG).read_text(errors="replace").split("\n")
     words = next((line.strip() for line in reversed(lines) if line.strip(" =")), "no message")
     return GraftError(

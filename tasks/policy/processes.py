@@ -11,7 +11,10 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from tasks.policy.sent import packed, unpacked
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,14 +28,22 @@ PATIENCE = timedelta(days=1)
 
 
 @contextmanager
-def joined() -> Iterator[None]:
-    """In the block this process is one of those that torchrun has started: by nccl with a GPU each, else by gloo."""
+def joined(store: Path) -> Iterator[None]:
+    """In the block this process is one of those that torchrun has started: by nccl with a GPU each, else by gloo.
+
+    They find each other by the file `store`, which no process may have used before.
+    """
     import torch
 
     cuda = torch.cuda.is_available()
     if cuda:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    torch.distributed.init_process_group("nccl" if cuda else "gloo", timeout=PATIENCE)
+    number, all = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    file = torch.distributed.FileStore(str(store), all)  # type: ignore[attr-defined]
+    file.set_timeout(PATIENCE)
+    torch.distributed.init_process_group(
+        "nccl" if cuda else "gloo", store=file, rank=number, world_size=all, timeout=PATIENCE
+    )
     yield
     torch.distributed.destroy_process_group()  # not after an error: it could wait for those who wait for this one
 
@@ -45,14 +56,19 @@ def rank() -> int:
 
 
 def gathered(value: Value) -> list[Value]:
-    """The value of each process, in their order. Tensors in it must be on the CPU."""
+    """The value of each process, in their order, sent as data (tasks/policy/sent.py). Tensors must be on the CPU."""
     import torch
 
     if not _several():
         return [value]
-    values: list[Any] = [None] * count()
-    torch.distributed.all_gather_object(values, value)
-    return values
+    device = "cuda" if torch.distributed.get_backend() == "nccl" else "cpu"
+    sent = torch.frombuffer(bytearray(packed(value)), dtype=torch.uint8).to(device)
+    sizes = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(count())]
+    torch.distributed.all_gather(sizes, torch.tensor([len(sent)], device=device))
+    longest = max(int(size) for size in sizes)
+    rows = [torch.zeros(longest, dtype=torch.uint8, device=device) for _ in sizes]
+    torch.distributed.all_gather(rows, torch.nn.functional.pad(sent, (0, longest - len(sent))))
+    return [unpacked(row[: int(size)].cpu().numpy().tobytes()) for row, size in zip(rows, sizes, strict=True)]
 
 
 def share(work: Sequence[Batch]) -> Sequence[Batch]:
@@ -62,7 +78,7 @@ def share(work: Sequence[Batch]) -> Sequence[Batch]:
 
 def whole(found: Sequence[Value]) -> list[Value]:
     """What all processes found for their shares, in the order of the work."""
-    shares = gathered(found)
+    shares = gathered(list(found))
     return [shares[place % len(shares)][place // len(shares)] for place in range(sum(map(len, shares)))]
 
 

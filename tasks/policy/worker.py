@@ -6,13 +6,12 @@ Only the first one is heard: what the others write to stderr goes where torchrun
 """
 
 import os
-import pickle
 import sys
 import threading
-import traceback
 from pathlib import Path
 
-from tasks.policy.launch import ANSWER, ORDER
+from tasks.policy.launch import ANSWER, ORDER, STORE
+from tasks.policy.order import read_order, told
 from tasks.policy.processes import joined
 
 
@@ -22,8 +21,8 @@ def main(folder: Path) -> None:
     if os.environ["RANK"] == "0":
         os.dup2(1, 2)
     try:
-        work, layout, params, round = pickle.loads((folder / ORDER).read_bytes())
-        with joined():
+        work, layout, params, round = read_order(folder / ORDER)
+        with joined(folder / STORE):
             work(layout, params, round)
     except Exception as error:  # noqa: BLE001 (raised again where somebody waits for it)
         _answer(folder, error)
@@ -39,14 +38,8 @@ def _end_with_the_one_that_waits() -> None:
 
 def _answer(folder: Path, error: Exception) -> None:
     """The first error stays: those of the others follow from it."""
-    error.add_note(traceback.format_exc())
-    try:
-        content = pickle.dumps(error)
-        pickle.loads(content)
-    except Exception:  # noqa: BLE001 (some libraries' errors cannot be sent, but can be told)
-        content = pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))
     own = folder / f"{ANSWER}.{os.environ['RANK']}"
-    own.write_bytes(content)
+    own.write_text(told(error), encoding="utf-8")
     try:
         os.link(own, folder / ANSWER)
     except FileExistsError:

@@ -3,13 +3,14 @@
 import json
 import math
 import re
+from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
 from tasks.artifacts import digest_text
 from tasks.errors import GraftError
 from tasks.params import Problems
-from tasks.records import Problem, Sibling, Split
+from tasks.records import PROBLEM_ID, Problem, Sibling, Split
 from tasks.seeds import derive_seed
 
 LARGEST = 10**15
@@ -17,38 +18,52 @@ LARGEST = 10**15
 
 _FINAL = re.compile(r"####[ \t]*([^\n]*)")
 _NUMBER = re.compile(r"[-+]?\$?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?", re.ASCII)
-_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+_ID = re.compile(PROBLEM_ID)
 
 
 def read_problems(name: str, text: str, source: str) -> list[Problem]:
-    """The problems of a file, in its order; `name` is the file's name in errors, `source` in the records.
+    """The problems of one file; see `read_files`."""
+    return read_files([(name, text, source)])
+
+
+def read_files(files: Iterable[tuple[str, str, str]]) -> list[Problem]:
+    """The problems of files, each (name, text, source), in their order; `name` is the file's name in errors, `source`
+    that in the records.
 
     Fields: `question`; `answer` (see `answer_of`); `problem_id` or `id`, if there is one (otherwise the id is a hash of
     the question, so that neither the order of the lines nor their number changes it); `siblings`, if there are any,
     a list of {question, answer}. Other fields are left alone, blank lines too.
 
     Raises GraftError that names file, line and field: not JSON, a field that is missing or of the wrong kind, two
-    lines with one id or one question.
+    lines, of one file or of two, with one id or one question.
     """
     problems: list[Problem] = []
-    ids: dict[str, int] = {}
-    questions: dict[str, int] = {}
-    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
-        if not line.strip():
-            continue
-        where = f"{name}:{number}"
-        problem = _read_line(where, line, source)
-        # the question first: without ids of their own, lines with one question have one id as well
-        if problem.question in questions:
-            raise GraftError(f"{where}: line {questions[problem.question]} asks the same; remove one of the two")
-        if problem.problem_id in ids:
-            raise GraftError(
-                f"{where}: line {ids[problem.problem_id]} has the problem_id {problem.problem_id!r} too; "
-                "give one of the two another id"
-            )
-        questions[problem.question] = ids[problem.problem_id] = number
-        problems.append(problem)
+    ids: dict[str, tuple[str, int]] = {}
+    questions: dict[str, tuple[str, int]] = {}
+    for name, text, source in files:
+        for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
+            if not line.strip():
+                continue
+            where = f"{name}:{number}"
+            problem = _read_line(where, line, source)
+            # the question first: without ids of their own, lines with one question have one id as well
+            if problem.question in questions:
+                raise GraftError(
+                    f"{where}: {_line_at(questions[problem.question], name)} asks the same; remove one of the two"
+                )
+            if problem.problem_id in ids:
+                first = _line_at(ids[problem.problem_id], name)
+                raise GraftError(
+                    f"{where}: {first} has the problem_id {problem.problem_id!r} too; give one of the two another id"
+                )
+            questions[problem.question] = ids[problem.problem_id] = (name, number)
+            problems.append(problem)
     return problems
+
+
+def _line_at(place: tuple[str, int], here: str) -> str:
+    name, number = place
+    return f"line {number}" if name == here else f"{name}:{number}"
 
 
 def split_problems(name: str, problems: list[Problem], params: Problems, seed: int) -> dict[Split, list[Problem]]:

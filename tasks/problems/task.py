@@ -1,13 +1,11 @@
 """The stage `problems`: four files of problems, generated or read from the file that the params name."""
 
-from pathlib import Path
-
 from tasks.artifacts import read_text, write_json, write_jsonl
-from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params import Params
+from tasks.problems.files import problem_files
 from tasks.problems.generate import generate
-from tasks.problems.jsonl import read_problems, split_problems
+from tasks.problems.jsonl import read_files, split_problems
 from tasks.problems.metrics import metrics_of
 from tasks.records import Problem, Split
 
@@ -21,8 +19,6 @@ def run(layout: Layout, params: Params, round: int | None = None) -> None:  # no
 
 
 def _read(layout: Layout, params: Params) -> dict[Split, list[Problem]]:
-    name = params.problems.path
-    if not (layout.root / name).exists():
-        raise GraftError(f"problems.path: no file {name}; name a jsonl file, for instance examples/problems.jsonl")
-    problems = read_problems(name, read_text(layout.root / name), Path(name).name)
-    return split_problems(name, problems, params.problems, params.seed)
+    path = params.problems.path
+    texts = ((name, read_text(file), file.name) for name, file in problem_files(layout.root, path).items())
+    return split_problems(path, read_files(texts), params.problems, params.seed)

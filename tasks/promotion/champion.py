@@ -5,19 +5,38 @@
       policy/           a copy of the policy folder
       outcomes.jsonl    how each test problem went
       promotion.json    the decision that made it champion
-      previous/         the same of the champion before, so that a promotion can be taken back
+      history.jsonl     who followed whom as champion, when and why, the latest last
+      previous/1/ …     the first four of these of others that were champion, the last one first: a promotion can be
+                        taken back, and that, too
 
-It outlives runs and belongs to none, so DVC does not track it.
+It outlives runs and belongs to none, so DVC does not track it. It changes as a whole: who is killed meanwhile leaves
+the old champion or the new one.
 """
 
+import fcntl
 import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from tasks.artifacts import copy_folder, read_json, whole_folder, write_json, write_text
+from tasks.artifacts import (
+    copy_folder,
+    put_back,
+    read_json,
+    read_jsonl,
+    remove_leftovers,
+    whole_folder,
+    write_json,
+    write_jsonl,
+    write_text,
+)
 from tasks.errors import GraftError
-from tasks.records import Champion
+from tasks.records import Champion, Succession
 
 PREVIOUS = "previous"
+HISTORY = "history.jsonl"
+OWN = ("champion.json", "policy", "outcomes.jsonl", "promotion.json")
+KEPT = 3  # others, with their weights; the history names all
 
 
 def read_champion(folder: Path, environment: str) -> Champion | None:
@@ -28,9 +47,7 @@ def read_champion(folder: Path, environment: str) -> Champion | None:
     """
     if not folder.exists():
         return None
-    if not (folder / "champion.json").exists():
-        raise GraftError(f"{folder}: holds no champion.json; move the folder away to start without a champion")
-    champion = read_json(folder / "champion.json", Champion)
+    champion = present(folder)
     if champion.environment != environment:
         raise GraftError(
             f"{folder}: its policy was trained in environment {champion.environment}, this run's is {environment}; "
@@ -39,15 +56,72 @@ def read_champion(folder: Path, environment: str) -> Champion | None:
     return champion
 
 
-def replace_champion(folder: Path, policy: Path, outcomes: Path, decision: str, champion: Champion) -> None:
-    """Put a policy in the champion's place, whole or not at all; the old champion becomes `previous/`.
+def present(folder: Path) -> Champion:
+    """The present champion, whatever its environment. Raises GraftError where there is none, or a damaged one."""
+    if not folder.exists():
+        raise GraftError(f"{folder}: there is no champion yet; graft retrain promotes the first policy that is better")
+    if not (folder / "champion.json").exists():
+        raise GraftError(f"{folder}: holds no champion.json; move the folder away to start without a champion")
+    return read_json(folder / "champion.json", Champion)
+
+
+def read_history(folder: Path) -> list[Succession]:
+    """Who followed whom, the latest last; [] where the champion is of before this was written down."""
+    return read_jsonl(folder / HISTORY, Succession) if (folder / HISTORY).exists() else []
+
+
+def kept(folder: Path) -> dict[str, Path]:
+    """Version → folder of the others that can be put in the champion's place, the last champion first."""
+    previous = folder / PREVIOUS
+    one = (previous / "champion.json").exists()  # as it was when only one was kept
+    folders = [previous] if one else sorted(found.parent for found in previous.glob("*/champion.json"))
+    return {read_json(found / "champion.json", Champion).version: found for found in folders}
+
+
+def replace_champion(
+    folder: Path, policy: Path, outcomes: Path, decision: str, champion: Champion, reason: str, time: str
+) -> None:
+    """Put a policy in the champion's place, whole or not at all; the old champion goes to `previous/`.
 
     `policy` is the folder and `outcomes` the file to copy, `decision` the text of `promotion.json`.
     """
-    with whole_folder(folder) as new:
+
+    def fill(new: Path) -> None:
         copy_folder(policy, new / "policy")
         shutil.copyfile(outcomes, new / "outcomes.jsonl")
         write_text(new / "promotion.json", decision)
-        if folder.exists():
-            copy_folder(folder, new / PREVIOUS, leave_out=PREVIOUS)
         write_json(new / "champion.json", champion)
+
+    with alone(folder):
+        old = present(folder).version if folder.exists() else None
+        step = Succession(version=champion.version, replaced=old, how="promoted", reason=reason, time=time)
+        succeed(folder, fill, step)
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """One writer of the champion at a time, whoever started it; what one that was killed left is put in order."""
+    lock = folder.parent / ".graft" / "champion.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        put_back(folder)
+        remove_leftovers(folder)
+        yield
+
+
+def succeed(folder: Path, fill: Callable[[Path], None], step: Succession) -> None:
+    """A new champion, which `fill` writes into an empty folder, in the place of the old one. To be called `alone`."""
+    others = {} if step.replaced is None else {step.replaced: folder, **kept(folder)}
+    places = [place for version, place in others.items() if version != step.version][:KEPT]
+    with whole_folder(folder) as new:
+        fill(new)
+        for number, place in enumerate(places, start=1):
+            take(place, new / PREVIOUS / str(number))
+        write_jsonl(new / HISTORY, [*read_history(folder), step])
+
+
+def take(place: Path, target: Path) -> None:
+    """A champion's own files, those of the present one or of a `kept` one, as files of another folder."""
+    for name in OWN:
+        copy_folder(place / name, target / name, link=True)

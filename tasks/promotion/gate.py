@@ -14,8 +14,11 @@ def decide(
     champion_version: str | None,
     params: Evaluation,
     seed: int,
+    taken_back: str | None = None,
 ) -> Promotion:
     """Promote when the whole interval of the mean difference lies above 0.
+
+    `taken_back`: why somebody took this very policy back after an earlier promotion, which no figure overrules.
 
     `right` and `champion_right` say for each of the same M test problems whether the greedy completion solved it.
     Raises ValueError where their lengths differ.
@@ -25,9 +28,13 @@ def decide(
     rate, champion_rate = sum(ours) / len(ours), sum(theirs) / len(theirs)
     opponent = "the champion's" if champion_version else "the first policy's"
     reason = _reason(rate, champion_rate, opponent, difference, params.confidence)
+    if version == champion_version:
+        reason = "not promoted: this policy is the champion already"
+    if taken_back is not None:
+        reason = f"not promoted: was champion and was taken back ({taken_back}); graft rollback {version} puts it back"
     return Promotion(
-        promoted=difference.low > 0,
-        reason="not promoted: this policy is the champion already" if version == champion_version else reason,
+        promoted=difference.low > 0 and taken_back is None,
+        reason=reason,
         pass_at_1=rate,
         champion_pass_at_1=champion_rate,
         difference=difference.mean,

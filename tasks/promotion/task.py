@@ -10,8 +10,9 @@ from tasks.params import Params
 from tasks.policy.attempts import attempts
 from tasks.policy.base import load_policy
 from tasks.policy.served import entered, served_by
-from tasks.promotion.champion import read_champion, replace_champion
+from tasks.promotion.champion import read_champion, read_history, replace_champion
 from tasks.promotion.gate import decide
+from tasks.promotion.succession import taken_back, utc_now
 from tasks.records import Champion, Lineage, Outcome, Problem, Promotion
 from tasks.seeds import derive_seed
 
@@ -39,6 +40,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
             champion.version if champion else None,
             params.evaluation,
             derive_seed(params.seed, "promote"),
+            taken_back(read_history(layout.champion)).get(version),
         )
         write_json(layout.promotion, decision)
         if decision.promoted:
@@ -48,6 +50,8 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
                 layout.evaluation("after") / "outcomes.jsonl",
                 read_text(layout.promotion),
                 present,
+                decision.reason,
+                utc_now(),
             )
     write_json(layout.metrics("promote"), _numbers(read_json(layout.promotion, Promotion)))
 

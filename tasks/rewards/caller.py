@@ -5,6 +5,7 @@ function has started ends with it. Between calls it keeps what its module holds,
 """
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -86,8 +87,7 @@ class Caller:
             code = self._end()
             how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
             return Measured(None, "failed", f"its process {how}")
-        value, error = json.loads(line)
-        return Measured(value) if error is None else Measured(None, "failed", error)
+        return _read(line)
 
     def _end(self) -> int:
         """End the process with all that it has started. Gives its exit code."""
@@ -98,6 +98,21 @@ class Caller:
             os.killpg(process.pid, signal.SIGKILL)  # its group is there, if as a zombie's, until it is waited for
         process.communicate()
         return process.returncode
+
+
+def _read(line: bytes) -> Measured:
+    """[number, null] or [null, what went wrong]; the function is not Graft's, and might write there, too."""
+    try:
+        match json.loads(line):
+            case [int() | float() as value, None] if math.isfinite(value):
+                return Measured(value)
+            case [None, None]:  # it is loaded
+                return Measured(None)
+            case [None, str() as error]:
+                return Measured(None, "failed", error)
+    except (ValueError, RecursionError):
+        pass
+    return Measured(None, "failed", "its process gave an answer that is none")
 
 
 def _start(root: Path, name: str) -> "subprocess.Popen[bytes]":

@@ -1,14 +1,17 @@
 """What the rewards of a round look like in numbers. Failed rewards are counted, and are in no mean."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from statistics import variance
 
 from tasks.environments.environment import Environment
 from tasks.policy.advantages import has_signal
 from tasks.records import RewardedTrajectory
-from tasks.rewards.score import failed_share
+from tasks.rewards.score import Failures
 from tasks.rewards.terms import correctness
+from tasks.sums import Column, ExactSum
 
 CONSTANT = 1e-12
 """Deviation of a term that is one number, but for rounding."""
@@ -20,36 +23,78 @@ CHANCE = 1.96
 """Standard errors that chance rarely exceeds (1 time in 20)."""
 
 
-def metrics_of(environment: Environment, trajectories: Sequence[RewardedTrajectory]) -> dict[str, float]:
+class Totals:
     """Sum and mean of the train rewards, mean and deviation of each term, and how many groups can teach something.
 
-    `groups` are those of two or more members. `mean_reward_error` is the standard error of the mean reward over other
-    completions of the same problems, √(Σ G s²) / Σ G with s the deviation in a group of G: a rough one, for what the
-    tree finds is not drawn independently.
-    `solved_share` is the share of the train problems with a completion that solves problem and siblings.
-    A mean of nothing (no validation problems, for instance) is left out.
+    Told of a group at a time; kept are sums, and columns of numbers beside memory. Use it in a `with` block.
     """
-    train = [trajectory for trajectory in trajectories if trajectory.split == "train"]
-    rewards = _known(reward for trajectory in train for reward in trajectory.rewards)
-    validation = _known(r for t in trajectories if t.split == "validation" for r in t.rewards)
-    numbers: dict[str, float | None] = {
-        "epoch/accumulated_reward": math.fsum(rewards),
-        "epoch/mean_reward": _mean(rewards),
-        "mean_reward_error": _error([_known(trajectory.rewards) for trajectory in train]),
-        "validation/mean_reward": _mean(validation),
-        "failed_share": failed_share(trajectories),
-        "timeout_share": failed_share(trajectories, "timeout"),
-        "solved_share": _mean([float(_is_solved(environment, trajectory)) for trajectory in train]),
-        "groups": sum(len(_known(trajectory.rewards)) > 1 for trajectory in train),
-        "groups_with_signal": sum(has_signal(trajectory.rewards) for trajectory in train),
-    }
-    for name in train[0].reward_terms if train else ():
-        column = [value for trajectory in train for value in trajectory.reward_terms[name]]
-        values = _known(column)
-        numbers[f"{name}/failed_share"] = (len(column) - len(values)) / max(len(column), 1)
-        numbers[f"{name}/mean"] = _mean(values)
-        numbers[f"{name}/std"] = _deviation(values)
-    return {name: number for name, number in numbers.items() if number is not None}
+
+    def __init__(self, environment: Environment) -> None:
+        self.failures = Failures()
+        self._environment = environment
+        self._rewards, self._validation, self._spread = ExactSum(), ExactSum(), ExactSum()
+        self._counts: Counter[str] = Counter()
+        self._terms: dict[str, Column] = {}
+        self._columns = ExitStack()
+
+    def __enter__(self) -> "Totals":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._columns.close()
+
+    def add(self, trajectory: RewardedTrajectory) -> None:
+        """Take in a group."""
+        self.failures.add(trajectory)
+        known = _known(trajectory.rewards)
+        if trajectory.split == "train":
+            self._add_train(trajectory, known)
+        elif trajectory.split == "validation":
+            self._validation.add(known)
+            self._counts["validation"] += len(known)
+
+    def _add_train(self, trajectory: RewardedTrajectory, known: Sequence[float]) -> None:
+        self._rewards.add(known)
+        self._counts["rewards"] += len(known)
+        self._counts["train"] += 1
+        self._counts["members"] += len(trajectory.rewards)
+        self._counts["solved"] += _is_solved(self._environment, trajectory)
+        self._counts["groups_with_signal"] += has_signal(trajectory.rewards)
+        if len(known) > 1:
+            self._counts["groups"] += 1
+            self._spread.add([len(known) * variance(known)])
+        for name, values in trajectory.reward_terms.items():
+            if name not in self._terms:
+                self._terms[name] = self._columns.enter_context(Column())
+            self._terms[name].add(_known(values))
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """For the stage's metrics.
+
+        `groups` are those of two or more members. `mean_reward_error` is the standard error of the mean reward over
+        other completions of the same problems, √(Σ G s²) / Σ G with s the deviation in a group of G: a rough one, for
+        what the tree finds is not drawn independently.
+        `solved_share` is the share of the train problems with a completion that solves problem and siblings.
+        A mean of nothing (no validation problems, for instance) is left out.
+        """
+        counts, rewards = self._counts, self._rewards.value
+        numbers: dict[str, float | None] = {
+            "epoch/accumulated_reward": rewards,
+            "epoch/mean_reward": _share(rewards, counts["rewards"]),
+            "mean_reward_error": math.sqrt(self._spread.value) / counts["rewards"] if counts["groups"] else None,
+            "validation/mean_reward": _share(self._validation.value, counts["validation"]),
+            "failed_share": self.failures.share(),
+            "timeout_share": self.failures.share("timeout"),
+            "solved_share": _share(counts["solved"], counts["train"]),
+            "groups": counts["groups"],
+            "groups_with_signal": counts["groups_with_signal"],
+        }
+        for name, column in self._terms.items():
+            numbers[f"{name}/failed_share"] = (counts["members"] - column.count) / max(counts["members"], 1)
+            numbers[f"{name}/mean"] = column.mean
+            numbers[f"{name}/std"] = column.deviation
+        return {name: number for name, number in numbers.items() if number is not None}
 
 
 def remarks(numbers: Mapping[str, float]) -> list[str]:
@@ -73,7 +118,7 @@ def remarks(numbers: Mapping[str, float]) -> list[str]:
 def unmoved(rounds: Mapping[int, Mapping[str, float]]) -> list[str]:
     """A remark where the mean reward of the last STILL rounds differs by no more than chance from the one before them.
 
-    `rounds` are the numbers of each by `metrics_of`, in order; the means of two rounds differ by chance where that is
+    `rounds` are the numbers of each by `Totals`, in order; the means of two rounds differ by chance where that is
     at most CHANCE standard errors of the difference. Nothing is said of fewer rounds, nor of groups of one.
     """
     if len(rounds) <= STILL or any("mean_reward_error" not in numbers for numbers in rounds.values()):
@@ -96,12 +141,6 @@ def _chance(one: Mapping[str, float], other: Mapping[str, float]) -> float:
     return CHANCE * math.hypot(one["mean_reward_error"], other["mean_reward_error"])
 
 
-def _error(groups: Sequence[Sequence[float]]) -> float | None:
-    """Standard error of the mean over all groups' rewards, with the groups given; None where no group has two."""
-    spread = [len(own) * variance(own) for own in groups if len(own) > 1]
-    return math.sqrt(math.fsum(spread)) / sum(map(len, groups)) if spread else None
-
-
 def _is_solved(environment: Environment, trajectory: RewardedTrajectory) -> bool:
     return any(correctness(environment, trajectory, member) == 1 for member in range(len(trajectory.workflow_ids)))
 
@@ -110,11 +149,5 @@ def _known(values: Iterable[float | None]) -> list[float]:
     return [value for value in values if value is not None]
 
 
-def _mean(values: Sequence[float]) -> float | None:
-    return math.fsum(values) / len(values) if values else None
-
-
-def _deviation(values: Sequence[float]) -> float | None:
-    """Standard deviation of the whole set (ddof 0)."""
-    mean = _mean(values)
-    return None if mean is None else math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))
+def _share(part: float, whole: int) -> float | None:
+    return part / whole if whole else None

@@ -15,9 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tasks.errors import GraftError
+from tasks.errors import GraftError, Passing
 from tasks.params import ModelReward
-from tasks.policy.base import best_device
+from tasks.policy.base import best_device, may_run, reason_of, refuse_pickles, remedy_of
+from tasks.policy.hub import is_away
 from tasks.records import Trajectory
 from tasks.rewards.score import Column, Measured
 
@@ -49,7 +50,7 @@ def judged(root: Path, params: ModelReward, pairs: Sequence[Pair]) -> list[float
     """The term of each pair [N], NaN where the model's arithmetic failed. It is the same whatever `params.batch`."""
     base = str(root / params.base) if (root / params.base).is_dir() else params.base
     with _named(f"rewards.model: {params.base!r} is no sequence-classification model with a tokenizer"):
-        model, tokenizer = _model(base), _tokenizer(base)
+        model, tokenizer = _model(base, params.base), _tokenizer(base, params.base)
     label = label_of(model.config, params.label)
     values = [math.nan] * len(pairs)
     with _named(f"rewards.model: {params.base!r} could not read the completions"):
@@ -100,23 +101,28 @@ def _measured(value: float) -> Measured:
     return Measured(None, "failed", "the model's logits are not finite")
 
 
-def _model(base: str) -> Any:
+def _model(base: str, named: str) -> Any:
     import torch
     from transformers import AutoModelForSequenceClassification
 
     device = best_device()
+    refuse_pickles(base)
     model, found = AutoModelForSequenceClassification.from_pretrained(
-        base, dtype=torch.float32 if device == "cpu" else "auto", output_loading_info=True
+        base,
+        dtype=torch.float32 if device == "cpu" else "auto",
+        use_safetensors=True,
+        trust_remote_code=may_run(named),
+        output_loading_info=True,
     )
     if found["missing_keys"]:  # transformers draws them at random: a model of another kind would be a die
         raise ValueError(f"it has no {', '.join(sorted(found['missing_keys'])[:3])}")
     return model.to(device).eval()
 
 
-def _tokenizer(base: str) -> Any:
+def _tokenizer(base: str, named: str) -> Any:
     from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(base)
+    tokenizer = AutoTokenizer.from_pretrained(base, trust_remote_code=may_run(named))
     if not tokenizer("1", add_special_tokens=False)["input_ids"]:  # AutoTokenizer makes do without any file
         raise ValueError("its tokenizer knows no tokens")
     return tokenizer
@@ -163,11 +169,12 @@ def _logits(model: Any, rows: Sequence[Tokens]) -> "Tensor":
 @contextmanager
 def _named(trouble: str) -> Iterator[None]:
     """What transformers, tokenizers and torch raise, as one line."""
-    from safetensors import SafetensorError
-
     try:
         yield
-    except (ImportError, OSError, ValueError, KeyError, IndexError, RuntimeError, SafetensorError) as error:
-        reason = str(error).strip().split("\n")[0]
+    except (GraftError, MemoryError):
+        raise
+    except Exception as error:
         remedy = "name a folder or a Hugging Face id of one; where memory is short, lower rewards.model.batch"
-        raise GraftError(f"{trouble} ({reason}); {remedy}") from error
+        if is_away(error):
+            raise Passing(f"{trouble} ({reason_of(error)}); try again later, or name a folder that is here") from error
+        raise GraftError(f"{trouble} ({reason_of(error)}); {remedy_of(error) or remedy}") from error

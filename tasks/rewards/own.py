@@ -12,14 +12,13 @@ from tasks.rewards.terms import results_of
 
 
 def own_column(
-    root: Path, term: OwnTerm, trajectories: Sequence[Trajectory], seconds: float, limit: float
+    root: Path, term: OwnTerm, trajectories: Sequence[Trajectory], seconds: float, limit: float, total: int
 ) -> list[Column]:
     """What `term` is worth to each completion [P, G]. It is called once for each distinct completion of a problem.
 
-    Raises GraftError where it cannot be loaded, and as soon as more than `limit` (a share) of all completions failed:
-    a function that hangs at each of thousands would take hours to say so.
+    Raises GraftError where it cannot be loaded, and as soon as more than `limit` (a share) of all `total` completions
+    of the round failed: a function that hangs at each of thousands would take hours to say so.
     """
-    total = sum(len(trajectory.workflow_ids) for trajectory in trajectories)
     failed = 0
     columns: list[Column] = []
     with Caller(root, term.term, seconds) as call:

@@ -3,35 +3,50 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from tasks.environments.environment import Environment, Term
+from tasks.environments.named import environment_in
 from tasks.modules import modules_of_terms, refuse_changed
-from tasks.params import Params, Rewards
+from tasks.params import OwnTerm, Params, Rewards
 from tasks.records import RewardedTrajectory, Trajectory
 from tasks.rewards.own import own_column
-from tasks.rewards.score import Column, Measured, score, weights_of
+from tasks.rewards.score import Column, Measured, first_failure, score, weights_of
 from tasks.rewards.terms import results_of
 
 
+class Rewarded(NamedTuple):
+    """Some trajectories with their rewards; `failure` is the first one that failed, and why."""
+
+    trajectories: list[RewardedTrajectory]
+    failure: str | None
+
+
+def reward_shard(root: Path, params: Params, total: int, trajectories: Sequence[Trajectory]) -> Rewarded:
+    """`reward` by the environment that `params` name, which reads nothing of the project's folder `root` but that
+    environment, own terms and a model's folder."""
+    return reward(root, params, environment_in(root, params, params.rewards.strict), trajectories, total)
+
+
 def reward(
-    root: Path, params: Params, environment: Environment, trajectories: Sequence[Trajectory]
-) -> tuple[list[RewardedTrajectory], dict[str, list[Column]]]:
-    """The trajectories with their rewards, and what others computed for them {name: [P, G]}; see `check_failures`.
+    root: Path, params: Params, environment: Environment, trajectories: Sequence[Trajectory], total: int
+) -> Rewarded:
+    """The trajectories with their rewards; they hold so many of the `total` completions of a round.
 
     `root` is the project's folder. Raises GraftError where an own term or the model cannot be loaded, or is not the
     one that the params record.
     """
-    measured = measure(root, environment, params.rewards, trajectories)
+    measured = measure(root, environment, params.rewards, trajectories, total)
     longest = params.policy.max_new_tokens
     rewarded = [
         score(environment, each, params.rewards, longest, {name: column[place] for name, column in measured.items()})
         for place, each in enumerate(trajectories)
     ]
-    return rewarded, measured
+    return Rewarded(rewarded, first_failure(rewarded, measured))
 
 
 def measure(
-    root: Path, environment: Environment, rewards: Rewards, trajectories: Sequence[Trajectory]
+    root: Path, environment: Environment, rewards: Rewards, trajectories: Sequence[Trajectory], total: int
 ) -> dict[str, list[Column]]:
     """The terms that are not Graft's own {name: [P, G]}."""
     weights = weights_of(environment, rewards)
@@ -40,15 +55,22 @@ def measure(
         for name, term in environment.terms.items()
         if name in weights
     }
-    own = [term for term in rewards.own if term.weight > 0]
     _refuse_changed(root, rewards)
-    measured |= {term.name: own_column(root, term, trajectories, rewards.seconds, rewards.failed_limit) for term in own}
+    measured |= {
+        term.name: own_column(root, term, trajectories, rewards.seconds, rewards.failed_limit, total)
+        for term in own_terms(rewards)
+    }
     _refuse_changed(root, rewards)  # a process that was started anew has loaded the source anew
     if rewards.model is not None and rewards.model.weight > 0:
         from tasks.rewards.model import model_column
 
         measured["model"] = model_column(root, rewards.model, trajectories)
     return measured
+
+
+def own_terms(rewards: Rewards) -> list[OwnTerm]:
+    """Those of the user's own that count."""
+    return [term for term in rewards.own if term.weight > 0]
 
 
 def _column(term: Term, trajectory: Trajectory) -> Column:

@@ -1,5 +1,6 @@
 """Rewards: the weighted sum of the terms, for each member of each group."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -85,31 +86,58 @@ def combine(terms: Mapping[str, float | None], weights: Mapping[str, float]) -> 
     return total
 
 
-def check_failures(
-    name: str,
-    trajectories: Sequence[RewardedTrajectory],
-    limit: float,
-    measured: Mapping[str, Sequence[Column]] | None = None,
-) -> None:
-    """Raise GraftError where more than `limit` (a share) of the rewards failed; `name` is the file they are from.
+def first_failure(
+    trajectories: Sequence[RewardedTrajectory], measured: Mapping[str, Sequence[Column]] | None = None
+) -> str | None:
+    """The first reward that failed, why, and the remedy; None where none did.
 
     `measured` {name: [P, G]} tells why terms that `score` was given did.
     """
-    failed = [
-        (place, member)
-        for place, trajectory in enumerate(trajectories)
-        for member, status in enumerate(trajectory.reward_status)
-        if status != "ok"
-    ]
-    share = failed_share(trajectories)
-    if share > limit:
-        place, member = failed[0]
-        trajectory = trajectories[place]
-        trouble = _trouble(trajectory, member, {term: column[place] for term, column in (measured or {}).items()})
-        raise GraftError(
-            f"{name}: {len(failed)} rewards ({share:.0%}) could not be computed, rewards.failed_limit is {limit:.0%}; "
-            f"workflow {trajectory.workflow_ids[member]} of problem {trajectory.problem_id}, for instance: {trouble}"
-        )
+    for place, trajectory in enumerate(trajectories):
+        for member, status in enumerate(trajectory.reward_status):
+            if status != "ok":
+                name, columns = (
+                    trajectory.workflow_ids[member],
+                    {term: c[place] for term, c in (measured or {}).items()},
+                )
+                trouble = _trouble(trajectory, member, columns)
+                return f"workflow {name} of problem {trajectory.problem_id}, for instance: {trouble}"
+    return None
+
+
+class Failures:
+    """Rewards that failed, counted."""
+
+    def __init__(self) -> None:
+        self.rewards = 0
+        self._first: str | None = None
+        self._statuses: Counter[RewardStatus] = Counter()
+
+    def add(self, trajectory: RewardedTrajectory) -> None:
+        """Count the rewards of a group."""
+        self.rewards += len(trajectory.reward_status)
+        self._statuses.update(trajectory.reward_status)
+
+    def tell(self, failure: str | None) -> None:
+        """Of some groups the first failure, as `first_failure` has it."""
+        self._first = self._first or failure
+
+    @property
+    def failed(self) -> int:
+        """Rewards that failed, however that was."""
+        return self.rewards - self._statuses["ok"]
+
+    def share(self, status: RewardStatus | None = None) -> float:
+        """Share of all rewards that failed; with `status` of those alone that have it."""
+        return (self._statuses[status] if status else self.failed) / max(self.rewards, 1)
+
+    def check(self, name: str, limit: float) -> None:
+        """Raise GraftError where more than `limit` (a share) failed; `name` is the file they are from."""
+        if self.share() > limit:
+            raise GraftError(
+                f"{name}: {self.failed} rewards ({self.share():.0%}) could not be computed, rewards.failed_limit is "
+                f"{limit:.0%}; {self._first}"
+            )
 
 
 def _trouble(trajectory: Trajectory, member: int, measured: Mapping[str, Column]) -> str:
@@ -121,9 +149,3 @@ def _trouble(trajectory: Trajectory, member: int, measured: Mapping[str, Column]
         )
     errors = (f"{name}: {column[member].error}" for name, column in measured.items() if column[member].error)
     return f"{next(errors, 'a term failed')}; mend that term, then run this stage again"
-
-
-def failed_share(trajectories: Sequence[RewardedTrajectory], status: RewardStatus | None = None) -> float:
-    """Share of all rewards that failed; with `status` of those alone that have it."""
-    found = [one for trajectory in trajectories for one in trajectory.reward_status]
-    return sum(one == status if status else one != "ok" for one in found) / max(len(found), 1)

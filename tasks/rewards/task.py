@@ -1,28 +1,46 @@
 """The stage `reward`: trajectories → rewarded trajectories."""
 
 import logging
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
 
-from tasks.artifacts import read_jsonl, write_json, write_jsonl
+from tasks.artifacts import stream_jsonl, write_json, write_jsonl
 from tasks.environments.named import environment_in
+from tasks.fanout import fan_out, shards_of
 from tasks.layout import Layout
-from tasks.params import Params
-from tasks.records import Trajectory
-from tasks.rewards.metrics import metrics_of, remarks
-from tasks.rewards.rewarding import reward
-from tasks.rewards.score import check_failures
+from tasks.params import Params, Rewards
+from tasks.records import RewardedTrajectory, Trajectory
+from tasks.rewards.metrics import Totals, remarks
+from tasks.rewards.rewarding import Rewarded, own_terms, reward_shard
 
 logger = logging.getLogger(__name__)
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:
-    """Read the round's `trajectories.jsonl`, write `rewarded.jsonl`."""
+    """Read the round's `trajectories.jsonl`, write `rewarded.jsonl`. A shard of them at a time is in memory."""
     assert round is not None
-    environment = environment_in(layout.root, params, params.rewards.strict)
-    trajectories = read_jsonl(layout.trajectories(round), Trajectory)
-    rewarded, measured = reward(layout.root, params, environment, trajectories)
-    check_failures(str(layout.trajectories(round)), rewarded, params.rewards.failed_limit, measured)
-    write_jsonl(layout.rewarded(round), rewarded)
-    numbers = metrics_of(environment, rewarded)
+    path = layout.trajectories(round)
+    work = partial(reward_shard, layout.root, params, _completions(path, params.rewards))
+    shards = shards_of(stream_jsonl(path, Trajectory), params.shard)
+    with Totals(environment_in(layout.root, params, params.rewards.strict)) as totals:
+        write_jsonl(layout.rewarded(round), _counted(fan_out().map(work, shards), totals, path, params.rewards))
+        numbers = totals.numbers
     for remark in remarks(numbers):
         logger.warning("round %d: %s", round, remark)
     write_json(layout.metrics("reward", round), numbers)
+
+
+def _completions(path: Path, rewards: Rewards) -> int:
+    """So many there are in all, where somebody asks: a pass of its own."""
+    return sum(len(t.workflow_ids) for t in stream_jsonl(path, Trajectory)) if own_terms(rewards) else 0
+
+
+def _counted(shards: Iterable[Rewarded], totals: Totals, path: Path, rewards: Rewards) -> Iterator[RewardedTrajectory]:
+    """All trajectories. Raises GraftError after the last one where too many rewards failed."""
+    for shard in shards:
+        totals.failures.tell(shard.failure)
+        for trajectory in shard.trajectories:
+            totals.add(trajectory)
+            yield trajectory
+    totals.failures.check(str(path), rewards.failed_limit)

@@ -6,7 +6,6 @@ itself died, a model that the workflow asked gave no reply, or its file was dama
 worth: a 0 would be a lie.
 """
 
-import math
 from collections.abc import Callable
 from functools import partial
 
@@ -39,13 +38,11 @@ def correctness(environment: Environment, trajectory: Trajectory, member: int) -
 
 
 def runs(trajectory: Trajectory, member: int) -> float | None:
-    """1 where the workflow returned a finite number on the problem, right or wrong."""
+    """1 where the workflow returned a number on the problem, right or wrong; a record holds none that is not finite."""
     result = trajectory.results[member]
     if why_lost([result]) is not None:
         return None
-    if result.status != "ok" or not isinstance(result.value, (int, float)):
-        return 0.0
-    return float(abs(result.value) < math.inf)  # False for NaN; math.isfinite() overflows on a huge int
+    return float(result.status == "ok" and isinstance(result.value, (int, float)))
 
 
 def length(max_new_tokens: int, trajectory: Trajectory, member: int) -> float | None:

@@ -41,7 +41,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
         tried = [(p, e) for p, found in zip(problems, listed, strict=True) for e in found[:TRIED]]
         with sandbox_of(params.sandbox) as sandbox:
             found = confirmed(tried, sandbox)
-    write_workflows(layout.coldstart, found, [])
+    write_workflows(layout.coldstart, [(found, [])])
     write_json(layout.metrics("coldstart"), {"problems": len(problems), "solved": len(found)})
 
 

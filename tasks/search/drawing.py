@@ -58,9 +58,14 @@ def telling(trees: Sequence["GuidedTree"]) -> "GuidedTree":
 
     Of equal ones the largest, then the first.
     """
+    return max(trees, key=rank_of)
 
-    def rank(tree: "GuidedTree") -> tuple[bool, int, int]:
-        right = [found for found in tree.found.values() if found.reward == 1.0]
-        return bool(right) and not any(found.samples for found in right), tree.right, tree.size
 
-    return max(trees, key=rank)
+Rank = tuple[bool, int, int]
+"""How much a tree tells: the greater the more."""
+
+
+def rank_of(tree: "GuidedTree") -> Rank:
+    """See `telling`."""
+    right = [found for found in tree.found.values() if found.reward == 1.0]
+    return bool(right) and not any(found.samples for found in right), tree.right, tree.size

@@ -7,7 +7,10 @@ the result depends on and a batch in it by its requests, so what is read back is
 
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
+
+from pydantic import ValidationError
 
 from tasks.artifacts import append_text, digest_text
 from tasks.policy.sampler import Request
@@ -52,10 +55,10 @@ class Journal:
         append_text(self._path, f"\n{digest_text(line)} {line}")  # "\n" first: what was torn before stays alone
         self._batches[batch.name] = batch
 
-    def remove(self) -> None:
-        """For a search that is written. Goes with its whole folder: what searches with other inputs left there."""
-        shutil.rmtree(self._path.parent, ignore_errors=True)
-        self._batches = {}
+
+def remove_journals(folder: Path) -> None:
+    """For a search that is written: its shards' journals, and what searches with other inputs left beside them."""
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def name_of(requests: Sequence[Request]) -> str:
@@ -68,4 +71,5 @@ def _whole_lines(path: Path) -> Iterator[Batch]:
     for line in lines:
         digest, _, text = line.decode("utf-8", "replace").partition(" ")
         if digest == digest_text(text):
-            yield Batch.model_validate_json(text)
+            with suppress(ValidationError):  # whole, but no batch: written by another version
+                yield Batch.model_validate_json(text)

@@ -1,7 +1,8 @@
 """How far a search is, drawn while somebody watches."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,6 +33,13 @@ class Tally:
         if problem in self._awaited:
             self._leave(problem, 0)
 
+    def over(self, problems: Iterable[str], solved: Iterable[str]) -> None:
+        """Problems that were searched somewhere else, perhaps: they get no more completions, and these are solved."""
+        for problem in problems:
+            self.ended(problem)
+        self._solved |= self._awaited.keys() & set(solved)
+        self.solved = len(self._solved)
+
     def _leave(self, problem: str, awaited: int) -> None:
         self.left -= self._awaited[problem] - awaited
         self.done += awaited == 0 < self._awaited[problem]
@@ -39,6 +47,14 @@ class Tally:
 
     def __str__(self) -> str:
         return f"{self.done}/{self.problems} problems, {self.solved} solved"
+
+
+_watched: ContextVar[Tally | None] = ContextVar("tally", default=None)
+
+
+def watched() -> Tally:
+    """The tally that is shown; in a process where nobody watches, one that counts nothing."""
+    return _watched.get() or Tally({})
 
 
 @contextmanager
@@ -61,4 +77,8 @@ def shown(tally: Tally, title: str, console: "Console") -> Iterator[None]:
     columns = (title, Bar(), Standing(), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=not console.file.isatty(), transient=True) as progress:
         progress.add_task(title, total=None)
-        yield
+        token = _watched.set(tally)
+        try:
+            yield
+        finally:
+            _watched.reset(token)

@@ -3,14 +3,13 @@
 from collections.abc import Callable, Sequence
 
 from tasks.environments.running import Runner
-from tasks.errors import GraftError
 from tasks.params import Params
 from tasks.records import Completion
 from tasks.search.guided import GuidedTree
 from tasks.search.revision import Revision, revision_of
 from tasks.search.revisions import Draft, Revisions
 from tasks.seeds import SEED_BITS, derive_seed
-from tasks.workflows.model import Reply
+from tasks.workflows.model import Reply, error_for
 from tasks.workflows.sandbox import Program
 from tasks.workflows.served import Served
 
@@ -68,8 +67,8 @@ class Reviser:
     def _check(self, replies: Sequence[Reply]) -> None:
         self._replied |= any(reply.text is not None for reply in replies)
         if not self._replied:
-            reason = replies[0].failed or replies[0].refused
-            raise GraftError(
+            reason = replies[0].failed or replies[0].refused or ""
+            raise error_for(reason)(
                 f"search.revisions: no reply to any of {len(replies)} prompts ({reason}); "
                 "see that operators.backend is up and mend its params, or set search.revisions to 0"
             )

@@ -24,9 +24,7 @@ def run_perturbed(trees: Sequence[GuidedTree], runner: Runner) -> None:
 
 
 def support_of(workflows: Sequence[Workflow]) -> dict[str, float]:
-    """How many of the solved problems rest on what; nothing where every problem has siblings: then all rest on them."""
-    if all(workflow.sibling_results for workflow in workflows):
-        return {}
+    """How many of the solved problems rest on what."""
     solving: dict[str, list[Workflow]] = {}
     for workflow in workflows:
         if workflow.value == 1.0:

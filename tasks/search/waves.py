@@ -5,7 +5,6 @@ from time import perf_counter
 
 from tasks.environments.environment import Environment
 from tasks.environments.running import Runner
-from tasks.errors import GraftError
 from tasks.params import Params
 from tasks.policy.base import Policy, decode, encode_prompt
 from tasks.policy.sampler import Request, Sampler
@@ -15,6 +14,7 @@ from tasks.search.journal import Batch, Journal, Written, name_of
 from tasks.search.progress import Tally
 from tasks.seeds import derive_seed
 from tasks.workflows.judge import solved_share, why_lost
+from tasks.workflows.model import error_for
 from tasks.workflows.sandbox import Program
 
 
@@ -115,7 +115,7 @@ class Search:
         batch = Batch(name=name, seconds=perf_counter() - started, written=written)
         failures = [why for each in written if (why := why_lost(each.results))]
         if len(failures) > self.params.rewards.failed_limit * len(written):
-            raise GraftError(
+            raise error_for(failures[0])(
                 f"search: {len(failures)} of {len(written)} workflows have no result, rewards.failed_limit is "
                 f"{self.params.rewards.failed_limit:.0%}; for instance {failures[0]}: mend that and run again, nothing "
                 "that was done is lost"

@@ -3,20 +3,27 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tasks.artifacts import whole_folder, write_jsonl, write_text
+from tasks.artifacts import line_of, whole_file, whole_folder, write_text
 from tasks.records import TreeNode, Workflow
 from tasks.search.tree import Node
 
+Part = tuple[Iterable[tuple[Workflow, str]], Iterable[TreeNode]]
+"""Of some problems each record with its code, and the nodes of the trees."""
 
-def write_workflows(folder: Path, found: Iterable[tuple[Workflow, str]], nodes: Iterable[TreeNode]) -> None:
-    """`found` pairs each record with its code. The folder appears whole or not at all."""
-    with whole_folder(folder) as new:
-        records = []
-        for workflow, code in found:
-            write_text(new / workflow.path, code, durable=False)
-            records.append(workflow)
-        write_jsonl(new / "index.jsonl", records)
-        write_jsonl(new / "trees.jsonl", nodes)
+
+def write_workflows(folder: Path, parts: Iterable[Part]) -> None:
+    """Write part after part: no more than one need be in memory. The folder appears whole or not at all."""
+    with (
+        whole_folder(folder) as new,
+        whole_file(new / "index.jsonl") as index,
+        whole_file(new / "trees.jsonl") as trees,
+    ):
+        for found, nodes in parts:
+            for workflow, code in found:
+                write_text(new / workflow.path, code, durable=False)
+                index.write(line_of(workflow))
+            for node in nodes:
+                trees.write(line_of(node))
 
 
 def tree_records(problem_id: str, root: Node) -> Iterator[TreeNode]:

@@ -7,8 +7,9 @@ bad member a group teaches nothing, and most from hard negatives, which are righ
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from tasks.environments.environment import Environment
 from tasks.errors import GraftError
@@ -16,6 +17,9 @@ from tasks.records import Completion, Lineage, Problem, Proposer, Split, Traject
 from tasks.seeds import derive_seed
 from tasks.workflows.agreement import agreement
 from tasks.workflows.judge import solved_share
+
+NO_MORE: tuple[None, tuple[Workflow, ...]] = (None, ())
+"""In the place of a problem's workflows, when all were there."""
 
 
 @dataclass(frozen=True)
@@ -34,34 +38,54 @@ class Member:
     is_hard_negative: bool  # right on the problem, but not on every sibling (without any: not as most others are)
 
 
+@dataclass(frozen=True)
+class Tried:
+    """A problem with the workflows that were tried on it. `codes` maps a workflow's path to its text."""
+
+    split: Split
+    problem: Problem
+    workflows: Sequence[Workflow]
+    codes: Mapping[str, str]
+
+
 def collect(
     environment: Environment,
-    problems: Mapping[Split, Sequence[Problem]],
-    workflows: Sequence[Workflow],
-    codes: Mapping[str, str],
+    tried: Iterable[Tried],
     lineage: Lineage,
     group_size: int,
     by_agreement: bool,
     seed: int,
     served: bool = False,
-) -> list[Trajectory]:
+) -> Iterator[Trajectory]:
     """A trajectory for each problem that has a completion, in the order of the problems.
 
-    `codes` maps a workflow's path to its text; `lineage` is that of the policy which wrote the completions, `served`
-    whether it was told of operators that a model serves. Without `by_agreement` a right answer counts in full on
-    problems without siblings too.
-    Raises GraftError where a workflow does not belong to one of the problems.
+    `lineage` is that of the policy which wrote the completions, `served` whether it was told of operators that a model
+    serves. Without `by_agreement` a right answer counts in full on problems without siblings too.
     """
-    found = _by_problem(problems, workflows)
-    trajectories = []
-    for split, listed in problems.items():
-        for problem in listed:
-            members = members_of(environment, problem, found[split, problem.problem_id], by_agreement, seed)
-            group = training_group(members, group_size) if split == "train" else validation_group(members)
-            if group:
-                prompt = environment.prompt(problem.question, lineage.base, served)
-                trajectories.append(_trajectory(problem, split, prompt, group, codes, lineage))
-    return trajectories
+    for each in tried:
+        members = members_of(environment, each.problem, each.workflows, by_agreement, seed)
+        group = training_group(members, group_size) if each.split == "train" else validation_group(members)
+        if group:
+            prompt = environment.prompt(each.problem.question, lineage.base, served)
+            yield _trajectory(each, prompt, group, lineage)
+
+
+def by_problem(
+    problems: Iterable[tuple[Split, Problem]], workflows: Iterable[Workflow]
+) -> Iterator[tuple[Split, Problem, list[Workflow]]]:
+    """Each problem that has workflows, with them. Both stand in one order, so that a problem at a time is in memory.
+
+    Raises GraftError where a workflow does not belong to one of the problems, or stands out of their order.
+    """
+    groups = groupby(workflows, key=lambda workflow: (workflow.split, workflow.problem_id))
+    key, own = next(groups, NO_MORE)
+    for split, problem in problems:
+        if key == (split, problem.problem_id):
+            listed = list(own)
+            _refuse(workflow for workflow in listed if len(workflow.sibling_results) != len(problem.siblings))
+            yield split, problem, listed
+            key, own = next(groups, NO_MORE)
+    _refuse(own)
 
 
 def members_of(
@@ -109,20 +133,12 @@ def validation_group(members: Sequence[Member]) -> list[Member]:
     return [member for member in members if member.proposer == "sample"]
 
 
-def _by_problem(
-    problems: Mapping[Split, Sequence[Problem]], workflows: Sequence[Workflow]
-) -> dict[tuple[Split, str], list[Workflow]]:
-    known = {(split, problem.problem_id): problem for split, listed in problems.items() for problem in listed}
-    found: dict[tuple[Split, str], list[Workflow]] = {key: [] for key in known}
-    for workflow in workflows:
-        key = (workflow.split, workflow.problem_id)
-        if key not in known or len(known[key].siblings) != len(workflow.sibling_results):
-            raise GraftError(
-                f"workflow {workflow.path}: was not run on a {workflow.split} problem as it is now; "
-                "the problems changed since, run the search stage again"
-            )
-        found[key].append(workflow)
-    return found
+def _refuse(strays: Iterable[Workflow]) -> None:
+    for stray in strays:
+        raise GraftError(
+            f"workflow {stray.path}: was not run on a {stray.split} problem as it is now; "
+            "the problems changed since, run the search stage again"
+        )
 
 
 def _best_first(members: Sequence[Member], there: Sequence[Member] = ()) -> list[Member]:
@@ -163,15 +179,14 @@ def _spare(group: Sequence[Member]) -> int:
     return max(range(len(group)), key=ease)
 
 
-def _trajectory(
-    problem: Problem, split: Split, prompt: str, group: Sequence[Member], codes: Mapping[str, str], lineage: Lineage
-) -> Trajectory:
+def _trajectory(tried: Tried, prompt: str, group: Sequence[Member], lineage: Lineage) -> Trajectory:
+    problem = tried.problem
     return Trajectory(
         problem_id=problem.problem_id,
-        split=split,
+        split=tried.split,
         problem=problem,
         prompt=prompt,
-        workflow_codes=[codes[member.workflow.path] for member in group],
+        workflow_codes=[tried.codes[member.workflow.path] for member in group],
         workflow_ids=[member.workflow.workflow_id for member in group],
         proposers=[member.proposer for member in group],
         results=[member.workflow.result for member in group],

@@ -1,23 +1,37 @@
 """What the collected trajectories look like in numbers."""
 
-from collections.abc import Sequence
-
 from tasks.records import Trajectory
 
 
-def metrics_of(trajectories: Sequence[Trajectory], group_size: int) -> dict[str, float]:
+class Counts:
     """Counts of each split; of the train groups: how many are full, shares of the tree and of distinct workflows.
 
     A revision counts with the tree.
     """
-    train = [trajectory for trajectory in trajectories if trajectory.split == "train"]
-    proposers = [proposer for trajectory in train for proposer in trajectory.proposers]
-    distinct = sum(len(set(trajectory.workflow_ids)) for trajectory in train)
-    return {
-        "train": len(train),
-        "validation": len(trajectories) - len(train),
-        "completions": len(proposers),
-        "full_groups": sum(len(trajectory.workflow_ids) == group_size for trajectory in train),
-        "tree_share": sum(proposer != "sample" for proposer in proposers) / max(len(proposers), 1),
-        "distinct_share": distinct / max(len(proposers), 1),
-    }
+
+    def __init__(self, group_size: int) -> None:
+        self.trajectories = 0
+        self._group_size = group_size
+        self._train = self._full = self._completions = self._tree = self._distinct = 0
+
+    def add(self, trajectory: Trajectory) -> None:
+        """Count one."""
+        self.trajectories += 1
+        if trajectory.split == "train":
+            self._train += 1
+            self._full += len(trajectory.workflow_ids) == self._group_size
+            self._completions += len(trajectory.proposers)
+            self._tree += sum(proposer != "sample" for proposer in trajectory.proposers)
+            self._distinct += len(set(trajectory.workflow_ids))
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """For the stage's metrics."""
+        return {
+            "train": self._train,
+            "validation": self.trajectories - self._train,
+            "completions": self._completions,
+            "full_groups": self._full,
+            "tree_share": self._tree / max(self._completions, 1),
+            "distinct_share": self._distinct / max(self._completions, 1),
+        }

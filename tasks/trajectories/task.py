@@ -1,17 +1,23 @@
 """The stage `collect`: workflow files → trajectories that hold the workflows' code."""
 
 import logging
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
 
-from tasks.artifacts import read_json, read_jsonl, write_json, write_jsonl
-from tasks.environments.environment import posed
+from tasks.artifacts import read_json, stream_jsonl, write_json, write_jsonl
+from tasks.environments.environment import Environment, posed
 from tasks.environments.named import environment_in
 from tasks.errors import GraftError
+from tasks.fanout import fan_out, shards_of
 from tasks.layout import Layout
 from tasks.params import Params
-from tasks.records import Lineage, Problem, Split, Workflow
-from tasks.trajectories.collect import collect
-from tasks.trajectories.metrics import metrics_of
+from tasks.records import Lineage, Problem, Split, Trajectory, Workflow
+from tasks.trajectories.collect import Tried, by_problem, collect
+from tasks.trajectories.metrics import Counts
 from tasks.workflows.stored import faulty, read_code
+
+SPLITS: tuple[Split, ...] = ("train", "validation")
 
 logger = logging.getLogger(__name__)
 
@@ -19,35 +25,51 @@ logger = logging.getLogger(__name__)
 def run(layout: Layout, params: Params, round: int | None) -> None:
     """Read the round's workflows and the lineage of the policy that wrote them, write `trajectories.jsonl`.
 
-    A workflow whose file is missing or damaged stays in its group, with an error that says so.
+    A workflow whose file is missing or damaged stays in its group, with an error that says so. A shard of problems at a
+    time is in memory.
     """
     assert round is not None
     environment = environment_in(layout.root, params)
-    splits: tuple[Split, ...] = ("train", "validation")
+    lineage = read_json(layout.policy(round - 1) / "lineage.json", Lineage)
+    shards = shards_of(_tried(layout, environment, round), params.shard)
+    collected = fan_out().map(partial(collect_shard, layout.root, params, lineage), shards)
+    counts = Counts(params.grpo.group_size)
+    write_jsonl(layout.trajectories(round), _counted(collected, counts, layout, round))
+    write_json(layout.metrics("collect", round), counts.numbers)
+
+
+def collect_shard(root: Path, params: Params, lineage: Lineage, tried: Sequence[Tried]) -> list[Trajectory]:
+    """The trajectories of some problems. Reads nothing of the project's folder `root` but an environment in it."""
+    environment, served = environment_in(root, params), params.operators.backend != "none"
+    size, agreement = params.grpo.group_size, params.rewards.agreement
+    return list(collect(environment, tried, lineage, size, agreement, params.seed, served))
+
+
+def _tried(layout: Layout, environment: Environment, round: int) -> Iterator[Tried]:
+    """Each problem that has workflows, with them as their files are now."""
     folder = layout.workflows(round)
-    workflows = read_jsonl(folder / "index.jsonl", Workflow)
-    codes: dict[str, str] = {}
-    for place, workflow in enumerate(workflows):
-        codes[workflow.path], fault = read_code(folder, workflow)
-        if fault is not None:
-            logger.warning("%s: %s; run graft stage search@%d again", folder / workflow.path, fault, round)
-            workflows[place] = faulty(workflow, fault)
-    problems: dict[Split, list[Problem]] = {
-        split: [posed(environment, p.turned(round)) for p in read_jsonl(layout.problems(split), Problem)]
-        for split in splits
-    }
-    trajectories = collect(
-        environment,
-        problems,
-        workflows,
-        codes,
-        read_json(layout.policy(round - 1) / "lineage.json", Lineage),
-        params.grpo.group_size,
-        params.rewards.agreement,
-        params.seed,
-        served=params.operators.backend != "none",
-    )
-    if not trajectories:
-        raise GraftError(f"{folder / 'index.jsonl'}: no completions in it; run graft stage search@{round} again")
-    write_jsonl(layout.trajectories(round), trajectories)
-    write_json(layout.metrics("collect", round), metrics_of(trajectories, params.grpo.group_size))
+    workflows = stream_jsonl(folder / "index.jsonl", Workflow)
+    for split, problem, listed in by_problem(_problems(layout, environment, round), workflows):
+        codes: dict[str, str] = {}
+        for place, workflow in enumerate(listed):
+            codes[workflow.path], fault = read_code(folder, workflow)
+            if fault is not None:
+                logger.warning("%s: %s; run graft stage search@%d again", folder / workflow.path, fault, round)
+                listed[place] = faulty(workflow, fault)
+        yield Tried(split, problem, listed, codes)
+
+
+def _problems(layout: Layout, environment: Environment, round: int) -> Iterator[tuple[Split, Problem]]:
+    for split in SPLITS:
+        for problem in stream_jsonl(layout.problems(split), Problem):
+            yield split, posed(environment, problem.turned(round))
+
+
+def _counted(collected: Iterator[list[Trajectory]], counts: Counts, layout: Layout, round: int) -> Iterator[Trajectory]:
+    for shard in collected:
+        for trajectory in shard:
+            counts.add(trajectory)
+            yield trajectory
+    if not counts.trajectories:
+        index = layout.workflows(round) / "index.jsonl"
+        raise GraftError(f"{index}: no completions in it; run graft stage search@{round} again")

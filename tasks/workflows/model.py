@@ -4,6 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from tasks.errors import GraftError, Passing
+
+NO_REPLY = "no reply from"
+"""What a failure begins with that may pass: the model's server is away or busy."""
+
 
 @dataclass(frozen=True)
 class Prompt:
@@ -41,3 +46,8 @@ class Model(Protocol):
 
         Raises GraftError where nothing can.
         """
+
+
+def error_for(why: str) -> type[GraftError]:
+    """The kind of error that a stage stops with over this failure: Passing where another try may have a reply."""
+    return Passing if NO_REPLY in why else GraftError

@@ -9,8 +9,9 @@ from typing import Any
 
 from tasks.errors import GraftError
 from tasks.params import Operators
+from tasks.redaction import redacted
 from tasks.seeds import derive_seed
-from tasks.workflows.model import Prompt, Reply
+from tasks.workflows.model import NO_REPLY, Prompt, Reply
 
 KEY = "OPENAI_API_KEY"
 
@@ -66,7 +67,7 @@ class OpenAiModel:
     def _reply(self, prompt: Prompt) -> Reply:
         with self._lock:
             if self._failures >= GIVE_UP:
-                return Reply(failed=f"{self._where} has given no reply {GIVE_UP} times in a row")
+                return Reply(failed=f"{NO_REPLY} {self._where}, {GIVE_UP} times in a row")
         reply = self._asked(prompt)
         with self._lock:
             self._failures = self._failures + 1 if reply.failed else 0
@@ -84,7 +85,7 @@ class OpenAiModel:
                 raise GraftError(
                     f"operators: {self._where} refuses ({_line(error)}); mend {KEY} or the params under operators"
                 ) from error
-            return Reply(failed=f"no reply from {self._where}: {_line(error)}")
+            return Reply(failed=f"{NO_REPLY} {self._where}: {_line(error)}")
 
     def _not_empty(self, prompt: Prompt) -> Reply:
         """An empty text is no answer: a reasoning model that ran out of tokens gives one, and it is not wrong."""
@@ -130,4 +131,5 @@ class OpenAiModel:
 
 
 def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
+    """In short; a server may repeat the key that it refuses, and this goes into files."""
+    return redacted(" ".join(str(error).split()))[:200]

@@ -284,7 +284,10 @@ def _batch_results(batch: list[Job], kind: bytes, payload: bytes) -> dict[Job, R
     """Results of a batch, less those that must be found program by program: all where the worker failed."""
     if kind != frames.ENDINGS:
         return {}
-    results = zip(batch, map(_checked, json.loads(payload)), strict=True)
+    try:
+        results = list(zip(batch, map(_checked, json.loads(payload)), strict=True))
+    except (ValueError, TypeError, RecursionError):
+        return {}
     return {job: result for job, result in results if result.status in ("ok", "error")}
 
 

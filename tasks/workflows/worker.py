@@ -16,6 +16,7 @@ from tasks.workflows import frames
 
 _ZYGOTE = Path(__file__).with_name("zygote.py")
 _START_SECONDS = 60.0
+_STARTS = 3  # a process that is killed from outside says nothing about the next one
 _GRACE_SECONDS = 10.0
 _LARGEST = 1 << 25  # bytes of an answer
 
@@ -48,8 +49,16 @@ class Worker:
 
     def start(self) -> None:
         """Start the zygote unless it runs. Raises GraftError where it cannot start."""
-        if self._process is not None:
-            return
+        for _ in range(_STARTS):
+            if self._process is not None:
+                return
+            with contextlib.suppress(ZygoteDied):
+                self._start()
+        if self._process is None:
+            command = " ".join([sys.executable, *_COMMAND, str(_ZYGOTE)])
+            raise GraftError(f"sandbox: its process does not start; see what this prints: {command}")
+
+    def _start(self) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
@@ -62,13 +71,8 @@ class Worker:
                 start_new_session=True,
             )
         self._socket = ours
-        try:
-            kind, payload = self._exchange(
-                frames.pack(frames.SETTINGS, json.dumps(self._settings).encode()), _START_SECONDS
-            )
-        except ZygoteDied:
-            command = " ".join([sys.executable, *_COMMAND, str(_ZYGOTE)])
-            raise GraftError(f"sandbox: its process does not start; see what this prints: {command}") from None
+        settings = frames.pack(frames.SETTINGS, json.dumps(self._settings).encode())
+        kind, payload = self._exchange(settings, _START_SECONDS)
         assert kind == frames.HELLO
         hello = json.loads(payload)
         self.layers, self.reasons = hello["layers"], hello["reasons"]

@@ -19,6 +19,7 @@ from websockets.sync.client import ClientConnection, connect
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FOUND = next((path for path in map(shutil.which, NAMES) if path), None)
+PATIENCE = 120  # seconds for what a page shows in one on a quiet machine
 needed = pytest.mark.skipif(FOUND is None, reason=f"no browser: none of {', '.join(NAMES)} (apt-get install chromium)")
 
 
@@ -40,15 +41,17 @@ class Page:
         result: dict[str, Any] = message["result"]
         return result
 
-    def open(self, file: Path, width: int = 1200, dark: bool = False) -> None:
-        """Load a file and wait until all of it is there."""
+    def open(self, where: Path | str, width: int = 1200, dark: bool = False) -> None:
+        """Load a file or an address and wait until all of it is there."""
         self.events.clear()
         self.send(
             "Emulation.setDeviceMetricsOverride", width=width, height=844, deviceScaleFactor=1, mobile=width < 600
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.send("Emulation.setEmulatedMedia", features=[scheme])
-        self.send("Page.navigate", url=file.as_uri())
+        started = self.send("Page.navigate", url=where.as_uri() if isinstance(where, Path) else where)
+        if "loaderId" not in started:  # only what follows the # differs, the page stays
+            return
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self._receive())
 
@@ -57,6 +60,35 @@ class Page:
         found = self.send("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
+
+    def inside(self, expression: str) -> Any:
+        """The same in the one frame of the page, whose document the page itself may not look into."""
+        end = time.monotonic() + PATIENCE
+        while not (frames := self.send("Page.getFrameTree")["frameTree"].get("childFrames", [])):
+            assert time.monotonic() < end, "no frame in the page"
+            time.sleep(0.2)
+        (frame,) = (child["frame"]["id"] for child in frames)
+        world = self.send("Page.createIsolatedWorld", frameId=frame)["executionContextId"]
+        found = self.send("Runtime.evaluate", expression=expression, returnByValue=True, contextId=world)
+        assert "exceptionDetails" not in found, found
+        return found["result"].get("value")
+
+    def click(self, text: str) -> None:
+        """With the mouse, on the first thing that says exactly this."""
+        self.wait_for(text)
+        says_it = f"e => !e.children.length && e.innerText === {json.dumps(text)}"
+        place = f"[...document.querySelectorAll('*')].find({says_it}).getBoundingClientRect().toJSON()"
+        box = self.value(place)
+        at = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
+        for type in ("mousePressed", "mouseReleased"):
+            self.send("Input.dispatchMouseEvent", type=type, button="left", clickCount=1, **at)
+
+    def wait_for(self, *texts: str) -> None:
+        """Until the reader can see all of them: a page that is a program fills itself after it has loaded."""
+        end = time.monotonic() + PATIENCE
+        while missing := [text for text in texts if text not in (self.value("document.body.innerText") or "")]:
+            assert time.monotonic() < end, f"never shown: {missing}\n{self.value('document.body.innerText')}"
+            time.sleep(0.2)
 
     @property
     def requested(self) -> list[str]:
@@ -85,6 +117,7 @@ def browser(profile: Path) -> Iterator[Page]:
     assert FOUND is not None
     options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run"]
     options += ["--disable-background-networking", "--disable-dev-shm-usage", "--remote-debugging-port=0"]
+    options += ["--disable-features=IsolateSandboxedIframes"]  # its frame stays in the page, for `inside`
     command = [FOUND, *options, f"--user-data-dir={profile}", "about:blank"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

@@ -1,10 +1,12 @@
 """Tiny projects that are finished already, computed once for all tests and copied for each."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import postgres
 import pytest
+import servers
 import tiny_project
 
 
@@ -50,3 +52,33 @@ def copy(tmp_path: Path) -> Callable[[Path], Path]:
 def done(by_graft: Path, copy: Callable[[Path], Path]) -> Path:
     """A finished project to work on."""
     return copy(by_graft)
+
+
+@pytest.fixture(scope="session")
+def database() -> Iterator[postgres.Postgres]:
+    """Postgres, where it is installed."""
+    if postgres.PROGRAMS is None:
+        pytest.skip(postgres.ABSENT)
+    with postgres.cluster() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def on_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.Servers]:
+    """Prefect's and MLflow's servers, each on a file."""
+    with servers.both(tmp_path_factory.mktemp("on-sqlite")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def prefect_api(on_sqlite: servers.Servers) -> str:
+    """The address of that Prefect, which all tests share: look for your own runs by their workspace."""
+    return f"{on_sqlite.prefect.url}/api"
+
+
+@pytest.fixture(scope="session")
+def on_postgres(tmp_path_factory: pytest.TempPathFactory, database: postgres.Postgres) -> Iterator[servers.Servers]:
+    """The same, each on a database of its own."""
+    folder = tmp_path_factory.mktemp("on-postgres")
+    with servers.both(folder, database.make("prefect"), database.make("mlflow")) as running:
+        yield running

@@ -27,7 +27,7 @@ def test_an_account_holds_the_whole_run(tmp_path: Path) -> None:
     assert account.test_sha256 == digest_path(layout.problems("test"))
     assert account.params["grpo.beta"] == "0.01"
     assert account.params["evaluation.ks"] == "[1, 5, 10]"
-    assert not any(name.startswith("tracking") for name in account.params)
+    assert not any(name.startswith(("tracking", "schedule")) for name in account.params)
     assert [len(account.outcomes[when]) for when in ("before", "after")] == [finished_run.PROBLEMS] * 2
     assert set(account.metrics) == {f"{s}@{n}" for s in ("reward", "update") for n in (1, 2)} | {
         "evaluate@before",
@@ -126,7 +126,7 @@ def test_a_run_of_two_settings_is_refused(tmp_path: Path) -> None:
             lambda layout: write_text(layout.steps(1), "step,kl\n1\n"),
             r"update@1\.csv: no table .* graft stage update@1",
         ),
-        (lambda layout: (layout.root / "params.yaml").write_text("a: ["), r"params\.yaml: not YAML"),
+        (lambda layout: (layout.root / "params.yaml").write_text("a: ["), r"params\.yaml:\d: not YAML"),
         (lambda layout: (layout.root / "dvc.lock").write_text(""), r"dvc\.lock: holds nothing"),
         (lambda layout: (layout.evaluation("after") / "attempts.jsonl").unlink(), r"attempts\.jsonl: no such file"),
     ],

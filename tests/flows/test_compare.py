@@ -153,7 +153,7 @@ def test_a_server_that_does_not_answer_is_told(runs: Path) -> None:
     params = runs / "first" / "params.yaml"
     params.write_text(params.read_text().replace("sqlite:///mlflow.db", "http://user:secret@127.0.0.1:9"))
     told = refused(runs / "first", ".", "some-run")
-    assert "some-run: MLflow (http://127.0.0.1:9) does not answer" in told
+    assert "some-run: MLflow (http://***@127.0.0.1:9) does not answer" in told
     assert "secret" not in told
 
 

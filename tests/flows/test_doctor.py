@@ -10,7 +10,6 @@ from chat_server import chat_server
 from tiny_project import graft
 
 from flows.doctor import Finding, examine, trap_of
-from flows.sources import write
 from tasks.params import override
 from tasks.workflows.openai_model import KEY
 
@@ -22,10 +21,8 @@ def sound(tmp_path: Path) -> Path:
     """What the doctor looks at, in a folder of its own."""
     for name in ("constraints.txt", "params.yaml", "dvc.yaml"):
         shutil.copy(ROOT / name, tmp_path)
-    (tmp_path / "tasks").symlink_to(ROOT / "tasks")
     (tmp_path / ".dvc").mkdir()
     shutil.copy(ROOT / ".dvc" / "config", tmp_path / ".dvc")
-    write(tmp_path)
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     return tmp_path
 
@@ -48,7 +45,6 @@ HARMS: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "params": (lambda root: replace(root / "params.yaml", "seed: 0", "sede: 0"), "params.yaml", "did you mean"),
     "pin": (lambda root: replace(root / "constraints.txt", "typer==", "typer==0"), "typer", "pip install typer==0"),
     "constraints": (lambda root: (root / "constraints.txt").unlink(), "constraints.txt", "git checkout"),
-    "sources": (lambda root: replace(root / "dvc.yaml", "- tasks/seeds.py", ""), "dvc.yaml", "flows.sources --write"),
 }
 
 

@@ -12,6 +12,7 @@ from flows.page import content
 from flows.page.write import page_of, write_page
 from tasks.artifacts import read_json
 from tasks.errors import GraftError
+from tasks.tracking import read_metrics
 
 
 def account(root: Path, **changes: object) -> Account:
@@ -31,10 +32,27 @@ def example(name: str, before: bool, after: bool) -> Example:
 def test_the_same_run_gives_the_same_bytes_wherever_it_lies(tmp_path: Path) -> None:
     first, second = finished_run.write(tmp_path / "here"), finished_run.write(tmp_path / "there" / "too")
     for layout in (first, second):
-        assert write_page(layout) == "not promoted: a lead that may be chance"
+        assert write_page(layout).splitlines()[0] == "not promoted: a lead that may be chance"
     assert first.page.read_bytes() == second.page.read_bytes()
     assert first.account.read_bytes() == second.account.read_bytes()
     assert read_json(first.account, Account) == account_of(first)
+
+
+def test_the_summary_has_the_decision_and_what_was_measured(tmp_path: Path) -> None:
+    layout = finished_run.write(tmp_path)
+    before, after = (read_metrics(layout, f"evaluate@{when}") for when in ("before", "after"))
+    decision, nothing, *table = write_page(layout).splitlines()
+    assert decision == "not promoted: a lead that may be chance"
+    assert nothing == ""
+    assert table[:2] == ["| 24 test problems | before | after |", "|---|---|---|"]
+    assert [row.split(" | ")[0] for row in table[2:]] == [
+        *["| pass@1 greedy", "| pass@1 sampled", "| pass@5 sampled", "| pass@10 sampled"]
+    ]
+    cells = [
+        f"{found['pass_at_5']:.3f} ({found['pass_at_5_low']:.2f}–{found['pass_at_5_high']:.2f})"
+        for found in (before, after)
+    ]
+    assert table[4] == f"| pass@5 sampled | {cells[0]} | {cells[1]} |"
 
 
 def test_the_page_names_no_address_and_has_no_script(tmp_path: Path) -> None:

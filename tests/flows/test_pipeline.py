@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from flows.pipeline import MODULES, declared_params, parse, round_of, stage_of
+from flows.pipeline import MODULES, declared_params, definition, parse, round_of, stage_of
+from flows.sources import SOURCES
 from tasks.errors import GraftError
-from tasks.params import load_params, restrict
+from tasks.params import UNSEEN, load_params, restrict
 
 ROOT = Path(__file__).parents[2]
 
@@ -15,10 +16,10 @@ PARAMS = {
     "problems": "seed problems",
     "coldstart": "seed policy.base coldstart sandbox",
     "bootstrap": "seed environment environment_sha256 policy bootstrap",
-    "search": "seed environment environment_sha256 policy.max_new_tokens search sandbox operators "
+    "search": "seed environment environment_sha256 shard policy.max_new_tokens search sandbox operators "
     "rewards.failed_limit grpo.group_size influence.validation influence.n influence.completions",
-    "collect": "seed environment environment_sha256 operators.backend rewards.agreement grpo.group_size",
-    "reward": "environment environment_sha256 rewards policy.max_new_tokens",
+    "collect": "seed environment environment_sha256 shard operators.backend rewards.agreement grpo.group_size",
+    "reward": "environment environment_sha256 shard rewards policy.max_new_tokens",
     "select": "policy.max_new_tokens search.temperature influence grpo.negative_weight grpo.advantages grpo.loss "
     "grpo.truncated grpo.prompts_per_step grpo.micro_batch_tokens grpo.processes grpo.unfit",
     "update": "seed policy.max_new_tokens search.temperature grpo",
@@ -32,7 +33,8 @@ PARAMS = {
 
 
 def test_the_stages_are_those_of_dvc_yaml() -> None:
-    assert list(parse(ROOT / "dvc.yaml")["stages"]) == list(MODULES) == list(PARAMS)
+    assert list(parse(ROOT / "dvc.yaml")["stages"]) == [SOURCES, *MODULES]
+    assert list(MODULES) == list(PARAMS)
 
 
 @pytest.mark.parametrize("stage", PARAMS)
@@ -44,8 +46,9 @@ def test_a_stage_sees_the_agreed_params_and_they_exist(stage: str) -> None:
         value = seen
         for part in key.split("."):
             value = getattr(value, part)
-    with pytest.raises(AttributeError):
-        _ = seen.tracking
+    for section in UNSEEN:
+        with pytest.raises(AttributeError):
+            getattr(seen, section)
 
 
 @pytest.mark.parametrize("stage", MODULES)
@@ -56,6 +59,12 @@ def test_a_stage_runs_one_command_and_writes_its_metrics(stage: str) -> None:
     assert entry["cmd"] == f"sh flows/stage.sh {address}"
     assert list(entry["metrics"]) == [f"run/metrics/{address}.json"]
     assert all(str(next(iter(out)) if isinstance(out, dict) else out).startswith("run/") for out in entry["outs"])
+
+
+@pytest.mark.parametrize("stage", MODULES)
+def test_a_stage_depends_on_its_sources(stage: str) -> None:
+    deps = [str(dep) for dep in definition(parse(ROOT / "dvc.yaml"), stage)["deps"]]
+    assert [dep for dep in deps if dep.startswith("run/sources")] == [f"run/sources/{stage}.json"]
 
 
 @pytest.mark.parametrize("module", MODULES.values())

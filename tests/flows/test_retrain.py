@@ -1,20 +1,21 @@
 """The run as a Prefect flow on Prefect's temporary server: three runs of one project, seen in Prefect's database."""
 
+import json
 import os
 import signal
 import sqlite3
 import subprocess
 from pathlib import Path
+from socket import gethostname
 from typing import NamedTuple
 
 import finished_run
 import pytest
 import tiny_project
-from test_failure import begin
-from tiny_project import ADDRESSES, dvc, graft, ran
+from tiny_project import ADDRESSES, begin, dvc, graft, ran
 
 from flows.page.write import write_page
-from flows.retrain import tell_in_full
+from flows.retrain import delays, tell_in_full
 from tasks.params import load_params
 from tasks.tracking import Recorder
 
@@ -77,12 +78,12 @@ def test_each_stage_is_a_task_named_by_its_address_and_a_hit_shows_as_cached(his
     assert types == [("COMPLETED",)]
 
 
-def test_the_page_of_a_run_is_linked_from_it(history: History) -> None:
+def test_the_summary_of_a_run_lies_beside_it_and_names_its_page(history: History) -> None:
     query = "select key, type, description, data from artifact where flow_run_id = ? and key is not null"
-    ((key, type, description, link),) = rows(history, 1, query)
+    ((key, type, description, text),) = rows(history, 1, query)
     page = history.root / "run" / "page.html"
     assert (key, type) == ("page", "markdown")
-    assert page.as_uri() in link
+    assert json.loads(text) == f"decided\n\nin short\n\n`{page}` on `{gethostname()}`\n"  # no link: no MLflow server
     assert description == "decided"
     assert page.read_text() == "a page"
     for unfinished in (0, 2):
@@ -123,3 +124,29 @@ def test_a_server_that_does_not_answer_is_named(done: Path) -> None:
     told = graft(done, "retrain", code=2, PREFECT_API_URL="http://127.0.0.1:9/api")
     assert told.stderr.startswith("graft: prefect: no answer from http://127.0.0.1:9/api; start that server")
     assert not (done / ".graft" / "prefect").exists()
+
+
+@pytest.mark.slow
+def test_what_may_pass_is_tried_again_and_nothing_else(done: Path) -> None:
+    """A server that comes back while the run waits; the first failure of this project, a GraftError, had one try."""
+    tries = ["-S", "schedule.retries=4", "-S", "schedule.delay=0.5"]
+    process = begin(done, "promote", "retrain", "-S", "evaluation.resamples=500", *tries, TINY_AWAY="promote")
+    (done / "server_is_up").touch()
+    _, told = process.communicate(timeout=200)
+    assert process.returncode == 0
+    assert told.startswith("warning: promote: promote: no server; try 1 of this stage\n")
+    assert "a fault" not in told
+
+
+@pytest.mark.slow
+def test_after_the_last_try_the_run_stops_with_the_error(done: Path) -> None:
+    tries = ["-S", "schedule.retries=2", "-S", "schedule.delay=0"]
+    told = graft(done, "retrain", *tries, "-S", "evaluation.resamples=500", code=2, TINY_AWAY="promote")
+    assert told.stderr.splitlines()[-1] == "graft: promote: no server"
+    assert ran(done).count("promote") == 3
+
+
+def test_the_delay_doubles_up_to_an_hour() -> None:
+    params = load_params(tiny_project.REPOSITORY / "params.yaml").schedule
+    assert delays(params) == [10, 20, 40]
+    assert delays(params.model_copy(update={"retries": 10}))[-2:] == [2560, 3600]

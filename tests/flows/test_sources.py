@@ -1,4 +1,4 @@
-"""Law: `dvc.yaml` lists exactly the source files that a stage computes with."""
+"""Law: a stage is known by exactly the source files that it computes with."""
 
 import json
 import subprocess
@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from flows.pipeline import MODULES, definition, parse
-from flows.sources import outdated, sources_of, write
+from flows.pipeline import MODULES
+from flows.sources import refuse_outdated, sources_of, write
+from tasks.artifacts import digest_path
+from tasks.errors import GraftError
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,10 +26,6 @@ def project(root: Path, **files: str) -> Path:
 
 def names(root: Path) -> list[str]:
     return [path.removeprefix("tasks/") for path in sources_of(root, "tasks.room.task")]
-
-
-def test_dvc_yaml_is_in_sync() -> None:
-    assert outdated(ROOT) == [], "run: python -m flows.sources --write"
 
 
 def test_init_files_are_empty() -> None:
@@ -93,27 +91,43 @@ def test_a_file_that_is_started_by_its_path_is_seen(tmp_path: Path) -> None:
 
 def test_what_a_stage_imports_when_it_runs_is_listed() -> None:
     """Python's own list of loaded modules, for the stages that start fast."""
-    fast = {stage: MODULES[stage] for stage in ("problems", "coldstart", "collect", "reward")}
+    fast = [MODULES[stage] for stage in ("problems", "coldstart", "collect", "reward")]
     code = (
         "import importlib, json, sys\n"
         "importlib.import_module(sys.argv[1])\n"
         "files = [m.__file__ for n, m in sys.modules.items() if n.partition('.')[0] in ('tasks', 'flows')]\n"
         "print(json.dumps(files))"
     )
-    for stage, module in fast.items():
+    for module in fast:
         ended = subprocess.run(
             [sys.executable, "-c", code, module], cwd=ROOT, capture_output=True, text=True, check=True
         )
         loaded = {Path(file).relative_to(ROOT).as_posix() for file in json.loads(ended.stdout)}
-        listed = set(definition(parse(ROOT / "dvc.yaml"), stage)["deps"])
+        listed = set(sources_of(ROOT, module))
         assert {file for file in loaded if not file.endswith("__init__.py")} <= listed
 
 
-def test_write_changes_the_source_dependencies_and_nothing_else(tmp_path: Path) -> None:
-    good = (ROOT / "dvc.yaml").read_text()
+def test_each_stage_has_a_file_of_its_sources(tmp_path: Path) -> None:
     (tmp_path / "tasks").symlink_to(ROOT / "tasks")
-    lines = good.splitlines(keepends=True)
-    (tmp_path / "dvc.yaml").write_text("".join(line for line in lines if "- tasks/errors.py" not in line))
-    assert write(tmp_path) == list(MODULES)
-    assert (tmp_path / "dvc.yaml").read_text() == good
-    assert write(tmp_path) == []
+    write(tmp_path)
+    assert {file.stem for file in (tmp_path / "run" / "sources").iterdir()} == set(MODULES)
+    for stage, module in MODULES.items():
+        listed = json.loads((tmp_path / "run" / "sources" / f"{stage}.json").read_text())
+        assert list(listed) == sources_of(ROOT, module)
+        assert listed == {file: digest_path(ROOT / file) for file in listed}
+        refuse_outdated(tmp_path, stage)
+
+
+def test_a_source_that_is_gone_is_named(tmp_path: Path) -> None:
+    root = project(tmp_path, tasks__room__task="from tasks.room.a import f")
+    with pytest.raises(GraftError, match=r"tasks/room/task\.py: imports tasks\.room\.a, which is not there; restore"):
+        sources_of(root, "tasks.room.task")
+
+
+def test_an_import_that_comes_later_is_seen_by_the_same_process(tmp_path: Path) -> None:
+    root = project(tmp_path, tasks__room__task="from tasks import a")
+    assert names(root) == ["room/task.py"]
+    project(tmp_path, tasks__a="from tasks import b", tasks__b="")
+    assert names(root) == ["a.py", "b.py", "room/task.py"]
+    project(tmp_path, tasks__a="")
+    assert names(root) == ["a.py", "room/task.py"]

@@ -19,9 +19,9 @@ import pytest
 
 from tasks.artifacts import write_json, write_jsonl, write_text
 from tasks.layout import Layout
-from tasks.params import Params, load_params
-from tasks.records import Champion, Promotion, RewardedTrajectory, Selected
-from tasks.tracking import Recorder, flatten
+from tasks.params import UNSEEN, Params, load_params
+from tasks.records import Champion, How, Promotion, RewardedTrajectory, Selected, Succession
+from tasks.tracking import Recorder, flatten, tell_champion
 from tasks.tracking_worker import Ledger, allowed, parent_name
 
 PARAMS = Path(__file__).parents[2] / "params.yaml"
@@ -106,7 +106,7 @@ def test_a_run_and_its_cached_repetition_are_recorded_whole(layout: Layout) -> N
         client = store(layout)
         parent = client.get_run(run_id)
         assert parent.info.status == "FINISHED"
-        assert parent.data.params == flatten(params.model_dump(exclude={"tracking"}))
+        assert parent.data.params == flatten(params.model_dump(exclude=UNSEEN))
         assert parent.data.params["grpo.group_size"] == str(params.grpo.group_size)
         assert parent.data.tags["prefect.flow_run_id"] == "f-1"
         lock = hashlib.md5((layout.root / "dvc.lock").read_bytes()).hexdigest()
@@ -139,6 +139,86 @@ def test_a_run_and_its_cached_repetition_are_recorded_whole(layout: Layout) -> N
     assert record(layout, params)
     assert client.get_model_version_by_alias("graft", "challenger").tags["version"] == "bbbb"
     assert client.get_model_version_by_alias("graft", "champion").tags["version"] == "aaaa"
+
+
+def succession(layout: Layout, *steps: tuple[How, str, str | None]) -> None:
+    """What `champion/` says after these changes."""
+    history = [
+        Succession(version=version, replaced=replaced, how=how, reason=f"because {n}", time=f"2026-11-22T18:00:0{n}Z")
+        for n, (how, version, replaced) in enumerate(steps)
+    ]
+    write_jsonl(layout.champion / "history.jsonl", history)
+    write_json(layout.champion / "champion.json", Champion(version=history[-1].version, test_sha256="0"))
+
+
+@pytest.mark.slow
+def test_the_registry_says_who_replaced_whom_and_why_and_makes_up_for_what_it_missed(layout: Layout) -> None:
+    params = tracking("sqlite:///mlflow.db")
+    promoted: list[tuple[How, str, str | None]] = [("promoted", "aaaa", None), ("promoted", "bbbb", "aaaa")]
+    succession(layout, *promoted[:1])
+    record(layout, params)
+    decide(layout, "bbbb", promoted=False)
+    succession(layout, *promoted)
+    record(layout, params)
+    client = store(layout)
+
+    def tags(alias: str) -> dict[str, str]:
+        return dict(client.get_model_version_by_alias("graft", alias).tags)
+
+    def gates() -> dict[str, str]:
+        return {v.tags["version"]: v.tags["gate"] for v in client.search_model_versions("name = 'graft'")}
+
+    assert tags("champion")["version"] == "bbbb"
+    assert tags("champion")["replaced"] == "aaaa"
+    assert tags("champion")["gate"] == "promoted at 2026-11-22T18:00:01Z: because 1"
+    assert tags("champion")["champion_until"] == ""
+
+    succession(layout, *promoted, ("rolled back", "aaaa", "bbbb"))
+    assert tell_champion(layout, params) is None
+    assert tags("champion") == {
+        "version": "aaaa",
+        "decision": "promoted: 0.7 beats …",
+        "path": POLICY,
+        "dvc_md5": "p.dir",
+        "gate": "rolled back at 2026-11-22T18:00:02Z: because 2",
+        "champion_since": "2026-11-22T18:00:02Z",
+        "champion_until": "",
+        "replaced": "bbbb",
+        "replaced_by": "",
+        "replaced_because": "",
+    }
+    assert tags("challenger")["version"] == "bbbb"
+    assert tags("challenger")["gate"] == "taken back at 2026-11-22T18:00:02Z: because 2"
+    assert tags("challenger")["replaced_because"] == "aaaa was rolled back: because 2"
+    runs = len(client.search_runs([client.get_experiment_by_name("graft").experiment_id]))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    away = tell_champion(layout, tracking(f"http://127.0.0.1:{port}"))
+    assert away is not None
+    later: list[tuple[How, str, str | None]] = [("promoted", "cccc", "aaaa"), ("promoted", "dddd", "cccc")]
+    succession(layout, *promoted, ("rolled back", "aaaa", "bbbb"), *later)  # by dvc repro: MLflow never heard of them
+    assert tell_champion(layout, params) is None
+    assert tags("champion")["version"] == "dddd"
+    assert tags("champion")["replaced"] == "cccc"
+    assert gates().keys() == {"aaaa", "bbbb", "dddd"}
+    assert len(client.search_runs([client.get_experiment_by_name("graft").experiment_id])) == runs
+
+
+@pytest.mark.slow
+def test_what_the_registry_holds_is_no_model_that_mlflow_would_load(layout: Layout) -> None:
+    """mlflow.transformers reloads a peft model with wrong weights, and says so in a log line only."""
+    import mlflow
+    from mlflow.exceptions import MlflowException
+
+    record(layout, tracking("sqlite:///mlflow.db"))
+    mlflow.set_tracking_uri(f"sqlite:///{layout.root}/mlflow.db")
+    try:
+        for load in (mlflow.transformers.load_model, mlflow.pyfunc.load_model):
+            with pytest.raises(MlflowException):
+                load("models:/graft@champion")
+    finally:
+        mlflow.set_tracking_uri("")
 
 
 @pytest.mark.slow
@@ -401,6 +481,12 @@ def test_a_server_that_never_answers_costs_the_limit_and_no_more(
     assert "no answer within 2 s" in warning
     assert "tracking.uri" in warning
     assert "secret" not in warning
+
+
+def test_a_registry_that_never_answers_costs_the_limit_and_no_more(layout: Layout, black_hole: BlackHole) -> None:
+    succession(layout, ("promoted", "aaaa", None))
+    assert tell_champion(layout, tracking(black_hole.uri, seconds=2)) == "no answer within 2 s"
+    assert tell_champion(layout, tracking("")) is None
 
 
 def test_a_dead_port_is_a_warning(layout: Layout, capfd: pytest.CaptureFixture[str]) -> None:

@@ -38,7 +38,7 @@ def test_a_server_that_fails_is_never_scored_and_nothing_is_asked_twice(
     make_solver(layout.policy(0), ASKING)
     write_jsonl(
         layout.problems("test"),
-        [Problem(problem_id=q, question=q, answer=12, source="test") for q in questions],
+        [Problem(problem_id=f"boxes-{q[0]}", question=q, answer=12, source="test") for q in questions],
     )
     broken = True
 
@@ -48,7 +48,7 @@ def test_a_server_that_fails_is_never_scored_and_nothing_is_asked_twice(
         return 200, "3 boxes with 4 pens each. Answer: 12" if "3 boxes" in prompt else "Answer: 30"
 
     with chat_server(behave) as server:
-        with pytest.raises(GraftError, match=r"problem 5 boxes of 6 pens\?: over its workflow: answer\(\): no reply"):
+        with pytest.raises(GraftError, match=r"problem boxes-5: over its workflow: answer\(\): no reply"):
             run(layout, params(server.url), 0)
         assert not layout.evaluation("before").exists()
         broken = False

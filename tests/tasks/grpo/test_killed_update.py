@@ -14,6 +14,7 @@ import pytest
 from selections import selected
 
 from benchmarks.workspace import environment, make_workspace
+from flows.sources import write as write_sources
 from tasks.artifacts import digest_path, write_jsonl
 from tasks.grpo import checkpoint
 from tasks.layout import Layout
@@ -32,6 +33,7 @@ SERVER.set_forkserver_preload(["torch", "transformers.models.qwen2", "transforme
 def root(tmp_path: Path, save_tiny: Callable[..., None], make_trajectory: Callable[..., RewardedTrajectory]) -> Path:
     """A project in which the update of round 1 is what comes next."""
     root = make_workspace(tmp_path / "project", PARAMS)
+    write_sources(root)
     layout = Layout(root)
     save_tiny(layout.policy(0), fresh=True)
     trajectories = [make_trajectory(f"p{number}", [1.0, 0.0, 0.5]) for number in range(8)]

@@ -31,7 +31,7 @@ def layout(tmp_path: Path, save_tiny: Callable[..., None], make_trajectory: Make
     layout = Layout(tmp_path)
     save_tiny(layout.policy(0), fresh=True)
     mixed, solved = make_trajectory("mixed", [1.0, None, 0.0]), make_trajectory("solved", [1.0, 1.0])
-    write_jsonl(layout.rewarded(1), [mixed, solved, make_trajectory("held out", [0.0, 1.0], split="validation")])
+    write_jsonl(layout.rewarded(1), [mixed, solved, make_trajectory("held-out", [0.0, 1.0], split="validation")])
     write_jsonl(layout.selection(1), [*selected(mixed, [0.7, 0.0, -0.7]), *selected(solved, [0.0, 0.0])])
     return layout
 
@@ -72,7 +72,7 @@ def test_validation_is_learned_from_where_the_selection_names_it(
     chosen = (layout.selection(1)).read_text()
     run(layout, params(), 1)
     alone = json.loads(layout.metrics("update", 1).read_text())
-    held_out = selected(make_trajectory("held out", [0.0, 1.0], split="validation"), [-0.7, 0.7])
+    held_out = selected(make_trajectory("held-out", [0.0, 1.0], split="validation"), [-0.7, 0.7])
     mixed = [line.model_copy(update={"split": "validation"}) for line in held_out]
     layout.selection(1).write_text(chosen + "".join(line.model_dump_json() + "\n" for line in mixed))
     run(layout, params(), 1)

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from tasks.layout import Layout
 from tasks.policy.base import Policy, decode, encode_completion
 from tasks.policy.fitting import fitting, unfit
 from tasks.policy.sampler import Request, sample
-from tasks.records import Lineage, RewardedTrajectory
+from tasks.records import Lineage, RewardedTrajectory, Split
 from tasks.workflows.fences import code_of
 
 MakePolicy = Callable[..., Policy]
@@ -120,23 +121,27 @@ def test_what_does_not_fit_is_named_by_file_and_line(
     with pytest.raises(
         GraftError, match=rf"rewarded\.jsonl:2: completion 1 of problem 'p' .*{why}.* grpo\.unfit to skip"
     ):
-        fitting(policy, layout, 1, ["train"], "stop")
-    found, _ = fitting(policy, layout, 1, ["validation"], "stop")
-    assert found == [held_out]
+        list(fitting(policy, layout, 1, ["train"], "stop", Counter()))
+    found = fitting(policy, layout, 1, ["validation"], "stop", Counter())
+    assert list(found) == [held_out]
 
 
-@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "0.1"])
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("0.1", r"completion 1 .* has the log-probability .*, which is none"),
+        *((value, r"logprobs\.1\.0: Input should be a finite number") for value in ("NaN", "Infinity", "-Infinity")),
+    ],
+)
 def test_a_number_that_is_no_log_probability_is_named(
-    value: str, policy: Policy, trajectory: RewardedTrajectory, layout: Layout
+    value: str, why: str, policy: Policy, trajectory: RewardedTrajectory, layout: Layout
 ) -> None:
     line = json.loads(trajectory.model_dump_json())
     line["logprobs"][1][0] = float(value)
     path = layout.rewarded(1)
     write_text(path, "\n" + json.dumps(line) + "\n")
-    with pytest.raises(
-        GraftError, match=r"rewarded\.jsonl:2: completion 1 .* has the log-probability .*, which is none"
-    ):
-        fitting(policy, layout, 1, ["train"], "stop")
+    with pytest.raises(GraftError, match=rf"rewarded\.jsonl:2: {why}"):
+        list(fitting(policy, layout, 1, ["train"], "stop", Counter()))
 
 
 def test_an_empty_completion_and_an_empty_prompt_are_named(policy: Policy, trajectory: RewardedTrajectory) -> None:
@@ -165,8 +170,9 @@ def test_skipping_leaves_the_others_and_counts(
     broken = changed(trajectory, "logprobs", [-1.0]).model_copy(update={"agreement": [1.0, 0.5, 0.25]})
     hopeless = trajectory.model_copy(update={"problem_id": "q", "prompt": ""})
     write_jsonl(path, [trajectory, broken, hopeless, broken.model_copy(update={"split": "validation"})])
+    skipped = Counter[Split]()
     with caplog.at_level(logging.WARNING):
-        found, skipped = fitting(policy, layout, 1, ["train", "validation"], "skip")
+        found = list(fitting(policy, layout, 1, ["train", "validation"], "skip", skipped))
     assert skipped == {"train": 4, "validation": 1}
     assert f"{path}:2: completion 1 of problem 'p' has 1 log-probabilities" in caplog.text
     assert [len(t.rewards) for t in found] == [3, 2, 2]
@@ -186,10 +192,10 @@ def test_entries_that_do_not_belong_together_are_named(
     path = layout.rewarded(1)
     write_jsonl(path, [trajectory.model_copy(update={name: value})])
     with pytest.raises(GraftError, match=r"rewarded\.jsonl:1: \w+: [12] entries for 3 workflow codes"):
-        fitting(policy, layout, 1, ["train"], rule)
+        list(fitting(policy, layout, 1, ["train"], rule, Counter()))
 
 
 def test_what_another_policy_wrote_is_named(policy: Policy, trajectory: RewardedTrajectory, layout: Layout) -> None:
     write_jsonl(layout.rewarded(1), [trajectory, trajectory.model_copy(update={"policy_version": "other"})])
     with pytest.raises(GraftError, match=r"rewarded\.jsonl:2: policy_version: 'other' .* search@1 collect@1 reward@1"):
-        fitting(policy, layout, 1, ["train"], "skip")
+        list(fitting(policy, layout, 1, ["train"], "skip", Counter()))

@@ -8,7 +8,8 @@ from tasks.artifacts import digest_path, read_json, write_json, write_jsonl, wri
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params import load_params, restrict
-from tasks.promotion.champion import read_champion
+from tasks.promotion.champion import KEPT, OWN, kept, read_champion, read_history
+from tasks.promotion.rollback import roll_back
 from tasks.promotion.task import run
 from tasks.records import Champion, Lineage, Outcome, Problem, Promotion
 
@@ -97,17 +98,64 @@ def test_a_policy_that_is_not_better_leaves_the_champion_alone(tmp_path: Path) -
     assert digest_path(layout.champion) == champion
 
 
-def test_a_better_policy_takes_the_place_and_one_champion_before_is_kept(tmp_path: Path) -> None:
-    digests = []
-    for version, after in (("first", 15), ("second", 25), ("third", 35)):
-        layout = finished_run(tmp_path, version, before=5, after=after)
+def test_a_better_policy_takes_the_place_and_the_last_champions_are_kept(tmp_path: Path) -> None:
+    digests: list[str] = []
+    versions = [f"v{number}" for number in range(KEPT + 3)]
+    for number, version in enumerate(versions):
+        layout = finished_run(tmp_path, version, before=2, after=10 + 6 * number, problems=many_problems())
         run(layout, PARAMS, None)
         assert decision(layout).promoted
-        digests.append(digest_path(layout.run_policy))
-    assert digest_path(layout.champion / "policy") == digests[2]
-    assert digest_path(layout.champion / "previous" / "policy") == digests[1]
-    assert read_json(layout.champion / "previous" / "champion.json", Champion).version == "second"
-    assert not (layout.champion / "previous" / "previous").exists()
+        digests.insert(0, digest_path(layout.run_policy))
+    assert digest_path(layout.champion / "policy") == digests[0]
+    others = kept(layout.champion)
+    assert list(others) == versions[-2 : -2 - KEPT : -1]
+    assert [digest_path(place / "policy") for place in others.values()] == digests[1 : 1 + KEPT]
+    assert {place.name for place in (layout.champion / "previous").iterdir()} == {"1", "2", "3"}
+    assert {path.name for path in (layout.champion / "previous" / "3").iterdir()} == set(OWN)
+    history = read_history(layout.champion)
+    assert [(step.version, step.replaced) for step in history] == list(zip(versions, [None, *versions], strict=False))
+    assert history[-1].reason == decision(layout).reason
+
+
+def many_problems() -> list[Problem]:
+    return [
+        Problem(problem_id=f"p{i}", question=f"{i} boxes of 4 pens?", answer=4 * i, source="test") for i in range(60)
+    ]
+
+
+def test_a_policy_that_was_taken_back_is_not_promoted_again_and_the_next_is_compared_with_who_is_champion(
+    tmp_path: Path, make_solver: Callable[[Path, str], str]
+) -> None:
+    versions = []
+    for number, code in enumerate(("return 1", "return 2")):
+        layout = finished_run(tmp_path, "", before=5, after=15 + 10 * number)
+        versions.append(make_solver(layout.run_policy, f"def solve(problem):\n    {code}\n"))
+        run(layout, PARAMS, None)
+    first, second = versions
+    roll_back(layout.champion, None, "it rambles", "2026-11-22T18:00:00Z")
+    champion = digest_path(layout.champion)
+
+    run(layout, PARAMS, None)  # the same policy again, as a repeated run makes it to the byte
+    assert not decision(layout).promoted
+    assert decision(layout).low > 0
+    told = f"not promoted: was champion and was taken back (it rambles); graft rollback {second} puts it back"
+    assert decision(layout).reason == told
+    assert digest_path(layout.champion) == champion
+
+    run(finished_run(tmp_path, "third", before=5, after=22), PARAMS, None)  # worse than the second, which had 25
+    assert decision(layout).promoted
+    assert decision(layout).champion_version == first
+    assert decision(layout).champion_pass_at_1 == 15 / 40
+    assert list(kept(layout.champion)) == [first, second]
+
+    layout = finished_run(tmp_path, "", before=5, after=25)
+    make_solver(layout.run_policy, "def solve(problem):\n    return 2\n")
+    run(layout, PARAMS, None)
+    assert not decision(layout).promoted
+    assert roll_back(layout.champion, second, "it did not", "2026-11-22T19:00:00Z").how == "reinstated"
+    run(layout, PARAMS, None)
+    assert decision(layout).promoted  # the decision of then, as it is the champion
+    assert decision(layout).champion_version == first
 
 
 def test_a_champion_of_other_problems_is_measured_on_the_present_ones(

@@ -1,6 +1,5 @@
 """Laws of terms of the user's own: each call in a process that can be ended, and no call spoils another's."""
 
-import math
 import os
 import signal
 import subprocess
@@ -189,7 +188,7 @@ def test_loading_does_not_count_as_a_call(root: Path) -> None:
 
 
 def test_it_is_given_the_problem_what_was_written_and_what_that_gave(root: Path) -> None:
-    results = [Result(status="ok", value=math.inf), Result(status="error", error="a\nb")]
+    results = [Result(status="ok", value=1e308), Result(status="error", error="a\nb")]
     (root / "given.py").write_text("def f(problem, text, results):\n    return eval(text)\n")
     with Caller(root, "given:f", LONG) as call:
         same = f"problem.model_dump() == {PROBLEM.model_dump()!r} and type(problem).__name__ == 'Problem'"
@@ -284,7 +283,8 @@ def group(make: Make, problem_id: str, *texts: str) -> Trajectory:
 
 
 def column(root: Path, groups: list[Trajectory], limit: float, seconds: float = LONG) -> list[Column]:
-    return own_column(root, OwnTerm(name="told", term="terms:by_text", weight=1.0), groups, seconds, limit)
+    total = sum(len(group.workflow_ids) for group in groups)
+    return own_column(root, OwnTerm(name="told", term="terms:by_text", weight=1.0), groups, seconds, limit, total)
 
 
 def test_values_stand_where_their_completions_do(root: Path, make_trajectory: Make) -> None:

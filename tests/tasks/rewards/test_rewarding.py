@@ -9,8 +9,8 @@ from tasks.environments.answers import Answers
 from tasks.errors import GraftError
 from tasks.params import OwnTerm, Rewards, load_params
 from tasks.records import Problem, Result, Trajectory
-from tasks.rewards.rewarding import reward
-from tasks.rewards.score import check_failures
+from tasks.rewards.rewarding import measure, reward
+from tasks.rewards.score import Failures
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 TEXTS = ["<think>\n2 + 3\n</think>\n<answer>\n5\n</answer>", "raise", "nan", "none", "<answer>5</answer>"]
@@ -50,19 +50,23 @@ def rewards(**changes: object) -> Rewards:
 
 def test_a_term_that_breaks_down_leaves_its_member_without_a_reward(tmp_path: Path) -> None:
     params = SHIPPED.model_copy(update={"rewards": rewards(environment={"hard_format": 0.5, "fragile": 1.0})})
-    (rewarded,), measured = reward(tmp_path, params, Fragile(), [GROUP])
+    (rewarded,), failure = reward(tmp_path, params, Fragile(), [GROUP], len(TEXTS))
     assert rewarded.reward_status == ["ok", "failed", "failed", "failed", "ok"]
     assert rewarded.rewards == [2.25, None, None, None, 2.125]
     assert rewarded.reward_terms["hard_format"] == [0.5, 0, 0, 0, 0.25]
+    failures = Failures()
+    failures.add(rewarded)
+    failures.tell(failure)
     with pytest.raises(GraftError, match=r"3 rewards .*: fragile: ZeroDivisionError: by nothing; mend that term"):
-        check_failures("trajectories.jsonl", [rewarded], 0.2, measured)
+        failures.check("trajectories.jsonl", 0.2)
 
 
 def test_a_term_without_weight_is_not_called(tmp_path: Path) -> None:
     params = SHIPPED.model_copy(update={"rewards": rewards(environment={"hard_format": 0.5, "fragile": 0.0})})
-    (rewarded,), measured = reward(tmp_path, params, Fragile(), [GROUP])
+    (rewarded,), failure = reward(tmp_path, params, Fragile(), [GROUP], len(TEXTS))
     assert set(rewarded.reward_status) == {"ok"}
-    assert set(measured) == {"hard_format"}
+    assert failure is None
+    assert set(measure(tmp_path, Fragile(), params.rewards, [GROUP], len(TEXTS))) == {"hard_format"}
 
 
 @pytest.mark.parametrize(
@@ -80,4 +84,4 @@ def test_a_wrong_name_is_told_before_anything_is_called(
 ) -> None:
     params = SHIPPED.model_copy(update={"rewards": rewards(**changes)})
     with pytest.raises(GraftError, match=message):
-        reward(tmp_path, params, Answers(), [GROUP])
+        reward(tmp_path, params, Answers(), [GROUP], len(TEXTS))

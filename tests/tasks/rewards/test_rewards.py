@@ -13,8 +13,8 @@ from tasks.environments.programs import Programs
 from tasks.errors import GraftError
 from tasks.params import Rewards
 from tasks.records import Problem, Result, RewardedTrajectory, Sibling, Split, Status, Trajectory
-from tasks.rewards.metrics import metrics_of, remarks, unmoved
-from tasks.rewards.score import check_failures, combine, failed_share, score
+from tasks.rewards.metrics import Totals, remarks, unmoved
+from tasks.rewards.score import Failures, combine, first_failure, score
 from tasks.rewards.terms import COMMON, correctness, length, runs
 from tasks.workflows.sandbox import SANDBOX_DIED, Program, Sandbox
 
@@ -116,14 +116,14 @@ def test_a_workflow_whose_file_was_damaged_has_no_reward() -> None:
     lost = score(WORKFLOW, trajectory([fault, fault], [OK, OK]), WEIGHTS, 8)
     assert (lost.rewards, lost.reward_status) == ([None, pytest.approx(1.1)], ["failed", "ok"])
     with pytest.raises(GraftError, match="workflow w0 of problem p, for instance: workflow file: no such file;"):
-        check_failures("trajectories.jsonl", [lost], 0.2)
+        failures_of([lost]).check("trajectories.jsonl", 0.2)
 
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [(5, 1), (6.5, 1), (0, 1), (-3, 1), (10**400, 1), (math.inf, 0), (math.nan, 0), ("5", 0), ("text", 0), (None, 0)],
+    [(5, 1), (6.5, 1), (0, 1), (-3, 1), (10**400, 1), ("inf", 0), ("nan", 0), ("5", 0), ("text", 0), (None, 0)],
 )
-def test_runs_asks_for_a_finite_number(value: Any, expected: float) -> None:
+def test_runs_asks_for_a_number(value: Any, expected: float) -> None:
     assert runs(trajectory([Result(status="ok", value=value)]), 0) == expected
     assert runs(trajectory([Result(status="error", value=value)]), 0) == 0
 
@@ -172,6 +172,21 @@ def test_a_scored_trajectory_keeps_all_that_it_was() -> None:
     assert set(rewarded.reward_terms) == {"correctness", "runs"}
 
 
+def metrics_of(groups: list[RewardedTrajectory]) -> dict[str, float]:
+    with Totals(WORKFLOW) as totals:
+        for group in groups:
+            totals.add(group)
+        return totals.numbers
+
+
+def failures_of(groups: list[RewardedTrajectory]) -> Failures:
+    failures = Failures()
+    failures.tell(first_failure(groups))
+    for group in groups:
+        failures.add(group)
+    return failures
+
+
 def rewarded_groups() -> list[RewardedTrajectory]:
     groups = [
         trajectory([OK, OK], [WRONG, WRONG]),
@@ -183,7 +198,7 @@ def rewarded_groups() -> list[RewardedTrajectory]:
 
 
 def test_metrics() -> None:
-    assert metrics_of(WORKFLOW, rewarded_groups()) == {
+    assert metrics_of(rewarded_groups()) == {
         "epoch/accumulated_reward": pytest.approx(1.1 + 0.1 + 0.6 + 0.6 + 1.1),
         "epoch/mean_reward": pytest.approx(3.5 / 5),
         "validation/mean_reward": pytest.approx(1.1),
@@ -204,8 +219,8 @@ def test_metrics() -> None:
 
 def test_metrics_hold_no_mean_of_nothing() -> None:
     train = [group for group in rewarded_groups() if group.split == "train"]
-    assert "validation/mean_reward" not in metrics_of(WORKFLOW, train)
-    all_failed = metrics_of(WORKFLOW, [score(WORKFLOW, trajectory([KILLED]), WEIGHTS, 8)])
+    assert "validation/mean_reward" not in metrics_of(train)
+    all_failed = metrics_of([score(WORKFLOW, trajectory([KILLED]), WEIGHTS, 8)])
     assert all_failed == {
         "epoch/accumulated_reward": 0.0,
         "failed_share": 1.0,
@@ -225,7 +240,7 @@ def test_the_error_of_the_mean_is_how_far_other_draws_lie_from_it() -> None:
     def drawn() -> dict[str, float]:
         chances = [0.1, 0.3, 0.5, 0.9] * 5
         draws = ([[OK if dice.random() < chance else WRONG] for _ in range(12)] for chance in chances)
-        return metrics_of(WORKFLOW, [score(WORKFLOW, trajectory(*members), WEIGHTS, 8) for members in draws])
+        return metrics_of([score(WORKFLOW, trajectory(*members), WEIGHTS, 8) for members in draws])
 
     rounds = [drawn() for _ in range(300)]
     said = fmean(numbers["mean_reward_error"] for numbers in rounds)
@@ -263,33 +278,29 @@ def test_nothing_earned_at_all_is_standing_still_and_what_is_not_known_is_not() 
 
 def test_groups_without_signal_are_remarked_on_where_no_term_says_it_already() -> None:
     flat = [score(WORKFLOW, trajectory(*members), WEIGHTS, 8) for members in ([[OK], [OK]], [[WRONG], [WRONG]])]
-    assert [remark[:37] for remark in remarks(metrics_of(WORKFLOW, flat))][1:] == [
-        "no group has two different rewards, s"
-    ]
-    assert not any("group" in remark for remark in remarks(metrics_of(WORKFLOW, rewarded_groups())))
-    assert not any("group" in remark for remark in remarks(metrics_of(WORKFLOW, flat[:1])))  # the terms are constant
+    assert [remark[:37] for remark in remarks(metrics_of(flat))][1:] == ["no group has two different rewards, s"]
+    assert not any("group" in remark for remark in remarks(metrics_of(rewarded_groups())))
+    assert not any("group" in remark for remark in remarks(metrics_of(flat[:1])))  # the terms are constant
     alone = [score(WORKFLOW, trajectory([result]), WEIGHTS, 8) for result in (OK, WRONG)]
-    assert not any(
-        "group" in remark for remark in remarks(metrics_of(WORKFLOW, alone))
-    )  # compared with the whole batch
+    assert not any("group" in remark for remark in remarks(metrics_of(alone)))  # compared with the whole batch
 
 
 def test_a_term_that_is_one_number_in_the_whole_round_is_remarked_on() -> None:
-    assert remarks(metrics_of(WORKFLOW, rewarded_groups())) == [
+    assert remarks(metrics_of(rewarded_groups())) == [
         "rewards.runs is 1 for every completion: it teaches nothing; set its weight to 0, or see why none differs"
     ]
-    nothing = metrics_of(WORKFLOW, [score(WORKFLOW, trajectory([WRONG, WRONG], [WRONG, WRONG]), WEIGHTS, 8)])
+    nothing = metrics_of([score(WORKFLOW, trajectory([WRONG, WRONG], [WRONG, WRONG]), WEIGHTS, 8)])
     assert remarks(nothing)[0].startswith("rewards.correctness is 0 for every completion: it teaches nothing")
     assert remarks(nothing)[0].endswith("or see why none earns any")
-    assert remarks(metrics_of(WORKFLOW, [score(WORKFLOW, trajectory([KILLED]), WEIGHTS, 8)])) == []  # nothing is known
+    assert remarks(metrics_of([score(WORKFLOW, trajectory([KILLED]), WEIGHTS, 8)])) == []  # nothing is known
     assert remarks({"length/mean": 0.1, "length/std": 3e-17}) != []  # rounding is no difference
     assert remarks({"length/mean": 0.1, "length/std": 1e-3}) == []
 
 
 def test_too_many_failures_stop_the_stage() -> None:
     groups = rewarded_groups()
-    assert failed_share(groups) == pytest.approx(1 / 7)
-    check_failures("trajectories.jsonl", groups, 0.2)
-    check_failures("trajectories.jsonl", groups, 1 / 7)
+    assert failures_of(groups).share() == pytest.approx(1 / 7)
+    failures_of(groups).check("trajectories.jsonl", 0.2)
+    failures_of(groups).check("trajectories.jsonl", 1 / 7)
     with pytest.raises(GraftError, match=r"1 rewards \(14%\) could not be computed, rewards.failed_limit is 10%.* w0 "):
-        check_failures("trajectories.jsonl", groups, 0.1)
+        failures_of(groups).check("trajectories.jsonl", 0.1)

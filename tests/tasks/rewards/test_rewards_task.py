@@ -19,7 +19,7 @@ from tasks.rewards.task import run
 from tasks.workflows.sandbox import SANDBOX_DIED
 
 REPOSITORY = Path(__file__).parents[3]
-KEYS = ["environment", "environment_sha256", "rewards", "policy.max_new_tokens"]
+KEYS = ["environment", "environment_sha256", "shard", "rewards", "policy.max_new_tokens"]
 PARAMS = restrict(load_params(REPOSITORY / "params.yaml"), KEYS)
 
 

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from benchmarks.workspace import environment, make_workspace
+from flows.sources import write as write_sources
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.environments.programs import Programs
 from tasks.layout import Layout
@@ -42,11 +43,12 @@ PROBLEMS = [
     Problem(problem_id=name, question="7 pens and 3 cups?", answer=operation(7, 3), source="test")
     for name, operation in OPERATIONS.items()
 ]
-TRAIN, VALIDATION = PROBLEMS, [PROBLEMS[0].model_copy(update={"problem_id": "held out"})]
+TRAIN, VALIDATION = PROBLEMS, [PROBLEMS[0].model_copy(update={"problem_id": "held-out"})]
 KEYS = ["seed", "policy.base", "policy.max_new_tokens", "search", "sandbox", "operators", "rewards.failed_limit"]
 KEYS += [
     "environment",
     "environment_sha256",
+    "shard",
     "grpo.group_size",
     "influence.validation",
     "influence.n",
@@ -167,12 +169,11 @@ def test_wherever_a_search_is_cut_short_it_goes_on_from_there(
 def test_a_journal_is_not_believed_for_other_inputs(
     layout: Layout, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    remove = Journal.remove
-    monkeypatch.setattr(Journal, "remove", lambda _: None)
+    monkeypatch.setattr("tasks.search.task.remove_journals", lambda _: None)
     run(layout, params(), 1)
     (left,) = layout.journals("search", 1).iterdir()
     other = params(exploration=0.5)
-    monkeypatch.setattr(Journal, "remove", remove)
+    monkeypatch.undo()
     run(layout, other, 1)
     assert capfd.readouterr().err == ""
     assert not left.exists()  # the round is searched, nobody comes back to it
@@ -185,6 +186,7 @@ def test_a_stage_that_is_killed_goes_on_where_it_was(tmp_path: Path, writer: Pat
     assignments = [*(f"search.{name}={value}" for name, value in knobs.items()), "sandbox.allow_weak=true"]
     more = ["policy.max_new_tokens=48", "influence.validation=held_out"]
     root = make_workspace(tmp_path / "project", [*assignments, *more])
+    write_sources(root)
     layout = laid_out(Layout(root), writer)
     stage = [sys.executable, "-m", "flows.stage", "search@1"]
 
@@ -227,7 +229,7 @@ def test_the_time_of_the_tree_search_is_limited_and_the_samples_are_taken_all_th
     forget(layout)
     run(layout, params(seconds=1e-9), 1)
     assert completions(layout)["hopeless"] == SAMPLES + WAVE  # the wave that was under way when it ran out
-    assert completions(layout)["held out"] == SHIPPED.influence.completions
+    assert completions(layout)["held-out"] == SHIPPED.influence.completions
     forget(layout)
     run(layout, params(seconds=1e9), 1)
     assert completions(layout) == free

@@ -28,7 +28,7 @@ from tasks.search.revise import Reviser
 from tasks.search.task import run
 from tasks.search.write import tree_records
 from tasks.trajectories import task as collecting
-from tasks.trajectories.collect import collect
+from tasks.trajectories.collect import Tried, collect
 from tasks.workflows.model import Prompt, Reply
 from tasks.workflows.sandbox import Sandbox
 from tasks.workflows.served import Served
@@ -132,6 +132,7 @@ def params(url: str, *knobs: int, **more: int) -> Params:
             *keys,
             "environment",
             "environment_sha256",
+            "shard",
             "grpo.group_size",
             "influence.validation",
             "influence.n",
@@ -302,8 +303,8 @@ def test_a_revision_that_is_too_long_for_the_policy_is_kept_but_joins_no_group(
     assert numbers_of(layout)["revisions_too_long"] == (not learnt)
     lineage = read_json(layout.policy(2) / "lineage.json", Lineage)
     codes = {w.path: code for code, w in found.items()}
-    problems = {"train": [PENS], "validation": []}
-    (trajectory,) = collect(Programs(), problems, list(found.values()), codes, lineage, 12, True, 0)
+    tried = Tried("train", PENS, list(found.values()), codes)
+    (trajectory,) = collect(Programs(), [tried], lineage, 12, True, 0)
     assert trajectory.proposers == ["sample"] * SAMPLES + ["revision"] * learnt
     assert trajectory.logprobs[SAMPLES:] == [[]] * learnt
 

@@ -97,6 +97,7 @@ def params(base: Path, **operators: Any) -> Params:
             *keys,
             "environment",
             "environment_sha256",
+            "shard",
             "grpo.group_size",
             "influence.validation",
             "influence.n",

@@ -1,14 +1,16 @@
 """The stage `search` with a real tiny policy, which half knows a few workflows, and the real sandbox."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import exp
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tasks.artifacts import digest_path, read_jsonl, read_text, write_jsonl
 from tasks.environments.programs import Programs
+from tasks.fanout import fanning_out
 from tasks.layout import Layout
 from tasks.params import Params, load_params, restrict
 from tasks.policy.base import Policy, attach_adapter, decode, encode_completion, encode_prompt, load_policy, save_policy
@@ -52,7 +54,7 @@ TRAIN = [
     problem("both", lambda a, b, c: a * b + c),
     problem("hopeless", lambda a, b, c: a - b - c),
 ]
-VALIDATION = [problem("held out", lambda a, b, c: (a + b) * c)]
+VALIDATION = [problem("held-out", lambda a, b, c: (a + b) * c)]
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +91,9 @@ def params(validation: str = "held_out", **search: float) -> Params:
         "rewards.failed_limit",
         "grpo.group_size",
     ]
-    return restrict(SHIPPED.model_copy(update=changes), [*keys, "environment", "environment_sha256", *INFLUENCE])
+    return restrict(
+        SHIPPED.model_copy(update=changes), [*keys, "environment", "environment_sha256", "shard", *INFLUENCE]
+    )
 
 
 @pytest.fixture
@@ -190,7 +194,7 @@ def test_train_problems_get_a_tree_and_validation_problems_samples_alone(layout:
     for w in index_of(layout):
         completions[w.problem_id] += len(w.completions)
         assert w.split == "train" or (w.sampled, w.parent_id) == (len(w.completions), None)
-    assert completions["held out"] == JUDGES
+    assert completions["held-out"] == JUDGES
     assert completions["hopeless"] == SIMULATIONS
     trees = read_jsonl(layout.workflows(1) / "trees.jsonl", TreeNode)
     assert {n.problem_id for n in trees} == {p.problem_id for p in TRAIN}
@@ -334,3 +338,40 @@ def test_a_policy_that_is_always_right_is_not_searched_further(
     run(layout, params(temperature=0.01), 1)
     (workflow,) = [w for w in index_of(layout) if w.split == "train"]
     assert (workflow.value, workflow.sampled, len(workflow.completions)) == (1.0, SAMPLES, SAMPLES)
+
+
+def test_a_shard_of_each_problem_finds_what_one_of_all_finds(layout: Layout) -> None:
+    """Tokens do not depend on what is decoded beside them; the last digits of log-probabilities may."""
+    run(layout, params(), 1)
+    together = [(w.problem_id, w.workflow_id, w.proposer, w.visits) for w in index_of(layout)]
+    numbers, nodes = layout.metrics("search", 1).read_text(), (layout.workflows(1) / "trees.jsonl").read_text()
+    run(layout, params().model_copy(update={"shard": 1}), 1)
+    assert [(w.problem_id, w.workflow_id, w.proposer, w.visits) for w in index_of(layout)] == together
+    assert layout.metrics("search", 1).read_text() == numbers
+    assert (layout.workflows(1) / "trees.jsonl").read_text().count("\n") == nodes.count("\n")
+
+
+class Cut:
+    """Ends after the first shard."""
+
+    def map(self, function: Callable[[Any], Any], shards: Iterable[Any]) -> Iterator[Any]:
+        yield function(next(iter(shards)))
+        raise KeyboardInterrupt
+
+
+def test_a_search_that_was_cut_short_repeats_no_finished_shard(
+    layout: Layout, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = params().model_copy(update={"shard": 1})
+    run(layout, small, 1)
+    undisturbed = digest_path(layout.workflows(1))
+    with pytest.raises(KeyboardInterrupt), fanning_out(Cut()):
+        run(layout, small, 1)
+    assert digest_path(layout.workflows(1)) == undisturbed, "the earlier result is still there"
+    (left,) = layout.journals("search", 1).iterdir()
+    assert left.name.endswith("-0.jsonl")
+    capsys.readouterr()
+    run(layout, small, 1)
+    assert capsys.readouterr().err.count("completions that a search cut short has left") == 1
+    assert digest_path(layout.workflows(1)) == undisturbed
+    assert not layout.journals("search", 1).exists()

@@ -43,7 +43,8 @@ def tree() -> Node:
 
 def test_files_index_and_trees_read_back(tmp_path: Path) -> None:
     records, nodes = [workflow(CODE), workflow("x")], list(tree_records("p", tree()))
-    write_workflows(tmp_path / "workflows", [(records[0], CODE), (records[1], "x")], nodes)
+    parts = [([(records[0], CODE)], nodes[:1]), ([(records[1], "x")], nodes[1:])]
+    write_workflows(tmp_path / "workflows", parts)
     assert read_jsonl(tmp_path / "workflows/index.jsonl", Workflow) == records
     assert read_jsonl(tmp_path / "workflows/trees.jsonl", TreeNode) == nodes
     assert (tmp_path / "workflows" / records[0].path).read_bytes() == CODE.encode()
@@ -51,7 +52,7 @@ def test_files_index_and_trees_read_back(tmp_path: Path) -> None:
 
 def test_the_folder_takes_the_place_of_the_one_before_or_leaves_it_alone(tmp_path: Path) -> None:
     folder = tmp_path / "workflows"
-    write_workflows(folder, [(workflow(CODE), CODE)], [])
+    write_workflows(folder, [([(workflow(CODE), CODE)], [])])
     before = digest_path(folder)
 
     def broken() -> object:
@@ -59,9 +60,9 @@ def test_the_folder_takes_the_place_of_the_one_before_or_leaves_it_alone(tmp_pat
         raise KeyError("in the middle")
 
     with pytest.raises(KeyError):
-        write_workflows(folder, broken(), [])  # type: ignore[arg-type]
+        write_workflows(folder, [(broken(), [])])  # type: ignore[list-item]
     assert digest_path(folder) == before
-    write_workflows(folder, [(workflow("y"), "y")], [])
+    write_workflows(folder, [([(workflow("y"), "y")], [])])
     assert [p.name for p in folder.rglob("*.py")] == [f"{workflow_id('y')}.py"]
 
 

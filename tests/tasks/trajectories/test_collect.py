@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tasks.environments.programs import Programs
 from tasks.errors import GraftError
 from tasks.records import Completion, Lineage, Problem, Result, Sibling, Split, Trajectory, Workflow
-from tasks.trajectories.collect import collect, members_of, training_group, validation_group
-from tasks.trajectories.metrics import metrics_of
+from tasks.trajectories.collect import Tried, by_problem, collect, members_of, training_group, validation_group
+from tasks.trajectories.metrics import Counts
 from tasks.workflows.contract import workflow_id
 
 WORKFLOW = Programs()
@@ -59,10 +59,9 @@ def grouped(
     problem: Problem = PROBLEM,
     by_agreement: bool = True,
 ) -> Trajectory:
-    codes = {one.path: f"code of {one.path}" for one in workflows}
-    problems: dict[Split, list[Problem]] = {"train": [], "validation": []}
-    problems[split] = [problem]
-    (trajectory,) = collect(WORKFLOW, problems, workflows, codes, LINEAGE, size, by_agreement, seed)
+    ((_, _, listed),) = by_problem([(split, problem)], workflows)
+    tried = Tried(split, problem, listed, {one.path: f"code of {one.path}" for one in workflows})
+    (trajectory,) = collect(WORKFLOW, [tried], LINEAGE, size, by_agreement, seed)
     return trajectory
 
 
@@ -237,19 +236,23 @@ def test_what_a_trajectory_holds() -> None:
 
 def test_problems_keep_their_order_and_those_without_completions_are_left_out() -> None:
     problems = [PROBLEM.model_copy(update={"problem_id": name}) for name in ("z", "empty", "a")]
-    pool = [workflow("one", 1, 2, 1, "a"), workflow("two", 2, 2, 1, "z"), workflow("three", 2, 1, 3, "v", "validation")]
-    splits: dict[Split, list[Problem]] = {
-        "train": problems,
-        "validation": [PROBLEM.model_copy(update={"problem_id": "v"})],
-    }
-    codes = {one.path: "code" for one in pool}
-    trajectories = collect(WORKFLOW, splits, pool, codes, LINEAGE, 3, True, 0)
+    pool = [workflow("two", 2, 2, 1, "z"), workflow("one", 1, 2, 1, "a"), workflow("three", 2, 1, 3, "v", "validation")]
+    asked: list[tuple[Split, Problem]] = [("train", problem) for problem in problems]
+    asked.append(("validation", PROBLEM.model_copy(update={"problem_id": "v"})))
+    tried = [
+        Tried(split, problem, listed, {one.path: "code" for one in listed})
+        for split, problem, listed in by_problem(asked, pool)
+    ]
+    trajectories = list(collect(WORKFLOW, tried, LINEAGE, 3, True, 0))
     assert [(one.split, one.problem_id) for one in trajectories] == [
         ("train", "z"),
         ("train", "a"),
         ("validation", "v"),
     ]
-    assert metrics_of(trajectories, 3) == {
+    counts = Counts(3)
+    for trajectory in trajectories:
+        counts.add(trajectory)
+    assert counts.numbers == {
         "train": 2,
         "validation": 1,
         "completions": 6,
@@ -273,3 +276,11 @@ def test_a_workflow_of_other_problems_is_refused(stray: Workflow) -> None:
         GraftError, match=rf"workflow {stray.path}: was not run on a {stray.split} problem as it is now"
     ):
         grouped([stray], 4)
+
+
+def test_a_workflow_out_of_the_order_of_the_problems_is_refused() -> None:
+    asked: list[tuple[Split, Problem]] = [("train", PROBLEM.model_copy(update={"problem_id": name})) for name in "ab"]
+    pool = [workflow("one", 1, 1, 0, "b"), workflow("two", 1, 1, 0, "a")]
+    with pytest.raises(GraftError, match=rf"workflow {pool[1].path}: was not run on a train problem as it is now"):
+        list(by_problem(asked, pool))
+    assert [problem.problem_id for _, problem, _ in by_problem(asked, pool[::-1])] == ["a", "b"]

@@ -41,6 +41,7 @@ def params() -> Params:
             "seed",
             "environment",
             "environment_sha256",
+            "shard",
             "policy.base",
             "operators.backend",
             "rewards.agreement",
@@ -124,7 +125,7 @@ def test_a_folder_in_the_place_of_a_file(layout: Layout) -> None:
     file.mkdir()
     run(layout, params(), 1)
     (trajectory,) = read_jsonl(layout.trajectories(1), Trajectory)
-    assert "cannot be read (Is a directory)" in str(trajectory.results[0].error)
+    assert "not a file" in str(trajectory.results[0].error)
 
 
 def test_no_completions_are_an_error(layout: Layout) -> None:

@@ -8,14 +8,29 @@ import os
 import shutil
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from flows.pipeline import MODULES
 from tasks.params import override
 
-REPOSITORY = Path(__file__).parents[2]
-GROUND = ["__init__", "artifacts", "errors", "extremes", "layout", "modules", "params", "records", "seeds"]
-GROUND += ["tracking", "tracking_worker"]
+REPOSITORY = Path(__file__).parents[1]
+GROUND = [
+    "__init__",
+    "artifacts",
+    "errors",
+    "extremes",
+    "fanout",
+    "layout",
+    "modules",
+    "params",
+    "plain_yaml",
+    "records",
+]
+GROUND += ["redaction", "registry", "seeds", "tracked", "tracked_retention", "tracking", "tracking_worker"]
 
 ADDRESSES = [
     *["problems", "coldstart", "bootstrap"],
@@ -30,11 +45,13 @@ TINY = '''
 """What every stage of the tiny project computes: a digest of its inputs and params."""
 
 import hashlib
+import json
 import os
+import subprocess
 import time
 
 from tasks.artifacts import digest_path, whole_folder, write_json, write_text
-from tasks.errors import GraftError
+from tasks.errors import GraftError, Passing
 
 
 def compute(stage, layout, params, round, weight=1):
@@ -51,13 +68,25 @@ def compute(stage, layout, params, round, weight=1):
     if os.environ.get("TINY_FAIL") == address:
         raise GraftError(f"{address}: told to fail; unset TINY_FAIL")
     if os.environ.get("TINY_BUG") == address:
-        raise ZeroDivisionError("told to break")
+        raise ZeroDivisionError(os.environ.get("TINY_TELLS", "told to break"))
+    if os.environ.get("TINY_AWAY") == address and not (layout.root / "server_is_up").exists():
+        raise Passing(f"{address}: no server")
+    if os.environ.get("TINY_CHILDREN") == address:
+        pids = [subprocess.Popen(["sleep", "300"], start_new_session=own).pid for own in (False, True)]
+        (layout.root / "children").write_text(" ".join(map(str, [os.getpid(), *pids])))
+        time.sleep(300)
     if os.environ.get("TINY_HANG") == address:
-        time.sleep(60)
+        time.sleep(float(os.environ.get("TINY_SECONDS", 60)))
     if os.environ.get("TINY_EDIT"):
         (layout.root / os.environ["TINY_EDIT"]).write_text("# edited in between\\n")
-    write(writes[-1], digest)
+    write(writes[-1], promotion(digest) if stage == "promote" else digest)
     write_json(layout.metrics(stage, key[1:] or None), {"weight": weight, "first": int(digest[:6], 16)})
+
+
+def promotion(digest):
+    numbers = {"pass_at_1": 0.5, "champion_pass_at_1": 0.25, "difference": 0.25, "low": 0.125, "high": 0.375}
+    told = {"promoted": True, "reason": "promoted: as ever", "version": digest[:8], "champion_version": None}
+    return json.dumps(told | numbers)
 
 
 def write(path, digest):
@@ -131,7 +160,7 @@ from tasks.artifacts import write_text
 def write_page(layout):
     write_text(layout.account, "{}")
     write_text(layout.page, "a page")
-    return "decided"
+    return "decided\\n\\nin short"
 """
 
 
@@ -148,7 +177,6 @@ def make(root: Path, rounds: int = 2) -> Path:
     (root / "examples" / "problems.jsonl").write_text('{"question": "1 and 1?", "answer": 2}\n')
     _write_stages(root)
     override(root / "params.yaml", [f"rounds={rounds}", 'tracking.uri=""'])
-    run(root, sys.executable, "-m", "flows.sources", "--write")
     for command in (["init", "-q"], ["add", "-A"], ["-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qm", "t"]):
         run(root, "git", *command)
     return root
@@ -167,10 +195,20 @@ def _write_stages(root: Path) -> None:
         file.parent.mkdir(exist_ok=True)
         (file.parent / "__init__.py").touch()
         file.write_text(REWARD if stage == "reward" else STAGE.format(stage=stage))
-    shutil.copy(REPOSITORY / "tasks" / "promotion" / "champion.py", root / "tasks" / "promotion")  # looked at first
+    not_of_a_stage = ["promotion/champion", "promotion/rollback", "promotion/succession", "policy/whole"]
+    for name in (*not_of_a_stage, "problems/files"):
+        shutil.copy(REPOSITORY / "tasks" / f"{name}.py", root / "tasks" / f"{name}.py")
     (root / "tasks" / "rewards" / "terms.py").write_text("WEIGHT = 1\n")
     (root / "flows" / "report.py").write_text(REPORT)
     (root / "flows" / "page" / "write.py").write_text(PAGE)
+
+
+@contextmanager
+def public_folder() -> Iterator[Path]:
+    """A new folder that every user reaches; pytest's own are closed to others."""
+    with TemporaryDirectory(prefix="graft-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -181,19 +219,49 @@ def environment(**more: str) -> dict[str, str]:
     return {**kept, "PATH": path, "VIRTUAL_ENV": str(bin_folder.parent), **more}
 
 
-def run(root: Path, *command: str, code: int = 0, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run a command in the project, and expect its exit code."""
+def run(root: Path, *command: str, code: int | None = 0, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in the project, and expect its exit code; None: any."""
     done = subprocess.run(command, cwd=root, env=environment(**more), capture_output=True, text=True, timeout=300)
-    assert done.returncode == code, f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    assert code in (done.returncode, None), f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done
 
 
-def graft(root: Path, *arguments: str, code: int = 0, **more: str) -> subprocess.CompletedProcess[str]:
+def graft(root: Path, *arguments: str, code: int | None = 0, **more: str) -> subprocess.CompletedProcess[str]:
     """`graft …` of the tiny project itself: the folder that it stands in comes first for `python -m`."""
     return run(root, sys.executable, "-m", "flows.cli", *arguments, code=code, **more)
 
 
-def dvc(root: Path, *arguments: str, code: int = 0, **more: str) -> subprocess.CompletedProcess[str]:
+def begin(root: Path, address: str, *arguments: str, **more: str) -> "subprocess.Popen[str]":
+    """Start `graft` and wait until it computes `address`, where it hangs (for TINY_SECONDS, a minute)."""
+    process = start(root, *arguments, TINY_HANG=address, **more)
+    wait_for(root, address, process)
+    return process
+
+
+def start(root: Path, *arguments: str, **more: str) -> "subprocess.Popen[str]":
+    """Start `graft` in a process group of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "flows.cli", *arguments],
+        cwd=root,
+        env=environment(**more),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def wait_for(root: Path, address: str, process: "subprocess.Popen[str]") -> None:
+    """Until the stage is being computed."""
+    note = root / ".graft" / "ran.log"
+    deadline = time.monotonic() + 300
+    while not note.exists() or address not in note.read_text().split():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def dvc(root: Path, *arguments: str, code: int | None = 0, **more: str) -> subprocess.CompletedProcess[str]:
     return run(root, str(Path(sys.executable).with_name("dvc")), *arguments, code=code, **more)
 
 

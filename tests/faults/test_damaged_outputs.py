@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from aftermath import ADDRESSES, Bytes, bytes_of
 from tiny_project import dvc, graft, ran
 
 FILE = "run/rounds/1/rewarded.jsonl"
@@ -61,6 +62,17 @@ def test_a_harmed_folder_is_restored(done: Path, harm: Callable[[Path], None]) -
     assert "update@1         restored" in graft(done, "stage", "update@1").stdout
     assert contents(done / "run/rounds/1/policy") == before
     assert ran(done) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("harm", [delete, truncate, flip_a_bit_unseen])
+def test_each_output_of_each_stage_is_restored(done: Path, undisturbed: Bytes, harm: Callable[[Path], None]) -> None:
+    for path in [path for path in (done / "run").rglob("*") if path.is_file()]:
+        harm(path)
+    printed = graft(done, "stage", *ADDRESSES).stdout.splitlines()
+    assert [line.split()[:2] for line in printed[:-1]] == [[address, "restored"] for address in ADDRESSES[:-1]]
+    assert bytes_of(done) == undisturbed
+    assert ran(done) in ([], ["promote"])  # whose verdict is not kept for long: it is about the champion of the moment
 
 
 @pytest.mark.parametrize("harm", [delete, truncate, flip_a_bit])

@@ -1,0 +1,166 @@
+"""What it costs that Prefect, DVC and MLflow stand around the stages, where all is computed and where nothing is.
+
+    python -m benchmarks.overhead              # one run of the embedded default first: ten minutes
+    python -m benchmarks.overhead --small      # a small run instead; its share of orchestration says nothing
+
+The orchestration of the default run is all that is not a stage's own work: wall clock of the command minus the seconds
+that the stages' functions took. Beside it stands what a flow of one empty task costs, which is Prefect's own part.
+"""
+
+import argparse
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.workspace import dvc, environment, graft, make_workspace
+from flows.answer import exit_code
+from flows.durations import last_seconds
+from flows.environment import PREFECT, QUIET
+from tasks.errors import GraftError
+from tasks.layout import Layout
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+SMALL = [
+    *["problems.train=12", "problems.validation=4", "problems.test=8", "bootstrap.epochs=2", "search.samples=2"],
+    *["search.simulations=4", "grpo.group_size=4", "grpo.epochs=1", "influence.n=4", "influence.completions=2"],
+    *["evaluation.resamples=100"],
+]
+EMPTY_FLOW = "from prefect import flow, task\nflow(lambda: task(lambda: None)())()"
+
+STARTING = 120.0
+"""Seconds that a server is given to come up."""
+
+
+def measure(root: Path, assignments: Sequence[str], turns: int) -> dict[str, float]:
+    """The four figures, and what they stand beside, in seconds. Medians of `turns`, but of the first run."""
+    make_workspace(root, assignments)
+    first = _seconds(lambda: _demand(graft(root, "retrain")))
+    own = sum(last_seconds(Layout(root)).values())
+    _demand(dvc(root, "repro"))  # DVC's own memory of the files' hashes
+    figures = {
+        "default_run_seconds": first,
+        "stages_own_seconds": own,
+        "orchestration_share": (first - own) / first,
+        "noop_repro_seconds": _median(turns, lambda: _demand(dvc(root, "repro"))),
+        "cached_retrain_seconds_ephemeral": _median(turns, lambda: _demand(graft(root, "retrain"))),
+        "empty_flow_seconds_ephemeral": _median(turns, lambda: _demand(_empty_flow(root))),
+    }
+    with server(root.with_name("server")) as url:
+        _demand(graft(root, "retrain", PREFECT_API_URL=url))
+        figures |= {
+            "cached_retrain_seconds_server": _median(
+                turns, lambda: _demand(graft(root, "retrain", PREFECT_API_URL=url))
+            ),
+            "empty_flow_seconds_server": _median(turns, lambda: _demand(_empty_flow(root, PREFECT_API_URL=url))),
+        }
+    return figures
+
+
+@contextmanager
+def server(home: Path) -> Iterator[str]:
+    """A Prefect server as an operator starts it, with its database in the new folder `home`; gives PREFECT_API_URL."""
+    home.mkdir()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [str(Path(sys.executable).with_name("prefect")), "server", "start", "--host", "127.0.0.1"]
+    with (home / "log").open("w") as log:
+        process = subprocess.Popen(
+            [*command, "--port", str(port), "--no-ui"],
+            env={**os.environ, **QUIET, "PREFECT_HOME": str(home)},
+            stdout=log,
+            stderr=log,
+        )
+        try:
+            _await(f"http://127.0.0.1:{port}/api/health", process, home / "log")
+            yield f"http://127.0.0.1:{port}/api"
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def _await(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    limit = time.monotonic() + STARTING
+    while process.poll() is None and time.monotonic() < limit:
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return
+        except (urllib.error.URLError, TimeoutError):
+            time.sleep(0.1)
+    raise GraftError(f"prefect server did not come up: {log.read_text().strip().rpartition(chr(10))[2]}")
+
+
+def _empty_flow(root: Path, **more: str) -> "subprocess.CompletedProcess[str]":
+    own = {"PREFECT_HOME": str(root / ".graft" / "prefect"), **QUIET, **PREFECT}
+    command = [sys.executable, "-c", EMPTY_FLOW]
+    return subprocess.run(command, cwd=root, env=environment(root) | own | more, capture_output=True, text=True)
+
+
+def _demand(ended: "subprocess.CompletedProcess[str]") -> None:
+    if ended.returncode:
+        raise GraftError(f"{' '.join(ended.args)}: ended with {ended.returncode}: {ended.stderr.strip()[-500:]}")
+
+
+def _median(turns: int, action: Callable[[], None]) -> float:
+    return statistics.median(_seconds(action) for _ in range(turns))
+
+
+def _seconds(action: Callable[[], None]) -> float:
+    started = time.monotonic()
+    action()
+    return time.monotonic() - started
+
+
+ROWS = {
+    "graft retrain, everything computed": "default_run_seconds",
+    "  of it the stages' own work": "stages_own_seconds",
+    "graft retrain, all cached, temporary server": "cached_retrain_seconds_ephemeral",
+    "  a flow of one empty task": "empty_flow_seconds_ephemeral",
+    "graft retrain, all cached, own server": "cached_retrain_seconds_server",
+    "  a flow of one empty task, own server": "empty_flow_seconds_server",
+    "dvc repro, nothing to do": "noop_repro_seconds",
+}
+
+
+def table(figures: dict[str, float]) -> "Table":
+    """A row for each command."""
+    from rich.table import Table
+
+    share = 100 * figures["orchestration_share"]
+    made = Table(title=f"orchestration: {share:.1f} % of the first run", title_justify="left")
+    made.add_column("command")
+    made.add_column("seconds", justify="right")
+    for title, name in ROWS.items():
+        made.add_row(title, f"{figures[name]:.1f}")
+    return made
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run, print the table, and as the last line the figures."""
+    from rich.console import Console
+
+    parser = argparse.ArgumentParser("python -m benchmarks.overhead", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--small", action="store_true", help="a small run in the place of the embedded default")
+    parser.add_argument("--turns", type=int, default=3, help="how often each command is timed")
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="graft-overhead-") as temporary:
+        figures = measure(Path(temporary) / "project", SMALL if options.small else [], options.turns)
+    Console(width=None if sys.stdout.isatty() else 100).print(table(figures))
+    print(json.dumps({**{name: round(value, 3) for name, value in figures.items()}, "small": options.small}))
+
+
+if __name__ == "__main__":
+    sys.exit(exit_code(lambda: main(sys.argv[1:]), debug=False))

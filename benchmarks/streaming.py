@@ -1,0 +1,246 @@
+"""Does memory stay what it is when the problems become a million? Collect, reward and select's reading, measured.
+
+    python -m benchmarks.streaming
+
+A round's search is made up: problems, and for each two workflows with two completions each, in the tokens of a tiny
+policy. Workflows of the same code share one file. Then the stages collect and reward run as they are, and of select
+what comes before it holds samples: every rewarded trajectory is read and checked against the policy. Each runs in a
+process of its own, which tells its own peak and time. `whole` is the same with all problems in one shard, as before
+there were shards, of `--whole` problems; what it needs grows with them. The last line of standard output is one JSON
+object, of all problems: the highest peak of a stage, in MiB, and the seconds of all three.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from flows import environment
+from flows.answer import exit_code
+from flows.pipeline import declared_params
+from tasks.artifacts import read_json, stream_jsonl, write_json, write_jsonl, write_text
+from tasks.layout import Layout
+from tasks.params import Params, load_params, restrict
+from tasks.records import Completion, Problem, Record, Result, Sibling, Split, Workflow
+from tasks.workflows.contract import HEADER, workflow_id
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+PROJECT = Path(__file__).parents[1]
+CODES = [HEADER + f"    return n[0] {sign} n[1]\n" for sign in "+-*"]
+HELD_OUT = 128  # validation problems
+ROUND = 1
+
+
+class Code(Record):
+    """A workflow's text, and the policy's tokens for it."""
+
+    text: str
+    tokens: list[int]
+
+
+class Codes(Record):
+    """`codes.json`: what the made-up search finds."""
+
+    codes: list[Code]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a stage took for so many problems."""
+
+    stage: str
+    problems: int
+    peak: float  # of memory, in MiB
+    seconds: float
+
+
+def make(layout: Layout, count: int) -> None:
+    """The round as a search leaves it."""
+    codes = read_json(layout.root / "codes.json", Codes).codes
+    for code in codes:
+        write_text(layout.workflows(ROUND) / _path(code), code.text)
+    write_jsonl(layout.problems("train"), map(_problem, range(count)))
+    write_jsonl(layout.problems("validation"), map(_problem, range(count, count + HELD_OUT)))
+    write_jsonl(layout.workflows(ROUND) / "index.jsonl", _index(codes, count))
+
+
+def make_policy(layout: Layout) -> None:
+    """The policy that round 1 starts from, and its tokens for the codes."""
+    from tasks.policy.base import Policy, attach_adapter, encode_completion, save_policy
+    from tasks.policy.scratch import scratch_model
+    from tasks.policy.tokenizer import train_tokenizer
+
+    tokenizer = train_tokenizer(CODES, 300)
+    model = attach_adapter(scratch_model(tokenizer, hidden=32, layers=1, seed=0), rank=2, alpha=2.0, seed=0)
+    policy = Policy(model, tokenizer, "", "scratch")
+    save_policy(policy, layout.policy(ROUND - 1), parent=None, round=ROUND - 1)
+    codes = [Code(text=text, tokens=encode_completion(policy, text)) for text in CODES]
+    write_json(layout.root / "codes.json", Codes(codes=codes))
+
+
+def _path(code: Code) -> str:
+    return f"shared/{workflow_id(code.text)}.py"
+
+
+def _problem(number: int) -> Problem:
+    a, b = number % 89 + 1, number % 97 + 2
+    sibling = Sibling(question=f"Ann has {b} boxes of {a + 1} pens. How many pens?", answer=b * (a + 1))
+    question = f"Ben has {a} boxes of {b} pens. How many pens does he have in all?"
+    return Problem(problem_id=f"p{number}", question=question, answer=a * b, source="streaming", siblings=[sibling])
+
+
+def _index(codes: Sequence[Code], count: int) -> Iterator[Workflow]:
+    for number in range(count + HELD_OUT):
+        split: Split = "train" if number < count else "validation"
+        asked = _problem(number).turned(ROUND)
+        for code in (codes[number % 2], codes[2]):
+            right = code is codes[2]
+            results = [Result(status="ok", value=answer if right else 0) for answer in asked.answers]
+            completion = Completion(
+                tokens=code.tokens, logprobs=[-1 / (place + 2) for place in range(len(code.tokens))]
+            )
+            yield Workflow(
+                problem_id=asked.problem_id,
+                split=split,
+                workflow_id=workflow_id(code.text),
+                path=_path(code),
+                proposer="sample",
+                parent_id=None,
+                depth=1,
+                visits=2,
+                value=float(right),
+                prior=0.5,
+                result=results[0],
+                sibling_results=results[1:],
+                completions=[completion] * 2,
+                sampled=2,
+            )
+
+
+def collect(layout: Layout, shard: int | None) -> None:
+    """The stage."""
+    from tasks.trajectories.task import run
+
+    run(layout, _params("collect", shard), ROUND)
+
+
+def reward(layout: Layout, shard: int | None) -> None:
+    """The stage."""
+    from tasks.rewards.task import run
+
+    run(layout, _params("reward", shard), ROUND)
+
+
+def select(layout: Layout, shard: int | None) -> None:
+    """Its reading: as it is, or into a list."""
+    from tasks.policy.base import load_policy
+    from tasks.policy.fitting import fitting
+
+    policy = load_policy(layout.policy(ROUND - 1))
+    read = fitting(policy, layout, ROUND, ["train", "validation"], "stop", Counter())
+    found = sum(len(each.rewards) for each in (list(read) if shard else read))
+    expected = 4 * sum(1 for split in ("train", "validation") for _ in stream_jsonl(layout.problems(split), Problem))
+    assert found == expected, f"{found} completions came through, not {expected}"
+
+
+STAGES: dict[str, Callable[[Layout, int | None], None]] = {"collect": collect, "reward": reward, "select": select}
+
+
+def _params(stage: str, shard: int | None) -> Params:
+    params = load_params(PROJECT / "params.yaml")
+    changed = params.model_copy(update={"shard": shard}) if shard else params
+    return restrict(changed, declared_params(PROJECT, stage))
+
+
+def measure(count: int, whole: bool = False) -> list[Measured]:
+    """All stages for so many problems; `whole`: all of them in one shard."""
+    with TemporaryDirectory(prefix="graft-streaming-") as name:
+        for step in ("make_policy", "make"):
+            _alone(step, name, count, whole)
+        return [Measured(stage, count, *_alone(stage, name, count, whole)) for stage in STAGES]
+
+
+def _alone(step: str, root: str, count: int, whole: bool) -> tuple[float, float]:
+    """MiB at its peak, and seconds, of a step in a process of its own."""
+    asked = [step, root, str(count), *(["--all"] if whole else [])]
+    command = [sys.executable, "-m", "benchmarks.streaming", "--step", *asked]
+    ended = subprocess.run(command, cwd=PROJECT, check=True, stdout=subprocess.PIPE, text=True)
+    peak, seconds = json.loads(ended.stdout)
+    return peak, seconds
+
+
+def _step(step: str, root: Path, count: int, whole: bool) -> None:
+    """In that process. Its peak is its own, as it was started by a small one."""
+    environment.settle()
+    layout, started = Layout(root), time.perf_counter()
+    if step == "make_policy":
+        make_policy(layout)
+    elif step == "make":
+        make(layout, count)
+    else:
+        STAGES[step](layout, count + HELD_OUT if whole else None)
+    print(json.dumps([_peak(), time.perf_counter() - started]))
+
+
+def _peak() -> float:
+    """The most memory that this process has held, in MiB. Linux's ru_maxrss begins with the parent's, however large."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+        return int(line.split()[1]) / 2**10
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def table(rows: Sequence[tuple[str, Measured]]) -> "Table":
+    """A row for each stage of each way."""
+    from rich.table import Table
+
+    made = Table("way", "stage", "problems", "peak MiB", "seconds", "ms a problem")
+    for way, row in rows:
+        each = 1000 * row.seconds / row.problems
+        made.add_row(way, row.stage, f"{row.problems:,}", f"{row.peak:.0f}", f"{row.seconds:.0f}", f"{each:.2f}")
+    return made
+
+
+def figures(streamed: Sequence[Measured]) -> dict[str, float]:
+    """Of the problems that were streamed."""
+    return {
+        "problems": streamed[0].problems,
+        "peak_memory_mb": round(max(row.peak for row in streamed)),
+        "seconds": round(sum(row.seconds for row in streamed)),
+    }
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Measure, print the table, and as the last line the figures."""
+    from rich.console import Console
+
+    parser = argparse.ArgumentParser("python -m benchmarks.streaming", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--problems", type=int, default=1_000_000, help="that are streamed")
+    parser.add_argument("--whole", type=int, default=20_000, help="that are taken all at once; 0: none")
+    parser.add_argument("--step", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--all", action="store_true", help=argparse.SUPPRESS)
+    asked = parser.parse_args(arguments)
+    if asked.step:
+        step, root, count = asked.step
+        _step(step, Path(root), int(count), asked.all)
+        return
+    rows = [("whole", row) for row in (measure(asked.whole, whole=True) if asked.whole else [])]
+    streamed = measure(asked.problems)
+    rows += [("streamed", row) for row in streamed]
+    Console(width=None if sys.stdout.isatty() else 120).print(table(rows))
+    print(json.dumps(figures(streamed)))
+
+
+if __name__ == "__main__":
+    sys.exit(exit_code(lambda: main(sys.argv[1:]), debug="--step" in sys.argv))

@@ -1,0 +1,143 @@
+"""`graft serve`: the schedule, and each of its runs in a process of its own, until Ctrl-C."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.types.entrypoint import EntrypointType
+from pydantic import ValidationError
+
+from flows.crashed import mark_crashed, workspace_tag
+from flows.doctor import refuse_traps
+from flows.environment import prefect_home
+from flows.schedule import scheduled
+from flows.workspace import Busy, alone
+from tasks.artifacts import digest_text
+from tasks.errors import GraftError, Passing
+from tasks.params import load_params
+
+PORT = 4200
+"""Of a server of our own, which is Prefect's usual one; another where it is taken."""
+
+PATIENCE = 120.0
+"""Seconds that it has for its start."""
+
+
+def serve(root: Path, cron: str | None, every: float | None, name: str | None) -> None:
+    """Serve until Ctrl-C. Raises GraftError where the schedule is none, or the server does not answer."""
+    schedule = schedule_of(cron, every)
+    refuse_traps()
+    params = load_params(root / "params.yaml")
+    with _server(root) as url:
+        try:
+            _sweep(root)
+            when = f'at "{cron}" ({schedule.timezone})' if isinstance(schedule, CronSchedule) else f"every {every:g} s"
+            name = name or deployment_name(root)
+            print(
+                f"scheduled {when} as scheduled/{name}, overlap: {params.schedule.overlap}; Prefect: {url}", flush=True
+            )
+            scheduled.serve(
+                name=name,
+                schedules=[schedule],
+                tags=[workspace_tag(root)],
+                print_starting_message=False,
+                entrypoint_type=EntrypointType.MODULE_PATH,
+            )
+        except httpx.TransportError as error:
+            raise Passing(
+                f"prefect: no answer from {url} ({error}); start that server, or unset PREFECT_API_URL"
+            ) from error
+
+
+def schedule_of(cron: str | None, every: float | None) -> CronSchedule | IntervalSchedule:
+    """By the clock on the wall. Raises GraftError that says how a schedule is written."""
+    from datetime import timedelta
+
+    from tzlocal import get_localzone_name
+
+    if (cron is None) == (every is None):
+        raise GraftError('graft serve: when? Write one of --cron "0 3 * * *" and --every 3600')
+    if every is not None:
+        return IntervalSchedule(interval=timedelta(seconds=every))
+    try:
+        return CronSchedule(cron=str(cron), timezone=get_localzone_name() or "UTC")
+    except ValidationError as error:
+        why = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise GraftError(
+            f'--cron "{cron}": {why}; write minute, hour, day, month and weekday: "0 3 * * *" is 3 each night'
+        ) from None
+
+
+def deployment_name(root: Path) -> str:
+    """The folder's name and a digest of its place: two clones on one Prefect server have a schedule each."""
+    return f"{root.name}-{digest_text(workspace_tag(root))[:6]}"
+
+
+def _sweep(root: Path) -> None:
+    tracking = load_params(root / "params.yaml").tracking
+    try:
+        with alone(root, "graft serve"):
+            crashed = mark_crashed(root, tracking, alone=True)
+    except Busy:
+        crashed = mark_crashed(root, tracking, alone=False)
+    if crashed:
+        print(f"marked as crashed, their processes being gone: {', '.join(crashed)}", flush=True)
+
+
+@contextmanager
+def _server(root: Path) -> Iterator[str]:
+    """The address of the user's server, or of one of our own for as long as the block lasts."""
+    known = PREFECT_API_URL.value()
+    if known:
+        yield known
+        return
+    port = _free_port()
+    url = f"http://127.0.0.1:{port}/api"
+    log = prefect_home(root) / "server.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("w") as stream:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)],
+            stdout=stream,
+            stderr=stream,
+            env={**os.environ, "PREFECT_SERVER_UI_API_URL": url},
+            start_new_session=True,  # Ctrl-C is for us, who end it when nobody needs it
+        )
+    try:
+        _wait_for(url, process, log)
+        os.environ["PREFECT_API_URL"] = url  # for the processes of the runs
+        with temporary_settings({PREFECT_API_URL: url}):
+            yield url
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _wait_for(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            if httpx.get(f"{url}/health", timeout=5).status_code == 200:
+                return
+        except httpx.TransportError:
+            time.sleep(0.2)
+    raise GraftError(f"prefect: its server did not start; {log} says why, graft doctor checks its versions")
+
+
+def _free_port() -> int:
+    for port in (PORT, 0):
+        with socket.socket() as free:
+            try:
+                free.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return int(free.getsockname()[1])
+    raise GraftError("prefect: no free port for its server; end what holds them")

@@ -1,0 +1,139 @@
+"""Prefect's temporary server: for a run where the user has no server of their own.
+
+    python -m flows.server PORT
+
+Prefect would start the same by itself, but only when it is asked for the first time, and wait; it would leave it
+behind whenever a run is killed. Here it is started before Prefect is imported, so that the two seconds of importing
+and the four of starting are the same ones, and it ends with the run, however that ends.
+"""
+
+import atexit
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from signal import SIG_BLOCK, SIG_SETMASK, SIGHUP, SIGINT, SIGTERM, pthread_sigmask
+from typing import IO, Any
+
+from flows.databases import damaged, set_aside
+from tasks.errors import GraftError
+
+PATIENCE = 5.0
+"""Seconds for a server to end by itself."""
+
+
+class TemporaryServer:
+    """A server of this process alone, on the loopback address; it goes when the process ends or `stop` is called."""
+
+    def __init__(self) -> None:
+        """Start it; `url` waits until it answers. Its database is in PREFECT_HOME."""
+        self._database = Path(os.environ["PREFECT_HOME"]).expanduser() / "prefect.db"
+        self._port = _free_port()
+        self._begin()
+        atexit.register(self.stop)  # not earlier: on leaving, Prefect still sends what happened last
+
+    def url(self) -> str:
+        """Where its API is. Raises GraftError where it does not come up."""
+        url = f"http://127.0.0.1:{self._port}/api"
+        limit = time.monotonic() + float(os.environ["PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"])
+        while not _answers(url):
+            code = self._process.poll()
+            if code is not None or time.monotonic() > limit:
+                self.stop()
+                raise GraftError(
+                    f"prefect: its server did not start ({self._last_words()}); graft doctor checks the disk, and "
+                    "whether its versions are the pinned ones"
+                )
+            time.sleep(0.05)
+        return url
+
+    def keep(self) -> None:
+        """Start it anew, at the same address, where it was ended. Raises GraftError as `url` does."""
+        if self._process.poll() is not None:
+            self._begin()
+            self.url()
+
+    def stop(self) -> None:
+        """End it; nothing happens where it is gone already."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _begin(self) -> None:
+        if damaged(self._database):
+            print(f"warning: {self._database}: damaged; set aside as {set_aside(self._database).name}", file=sys.stderr)
+        self._log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 (lives as long as it)
+        self._process = _process(self._port, self._log)
+
+    def _last_words(self) -> str:
+        self._log.seek(0)
+        lines = [line.strip() for line in self._log if line.strip()]
+        return lines[-1][:300] if lines else "no answer"
+
+
+def _process(port: int, log: IO[str]) -> "subprocess.Popen[bytes]":
+    """The server, which lives as long as the pipe to its standard input is open.
+
+    What ends a run (Ctrl-C in a terminal, a service that is stopped) reaches each of its processes, and a server that
+    is gone could not be told of the interrupted run; Prefect would try for a minute. A blocked signal is inherited.
+    """
+    code = str(Path(__file__).resolve().parents[1])
+    paths = [code, os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else [code]
+    own = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
+    unblocked = pthread_sigmask(SIG_BLOCK, {SIGINT, SIGTERM, SIGHUP})
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "flows.server", str(port)],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **own, "PYTHONPATH": os.pathsep.join(paths)},
+        )
+    finally:
+        pthread_sigmask(SIG_SETMASK, unblocked)
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/health", timeout=5) as response:
+            return bool(response.status == 200)
+    except (urllib.error.URLError, TimeoutError, ConnectionError):
+        return False
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def serve(port: int) -> None:
+    """Serve Prefect's API on loopback until standard input ends."""
+    import uvicorn
+
+    factory = "prefect.server.api.server:create_app"
+    config = uvicorn.Config(factory, factory=True, host="127.0.0.1", port=port, log_level="error", lifespan="on")
+    server = uvicorn.Server(config)
+    threading.Thread(target=_end_with_input, args=(server,), daemon=True).start()
+    server.run()
+
+
+def _end_with_input(server: Any) -> None:
+    sys.stdin.buffer.read()
+    server.should_exit = True
+    time.sleep(PATIENCE)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]))

@@ -1,0 +1,42 @@
+"""The model card of an exported policy."""
+
+from typing import Literal
+
+from tasks.records import Lineage
+
+MERGED = """\
+model = AutoModelForCausalLM.from_pretrained("{folder}")"""
+ADAPTER = """\
+model = AutoModelForCausalLM.from_pretrained({base})
+model = PeftModel.from_pretrained(model, "{folder}")"""
+
+
+def card(lineage: Lineage, form: Literal["merged", "adapter"], folder: str, measured: str | None) -> str:
+    """A README.md of a few lines: what it is, how good it was found to be, how to load it."""
+    own = "weights" in lineage.holds
+    base = f'"{folder}/base"' if own else f'"{lineage.base}"'
+    code = (MERGED if form == "merged" else ADAPTER).format(folder=folder, base=base)
+    head = [f"library_name: {'transformers' if form == 'merged' else 'peft'}", "pipeline_tag: text-generation"]
+    imports = "from transformers import AutoModelForCausalLM, AutoTokenizer"
+    if form == "adapter":
+        imports = f"from peft import PeftModel\n{imports}"
+    made_of = "made from scratch" if lineage.base == "scratch" else f"trained from {lineage.base}"
+    what = "merged into its base" if form == "merged" else "as a LoRA adapter"
+    return f"""\
+---
+{chr(10).join(head)}
+---
+
+# Policy {lineage.version}
+
+A policy of Graft, {made_of}, {what}. Round {lineage.round} of its run; parent: {lineage.parent or "none"}.
+
+pass@1: {measured or "not measured"}.
+
+```python
+{imports}
+
+{code}
+tokenizer = AutoTokenizer.from_pretrained("{folder}")
+```
+"""

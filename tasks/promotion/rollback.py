@@ -1,0 +1,49 @@
+"""Taking a promotion back: an earlier champion in the champion's place again."""
+
+from pathlib import Path
+
+from tasks.errors import GraftError
+from tasks.policy.whole import check_whole
+from tasks.promotion.champion import alone, kept, present, read_history, succeed, take
+from tasks.promotion.succession import line, taken_back
+from tasks.records import How, Succession
+
+
+def roll_back(folder: Path, version: str | None, reason: str, time: str) -> Succession:
+    """Put the champion before the present one in its place, or the one that `version`, or a unique beginning of it,
+    names; all or nothing.
+
+    The one that is taken back stays in `previous/`, so that it can be put back the same way, which is `reinstated`.
+    Raises GraftError where there is none to go back to, or its policy is damaged.
+    """
+    with alone(folder):
+        now = present(folder).version
+        others, history = kept(folder), read_history(folder)
+        taken = taken_back(history)
+        chosen = _named(folder, others, now, version) if version else _before(folder, others, line(history), taken)
+        place = others[chosen]
+        check_whole(place / "policy", chosen)
+        how: How = "reinstated" if chosen in taken else "rolled back"
+        step = Succession(version=chosen, replaced=now, how=how, reason=reason, time=time)
+        succeed(folder, lambda new: take(place, new), step)
+    return step
+
+
+def _before(folder: Path, others: dict[str, Path], line: list[str], taken: dict[str, str]) -> str:
+    """The champion that the present one replaced; of a folder without history the one that is there."""
+    found = [version for version in reversed(line[:-1]) if version in others]
+    found += [version for version in others if version not in taken and version not in line]
+    if found:
+        return found[0]
+    also = f"; taken back and still here: {', '.join(taken)}" if taken else ""
+    raise GraftError(f"{folder}: no champion before this one is kept{also}; graft champion lists them")
+
+
+def _named(folder: Path, others: dict[str, Path], now: str, version: str) -> str:
+    found = [other for other in others if other.startswith(version)]
+    if len(found) == 1:
+        return found[0]
+    if now.startswith(version):
+        raise GraftError(f"{version}: is the champion already; name another, or none for the one before")
+    known = ", ".join(others) or "none"
+    raise GraftError(f"{version}: no champion that {folder / 'previous'} keeps; it has {known}: name one of these")

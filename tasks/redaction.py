@@ -1,0 +1,109 @@
+"""Secrets taken out of text, wherever text leaves a process: errors, logs, what MLflow and Prefect are told.
+
+What counts as one: the user and password of an address, what follows `password=` and the like, an authorisation
+header, keys of well-known shapes, and the value of each environment variable whose name says that it is one
+(`OPENAI_API_KEY`, `HF_TOKEN`, `MLFLOW_TRACKING_PASSWORD` …), in whatever text it turns up.
+"""
+
+import logging
+import os
+import re
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+from urllib.parse import quote, unquote
+
+HIDDEN = "***"
+
+SHORTEST = 8
+"""Signs of a variable's value that is looked for in text: a shorter one would turn up by chance."""
+
+_NAMES = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PWD|CREDENTIALS?|APIKEY)(?:_|$)", re.IGNORECASE)
+_PLACES = re.compile(r"(?:_FILE|_PATH|_DIR)$|^(?:OLD)?PWD$", re.IGNORECASE)
+"""Variables that say where something is."""
+
+# Each is of bounded length where it begins: texts are searched that others have made as long as they like.
+_ADDRESS = re.compile(
+    r"(?P<scheme>(?<![\w+.-])[A-Za-z][\w+.-]{0,40}://)"
+    r"(?:[^\s/?#\"'@]{0,200}:(?!\d+[/?#])[^\s\"'@]{0,300}@(?:[^\s/?#\"'@]{0,200}@){0,9}"  # may hold / and @
+    r"|[^\s/?#\"']{0,300}@)"
+)
+_ASSIGNED = re.compile(
+    r"(?P<name>\b(?:[\w-]{0,60}(?:api[_-]?key|access[_-]?key|secret|passw(?:or)?d|pwd)|(?:access_|auth_|refresh_|api_|id_)?token|(?-i:[A-Z][A-Z0-9_]{0,60}_TOKEN))[\"']?\s*=\s*[\"']?)"
+    r"[^\s\"'&;,)}\]]+",
+    re.IGNORECASE,
+)
+_HEADER = re.compile(
+    r"(?P<name>\b(?:authorization|x-api-key|api-key)[\"']?\s*[:=]\s*[\"']?(?:(?:bearer|basic)\s+)?+|\bbearer\s+)[^\s\"',;]{6,}",
+    re.IGNORECASE,
+)
+_SHAPES = re.compile(
+    r"\b(?:sk-[\w-]{16,}|hf_[A-Za-z0-9]{16,}|pnu_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|AKIA[0-9A-Z]{16})"
+)
+
+
+def redacted(text: str) -> str:
+    """`text` without what is secret in it; the same text where nothing is."""
+    for value in known_secrets(os.environ):
+        text = text.replace(value, HIDDEN)
+    text = _ADDRESS.sub(rf"\g<scheme>{HIDDEN}@", text)
+    text = _ASSIGNED.sub(rf"\g<name>{HIDDEN}", text)
+    text = _HEADER.sub(rf"\g<name>{HIDDEN}", text)
+    return _SHAPES.sub(HIDDEN, text)
+
+
+def known_secrets(environment: Mapping[str, str]) -> list[str]:
+    """Values of variables that are secrets by their names, and passwords of addresses in others; the longest first."""
+    found: set[str] = set()
+    for name, value in environment.items():
+        named = _NAMES.search(name) and not _PLACES.search(name)
+        found |= {value} if named else set(_passwords(value))
+    found |= {form(value) for value in found for form in (quote, partial(quote, safe=""), unquote)}
+    return sorted((value for value in found if len(value.strip()) >= SHORTEST), key=lambda value: (-len(value), value))
+
+
+def _passwords(value: str) -> list[str]:
+    users = (found.group().removeprefix(found["scheme"])[:-1] for found in _ADDRESS.finditer(value))
+    return [user.partition(":")[2] for user in users]
+
+
+@contextmanager
+def without_secrets() -> Iterator[None]:
+    """What is raised in the block holds no secret when it leaves it: Prefect keeps the text of every error.
+
+    An error that would is raised anew, as a RuntimeError that names its kind, its traceback in a note.
+    """
+    try:
+        yield
+    except Exception as error:
+        if redacted(str(error)) == str(error):
+            raise
+        clean = RuntimeError(redacted(f"{type(error).__name__}: {error}"))
+        clean.add_note(redacted(traceback.format_exc()))
+        raise clean from None
+
+
+def redact_logs() -> None:
+    """From now on no record that this process logs holds a secret, whoever logs it and wherever it is sent."""
+    before = logging.getLogRecordFactory()
+    if getattr(before, "redacts", False):
+        return
+
+    def factory(*arguments: Any, **named: Any) -> logging.LogRecord:
+        record = before(*arguments, **named)
+        try:
+            message = record.getMessage()
+        except (TypeError, ValueError, KeyError):  # arguments that do not fit: logging itself says so
+            return record
+        if (clean := redacted(message)) != message:
+            record.msg, record.args = clean, ()
+        if record.exc_info and record.exc_info[1] is not None:
+            whole = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
+            if (clean := redacted(whole)) != whole:
+                record.exc_text = clean  # what a formatter takes instead of making it again
+        return record
+
+    factory.redacts = True  # type: ignore[attr-defined]
+    logging.setLogRecordFactory(factory)

@@ -1,0 +1,72 @@
+"""The registered model in MLflow: a version for each policy that tried, and who was champion after whom.
+
+`champion/history.jsonl` is the truth and the registry follows it: each time all of it is told again, so that what an
+MLflow that was away has missed is made up for.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+TAG_LENGTH = 5000  # MLflow refuses longer ones
+
+
+def register(client: Any, experiment: str, name: str, run_id: str | None, model: Mapping[str, Any]) -> str:
+    """The number of a policy's version, which is made where there is none.
+
+    It points at the folder that DVC holds: MLflow gets no copy of the weights (its own copy of a peft model reloads
+    with wrong weights).
+    """
+    from mlflow import create_external_model
+    from mlflow.exceptions import MlflowException
+
+    version = model["version"]
+    try:
+        client.create_registered_model(name)
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
+    known = client.search_model_versions(f"name = '{name}' and tag.version = '{version}'")
+    if known:
+        return str(known[0].version)
+    card = create_external_model(f"policy-{version}", run_id, model["tags"], experiment_id=experiment)
+    made = client.create_model_version(name, f"models:/{card.model_id}", run_id, model["tags"], model_id=card.model_id)
+    return str(made.version)
+
+
+def follow(client: Any, experiment: str, name: str, champion: str, history: Sequence[Mapping[str, Any]]) -> None:
+    """Alias `champion` on the present one, and on every registered version what the history says of it."""
+    tags = {"version": champion, "path": "champion/policy"}
+    number = register(client, experiment, name, None, {"version": champion, "tags": tags})
+    told = succession_tags(history)
+    for version in client.search_model_versions(f"name = '{name}'"):
+        for tag, value in told.get(version.tags.get("version", ""), {}).items():
+            if version.tags.get(tag) != value[:TAG_LENGTH]:
+                client.set_model_version_tag(name, version.version, tag, value[:TAG_LENGTH])
+    if client.get_registered_model(name).aliases.get("champion") != number:
+        client.set_registered_model_alias(name, "champion", number)
+
+
+def succession_tags(history: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """Version → its tags. `gate` is what happened to it last; `champion_since` and `replaced` are of the last time
+    that it became champion, `champion_until`, `replaced_by` and `replaced_because` of the last time that it ceased."""
+    tags: dict[str, dict[str, str]] = {}
+    for step in history:
+        new, old = step["version"], step["replaced"]
+        tags.setdefault(new, {}).update(
+            {
+                "gate": f"{step['how']} at {step['time']}: {step['reason']}",
+                "champion_since": step["time"],
+                "champion_until": "",
+                "replaced": old or "",
+                "replaced_by": "",
+                "replaced_because": "",
+            }
+        )
+        if old:
+            because = f"{new} was {step['how']}: {step['reason']}"
+            tags.setdefault(old, {}).update(
+                {"champion_until": step["time"], "replaced_by": new, "replaced_because": because}
+            )
+            if step["how"] == "rolled back":
+                tags[old]["gate"] = f"taken back at {step['time']}: {step['reason']}"
+    return tags

@@ -1,0 +1,173 @@
+"""A shard of a round's search: some problems, searched together by one process.
+
+The policy writes a batch for all of them at a time, and what is decoded together decides the last digits. So a shard
+is the unit of everything: its batches, its waves, its share of `search.seconds`, its journal. It needs the project's
+folder, for the policy that it starts from, for its journal and for what an operators' model has said before.
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import exp
+from pathlib import Path
+
+from tasks.environments.environment import Environment
+from tasks.environments.named import environment_in
+from tasks.environments.running import runner_of
+from tasks.errors import GraftError
+from tasks.layout import Layout
+from tasks.params import Params
+from tasks.policy.base import SCRATCH, Policy, encode_completion, load_policy
+from tasks.policy.served import entered, served_by
+from tasks.records import Problem, Split, TreeNode, Workflow
+from tasks.search.drawing import Rank, rank_of, telling
+from tasks.search.guided import Found, GuidedTree
+from tasks.search.journal import Journal
+from tasks.search.progress import watched
+from tasks.search.revise import Reviser
+from tasks.search.revisions import revision_numbers
+from tasks.search.support import run_perturbed, support_of
+from tasks.search.waves import Search
+from tasks.search.write import node_id, tree_records
+from tasks.workflows.contract import workflow_id
+
+Asked = tuple[Split, Problem]
+"""A problem as the round asks it."""
+
+
+@dataclass(frozen=True)
+class Telling:
+    """The tree of a shard that tells most, and how much."""
+
+    rank: Rank
+    nodes: list[TreeNode]
+    problem: Problem
+
+
+@dataclass(frozen=True)
+class Searched:
+    """What the search of a shard has found; `numbers` and `support` add up over shards."""
+
+    problems: list[str]
+    solved: list[str]
+    found: list[tuple[Workflow, str]]
+    nodes: list[TreeNode]
+    telling: Telling | None
+    numbers: dict[str, float]
+    support: dict[str, float]  # what the solved train problems rest on
+
+
+def search_shard(root: Path, params: Params, round: int, inputs: str, shard: tuple[int, Sequence[Asked]]) -> Searched:
+    """Search the train problems of a shard, sample groups for its validation problems.
+
+    `inputs` names all that the round's search depends on: what an earlier search of the same left is gone on with.
+    """
+    number, asked = shard
+    layout = Layout(root)
+    environment, policy = environment_in(root, params), load_policy(layout.policy(round - 1))
+    _check_reviser(policy, params)
+    journal = _journal(layout, round, f"{inputs}-{number}")
+    served = served_by(policy, params.operators, layout)
+    with runner_of(environment, params.sandbox, served) as runner:
+        search = Search(policy, environment, runner, params, round, journal, watched())
+        trees = search.trees([problem for _, problem in asked])
+        splits = [split for split, _ in asked]
+        train = [tree for split, tree in zip(splits, trees, strict=True) if split == "train"]
+        search.sample_all(train, [tree for split, tree in zip(splits, trees, strict=True) if split != "train"])
+        if environment.asks_siblings:
+            search.explore(train)
+        if params.search.revisions and served:
+            Reviser(served, runner, partial(encode_completion, policy), params, round).revise(train)
+        if environment.asks_siblings:
+            run_perturbed(trees, runner)
+    entered(served, layout, f"search@{round}")
+    return _searched(environment, params, splits, trees, train)
+
+
+def _searched(
+    environment: Environment,
+    params: Params,
+    splits: Sequence[Split],
+    trees: Sequence[GuidedTree],
+    train: Sequence[GuidedTree],
+) -> Searched:
+    pairs = zip(splits, trees, strict=True)
+    found = [pair for split, tree in pairs for pair in records_of(tree, split, environment.suffix)]
+    told = telling(train) if train else None
+    of_train = [workflow for workflow, _ in found if workflow.split == "train"]
+    return Searched(
+        problems=[tree.problem.problem_id for tree in trees],
+        solved=[tree.problem.problem_id for tree in trees if tree.solved],
+        found=found,
+        nodes=[node for tree in train for node in _nodes(tree)],
+        telling=Telling(rank_of(told), _nodes(told), told.problem) if told else None,
+        numbers=_metrics(train) | (revision_numbers(train) if params.search.revisions else {}),
+        support=support_of(of_train) if environment.asks_siblings else {},
+    )
+
+
+def _check_reviser(policy: Policy, params: Params) -> None:
+    """`policy.base: scratch` is refused with the params; here, an earlier policy that was made from scratch."""
+    if params.search.revisions and params.operators.backend == "policy" and policy.base == SCRATCH:
+        raise GraftError(
+            f"search.revisions is {params.search.revisions}, but policy.base is a policy made from scratch, which "
+            "cannot read what it would be asked: set operators.backend to openai, or search.revisions to 0"
+        )
+
+
+def _journal(layout: Layout, round: int, name: str) -> Journal:
+    """What a search of the same inputs has left that did not come to its end; says so where it did anything."""
+    journal = Journal(layout.journals("search", round) / f"{name}.jsonl")
+    if journal.completions:
+        what = f"{journal.completions} completions that a search cut short has left"
+        print(f"search@{round}: goes on after {what}", file=sys.stderr)
+    return journal
+
+
+def _nodes(tree: GuidedTree) -> list[TreeNode]:
+    return list(tree_records(tree.problem.problem_id, tree.root))
+
+
+def records_of(tree: GuidedTree, split: Split, suffix: str) -> list[tuple[Workflow, str]]:
+    """A record for each workflow that the tree has found, with its code; `suffix` is that of their files."""
+    return [(_record(tree.problem.problem_id, split, suffix, found), found.code) for found in tree.found.values()]
+
+
+def _record(problem_id: str, split: Split, suffix: str, found: Found) -> Workflow:
+    name = workflow_id(found.code)
+    written = found.samples + found.rollouts
+    return Workflow(
+        problem_id=problem_id,
+        split=split,
+        workflow_id=name,
+        path=f"{problem_id}/{name}{suffix}",
+        proposer="sample" if found.samples else "tree" if found.rollouts else "revision",
+        parent_id=node_id(found.from_node) if found.from_node else None,
+        depth=found.leaf.depth,
+        visits=len(written) + found.revisions,
+        value=rounded(found.reward),
+        prior=rounded(max((exp(sum(c.logprobs)) for c in written), default=1.0)),
+        result=found.results[0],
+        sibling_results=found.results[1:],
+        completions=written + found.revised,
+        sampled=len(found.samples),
+        perturbed_results=found.perturbed,
+    )
+
+
+def rounded(value: float) -> float:
+    """Six significant digits: what a record keeps of a mean or a probability."""
+    return float(f"{value:.6g}")
+
+
+def _metrics(trees: Sequence[GuidedTree]) -> dict[str, float]:
+    best = [max(found.reward for found in tree.found.values()) for tree in trees]
+    sampled = [max((f.reward for f in tree.found.values() if f.samples), default=0.0) for tree in trees]
+    return {
+        "problems": len(trees),
+        "completions": sum(tree.rows for tree in trees),
+        "workflows": sum(len(tree.found) for tree in trees),
+        "solved": sum(value == 1.0 for value in best),
+        "solved_by_samples": sum(value == 1.0 for value in sampled),
+    }

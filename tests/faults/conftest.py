@@ -1,0 +1,83 @@
+"""An undisturbed run of the tiny project, which every disturbed one must end like, and what disturbs."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import tiny_project
+from aftermath import ADDRESSES, ALL, Bytes, bytes_of
+
+from flows import environment
+from flows.server import TemporaryServer
+
+
+@pytest.fixture(scope="session", autouse=True)
+def dvc_site_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """DVC's memory of file hashes, kept out of the machine's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DVC_SITE_CACHE_DIR", str(tmp_path_factory.mktemp("site")))
+        yield
+
+
+@pytest.fixture(scope="session")
+def new(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny project of one round in which nothing is computed. Not to be changed."""
+    return tiny_project.make(tmp_path_factory.mktemp("new") / "project", rounds=1)
+
+
+@pytest.fixture(scope="session")
+def finished(new: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same after an undisturbed run. Not to be changed."""
+    root = tmp_path_factory.mktemp("finished") / "project"
+    shutil.copytree(new, root)
+    tiny_project.graft(root, "stage", *ALL)
+    assert tiny_project.ran(root) == ADDRESSES
+    return root
+
+
+@pytest.fixture(scope="session")
+def undisturbed(finished: Path) -> Bytes:
+    """What every run has to end with."""
+    return bytes_of(finished)
+
+
+@pytest.fixture
+def fresh(new: Path, tmp_path: Path) -> Path:
+    """A project to work on in which nothing is computed."""
+    return Path(shutil.copytree(new, tmp_path / "project"))
+
+
+@pytest.fixture
+def done(finished: Path, tmp_path: Path) -> Path:
+    """A finished project to work on."""
+    return Path(shutil.copytree(finished, tmp_path / "project"))
+
+
+@pytest.fixture(scope="session")
+def prefect_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the server at `prefect_url`."""
+    return tmp_path_factory.mktemp("prefect")
+
+
+@pytest.fixture(scope="session")
+def prefect_url(prefect_home: Path) -> Iterator[str]:
+    """A Prefect server that outlives the runs: each is spared the start of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PREFECT_HOME", str(prefect_home))
+        environment.settle_prefect(prefect_home)
+        server = TemporaryServer()
+        url = server.url()
+    yield url
+    server.stop()
+
+
+@pytest.fixture
+def ends_well(undisturbed: Bytes) -> Callable[[Path], None]:
+    """Law: the next run ends with the bytes of an undisturbed one, and then nothing is left to do."""
+
+    def check(root: Path) -> None:
+        tiny_project.graft(root, "stage", *ALL)
+        assert bytes_of(root) == undisturbed
+
+    return check

@@ -1,0 +1,77 @@
+"""Law: a full disk stops a run with one line that names the file; with room again it ends as if nothing was."""
+
+import random
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from aftermath import ADDRESSES
+from small_disk import Ballast, mount, mounted
+from tiny_project import graft, ran
+
+pytestmark = pytest.mark.slow
+
+FULL = re.compile(r"graft: (?P<file>/\S+): the disk is full; free some space and run again(, nothing was lost)?")
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with mounted(tmp_path / "disk", "-t", "tmpfs", "-o", "size=24m", "tmpfs") as disk:
+        yield disk
+
+
+def test_a_full_disk_at_each_stage(new: Path, disk: Path, ends_well: Callable[[Path], None]) -> None:
+    """Full from the start, or as soon as the stage has written a little: its outputs, the cache, dvc.lock."""
+    root = Path(shutil.copytree(new, disk / "project"))
+    ballast, rng, stopped = Ballast(disk), random.Random(0), 0
+    for address in ADDRESSES:
+        before = (root / "dvc.lock").read_bytes() if (root / "dvc.lock").exists() else b""
+        ballast.fill(leave=rng.choice([0, 4, 8, 16, 24, 32, 40]) << 10)
+        told = graft(root, "stage", address, code=None)
+        ballast.drop()
+        if told.returncode == 0:
+            continue
+        stopped += 1
+        assert told.returncode == 2, told.stderr
+        line = FULL.fullmatch(told.stderr.splitlines()[-1])  # before it, a warning may be about what nobody misses
+        assert line, told.stderr
+        assert line["file"].startswith(str(root))
+        assert ((root / "dvc.lock").read_bytes() if (root / "dvc.lock").exists() else b"") == before
+        graft(root, "stage", address)
+    assert stopped > len(ADDRESSES) // 2
+    ran(root)
+    ends_well(root)
+    assert ran(root) == []
+
+
+def test_a_full_disk_where_dvc_remembers_hashes(done: Path, disk: Path, ends_well: Callable[[Path], None]) -> None:
+    """By default that is /var/tmp: another disk than the project's, or the same."""
+    site = {"DVC_SITE_CACHE_DIR": str(disk)}
+    graft(done, "stage", "problems", **site)
+    Ballast(disk).fill()
+    told = graft(done, "stage", "--force", "problems", code=None, **site)
+    if told.returncode:
+        assert told.returncode == 2
+        assert re.fullmatch(rf"graft: {disk}\S+: DVC's memory of file hashes cannot be opened .+\n", told.stderr)
+    ends_well(done)
+
+
+def test_a_full_disk_where_prefect_keeps_its_history(done: Path, disk: Path) -> None:
+    """Its temporary server cannot start, and says why in a line."""
+    Ballast(disk).fill(leave=64 << 10)
+    told = graft(done, "retrain", code=2, PREFECT_HOME=str(disk))
+    assert re.fullmatch(
+        r"graft: prefect: its server did not start \(.+\); graft doctor checks the disk.*\n", told.stderr
+    )
+
+
+def test_a_read_only_workspace_is_named(done: Path) -> None:
+    with mounted(done, "--bind", str(done)):
+        mount("-o", "remount,ro,bind", str(done))
+        for command in (["retrain"], ["stage", "reward@1"], ["stage", "-S", "seed=3", "problems"]):
+            told = graft(done, *command, code=2)
+            assert re.fullmatch(rf"graft: {done}\S*: not writable \(Read-only file system\); .+\n", told.stderr), (
+                command
+            )

@@ -1,0 +1,141 @@
+"""Law: whenever a run is killed, no earlier result is lost and the next run goes on; the end is as if nothing was."""
+
+import hashlib
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import tiny_project
+import yaml
+from aftermath import ADDRESSES, Bytes, bytes_of, left_after_a_while, processes
+from tiny_project import begin, graft, ran
+
+from tasks.params import override
+
+pytestmark = pytest.mark.slow
+
+KILLS = 20
+
+
+def stages_of(lock: Path) -> dict[str, Any]:
+    return yaml.safe_load(lock.read_text())["stages"] if lock.exists() else {}
+
+
+def whole(root: Path, stage: dict[str, Any]) -> bool:
+    """Whether the cache holds all that the lock says of a stage's outputs."""
+    for out in stage["outs"]:
+        name = out["md5"]
+        copy = root / ".dvc" / "cache" / "files" / "md5" / name[:2] / name[2:]
+        if hashlib.md5(copy.read_bytes()).hexdigest() != name.removesuffix(".dir"):
+            return False
+    return True
+
+
+def test_killed_at_20_random_moments(fresh: Path, undisturbed: Bytes, prefect_url: str) -> None:
+    """One after the other on the way of one run: during the start, in each stage, while results are put away."""
+    rng = random.Random(7)
+    right = yaml.safe_load(undisturbed.lock)["stages"]
+    moments = sorted(rng.randrange(-3, len(ADDRESSES)) for _ in range(KILLS))
+    kept: set[str] = set()
+    for number, moment in enumerate(moments):
+        process = tiny_project.start(fresh, "retrain", PREFECT_API_URL=prefect_url, TINY_MARK=str(fresh))
+        if moment >= 0:
+            wait_until_at(fresh, moment, process)
+        time.sleep(rng.uniform(0, 0.6 if moment >= 0 else 3))
+        if process.poll() is None:  # else it was at its last stage and has ended on its own
+            os.killpg(process.pid, signal.SIGKILL) if number % 2 else process.kill()
+        process.communicate()
+        known = stages_of(fresh / "dvc.lock")
+        assert kept <= known.keys()
+        for address, stage in known.items():
+            assert stage == right[address]
+            assert whole(fresh, stage)
+        kept = set(known)
+    assert left_after_a_while(str(fresh)) == []
+    ended = graft(fresh, "retrain", PREFECT_API_URL=prefect_url)
+    printed = dict(line.split()[:2] for line in ended.stdout.splitlines()[: len(ADDRESSES)])
+    assert "ran" not in {printed[address] for address in kept - {"sources", "promote"}}
+    assert ended.stderr == ""
+    assert bytes_of(fresh) == undisturbed
+
+
+def wait_until_at(root: Path, moment: int, process: "subprocess.Popen[str]") -> None:
+    """Until it computes the so-many-th stage, or one after that; or has ended."""
+    note = root / ".graft" / "ran.log"
+    later = set(ADDRESSES[moment:])
+    note.unlink(missing_ok=True)
+    while process.poll() is None and not (note.exists() and later & set(note.read_text().split())):
+        time.sleep(0.01)
+
+
+def test_killed_while_dvc_lock_is_written(done: Path, ends_well: Callable[[Path], None]) -> None:
+    """It takes a while to write, of which DVC itself spends most with an emptied file."""
+    rng = random.Random(0)
+    before = (done / "dvc.lock").read_bytes()
+    for _ in range(3):
+        inode = (done / "dvc.lock").stat().st_ino
+        process = tiny_project.start(done, "stage", "--force", *ADDRESSES, TINY_SECONDS="0")
+        while process.poll() is None and (done / "dvc.lock").stat().st_ino == inode:
+            pass
+        time.sleep(rng.uniform(0, 0.5))
+        process.kill()
+        process.communicate()
+        assert (done / "dvc.lock").read_bytes() == before
+    ends_well(done)
+
+
+@pytest.mark.parametrize("everybody", [False, True])
+def test_sigterm_is_a_clean_stop(fresh: Path, everybody: bool, ends_well: Callable[[Path], None]) -> None:
+    """As `kill` sends it to a process, and as a service that is stopped does to all of its processes."""
+    override(fresh / "params.yaml", ["tracking.uri=sqlite:///mlflow.db"])
+    process = begin(fresh, "reward@1", "retrain", TINY_MARK=str(fresh))
+    for one in processes(str(fresh)) if everybody else [psutil.Process(process.pid)]:
+        one.send_signal(signal.SIGTERM)
+    _, told = process.communicate(timeout=200)
+    assert process.returncode == 143
+    assert told == ""
+    assert left_after_a_while(str(fresh)) == []
+    with sqlite3.connect(fresh / ".graft" / "prefect" / "prefect.db") as database:
+        assert database.execute("select state_type from flow_run").fetchall() == [("CRASHED",)]
+    with sqlite3.connect(fresh / "mlflow.db") as database:
+        assert set(database.execute("select status from runs").fetchall()) <= {("FAILED",), ("FINISHED",)}
+    assert not (fresh / "run" / "rounds" / "1" / "rewarded.jsonl").exists()
+    assert ran(fresh) == ADDRESSES[: ADDRESSES.index("reward@1") + 1]
+    ends_well(fresh)
+    assert ran(fresh) == ADDRESSES[ADDRESSES.index("reward@1") :]
+
+
+def test_a_stage_that_dvc_runs_stops_cleanly_too(fresh: Path) -> None:
+    graft(fresh, "stage", "problems")
+    ran(fresh)
+    command = [sys.executable, "-m", "flows.stage", "coldstart"]
+    process = subprocess.Popen(
+        command, cwd=fresh, env=tiny_project.environment(TINY_HANG="coldstart"), stderr=subprocess.PIPE, text=True
+    )
+    tiny_project.wait_for(fresh, "coldstart", process)
+    process.terminate()
+    _, told = process.communicate(timeout=60)
+    assert (process.returncode, told) == (143, "")
+
+
+def test_a_killed_run_leaves_no_process(fresh: Path, ends_well: Callable[[Path], None]) -> None:
+    """Neither Prefect's temporary server nor what talks to MLflow."""
+    override(fresh / "params.yaml", ["tracking.uri=sqlite:///mlflow.db"])
+    process = begin(fresh, "collect@1", "retrain", TINY_MARK=str(fresh))
+    assert len(processes(str(fresh))) >= 3
+    process.kill()
+    process.wait()
+    assert left_after_a_while(str(fresh)) == []
+    with sqlite3.connect(fresh / "mlflow.db") as database:
+        assert ("RUNNING",) not in database.execute("select status from runs").fetchall()
+    override(fresh / "params.yaml", ['tracking.uri=""'])
+    ends_well(fresh)

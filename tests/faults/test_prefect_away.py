@@ -1,0 +1,176 @@
+"""Prefect is there to look at: without it there is less history, and never less of a result.
+
+A run that cannot begin says so; one that has begun goes on to its end, with a line about what Prefect does not know.
+"""
+
+import os
+import signal
+import socket
+import socketserver
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psutil
+import pytest
+from aftermath import ADDRESSES, Bytes, bytes_of
+from tiny_project import begin, graft, ran
+
+pytestmark = pytest.mark.slow
+
+SHORT = {"PREFECT_CLIENT_MAX_RETRIES": "1"}
+"""So that the tests need not wait as long as a run does."""
+
+
+class Proxy(socketserver.ThreadingTCPServer):
+    """In front of a server: passes all on, is slow, says only that it is broken, or hangs up."""
+
+    allow_reuse_address = daemon_threads = True
+
+    def __init__(self, url: str) -> None:
+        super().__init__(("127.0.0.1", 0), Passing)
+        target = urlsplit(url)
+        self.target = (target.hostname, target.port)
+        self.mode = "pass"
+        self.asked = 0
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/api"
+
+
+class Passing(socketserver.BaseRequestHandler):
+    server: Proxy
+
+    def handle(self) -> None:
+        with socket.create_connection(self.server.target) as there:
+            back = threading.Thread(target=self.pass_back, args=(there,), daemon=True)
+            back.start()
+            while data := self.read(self.request):
+                self.server.asked += 1
+                if self.server.mode == "gone":
+                    return
+                if self.server.mode == "broken":
+                    self.request.sendall(b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n")
+                    continue
+                if self.server.mode == "slow":
+                    time.sleep(0.3)
+                with suppress(OSError):
+                    there.sendall(data)
+
+    def pass_back(self, there: socket.socket) -> None:
+        while data := self.read(there):
+            try:
+                self.request.sendall(data)
+            except OSError:
+                return
+
+    def read(self, end: socket.socket) -> bytes:
+        try:
+            return end.recv(1 << 16)
+        except OSError:
+            return b""
+
+
+@pytest.fixture
+def proxy(prefect_url: str) -> Iterator[Proxy]:
+    with Proxy(prefect_url) as proxy:
+        yield proxy
+        proxy.shutdown()
+
+
+@pytest.mark.parametrize(("mode", "why"), [("gone", "no answer"), ("broken", "status 500")])
+def test_a_server_that_goes_away_stops_no_run(
+    fresh: Path, proxy: Proxy, undisturbed: Bytes, mode: str, why: str
+) -> None:
+    process = begin(fresh, "reward@1", "retrain", PREFECT_API_URL=proxy.url, TINY_SECONDS="2", **SHORT)
+    proxy.mode = mode
+    printed, told = process.communicate(timeout=400)
+    assert process.returncode == 0
+    assert [line.split()[:2] for line in printed.splitlines()[:-1]] == [[address, "ran"] for address in ADDRESSES]
+    assert printed.splitlines()[-1].startswith("report:")
+    summary, ending = told.splitlines()
+    assert summary == f"warning: prefect: no summary of this run there ({why})"
+    assert ending == (
+        f"warning: prefect: {why} from {proxy.url}, which does not show how this run ended; nothing else is lost"
+    )
+    assert bytes_of(fresh) == undisturbed
+
+
+def test_what_fails_without_prefect_is_told_all_the_same(fresh: Path, proxy: Proxy) -> None:
+    process = begin(
+        fresh, "problems", "retrain", PREFECT_API_URL=proxy.url, TINY_SECONDS="2", TINY_FAIL="reward@1", **SHORT
+    )
+    proxy.mode = "gone"
+    _, told = process.communicate(timeout=400)
+    assert process.returncode == 2
+    assert told.splitlines()[-1] == "graft: reward@1: told to fail; unset TINY_FAIL"
+    assert ran(fresh) == ADDRESSES[: ADDRESSES.index("reward@1") + 1]
+
+
+def test_a_slow_server_is_waited_for(fresh: Path, proxy: Proxy, undisturbed: Bytes) -> None:
+    proxy.mode = "slow"
+    told = graft(fresh, "retrain", PREFECT_API_URL=proxy.url)
+    assert told.stderr == ""
+    assert proxy.asked > 3
+    assert bytes_of(fresh) == undisturbed
+
+
+def test_a_server_that_is_broken_from_the_start_is_named(fresh: Path, proxy: Proxy) -> None:
+    proxy.mode = "broken"
+    told = graft(fresh, "retrain", code=2, PREFECT_API_URL=proxy.url, **SHORT)
+    assert told.stderr == (
+        f"graft: prefect: status 500 from {proxy.url}; start that server, or unset PREFECT_API_URL to do without\n"
+    )
+    assert ran(fresh) == []
+
+
+def test_the_temporary_server_is_started_anew(fresh: Path, undisturbed: Bytes) -> None:
+    process = begin(fresh, "reward@1", "retrain", TINY_SECONDS="2")
+    (server,) = [one for one in psutil.Process(process.pid).children() if "flows.server" in one.cmdline()]
+    server.send_signal(signal.SIGKILL)
+    _, told = process.communicate(timeout=400)
+    assert (process.returncode, told) == (0, "")
+    assert bytes_of(fresh) == undisturbed
+    with sqlite3.connect(fresh / ".graft" / "prefect" / "prefect.db") as database:
+        assert database.execute("select state_type from flow_run").fetchall() == [("COMPLETED",)]
+
+
+def overwrite(database: Path) -> None:
+    database.write_bytes(os.urandom(50_000))
+
+
+def damage_the_middle(database: Path) -> None:
+    with database.open("r+b") as stream:
+        stream.seek(5_000)
+        stream.write(bytes(200_000))
+
+
+@pytest.mark.parametrize("harm", [overwrite, damage_the_middle])
+def test_a_damaged_database_is_set_aside(
+    fresh: Path, harm: Callable[[Path], None], prefect_database: bytes, undisturbed: Bytes
+) -> None:
+    database = fresh / ".graft" / "prefect" / "prefect.db"
+    database.parent.mkdir(parents=True)
+    database.write_bytes(prefect_database)
+    harm(database)
+    told = graft(fresh, "retrain")
+    assert told.stderr == f"warning: {database}: damaged; set aside as prefect.db.damaged\n"
+    assert bytes_of(fresh) == undisturbed
+    with sqlite3.connect(database) as found:
+        assert found.execute("select state_type from flow_run").fetchall() == [("COMPLETED",)]
+
+
+@pytest.fixture(scope="module")
+def prefect_database(prefect_url: str, prefect_home: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A sound one."""
+    assert prefect_url  # the server has made it
+    copy = tmp_path_factory.mktemp("copy") / "prefect.db"
+    with sqlite3.connect(prefect_home / "prefect.db") as there, sqlite3.connect(copy) as here:
+        there.backup(here)
+    return copy.read_bytes()

@@ -1,0 +1,33 @@
+"""Two runs that are started at the same moment: one of them runs, the other says who is at work."""
+
+import re
+from pathlib import Path
+
+import pytest
+import tiny_project
+from aftermath import ADDRESSES, Bytes, bytes_of
+from tiny_project import dvc, ran
+
+pytestmark = pytest.mark.slow
+
+
+def test_two_runs_at_once(fresh: Path, undisturbed: Bytes, prefect_url: str) -> None:
+    both = [tiny_project.start(fresh, "retrain", PREFECT_API_URL=prefect_url) for _ in range(2)]
+    ended = [(process.communicate(timeout=400)[1], process.returncode) for process in both]
+    (other,) = [told for told, code in ended if code]
+    assert sorted(code for _, code in ended) == [0, 2]
+    pids = "|".join(str(process.pid) for process in both)
+    assert re.fullmatch(rf"graft: {fresh}: graft retrain \(process ({pids}), since .+\) is at work here; .+\n", other)
+    assert ran(fresh) == ADDRESSES
+    assert bytes_of(fresh) == undisturbed
+
+
+def test_a_run_beside_dvc(fresh: Path, undisturbed: Bytes, prefect_url: str) -> None:
+    """DVC does not know of our lock, and we hold up to its own: both go on, or one says that the other is at work."""
+    process = tiny_project.start(fresh, "retrain", PREFECT_API_URL=prefect_url)
+    beside = dvc(fresh, "--wait-for-lock", "repro", "-q", code=None)
+    _, told = process.communicate(timeout=400)
+    assert process.returncode == 0 or re.search("is busy|at work here|changed while", told), told
+    assert beside.returncode == 0 or re.search("is busy|lock", beside.stderr), beside.stderr
+    tiny_project.graft(fresh, "stage", *ADDRESSES)
+    assert bytes_of(fresh) == undisturbed

@@ -1,0 +1,89 @@
+"""Stages of a made-up round whose shards the runner that is named computes. What tests/flows/test_runners.py starts:
+
+    python -m tests.flows.fanned_stages FOLDER KIND ADDRESS STAGE …
+
+The last line tells how many processes computed shards, and whether it was this one.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from flows import environment
+from flows.answer import exit_code
+from flows.pipeline import MODULES, declared_params
+from flows.server import TemporaryServer
+from tasks.errors import GraftError
+from tasks.fanout import FanOut, fanning_out
+from tasks.layout import Layout
+from tasks.params import Params, Runner, load_params, restrict
+
+REPOSITORY = Path(__file__).parents[2]
+SHARD = 7
+
+
+class Watched:
+    """Notes which processes computed."""
+
+    def __init__(self, by: FanOut) -> None:
+        self._by = by
+        self.processes: set[int] = set()
+
+    def map(self, function: Callable[[Any], Any], shards: Iterable[Any]) -> Iterator[Any]:
+        for process, value in self._by.map(partial(noted, function), shards):
+            self.processes.add(process)
+            yield value
+
+
+def noted(function: Callable[[Any], Any], shard: Any) -> tuple[int, Any]:
+    return os.getpid(), function(shard)
+
+
+def fail(shard: list[int]) -> list[int]:
+    if 40 in shard:
+        raise GraftError("number 40: is not wanted; leave it out")
+    return shard
+
+
+def die(shard: list[int]) -> list[int]:
+    if 40 in shard:
+        os.kill(os.getpid(), 9)
+    return shard
+
+
+def params_of(stage: str) -> Params:
+    changes: dict[str, Any] = {"shard": SHARD}
+    return restrict(
+        load_params(REPOSITORY / "params.yaml").model_copy(update=changes), declared_params(REPOSITORY, stage)
+    )
+
+
+def main(root: Path, kind: Any, address: str, stages: list[str]) -> None:
+    from prefect import flow
+
+    from flows.runners import Fanned
+
+    @flow(persist_result=False)
+    def run() -> None:
+        with Fanned(Runner(kind=kind, workers=2, address=address or None)) as fanned:
+            watched = Watched(fanned)
+            with fanning_out(watched):
+                for stage in [stage for stage in stages if stage in MODULES]:
+                    import_module(MODULES[stage]).run(Layout(root), params_of(stage), 1)
+            print(len(watched.processes), os.getpid() in watched.processes, flush=True)
+            for name in [name for name in stages if name not in MODULES]:
+                list(fanned.map(globals()[name], [[number] for number in range(60)]))
+
+    run()
+
+
+if __name__ == "__main__":
+    environment.settle()
+    place = Path(sys.argv[1])
+    environment.settle_prefect(place)
+    os.environ["PREFECT_API_URL"] = TemporaryServer().url()  # as graft retrain does
+    sys.exit(exit_code(lambda: main(place, sys.argv[2], sys.argv[3], sys.argv[4:]), debug=False))

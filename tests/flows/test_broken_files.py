@@ -1,0 +1,412 @@
+"""Law: whatever a file holds, its reader gives what is in it or one line about what is wrong with it.
+
+Never another exception, never a hang, and nothing is written. By default 10,000 broken files for each reader, fewer
+where reading one takes milliseconds; with GRAFT_BROKEN_FILES=10000 in the environment so many for every reader.
+"""
+
+import json
+import os
+import random
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import finished_run
+import pytest
+from breaking import broken
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from flows.account import Account, account_of, made_with
+from flows.pipeline import declared_params
+from flows.runs import account_named
+from flows.tree import drawn
+from tasks.artifacts import digest_text, read_json, read_jsonl, read_text, write_jsonl
+from tasks.errors import GraftError
+from tasks.grpo.checkpoint import Checkpoint, _digest
+from tasks.layout import Layout
+from tasks.modules import parsed
+from tasks.params import load_params
+from tasks.policy.sent import packed
+from tasks.problems.jsonl import read_problems
+from tasks.promotion.champion import read_champion
+from tasks.records import (
+    Attempt,
+    Champion,
+    Choice,
+    Completion,
+    Lineage,
+    Outcome,
+    Problem,
+    Promotion,
+    Result,
+    RewardedTrajectory,
+    Selected,
+    Sibling,
+    Standing,
+    Trajectory,
+    TreeNode,
+    Workflow,
+)
+from tasks.rewards.caller import _read as read_answer
+from tasks.search.journal import Batch, Journal, Written
+from tasks.tracking import Answer, read_extremes, read_metrics, read_table
+from tasks.workflows.contract import workflow_id
+from tasks.workflows.served import Remembered
+from tasks.workflows.stored import read_code
+
+pytestmark = pytest.mark.slow
+
+REPOSITORY = Path(__file__).parents[2]
+FULL = os.environ.get("GRAFT_BROKEN_FILES")
+BATCH = 50
+"""Broken files of one example: what hypothesis draws is the seed of them all."""
+
+CODE = "def solve(problem):\n    n = numbers(problem)\n    return n[0] + n[1]\n"
+"""A workflow."""
+
+
+@dataclass
+class Reader:
+    """`read` is called after `file` (below the folder that it is given) was broken, with the folder."""
+
+    file: str
+    valid: bytes
+    read: Callable[[Path], Any]
+    count: int = 10_000
+    around: Callable[[Path], Any] = field(default=lambda _: None)  # makes the files beside it
+
+
+def text_of(records: BaseModel | Sequence[BaseModel]) -> bytes:
+    listed = [records] if isinstance(records, BaseModel) else records
+    return "".join(json.dumps(r.model_dump(mode="json"), sort_keys=True) + "\n" for r in listed).encode()
+
+
+def of_lines(kind: type[BaseModel]) -> Callable[[Path], Any]:
+    return lambda folder: read_jsonl(folder / "file", kind)
+
+
+def of_json(kind: type[BaseModel]) -> Callable[[Path], Any]:
+    return lambda folder: read_json(folder / "file", kind)
+
+
+OK = Result(status="ok", value=5)
+PROBLEM = Problem(
+    problem_id="train-0001-sum",
+    question="Ann has 2 pears and finds 3. How many?",
+    answer=5,
+    source="generated",
+    template="sum",
+    seen=True,
+    operations=1,
+    siblings=[Sibling(question="Ann has 4 pears and finds 3. How many?", answer=7)],
+)
+WORKFLOW = Workflow(
+    problem_id="train-0001-sum",
+    split="train",
+    workflow_id=workflow_id(CODE),
+    path=f"train-0001-sum/{workflow_id(CODE)}.py",
+    proposer="sample",
+    parent_id=None,
+    depth=1,
+    visits=2,
+    value=1.0,
+    prior=0.25,
+    result=OK,
+    sibling_results=[Result(status="error", error="ValueError: x")],
+    completions=[Completion(tokens=[1, 2, 3], logprobs=[-0.5, -1.0, 0.0])],
+    sampled=1,
+)
+NODES = [
+    TreeNode(
+        problem_id="train-0001-sum",
+        node_id=name,
+        parent_id=name[:-2] or None,
+        statement="a = n[0] + n[1]",
+        depth=name.count("."),
+        visits=3,
+        value=0.5,
+        prior=0.1,
+        terminal=False,
+    )
+    for name in ("0", "0.0", "0.1")
+]
+TRAJECTORY: dict[str, Any] = {
+    "problem_id": "train-0001-sum",
+    "split": "train",
+    "problem": PROBLEM,
+    "prompt": "Ann has 2 pears",
+    "workflow_codes": [CODE, "return 3"],
+    "workflow_ids": ["w1", "w2"],
+    "proposers": ["sample", "tree"],
+    "results": [OK, OK],
+    "sibling_results": [[OK], [OK]],
+    "tokens": [[1, 2], []],
+    "logprobs": [[-0.5, -0.25], []],
+    "policy_version": "v",
+}
+REWARDED = RewardedTrajectory(
+    **TRAJECTORY, rewards=[1.0, None], reward_terms={"correctness": [1.0, None]}, reward_status=["ok", "failed"]
+)
+SELECTED = [
+    Selected(
+        problem_id="train-0001-sum",
+        member=member,
+        workflow_id=f"w{member + 1}",
+        advantage=1.0 - member,
+        influence=0.5 - member,
+        gradient_norm=1.0,
+        selected=not member,
+    )
+    for member in range(2)
+]
+OUTCOME = Outcome(
+    problem_id="p", template="sum", seen=True, greedy=True, siblings_passed=True, samples=4, correct=2, invalid=1,
+    timeouts=0, distinct=2, wrong=[1], operations=None,
+)  # fmt: skip
+PROMOTION = Promotion(
+    promoted=True, reason="promoted: better", pass_at_1=0.5, champion_pass_at_1=0.25, difference=0.25, low=0.1,
+    high=0.4, version="v", champion_version=None,
+)  # fmt: skip
+LINEAGE = Lineage(version="v", parent=None, base="scratch", base_sha256=None, round=1, holds=["weights", "adapter"])
+CHAMPION = Champion(version="v", test_sha256="0" * 64)
+BATCHES = [Batch(name="n", seconds=0.5, written=[Written(completion=WORKFLOW.completions[0], results=[OK])])]
+
+DVC_YAML = b"stages:\n  update:\n    foreach: ${rounds}\n    do:\n      cmd: python\n      params: [seed, grpo.beta]\n"
+DVC_LOCK = b"""schema: '2.0'
+stages:
+  problems: {cmd: python, params: {params.yaml: {seed: 0, problems.train: 20}}}
+  update@1:
+    cmd: python
+    params:
+      params.yaml:
+        grpo.beta: 0.01
+        policy.lora: {rank: 8}
+  choose: {cmd: python, params: {params.yaml: {rounds.last: 1}}}
+"""
+
+
+def journal_of(content: bytes) -> bytes:
+    """Each line under its own digest, so that it is believed."""
+    lines = content.decode("utf-8", "replace").split("\n")
+    return "".join(f"\n{digest_text(line)} {line}" for line in lines).encode()
+
+
+def write_and_read(make: Callable[[bytes], bytes], read: Callable[[Path], Any]) -> Callable[[Path], Any]:
+    """For files that end with a digest: what was broken before it is put right after."""
+
+    def both(folder: Path) -> Any:
+        broken_file = folder / "file"
+        content = broken_file.read_bytes()
+        broken_file.write_bytes(make(content))
+        try:
+            return read(folder)
+        finally:
+            broken_file.write_bytes(content)
+
+    return both
+
+
+def run_folder(folder: Path) -> None:
+    finished_run.write(folder, rounds=1)
+
+
+def account_bytes() -> bytes:
+    with tempfile.TemporaryDirectory() as name:
+        account = account_of(finished_run.write(Path(name), rounds=1))
+    return text_of(account.model_copy(update={"examples": account.examples[:2]}))
+
+
+def checkpoint_bytes() -> bytes:
+    import torch
+
+    tensors = {"a": torch.ones(2, 3), "b": torch.zeros(1, dtype=torch.bfloat16)}
+    return packed({"weights": tensors, "optimizer": {"state": {0: tensors}}, "schedule": {}, "rows": [{"loss": 0.5}]})
+
+
+READERS: dict[str, Reader] = {
+    "problems.jsonl": Reader(
+        "file",
+        b'{"question": "1 and 2", "answer": "#### 3", "id": "a", "siblings": [{"question": "2 and 2", "answer": 4}]}\n'
+        b'{"question": "3 and 2?", "answer": 5.5, "problem_id": 7}\n',
+        lambda folder: read_problems("file", read_text(folder / "file"), "file"),
+    ),
+    "params.yaml": Reader(
+        "file", (REPOSITORY / "params.yaml").read_bytes(), lambda folder: load_params(folder / "file"), 1_000
+    ),
+    "dvc.yaml": Reader("dvc.yaml", DVC_YAML, lambda folder: declared_params(folder, "update"), 3_000),
+    "dvc.lock": Reader(
+        "dvc.lock",
+        DVC_LOCK,
+        made_with,
+        3_000,
+        lambda folder: (folder / "params.yaml").write_text("seed: 0\nrounds: {last: 1}\n"),
+    ),
+    "params.yaml of another run": Reader(
+        "params.yaml", b"seed: 0\nrounds: {last: 1}\na: {b: [1, 2], c: 'x'}\n", made_with, 3_000
+    ),
+    "problems of a run": Reader("file", text_of([PROBLEM, PROBLEM]), of_lines(Problem)),
+    "index.jsonl": Reader("file", text_of([WORKFLOW, WORKFLOW]), of_lines(Workflow)),
+    "trees.jsonl": Reader(
+        "run/rounds/1/workflows/trees.jsonl",
+        text_of(NODES),
+        lambda folder: drawn(Layout(folder), "train-0001-sum", 1),
+        10_000,
+        lambda folder: write_jsonl(Layout(folder).problems("train"), [PROBLEM]),
+    ),
+    "a workflow's .py": Reader("file", CODE.encode(), lambda folder: read_code(folder, WORKFLOW_HERE)),
+    "trajectories.jsonl": Reader("file", text_of([Trajectory(**TRAJECTORY)] * 2), of_lines(Trajectory)),
+    "rewarded.jsonl": Reader("file", text_of([REWARDED] * 2), of_lines(RewardedTrajectory)),
+    "selection.jsonl": Reader("file", text_of(SELECTED), of_lines(Selected)),
+    "standings.jsonl": Reader(
+        "file",
+        text_of([Standing(round=1, version="v", policy_sha256="d", samples=4, correct=[1, 2])] * 2),
+        lambda folder: [standing.pass_at_1 for standing in read_jsonl(folder / "file", Standing)],
+    ),
+    "best.json": Reader("file", text_of(Choice(round=1, version="v", reason="the only one")), of_json(Choice)),
+    "outcomes.jsonl": Reader("file", text_of([OUTCOME] * 2), of_lines(Outcome)),
+    "attempts.jsonl": Reader(
+        "file",
+        text_of(
+            Attempt(problem_id="p", code=CODE, greedy=True, samples=3, right=True, siblings_passed=None, result=OK)
+        ),
+        of_lines(Attempt),
+    ),
+    "promotion.json": Reader("file", text_of(PROMOTION), of_json(Promotion)),
+    "lineage.json": Reader("file", text_of(LINEAGE), of_json(Lineage)),
+    "champion.json": Reader("champion.json", text_of(CHAMPION), lambda folder: read_champion(folder, "workflow")),
+    "metrics.json": Reader(
+        "run/metrics/reward@1.json",
+        b'{\n  "a": 1,\n  "b": 0.5\n}\n',
+        lambda folder: read_metrics(Layout(folder), "reward@1"),
+    ),
+    "a table of steps": Reader("file", b"step,loss,kl\n1,0.5,0.1\n2,0.4,0.2\n", lambda folder: table(folder / "file")),
+    "selection and its extremes": Reader(
+        "run/rounds/1/selection.jsonl",
+        text_of(SELECTED),
+        lambda folder: read_extremes(Layout(folder), 1),
+        3_000,
+        lambda folder: write_jsonl(Layout(folder).rewarded(1), [REWARDED]),
+    ),
+    "rewarded and its extremes": Reader(
+        "run/rounds/1/rewarded.jsonl",
+        text_of([REWARDED]),
+        lambda folder: read_extremes(Layout(folder), 1),
+        3_000,
+        lambda folder: write_jsonl(Layout(folder).selection(1), SELECTED),
+    ),
+    "account.json": Reader("file", account_bytes(), of_json(Account), 3_000),
+    "an account that is compared": Reader("file", account_bytes(), lambda folder: compared(folder / "file"), 100),
+    "outcomes of a finished run": Reader(
+        "run/evaluation/after/outcomes.jsonl",
+        text_of([OUTCOME]),
+        lambda folder: account_of(Layout(folder)),
+        100,
+        run_folder,
+    ),
+    "journal": Reader("file", text_of(BATCHES), lambda folder: Journal(folder / "file").completions),
+    "journal under its digest": Reader(
+        "file", text_of(BATCHES), write_and_read(journal_of, lambda folder: Journal(folder / "file").completions)
+    ),
+    "checkpoint": Reader("file", checkpoint_bytes(), lambda folder: Checkpoint(folder / "file").load()),
+    "checkpoint under its digest": Reader(
+        "file",
+        checkpoint_bytes(),
+        write_and_read(lambda c: c + _digest(c), lambda folder: Checkpoint(folder / "file").load()),
+    ),
+    "a remembered reply": Reader(
+        "file", text_of(Remembered(text="x", prompt_tokens=1, completion_tokens=2)), of_json(Remembered)
+    ),
+    "what MLflow's process answers": Reader(
+        "file", b'{"run_id": "a", "experiment_id": "1", "errors": ["b"]}\n', of_json(Answer)
+    ),
+    "what a term's process answers": Reader(
+        "file", b"[0.5, null]\n", lambda folder: read_answer((folder / "file").read_bytes())
+    ),
+    "a module of the user's": Reader("file", CODE.encode(), lambda folder: parsed(folder / "file")),
+    "tree.svg and the like": Reader("file", "<svg>ä</svg>".encode(), lambda folder: read_text(folder / "file")),
+}
+
+WORKFLOW_HERE = WORKFLOW.model_copy(update={"path": "file"})
+
+
+def table(path: Path) -> list[dict[str, float]]:
+    try:
+        return read_table(path)
+    except ValueError as error:  # its callers say which stage writes it
+        raise GraftError(str(error)) from None
+
+
+def compared(path: Path) -> None:
+    from flows.comparison import sides_of
+    from flows.page.write import page_of
+
+    page_of(sides_of([("it", account_named(str(path), path.parent))]))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """In memory, where that is to be had: ten thousand files are written."""
+    memory = Path("/dev/shm")
+    if not os.access(memory, os.W_OK):
+        yield tmp_path
+        return
+    made = Path(tempfile.mkdtemp(prefix="graft-broken-", dir=memory))
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made)
+
+
+def listed(folder: Path) -> dict[str, bytes]:
+    return {file.relative_to(folder).as_posix(): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_broken_file_is_read_or_told(name: str, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    reader = READERS[name]
+    file = folder / reader.file
+    file.parent.mkdir(parents=True, exist_ok=True)
+    reader.around(folder)
+    file.write_bytes(reader.valid)
+    reader.read(folder)  # whole it is read
+    count = max(int(FULL), 1) if FULL else reader.count
+    seen = {"read": 0, "told": 0}
+    caplog.set_level("CRITICAL")
+
+    @settings(
+        max_examples=max(count // BATCH, 1),
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(st.integers(0, 2**64))
+    def each(seed: int) -> None:
+        rng = random.Random(seed)
+        for _ in range(BATCH):
+            content = broken(reader.valid, rng)
+            file.write_bytes(content)
+            try:
+                reader.read(folder)
+            except GraftError as error:
+                line = str(error)
+                assert "\n" not in line, content
+                assert line.isprintable(), content
+                assert len(line) <= 2100, content
+                seen["told"] += 1
+            except Exception as error:
+                raise AssertionError(f"{type(error).__name__} of {content!r}") from error
+            else:
+                seen["read"] += 1
+        left = listed(folder)
+        assert left.pop(reader.file) == content
+        assert left == before
+
+    before = listed(folder)
+    del before[reader.file]
+    each()
+    assert sum(seen.values()) >= count // BATCH * BATCH

@@ -1,0 +1,203 @@
+"""Scheduled runs on a real Prefect server, of a tiny project: what they do, what they leave, what they say."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from flow_runs import flow_runs, is_alive
+from test_news import promote
+from test_workspace import holding
+from tiny_project import begin, dvc, environment, graft, ran, run
+
+from flows.serve import schedule_of
+from flows.workspace import holders
+from tasks.errors import GraftError
+from tasks.layout import Layout
+from tasks.params import override
+
+FLOW = "from flows.schedule import scheduled; scheduled()"
+
+
+def scheduled(root: Path, api: str, code: int = 0, **more: str) -> list[str]:
+    """One scheduled run, as a worker starts it; what it printed."""
+    told = run(root, sys.executable, "-c", FLOW, code=code, PREFECT_API_URL=api, **more)
+    return told.stdout.splitlines()
+
+
+def lines(root: Path) -> list[str]:
+    return [line[27:] for line in graft(root, "history").stdout.splitlines()]
+
+
+def changed(root: Path) -> dict[str, str]:
+    """As git sees it: file → lines added and removed."""
+    told = run(root, "git", "diff", "--numstat").stdout.splitlines()
+    return {name: f"+{added} -{removed}" for added, removed, name in (line.split("\t") for line in told)}
+
+
+@pytest.fixture(scope="module")
+def root(by_graft: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished project with a folder of problems, all committed. The tests below are one story, in their order."""
+    root = tmp_path_factory.mktemp("scheduled") / "project"
+    run(by_graft, "cp", "-r", str(by_graft), str(root))
+    (root / "data").mkdir()
+    (root / "data" / "a.jsonl").write_text('{"question": "1 and 1?", "answer": 2}\n')
+    override(root / "params.yaml", ["problems.path=data", "problems.source=jsonl", "tracking.uri=sqlite:///mlflow.db"])
+    commit(root)
+    return root
+
+
+def commit(root: Path) -> None:
+    for command in (["add", "-A"], ["-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qm", "t"]):
+        run(root, "git", *command)
+
+
+@pytest.mark.slow
+def test_the_first_run_does_the_job_and_says_what_came_of_it(root: Path, prefect_api: str) -> None:
+    told = scheduled(root, prefect_api)
+    line = "the first scheduled run here, of 1 problems in 1 file (data/a.jsonl). Promoted: as ever"
+    assert told[-1] == line
+    assert lines(root) == [line]
+    assert ran(root)[-1] == "promote"
+    assert changed(root).keys() <= {"dvc.lock"}
+
+
+@pytest.mark.slow
+def test_without_news_nothing_is_done(root: Path, prefect_api: str) -> None:
+    promote(Layout(root))  # as if the run before had promoted its policy, whose digest then is another
+    commit(root)
+    (told,) = scheduled(root, prefect_api)
+    assert told.startswith("nothing new since 20")
+    assert told.endswith(": no problems, params or sources; nothing was done")
+    assert ran(root) == []
+    assert changed(root) == {}
+    assert len(lines(root)) == 1
+
+
+@pytest.mark.slow
+def test_a_run_that_fails_is_told_and_done_again(root: Path, prefect_api: str) -> None:
+    (root / "data" / "b.jsonl").write_text('{"question": "2 and 2?", "answer": 4}\n' * 2)
+    dvc(root, "add", "-q", "data/b.jsonl")
+    override(root / "params.yaml", ["grpo.beta=0.05"])
+    commit(root)
+    scheduled(root, prefect_api, code=1, TINY_FAIL="update@1")
+    assert lines(root)[-1] == "failed: update@1: told to fail; unset TINY_FAIL"
+    told = scheduled(root, prefect_api)
+    line = "2 new problems in 1 new file (data/b.jsonl); grpo.beta 0.01 → 0.05. Promoted: as ever"
+    assert told[-1] == lines(root)[-1] == line
+    assert len(lines(root)) == 3
+
+
+@pytest.mark.slow
+def test_it_went_on_from_the_champion_as_with_s(root: Path) -> None:
+    assert changed(root) == {"params.yaml": "+2 -2", "dvc.lock": changed(root)["dvc.lock"]}
+    params = (root / "params.yaml").read_text()
+    assert "  base: champion/policy  " in params
+
+
+@pytest.mark.slow
+def test_prefect_and_mlflow_have_the_line_and_the_digest(root: Path, prefect_api: str) -> None:
+    states = [(found["state_type"], found["state"]["message"]) for found in flow_runs(prefect_api, root)]
+    assert [kind for kind, _ in states] == ["COMPLETED", "COMPLETED", "FAILED", "COMPLETED"]
+    assert states[-1][1] == lines(root)[-1]
+    assert states[1][1].startswith("nothing new since")
+    code = (
+        "import json, mlflow\n"
+        "client = mlflow.MlflowClient('sqlite:///mlflow.db')\n"
+        "runs = client.search_runs(['1'], \"tags.problems_sha256 != ''\", order_by=['start_time'])\n"
+        "tags = [(run.info.status, run.data.tags) for run in runs]\n"
+        "print(json.dumps([[status, own.get('line'), own['problems_sha256']] for status, own in tags]))"
+    )
+    (first, failed, last) = json.loads(run(root, sys.executable, "-c", code).stdout.splitlines()[-1])
+    assert [first[:2], last[:2]] == [["FINISHED", lines(root)[0]], ["FINISHED", lines(root)[-1]]]
+    assert failed[:2] == ["FAILED", None]
+    assert first[2] != failed[2] == last[2]
+
+
+@pytest.mark.slow
+def test_beside_another_run_it_is_skipped_or_waits(root: Path, prefect_api: str) -> None:
+    process = holding(root)
+    override(root / "params.yaml", ["schedule.overlap=skip"])
+    (told,) = scheduled(root, prefect_api)
+    assert told.startswith(f"skipped: {root}: graft retrain (process {process.pid}, since ")
+    override(root / "params.yaml", ["schedule.overlap=wait"])
+    waiting = subprocess.Popen(
+        [sys.executable, "-c", FLOW], cwd=root, env=environment(PREFECT_API_URL=prefect_api), stdout=-1, text=True
+    )
+    assert waiting.stdout is not None
+    assert waiting.stdout.readline().startswith(f"graft retrain (process {process.pid}, since ")
+    (told,) = scheduled(root, prefect_api)
+    assert told.endswith("is at work here, and another run waits for its end already")
+    assert waiting.poll() is None
+    process.communicate("")
+    rest, _ = waiting.communicate(timeout=120)
+    assert rest.startswith("nothing new since")
+    assert holders(root) == []
+
+
+@pytest.mark.slow
+def test_a_served_schedule_fires_and_without_news_does_nothing(done: Path, prefect_api: str) -> None:
+    override(done / "params.yaml", ["evaluation.resamples=500"])
+    command = [sys.executable, "-m", "flows.cli", "serve", "--every", "20"]
+    quick = environment(PREFECT_API_URL=prefect_api, PREFECT_RUNNER_POLL_FREQUENCY="2")
+    with (done / "serve.log").open("w+") as log:
+        process = subprocess.Popen(command, cwd=done, env=quick, stdout=log, stderr=log, start_new_session=True)
+        try:
+            wait_until(lambda: "nothing new since" in (done / "serve.log").read_text(), process)
+        finally:
+            process.terminate()
+            process.wait(60)
+    told = (done / "serve.log").read_text()
+    assert told.startswith("scheduled every 20 s as scheduled/project-")
+    assert "the first scheduled run here. Promoted: as ever" in told
+    assert ran(done) == ["validate@1", "validate@2", "choose", "evaluate@before", "evaluate@after", "promote"]
+
+
+def wait_until(true: Callable[[], bool], process: "subprocess.Popen[bytes] | None" = None) -> None:
+    deadline = time.monotonic() + 280
+    while not true():
+        assert process is None or process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+@pytest.mark.parametrize("cron", ["61 * * * *", "every night", "* * *", ""])
+def test_a_schedule_that_is_none_is_named(cron: str) -> None:
+    with pytest.raises(GraftError, match=r'^--cron ".*": .*; write minute, hour, day, month and weekday: '):
+        schedule_of(cron, None)
+
+
+@pytest.mark.parametrize(("cron", "every"), [(None, None), ("0 3 * * *", 60.0)])
+def test_one_schedule_is_asked_for(cron: str | None, every: float | None) -> None:
+    with pytest.raises(GraftError, match=r"^graft serve: when\? Write one of --cron"):
+        schedule_of(cron, every)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("own_server", [False, True])
+def test_a_killed_run_is_marked_by_the_next_one(done: Path, prefect_api: str, own_server: bool) -> None:
+    """In Prefect, on a server or in the temporary one's database, and in MLflow."""
+    override(done / "params.yaml", ["tracking.uri=sqlite:///mlflow.db"])
+    where = {} if own_server else {"PREFECT_API_URL": prefect_api}
+    process = begin(done, "promote", "retrain", "-S", "evaluation.resamples=500", **where)
+    servers = [child.pid for child in psutil.Process(process.pid).children() if "flows.server" in child.cmdline()]
+    assert len(servers) == own_server
+    process.kill()
+    process.wait()
+    wait_until(lambda: not any(map(is_alive, servers)))
+    assert len(list((done / ".graft" / "flows").iterdir())) == 1
+    graft(done, "retrain", **where)
+    assert list((done / ".graft" / "flows").iterdir()) == []
+    assert states(done, prefect_api, own_server) == ["CRASHED", "COMPLETED"]
+
+
+def states(root: Path, api: str, own_server: bool) -> list[str]:
+    if not own_server:
+        return [found["state_type"] for found in flow_runs(api, root)]
+    query = "select state_type from flow_run order by start_time"
+    code = f"import sqlite3; print(*[t for (t,) in sqlite3.connect('.graft/prefect/prefect.db').execute({query!r})])"
+    return run(root, sys.executable, "-c", code).stdout.split()
