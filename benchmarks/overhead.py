@@ -9,17 +9,12 @@ that the stages' functions took. Beside it stands what a flow of one empty task 
 
 import argparse
 import json
-import os
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +22,7 @@ from benchmarks.workspace import dvc, environment, graft, make_workspace
 from flows.answer import exit_code
 from flows.durations import last_seconds
 from flows.environment import PREFECT, QUIET
+from flows.server import TemporaryServer
 from tasks.errors import GraftError
 from tasks.layout import Layout
 
@@ -39,9 +35,6 @@ SMALL = [
     *["evaluation.resamples=100"],
 ]
 EMPTY_FLOW = "from prefect import flow, task\nflow(lambda: task(lambda: None)())()"
-
-STARTING = 120.0
-"""Seconds that a server is given to come up."""
 
 
 def measure(root: Path, assignments: Sequence[str], turns: int) -> dict[str, float]:
@@ -58,7 +51,7 @@ def measure(root: Path, assignments: Sequence[str], turns: int) -> dict[str, flo
         "cached_retrain_seconds_ephemeral": _median(turns, lambda: _demand(graft(root, "retrain"))),
         "empty_flow_seconds_ephemeral": _median(turns, lambda: _demand(_empty_flow(root))),
     }
-    with server(root.with_name("server")) as url:
+    with TemporaryServer(root.with_name("server"), whole=True) as url:  # the one of `graft serve`
         _demand(graft(root, "retrain", PREFECT_API_URL=url))
         figures |= {
             "cached_retrain_seconds_server": _median(
@@ -67,40 +60,6 @@ def measure(root: Path, assignments: Sequence[str], turns: int) -> dict[str, flo
             "empty_flow_seconds_server": _median(turns, lambda: _demand(_empty_flow(root, PREFECT_API_URL=url))),
         }
     return figures
-
-
-@contextmanager
-def server(home: Path) -> Iterator[str]:
-    """A Prefect server as an operator starts it, with its database in the new folder `home`; gives PREFECT_API_URL."""
-    home.mkdir()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [str(Path(sys.executable).with_name("prefect")), "server", "start", "--host", "127.0.0.1"]
-    with (home / "log").open("w") as log:
-        process = subprocess.Popen(
-            [*command, "--port", str(port), "--no-ui"],
-            env={**os.environ, **QUIET, "PREFECT_HOME": str(home)},
-            stdout=log,
-            stderr=log,
-        )
-        try:
-            _await(f"http://127.0.0.1:{port}/api/health", process, home / "log")
-            yield f"http://127.0.0.1:{port}/api"
-        finally:
-            process.terminate()
-            process.wait()
-
-
-def _await(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
-    limit = time.monotonic() + STARTING
-    while process.poll() is None and time.monotonic() < limit:
-        try:
-            with urllib.request.urlopen(url, timeout=5):
-                return
-        except (urllib.error.URLError, TimeoutError):
-            time.sleep(0.1)
-    raise GraftError(f"prefect server did not come up: {log.read_text().strip().rpartition(chr(10))[2]}")
 
 
 def _empty_flow(root: Path, **more: str) -> "subprocess.CompletedProcess[str]":

@@ -134,7 +134,8 @@ def retrain(
         raise
     finally:
         run.over = True
-        _keep(run.server)
+        if run.server:
+            run.server.keep()  # a run should not wait for a server that is gone
     return run
 
 
@@ -172,7 +173,8 @@ def _retrain(
         raise
     run.mlflow_run = recorder.finish("FINISHED", **({"line": line()} if line else {}))
     if summary:
-        _keep(run.server)
+        if run.server:
+            run.server.keep()
         show(Layout(root), recorder, summary)
 
 
@@ -259,15 +261,6 @@ def start(root: Path, params: Params, tell: Callable[[Outcome], None], beside: B
         if run.error is not None:
             raise run.error from None
     return run
-
-
-def _keep(server: TemporaryServer | None) -> None:
-    """A run should not wait for a server that is gone."""
-    if server:
-        try:
-            server.keep()
-        except GraftError as error:
-            print(f"warning: {error}", file=sys.stderr)
 
 
 def _told(error: Exception) -> str:

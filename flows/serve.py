@@ -1,10 +1,7 @@
 """`graft serve`: the schedule, and each of its runs in a process of its own, until Ctrl-C."""
 
 import os
-import socket
-import subprocess
-import sys
-import time
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,18 +14,15 @@ from pydantic import ValidationError
 
 from flows.crashed import mark_crashed, workspace_tag
 from flows.doctor import refuse_traps
-from flows.environment import prefect_home
 from flows.schedule import scheduled
+from flows.server import TemporaryServer
 from flows.workspace import Busy, alone
 from tasks.artifacts import digest_text
 from tasks.errors import GraftError, Passing
 from tasks.params import load_params
 
-PORT = 4200
-"""Of a server of our own, which is Prefect's usual one; another where it is taken."""
-
-PATIENCE = 120.0
-"""Seconds that it has for its start."""
+TICK = 5.0
+"""Seconds between two looks at whether a server of our own is still there."""
 
 
 def serve(root: Path, cron: str | None, every: float | None, name: str | None) -> None:
@@ -36,7 +30,7 @@ def serve(root: Path, cron: str | None, every: float | None, name: str | None) -
     schedule = schedule_of(cron, every)
     refuse_traps()
     params = load_params(root / "params.yaml")
-    with _server(root) as url:
+    with _server() as url:
         try:
             _sweep(root)
             when = f'at "{cron}" ({schedule.timezone})' if isinstance(schedule, CronSchedule) else f"every {every:g} s"
@@ -93,51 +87,24 @@ def _sweep(root: Path) -> None:
 
 
 @contextmanager
-def _server(root: Path) -> Iterator[str]:
+def _server() -> Iterator[str]:
     """The address of the user's server, or of one of our own for as long as the block lasts."""
     known = PREFECT_API_URL.value()
     if known:
         yield known
         return
-    port = _free_port()
-    url = f"http://127.0.0.1:{port}/api"
-    log = prefect_home(root) / "server.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("w") as stream:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)],
-            stdout=stream,
-            stderr=stream,
-            env={**os.environ, "PREFECT_SERVER_UI_API_URL": url},
-            start_new_session=True,  # Ctrl-C is for us, who end it when nobody needs it
-        )
-    try:
-        _wait_for(url, process, log)
+    server, over = TemporaryServer(whole=True), threading.Event()
+    with server as url:
         os.environ["PREFECT_API_URL"] = url  # for the processes of the runs
+        threading.Thread(target=_keep, args=(server, over), daemon=True).start()
         with temporary_settings({PREFECT_API_URL: url}):
-            yield url
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def _wait_for(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            if httpx.get(f"{url}/health", timeout=5).status_code == 200:
-                return
-        except httpx.TransportError:
-            time.sleep(0.2)
-    raise GraftError(f"prefect: its server did not start; {log} says why, graft doctor checks its versions")
-
-
-def _free_port() -> int:
-    for port in (PORT, 0):
-        with socket.socket() as free:
             try:
-                free.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return int(free.getsockname()[1])
-    raise GraftError("prefect: no free port for its server; end what holds them")
+                yield url
+            finally:
+                over.set()
+
+
+def _keep(server: TemporaryServer, over: threading.Event) -> None:
+    """Without a server no schedule fires, and nobody would be told."""
+    while not over.wait(TICK):
+        server.keep()

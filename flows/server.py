@@ -1,10 +1,10 @@
-"""Prefect's temporary server: for a run where the user has no server of their own.
+"""Prefect's server where the user has none: for a run, or for as long as `graft serve` lasts.
 
     python -m flows.server PORT
 
 Prefect would start the same by itself, but only when it is asked for the first time, and wait; it would leave it
 behind whenever a run is killed. Here it is started before Prefect is imported, so that the two seconds of importing
-and the four of starting are the same ones, and it ends with the run, however that ends.
+and the four of starting are the same ones, and it ends with the process that started it, however that ends.
 """
 
 import atexit
@@ -22,26 +22,45 @@ from signal import SIG_BLOCK, SIG_SETMASK, SIGHUP, SIGINT, SIGTERM, pthread_sigm
 from typing import IO, Any
 
 from flows.databases import damaged, set_aside
+from flows.environment import PREFECT, settle
 from tasks.errors import GraftError
 
 PATIENCE = 5.0
 """Seconds for a server to end by itself."""
 
+PORT = 4200
+"""Of a server with pages, which is Prefect's usual one; another where it is taken."""
+
+STARTING = "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"
+
 
 class TemporaryServer:
-    """A server of this process alone, on the loopback address; it goes when the process ends or `stop` is called."""
+    """A server of this process alone, on the loopback address; it goes when the process ends or `stop` is called.
 
-    def __init__(self) -> None:
-        """Start it; `url` waits until it answers. Its database is in PREFECT_HOME."""
-        self._database = Path(os.environ["PREFECT_HOME"]).expanduser() / "prefect.db"
-        self._port = _free_port()
+    In a `with` statement it is its address, and goes with the block.
+    """
+
+    def __init__(self, home: Path | None = None, whole: bool = False) -> None:
+        """Start it; `url` waits until it answers. Its database is in `home`, by default PREFECT_HOME.
+
+        `whole`: with its pages, and with its services, without which no schedule fires.
+        """
+        self._home = home or Path(os.environ["PREFECT_HOME"]).expanduser()
+        self._whole = whole
+        self._port = _free_port(PORT if whole else 0)
         self._begin()
         atexit.register(self.stop)  # not earlier: on leaving, Prefect still sends what happened last
 
+    def __enter__(self) -> str:
+        return self.url()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
     def url(self) -> str:
         """Where its API is. Raises GraftError where it does not come up."""
-        url = f"http://127.0.0.1:{self._port}/api"
-        limit = time.monotonic() + float(os.environ["PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"])
+        url = _api(self._port)
+        limit = time.monotonic() + float(os.environ.get(STARTING, PREFECT[STARTING]))
         while not _answers(url):
             code = self._process.poll()
             if code is not None or time.monotonic() > limit:
@@ -54,10 +73,13 @@ class TemporaryServer:
         return url
 
     def keep(self) -> None:
-        """Start it anew, at the same address, where it was ended. Raises GraftError as `url` does."""
+        """Start it anew, at the same address, where it was ended; warns where it does not come up."""
         if self._process.poll() is not None:
-            self._begin()
-            self.url()
+            try:
+                self._begin()
+                self.url()
+            except GraftError as error:
+                print(f"warning: {error}", file=sys.stderr)
 
     def stop(self) -> None:
         """End it; nothing happens where it is gone already."""
@@ -70,10 +92,11 @@ class TemporaryServer:
             self._process.wait()
 
     def _begin(self) -> None:
-        if damaged(self._database):
-            print(f"warning: {self._database}: damaged; set aside as {set_aside(self._database).name}", file=sys.stderr)
+        database = self._home / "prefect.db"
+        if damaged(database):
+            print(f"warning: {database}: damaged; set aside as {set_aside(database).name}", file=sys.stderr)
         self._log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 (lives as long as it)
-        self._process = _process(self._port, self._log)
+        self._process = _process(self._port, self._log, self._home, self._whole)
 
     def _last_words(self) -> str:
         self._log.seek(0)
@@ -81,7 +104,7 @@ class TemporaryServer:
         return lines[-1][:300] if lines else "no answer"
 
 
-def _process(port: int, log: IO[str]) -> "subprocess.Popen[bytes]":
+def _process(port: int, log: IO[str], home: Path, whole: bool) -> "subprocess.Popen[bytes]":
     """The server, which lives as long as the pipe to its standard input is open.
 
     What ends a run (Ctrl-C in a terminal, a service that is stopped) reaches each of its processes, and a server that
@@ -89,7 +112,9 @@ def _process(port: int, log: IO[str]) -> "subprocess.Popen[bytes]":
     """
     code = str(Path(__file__).resolve().parents[1])
     paths = [code, os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else [code]
-    own = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
+    part = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1"}
+    own = {"PREFECT_SERVER_UI_API_URL": _api(port)} if whole else part
+    own |= {"PREFECT_HOME": str(home), "PREFECT__SERVER_FINAL": "1"}
     unblocked = pthread_sigmask(SIG_BLOCK, {SIGINT, SIGTERM, SIGHUP})
     try:
         return subprocess.Popen(
@@ -111,9 +136,17 @@ def _answers(url: str) -> bool:
         return False
 
 
-def _free_port() -> int:
+def _api(port: int) -> str:
+    return f"http://127.0.0.1:{port}/api"
+
+
+def _free_port(wanted: int) -> int:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server: one that was killed is no holder
+        try:
+            probe.bind(("127.0.0.1", wanted))
+        except OSError:
+            probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
@@ -136,4 +169,5 @@ def _end_with_input(server: Any) -> None:
 
 
 if __name__ == "__main__":
+    settle()
     serve(int(sys.argv[1]))

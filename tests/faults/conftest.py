@@ -8,7 +8,6 @@ import pytest
 import tiny_project
 from aftermath import ADDRESSES, ALL, Bytes, bytes_of
 
-from flows import environment
 from flows.server import TemporaryServer
 
 
@@ -63,13 +62,8 @@ def prefect_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def prefect_url(prefect_home: Path) -> Iterator[str]:
     """A Prefect server that outlives the runs: each is spared the start of its own."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PREFECT_HOME", str(prefect_home))
-        environment.settle_prefect(prefect_home)
-        server = TemporaryServer()
-        url = server.url()
-    yield url
-    server.stop()
+    with TemporaryServer(prefect_home) as url:
+        yield url
 
 
 @pytest.fixture

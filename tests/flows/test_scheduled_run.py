@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -193,6 +194,16 @@ def test_a_killed_run_is_marked_by_the_next_one(done: Path, prefect_api: str, ow
     graft(done, "retrain", **where)
     assert list((done / ".graft" / "flows").iterdir()) == []
     assert states(done, prefect_api, own_server) == ["CRASHED", "COMPLETED"]
+    assert mlflow_states(done) == ["KILLED", "FINISHED"]
+
+
+def mlflow_states(root: Path) -> list[str]:
+    """Of the retrainings, the first one first."""
+    from mlflow import MlflowClient
+
+    client: Any = MlflowClient(f"sqlite:///{root}/mlflow.db")
+    found = client.search_runs(["1"], "tags.`prefect.flow_run_id` != ''", order_by=["attributes.start_time"])
+    return [run.info.status for run in found]
 
 
 def states(root: Path, api: str, own_server: bool) -> list[str]:
