@@ -86,16 +86,19 @@ class SoundState(state.State):  # type: ignore[misc,unused-ignore]
             super().set_link(path, inode, mtime)  # type: ignore[no-untyped-call,unused-ignore]
 
 
-def mend_readers_and_writers(folder: Path) -> None:
-    """Remove DVC's list of who reads and writes what where it is torn, in `.dvc/tmp`.
+def readers_and_writers(folder: Path) -> set[int]:
+    """The processes in DVC's list of who reads and writes what, in `.dvc/tmp`. A torn list is removed.
 
     Whoever writes it holds the same lock, so that a torn one is of a process that was killed.
     """
-    listed = folder / RWLOCK_FILE
+    path = folder / RWLOCK_FILE
     with make_lock(str(folder / RWLOCK_LOCK), tmp_dir=str(folder), wait=True):
         try:
-            SCHEMA(json.loads(listed.read_text(encoding="utf-8")))
+            listed = SCHEMA(json.loads(path.read_text(encoding="utf-8")))
         except FileNotFoundError:
-            return
+            return set()
         except (ValueError, Invalid):
-            listed.unlink()
+            path.unlink()
+            return set()
+    readers = [reader for several in listed["read"].values() for reader in several]
+    return {process["pid"] for process in (*listed["write"].values(), *readers)}

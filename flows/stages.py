@@ -37,7 +37,7 @@ from dvc_data.hashfile.meta import Meta
 
 import tasks
 from flows.answer import answer
-from flows.dvc_files import SoundState, mend_readers_and_writers, settle_files
+from flows.dvc_files import SoundState, readers_and_writers, settle_files
 from flows.limit import run_limited
 from flows.parsed import remember_parsed
 from flows.pipeline import MODULES, stage_of
@@ -96,7 +96,7 @@ class Stages:
         with _told():
             files = None if params is None else _Proposed(root / "params.yaml", params)
             self._repo = Repo(str(root), fs=files, _wait_for_lock=True)
-            mend_readers_and_writers(Path(self._repo.tmp_dir))
+            readers_and_writers(Path(self._repo.tmp_dir))  # where it is torn, DVC would stop
         _distrust(self._repo)
         self._described: list[bytes] = []
         self._stages: Any = None

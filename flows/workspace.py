@@ -6,7 +6,6 @@ says who holds it, for people.
 """
 
 import fcntl
-import json
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +13,9 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import IO
+
+import psutil
+from pydantic import BaseModel, Field, ValidationError
 
 from tasks.errors import GraftError, Passing
 
@@ -54,22 +56,30 @@ def beside_others(root: Path, what: str) -> Iterator[None]:
         yield
 
 
+class Holder(BaseModel):
+    """A process at work, as it has signed."""
+
+    pid: int = Field(gt=0, lt=2**31)  # what a system can be asked for
+    since: str
+    what: str
+
+
 def holders(root: Path) -> list[str]:
-    """Who is at work, each as `graft retrain (process 123, since 2026-11-22 03:00:00)`."""
+    """Who is at work, each as `graft retrain (process 123, since 2026-11-22 03:00:00)`.
+
+    It is for people: the kernel keeps the lock, and what a full disk or a crash made of the file tells nothing.
+    """
     path = root / ".graft" / "lock"
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    found = [json.loads(line) for line in lines]
-    return [f"{h['what']} (process {h['pid']}, since {h['since']})" for h in found if is_alive(h["pid"])]
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
+    signed = [holder for line in lines if (holder := _read(line))]
+    return [f"{h.what} (process {h.pid}, since {h.since})" for h in signed if psutil.pid_exists(h.pid)]
 
 
-def is_alive(pid: int) -> bool:
+def _read(line: str) -> Holder | None:
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # another user's
-        return True
-    return True
+        return Holder.model_validate_json(line)
+    except ValidationError:
+        return None
 
 
 @contextmanager
@@ -104,7 +114,7 @@ def _taken(lock: IO[str], kind: int) -> bool:
 
 def _sign(lock: IO[str], what: str) -> None:
     since = datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
-    lock.write(json.dumps({"pid": os.getpid(), "since": since, "what": what}) + "\n")
+    lock.write(Holder(pid=os.getpid(), since=since, what=what).model_dump_json() + "\n")
     lock.flush()
 
 

@@ -4,16 +4,17 @@ DVC's own collection decides (`Repo.used_objs`, `dvc_data`'s `gc`); what it does
 committed: their locks are added.
 """
 
-import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
+
+from flows.dvc_files import readers_and_writers
 from flows.pipeline import parse
 from flows.retention.locks import locks
 from flows.retention.part import Going, Part
-from flows.workspace import is_alive
 from tasks.errors import GraftError
 
 STASHES = ("refs/exps/stash", "refs/exps/celery/stash")  # queued experiments
@@ -64,12 +65,8 @@ def cache_part(root: Path, keep: int) -> Part:
 
 def _refuse_dvc_at_work(root: Path) -> None:
     """`dvc repro` does not know of the workspace's lock; what it is about to record would look unused."""
-    path = root / ".dvc" / "tmp" / "rwlock"
-    held = json.loads(path.read_text(encoding="utf-8") or "{}") if path.is_file() else {}
-    holders = [*held.get("write", {}).values(), *(one for several in held.get("read", {}).values() for one in several)]
-    pids = {holder["pid"] for holder in holders}
-    for pid in sorted(pids):
-        if is_alive(pid):
+    for pid in sorted(readers_and_writers(root / ".dvc" / "tmp")):
+        if psutil.pid_exists(pid):
             raise GraftError(f"{root}: dvc is at work here (process {pid}); wait until it ends")
 
 

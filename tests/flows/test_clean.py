@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from tiny_project import ADDRESSES, dvc, environment, graft, make, ran, run
 
+from flows.dvc_files import readers_and_writers
 from flows.retention.locks import locks, note_lock
 from tasks.artifacts import write_text
 
@@ -136,6 +137,17 @@ def test_nothing_goes_while_dvc_repro_is_at_work(done: Path) -> None:
     assert told.count("\n") == 1
     assert objects(done) == before
     graft(done, "clean", "--keep", "1")  # who was killed holds nobody up
+
+
+@pytest.mark.parametrize("left", [b"", b'{"write": {"run/pol', b"[]", b'{"read": {"a": 1}}', b"\xff"])
+def test_a_torn_list_of_who_reads_and_writes_is_of_nobody(tmp_path: Path, left: bytes) -> None:
+    """DVC writes it in place: killed meanwhile it leaves half of it. A whole one is believed."""
+    torn, whole = tmp_path / "rwlock", '{"write": {"run/a": {"pid": 7, "cmd": "dvc repro"}}}'
+    torn.write_text(whole)
+    assert readers_and_writers(tmp_path) == {7}
+    torn.write_bytes(left)
+    assert readers_and_writers(tmp_path) == set()
+    assert not torn.exists()
 
 
 def test_what_killed_writers_left_goes_and_what_is_still_of_use_does_not(done: Path) -> None:

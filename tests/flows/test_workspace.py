@@ -59,6 +59,19 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.parametrize("torn", [b'{"pid": 1, "si', b"\xff\xfe\n", b"[]\n", b'{"pid": "x"}', b"\0\0"])
+def test_a_torn_file_tells_nothing_and_stops_nobody(tmp_path: Path, torn: bytes) -> None:
+    """Nor does a process that never was: the kernel alone says who holds the lock."""
+    process = holding(tmp_path)
+    (tmp_path / ".graft" / "lock").write_bytes(torn + b'\n{"pid": 99999999999, "since": "ever", "what": "nobody"}\n')
+    assert holders(tmp_path) == []
+    with pytest.raises(Busy, match=r": another graft is at work here; wait until it ends"), alone(tmp_path, "b"):
+        pass
+    process.communicate("")
+    with alone(tmp_path, "b"):
+        assert [who.split()[0] for who in holders(tmp_path)] == ["b"]
+
+
 def test_stages_are_beside_each_other_but_not_beside_a_run(tmp_path: Path) -> None:
     with beside_others(tmp_path, "one"), beside_others(tmp_path, "two"):
         assert [who.split()[0] for who in holders(tmp_path)] == ["one", "two"]
