@@ -5,14 +5,19 @@ taken in their order (tasks/fanout.py). A runner is started when a stage has two
 """
 
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor
+from contextlib import contextmanager
 from functools import cache, partial
 from importlib.util import find_spec
 from itertools import chain, islice
+from multiprocessing import active_children, parent_process
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, TypeVar
+from signal import SIG_BLOCK, SIG_SETMASK, SIGINT, pthread_sigmask
+from typing import Any, NoReturn, TypeVar
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
@@ -42,12 +47,26 @@ def compute(work: Callable[[], Any], sources: str, threads: int) -> "Made":
     `sources` are those of the one that asks: with others the bytes may be others.
     """
     environment.settle()
+    _end_with_the_run()
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))
     if sources != digest_sources():
         raise GraftError(
             "runner.address: a worker has another Graft than this machine; install this one there, then run again"
         )
     return Made(work())
+
+
+@cache
+def _end_with_the_run() -> None:
+    """From now on, in a process that `processes` has started: a run that is killed cannot end it any more."""
+    run = parent_process()
+    if run is not None:
+        threading.Thread(target=_end_after, args=(run,), daemon=True).start()
+
+
+def _end_after(run: BaseProcess) -> NoReturn:
+    run.join()
+    os._exit(1)
 
 
 class Made:
@@ -90,7 +109,7 @@ class Fanned:
         try:
             yield from self._values(partial(partial, function), chain(first, rest))
         except BaseException:
-            self._end()  # shards that nobody waits for are given up
+            self._end(at_once=True)  # shards that nobody waits for are given up
             raise
 
     def _values(self, work_of: Callable[[Shard], Callable[[], Value]], shards: Iterable[Shard]) -> Iterator[Value]:
@@ -99,7 +118,8 @@ class Fanned:
         under_way: deque[Any] = deque()
         for shard in shards:
             parameters = {"work": work_of(shard), "sources": digest_sources(), "threads": threads}
-            under_way.append(runner.submit(compute, parameters))
+            with _deaf_to_ctrl_c():
+                under_way.append(runner.submit(compute, parameters))
             if len(under_way) >= AHEAD * self._workers:
                 yield self._value(under_way.popleft())
         while under_way:
@@ -121,16 +141,35 @@ class Fanned:
         if self._runner is None:
             runner = _made(self._params, self._workers)
             try:
-                self._runner = runner.__enter__()
+                with _deaf_to_ctrl_c():
+                    self._runner = runner.__enter__()
             except (OSError, TimeoutError, ConnectionError) as error:
                 where = self._params.address or "here"
                 raise Passing(f"runner: no {self._params.kind} ({where}): {error}; see runner.address") from error
         return self._runner
 
-    def _end(self) -> None:
+    def _end(self, at_once: bool = False) -> None:
         runner, self._runner = self._runner, None
-        if runner is not None:
-            runner.__exit__(None, None, None)
+        if runner is None:
+            return
+        if at_once and self._params.kind == "processes":  # it would wait for the shards that they are at
+            for process in active_children():
+                process.kill()
+        runner.__exit__(None, None, None)
+
+
+@contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """Threads and processes that begin in the block leave Ctrl-C, which a terminal sends to all, to this one.
+
+    A worker that is interrupted hands KeyboardInterrupt on as the value of its shard, and ends the thread that waits
+    for it: the run would hang. A blocked signal is inherited.
+    """
+    unblocked = pthread_sigmask(SIG_BLOCK, {SIGINT})
+    try:
+        yield
+    finally:
+        pthread_sigmask(SIG_SETMASK, unblocked)
 
 
 def _made(params: Runner, workers: int) -> TaskRunner[Any]:

@@ -9,8 +9,9 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
+from itertools import chain, islice
 from pathlib import Path
 from signal import SIGKILL
 
@@ -21,6 +22,7 @@ from flows.pipeline import MODULES, declared_params, round_of, stage_of
 from flows.sources import SOURCES, refuse_outdated
 from flows.sources import write as write_sources
 from tasks.errors import GraftError
+from tasks.fanout import FanOut, Here, Shard, Value, fan_out, fanning_out
 from tasks.layout import Layout
 from tasks.params import load_params, restrict
 
@@ -35,8 +37,34 @@ def run(root: Path, address: str) -> None:
     refuse_outdated(root, stage)
     seen = restrict(params, declared_params(root, stage))
     started = time.monotonic()
-    import_module(MODULES[stage]).run(Layout(root), seen, round_of(address))
+    with fanning_out(_one_process(address, params.runner.kind)):
+        import_module(MODULES[stage]).run(Layout(root), seen, round_of(address))
     keep(Layout(root), address, params, time.monotonic() - started)
+
+
+def _one_process(address: str, kind: str) -> FanOut:
+    """Whoever computes shards already; where nobody does but this process, and `runner` names another, it says so."""
+    present = fan_out()
+    return InPlaceOf(kind, address) if isinstance(present, Here) and kind != "here" else present
+
+
+class InPlaceOf(Here):
+    """This process, in the place of a runner that only `graft retrain` starts."""
+
+    def __init__(self, kind: str, address: str) -> None:
+        self._kind, self._address = kind, address
+
+    def map(self, function: Callable[[Shard], Value], shards: Iterable[Shard]) -> Iterator[Value]:
+        """See FanOut. Told where there is something to share out."""
+        rest = iter(shards)
+        first = list(islice(rest, 2))
+        if len(first) == 2:
+            print(
+                f"warning: {self._address}: this process computes all shards; runner.kind {self._kind} is for graft "
+                "retrain, and there for stages without a limit in schedule.seconds",
+                file=sys.stderr,
+            )
+        return super().map(function, chain(first, rest))
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -12,6 +12,7 @@ import copy
 import json
 import os
 import re
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -31,6 +32,10 @@ SCRATCH = "scratch"
 REMOTE_CODE = "GRAFT_REMOTE_CODE"
 """Variable of the environment that names the base whose own Python code may run. No param: `params.yaml`, a policy
 folder and whatever else comes from others are data, and data must not be able to switch code on."""
+
+LOADING = threading.Lock()
+"""Held while transformers loads something where threads may compute shards: the first import of its parts fails in the
+second of two threads, and until a model is loaded it has functions of torch replaced."""
 
 
 @dataclass

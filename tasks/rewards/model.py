@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.errors import GraftError, Passing
 from tasks.params import ModelReward
-from tasks.policy.base import best_device, may_run, reason_of, refuse_pickles, remedy_of
+from tasks.policy.base import LOADING, best_device, may_run, reason_of, refuse_pickles, remedy_of
 from tasks.policy.hub import is_away
 from tasks.records import Trajectory
 from tasks.rewards.score import Column, Measured
@@ -49,7 +49,7 @@ def model_column(root: Path, params: ModelReward, trajectories: Sequence[Traject
 def judged(root: Path, params: ModelReward, pairs: Sequence[Pair]) -> list[float]:
     """The term of each pair [N], NaN where the model's arithmetic failed. It is the same whatever `params.batch`."""
     base = str(root / params.base) if (root / params.base).is_dir() else params.base
-    with _named(f"rewards.model: {params.base!r} is no sequence-classification model with a tokenizer"):
+    with LOADING, _named(f"rewards.model: {params.base!r} is no sequence-classification model with a tokenizer"):
         model, tokenizer = _model(base, params.base), _tokenizer(base, params.base)
     label = label_of(model.config, params.label)
     values = [math.nan] * len(pairs)

@@ -18,7 +18,7 @@ from tasks.environments.running import runner_of
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params import Params
-from tasks.policy.base import SCRATCH, Policy, encode_completion, load_policy
+from tasks.policy.base import LOADING, SCRATCH, Policy, encode_completion, load_policy
 from tasks.policy.served import entered, served_by
 from tasks.records import Problem, Split, TreeNode, Workflow
 from tasks.search.drawing import Rank, rank_of, telling
@@ -65,7 +65,9 @@ def search_shard(root: Path, params: Params, round: int, inputs: str, shard: tup
     """
     number, asked = shard
     layout = Layout(root)
-    environment, policy = environment_in(root, params), load_policy(layout.policy(round - 1))
+    environment = environment_in(root, params)
+    with LOADING:
+        policy = load_policy(layout.policy(round - 1))
     _check_reviser(policy, params)
     journal = _journal(layout, round, f"{inputs}-{number}")
     served = served_by(policy, params.operators, layout)

@@ -23,7 +23,6 @@ from tasks.layout import Layout
 from tasks.params import Params, Runner, load_params, restrict
 
 REPOSITORY = Path(__file__).parents[2]
-SHARD = 7
 
 
 class Watched:
@@ -55,11 +54,8 @@ def die(shard: list[int]) -> list[int]:
     return shard
 
 
-def params_of(stage: str) -> Params:
-    changes: dict[str, Any] = {"shard": SHARD}
-    return restrict(
-        load_params(REPOSITORY / "params.yaml").model_copy(update=changes), declared_params(REPOSITORY, stage)
-    )
+def params_of(root: Path, stage: str) -> Params:
+    return restrict(load_params(root / "params.yaml"), declared_params(REPOSITORY, stage))
 
 
 def main(root: Path, kind: Any, address: str, stages: list[str]) -> None:
@@ -73,7 +69,7 @@ def main(root: Path, kind: Any, address: str, stages: list[str]) -> None:
             watched = Watched(fanned)
             with fanning_out(watched):
                 for stage in [stage for stage in stages if stage in MODULES]:
-                    import_module(MODULES[stage]).run(Layout(root), params_of(stage), 1)
+                    import_module(MODULES[stage]).run(Layout(root), params_of(root, stage), 1)
             print(len(watched.processes), os.getpid() in watched.processes, flush=True)
             for name in [name for name in stages if name not in MODULES]:
                 list(fanned.map(globals()[name], [[number] for number in range(60)]))

@@ -1,85 +1,223 @@
 """Whoever computes the shards, the bytes are the same; an error of one is the run's, and a lost worker is one line."""
 
+import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
+import tomllib
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
+from flow_runs import is_alive
 from pydantic import ValidationError
 
-from benchmarks.streaming import CODES, Code, Codes, make
-from tasks.artifacts import write_json
+from flows.answer import exit_code
+from flows.pipeline import MODULES
+from flows.runners import Fanned
+from flows.sources import write as write_sources
+from tasks.artifacts import remove_leftovers, write_jsonl
 from tasks.layout import Layout
-from tasks.params import Runner
-from tasks.records import Lineage
+from tasks.params import Runner, override
+from tasks.policy.base import Policy, attach_adapter, encode_completion, encode_prompt, save_policy
+from tasks.policy.scratch import scratch_model
+from tasks.policy.tokenizer import train_tokenizer
+from tasks.policy.warmup import Example, warm_up
+from tasks.records import Problem, Sibling
+from tasks.workflows.contract import HEADER, prompt_of
 from tests.flows.fanned_stages import REPOSITORY, params_of
 
-CLUSTERS = ["threads", "processes", "dask", "ray"]
-
-
-def started(root: Path, kind: str, *stages: str, address: str = "") -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "tests.flows.fanned_stages", str(root), kind, address, *stages]
-    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=540)
-
-
-def files(root: Path) -> dict[str, bytes]:
-    """What the stages wrote."""
-    layout = Layout(root)
-    paths = [layout.trajectories(1), layout.rewarded(1), layout.metrics("collect", 1), layout.metrics("reward", 1)]
-    return {path.name: path.read_bytes() for path in paths}
+STAGES = ["search", "collect", "reward"]
+CODES = [HEADER + f"    a = n[0] {sign} n[1]\n    return a\n" for sign in "+*-"]
+TRAIN = [
+    Problem(
+        problem_id=f"p{n}",
+        question=f"{n + 2} pens and 3 cups?",
+        answer=n + 5,
+        source="test",
+        siblings=[Sibling(question=f"{n + 2} pens and 7 cups?", answer=n + 9)],
+    )
+    for n in range(7)
+]
+KNOBS = ["shard=3", "search.samples=3", "search.simulations=16", "search.wave=3", "search.temperature=1.0"]
+KNOBS += ["policy.max_new_tokens=48", "sandbox.allow_weak=true", "influence.validation=held_out", "influence.n=1"]
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A round after its search: 60 train problems."""
-    layout = Layout(tmp_path_factory.mktemp("found"))
-    codes = [Code(text=text, tokens=[5, 6, place]) for place, text in enumerate(CODES)]
-    write_json(layout.root / "codes.json", Codes(codes=codes))
-    lineage = Lineage(version="v", parent=None, base="scratch", round=0, holds=["adapter"])
-    write_json(layout.policy(0) / "lineage.json", lineage)
-    make(layout, 60)
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project before its first search; its policy adds, multiplies and subtracts at random."""
+    layout = Layout(tmp_path_factory.mktemp("bare"))
+    tokenizer = train_tokenizer([prompt_of(p.question, "scratch") for p in TRAIN] + CODES, 300)
+    policy = Policy(scratch_model(tokenizer, hidden=32, layers=1, seed=0), tokenizer, "", "scratch")
+    prompt = encode_prompt(policy, prompt_of(TRAIN[0].question, "scratch"))
+    rows = [Example(prompt, encode_completion(policy, code)) for code in CODES]
+    warm_up(policy.model, rows, epochs=60, learning_rate=0.02, batch=3, pad=tokenizer.pad_token_id, seed=0)
+    policy.model = attach_adapter(policy.model, rank=2, alpha=2.0, seed=0)
+    save_policy(policy, layout.policy(0), parent=None, round=0)
+    write_jsonl(layout.problems("train"), TRAIN)
+    write_jsonl(layout.problems("validation"), [TRAIN[0].model_copy(update={"problem_id": "held-out"})])
+    for name in ("params.yaml", "dvc.yaml"):
+        shutil.copy(REPOSITORY / name, layout.root)
+    override(layout.root / "params.yaml", KNOBS)
     return layout.root
 
 
 @pytest.fixture(scope="module")
-def here(found: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """The files where this process computes all in one shard."""
-    from tasks.rewards.task import run as reward
-    from tasks.trajectories.task import run as collect
+def here(bare: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project after its stages, which this process computed."""
+    root = Path(shutil.copytree(bare, tmp_path_factory.mktemp("here") / "project"))
+    for stage in STAGES:
+        import_module(MODULES[stage]).run(Layout(root), params_of(root, stage), 1)
+    return root
 
-    root = tmp_path_factory.mktemp("here") / "project"
-    shutil.copytree(found, root)
-    for stage, run in (("collect", collect), ("reward", reward)):
-        run(Layout(root), params_of(stage).model_copy(update={"shard": 2048}), 1)
-    return files(root)
+
+@pytest.fixture
+def root(bare: Path, tmp_path: Path) -> Path:
+    """The project to work on."""
+    return Path(shutil.copytree(bare, tmp_path / "project"))
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a Dask cluster that was there before: a scheduler, and a worker on a machine of its own."""
+    address = tmp_path_factory.mktemp("cluster") / "address.json"
+    common = [f"--scheduler-file={address}", "--host=127.0.0.1", "--no-dashboard"]
+    commands = [["dask_scheduler", "--port=0"], ["dask_worker", "--nworkers=1", "--nthreads=1", "--death-timeout=60"]]
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-m", f"distributed.cli.{name}", *more, *common], cwd=REPOSITORY, stderr=subprocess.DEVNULL
+        )
+        for name, *more in commands
+    ]
+    try:
+        while not address.exists():
+            assert started[0].poll() is None
+            time.sleep(0.05)
+        yield str(json.loads(address.read_text())["address"])
+    finally:
+        for process in reversed(started):
+            process.terminate()
+            process.wait(60)
+
+
+def command(root: Path, kind: str, *stages: str, address: str = "") -> list[str]:
+    return [sys.executable, "-m", "tests.flows.fanned_stages", str(root), kind, address, *stages]
+
+
+def started(root: Path, kind: str, *stages: str, address: str = "") -> "subprocess.CompletedProcess[str]":
+    asked = command(root, kind, *stages, address=address)
+    return subprocess.run(asked, cwd=REPOSITORY, capture_output=True, text=True, timeout=540)
+
+
+def files(root: Path) -> dict[str, bytes]:
+    """All that the stages wrote."""
+    return {p.relative_to(root).as_posix(): p.read_bytes() for p in (root / "run").rglob("*") if p.is_file()}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", CLUSTERS)
+@pytest.mark.parametrize("kind", ["threads", "dask", "ray"])
 def test_the_bytes_are_the_same_whoever_computes_and_an_error_is_its_own_line(
-    kind: str, found: Path, here: dict[str, bytes], tmp_path: Path
+    kind: str, root: Path, here: Path, request: pytest.FixtureRequest
 ) -> None:
-    root = tmp_path / "project"
-    shutil.copytree(found, root)
-    ended = started(root, kind, "collect", "reward", "fail")
+    """Dask in a cluster that is there already, Ray in one of its own; processes: the test below."""
+    address = request.getfixturevalue("cluster") if kind == "dask" else ""
+    check(started(root, kind, *STAGES, "fail", address=address), kind, root, here)
+
+
+def check(ended: "subprocess.CompletedProcess[str]", kind: str, root: Path, here: Path) -> None:
     processes, was_it_here = ended.stdout.split()[-2:]
     assert was_it_here == str(kind == "threads"), "somebody else computed"
     assert 1 <= int(processes) <= 2
-    assert files(root) == here
+    assert files(root) == files(here)
     assert ended.stderr.strip().splitlines()[-1] == "graft: number 40: is not wanted; leave it out"
     assert ended.returncode == 2
 
 
 @pytest.mark.slow
+def test_whatever_ends_a_fan_out_leaves_no_process_and_it_goes_on_with_the_same_bytes(root: Path, here: Path) -> None:
+    """`kill -9` ends one process; Ctrl-C reaches all of a terminal, is heard by one and told by none."""
+    assert ended_in_mid_search(root, signal.SIGKILL)[0] == -signal.SIGKILL
+    remove_leftovers(Layout(root).workflows(1))  # as a run does that begins with the stage
+    code, told = ended_in_mid_search(root, signal.SIGINT)
+    assert code == 130
+    assert all(line.startswith("search@1: goes on after ") for line in told.splitlines())
+    ended = started(root, "processes", *STAGES, "fail")
+    assert "search@1: goes on after" in ended.stderr
+    check(ended, "processes", root, here)
+
+
+def ended_in_mid_search(root: Path, how: signal.Signals) -> tuple[int, str]:
+    """Exit code and stderr, when all of its processes are gone."""
+    begun = subprocess.Popen(
+        command(root, "processes", "search"), cwd=REPOSITORY, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    before = journaled(root)
+    while journaled(root) == before:
+        assert begun.poll() is None, begun.communicate()
+        time.sleep(0.01)
+    family = psutil.Process(begun.pid).children(recursive=True)
+    assert len(family) > 2
+    (os.killpg if how == signal.SIGINT else os.kill)(begun.pid, how)
+    told = begun.communicate(timeout=60)[1]  # whoever is left over would hold the pipe
+    deadline = time.monotonic() + 60
+    while any(is_alive(process.pid) for process in family):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert not Layout(root).workflows(1).exists()
+    return begun.returncode, told
+
+
+def journaled(root: Path) -> int:
+    """Bytes of the search's journals."""
+    return sum(file.stat().st_size for file in Layout(root).journals("search", 1).glob("*"))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["processes", "dask", "ray"])
-def test_a_worker_that_is_killed_is_one_line(kind: str, tmp_path: Path) -> None:
-    ended = started(tmp_path, kind, "die")
+def test_a_worker_that_is_killed_is_one_line(kind: str, root: Path) -> None:
+    ended = started(root, kind, "die")
     assert ended.returncode == 2
     last = ended.stderr.strip().splitlines()[-1]
     assert last.startswith(f"graft: runner: a worker of {kind} was lost (")
     assert last.endswith("run it again, with fewer runner.workers or a smaller shard")
+
+
+def test_a_stage_alone_says_that_no_runner_computes_its_shards(here: Path, tmp_path: Path) -> None:
+    """`graft stage`, `dvc repro` and a stage with a time limit: all of them begin here."""
+    root = Path(shutil.copytree(here, tmp_path / "project"))
+    write_sources(root)
+    told = {}
+    for kind in ("here", "processes"):
+        override(root / "params.yaml", [f"runner.kind={kind}"])
+        shutil.rmtree(root / "run" / "metrics")
+        alone = [sys.executable, "-m", "flows.stage", "collect@1"]
+        ours = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+        told[kind] = subprocess.run(alone, cwd=root, env=ours, capture_output=True, text=True, check=True).stderr
+        assert Layout(root).trajectories(1).read_bytes() == Layout(here).trajectories(1).read_bytes()
+    assert told == {
+        "here": "",
+        "processes": "warning: collect@1: this process computes all shards; runner.kind processes is for graft "
+        "retrain, and there for stages without a limit in schedule.seconds\n",
+    }
+
+
+@pytest.mark.parametrize("kind", ["dask", "ray"])
+def test_what_is_not_installed_is_named_with_the_extra_that_installs_it(
+    kind: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, f"prefect_{kind}", None)  # Python's own way to have it not there
+    assert exit_code(lambda: Fanned(Runner(kind=kind, workers=None, address=None)) and None, debug=False) == 2
+    assert capsys.readouterr().err == (
+        f"graft: runner.kind: {kind} is not installed; install it: pip install -c constraints.txt -e '.[{kind}]'\n"
+    )
+    extras = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert any(each.startswith(f"prefect-{kind}") for each in extras[kind])
 
 
 @pytest.mark.parametrize("kind", ["here", "threads", "processes"])
