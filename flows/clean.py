@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterator
 
+from flows.crashed import workspace
 from flows.retention.cache import cache_part, last_lock_texts
 from flows.retention.leftovers import leftovers_part
 from flows.retention.part import Going, Part
@@ -48,7 +49,9 @@ def _mlflow_part(layout: Layout, params: Params, keep: int) -> Part:
     needed = {hashlib.md5(text).hexdigest() for text in last_lock_texts(layout.root, keep)}
     champions = {step.version for step in read_history(layout.champion)} | set(kept(layout.champion))
     try:
-        goes, part.stays, part.remove = expired(layout.root, params.tracking, keep, needed, champions)
+        goes, part.stays, part.remove = expired(
+            layout.root, params.tracking, workspace(layout.root), keep, needed, champions
+        )
     except GraftError as error:
         part.stays.append(f"all: {error}")
         return part

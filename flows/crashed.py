@@ -21,6 +21,7 @@ from flows.environment import prefect_home
 from tasks.artifacts import read_json, write_json
 from tasks.errors import GraftError
 from tasks.params import Tracking
+from tasks.tracking import WORKSPACE
 
 STARTING = timedelta(minutes=5)
 """A deployment's run that has no note is given this long: its process may be on its way."""
@@ -29,7 +30,7 @@ WHY = "its process is gone: killed, or the machine went down"
 
 
 class Process(BaseModel):
-    """`born`: seconds since 1970, as a pid is given to another process one day."""
+    """`born`: seconds since the boot, as a pid is given to another process one day, and the clock may be set."""
 
     pid: int
     born: float
@@ -58,7 +59,12 @@ def noted(root: Path, flow_run_id: object) -> Iterator[None]:
 
 def workspace_tag(root: Path) -> str:
     """What the flow runs of a workspace are found by."""
-    return f"workspace:{socket.gethostname()}:{root.resolve()}"
+    return f"{WORKSPACE}:{workspace(root)}"
+
+
+def workspace(root: Path) -> str:
+    """The place of a project among all machines."""
+    return f"{socket.gethostname()}:{root.resolve()}"
 
 
 def tag_run(root: Path, flow_run_id: str, tags: list[str]) -> None:
@@ -147,13 +153,13 @@ def _kill_in_mlflow(root: Path, tracking: Tracking, flow_run_ids: set[str]) -> N
 def _lives(process: Process) -> bool:
     try:
         alive = psutil.Process(process.pid).status() != psutil.STATUS_ZOMBIE  # one that nobody has collected yet
-        return alive and abs(_this(process.pid).born - process.born) < 1
+        return alive and abs(_this(process.pid).born - process.born) < 0.02  # it is counted in hundredths
     except psutil.NoSuchProcess:
         return False
 
 
 def _this(pid: int) -> Process:
-    return Process(pid=pid, born=psutil.Process(pid).create_time())
+    return Process(pid=pid, born=psutil.Process(pid).create_time() - psutil.boot_time())
 
 
 def _api(root: Path) -> str:

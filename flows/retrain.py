@@ -26,7 +26,7 @@ from prefect.states import Completed
 
 from flows.answer import Terminated
 from flows.beside import Beside
-from flows.crashed import mark_crashed, noted, workspace_tag
+from flows.crashed import mark_crashed, noted, workspace, workspace_tag
 from flows.doctor import refuse_traps
 from flows.news import problems_tag
 from flows.pipeline import stage_of
@@ -40,7 +40,7 @@ from tasks.fanout import fanning_out
 from tasks.layout import Layout
 from tasks.params import Params, Scheduling
 from tasks.redaction import without_secrets
-from tasks.tracking import Recorder, Worker
+from tasks.tracking import WORKSPACE, Recorder, Worker
 from tasks.workflows.sandbox import probe_tier
 
 LONGEST_DELAY = 3600.0
@@ -147,7 +147,8 @@ def _retrain(
     worker: Worker | None,
 ) -> None:
     params, root = run.params, stages.root
-    about = {"prefect.flow_run_id": str(flow_run.id), "sandbox_tier": sandbox_tier(), **problems_tag(root, params)}
+    about = {"prefect.flow_run_id": str(flow_run.id), WORKSPACE: workspace(root), "sandbox_tier": sandbox_tier()}
+    about |= problems_tag(root, params)
     recorder = Recorder(Layout(root), params, about, worker)
     again = run_stage.with_options(retries=params.schedule.retries, retry_delay_seconds=delays(params.schedule))
 

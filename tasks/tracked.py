@@ -19,9 +19,9 @@ def fetch_text(root: Path, tracking: Tracking, name: str, file: str) -> str | No
 
     Raises GraftError where the store does not answer, the name is of several runs, or the run has no such file.
     """
-    if not tracking.uri or not _exists(root, tracking.uri):
+    if not has_store(root, tracking):
         return None
-    with _asked(tracking, name) as client:
+    with asked(tracking, name) as client:
         run_id = _run_id(client, tracking.experiment, name)
         if run_id is None:
             return None
@@ -39,9 +39,9 @@ def end_killed(root: Path, tracking: Tracking, flow_run_ids: Sequence[str]) -> N
 
     Raises GraftError where the store does not answer.
     """
-    if not tracking.uri or not _exists(root, tracking.uri):
+    if not has_store(root, tracking):
         return
-    with _asked(tracking, "runs that died") as client:
+    with asked(tracking, "runs that died") as client:
         known = client.get_experiment_by_name(tracking.experiment)
         for flow_run_id in flow_run_ids if known else ():
             parents = _running(client, known.experiment_id, f"tags.`prefect.flow_run_id` = '{flow_run_id}'")
@@ -57,8 +57,8 @@ def _running(client: Any, experiment_id: str, condition: str) -> list[str]:
 
 
 @contextmanager
-def _asked(tracking: Tracking, name: str) -> Iterator[Any]:
-    """A client of the store; what goes wrong with it is told as one line about `name`."""
+def asked(tracking: Tracking, name: str) -> Iterator[Any]:
+    """A client of the store; what goes wrong with it is told as one line about `name`, a GraftError."""
     os.environ.update({name: value for name, value in ENVIRONMENT.items() if name not in os.environ})
     os.environ["MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"] = "false"
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", str(max(1, round(tracking.seconds))))
@@ -95,6 +95,7 @@ def _run_id(client: Any, experiment: str, name: str) -> str | None:
     return str(runs[0].info.run_id) if runs else None
 
 
-def _exists(root: Path, uri: str) -> bool:
+def has_store(root: Path, tracking: Tracking) -> bool:
     """Whether there is something to ask: MLflow would make a missing sqlite store."""
-    return not uri.startswith("sqlite:///") or (root / uri.removeprefix("sqlite:///")).is_file()
+    uri = tracking.uri
+    return bool(uri) and (not uri.startswith("sqlite:///") or (root / uri.removeprefix("sqlite:///")).is_file())

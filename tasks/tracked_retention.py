@@ -1,50 +1,45 @@
 """Old runs in MLflow: which may go, and taking them away."""
 
-import os
 from collections.abc import Callable, Set
 from pathlib import Path
 from typing import Any
 
-from tasks.errors import GraftError
 from tasks.params import Tracking
-from tasks.redaction import redacted
-from tasks.tracking import ENVIRONMENT
+from tasks.tracked import asked, has_store
+from tasks.tracking import WORKSPACE
+
+ABOUT = "old runs"
 
 Runs = list[tuple[str, str]]
 """Id and name of each."""
 
 
 def expired(
-    root: Path, tracking: Tracking, keep: int, needed: Set[str], champions: Set[str]
+    root: Path, tracking: Tracking, workspace: str, keep: int, needed: Set[str], champions: Set[str]
 ) -> tuple[Runs, list[str], Callable[[], None]]:
     """The retrainings that may go, why others stay though they are old, and what takes those away.
 
-    Of the experiment the last `keep` stay; and what runs, what ended with a `dvc.lock` that is `needed` (md5), and
-    whose policy has an alias or was champion. Raises GraftError where MLflow does not answer.
+    Of those with the tag `workspace` the last `keep` stay; and what runs, what ended with a `dvc.lock` that is `needed`
+    (md5), and whose policy has an alias or was champion. Raises GraftError where MLflow does not answer.
     """
-    if not tracking.uri or (tracking.uri.startswith("sqlite:///") and not _store(root, tracking.uri).is_file()):
+    if not has_store(root, tracking):
         return [], [], lambda: None
-    os.environ.update({name: value for name, value in ENVIRONMENT.items() if name not in os.environ})
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", str(max(1, round(tracking.seconds))))
-    from mlflow import MlflowClient
-    from mlflow.exceptions import MlflowException
-
-    try:
-        client = MlflowClient(tracking.uri)
+    with asked(tracking, ABOUT) as client:
         experiment = client.get_experiment_by_name(tracking.experiment)
         if experiment is None:
             return [], [], lambda: None
         runs = _all(client, experiment.experiment_id)
         versions = list(client.search_model_versions(f"name = '{tracking.experiment}'"))
         aliased = set(client.get_registered_model(tracking.experiment).aliases.values()) if versions else set()
-    except MlflowException as error:
-        line = str(error).strip().partition("\n")[0][:200]
-        raise GraftError(redacted(f"MLflow ({tracking.uri}): {line}; mend tracking.uri or start the server")) from None
     by_run: dict[str, list[Any]] = {}
     for version in versions:
         by_run.setdefault(version.run_id, []).append(version)
     goes, stays = [], []
-    for run in [run for run in runs if "mlflow.parentRunId" not in run.data.tags][keep:]:
+    parents = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
+    ours = [run for run in parents if run.data.tags.get(WORKSPACE) == workspace]
+    if len(ours) < len(parents):
+        stays.append(f"{len(parents) - len(ours)} of another workspace, or of one that does not say which")
+    for run in ours[keep:]:
         own = by_run.get(run.info.run_id, [])
         why = _why_it_stays(run, own, aliased, needed, champions)
         if why:
@@ -53,13 +48,14 @@ def expired(
             goes.append(run)
 
     def remove() -> None:
-        for run in goes:
-            for version in by_run.get(run.info.run_id, []):
-                client.delete_model_version(tracking.experiment, version.version)
-            for child in runs:
-                if child.data.tags.get("mlflow.parentRunId") == run.info.run_id:
-                    client.delete_run(child.info.run_id)
-            client.delete_run(run.info.run_id)
+        with asked(tracking, ABOUT) as client:
+            for run in goes:
+                for version in by_run.get(run.info.run_id, []):
+                    client.delete_model_version(tracking.experiment, version.version)
+                for child in runs:
+                    if child.data.tags.get("mlflow.parentRunId") == run.info.run_id:
+                        client.delete_run(child.info.run_id)
+                client.delete_run(run.info.run_id)
 
     return [(run.info.run_id, run.info.run_name) for run in goes], stays, remove
 
@@ -85,7 +81,3 @@ def _all(client: Any, experiment: str) -> list[Any]:
         token = page.token
         if not token:
             return found
-
-
-def _store(root: Path, uri: str) -> Path:
-    return root / uri.removeprefix("sqlite:///")

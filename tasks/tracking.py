@@ -38,6 +38,9 @@ ENVIRONMENT = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",  # MLflow's own default keeps a dead server's caller for minutes
 }
 
+WORKSPACE = "workspace"
+"""Tag of a retraining: where it was made. An experiment may be shared by several projects."""
+
 
 class Answer(Record):
     """What the process that talks to MLflow says at its end."""

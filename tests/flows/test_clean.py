@@ -13,11 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_project import ADDRESSES, dvc, environment, graft, make, ran, run
+from servers import Servers
+from tiny_project import ADDRESSES, REPOSITORY, dvc, environment, graft, make, ran, run
 
 from flows.dvc_files import readers_and_writers
 from flows.retention.locks import locks, note_lock
 from tasks.artifacts import write_text
+from tasks.layout import Layout
+from tasks.params import Params, Tracking, load_params
+from tasks.tracked_retention import expired
+from tasks.tracking import WORKSPACE, Recorder
 
 
 def another_run(root: Path, beta: float) -> None:
@@ -82,6 +87,29 @@ def test_first_it_lists_then_it_removes_just_that_and_kept_runs_can_be_restored(
     graft(done, "stage", "-S", "grpo.beta=0.01", *ADDRESSES)  # of one that went it is computed, and as it was
     assert "update@1" in ran(done)
     assert weights(done) == policies[0]
+
+
+@pytest.mark.slow
+def test_what_a_queued_experiment_needs_stays(done: Path) -> None:
+    """It lies in a stash, which no branch names: what its commit has locked is there when its turn comes."""
+    for setting in (("user.name", "t"), ("user.email", "t@t")):
+        run(done, "git", "config", *setting)
+    commit(done)
+    queued = weights(done)
+    dvc(done, "exp", "run", "-q", "--queue", "-S", "evaluation.ks=[1,2]")
+    run(done, "git", "update-ref", "-d", "HEAD")  # the branch of that commit is gone, as after a rebase
+    for beta in (0.1, 0.2):
+        another_run(done, beta)
+    graft(done, "clean", "--keep", "1", "--yes")
+    restore(done, lock_of_stash(done))
+    assert weights(done) == queued
+
+
+def lock_of_stash(root: Path) -> Path:
+    """The dvc.lock that a queued experiment starts from."""
+    lock = root.parent / "queued.lock"
+    lock.write_text(run(root, "git", "show", "refs/exps/celery/stash:dvc.lock").stdout)
+    return lock
 
 
 @pytest.mark.slow
@@ -176,27 +204,46 @@ def test_what_killed_writers_left_goes_and_what_is_still_of_use_does_not(done: P
 @pytest.mark.slow
 def test_old_runs_go_from_mlflow_and_prefect_too(tmp_path: Path) -> None:
     root = make(tmp_path / "project")
-    for number in range(3):
+    for number in range(2):
         graft(root, "retrain", "-S", f"grpo.beta=0.{number}", "-S", "tracking.uri=sqlite:///mlflow.db")
-    assert len(locks(root)) == 3
+    assert len(locks(root)) == 2
     listed = graft(root, "clean", "--keep", "1").stdout
-    assert "MLflow runs: 2 to go" in listed
-    assert "Prefect flow runs: 2 to go" in listed
-    parents, flows = tracked(root), flow_runs(root)
-    assert (len(parents), len(flows)) == (3, 3)
+    assert "MLflow runs: 1 to go" in listed
+    assert "Prefect flow runs: 1 to go" in listed
+    parents, flows = tracked(f"sqlite:///{root}/mlflow.db"), flow_runs(root)
+    assert (len(parents), len(flows)) == (2, 2)
     graft(root, "clean", "--keep", "1", "--yes")
-    assert tracked(root) == parents[2:]
-    assert flow_runs(root) == flows[2:]
+    assert tracked(f"sqlite:///{root}/mlflow.db") == parents[1:]
+    assert flow_runs(root) == flows[1:]
     assert "nothing to remove" in graft(root, "clean", "--keep", "1").stdout
 
 
-def tracked(root: Path) -> list[str]:
+@pytest.mark.slow
+def test_on_a_shared_server_only_runs_of_this_workspace_go(tmp_path: Path, on_sqlite: Servers) -> None:
+    """Of one experiment, the last of each workspace stays, and whatever does not say where it was made."""
+    tracking = Tracking(uri=on_sqlite.mlflow.url, experiment="shared", seconds=120)
+    params = load_params(REPOSITORY / "params.yaml").model_copy(update={"tracking": tracking})
+    made = [run_of(tmp_path, params, tags) for tags in ({}, *[{WORKSPACE: place} for place in "baaba"])]
+    for workspace, gone in (("c", []), ("a", [2, 3]), ("b", [1])):
+        goes, stays, remove = expired(tmp_path, tracking, workspace, 1, set(), set())
+        assert [run for run, _ in goes] == [made[number] for number in reversed(gone)]
+        remove()
+        assert any(line.endswith(" of another workspace, or of one that does not say which") for line in stays)
+    assert tracked(on_sqlite.mlflow.url, "shared") == [made[number] for number in (0, 4, 5)]
+
+
+def run_of(root: Path, params: Params, tags: dict[str, str]) -> str | None:
+    """A retraining of no stages."""
+    return Recorder(Layout(root), params, tags).finish("FINISHED")
+
+
+def tracked(uri: str, experiment: str = "graft") -> list[str]:
     """The retrainings that MLflow has, the first one first."""
     from mlflow import MlflowClient
 
-    client: Any = MlflowClient(f"sqlite:///{root}/mlflow.db")
-    experiment = client.get_experiment_by_name("graft").experiment_id
-    found = client.search_runs([experiment], order_by=["attributes.start_time ASC"], max_results=1000)
+    client: Any = MlflowClient(uri)
+    known = client.get_experiment_by_name(experiment).experiment_id
+    found = client.search_runs([known], order_by=["attributes.start_time ASC"], max_results=1000)
     return [run.info.run_id for run in found if "mlflow.parentRunId" not in run.data.tags]
 
 

@@ -1,6 +1,7 @@
 """Scheduled runs on a real Prefect server, of a tiny project: what they do, what they leave, what they say."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -11,15 +12,31 @@ from typing import Any
 import psutil
 import pytest
 from flow_runs import flow_runs, is_alive
+from prefect import Flow
+from prefect.client.orchestration import get_client
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.states import Running
 from test_news import promote
 from test_workspace import holding
 from tiny_project import begin, dvc, environment, graft, ran, run
 
+from flows.crashed import mark_crashed, noted
 from flows.serve import schedule_of
 from flows.workspace import holders
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.params import override
+from tasks.params import Tracking, override
+
+BACK = """
+import time
+from pathlib import Path
+
+_real, _real_ns = time.time, time.time_ns
+_set_back = lambda: 400 * 86_400 if Path(__file__).with_name("now").exists() else 0
+time.time = lambda: _real() - _set_back()
+time.time_ns = lambda: _real_ns() - _set_back() * 10**9
+"""
+"""What Python runs at its start where it finds it: a clock that is set back by a year when somebody says so."""
 
 FLOW = "from flows.schedule import scheduled; scheduled()"
 
@@ -120,24 +137,52 @@ def test_prefect_and_mlflow_have_the_line_and_the_digest(root: Path, prefect_api
 
 
 @pytest.mark.slow
-def test_beside_another_run_it_is_skipped_or_waits(root: Path, prefect_api: str) -> None:
+def test_beside_another_run_it_is_skipped_or_waits(root: Path, prefect_api: str, tmp_path: Path) -> None:
+    """However the clock is set meanwhile."""
+    (tmp_path / "sitecustomize.py").write_text(BACK)
     process = holding(root)
     override(root / "params.yaml", ["schedule.overlap=skip"])
     (told,) = scheduled(root, prefect_api)
     assert told.startswith(f"skipped: {root}: graft retrain (process {process.pid}, since ")
     override(root / "params.yaml", ["schedule.overlap=wait"])
     waiting = subprocess.Popen(
-        [sys.executable, "-c", FLOW], cwd=root, env=environment(PREFECT_API_URL=prefect_api), stdout=-1, text=True
+        [sys.executable, "-c", FLOW],
+        cwd=root,
+        env=environment(PREFECT_API_URL=prefect_api, PYTHONPATH=str(tmp_path)),
+        stdout=-1,
+        text=True,
     )
     assert waiting.stdout is not None
     assert waiting.stdout.readline().startswith(f"graft retrain (process {process.pid}, since ")
     (told,) = scheduled(root, prefect_api)
     assert told.endswith("is at work here, and another run waits for its end already")
     assert waiting.poll() is None
+    (tmp_path / "now").touch()
     process.communicate("")
     rest, _ = waiting.communicate(timeout=120)
     assert rest.startswith("nothing new since")
     assert holders(root) == []
+    assert [found["state_type"] for found in flow_runs(prefect_api, root)][-3:] == ["COMPLETED"] * 3
+
+
+@pytest.mark.slow
+def test_a_run_at_work_is_not_taken_for_dead_where_the_clock_is_set(
+    tmp_path: Path, prefect_api: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time of the boot, which a process's own is told from, moves along with the clock."""
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc" / str(os.getpid())).symlink_to(f"/proc/{os.getpid()}")
+    boot = f"btime {int(psutil.boot_time())}"
+    stat = Path("/proc/stat").read_text()
+    assert boot in stat
+    (tmp_path / "proc" / "stat").write_text(stat.replace(boot, f"btime {int(psutil.boot_time()) - 400 * 86_400}"))
+    tracking = Tracking(uri="", experiment="none", seconds=1)
+    with temporary_settings({PREFECT_API_URL: prefect_api}), get_client(sync_client=True) as client:
+        started = client.create_flow_run(Flow(fn=print, name="at work"), state=Running())
+        with noted(tmp_path, started.id), monkeypatch.context() as later:
+            later.setattr(psutil, "PROCFS_PATH", str(tmp_path / "proc"))
+            assert mark_crashed(tmp_path, tracking, alone=False) == []
+            assert client.read_flow_run(started.id).state.is_running()
 
 
 @pytest.mark.slow
