@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from dvc import dvcfile
 from dvc.fs import LocalFileSystem
 from dvc.lock import make_lock
 from dvc.rwlock import RWLOCK_FILE, RWLOCK_LOCK, SCHEMA
@@ -23,6 +24,7 @@ from dvc_data.hashfile import state
 from voluptuous import Invalid
 
 from flows.databases import damaged, set_aside
+from flows.lock_file import modify_lock
 from tasks.artifacts import write_text
 from tasks.errors import GraftError
 
@@ -32,6 +34,7 @@ _load_cache = StageCache._load_cache
 def settle_files() -> None:
     """From now on this process writes DVC's YAML files whole, and takes damaged memories for empty ones."""
     _common._dump_data = _yaml._dump_data = write_whole
+    dvcfile.modify_yaml = modify_lock
     state.State = SoundState  # type: ignore[misc,unused-ignore]
     if StageCache._load_cache is _load_cache:
         StageCache._load_cache = load_cache
