@@ -95,11 +95,13 @@ def retrain(
         read_champion(Layout(root).champion, params.environment)  # what would stop the last stage stops the first
         environment.settle_prefect(root)
         beside = start_beside(root, params)  # before the next imports
+        from flows.known import knowing
         from flows.report import print_report
         from flows.retrain import start
 
-        run = start(root, params, _tell, beside, pull)
-        print_report(Layout(root), params, run.seconds, run.cached, Console())
+        with knowing(root / ".graft" / "known.json"):
+            run = start(root, params, _tell, beside, pull)
+            print_report(Layout(root), params, run.seconds, run.cached, Console())
 
 
 @app.command(short_help="Bring single stages up to date.")

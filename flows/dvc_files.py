@@ -3,6 +3,7 @@
 - `dvc.lock` is written whole or not at all. DVC empties it and then writes ten thousand lines: killed meanwhile, or
   with a full disk, all that it knows of earlier results would be gone.
 - A stage whose entry in the run-cache was about to be written then has none. DVC would stop at the empty folder.
+- Its list of who reads and writes what is edited once a stage, and not for each of a stage's steps.
 - DVC's memory of file hashes and its list of who reads and writes what hold nothing that cannot be found out again:
   where they are damaged they begin anew. DVC would stop at them for ever.
 """
@@ -10,11 +11,12 @@
 import io
 import json
 import sqlite3
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from dvc import dvcfile
+from dvc import dvcfile, rwlock
 from dvc.fs import LocalFileSystem
 from dvc.lock import make_lock
 from dvc.rwlock import RWLOCK_FILE, RWLOCK_LOCK, SCHEMA
@@ -29,15 +31,33 @@ from tasks.artifacts import write_text
 from tasks.errors import GraftError
 
 _load_cache = StageCache._load_cache
+_rwlock = rwlock.rwlock
+_held: list[tuple[set[str], set[str]]] = []
+"""The paths that this process has announced to read, and to write, the innermost last."""
 
 
 def settle_files() -> None:
     """From now on this process writes DVC's YAML files whole, and takes damaged memories for empty ones."""
     _common._dump_data = _yaml._dump_data = write_whole
     dvcfile.modify_yaml = modify_lock
+    rwlock.rwlock = rwlock_once
     state.State = SoundState  # type: ignore[misc,unused-ignore]
     if StageCache._load_cache is _load_cache:
         StageCache._load_cache = load_cache
+
+
+@contextmanager
+def rwlock_once(tmp_dir: Any, fs: Any, cmd: Any, read: list[str], write: list[str], hardlink: bool) -> Iterator[None]:
+    """`dvc.rwlock.rwlock`; nothing is to be done where an outer block of this process says it all."""
+    if any(writes.issuperset(write) and (reads | writes).issuperset(read) for reads, writes in _held):
+        yield
+        return
+    with _rwlock(tmp_dir, fs, cmd, read, write, hardlink):
+        _held.append((set(read), set(write)))
+        try:
+            yield
+        finally:
+            _held.pop()
 
 
 def load_cache(self: Any, key: str, value: str | None) -> Any:

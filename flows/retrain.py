@@ -14,7 +14,7 @@ from socket import gethostname
 from typing import Any
 
 from httpx import HTTPError, HTTPStatusError
-from prefect import flow, tags, task
+from prefect import Flow, flow, tags, task
 from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
@@ -112,7 +112,6 @@ def run_stage(compute: Callable[[], Outcome]) -> State[None]:
     return Completed(name="Cached" if outcome.cached else "Completed", message=outcome.how)
 
 
-@flow(name="retrain", validate_parameters=False, persist_result=False)
 def retrain(
     stages: Stages,
     params: Params,
@@ -137,6 +136,16 @@ def retrain(
         if run.server:
             run.server.keep()  # a run should not wait for a server that is gone
     return run
+
+
+def as_flow(work: Callable[[], Run]) -> Flow[[], Run]:
+    """The run as a Prefect flow of no parameters: Prefect looks through all that lies in them, half a second long."""
+
+    @flow(name="retrain", persist_result=False)
+    def retrain() -> Run:
+        return work()
+
+    return retrain
 
 
 def _retrain(
@@ -243,7 +252,7 @@ def start(root: Path, params: Params, tell: Callable[[Outcome], None], beside: B
     try:
         with temporary_settings(settings), tags(workspace_tag(root)):
             mark_crashed(root, params.tracking, alone=True)
-            retrain(stages, params, tell, worker=beside.worker, run=run)
+            as_flow(partial(retrain, stages, params, tell, worker=beside.worker, run=run))()
     except (HTTPError, RuntimeError) as error:
         if error is run.error or not (isinstance(error, HTTPError) or "reach API" in str(error)):
             raise

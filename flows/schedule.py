@@ -76,7 +76,7 @@ def _retrained(layout: Layout, base: str, changes: list[str]) -> tuple[str | Non
         reason = read_json(layout.promotion, Promotion).reason
         return redacted(f"{'; '.join(changes)}. {reason[:1].upper()}{reason[1:]}")
 
-    run = retrain.fn(Stages(layout.root, seconds=params.schedule.seconds), params, _tell, line)
+    run = retrain(Stages(layout.root, seconds=params.schedule.seconds), params, _tell, line)
     return run.mlflow_run, line()
 
 

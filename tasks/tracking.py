@@ -28,7 +28,7 @@ from tasks.artifacts import read_json, read_jsonl
 from tasks.errors import GraftError
 from tasks.extremes import Extremes, extremes
 from tasks.layout import Layout
-from tasks.params import UNSEEN, Params
+from tasks.params import UNSEEN, Params, Tracking
 from tasks.records import Champion, Promotion, Record, RewardedTrajectory, Selected, Succession
 from tasks.redaction import redacted
 
@@ -63,7 +63,16 @@ def start_worker(root: Path, params: Params) -> Worker | None:
     if not params.tracking.uri:
         return None
     log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 (closed in _answer)
-    return Worker(_worker_process(root, params.tracking.seconds, log), log)
+    process = _worker_process(root, params.tracking.seconds, log)
+    assert process.stdin is not None
+    process.stdin.write(_place(params.tracking))  # it opens the store meanwhile
+    process.stdin.flush()
+    return Worker(process, log)
+
+
+def _place(tracking: Tracking) -> str:
+    """The worker's first line: where it is to tell what follows."""
+    return json.dumps({"uri": tracking.uri, "experiment": tracking.experiment}) + "\n"
 
 
 class Recorder:
@@ -90,8 +99,6 @@ class Recorder:
         self._messages.put(
             {
                 "kind": "start",
-                "uri": params.tracking.uri,
-                "experiment": params.tracking.experiment,
                 "time": time.time(),
                 "params": flatten(params.model_dump(exclude=UNSEEN)),
                 "tags": {**git_tags(layout.root), **tags},
@@ -257,9 +264,7 @@ def tell_champion(layout: Layout, params: Params) -> str | None:
     tracking = params.tracking
     if not tracking.uri:
         return None
-    now = time.time()
-    start = {"kind": "start", "uri": tracking.uri, "experiment": tracking.experiment, "time": now}
-    lines = "".join(json.dumps(line) + "\n" for line in (start, champion_message(layout, now)))
+    lines = _place(tracking) + json.dumps(champion_message(layout, time.time())) + "\n"
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
         process = _worker_process(layout.root, tracking.seconds, log)
         try:

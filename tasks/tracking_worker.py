@@ -31,8 +31,9 @@ VALUE_LENGTH = 5000  # MLflow refuses longer tags and params
 class Ledger:
     """What a retraining has told so far, and what of it MLflow has taken."""
 
-    def __init__(self, start: dict[str, Any]) -> None:
-        self._start = start
+    def __init__(self, uri: str, experiment: str) -> None:
+        self._uri, self._name = uri, experiment
+        self._start: dict[str, Any] | None = None  # of the parent run; None: the champion alone is told of
         self._pending: list[dict[str, Any]] = []
         self._runs: dict[str, str] = {}  # address → run id; "" is the parent
         self._on_parent: list[Any] = []  # numbers that the parent has not yet
@@ -40,9 +41,9 @@ class Ledger:
         self.experiment = ""  # its id
 
     @property
-    def _of_a_run(self) -> bool:
-        """Otherwise the champion alone is told of."""
-        return "params" in self._start
+    def run_told(self) -> bool:
+        """Whether there is a run, and not the champion alone to be told of; or nothing, as where a run was refused."""
+        return self._start is not None
 
     @property
     def run_id(self) -> str | None:
@@ -50,7 +51,10 @@ class Ledger:
 
     def add(self, message: dict[str, Any]) -> None:
         """Something to be sent with the next delivery."""
-        self._pending.append(message)
+        if message["kind"] == "start":
+            self._start = message
+        else:
+            self._pending.append(message)
 
     def deliver(self) -> list[str]:
         """Send all that is pending; gives an error for each message that stays pending."""
@@ -70,26 +74,22 @@ class Ledger:
         return True
 
     def _open(self) -> None:
-        """The experiment, once, and the parent run, where a run is told of and not the champion alone."""
-        from mlflow import MlflowClient, set_tracking_uri
+        """The experiment and the parent run, each once."""
+        if not self.experiment:
+            from mlflow import MlflowClient, set_tracking_uri
 
-        if self.experiment and ("" in self._runs or not self._of_a_run):
-            return
-        uri = self._start["uri"]
-        set_tracking_uri(uri)
-        with creation_lock(uri):
-            self._client = MlflowClient(uri)
-            self.experiment = _experiment_id(self._client, self._start["experiment"])
-        if not self._of_a_run:
-            return
-        run = self._client.create_run(self.experiment, start_time=_milliseconds(self._start["time"]))
-        self._log(run.info.run_id, self._start["time"], params=self._start["params"], tags=self._start["tags"])
-        self._runs[""] = run.info.run_id
+            set_tracking_uri(self._uri)
+            with creation_lock(self._uri):
+                self._client = MlflowClient(self._uri)
+                self.experiment = _experiment_id(self._client, self._name)
+        if self._start and "" not in self._runs:
+            run = self._client.create_run(self.experiment, start_time=_milliseconds(self._start["time"]))
+            self._log(run.info.run_id, self._start["time"], params=self._start["params"], tags=self._start["tags"])
+            self._runs[""] = run.info.run_id
 
     def _send(self, message: dict[str, Any]) -> None:
         if message["kind"] == "finish":
-            if self._of_a_run:
-                self._finish(message)
+            self._finish(message)
             return
         if message["kind"] == "file":
             self._client.log_artifact(self._runs[""], message["path"], message["folder"])
@@ -189,15 +189,13 @@ class Ledger:
 
     def _register(self, model: dict[str, Any]) -> None:
         """The policy as a version of the registered model, once; `challenger` names the latest one that tried."""
-        name = self._start["experiment"]
-        number = register(self._client, self.experiment, name, self._runs[""], model)
-        self._client.set_registered_model_alias(name, "challenger", number)
+        number = register(self._client, self.experiment, self._name, self._runs[""], model)
+        self._client.set_registered_model_alias(self._name, "challenger", number)
 
     def _follow(self, succession: dict[str, Any]) -> None:
         """What `champion/` says of the champions; nothing where there is none yet."""
         if succession["champion"] is not None:
-            name, history = self._start["experiment"], succession["history"]
-            follow(self._client, self.experiment, name, succession["champion"], history)
+            follow(self._client, self.experiment, self._name, succession["champion"], succession["history"])
 
     def _log(
         self,
@@ -278,12 +276,10 @@ def main(messages: TextIO, answers: TextIO) -> None:
     threading.Thread(target=_read, args=(messages, inbox), daemon=True).start()
     import mlflow.tracking  # noqa: F401 (takes its time; the run, too, is still getting ready)
 
-    first = inbox.get()
-    if first is None:  # nothing came of the run that this process was started for
+    if (first := inbox.get()) is None:
         return
-    start = json.loads(first)
-    ledger, last = Ledger(start), start
-    errors = ledger.deliver()
+    ledger, last = Ledger(**json.loads(first)), {"kind": "nothing"}
+    errors = ledger.deliver()  # the store opens while the run gets ready
     closed = False
     while not closed:
         lines = [inbox.get()]
@@ -294,7 +290,7 @@ def main(messages: TextIO, answers: TextIO) -> None:
                 last = json.loads(line)
                 ledger.add(last)
         closed = None in lines
-        if closed and last["kind"] != "finish":
+        if closed and ledger.run_told and last["kind"] != "finish":
             ledger.add({"kind": "finish", "status": "KILLED", "time": last["time"], "tags": {}})
         errors = ledger.deliver()
     answers.write(json.dumps({"run_id": ledger.run_id, "experiment_id": ledger.experiment, "errors": errors}) + "\n")
