@@ -11,10 +11,10 @@ from pathlib import Path
 
 import psutil
 
-import flows
 from flows.answer import FAULT, MENDABLE, PASSING, Fault
 from flows.pipeline import stage_of
 from tasks.errors import GraftError, Passing
+from tasks.own_code import python_path
 
 ANSWER = "graft: "
 """What the line on stderr begins with that says what went wrong."""
@@ -49,8 +49,6 @@ def run_limited(root: Path, address: str, seconds: float) -> None:
 def _start(root: Path, address: str) -> "subprocess.Popen[str]":
     """Away from the terminal's process group, so that Ctrl-C reaches it from here; tied to us by its input."""
     debug = ["--debug"] if "--debug" in sys.argv else []
-    code = str(Path(flows.__file__).resolve().parents[1])
-    paths = [code, os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else [code]
     return subprocess.Popen(
         [sys.executable, "-m", "flows.stage", address, "--tied", *debug],
         cwd=root,
@@ -59,7 +57,7 @@ def _start(root: Path, address: str) -> "subprocess.Popen[str]":
         text=True,
         encoding="utf-8",
         errors="replace",
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        env={**os.environ, "PYTHONPATH": python_path()},
         start_new_session=True,
     )
 

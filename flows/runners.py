@@ -15,7 +15,6 @@ from importlib.util import find_spec
 from itertools import chain, islice
 from multiprocessing import active_children, parent_process
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 from signal import SIG_BLOCK, SIG_SETMASK, SIGINT, pthread_sigmask
 from typing import Any, NoReturn, TypeVar
 
@@ -24,10 +23,10 @@ from prefect.cache_policies import NO_CACHE
 from prefect.exceptions import CrashedRun
 from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner, ThreadPoolTaskRunner
 
-import tasks
 from flows import environment
-from tasks.artifacts import digest_path, digest_text
+from tasks.artifacts import digest_text
 from tasks.errors import GraftError, Passing
+from tasks.own_code import python_path, sources_at_start
 from tasks.params import Runner
 
 Shard = TypeVar("Shard")
@@ -76,11 +75,9 @@ class Made:
         self.value = value
 
 
-@cache
 def digest_sources() -> str:
     """sha256 of the source of all stages, hexadecimal."""
-    folder = Path(tasks.__file__).parent
-    return digest_text("\n".join(f"{f.relative_to(folder)} {digest_path(f)}" for f in sorted(folder.rglob("*.py"))))
+    return digest_text(repr(sources_at_start()))
 
 
 class Fanned:
@@ -193,12 +190,10 @@ def _dask(address: str | None, workers: int) -> Any:
 def _ray(address: str | None, workers: int) -> Any:
     from prefect_ray import RayTaskRunner
 
-    code = str(Path(tasks.__file__).parents[1])
-    paths = [code, os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else [code]
     if address:
         return RayTaskRunner(address=address, init_kwargs={"log_to_driver": False})
     own = {"num_cpus": workers, "include_dashboard": False, "log_to_driver": False, "_node_ip_address": LOOPBACK}
-    own["runtime_env"] = {"env_vars": {"PYTHONPATH": os.pathsep.join(paths)}}
+    own["runtime_env"] = {"env_vars": {"PYTHONPATH": python_path()}}
     return RayTaskRunner(init_kwargs=own)
 
 

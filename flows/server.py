@@ -24,6 +24,7 @@ from typing import IO, Any
 from flows.databases import damaged, set_aside
 from flows.environment import PREFECT, settle
 from tasks.errors import GraftError
+from tasks.own_code import python_path
 
 PATIENCE = 5.0
 """Seconds for a server to end by itself."""
@@ -110,8 +111,6 @@ def _process(port: int, log: IO[str], home: Path, whole: bool) -> "subprocess.Po
     What ends a run (Ctrl-C in a terminal, a service that is stopped) reaches each of its processes, and a server that
     is gone could not be told of the interrupted run; Prefect would try for a minute. A blocked signal is inherited.
     """
-    code = str(Path(__file__).resolve().parents[1])
-    paths = [code, os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else [code]
     part = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1"}
     own = {"PREFECT_SERVER_UI_API_URL": _api(port)} if whole else part
     own |= {"PREFECT_HOME": str(home), "PREFECT__SERVER_FINAL": "1"}
@@ -122,7 +121,7 @@ def _process(port: int, log: IO[str], home: Path, whole: bool) -> "subprocess.Po
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **own, "PYTHONPATH": os.pathsep.join(paths)},
+            env={**os.environ, **own, "PYTHONPATH": python_path()},
         )
     finally:
         pthread_sigmask(SIG_SETMASK, unblocked)

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any, Literal
@@ -35,7 +35,6 @@ from dvc_data.hashfile.db import HashFileDB
 from dvc_data.hashfile.hash_info import HashInfo
 from dvc_data.hashfile.meta import Meta
 
-import tasks
 from flows.answer import answer
 from flows.dvc_files import SoundState, readers_and_writers, settle_files
 from flows.limit import run_limited
@@ -44,8 +43,9 @@ from flows.pipeline import MODULES, stage_of
 from flows.reasons import AFTER, reasons_of
 from flows.sources import SOURCES, digests, up_to_date
 from flows.stage import run as run_stage
-from tasks.artifacts import digest_path, remove_leftovers
+from tasks.artifacts import remove_leftovers
 from tasks.errors import GraftError, Passing
+from tasks.own_code import sources_at_start
 
 How = Literal["unchanged", "restored", "ran"]
 
@@ -201,13 +201,6 @@ class Stages:
         if self._described != texts:
             self._described, self._stages = texts, self._file.stages
         return self._stages[address]
-
-
-@cache
-def sources_at_start() -> dict[str, str]:
-    """Path → digest of every source file of the stages, as this process found and may have imported them."""
-    folder = Path(tasks.__file__).parent
-    return {file.relative_to(folder.parent).as_posix(): digest_path(file) for file in folder.rglob("*.py")}
 
 
 def _reproduce(stage: Any, function: Callable[[], None], force: bool, pull: bool) -> How:

@@ -4,14 +4,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tasks.artifacts import digest_path, digest_text
+from tasks.own_code import sources
 from tasks.params import Params
-
-SOURCES = Path(__file__).parent
 
 
 def fingerprint(reads: Iterable[Path], params: Params, round: int, *more: str | int) -> str:
     """Of files and folders that a stage reads, its params, its round, all sources, and whatever else it names."""
-    sources = sorted(SOURCES.rglob("*.py"))
-    names = [path.relative_to(SOURCES).as_posix() for path in sources]
-    digests = [digest_path(path) for path in (*reads, *sources)]
-    return digest_text(repr([digests, names, params, round, *more]))
+    return digest_text(repr([[digest_path(path) for path in reads], sources(), params, round, *more]))

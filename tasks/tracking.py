@@ -28,6 +28,7 @@ from tasks.artifacts import read_json, read_jsonl
 from tasks.errors import GraftError
 from tasks.extremes import Extremes, extremes
 from tasks.layout import Layout
+from tasks.own_code import python_path
 from tasks.params import UNSEEN, Params, Tracking
 from tasks.records import Champion, Promotion, Record, RewardedTrajectory, Selected, Succession
 from tasks.redaction import redacted
@@ -373,8 +374,6 @@ def _worker_process(root: Path, seconds: float, log: Any) -> "subprocess.Popen[s
 
     Away from the terminal's process group, so that Ctrl-C ends the run and the worker can still record that.
     """
-    code = str(Path(__file__).resolve().parents[1])
-    paths = [code, os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else [code]
     defaults = {**ENVIRONMENT, "MLFLOW_HTTP_REQUEST_TIMEOUT": str(max(1, round(seconds)))}
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "tasks.tracking_worker"],
@@ -384,6 +383,6 @@ def _worker_process(root: Path, seconds: float, log: Any) -> "subprocess.Popen[s
         text=True,
         encoding="utf-8",
         cwd=root,
-        env={**defaults, **os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        env={**defaults, **os.environ, "PYTHONPATH": python_path()},
         start_new_session=True,
     )

@@ -26,6 +26,7 @@ GROUND = [
     "fanout",
     "layout",
     "modules",
+    "own_code",
     "params",
     "plain_yaml",
     "records",

@@ -9,6 +9,7 @@ from typing import Any
 
 from tasks.errors import GraftError
 from tasks.layout import Layout
+from tasks.own_code import python_path
 from tasks.params import Params
 from tasks.policy.base import best_device
 from tasks.policy.order import Work, heard, write_order
@@ -52,10 +53,8 @@ def _start(folder: Path, count: int, log: Any) -> "subprocess.Popen[bytes]":
     """
     import torch
 
-    code = str(Path(__file__).resolve().parents[2])
-    paths = [code, os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else [code]
     threads = str(max(torch.get_num_threads() // count, 1))
-    changed = {"PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1", "OMP_NUM_THREADS": threads}
+    changed = {"PYTHONPATH": python_path(), "PYTHONSAFEPATH": "1", "OMP_NUM_THREADS": threads}
     changed |= {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     meeting = ["--rdzv-backend", "c10d", "--rdzv-conf", "store_type=file", "--rdzv-endpoint", str(folder / "torchrun")]
     torchrun = ["torch.distributed.run", *meeting, "--nnodes", "1", "--nproc-per-node", str(count)]

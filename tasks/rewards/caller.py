@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 
 from tasks.errors import GraftError
+from tasks.own_code import python_path
 from tasks.records import Problem, Result
 from tasks.rewards.score import Measured
 
@@ -116,9 +117,7 @@ def _read(line: bytes) -> Measured:
 
 
 def _start(root: Path, name: str) -> "subprocess.Popen[bytes]":
-    code = str(Path(__file__).resolve().parents[2])
-    paths = [code, os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else [code]
-    changed = {"PYTHONPATH": os.pathsep.join(paths), "PYTHONHASHSEED": "0"}  # sets in the same order each time
+    changed = {"PYTHONPATH": python_path(), "PYTHONHASHSEED": "0"}  # sets in the same order each time
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "tasks.rewards.worker", str(root.resolve()), name],
         cwd=root,

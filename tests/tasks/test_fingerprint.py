@@ -15,7 +15,7 @@ def test_a_result_is_named_by_all_that_it_depends_on(tmp_path: Path, monkeypatch
     policy, problems, sources = tmp_path / "policy", tmp_path / "train.jsonl", tmp_path / "tasks"
     for path in (policy / "weights.bin", problems, sources / "search" / "task.py"):
         write_text(path, "before")
-    monkeypatch.setattr("tasks.fingerprint.SOURCES", sources)
+    monkeypatch.setattr("tasks.own_code.CODE", tmp_path)
     params = restrict(SHIPPED, ["seed", "search", "policy.base"])
 
     def name(round: int = 1, seed: int = 0, wave: int = 3, threads: int = 1) -> str:
