@@ -1,16 +1,17 @@
 """Why a stage is stale, in words: which dep, param, source or output is not as it was when the stage last ran."""
 
 import hashlib
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from dvc.dependency import ParamsDependency
+from pydantic import TypeAdapter, ValidationError
 
 from flows.pipeline import stage_of
 from flows.sources import digests, text_of
 from tasks.artifacts import read_text
+from tasks.errors import GraftError
 from tasks.layout import Layout
 
 AFTER = "after "
@@ -41,20 +42,31 @@ def _dep_reason(dep: Any, state: dict[str, Any]) -> str:
     return ", ".join(f"input {dep.def_path}: {_WORDS[word]}" for word in state.values())
 
 
+_LISTED = TypeAdapter(dict[str, str])
+"""Source file → digest."""
+
+
 def _source_changes(dep: Any, root: Path, stage: str) -> list[str]:
     """Which source files a stage last ran with, by the list that DVC keeps, that are others now."""
     now = digests(root, stage)
     if hashlib.md5(text_of(root, stage).encode(), usedforsecurity=False).hexdigest() == dep.hash_info.value:
         return []
-    listed = Path(dep.cache.oid_to_path(dep.hash_info.value)) if dep.hash_info else None
-    if listed is None or not listed.is_file():
+    before = _listed(Path(dep.cache.oid_to_path(dep.hash_info.value))) if dep.hash_info else None
+    if before is None:
         return ["its sources changed"]
-    before = json.loads(read_text(listed))
     changed = [file for file in sorted(now.keys() | before.keys()) if now.get(file) != before.get(file)]
     words = {
         file: "changed" if file in now and file in before else "new" if file in now else "gone" for file in changed
     }
     return [f"source {file}: {word}" for file, word in words.items()]
+
+
+def _listed(path: Path) -> dict[str, str] | None:
+    """None where it is gone or damaged: what lies in DVC's cache is checked when it is restored, not here."""
+    try:
+        return _LISTED.validate_json(read_text(path))
+    except (GraftError, ValidationError):
+        return None
 
 
 def _param_changes(before: dict[str, Any], now: dict[str, Any], prefix: str = "") -> Iterator[str]:

@@ -5,7 +5,9 @@ import re
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from tasks.errors import GraftError
 from tasks.params import Operators
@@ -21,6 +23,35 @@ GIVE_UP = 4
 
 _FOR_GOOD = (400, 401, 403, 404, 422)  # asking again gives the same
 _TOO_LONG = re.compile(r"context.?length|maximum context|too long|too many tokens", re.IGNORECASE)
+
+
+Count = Annotated[int, Field(ge=0, le=2**53)]
+
+
+class _Message(BaseModel):
+    content: str | None = None
+
+
+class _Choice(BaseModel):
+    message: _Message
+    finish_reason: str | None = None
+
+
+class _Usage(BaseModel):
+    prompt_tokens: Count = 0
+    completion_tokens: Count = 0
+
+
+class _Answer(BaseModel):
+    """What of an answer is read. openai's own reader checks nothing: whatever a server sends would be used as it is."""
+
+    choices: list[_Choice] = Field(min_length=1)
+    usage: _Usage = _Usage()
+
+    @field_validator("usage", mode="before")
+    @classmethod
+    def _none_told(cls, usage: Any) -> Any:
+        return _Usage() if usage is None else usage
 
 
 class OpenAiModel:
@@ -93,8 +124,7 @@ class OpenAiModel:
         reason = ""
         for attempt in range(self._params.retries + 1):
             answer = self._request(prompt, attempt)
-            if answer.usage:
-                spent = [spent[0] + answer.usage.prompt_tokens, spent[1] + answer.usage.completion_tokens]
+            spent = [spent[0] + answer.usage.prompt_tokens, spent[1] + answer.usage.completion_tokens]
             choice = answer.choices[0]
             text = choice.message.content
             if text and text.strip():
@@ -107,7 +137,7 @@ class OpenAiModel:
             completion_tokens=spent[1],
         )
 
-    def _request(self, prompt: Prompt, attempt: int) -> Any:
+    def _request(self, prompt: Prompt, attempt: int) -> "_Answer":
         params = self._params
         length = "max_tokens" if params.base_url else "max_completion_tokens"  # each side knows but one of the two
         request: dict[str, Any] = {
@@ -117,13 +147,14 @@ class OpenAiModel:
             length: params.max_tokens,
             "seed": derive_seed("operators", prompt.text, prompt.nth, attempt) % 2**31,
         }
-        answer = self._client.chat.completions.create(**request)
-        if not getattr(answer, "choices", None):
+        answer = self._client.chat.completions.with_raw_response.create(**request)
+        try:
+            return _Answer.model_validate_json(answer.content)
+        except ValidationError:
             raise GraftError(
                 f"operators: {self._where} answers, but not as chat completions do; operators.base_url mostly ends in "
                 "/v1"
-            )
-        return answer
+            ) from None
 
     @property
     def _where(self) -> str:

@@ -8,9 +8,13 @@ import json
 import os
 import random
 import shutil
+import socket
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache, partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +26,14 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from flows.account import Account, account_of, made_with
+from flows.durations import Timed, Timings, last_seconds
+from flows.history import Entry, entries
+from flows.news import Data, Seen, news
 from flows.pipeline import declared_params
+from flows.reasons import _listed
 from flows.runs import account_named
 from flows.tree import drawn
-from tasks.artifacts import digest_text, read_json, read_jsonl, read_text, write_jsonl
+from tasks.artifacts import digest_text, line_of, read_json, read_jsonl, read_text, write_jsonl
 from tasks.errors import GraftError
 from tasks.grpo.checkpoint import Checkpoint, _digest
 from tasks.layout import Layout
@@ -33,7 +41,7 @@ from tasks.modules import parsed
 from tasks.params import load_params
 from tasks.policy.sent import packed
 from tasks.problems.jsonl import read_problems
-from tasks.promotion.champion import read_champion
+from tasks.promotion.champion import read_champion, read_history
 from tasks.records import (
     Attempt,
     Champion,
@@ -48,6 +56,7 @@ from tasks.records import (
     Selected,
     Sibling,
     Standing,
+    Succession,
     Trajectory,
     TreeNode,
     Workflow,
@@ -55,9 +64,14 @@ from tasks.records import (
 from tasks.rewards.caller import _read as read_answer
 from tasks.search.journal import Batch, Journal, Written
 from tasks.tracking import Answer, read_extremes, read_metrics, read_table
+from tasks.workflows import frames
 from tasks.workflows.contract import workflow_id
-from tasks.workflows.served import Remembered
+from tasks.workflows.model import Prompt
+from tasks.workflows.openai_model import OpenAiModel
+from tasks.workflows.sandbox import _batch_results, _result
+from tasks.workflows.served import Remembered, Served
 from tasks.workflows.stored import read_code
+from tasks.workflows.worker import Worker, ZygoteDied
 
 pytestmark = pytest.mark.slow
 
@@ -228,7 +242,123 @@ def checkpoint_bytes() -> bytes:
     return packed({"weights": tensors, "optimizer": {"state": {0: tensors}}, "schedule": {}, "rows": [{"loss": 0.5}]})
 
 
+CHAT = b"""{"id": "1", "object": "chat.completion", "created": 0, "model": "m",
+"choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "7"}}],
+"usage": {"prompt_tokens": 10, "completion_tokens": 3, "total_tokens": 13}}"""
+
+ANSWER: list[bytes] = [b""]
+"""What the server below says."""
+
+
+@cache
+def asked(status: int) -> OpenAiModel:
+    """A model behind a real server, which answers with this status and ANSWER."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(ANSWER[0])))
+            self.end_headers()
+            self.wfile.write(ANSWER[0])
+
+        def log_message(self, *_: Any) -> None:
+            """Nothing on the terminal."""
+
+    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=http.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{http.server_address[1]}/v1"
+    own = {"backend": "openai", "model": "m", "base_url": url, "retries": 0, "price": [1.0, 2.0]}
+    return OpenAiModel(load_params(REPOSITORY / "params.yaml").operators.model_copy(update=own))
+
+
+def chat(status: int, folder: Path) -> None:
+    """What a stage does with a reply: it is kept, counted, entered into the ledger, and told to the program."""
+    ANSWER[0] = (folder / "file").read_bytes()
+    model = asked(status)
+    with tempfile.TemporaryDirectory() as name:
+        served = Served(model, model._params, Path(name, "replies"))
+        (reply,) = served.complete([Prompt("ask", "3 + 4?")])
+        again = Served(model, model._params, Path(name, "replies"))
+        if reply.text is not None:
+            assert again.complete([Prompt("ask", "3 + 4?")]) == [reply], "what is kept is what was said"
+            assert again.ledger.remembered == 1
+        served.enter(Path(name, "ledger.jsonl"), "search@1")
+        assert json.loads(Path(name, "ledger.jsonl").read_text())["calls"] == 1
+        json.dumps(served.numbers, allow_nan=False)
+        if reply.text is None:
+            raise GraftError(reply.failed or reply.refused or "")
+
+
+def refused(folder: Path) -> None:
+    """A status that says no is told whatever comes with it."""
+    try:
+        chat(400, folder)
+    except GraftError:
+        return
+    raise AssertionError("read as a reply")
+
+
+JOB = (CODE, "2 and 3?")
+
+
+def framed(*endings: Any, many: bool) -> bytes:
+    return frames.pack(frames.ENDINGS, json.dumps(list(endings) if many else endings[0]).encode())
+
+
+def told_by_sandbox(many: bool, folder: Path) -> None:
+    """What the host makes of a zygote's answer: results that can be written down, or none."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        theirs.sendall((folder / "file").read_bytes())
+        theirs.shutdown(socket.SHUT_WR)
+        worker = Worker(1.0, 64, [])
+        worker._socket = ours
+        try:
+            answer = worker._exchange(b"", 10.0)
+        except ZygoteDied as error:
+            raise GraftError(str(error)) from None
+        finally:
+            worker.close()
+    results = list(_batch_results([JOB, JOB], *answer).values()) if many else [_result(*answer)]
+    for result in results:
+        if isinstance(result, Result):
+            assert line_of(result)
+
+
+SEEN = Seen(problems={"a.jsonl": Data(sha256="0", problems=3)}, params={"seed": "0"}, sources={"tasks/a.py": "1"})
+SUCCESSION = Succession(version="v", replaced=None, how="promoted", reason="better", time="2026-11-22T18:00:00Z")
+ENTRY = Entry(when="2026-11-22 03:00:00", done=True, line="Promoted", flow_run="f", mlflow_run=None)
+
 READERS: dict[str, Reader] = {
+    "a chat reply": Reader("file", CHAT, partial(chat, 200), 500),
+    "a chat server's refusal": Reader("file", b'{"error": {"message": "no"}}', refused, 200),
+    "what a program's process sends": Reader(
+        "file", framed(["ok", 5, None], many=False), partial(told_by_sandbox, False), 3_000
+    ),
+    "what a program asks": Reader(
+        "file", framed(["ask", "ask", "3 + 4?"], many=False), partial(told_by_sandbox, False), 3_000
+    ),
+    "what a warm worker sends": Reader(
+        "file",
+        framed(["ok", [1, 2.5, "x"], None], ["error", None, "ValueError: x"], many=True),
+        partial(told_by_sandbox, True),
+        3_000,
+    ),
+    "history.jsonl": Reader(".graft/history.jsonl", text_of([ENTRY, ENTRY]), entries, 3_000),
+    "champion's history": Reader("history.jsonl", text_of([SUCCESSION, SUCCESSION]), read_history, 3_000),
+    "seen.json": Reader("file", text_of(SEEN), lambda folder: news(read_json(folder / "file", Seen), SEEN), 3_000),
+    "sources of the last run": Reader("file", b'{"tasks/a.py": "1"}\n', lambda folder: _listed(folder / "file"), 3_000),
+    "seconds of a stage": Reader(
+        ".graft/seconds/search@1.json",
+        text_of(Timings(runs=[Timed(seconds=1.5, params={"seed": "0"})])),
+        lambda folder: last_seconds(Layout(folder)),
+        3_000,
+    ),
     "problems.jsonl": Reader(
         "file",
         b'{"question": "1 and 2", "answer": "#### 3", "id": "a", "siblings": [{"question": "2 and 2", "answer": 4}]}\n'
