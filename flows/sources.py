@@ -60,17 +60,11 @@ def write(root: Path) -> None:
             write_text(folder / f"{stage}.json", text_of(root, stage))
 
 
-def up_to_date(root: Path, stage: str) -> bool:
-    """Whether a stage's file lists its sources as they are now."""
-    file = Layout(root).sources / f"{stage}.json"
-    return file.exists() and file.read_bytes() == text_of(root, stage).encode()
-
-
 def refuse_outdated(root: Path, stage: str) -> None:
     """Raise GraftError where a stage's sources are others than those that its result would be recorded with."""
-    if not up_to_date(root, stage):
-        file = (Layout(root).sources / f"{stage}.json").relative_to(root)
-        raise GraftError(f"{file}: not of the source files as they are now; run: dvc repro sources")
+    file = Layout(root).sources / f"{stage}.json"
+    if not file.exists() or file.read_bytes() != text_of(root, stage).encode():
+        raise GraftError(f"{file.relative_to(root)}: not of the source files as they are now; run: dvc repro sources")
 
 
 def _uses(root: Path, file: Path) -> list[Path | None]:

@@ -39,9 +39,9 @@ from flows.answer import answer
 from flows.dvc_files import SoundState, readers_and_writers, settle_files
 from flows.limit import run_limited
 from flows.parsed import remember_parsed
-from flows.pipeline import MODULES, stage_of
+from flows.pipeline import stage_of
 from flows.reasons import AFTER, reasons_of
-from flows.sources import SOURCES, digests, up_to_date
+from flows.sources import SOURCES, digests
 from flows.stage import run as run_stage
 from tasks.artifacts import remove_leftovers
 from tasks.errors import GraftError, Passing
@@ -116,10 +116,12 @@ class Stages:
     def run(self, address: str, force: bool = False) -> Outcome:
         """Bring one stage up to date: nothing to do, restored from the run-cache, or computed. See `Outcome.how`."""
         started = time.monotonic()
-        if not self._sources_written:
-            self._sources_written = address == SOURCES or all(up_to_date(self.root, stage) for stage in MODULES)
-            if not self._sources_written:
+        if address != SOURCES and not self._sources_written:
+            with _told(), lock_repo(self._repo):
+                changed = self._load(SOURCES).changed()
+            if changed:  # not in any case: another command's stage may be reading what it writes
                 self.run(SOURCES)
+            self._sources_written = True
         with _told(), lock_repo(self._repo), self._repo.scm_context(quiet=True):
             stage = self._load(address)
             self._refuse_missing_deps(stage)

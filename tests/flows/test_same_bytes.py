@@ -1,14 +1,17 @@
 """Law: from the same commit and params `graft` and `dvc repro` write the same bytes; either finds the other done."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 import tiny_project
 from tiny_project import ADDRESSES, dvc, graft, ran, run
 
 from flows.pipeline import parse
 from flows.retrain import chain
 from flows.sources import SOURCES
+from tasks.params import override
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -59,6 +62,38 @@ def test_single_stages_agree_when_forced(done: Path) -> None:
     dvc(done, "repro", "-q", "--force", "--single-item", "update@1")
     assert ran(done) == ["search@2", "update@1"]
     assert (done / "dvc.lock").read_bytes() == before
+
+
+def test_a_stage_alone_records_its_sources_where_the_lock_is_gone(done: Path) -> None:
+    """Though the files are there: what is not in dvc.lock is not in the commit either."""
+    before = parse(done / "dvc.lock")["stages"]
+    (done / "dvc.lock").unlink()
+    graft(done, "stage", "search@1")
+    stages = parse(done / "dvc.lock")["stages"]
+    assert list(stages.items()) == [(name, before[name]) for name in (SOURCES, "search@1")]
+    assert dvc(done, "status", "--json", SOURCES, "search@1").stdout.strip() == "{}"
+
+
+@pytest.mark.slow
+def test_a_lock_that_was_there_becomes_the_same_by_either(done: Path, tmp_path: Path) -> None:
+    """In the order of its entries too; and `graft retrain` leaves the file alone that `dvc repro` wrote."""
+    override(done / "params.yaml", ["rounds=3"])
+    other = Path(shutil.copytree(done, tmp_path / "other"))
+    before = (done / "dvc.lock").read_bytes()
+    dvc(done, "repro", "-q")
+    graft(other, "stage", *of_the_flow())
+    lock = done / "dvc.lock"
+    assert before != lock.read_bytes() == (other / "dvc.lock").read_bytes()
+    written = lock.stat()
+    graft(done, "retrain")
+    assert (lock.stat().st_ino, lock.stat().st_mtime_ns) == (written.st_ino, written.st_mtime_ns)
+
+
+def of_the_flow() -> list[str]:
+    """The addresses of three rounds."""
+    named: list[str] = []
+    chain(named.append, 3)
+    return named
 
 
 def test_a_project_of_one_round_has_one_round(tmp_path: Path) -> None:
