@@ -4,51 +4,39 @@ DVC is the only cache and the only judge of what is done. Everything here is DVC
 the locks, the run-cache, the commit and `dvc.lock`. One step is replaced, that which starts `cmd`: it calls the
 stage's function instead. So `graft` and `dvc repro` write the same bytes and each finds done what the other did.
 
-Three things are stricter than in DVC, and never the other way round:
-- every output and every cached copy is hashed again in each process, so that damage is seen whatever its time stamp;
-- a stage that fails or is interrupted leaves the outputs of its last good run, not a gap;
-- a dependency or a source that changes while the stage runs stops it, instead of being recorded as what was run.
+What is stricter than in DVC, and never the other way round, is in `flows/distrust.py` and `flows/reproduce.py`.
 """
 
-import errno
 import logging
-import re
-import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from io import StringIO
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from dvc.dependency import ParamsDependency
-from dvc.exceptions import CheckoutError, DvcException
+from dvc.exceptions import CheckoutError
 from dvc.fs import LocalFileSystem
-from dvc.lock import LockError
 from dvc.repo import Repo, lock_repo
 from dvc.repo.reproduce import get_active_graph, plan_repro
 from dvc.stage.cache import RunCacheNotFoundError, RunCacheNotSupported
-from dvc.stage.decorators import rwlocked, unlocked_repo
-from dvc_data.hashfile.db import HashFileDB
 from dvc_data.hashfile.hash_info import HashInfo
-from dvc_data.hashfile.meta import Meta
 
-from flows.answer import answer
-from flows.dvc_files import SoundState, readers_and_writers, settle_files
+from flows.distrust import distrust
+from flows.dvc_errors import told
+from flows.dvc_files import readers_and_writers, settle_files
 from flows.limit import run_limited
 from flows.parsed import remember_parsed
 from flows.pipeline import stage_of
 from flows.reasons import AFTER, reasons_of
-from flows.sources import SOURCES, digests
+from flows.reproduce import How, reproduce
+from flows.sources import SOURCES
 from flows.stage import run as run_stage
-from tasks.artifacts import remove_leftovers
-from tasks.errors import GraftError, Passing
+from tasks.errors import GraftError
 from tasks.own_code import sources_at_start
-
-How = Literal["unchanged", "restored", "ran"]
-
 
 DESCRIBED_BY = ("dvc.yaml", "dvc.lock", "params.yaml")
 """The files that DVC knows a stage from."""
@@ -93,11 +81,11 @@ class Stages:
             logging.getLogger(name).setLevel(logging.CRITICAL)
         remember_parsed()
         settle_files()
-        with _told():
+        with told():
             files = None if params is None else _Proposed(root / "params.yaml", params)
             self._repo = Repo(str(root), fs=files, _wait_for_lock=True)
             readers_and_writers(Path(self._repo.tmp_dir))  # where it is torn, DVC would stop
-        _distrust(self._repo)
+        distrust(self._repo)
         self._described: list[bytes] = []
         self._stages: Any = None
         self._sources_written = False  # once is enough: see _changed_sources
@@ -106,7 +94,7 @@ class Stages:
 
     def named(self, name: str) -> list[str]:
         """The addresses that `name` means: `search@1` itself, `search` each of its rounds."""
-        with _told():
+        with told():
             known = list(self._file.stages)
         found = [address for address in known if name in (address, address.partition("@")[0])]
         if not found:
@@ -117,15 +105,15 @@ class Stages:
         """Bring one stage up to date: nothing to do, restored from the run-cache, or computed. See `Outcome.how`."""
         started = time.monotonic()
         if address != SOURCES and not self._sources_written:
-            with _told(), lock_repo(self._repo):
+            with told(), lock_repo(self._repo):
                 changed = self._load(SOURCES).changed()
             if changed:  # not in any case: another command's stage may be reading what it writes
                 self.run(SOURCES)
             self._sources_written = True
-        with _told(), lock_repo(self._repo), self._repo.scm_context(quiet=True):
+        with told(), lock_repo(self._repo), self._repo.scm_context(quiet=True):
             stage = self._load(address)
             self._refuse_missing_deps(stage)
-            how = _reproduce(stage, self._function(address), force, self._pull)
+            how = reproduce(stage, self._function(address), force, self._pull)
             return Outcome(
                 address=address,
                 how=how,
@@ -141,7 +129,7 @@ class Stages:
         where that one turns out to write the same bytes.
         """
         reasons: dict[str, list[str]] = {}
-        with _told(), lock_repo(self._repo):
+        with told(), lock_repo(self._repo):
             graph = get_active_graph(self._repo.index.graph)
             for stage in plan_repro(graph):
                 if stage.addressing == SOURCES:
@@ -153,7 +141,7 @@ class Stages:
 
     def at_hand(self, address: str) -> bool:
         """Whether DVC has the results of a stage with its inputs and params as they are now: it would restore them."""
-        with _told(), lock_repo(self._repo):
+        with told(), lock_repo(self._repo):
             stage = self._load(address)
             if all(dep.exists for dep in stage.deps):
                 if not stage.deps_cached():  # look for the run with these deps, not for the last one; in memory
@@ -169,7 +157,7 @@ class Stages:
         """What was computed from what; the results themselves come when a stage asks for them."""
         if not self._repo.config["core"].get("remote"):
             raise GraftError("--pull: this project has no remote by default; name one: dvc remote add -d NAME PLACE")
-        with _told(), suppress(RunCacheNotSupported):
+        with told(), suppress(RunCacheNotSupported):
             self._repo.stage_cache.pull(None)
 
     def _function(self, address: str) -> Callable[[], None]:
@@ -205,126 +193,6 @@ class Stages:
         return self._stages[address]
 
 
-def _reproduce(stage: Any, function: Callable[[], None], force: bool, pull: bool) -> How:
-    """`dvc.repo.reproduce._reproduce_stage`, with `function` in the place of the stage's `cmd`."""
-    hows: list[How] = []
-    stage.checkout = partial(_check_out, stage, hows)
-    stage.run = partial(_run_or_put_back, stage)
-    stage._run_stage = partial(_restore_or_run, stage, function, hows)
-    if not stage.reproduce(force=force, pull=pull):
-        return hows[0] if hows else "unchanged"
-    stage.dump(update_pipeline=False)
-    return hows[0]
-
-
-def _check_out(stage: Any, hows: list[How], **options: Any) -> Any:
-    """`Stage.checkout`, which DVC calls here where it has pulled the outputs of a stage that did not change."""
-    stats = type(stage).checkout(stage, **options)
-    hows.append("restored")
-    return stats
-
-
-def _run_or_put_back(stage: Any, **options: Any) -> None:
-    """`Stage.run`: remove the outputs, restore or compute them, commit them; all or nothing."""
-    try:
-        type(stage).run(stage, **options)
-    except BaseException as error:
-        try:
-            _put_back(stage.reload())
-        except (DvcException, OSError) as second:
-            line = answer(error)[0] if isinstance(error, Exception) else "interrupted"
-            detail = _one_line(second).partition(". ")[0]
-            why = f"its last good outputs could not be put back ({detail}); the next run does it"
-            raise GraftError(f"{line}; {why}") from error
-        raise
-
-
-@rwlocked(read=["deps"], write=["outs"])  # type: ignore[untyped-decorator]
-def _restore_or_run(
-    stage: Any, function: Callable[[], None], hows: list[How], dry: bool, force: bool, pull: bool = False, **_: Any
-) -> None:
-    """`dvc.stage.run.run_stage`. DVC has removed the outputs by now."""
-    assert not dry
-    for out in stage.outs:
-        remove_leftovers(Path(out.fs_path))
-    if not force:
-        try:
-            stage.repo.stage_cache.restore(stage, pull=pull)
-        except RunCacheNotFoundError:
-            pass
-        else:
-            hows.append("restored")
-            return
-    stage.save_deps()
-    _refuse_changed_sources(stage)
-    unlocked_repo(lambda _: function())(stage)
-    _refuse_changed_deps(stage)
-    hows.append("ran")
-
-
-def _put_back(stage: Any) -> None:
-    """The outputs as `dvc.lock` knows them; half-written ones that it does not know go."""
-    for out in stage.outs:
-        if out.persist:
-            continue
-        out.remove()  # first, so that a full disk has room again
-        if out.hash_info and not out.changed_cache():
-            out.checkout(force=True)
-
-
-def _changed_sources(stage: Any) -> list[str]:
-    """The stage's sources that were edited since this process began: Python keeps what it has imported."""
-    if stage.addressing == SOURCES:
-        return []
-    now = digests(Path(stage.repo.root_dir), stage_of(stage.addressing))
-    return [file for file, digest in now.items() if sources_at_start().get(file) != digest]
-
-
-def _refuse_changed_sources(stage: Any) -> None:
-    """An edited source would be recorded but not run."""
-    for file in _changed_sources(stage):
-        raise GraftError(f"{file}: changed since this command began; run it again to use the new source")
-
-
-def _refuse_changed_deps(stage: Any) -> None:
-    for path in [*_changed_sources(stage), *(dep.def_path for dep in stage.deps if dep.status())]:
-        raise GraftError(
-            f"{path}: changed while {stage.addressing} was running, so its result is of neither version "
-            "and was dropped; run it again"
-        )
-
-
-class _Hashes(SoundState):
-    """DVC's memory of file hashes, read only for files that this process hashed itself.
-
-    DVC trusts a file whose size, inode and modification time are as it remembers. Here the change time must be the
-    same too, which no program can set back. What is learnt goes into DVC's memory as ever, for `dvc` to use.
-    """
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self._seen: dict[str, tuple[tuple[Any, ...], Any]] = {}
-
-    def get(self, path: str, fs: Any, info: Any = None) -> tuple[Any, Any]:
-        stamp, hash_info = self._seen.get(path, (None, None))
-        if stamp is None:
-            return None, None
-        info = info or fs.info(path)
-        return (Meta.from_info(info), hash_info) if stamp == _stamp(info) else (None, None)
-
-    def get_many(self, items: Any, fs: Any, infos: Any) -> Iterator[tuple[str, Any, Any]]:
-        for path in items:
-            yield (path, *self.get(path, fs, infos.get(path)))
-
-    def save(self, path: str, fs: Any, hash_info: Any, info: Any = None) -> None:
-        self.save_many([(path, hash_info, info)], fs)
-
-    def save_many(self, items: Any, fs: Any) -> None:
-        known = [(path, hash_info, info or fs.info(path)) for path, hash_info, info in items if info or fs.exists(path)]
-        super().save_many(known, fs)
-        self._seen.update({path: (_stamp(info), hash_info) for path, hash_info, info in known})
-
-
 class _Proposed(LocalFileSystem):  # type: ignore[misc,unused-ignore]
     """The files as they are, but one of them with another text."""
 
@@ -334,58 +202,3 @@ class _Proposed(LocalFileSystem):  # type: ignore[misc,unused-ignore]
 
     def open(self, path: Any, mode: str = "r", **options: Any) -> Any:
         return StringIO(self._text) if Path(path).absolute() == self._path else super().open(path, mode, **options)
-
-
-def _stamp(info: Any) -> tuple[Any, ...]:
-    return tuple(info[key] for key in ("ino", "size", "mtime", "created"))  # `created` is the change time on Unix
-
-
-def _distrust(repo: Repo) -> None:
-    """Hash cached copies too: DVC takes a write-protected one at its word and would restore damage as a result."""
-    repo.state.close()
-    repo.state = _Hashes(repo.root_dir, repo.site_cache_dir, repo.dvcignore)
-    for _, odb in repo.cache.by_scheme():
-        odb.state = repo.state
-        odb.check = partial(HashFileDB.check, odb)
-
-
-@contextmanager
-def _told() -> Iterator[None]:
-    """DVC's errors in one line that names the thing and the remedy."""
-    try:
-        yield
-    except LockError as error:
-        raise Passing(f"{_one_line(error)}; another graft or dvc is at work here: wait until it ends") from error
-    except DvcException as error:
-        raise GraftError(_remedy(error)) from error
-    except sqlite3.OperationalError as error:  # DVC's memory of hashes
-        if "locked" not in str(error):
-            raise
-        raise Passing(f"dvc: its {error}; another dvc is at work: wait until it ends") from error
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise GraftError(answer(error)[0]) from error
-        raise
-
-
-def _remedy(error: DvcException) -> str:
-    from dvc.exceptions import CacheLinkError, NotDvcRepoError
-    from dvc.output import OutputDoesNotExistError
-    from dvc.scm import SCMError
-
-    text = _one_line(error)
-    if Path(str(getattr(error, "path", ""))).name == "dvc.lock":
-        return f"dvc.lock: damaged ({text}); git checkout dvc.lock, or remove it: what is in the cache is not lost"
-    if isinstance(error, CacheLinkError):  # it copies out of the cache, which works unless there is no room
-        return f"{Path.cwd()}: the disk is full; free some space and run again, nothing was lost"
-    if isinstance(error, OutputDoesNotExistError):
-        return f"{text}: the stage ended without writing it; this is a fault of the stage, run it with --debug"
-    if isinstance(error, NotDvcRepoError):
-        return "no .dvc folder here; restore it from git, or make one with: dvc init"
-    if isinstance(error, SCMError):
-        return f"{text}; DVC needs a git repository, make one with: git init"
-    return f"dvc: {text}; see dvc status and graft doctor"
-
-
-def _one_line(error: BaseException) -> str:
-    return re.sub(r"\s+", " ", str(error)).strip().rstrip(".")
