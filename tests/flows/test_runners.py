@@ -17,61 +17,29 @@ import psutil
 import pytest
 from flow_runs import is_alive
 from pydantic import ValidationError
+from real_project import make
 
 from flows.answer import exit_code
 from flows.pipeline import MODULES
 from flows.runners import Fanned
-from flows.sources import write as write_sources
-from tasks.artifacts import remove_leftovers, write_jsonl
+from tasks.artifacts import remove_leftovers
 from tasks.layout import Layout
 from tasks.params import Runner, override
-from tasks.policy.base import Policy, attach_adapter, encode_completion, encode_prompt, save_policy
-from tasks.policy.scratch import scratch_model
-from tasks.policy.tokenizer import train_tokenizer
-from tasks.policy.warmup import Example, warm_up
-from tasks.records import Problem, Sibling
-from tasks.workflows.contract import HEADER, prompt_of
 from tests.flows.fanned_stages import REPOSITORY, params_of
 
 STAGES = ["search", "collect", "reward"]
-CODES = [HEADER + f"    a = n[0] {sign} n[1]\n    return a\n" for sign in "+*-"]
-TRAIN = [
-    Problem(
-        problem_id=f"p{n}",
-        question=f"{n + 2} pens and 3 cups?",
-        answer=n + 5,
-        source="test",
-        siblings=[Sibling(question=f"{n + 2} pens and 7 cups?", answer=n + 9)],
-    )
-    for n in range(7)
-]
-KNOBS = ["shard=3", "search.samples=3", "search.simulations=16", "search.wave=3", "search.temperature=1.0"]
-KNOBS += ["policy.max_new_tokens=48", "sandbox.allow_weak=true", "influence.validation=held_out", "influence.n=1"]
 
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project before its first search; its policy adds, multiplies and subtracts at random."""
-    layout = Layout(tmp_path_factory.mktemp("bare"))
-    tokenizer = train_tokenizer([prompt_of(p.question, "scratch") for p in TRAIN] + CODES, 300)
-    policy = Policy(scratch_model(tokenizer, hidden=32, layers=1, seed=0), tokenizer, "", "scratch")
-    prompt = encode_prompt(policy, prompt_of(TRAIN[0].question, "scratch"))
-    rows = [Example(prompt, encode_completion(policy, code)) for code in CODES]
-    warm_up(policy.model, rows, epochs=60, learning_rate=0.02, batch=3, pad=tokenizer.pad_token_id, seed=0)
-    policy.model = attach_adapter(policy.model, rank=2, alpha=2.0, seed=0)
-    save_policy(policy, layout.policy(0), parent=None, round=0)
-    write_jsonl(layout.problems("train"), TRAIN)
-    write_jsonl(layout.problems("validation"), [TRAIN[0].model_copy(update={"problem_id": "held-out"})])
-    for name in ("params.yaml", "dvc.yaml"):
-        shutil.copy(REPOSITORY / name, layout.root)
-    override(layout.root / "params.yaml", KNOBS)
-    return layout.root
+    """A project before its first search."""
+    return make(tmp_path_factory.mktemp("bare") / "project")
 
 
 @pytest.fixture(scope="module")
 def here(bare: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The project after its stages, which this process computed."""
-    root = Path(shutil.copytree(bare, tmp_path_factory.mktemp("here") / "project"))
+    root = Path(shutil.copytree(bare, tmp_path_factory.mktemp("here") / "project", symlinks=True))
     for stage in STAGES:
         import_module(MODULES[stage]).run(Layout(root), params_of(root, stage), 1)
     return root
@@ -80,7 +48,7 @@ def here(bare: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def root(bare: Path, tmp_path: Path) -> Path:
     """The project to work on."""
-    return Path(shutil.copytree(bare, tmp_path / "project"))
+    return Path(shutil.copytree(bare, tmp_path / "project", symlinks=True))
 
 
 @pytest.fixture(scope="module")
@@ -190,8 +158,7 @@ def test_a_worker_that_is_killed_is_one_line(kind: str, root: Path) -> None:
 
 def test_a_stage_alone_says_that_no_runner_computes_its_shards(here: Path, tmp_path: Path) -> None:
     """`graft stage`, `dvc repro` and a stage with a time limit: all of them begin here."""
-    root = Path(shutil.copytree(here, tmp_path / "project"))
-    write_sources(root)
+    root = Path(shutil.copytree(here, tmp_path / "project", symlinks=True))
     told = {}
     for kind in ("here", "processes"):
         override(root / "params.yaml", [f"runner.kind={kind}"])
