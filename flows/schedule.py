@@ -22,6 +22,7 @@ from flows.retrain import retrain
 from flows.stages import Outcome, Stages
 from flows.workspace import Busy, alone
 from tasks.artifacts import read_json, write_json
+from tasks.errors import one_line
 from tasks.layout import Layout
 from tasks.params import load_params
 from tasks.records import Promotion
@@ -59,7 +60,9 @@ def retrain_where_new(root: Path) -> str:
             return f"nothing new since {_last_time(root)}: no problems, params or sources; nothing was done"
         mlflow_run, line = _retrained(layout, base_of(layout, params), changes)
     except Exception as error:
-        add_entry(root, False, f"failed: {answer(error)[0]}", str(flow_run.id), None)
+        failed = one_line(redacted(f"failed: {answer(error)[0]}"))
+        add_entry(root, False, failed, str(flow_run.id), None)
+        say(failed)  # Prefect keeps it, but tells nobody who looks at the terminal
         raise
     add_entry(root, True, line, str(flow_run.id), mlflow_run)
     write_json(_seen_file(root), now)
