@@ -95,9 +95,9 @@ def retrain(
         read_champion(Layout(root).champion, params.environment)  # what would stop the last stage stops the first
         environment.settle_prefect(root)
         beside = start_beside(root, params)  # before the next imports
-        from flows.known import knowing
         from flows.report import print_report
         from flows.retrain import start
+        from tasks.known import knowing
 
         with knowing(root / ".graft" / "known.json"):
             run = start(root, params, _tell, beside, pull)

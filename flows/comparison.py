@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from flows.account import Account, When
-from flows.known import known
 from tasks.errors import GraftError
 from tasks.evaluation.summary import measured
 from tasks.intervals import BATCH, Estimate, difference_interval
+from tasks.known import known
 from tasks.records import Outcome
 from tasks.seeds import derive_seed
 
@@ -16,9 +16,6 @@ MEASURING = ("evaluation.temperature", "policy.max_new_tokens", "operators", "sa
 """Params, or sections of them, that change what is measured and not only what was learnt."""
 
 ABSENT = "–"
-
-change_interval = known(Estimate._make, list)(difference_interval)
-"""Remembered from run to run, as it is for the report and for the page."""
 
 
 class Side(NamedTuple):
@@ -114,7 +111,7 @@ def _changes(first: tuple[Side, When], second: tuple[Side, When]) -> list[Change
         if both:
             old, new = [before[name][p] for p in both], [after[name][p] for p in both]
             seed = derive_seed(int(account.params["seed"]), "change", name)  # as the report of the run
-            difference = change_interval(new, old, resamples, confidence, seed)
+            difference = difference_interval(new, old, resamples, confidence, seed)
             p = sign_flip_p(new, old, resamples, seed)
             changes.append(Change(name, len(both), sum(old) / len(old), sum(new) / len(new), difference, p))
     return changes

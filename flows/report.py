@@ -6,7 +6,6 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flows.comparison import change_interval
 from flows.pipeline import stage_of
 from tasks.artifacts import read_json, read_jsonl
 from tasks.evaluation.rounds import unmoved as unmoved_on_dev
@@ -14,7 +13,7 @@ from tasks.evaluation.summary import BY_OPERATIONS, measured
 from tasks.evaluation.summary import remarks as evaluation_remarks
 from tasks.evaluation.templates import by_template, hardest
 from tasks.extremes import COUNT, Bin, Extremes
-from tasks.intervals import SMALL, Estimate
+from tasks.intervals import SMALL, Estimate, difference_interval
 from tasks.layout import Layout
 from tasks.params import Params
 from tasks.records import Choice, Outcome, Promotion, Standing
@@ -76,7 +75,7 @@ def _learning(layout: Layout, params: Params, before: list[Outcome], after: list
     for name, title in titles.items():
         if values["after"][name]:
             seed = derive_seed(params.seed, "change", name)
-            change = change_interval(
+            change = difference_interval(
                 values["after"][name], values["before"][name], evaluation.resamples, evaluation.confidence, seed
             )
             table.add_row(title, _level(first, name), _level(last, name), _change(change))

@@ -9,6 +9,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tasks.known import known
+
 SMALL = 100
 """Fewer problems than these have Wilson's interval."""
 
@@ -58,6 +60,7 @@ def wilson_interval(values: Sequence[float], confidence: float) -> Estimate:
     return Estimate(p, min(max(low, 0.0), p), max(min(high, 1.0), p))
 
 
+@known(Estimate._make, list)
 def difference_interval(
     after: Sequence[float], before: Sequence[float], resamples: int, confidence: float, seed: int
 ) -> Estimate:

@@ -24,6 +24,7 @@ GROUND = [
     "errors",
     "extremes",
     "fanout",
+    "known",
     "layout",
     "modules",
     "own_code",

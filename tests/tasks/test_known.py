@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from flows.comparison import change_interval, sign_flip_p
-from flows.known import knowing, known
+from flows.comparison import sign_flip_p
 from tasks.intervals import difference_interval
+from tasks.known import knowing, known
 
 
 class Counted:
@@ -81,6 +81,6 @@ def test_the_numbers_of_a_run_are_exact(file: Path) -> None:
     computed = difference_interval(after, before, 200, 0.95, 7), sign_flip_p(after, before, 200, 7)
     for _ in range(2):
         with knowing(file):
-            assert (change_interval(after, before, 200, 0.95, 7), sign_flip_p(after, before, 200, 7)) == computed
+            assert (difference_interval(after, before, 200, 0.95, 7), sign_flip_p(after, before, 200, 7)) == computed
     with knowing(file):
-        assert change_interval(before, after, 200, 0.95, 7) != computed[0]
+        assert difference_interval(before, after, 200, 0.95, 7) != computed[0]
