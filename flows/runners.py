@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from itertools import chain, islice
 from multiprocessing import active_children, parent_process
 from multiprocessing.process import BaseProcess
-from signal import SIG_BLOCK, SIG_SETMASK, SIGINT, pthread_sigmask
+from signal import SIG_BLOCK, SIG_SETMASK, SIGINT, SIGTERM, Signals, getsignal, pthread_sigmask, signal
 from typing import Any, NoReturn, TypeVar
 
 from prefect import task
@@ -138,7 +138,7 @@ class Fanned:
         if self._runner is None:
             runner = _made(self._params, self._workers)
             try:
-                with _deaf_to_ctrl_c():
+                with _deaf_to_ctrl_c(), _still_heard(SIGTERM):
                     self._runner = runner.__enter__()
             except (OSError, TimeoutError, ConnectionError) as error:
                 where = self._params.address or "here"
@@ -167,6 +167,17 @@ def _deaf_to_ctrl_c() -> Iterator[None]:
         yield
     finally:
         pthread_sigmask(SIG_SETMASK, unblocked)
+
+
+@contextmanager
+def _still_heard(number: Signals) -> Iterator[None]:
+    """What a signal does stays what it was: Ray would die of SIGTERM, with no stage's outputs put back."""
+    handler = getsignal(number)
+    try:
+        yield
+    finally:
+        if handler is not None and threading.current_thread() is threading.main_thread():
+            signal(number, handler)
 
 
 def _made(params: Runner, workers: int) -> TaskRunner[Any]:

@@ -2,10 +2,11 @@
 
     python -m tests.flows.fanned_stages FOLDER KIND ADDRESS STAGE …
 
-The last line tells how many processes computed shards, and whether it was this one.
+The last line tells how many processes computed shards, whether it was this one, and whether it hears SIGTERM then.
 """
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from flows import environment
-from flows.answer import exit_code
+from flows.answer import Terminated, exit_code
 from flows.pipeline import MODULES, declared_params
 from flows.server import TemporaryServer
 from tasks.errors import GraftError
@@ -48,6 +49,17 @@ def fail(shard: list[int]) -> list[int]:
     return shard
 
 
+def is_heard() -> bool:
+    """Whether SIGTERM still asks this process to end, and does not end it."""
+    from prefect.exceptions import TerminationSignal  # what a flow makes of it
+
+    try:
+        signal.raise_signal(signal.SIGTERM)
+    except (Terminated, TerminationSignal):
+        return True
+    return False
+
+
 def die(shard: list[int]) -> list[int]:
     if 40 in shard:
         os.kill(os.getpid(), 9)
@@ -70,7 +82,7 @@ def main(root: Path, kind: Any, address: str, stages: list[str]) -> None:
             with fanning_out(watched):
                 for stage in [stage for stage in stages if stage in MODULES]:
                     import_module(MODULES[stage]).run(Layout(root), params_of(root, stage), 1)
-            print(len(watched.processes), os.getpid() in watched.processes, flush=True)
+            print(len(watched.processes), os.getpid() in watched.processes, is_heard(), flush=True)
             for name in [name for name in stages if name not in MODULES]:
                 list(fanned.map(globals()[name], [[number] for number in range(60)]))
 
