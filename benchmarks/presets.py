@@ -22,7 +22,7 @@ from flows.answer import exit_code
 from flows.presets import PRESETS
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.params import load_params
+from tasks.params_file import load_params
 from tasks.tracking import read_metrics
 
 if TYPE_CHECKING:

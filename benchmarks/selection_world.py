@@ -47,7 +47,7 @@ class World:
     def __init__(self, folder: Path) -> None:
         from tasks.artifacts import read_jsonl
         from tasks.layout import Layout
-        from tasks.params import load_params
+        from tasks.params_file import load_params
         from tasks.workflows.sandbox import Sandbox
 
         layout = Layout(folder)

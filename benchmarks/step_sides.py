@@ -220,7 +220,7 @@ def graft(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
     from tasks.grpo.scores import behaviour_of
     from tasks.grpo.steps import Group, Step
     from tasks.grpo.update import begin, take
-    from tasks.params import load_params
+    from tasks.params_file import load_params
     from tasks.policy.advantages import group_advantages
     from tasks.policy.base import Policy, attach_adapter
     from tasks.policy.sampler import Request, Sampler

@@ -28,7 +28,8 @@ from flows.answer import exit_code
 from flows.pipeline import declared_params
 from tasks.artifacts import read_json, stream_jsonl, write_json, write_jsonl, write_text
 from tasks.layout import Layout
-from tasks.params import Params, load_params, restrict
+from tasks.params import Params
+from tasks.params_file import load_params, restrict
 from tasks.records import Completion, Problem, Record, Result, Sibling, Split, Workflow
 from tasks.workflows.contract import HEADER, workflow_id
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
-from tasks.params import override
+from tasks.params_file import override
 
 PROJECT = Path(__file__).parents[1]
 RESULTS = {"dvc.lock"}

@@ -293,7 +293,7 @@ def rollback(
     from flows.rollback import rollback
     from flows.workspace import alone
     from tasks.layout import Layout
-    from tasks.params import load_params
+    from tasks.params_file import load_params
 
     root = project_root()
     with alone(root, "graft rollback"):  # a run may be about to put its policy there
@@ -356,7 +356,7 @@ def clean(
     from flows.inputs import project_root
     from flows.workspace import alone
     from tasks.layout import Layout
-    from tasks.params import load_params
+    from tasks.params_file import load_params
 
     root = project_root()
     with alone(root, "graft clean"):

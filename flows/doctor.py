@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
 from tasks.errors import GraftError
-from tasks.params import load_params
+from tasks.params_file import load_params
 
 INSTALL = 'pip install -c constraints.txt -e ".[test]"'
 LEAST_FREE_GB = 3.0

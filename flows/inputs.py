@@ -9,7 +9,8 @@ from flows.pipeline import MODULES
 from tasks.artifacts import digest_path, read_text, write_text
 from tasks.errors import GraftError
 from tasks.modules import check_function, digest_modules, module_of_environment, modules_of_terms
-from tasks.params import Params, overridden
+from tasks.params import Params
+from tasks.params_file import overridden
 from tasks.problems.files import problem_files
 from tasks.redaction import redacted
 

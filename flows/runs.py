@@ -12,7 +12,7 @@ from flows.account import Account, account_of, made_with, rounds_of
 from tasks.artifacts import read_json
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.params import load_params
+from tasks.params_file import load_params
 from tasks.tracked import fetch_text
 
 if TYPE_CHECKING:

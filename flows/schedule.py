@@ -24,7 +24,7 @@ from flows.workspace import Busy, alone
 from tasks.artifacts import read_json, write_json
 from tasks.errors import one_line
 from tasks.layout import Layout
-from tasks.params import load_params
+from tasks.params_file import load_params
 from tasks.records import Promotion
 from tasks.redaction import redacted
 

@@ -19,7 +19,7 @@ from flows.server import TemporaryServer
 from flows.workspace import Busy, alone
 from tasks.artifacts import digest_text
 from tasks.errors import GraftError, Passing
-from tasks.params import load_params
+from tasks.params_file import load_params
 
 TICK = 5.0
 """Seconds between two looks at whether a server of our own is still there."""

@@ -24,7 +24,7 @@ from flows.sources import write as write_sources
 from tasks.errors import GraftError
 from tasks.fanout import FanOut, Here, Shard, Value, fan_out, fanning_out
 from tasks.layout import Layout
-from tasks.params import load_params, restrict
+from tasks.params_file import load_params, restrict
 
 
 def run(root: Path, address: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from flows.sources import write as write_sources
 from tasks.artifacts import write_jsonl
 from tasks.layout import Layout
-from tasks.params import override
+from tasks.params_file import override
 from tasks.policy.base import Policy, attach_adapter, encode_completion, encode_prompt, save_policy
 from tasks.policy.scratch import scratch_model
 from tasks.policy.tokenizer import train_tokenizer

@@ -6,7 +6,8 @@ from typing import Any
 
 from tasks.artifacts import read_jsonl
 from tasks.layout import Layout
-from tasks.params import Params, load_params, restrict
+from tasks.params import Params
+from tasks.params_file import load_params, restrict
 from tasks.records import Selected
 
 SHIPPED = load_params(Path(__file__).parents[1] / "params.yaml")

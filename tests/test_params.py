@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.errors import GraftError
-from tasks.params import Lora, Params, leaf_of, load_params, override, restrict, rounds_of
+from tasks.params import Lora, Params
+from tasks.params_file import leaf_of, load_params, override, restrict, rounds_of
 
 SHIPPED = Path(__file__).parents[1] / "params.yaml"
 TEXT = SHIPPED.read_text()

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from flows.pipeline import MODULES
-from tasks.params import override
+from tasks.params_file import override
 
 REPOSITORY = Path(__file__).parents[1]
 GROUND = [
@@ -29,6 +29,7 @@ GROUND = [
     "modules",
     "own_code",
     "params",
+    "params_file",
     "plain_yaml",
     "records",
 ]

@@ -20,7 +20,8 @@ from flows.pipeline import parse
 from flows.retrain import chain
 from tasks.artifacts import digest_path, read_json, read_jsonl, read_text
 from tasks.layout import Layout
-from tasks.params import Params, load_params
+from tasks.params import Params
+from tasks.params_file import load_params
 from tasks.policy.advantages import group_advantages
 from tasks.records import (
     Attempt,

@@ -11,7 +11,7 @@ from small_disk import Ballast, mounted
 
 from flows.answer import exit_code
 from flows.stage import run
-from tasks.params import override
+from tasks.params_file import override
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,7 @@ import pytest
 from aftermath import Bytes, bytes_of
 from tiny_project import begin
 
-from tasks.params import override
+from tasks.params_file import override
 from tasks.records import Result
 from tasks.workflows.sandbox import SANDBOX_DIED, Program, Sandbox
 

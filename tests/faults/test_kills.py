@@ -19,7 +19,7 @@ import yaml
 from aftermath import ADDRESSES, Bytes, bytes_of, left_after_a_while, processes
 from tiny_project import begin, graft, ran
 
-from tasks.params import override
+from tasks.params_file import override
 
 pytestmark = pytest.mark.slow
 

@@ -21,7 +21,8 @@ from flows.server import TemporaryServer
 from tasks.errors import GraftError
 from tasks.fanout import FanOut, fanning_out
 from tasks.layout import Layout
-from tasks.params import Params, Runner, load_params, restrict
+from tasks.params import Params, Runner
+from tasks.params_file import load_params, restrict
 
 REPOSITORY = Path(__file__).parents[2]
 

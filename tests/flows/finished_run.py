@@ -6,7 +6,7 @@ from pathlib import Path
 from tasks.artifacts import write_json, write_jsonl, write_text
 from tasks.evaluation.summary import outcome_of, summarise
 from tasks.layout import Layout
-from tasks.params import load_params, override
+from tasks.params_file import load_params, override
 from tasks.records import Attempt, Problem, Promotion, Result, RewardedTrajectory, Selected, Sibling
 
 PARAMS = Path(__file__).parents[2] / "params.yaml"

@@ -38,7 +38,7 @@ from tasks.errors import GraftError
 from tasks.grpo.checkpoint import Checkpoint, _digest
 from tasks.layout import Layout
 from tasks.modules import parsed
-from tasks.params import load_params
+from tasks.params_file import load_params
 from tasks.policy.sent import packed
 from tasks.problems.jsonl import read_problems
 from tasks.promotion.champion import read_champion, read_history

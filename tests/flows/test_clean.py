@@ -20,7 +20,8 @@ from flows.dvc_files import readers_and_writers
 from flows.retention.locks import locks, note_lock
 from tasks.artifacts import write_text
 from tasks.layout import Layout
-from tasks.params import Params, Tracking, load_params
+from tasks.params import Params, Tracking
+from tasks.params_file import load_params
 from tasks.tracked_retention import expired
 from tasks.tracking import WORKSPACE, Recorder
 

@@ -13,7 +13,7 @@ from tiny_project import dvc, run
 from flows.page.write import write_page
 from tasks.artifacts import read_jsonl, write_jsonl
 from tasks.layout import Layout
-from tasks.params import load_params
+from tasks.params_file import load_params
 from tasks.records import Problem
 from tasks.tracking import Recorder
 

@@ -29,7 +29,8 @@ from tasks.errors import GraftError
 from tasks.grpo import task as update_task
 from tasks.grpo.health import Verdict
 from tasks.layout import Layout
-from tasks.params import Baseline, Params, load_params
+from tasks.params import Baseline, Params
+from tasks.params_file import load_params
 from tasks.policy.advantages import advantages_of
 from tasks.policy.base import Policy, attach_adapter, encode_completion, encode_prompt, load_policy, save_policy
 from tasks.policy.scratch import scratch_model

@@ -10,7 +10,7 @@ from chat_server import chat_server
 from tiny_project import graft
 
 from flows.doctor import Finding, examine, trap_of
-from tasks.params import override
+from tasks.params_file import override
 from tasks.workflows.openai_model import KEY
 
 ROOT = Path(__file__).parents[2]

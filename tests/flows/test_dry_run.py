@@ -11,7 +11,7 @@ from flows.dry_run import Step, total
 from flows.durations import Expected, keep
 from tasks.artifacts import digest_path
 from tasks.layout import Layout
-from tasks.params import load_params, override
+from tasks.params_file import load_params, override
 
 AFTER_REWARD = [a for a in ADDRESSES[ADDRESSES.index("reward@1") :] if a != "evaluate@before"]
 LAST = ["validate@1", "validate@2", "choose", "evaluate@before", "evaluate@after", "promote"]

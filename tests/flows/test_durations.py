@@ -6,7 +6,8 @@ import pytest
 
 from flows.durations import KEPT, Expected, expected, keep
 from tasks.layout import Layout
-from tasks.params import Params, load_params, overridden
+from tasks.params import Params
+from tasks.params_file import load_params, overridden
 
 ROOT = Path(__file__).parents[2]
 

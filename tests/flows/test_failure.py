@@ -9,7 +9,7 @@ import tiny_project
 from tiny_project import begin, dvc, graft, ran
 
 from flows.pipeline import parse
-from tasks.params import override
+from tasks.params_file import override
 
 FOLDER = "run/rounds/2/policy"
 

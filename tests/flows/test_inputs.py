@@ -8,7 +8,7 @@ from flows.inputs import settle_params
 from tasks.artifacts import digest_path
 from tasks.errors import GraftError
 from tasks.modules import digest_modules
-from tasks.params import load_params
+from tasks.params_file import load_params
 
 ROOT = Path(__file__).parents[2]
 

@@ -10,7 +10,7 @@ from flows.inputs import CHAMPION
 from flows.news import Data, Seen, base_of, news, problems_now, problems_tag, seen_now
 from tasks.artifacts import write_json
 from tasks.layout import Layout
-from tasks.params import load_params, override
+from tasks.params_file import load_params, override
 from tasks.records import Champion, Lineage
 
 REPOSITORY = Path(__file__).parents[2]

@@ -8,7 +8,8 @@ import pytest
 from flows.pipeline import MODULES, declared_params, definition, parse, round_of, stage_of
 from flows.sources import SOURCES
 from tasks.errors import GraftError
-from tasks.params import UNSEEN, load_params, restrict
+from tasks.params import UNSEEN
+from tasks.params_file import load_params, restrict
 
 ROOT = Path(__file__).parents[2]
 

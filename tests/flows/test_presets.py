@@ -6,7 +6,7 @@ import pytest
 
 from flows.presets import PRESETS, preset
 from tasks.errors import GraftError
-from tasks.params import load_params, override
+from tasks.params_file import load_params, override
 
 SHIPPED = Path(__file__).parents[2] / "params.yaml"
 

@@ -10,7 +10,8 @@ from tasks.artifacts import write_json, write_jsonl, write_text
 from tasks.errors import GraftError
 from tasks.evaluation.summary import summarise
 from tasks.layout import Layout
-from tasks.params import Params, Rounds, load_params
+from tasks.params import Params, Rounds
+from tasks.params_file import load_params
 from tasks.records import Choice, Outcome, Problem, Promotion, Result, RewardedTrajectory, Selected, Standing
 from tasks.workflows.contract import HEADER
 

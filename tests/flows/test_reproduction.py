@@ -12,7 +12,7 @@ import tiny_project
 from tiny_project import ADDRESSES, dvc, environment, graft, ran, run
 
 from flows.pipeline import parse
-from tasks.params import override
+from tasks.params_file import override
 
 pytestmark = pytest.mark.slow
 

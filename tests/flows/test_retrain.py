@@ -16,7 +16,7 @@ from tiny_project import ADDRESSES, begin, dvc, graft, ran
 
 from flows.page.write import write_page
 from flows.retrain import delays, tell_in_full
-from tasks.params import load_params
+from tasks.params_file import load_params
 from tasks.tracking import Recorder
 
 BEFORE_FAILURE = ADDRESSES[: ADDRESSES.index("update@1")]

@@ -24,7 +24,8 @@ from flows.pipeline import MODULES
 from flows.runners import Fanned
 from tasks.artifacts import remove_leftovers
 from tasks.layout import Layout
-from tasks.params import Runner, override
+from tasks.params import Runner
+from tasks.params_file import override
 from tests.flows.fanned_stages import REPOSITORY, params_of
 
 STAGES = ["search", "collect", "reward"]

@@ -11,7 +11,7 @@ from tiny_project import ADDRESSES, dvc, graft, ran, run
 from flows.pipeline import parse
 from flows.retrain import chain
 from flows.sources import SOURCES
-from tasks.params import override
+from tasks.params_file import override
 
 
 def files_of(folder: Path) -> dict[str, bytes]:

@@ -25,7 +25,8 @@ from flows.serve import schedule_of
 from flows.workspace import holders
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.params import Tracking, override
+from tasks.params import Tracking
+from tasks.params_file import override
 
 BACK = """
 import time

@@ -15,7 +15,7 @@ from flow_runs import is_alive
 from test_scheduled_run import mlflow_states, states, wait_until
 from tiny_project import begin, environment, ran
 
-from tasks.params import override
+from tasks.params_file import override
 
 pytestmark = pytest.mark.slow
 

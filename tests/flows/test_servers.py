@@ -16,7 +16,7 @@ from tiny_project import ADDRESSES
 
 from flows.crashed import workspace_tag
 from flows.page.write import write_page
-from tasks.params import load_params
+from tasks.params_file import load_params
 from tasks.tracking import Recorder
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,8 @@ from dvc.repo import Repo
 from tiny_project import ADDRESSES, dvc, graft, ran
 
 from flows.stages import Stages
-from tasks.params import Params, override
+from tasks.params import Params
+from tasks.params_file import override
 
 AFTER_REWARD = ADDRESSES[ADDRESSES.index("reward@1") :]
 AFTER_REWARD.remove("evaluate@before")

@@ -19,7 +19,7 @@ from servers import PATIENCE, Servers
 from tiny_project import ADDRESSES, ran
 
 from flows.crashed import WHY
-from tasks.params import override
+from tasks.params_file import override
 
 pytestmark = pytest.mark.slow
 PREFECT = str(Path(sys.executable).with_name("prefect"))

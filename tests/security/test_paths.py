@@ -13,7 +13,7 @@ from flows.runs import account_named
 from flows.tree import visible
 from tasks.artifacts import read_jsonl, read_text, write_text
 from tasks.errors import GraftError, one_line
-from tasks.params import load_params, override
+from tasks.params_file import load_params, override
 from tasks.problems.jsonl import read_problems
 from tasks.records import Problem, Result, Workflow
 from tasks.workflows.contract import workflow_id

@@ -6,7 +6,7 @@ import pytest
 
 from tasks.artifacts import write_text
 from tasks.fingerprint import fingerprint
-from tasks.params import load_params, restrict
+from tasks.params_file import load_params, restrict
 
 SHIPPED = load_params(Path(__file__).parents[2] / "params.yaml")
 

@@ -7,7 +7,8 @@ import pytest
 
 from tasks.errors import GraftError
 from tasks.modules import check_function, digest_modules, modules_of_terms, refuse_changed, sources_of
-from tasks.params import Rewards, load_params, override
+from tasks.params import Rewards
+from tasks.params_file import load_params, override
 
 SHIPPED = Path(__file__).parents[2] / "params.yaml"
 RAISES = "raise RuntimeError('this module must not be run')\n"

@@ -8,7 +8,7 @@ import pytest
 
 from flows.pipeline import declared_params, parse
 from tasks.errors import GraftError
-from tasks.params import load_params, override
+from tasks.params_file import load_params, override
 from tasks.plain_yaml import load_yaml
 
 PARAMS = Path(__file__).parents[2] / "params.yaml"

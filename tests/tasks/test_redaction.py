@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.errors import GraftError
-from tasks.params import load_params, override
+from tasks.params_file import load_params, override
 from tasks.redaction import known_secrets, redact_logs, redacted, without_secrets
 from tasks.tracking import flatten
 

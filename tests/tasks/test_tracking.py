@@ -19,7 +19,8 @@ import pytest
 
 from tasks.artifacts import write_json, write_jsonl, write_text
 from tasks.layout import Layout
-from tasks.params import UNSEEN, Params, load_params
+from tasks.params import UNSEEN, Params
+from tasks.params_file import load_params
 from tasks.records import Champion, How, Promotion, RewardedTrajectory, Selected, Succession
 from tasks.tracking import Recorder, flatten, tell_champion
 from tasks.tracking_worker import Ledger, allowed, parent_name

@@ -16,7 +16,7 @@ from tasks.environments.programs import Programs
 from tasks.environments.running import runner_of
 from tasks.environments.tags import hard_format, mark
 from tasks.errors import GraftError
-from tasks.params import load_params
+from tasks.params_file import load_params
 from tasks.records import Problem, Result, Sibling
 from tasks.workflows.contract import HEADER, prompt_of
 from tasks.workflows.sandbox import Program

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.environments.tracing import plain, traced
-from tasks.params import load_params
+from tasks.params_file import load_params
 from tasks.search.enumerate import Expression, workflow_of
 from tasks.workflows.contract import HEADER
 from tasks.workflows.sandbox import Program, Sandbox, sandbox_of

@@ -11,7 +11,8 @@ from tasks.artifacts import digest_path, read_json, read_jsonl, write_jsonl, wri
 from tasks.errors import GraftError
 from tasks.evaluation import choose, validate
 from tasks.layout import Layout
-from tasks.params import Params, load_params, restrict
+from tasks.params import Params
+from tasks.params_file import load_params, restrict
 from tasks.records import Choice, Lineage, Problem, Standing
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")

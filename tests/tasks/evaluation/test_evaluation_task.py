@@ -10,7 +10,8 @@ from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.evaluation.task import run
 from tasks.evaluation.templates import by_template, table_of
 from tasks.layout import Layout
-from tasks.params import Params, load_params, restrict
+from tasks.params import Params
+from tasks.params_file import load_params, restrict
 from tasks.records import Attempt, Outcome, Problem, Sibling
 from tasks.seeds import derive_seed
 

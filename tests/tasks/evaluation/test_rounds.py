@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.evaluation.rounds import best, is_measured, reason, unmoved
-from tasks.params import load_params
+from tasks.params_file import load_params
 from tasks.records import Standing
 
 PARAMS = load_params(Path(__file__).parents[3] / "params.yaml").evaluation.model_copy(update={"resamples": 400})

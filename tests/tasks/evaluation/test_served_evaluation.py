@@ -11,7 +11,8 @@ from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.errors import GraftError
 from tasks.evaluation.task import run
 from tasks.layout import Layout
-from tasks.params import Operators, Params, load_params, restrict
+from tasks.params import Operators, Params
+from tasks.params_file import load_params, restrict
 from tasks.records import Outcome, Problem
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")

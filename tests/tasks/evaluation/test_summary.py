@@ -6,7 +6,7 @@ import pytest
 
 from tasks.evaluation.majority import maj_at_k
 from tasks.evaluation.summary import BY_OPERATIONS, answers_at_k, outcome_of, remarks, summarise
-from tasks.params import load_params
+from tasks.params_file import load_params
 from tasks.records import Attempt, Outcome, Problem, Result, Status
 
 PARAMS = load_params(Path(__file__).parents[3] / "params.yaml").evaluation

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.grpo.health import Score, Signs, Verdict, fell, kl_share, spread, verdicts
-from tasks.params import load_params
+from tasks.params_file import load_params
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 

@@ -12,7 +12,8 @@ from tasks.artifacts import digest_path, read_json, write_jsonl
 from tasks.errors import GraftError
 from tasks.grpo.task import run
 from tasks.layout import Layout
-from tasks.params import Lora, Params, load_params, restrict
+from tasks.params import Lora, Params
+from tasks.params_file import load_params, restrict
 from tasks.policy.base import Policy, encode_completion, encode_prompt, load_policy, save_policy
 from tasks.policy.start import formed, start_of
 from tasks.records import Lineage, RewardedTrajectory, Selected

@@ -23,7 +23,8 @@ from tasks.artifacts import digest_path, write_jsonl
 from tasks.errors import GraftError
 from tasks.grpo.task import run
 from tasks.layout import Layout
-from tasks.params import Params, load_params, restrict
+from tasks.params import Params
+from tasks.params_file import load_params, restrict
 from tasks.policy import launch
 from tasks.records import RewardedTrajectory
 

@@ -11,7 +11,8 @@ from tasks.artifacts import digest_path, read_json, write_jsonl
 from tasks.errors import GraftError
 from tasks.grpo.task import groups_of, run
 from tasks.layout import Layout
-from tasks.params import Params, load_params, restrict
+from tasks.params import Params
+from tasks.params_file import load_params, restrict
 from tasks.policy.base import Policy, load_policy
 from tasks.records import Lineage, RewardedTrajectory
 

@@ -12,7 +12,8 @@ from tasks.errors import GraftError
 from tasks.influence import task
 from tasks.influence.task import run
 from tasks.layout import Layout
-from tasks.params import Params, load_params, restrict
+from tasks.params import Params
+from tasks.params_file import load_params, restrict
 from tasks.records import RewardedTrajectory, Selected
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tasks.environments.programs import Programs
-from tasks.params import load_params
+from tasks.params_file import load_params
 from tasks.policy.attempts import judged
 from tasks.records import Problem, Sibling
 from tasks.workflows.sandbox import Sandbox, sandbox_of

@@ -14,7 +14,8 @@ from tasks.environments.programs import Programs
 from tasks.environments.tags import hard_format, mark
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.params import Lora, Params, load_params, restrict
+from tasks.params import Lora, Params
+from tasks.params_file import load_params, restrict
 from tasks.policy.base import Policy, decode, encode_prompt, load_policy
 from tasks.policy.sampler import Request, sample
 from tasks.policy.task import demonstrations, run, solved

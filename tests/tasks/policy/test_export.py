@@ -12,8 +12,9 @@ from flows.export import export
 from tasks.artifacts import digest_path, write_json, write_text
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.params import Lora, load_params
+from tasks.params import Lora
 from tasks.params import Policy as PolicyParams
+from tasks.params_file import load_params
 from tasks.policy.base import Policy, load_policy, save_policy
 from tasks.policy.export import Form, export_policy
 from tasks.policy.start import formed, start_of

@@ -12,8 +12,9 @@ import torch
 
 from tasks.artifacts import digest_path, read_json
 from tasks.errors import GraftError
-from tasks.params import Lora, load_params, override
+from tasks.params import Lora
 from tasks.params import Policy as PolicyParams
+from tasks.params_file import load_params, override
 from tasks.policy.base import Policy, load_model, load_policy, save_policy
 from tasks.policy.lora import linear_modules
 from tasks.policy.start import formed, start_of

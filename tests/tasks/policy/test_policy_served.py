@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tasks.layout import Layout
-from tasks.params import Operators, load_params
+from tasks.params import Operators
+from tasks.params_file import load_params
 from tasks.policy.base import Policy
 from tasks.policy.served import PolicyModel, entered, served_by
 from tasks.workflows.model import Prompt

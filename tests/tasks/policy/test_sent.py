@@ -18,7 +18,7 @@ from tasks.errors import GraftError
 from tasks.grpo.gradient import Sums
 from tasks.grpo.task import compute
 from tasks.layout import Layout
-from tasks.params import load_params, restrict
+from tasks.params_file import load_params, restrict
 from tasks.policy.order import heard, read_order, told, write_order
 from tasks.policy.samples import Sample
 from tasks.policy.sent import packed, unpacked

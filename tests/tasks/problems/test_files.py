@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from tasks.artifacts import read_jsonl
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.params import Params, load_params, restrict
+from tasks.params import Params
+from tasks.params_file import load_params, restrict
 from tasks.problems.files import problem_files
 from tasks.problems.jsonl import read_files, split_problems
 from tasks.problems.task import run

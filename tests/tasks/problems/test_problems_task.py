@@ -8,7 +8,8 @@ import pytest
 from tasks.artifacts import read_jsonl
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.params import Params, load_params, restrict
+from tasks.params import Params
+from tasks.params_file import load_params, restrict
 from tasks.problems.task import run
 from tasks.records import Problem
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.params import load_params
+from tasks.params_file import load_params
 from tasks.promotion.gate import decide
 from tasks.records import Promotion
 

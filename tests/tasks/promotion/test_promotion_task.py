@@ -7,7 +7,7 @@ import pytest
 from tasks.artifacts import digest_path, read_json, write_json, write_jsonl, write_text
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.params import load_params, restrict
+from tasks.params_file import load_params, restrict
 from tasks.promotion.champion import KEPT, OWN, kept, read_champion, read_history
 from tasks.promotion.rollback import roll_back
 from tasks.promotion.task import run

@@ -7,7 +7,8 @@ import pytest
 
 from tasks.environments.answers import Answers
 from tasks.errors import GraftError
-from tasks.params import OwnTerm, Rewards, load_params
+from tasks.params import OwnTerm, Rewards
+from tasks.params_file import load_params
 from tasks.records import Problem, Result, Trajectory
 from tasks.rewards.rewarding import measure, reward
 from tasks.rewards.score import Failures

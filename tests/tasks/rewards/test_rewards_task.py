@@ -13,7 +13,8 @@ from tasks.artifacts import read_jsonl, write_jsonl
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.modules import digest_modules
-from tasks.params import Params, load_params, override, restrict
+from tasks.params import Params
+from tasks.params_file import load_params, override, restrict
 from tasks.records import Problem, Result, RewardedTrajectory, Trajectory
 from tasks.rewards.task import run
 from tasks.workflows.sandbox import SANDBOX_DIED

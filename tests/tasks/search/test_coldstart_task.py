@@ -9,7 +9,8 @@ import pytest
 
 from tasks.artifacts import digest_path, read_jsonl, read_text, write_jsonl
 from tasks.layout import Layout
-from tasks.params import Params, load_params, restrict
+from tasks.params import Params
+from tasks.params_file import load_params, restrict
 from tasks.problems.generate import generate, generate_splits
 from tasks.records import Problem, Sibling, Split, Workflow
 from tasks.search.coldstart import candidates, confirmed, run, settled

@@ -17,7 +17,8 @@ from flows.sources import write as write_sources
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.environments.programs import Programs
 from tasks.layout import Layout
-from tasks.params import Params, load_params, restrict
+from tasks.params import Params
+from tasks.params_file import load_params, restrict
 from tasks.policy.base import Policy, attach_adapter, encode_completion, encode_prompt, load_policy, save_policy
 from tasks.policy.scratch import scratch_model
 from tasks.policy.tokenizer import train_tokenizer

@@ -18,7 +18,8 @@ from tasks.errors import GraftError
 from tasks.grpo import task as updating
 from tasks.influence import task as selecting
 from tasks.layout import Layout
-from tasks.params import Params, load_params, restrict
+from tasks.params import Params
+from tasks.params_file import load_params, restrict
 from tasks.policy.base import Policy, encode_completion, encode_prompt, load_policy
 from tasks.policy.scoring import collate
 from tasks.records import Lineage, Problem, Sibling, TreeNode, Workflow

@@ -16,7 +16,8 @@ import pytest
 from tasks.artifacts import digest_path, read_jsonl, read_text, write_jsonl
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.params import Params, load_params, restrict
+from tasks.params import Params
+from tasks.params_file import load_params, restrict
 from tasks.policy.base import Policy, attach_adapter, encode_completion, load_policy, save_policy
 from tasks.policy.tokenizer import train_tokenizer
 from tasks.records import Problem, Sibling, TreeNode, Workflow

@@ -12,7 +12,8 @@ from tasks.artifacts import digest_path, read_jsonl, read_text, write_jsonl
 from tasks.environments.programs import Programs
 from tasks.fanout import fanning_out
 from tasks.layout import Layout
-from tasks.params import Params, load_params, restrict
+from tasks.params import Params
+from tasks.params_file import load_params, restrict
 from tasks.policy.base import Policy, attach_adapter, decode, encode_completion, encode_prompt, load_policy, save_policy
 from tasks.policy.sampler import Request, sample
 from tasks.policy.scratch import scratch_model

@@ -8,7 +8,8 @@ import pytest
 
 from tasks.artifacts import digest_path, read_jsonl, read_text, write_jsonl
 from tasks.layout import Layout
-from tasks.params import Params, load_params
+from tasks.params import Params
+from tasks.params_file import load_params
 from tasks.policy.base import Policy, attach_adapter, encode_completion, encode_prompt, save_policy
 from tasks.policy.scratch import scratch_model
 from tasks.policy.tokenizer import train_tokenizer

@@ -8,7 +8,8 @@ import pytest
 from tasks.artifacts import read_jsonl, write_json, write_jsonl, write_text
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.params import Params, load_params, restrict
+from tasks.params import Params
+from tasks.params_file import load_params, restrict
 from tasks.records import Completion, Lineage, Problem, Result, Trajectory, Workflow
 from tasks.trajectories.task import run
 from tasks.workflows.contract import HEADER, workflow_id

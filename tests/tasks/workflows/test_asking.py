@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.errors import GraftError
-from tasks.params import Operators, load_params
+from tasks.params import Operators
+from tasks.params_file import load_params
 from tasks.records import Result
 from tasks.workflows.asking import MAX_PROMPT, OTHERWISE, SERVED, fits
 from tasks.workflows.model import Prompt, Reply

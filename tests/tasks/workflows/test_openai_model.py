@@ -15,7 +15,8 @@ import pytest
 from chat_server import chat_server
 
 from tasks.errors import GraftError
-from tasks.params import Operators, load_params
+from tasks.params import Operators
+from tasks.params_file import load_params
 from tasks.workflows.model import Prompt, Reply
 from tasks.workflows.openai_model import GIVE_UP, KEY, OpenAiModel
 from tasks.workflows.sandbox import Program, Sandbox
