@@ -99,7 +99,11 @@ class Account(Record):
 
     @model_validator(mode="after")
     def _can_be_compared(self) -> "Account":
-        _measuring(self.params)
+        most = max(_measuring(self.params).ks)
+        for outcome in (outcome for listed in self.outcomes.values() for outcome in listed):
+            counts = [outcome.correct, *outcome.wrong]
+            if min(counts) < 0 or max(sum(counts), most) > outcome.samples:
+                raise ValueError(f"outcomes: the counts of {outcome.problem_id!r} are none of its samples")
         return self
 
     @property

@@ -179,7 +179,7 @@ SELECTED = [
     for member in range(2)
 ]
 OUTCOME = Outcome(
-    problem_id="p", template="sum", seen=True, greedy=True, siblings_passed=True, samples=4, correct=2, invalid=1,
+    problem_id="p", template="sum", seen=True, greedy=True, siblings_passed=True, samples=20, correct=2, invalid=1,
     timeouts=0, distinct=2, wrong=[1], operations=None,
 )  # fmt: skip
 PROMOTION = Promotion(
