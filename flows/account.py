@@ -86,7 +86,7 @@ class Account(Record):
     """A run: `run/account.json`."""
 
     params: dict[str, str]  # by their dotted names, values as MLflow has them; without those that no stage sees
-    rounds: int
+    rounds: Annotated[int, Field(ge=1, le=999_999)]
     test_sha256: str  # of run/problems/test.jsonl
     decision: str  # the reason that promotion gave
     outcomes: dict[When, list[Outcome]]
@@ -100,6 +100,8 @@ class Account(Record):
     @model_validator(mode="after")
     def _can_be_compared(self) -> "Account":
         most = max(_measuring(self.params).ks)
+        if missing := set(WHENS) - set(self.outcomes):
+            raise ValueError(f"outcomes: none {' and '.join(sorted(missing))}")
         for outcome in (outcome for listed in self.outcomes.values() for outcome in listed):
             counts = [outcome.correct, *outcome.wrong]
             if min(counts) < 0 or max(sum(counts), most) > outcome.samples:

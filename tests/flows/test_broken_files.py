@@ -430,7 +430,7 @@ READERS: dict[str, Reader] = {
         lambda folder: write_jsonl(Layout(folder).selection(1), SELECTED),
     ),
     "account.json": Reader("file", account_bytes(), of_json(Account), 3_000),
-    "an account that is compared": Reader("file", account_bytes(), lambda folder: compared(folder / "file"), 100),
+    "an account that is compared": Reader("file", account_bytes(), lambda folder: compared(folder / "file"), 1_000),
     "outcomes of a finished run": Reader(
         "run/evaluation/after/outcomes.jsonl",
         text_of([OUTCOME]),
