@@ -15,6 +15,7 @@ from dvc.stage.cache import RunCacheNotFoundError
 from dvc.stage.decorators import rwlocked, unlocked_repo
 
 from flows.answer import answer
+from flows.distrust import copies_at_their_word
 from flows.dvc_errors import one_line
 from flows.pipeline import stage_of
 from flows.sources import SOURCES, digests
@@ -28,6 +29,7 @@ How = Literal["unchanged", "restored", "ran"]
 def reproduce(stage: Any, function: Callable[[], None], force: bool, pull: bool) -> How:
     """`dvc.repo.reproduce._reproduce_stage`, with `function` in the place of the stage's `cmd`."""
     hows: list[How] = []
+    stage.changed = partial(_changed, stage)
     stage.checkout = partial(_check_out, stage, hows)
     stage.run = partial(_run_or_put_back, stage)
     stage._run_stage = partial(_restore_or_run, stage, function, hows)
@@ -35,6 +37,12 @@ def reproduce(stage: Any, function: Callable[[], None], force: bool, pull: bool)
         return hows[0] if hows else "unchanged"
     stage.dump(update_pipeline=False)
     return hows[0]
+
+
+def _changed(stage: Any, *arguments: Any) -> bool:
+    """`Stage.changed`: whether there is anything to do."""
+    with copies_at_their_word(stage.repo):
+        return bool(type(stage).changed(stage, *arguments))
 
 
 def _check_out(stage: Any, hows: list[How], **options: Any) -> Any:
@@ -47,7 +55,8 @@ def _check_out(stage: Any, hows: list[How], **options: Any) -> Any:
 def _run_or_put_back(stage: Any, **options: Any) -> None:
     """`Stage.run`: remove the outputs, restore or compute them, commit them; all or nothing."""
     try:
-        type(stage).run(stage, **options)
+        with stage.repo.state.teaching():
+            type(stage).run(stage, **options)
     except BaseException as error:
         try:
             _put_back(stage.reload())
