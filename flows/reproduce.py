@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from dvc.dependency import ParamsDependency
 from dvc.exceptions import DvcException
 from dvc.stage.cache import RunCacheNotFoundError
 from dvc.stage.decorators import rwlocked, unlocked_repo
@@ -26,12 +27,16 @@ from tasks.own_code import sources_at_start
 How = Literal["unchanged", "restored", "ran"]
 
 
-def reproduce(stage: Any, function: Callable[[], None], force: bool, pull: bool) -> How:
-    """`dvc.repo.reproduce._reproduce_stage`, with `function` in the place of the stage's `cmd`."""
+def reproduce(stage: Any, function: Callable[[], None], force: bool, pull: bool, known: dict[str, Any]) -> How:
+    """`dvc.repo.reproduce._reproduce_stage`, with `function` in the place of the stage's `cmd`.
+
+    `known`: path → hash of what was looked at since the last stage that ran; an output of one stage that the next
+    depends on is looked through once.
+    """
     hows: list[How] = []
-    stage.changed = partial(_changed, stage)
-    stage.checkout = partial(_check_out, stage, hows)
-    stage.run = partial(_run_or_put_back, stage)
+    stage.changed = partial(_changed, stage, known)
+    stage.checkout = partial(_check_out, stage, hows, known)
+    stage.run = partial(_run_or_put_back, stage, known)
     stage._run_stage = partial(_restore_or_run, stage, function, hows)
     if not stage.reproduce(force=force, pull=pull):
         return hows[0] if hows else "unchanged"
@@ -39,21 +44,37 @@ def reproduce(stage: Any, function: Callable[[], None], force: bool, pull: bool)
     return hows[0]
 
 
-def _changed(stage: Any, *arguments: Any) -> bool:
+def _changed(stage: Any, known: dict[str, Any], *arguments: Any) -> bool:
     """`Stage.changed`: whether there is anything to do."""
-    with copies_at_their_word(stage.repo):
-        return bool(type(stage).changed(stage, *arguments))
+    items = [item for item in (*stage.deps, *stage.outs) if not isinstance(item, ParamsDependency)]
+    for item in items:
+        item.get_hash = partial(_hash, item, known)
+    try:
+        with copies_at_their_word(stage.repo):
+            return bool(type(stage).changed(stage, *arguments))
+    finally:
+        for item in items:
+            del item.get_hash
 
 
-def _check_out(stage: Any, hows: list[How], **options: Any) -> Any:
+def _hash(item: Any, known: dict[str, Any]) -> Any:
+    """`Output.get_hash`."""
+    if item.fs_path not in known:
+        known[item.fs_path] = type(item).get_hash(item)
+    return known[item.fs_path]
+
+
+def _check_out(stage: Any, hows: list[How], known: dict[str, Any], **options: Any) -> Any:
     """`Stage.checkout`, which DVC calls here where it has pulled the outputs of a stage that did not change."""
+    known.clear()
     stats = type(stage).checkout(stage, **options)
     hows.append("restored")
     return stats
 
 
-def _run_or_put_back(stage: Any, **options: Any) -> None:
+def _run_or_put_back(stage: Any, known: dict[str, Any], **options: Any) -> None:
     """`Stage.run`: remove the outputs, restore or compute them, commit them; all or nothing."""
+    known.clear()
     try:
         with stage.repo.state.teaching():
             type(stage).run(stage, **options)

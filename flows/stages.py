@@ -88,6 +88,7 @@ class Stages:
         distrust(self._repo)
         self._described: list[bytes] = []
         self._stages: Any = None
+        self._known: dict[str, Any] = {}  # see reproduce
         self._sources_written = False  # once is enough: see _changed_sources
         if pull:
             self._pull_run_cache()
@@ -113,7 +114,7 @@ class Stages:
         with told(), lock_repo(self._repo), self._repo.scm_context(quiet=True):
             stage = self._load(address)
             self._refuse_missing_deps(stage)
-            how = reproduce(stage, self._function(address), force, self._pull)
+            how = reproduce(stage, self._function(address), force, self._pull, self._known)
             return Outcome(
                 address=address,
                 how=how,
