@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal, NamedTuple
 
-from tasks.records import Proposer, RewardedTrajectory, Selected
+from pydantic import BaseModel, ConfigDict
+
+from tasks.records import Proposer, RewardedTrajectory, Selected, Split
 
 COUNT = 10
 """So many of the most, and so many of the least influential workflows."""
@@ -21,6 +23,28 @@ BINS = 20
 INNER = 90
 """This percentile of |influence| is where the outermost bins begin to hold all beyond: influence has long tails, and
 equal bins from end to end would show one bar."""
+
+
+class Asked(BaseModel):
+    """What is read of a problem."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    question: str
+
+
+class Group(BaseModel):
+    """What is read here of a rewarded trajectory: a tenth of it, in a tenth of the time."""
+
+    model_config = ConfigDict(frozen=True, strict=True, allow_inf_nan=False)
+
+    problem_id: str
+    split: Split
+    problem: Asked
+    workflow_codes: list[str]
+    workflow_ids: list[str]
+    proposers: list[Proposer]
+    rewards: list[float | None]
 
 
 @dataclass(frozen=True)
@@ -58,7 +82,7 @@ class Extremes:
     histogram: list[Bin]
 
 
-def extremes(lines: Sequence[Selected], trajectories: Sequence[RewardedTrajectory]) -> Extremes | None:
+def extremes(lines: Sequence[Selected], trajectories: Sequence[Group | RewardedTrajectory]) -> Extremes | None:
     """Of a round's selection and the trajectories that it was made of; None where no influence was measured.
 
     Raises KeyError with (problem, workflow) where a line is of none of the trajectories, ValueError where one of these
@@ -97,7 +121,7 @@ class _Written(NamedTuple):
     code: str
 
 
-def _written(trajectories: Sequence[RewardedTrajectory]) -> dict[tuple[str, str], _Written]:
+def _written(trajectories: Sequence[Group | RewardedTrajectory]) -> dict[tuple[str, str], _Written]:
     """(problem, workflow) → what its group says of it. By id: the places of a selection leave out what does not fit."""
     found: dict[tuple[str, str], _Written] = {}
     for t in trajectories:

@@ -26,11 +26,11 @@ from pydantic import FiniteFloat, TypeAdapter, ValidationError
 
 from tasks.artifacts import read_json, read_jsonl
 from tasks.errors import GraftError
-from tasks.extremes import Extremes, extremes
+from tasks.extremes import Extremes, Group, extremes
 from tasks.layout import Layout
 from tasks.own_code import python_path
 from tasks.params import UNSEEN, Params, Tracking
-from tasks.records import Champion, Promotion, Record, RewardedTrajectory, Selected, Succession
+from tasks.records import Champion, Promotion, Record, Selected, Succession
 from tasks.redaction import redacted
 
 ENVIRONMENT = {
@@ -330,7 +330,7 @@ def read_extremes(layout: Layout, round: int) -> Extremes | None:
     lines = read_jsonl(path, Selected)
     if all(line.influence is None for line in lines):
         return None
-    trajectories = [t for t in read_jsonl(rewarded, RewardedTrajectory) if t.split == "train"]
+    trajectories = [t for t in read_jsonl(rewarded, Group) if t.split == "train"]
     try:
         return extremes(lines, trajectories)
     except (KeyError, ValueError) as error:
