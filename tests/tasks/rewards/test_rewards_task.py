@@ -227,7 +227,7 @@ def test_terms_of_ones_own_need_no_torch(tmp_path: Path) -> None:
     write_jsonl(Layout(tmp_path).trajectories(1), [group_of(Result(status="ok", value=5), Result(status="timeout"))])
     override(tmp_path / "params.yaml", [f'rewards.own_sha256="{digest_modules(tmp_path, ["manners"])}"'])
     code = (
-        "import sys\nfrom pathlib import Path\nfrom tasks.layout import Layout\nfrom tasks.params import *\n"
+        "import sys\nfrom pathlib import Path\nfrom tasks.layout import Layout\nfrom tasks.params_file import *\n"
         "from tasks.rewards.task import run\nroot = Path(sys.argv[1])\n"
         f"run(Layout(root), restrict(load_params(root / 'params.yaml'), {KEYS}), 1)\nassert 'torch' not in sys.modules"
     )
