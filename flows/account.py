@@ -16,10 +16,11 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 from flows.pipeline import parse
 from tasks.artifacts import digest_path, read_json, read_jsonl, read_text
 from tasks.errors import GraftError
+from tasks.extremes import read_extremes
 from tasks.layout import Layout
 from tasks.params import UNSEEN
 from tasks.records import Attempt, Number, Outcome, Problem, Promotion, Record, Result
-from tasks.tracking import flatten, read_extremes, read_metrics, read_table
+from tasks.tracking import flatten, read_metrics, read_table
 
 When = Literal["before", "after"]
 WHENS: tuple[When, When] = ("before", "after")

@@ -2,11 +2,11 @@
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 
 from flows.server import TemporaryServer
 from tasks.params import Params
-from tasks.tracking import Worker, start_worker
+from tasks.tracking import place
+from tasks.tracking_process import Worker
 
 
 @dataclass
@@ -17,11 +17,13 @@ class Beside:
     worker: Worker | None
 
 
-def start_beside(root: Path, params: Params) -> Beside:
-    """Start them. Both end with this process."""
+def start_beside(params: Params, worker: Worker | None) -> Beside:
+    """Start Prefect's server, and tell the worker where it is to tell what follows; both end with this process."""
     server = None if os.environ.get("PREFECT_API_URL") else TemporaryServer()
+    if worker and not params.tracking.uri:
+        worker.end()
+        worker = None
     try:
-        worker = start_worker(root, params)
-    except OSError:
-        worker = None  # the recorder tries again, and warns
-    return Beside(server, worker)
+        return Beside(server, worker and place(worker, params.tracking))
+    except OSError:  # the recorder tries again, and warns
+        return Beside(server, None)

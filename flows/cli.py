@@ -1,6 +1,8 @@
 """`graft …`. Each command imports what it needs when it runs, so that `graft --help` answers at once."""
 
+import gc
 import sys
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +13,7 @@ from flows import environment
 from flows.answer import exit_code
 
 if TYPE_CHECKING:
-    from flows.stages import Outcome
+    from flows.outcome import Outcome
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -71,6 +73,12 @@ def retrain(
     Stages whose inputs, params and source are as before are not computed again. Ends with a table of how many test
     problems the policy solves before and after. Interrupt it at any time; the next run goes on where it stopped.
     """
+    from tasks.tracking_process import start_worker
+
+    worker = None
+    if not dry_run and Path("params.yaml").is_file():
+        with suppress(OSError):  # the recorder tries again, and warns
+            worker = start_worker(Path.cwd())  # before the next imports
     from rich.console import Console
 
     from flows.beside import start_beside
@@ -94,11 +102,14 @@ def retrain(
         params = settle_params(root, chosen, print)
         read_champion(Layout(root).champion, params.environment)  # what would stop the last stage stops the first
         environment.settle_prefect(root)
-        beside = start_beside(root, params)  # before the next imports
+        beside = start_beside(params, worker)
+        gc.disable()  # what is imported is no garbage; Python would look it through again and again
         from flows.report import print_report
         from flows.retrain import start
         from tasks.known import knowing
 
+        gc.freeze()
+        gc.enable()
         with knowing(root / ".graft" / "known.json"):
             run = start(root, params, _tell, beside, pull)
             print_report(Layout(root), params, run.seconds, run.cached, Console())

@@ -127,7 +127,7 @@ def _by_problem(outcomes: Sequence[Outcome], ks: Sequence[int]) -> dict[str, dic
     return found
 
 
-@known(lambda numbers: numbers[0], lambda p: [p])
+@known
 def sign_flip_p(after: Sequence[float], before: Sequence[float], resamples: int, seed: int) -> float:
     """Two-sided p-value of the paired permutation test of mean(after − before) = 0 over M problems.
 

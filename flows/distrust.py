@@ -4,6 +4,7 @@ So damage is seen, whatever the time stamp of the file; DVC alone would keep it,
 """
 
 import hashlib
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -16,9 +17,13 @@ from dvc_data.hashfile.hash_info import HashInfo
 from dvc_data.hashfile.meta import Meta
 
 from flows.dvc_files import SoundState
+from flows.untouched import Seen, Stamp
 
 AT_ONCE = 2**20
 """Bytes of a file that is read in one piece."""
+
+UNKNOWN = 0.0
+"""The time at which a file was read that DVC has read itself: some time before it said so."""
 
 
 def distrust(repo: Repo) -> None:
@@ -51,7 +56,7 @@ class Hashes(SoundState):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._seen: dict[str, tuple[tuple[Any, ...], HashInfo]] = {}
+        self._seen: dict[str, tuple[Stamp, HashInfo, float]] = {}  # see Seen
         self._teaches = False
 
     @contextmanager
@@ -74,9 +79,10 @@ class Hashes(SoundState):
         learnt = []
         for path in items:
             info = infos.get(path) or fs.info(path)
-            stamp, found = self._seen.get(path, (None, None))
+            stamp, found, _ = self._seen.get(path, (None, None, 0.0))
+            before = time.time()
             if stamp != (now := _stamp(info)) and (found := _hashed(path, info)):
-                self._seen[path] = (now, found)
+                self._seen[path] = (now, found, before)
                 learnt.append((path, found, info))
             yield (path, Meta.from_info(info) if found else None, found)
         if self._teaches:
@@ -90,11 +96,15 @@ class Hashes(SoundState):
             return
         known = [(path, hash_info, info or fs.info(path)) for path, hash_info, info in items if info or fs.exists(path)]
         super().save_many(known, fs)
-        self._seen.update({path: (_stamp(info), hash_info) for path, hash_info, info in known})
+        self._seen.update({path: (_stamp(info), hash_info, UNKNOWN) for path, hash_info, info in known})
+
+    def seen(self) -> dict[str, Seen]:
+        """By absolute path."""
+        return {path: (stamp, str(found.value), before) for path, (stamp, found, before) in self._seen.items()}
 
 
-def _stamp(info: Any) -> tuple[Any, ...]:
-    return tuple(info.get(key) for key in ("ino", "size", "mtime", "created"))  # `created` is the change time on Unix
+def _stamp(info: Any) -> Stamp:
+    return info["ino"], info["size"], info["mtime"], info["created"]  # on Linux `created` is the change time
 
 
 def _hashed(path: str, info: Any) -> HashInfo | None:

@@ -1,6 +1,7 @@
 """What must be right before anything runs: the folder, `params.yaml` with the digests in it, the problems file."""
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from os.path import isdir, isfile  # a name that is too long is none, where pathlib's own would raise
 from pathlib import Path
 
@@ -53,7 +54,7 @@ def proposed_params(root: Path, assignments: Sequence[str]) -> tuple[str, Params
     """
     path = root / "params.yaml"
     text, params, changes = overridden(path, read_text(path), assignments)
-    text, params, more = overridden(path, text, _assignments(digests(root, params)))
+    text, params, more = overridden(path, text, _assignments(params, digests(root, params)))
     _check_problems(root, params)
     _check_limits(params)
     return (
@@ -120,9 +121,10 @@ def _modules_digests(root: Path, params: Params) -> dict[str, str | None]:
     }
 
 
-def _assignments(digests: Mapping[str, str | None]) -> list[str]:
-    """In quotes: some digests look like numbers."""
-    return [f"{key}=null" if digest is None else f'{key}="{digest}"' for key, digest in digests.items()]
+def _assignments(params: Params, digests: Mapping[str, str | None]) -> list[str]:
+    """Of those that are not what the params hold. In quotes: some digests look like numbers."""
+    new = {key: digest for key, digest in digests.items() if attrgetter(key)(params) != digest}
+    return [f"{key}=null" if digest is None else f'{key}="{digest}"' for key, digest in new.items()]
 
 
 def _check_problems(root: Path, params: Params) -> None:

@@ -12,7 +12,7 @@ from tasks.evaluation.rounds import unmoved as unmoved_on_dev
 from tasks.evaluation.summary import BY_OPERATIONS, measured
 from tasks.evaluation.summary import remarks as evaluation_remarks
 from tasks.evaluation.templates import by_template, hardest
-from tasks.extremes import COUNT, Bin, Extremes
+from tasks.extremes import COUNT, Bin, Extremes, read_extremes
 from tasks.intervals import SMALL, Estimate, difference_interval
 from tasks.layout import Layout
 from tasks.params import Params
@@ -21,7 +21,7 @@ from tasks.redaction import redacted
 from tasks.rewards.metrics import remarks as reward_remarks
 from tasks.rewards.metrics import unmoved as unmoved_rewards
 from tasks.seeds import derive_seed
-from tasks.tracking import read_extremes, read_metrics
+from tasks.tracking import read_metrics
 from tasks.workflows.contract import HEADER
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ instead of being recorded as what was run.
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from dvc.dependency import ParamsDependency
 from dvc.exceptions import DvcException
@@ -18,13 +18,12 @@ from dvc.stage.decorators import rwlocked, unlocked_repo
 from flows.answer import answer
 from flows.distrust import copies_at_their_word
 from flows.dvc_errors import one_line
+from flows.outcome import How
 from flows.pipeline import stage_of
 from flows.sources import SOURCES, digests
 from tasks.artifacts import remove_leftovers
 from tasks.errors import GraftError
 from tasks.own_code import sources_at_start
-
-How = Literal["unchanged", "restored", "ran"]
 
 
 def reproduce(stage: Any, function: Callable[[], None], force: bool, pull: bool, known: dict[str, Any]) -> How:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from socket import gethostname
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from httpx import HTTPError, HTTPStatusError
 from prefect import Flow, flow, tags, task
@@ -29,19 +29,24 @@ from flows.beside import Beside
 from flows.crashed import mark_crashed, noted, workspace, workspace_tag
 from flows.doctor import refuse_traps
 from flows.news import problems_tag
+from flows.outcome import Outcome
 from flows.pipeline import stage_of
 from flows.retention.locks import note_lock
 from flows.runners import Fanned
 from flows.server import TemporaryServer
 from flows.sources import SOURCES
-from flows.stages import Outcome, Stages
+from flows.untouched import Untouched, untouched
 from tasks.errors import GraftError, Passing
 from tasks.fanout import fanning_out
 from tasks.layout import Layout
 from tasks.params import Params, Scheduling
 from tasks.redaction import without_secrets
-from tasks.tracking import WORKSPACE, Recorder, Worker
+from tasks.tracking import WORKSPACE, Recorder
+from tasks.tracking_process import Worker
 from tasks.workflows.sandbox import probe_tier
+
+if TYPE_CHECKING:
+    from flows.stages import Stages
 
 LONGEST_DELAY = 3600.0
 """Seconds between two tries of a stage."""
@@ -113,7 +118,7 @@ def run_stage(compute: Callable[[], Outcome]) -> State[None]:
 
 
 def retrain(
-    stages: Stages,
+    stages: "Stages | Untouched",
     params: Params,
     tell: Callable[[Outcome], None],
     line: Callable[[], str] | None = None,
@@ -149,7 +154,7 @@ def as_flow(work: Callable[[], Run]) -> Flow[[], Run]:
 
 
 def _retrain(
-    stages: Stages,
+    stages: "Stages | Untouched",
     run: Run,
     tell: Callable[[Outcome], None],
     line: Callable[[], str] | None,
@@ -177,6 +182,7 @@ def _retrain(
             stages.run(SOURCES)  # no step of the run: it notes what the steps compute with
             chain(stage, params.rounds.last)
             note_lock(root)
+            stages.leave()
             summary = tell_in_full(Layout(root), recorder)
     except BaseException:
         recorder.finish("FAILED")
@@ -240,7 +246,9 @@ def start(root: Path, params: Params, tell: Callable[[Outcome], None], beside: B
     """
     refuse_traps()
     logging.raiseExceptions = False  # Prefect would print each line of its log that its server did not take
-    stages = Stages(root, pull, seconds=params.schedule.seconds)
+    stages = _stages(root, params, pull)
+    if beside.worker and not isinstance(stages, Untouched):
+        beside.worker.give_way()
     url = PREFECT_API_URL.value()  # of the environment, or of a profile
     if beside.server and url:
         beside.server.stop()
@@ -271,6 +279,17 @@ def start(root: Path, params: Params, tell: Callable[[Outcome], None], beside: B
         if run.error is not None:
             raise run.error from None
     return run
+
+
+def _stages(root: Path, params: Params, pull: bool) -> "Stages | Untouched":
+    """DVC's, where anything is to be done."""
+    addresses = [SOURCES]
+    chain(addresses.append, params.rounds.last)
+    if not pull and (stages := untouched(root, addresses)):
+        return stages
+    from flows.stages import Stages  # late: it takes its time to import DVC
+
+    return Stages(root, pull, seconds=params.schedule.seconds)
 
 
 def _told(error: Exception) -> str:

@@ -18,8 +18,9 @@ from flows.crashed import mark_crashed, noted, tag_run
 from flows.history import add_entry, entries
 from flows.inputs import CHAMPION, project_root, settle_params
 from flows.news import Seen, base_of, news, seen_now
+from flows.outcome import Outcome
 from flows.retrain import retrain
-from flows.stages import Outcome, Stages
+from flows.stages import Stages
 from flows.workspace import Busy, alone
 from tasks.artifacts import read_json, write_json
 from tasks.errors import one_line

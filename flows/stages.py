@@ -9,9 +9,8 @@ What is stricter than in DVC, and never the other way round, is in `flows/distru
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from io import StringIO
 from pathlib import Path
@@ -29,33 +28,19 @@ from flows.distrust import distrust
 from flows.dvc_errors import told
 from flows.dvc_files import readers_and_writers, settle_files
 from flows.limit import run_limited
+from flows.outcome import Outcome
 from flows.parsed import remember_parsed
 from flows.pipeline import stage_of
 from flows.reasons import AFTER, reasons_of
-from flows.reproduce import How, reproduce
+from flows.reproduce import reproduce
 from flows.sources import SOURCES
 from flows.stage import run as run_stage
+from flows.untouched import leave
 from tasks.errors import GraftError
 from tasks.own_code import sources_at_start
 
 DESCRIBED_BY = ("dvc.yaml", "dvc.lock", "params.yaml")
 """The files that DVC knows a stage from."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What became of a stage. `deps` and `outs` map paths to their md5 in `dvc.lock`."""
-
-    address: str
-    how: How
-    seconds: float
-    deps: dict[str, str]
-    outs: dict[str, str]
-
-    @property
-    def cached(self) -> bool:
-        """Whether nothing had to be computed."""
-        return self.how != "ran"
 
 
 class Stages:
@@ -90,6 +75,7 @@ class Stages:
         self._stages: Any = None
         self._known: dict[str, Any] = {}  # see reproduce
         self._sources_written = False  # once is enough: see _changed_sources
+        self._outcomes: dict[str, Outcome] = {}
         if pull:
             self._pull_run_cache()
 
@@ -115,13 +101,25 @@ class Stages:
             stage = self._load(address)
             self._refuse_missing_deps(stage)
             how = reproduce(stage, self._function(address), force, self._pull, self._known)
-            return Outcome(
+            self._outcomes[address] = outcome = Outcome(
                 address=address,
                 how=how,
                 seconds=time.monotonic() - started,
-                deps={d.def_path: d.hash_info.value for d in stage.deps if not isinstance(d, ParamsDependency)},
+                deps={d.def_path: d.hash_info.value for d in _files(stage.deps)},
                 outs={o.def_path: o.hash_info.value for o in stage.outs},
             )
+            return outcome
+
+    def leave(self) -> None:
+        """Note how the stages that were run left the workspace, for `flows.untouched`."""
+        with told(), lock_repo(self._repo):
+            stages = [self._load(address) for address in self._outcomes]
+            files = [item for stage in stages for item in (*_files(stage.deps), *stage.outs)]
+            store = Path(self._repo.cache.local.path)
+            if all(isinstance(item.fs, LocalFileSystem) for item in files):
+                roots = {item.fs_path for item in files}
+                stores = [store, *sorted(store.iterdir())]
+                leave(self.root, roots, self._repo.state.seen(), stores, [*self._outcomes.values()])
 
     def stale(self) -> dict[str, list[str]]:
         """Address → why it is not up to date, in the order of `dvc repro`; an empty list means it is.
@@ -192,6 +190,11 @@ class Stages:
         if self._described != texts:
             self._described, self._stages = texts, self._file.stages
         return self._stages[address]
+
+
+def _files(deps: Sequence[Any]) -> list[Any]:
+    """Those of a stage's dependencies that are no params."""
+    return [dep for dep in deps if not isinstance(dep, ParamsDependency)]
 
 
 class _Proposed(LocalFileSystem):  # type: ignore[misc,unused-ignore]

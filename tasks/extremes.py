@@ -8,10 +8,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
+from tasks.artifacts import digest_path, read_jsonl
+from tasks.errors import GraftError
+from tasks.known import known
+from tasks.layout import Layout
 from tasks.records import Proposer, RewardedTrajectory, Selected, Split
 
 COUNT = 10
@@ -80,6 +85,24 @@ class Extremes:
     most: list[Ranked]
     least: list[Ranked]
     histogram: list[Bin]
+
+
+def read_extremes(layout: Layout, round: int) -> Extremes | None:
+    """What is told of a round's influence; None where it was not measured. Raises GraftError that names the file."""
+    path, rewarded = layout.selection(round), layout.rewarded(round)
+    return _read(str(path), str(rewarded), round, digest_path(path), digest_path(rewarded))
+
+
+@known
+def _read(selection: str, rewarded: str, round: int, *digests: str) -> Extremes | None:  # noqa: ARG001 (what is known)
+    lines = read_jsonl(Path(selection), Selected)
+    if all(line.influence is None for line in lines):
+        return None
+    trajectories = [t for t in read_jsonl(Path(rewarded), Group) if t.split == "train"]
+    try:
+        return extremes(lines, trajectories)
+    except (KeyError, ValueError) as error:
+        raise GraftError(f"{selection}: not of {rewarded} ({error}); run graft stage select@{round}") from None
 
 
 def extremes(lines: Sequence[Selected], trajectories: Sequence[Group | RewardedTrajectory]) -> Extremes | None:

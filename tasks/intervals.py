@@ -60,7 +60,7 @@ def wilson_interval(values: Sequence[float], confidence: float) -> Estimate:
     return Estimate(p, min(max(low, 0.0), p), max(min(high, 1.0), p))
 
 
-@known(Estimate._make, list)
+@known
 def difference_interval(
     after: Sequence[float], before: Sequence[float], resamples: int, confidence: float, seed: int
 ) -> Estimate:

@@ -1,7 +1,7 @@
-"""Numbers that were computed before: the intervals and p-values that a finished run is told with.
+"""What was computed before: the intervals, p-values and tables that a finished run is told with.
 
-They are pure functions of numbers, and take longer than all else that is left to do where every stage is done. Kept
-in a file of the workspace, no more of them than the last run asked for.
+They are pure functions of numbers, and of files by their digests, and take longer than all else that is left to do
+where every stage is done. Kept in a file of the workspace, no more of them than the last run asked for.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,9 +11,9 @@ from functools import cache, wraps
 from importlib.metadata import version
 from inspect import getfile
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, get_type_hints
 
-from pydantic import FiniteFloat
+from pydantic import TypeAdapter, ValidationError
 
 from tasks.artifacts import digest_path, digest_text, read_json, write_json
 from tasks.errors import GraftError
@@ -24,19 +24,19 @@ Value = TypeVar("Value")
 
 
 class Known(Record):
-    """The file: digest of a function and its arguments → the numbers that it gave."""
+    """The file: digest of a function and its arguments → what it gave, as JSON has it."""
 
-    numbers: dict[str, list[FiniteFloat]]
+    values: dict[str, Any]
 
 
-_BEFORE: ContextVar[dict[str, list[float]] | None] = ContextVar("before", default=None)
-_ASKED: ContextVar[dict[str, list[float]]] = ContextVar("asked")
+_BEFORE: ContextVar[dict[str, Any] | None] = ContextVar("before", default=None)
+_ASKED: ContextVar[dict[str, Any]] = ContextVar("asked")
 
 
 @contextmanager
 def knowing(path: Path) -> Iterator[None]:
     """In this block a `known` function is not asked again for what it told in the last such block with this file."""
-    before, asked = _read(path), dict[str, list[float]]()
+    before, asked = _read(path), dict[str, Any]()
     tokens = _BEFORE.set(before), _ASKED.set(asked)
     try:
         yield
@@ -45,28 +45,34 @@ def knowing(path: Path) -> Iterator[None]:
         _ASKED.reset(tokens[1])
     if asked != before:
         with suppress(OSError):  # a full disk: it is computed again the next time
-            write_json(path, Known(numbers=asked))
+            write_json(path, Known(values=asked))
 
 
-def known(
-    value_of: Callable[[list[float]], Value], numbers_of: Callable[[Value], list[float]]
-) -> Callable[[Callable[Arguments, Value]], Callable[Arguments, Value]]:
-    """A pure function of plain values, whose own value is as good as some numbers, remembered where `knowing` is."""
+def known(function: Callable[Arguments, Value]) -> Callable[Arguments, Value]:
+    """A pure function of plain values, remembered where `knowing` is. Its value is what its annotation says."""
 
-    def decorate(function: Callable[Arguments, Value]) -> Callable[Arguments, Value]:
-        @wraps(function)
-        def remembered(*positional: Arguments.args, **named: Arguments.kwargs) -> Value:
-            before = _BEFORE.get()
-            if before is None:
-                return function(*positional, **named)
-            key = digest_text(repr((function.__qualname__, _made_by(function), positional, sorted(named.items()))))
-            numbers = _ASKED.get().get(key) or before.get(key) or numbers_of(function(*positional, **named))
-            _ASKED.get()[key] = numbers
-            return value_of(numbers)
+    @wraps(function)
+    def remembered(*positional: Arguments.args, **named: Arguments.kwargs) -> Value:
+        before = _BEFORE.get()
+        if before is None:
+            return function(*positional, **named)
+        key = digest_text(repr((function.__qualname__, _made_by(function), positional, sorted(named.items()))))
+        asked = _ASKED.get()
+        with suppress(KeyError, ValidationError):  # new, or damaged
+            found: Value = _of(function).validate_python(asked[key] if key in asked else before[key])
+            asked.setdefault(key, before.get(key))
+            return found
+        value = function(*positional, **named)
+        asked[key] = _of(function).dump_python(value, mode="json")
+        return value
 
-        return remembered
+    return remembered
 
-    return decorate
+
+@cache
+def _of(function: Callable[..., Value]) -> TypeAdapter[Value]:
+    """What it gives."""
+    return TypeAdapter(get_type_hints(function)["return"])
 
 
 @cache
@@ -75,9 +81,9 @@ def _made_by(function: Callable[..., object]) -> tuple[str, str]:
     return digest_path(Path(getfile(function))), version("scipy")
 
 
-def _read(path: Path) -> dict[str, list[float]]:
+def _read(path: Path) -> dict[str, Any]:
     """Nothing where there is no such file, or a damaged one."""
     try:
-        return read_json(path, Known).numbers if path.is_file() else {}
+        return read_json(path, Known).values if path.is_file() else {}
     except GraftError:
         return {}

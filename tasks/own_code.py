@@ -4,8 +4,6 @@ import os
 from functools import cache
 from pathlib import Path
 
-from tasks.artifacts import digest_path
-
 CODE = Path(__file__).resolve().parents[1]
 """The folder that `flows` and `tasks` are in."""
 
@@ -18,6 +16,8 @@ def python_path() -> str:
 
 def sources() -> dict[str, str]:
     """Path from `CODE` → digest of each source file of the stages, sorted."""
+    from tasks.artifacts import digest_path  # late: a run's first process is started with this module alone
+
     files = sorted((CODE / "tasks").rglob("*.py"))
     return {file.relative_to(CODE).as_posix(): digest_path(file) for file in files}
 

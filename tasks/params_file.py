@@ -3,13 +3,12 @@
 import difflib
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from io import StringIO
 from pathlib import Path
 from typing import Any, get_args
 
-from pydantic import (
-    ValidationError,
-)
+from pydantic import ValidationError
 
 from tasks.artifacts import read_text, write_text
 from tasks.errors import GraftError
@@ -50,9 +49,12 @@ def override(path: Path, assignments: Iterable[str]) -> dict[str, tuple[Any, Any
 
 def overridden(path: Path, text: str, assignments: Iterable[str]) -> tuple[str, "Params", dict[str, tuple[Any, Any]]]:
     """`override` of a text that came from `path`: the new text, its params, and what changed. Writes nothing."""
+    several = list(assignments)
+    if not several:  # comments take their time to keep
+        return text, _validate(path, text), {}
     document = load_yaml(path, text, _yaml())
     changes: dict[str, tuple[Any, Any]] = {}
-    for assignment in assignments:
+    for assignment in several:
         key, separator, given = assignment.partition("=")
         if not separator:
             raise GraftError(f"-S {assignment}: not of the form key=value; write for instance -S grpo.beta=0.05")
@@ -142,6 +144,7 @@ def _replace(node: Any, values: Mapping[str, Any]) -> None:
             node[key] = value
 
 
+@lru_cache(maxsize=4)  # each stage that is computed reads the same
 def _validate(path: Path, text: str) -> Params:
     document = load_yaml(path, text)
     try:

@@ -4,6 +4,7 @@ Tags (`!!python/object`, `!anything`) would name what to build. Anchors and alia
 gigabytes, and merge keys hide which value counts. None of our files needs them, so that none may hold any.
 """
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ def load_yaml(where: Path | str, text: str, loader: Any = None) -> dict[Any, Any
     return document
 
 
+@lru_cache(maxsize=8)  # of what is not refused; the same few files are read several times in a run
 def _refuse_what_is_not_plain(where: Path | str, text: str) -> None:
     from ruamel.yaml import YAML
     from ruamel.yaml.events import MappingEndEvent, MappingStartEvent, SequenceEndEvent, SequenceStartEvent

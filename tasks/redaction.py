@@ -11,7 +11,7 @@ import re
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -54,14 +54,19 @@ def redacted(text: str) -> str:
     return _SHAPES.sub(HIDDEN, text)
 
 
-def known_secrets(environment: Mapping[str, str]) -> list[str]:
+def known_secrets(environment: Mapping[str, str]) -> tuple[str, ...]:
     """Values of variables that are secrets by their names, and passwords of addresses in others; the longest first."""
+    return _known_secrets(tuple(environment.items()))
+
+
+@lru_cache(maxsize=1)
+def _known_secrets(variables: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     found: set[str] = set()
-    for name, value in environment.items():
+    for name, value in variables:
         named = _NAMES.search(name) and not _PLACES.search(name)
         found |= {value} if named else set(_passwords(value))
     found |= {form(value) for value in found for form in (quote, partial(quote, safe=""), unquote)}
-    return sorted((value for value in found if len(value.strip()) >= SHORTEST), key=lambda value: (-len(value), value))
+    return tuple(sorted((value for value in found if len(value.strip()) >= SHORTEST), key=lambda v: (-len(v), v)))
 
 
 def _passwords(value: str) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 from tasks.artifacts import read_text
 from tasks.errors import GraftError
 from tasks.params import Tracking
-from tasks.tracking import ENVIRONMENT
+from tasks.tracking_process import ENVIRONMENT
 
 
 def fetch_text(root: Path, tracking: Tracking, name: str, file: str) -> str | None:

@@ -7,8 +7,10 @@ from typing import Any
 from tasks.params import Tracking
 from tasks.tracked import asked, has_store
 from tasks.tracking import WORKSPACE
+from tasks.tracking_worker import CURVES
 
 ABOUT = "old runs"
+PARENT = "mlflow.parentRunId"
 
 Runs = list[tuple[str, str]]
 """Id and name of each."""
@@ -35,7 +37,7 @@ def expired(
     for version in versions:
         by_run.setdefault(version.run_id, []).append(version)
     goes, stays = [], []
-    parents = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
+    parents = [run for run in runs if PARENT not in run.data.tags]
     ours = [run for run in parents if run.data.tags.get(WORKSPACE) == workspace]
     if len(ours) < len(parents):
         stays.append(f"{len(parents) - len(ours)} of another workspace, or of one that does not say which")
@@ -46,6 +48,11 @@ def expired(
             stays.append(f"{run.info.run_name}: {why}")
         else:
             goes.append(run)
+    referred = _referred(runs, {run.info.run_id for run in goes})
+    stays += [
+        f"{run.info.run_name}: a run that stays has its curves there" for run in goes if run.info.run_id in referred
+    ]
+    goes = [run for run in goes if run.info.run_id not in referred]
 
     def remove() -> None:
         with asked(tracking, ABOUT) as client:
@@ -53,7 +60,7 @@ def expired(
                 for version in by_run.get(run.info.run_id, []):
                     client.delete_model_version(tracking.experiment, version.version)
                 for child in runs:
-                    if child.data.tags.get("mlflow.parentRunId") == run.info.run_id:
+                    if child.data.tags.get(PARENT) == run.info.run_id:
                         client.delete_run(child.info.run_id)
                 client.delete_run(run.info.run_id)
 
@@ -69,6 +76,13 @@ def _why_it_stays(run: Any, versions: list[Any], aliased: Set[str], needed: Set[
     if any(version.tags.get("champion_since") or version.tags.get("version") in champions for version in versions):
         return "its policy is or was champion"
     return "its policy has an alias" if any(version.version in aliased for version in versions) else ""
+
+
+def _referred(runs: list[Any], goes: Set[str]) -> Set[str]:
+    """Those that `goes` whose stages have curves that runs which stay refer to."""
+    parent = {run.info.run_id: run.data.tags.get(PARENT, run.info.run_id) for run in runs}
+    curves = {run.data.tags.get(CURVES) for run in runs if parent[run.info.run_id] not in goes}
+    return {parent[run_id] for run_id in curves if run_id in parent} & goes
 
 
 def _all(client: Any, experiment: str) -> list[Any]:

@@ -10,34 +10,26 @@ was computed is as complete as the first.
 import csv
 import hashlib
 import json
-import os
 import queue
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import FiniteFloat, TypeAdapter, ValidationError
 
 from tasks.artifacts import read_json, read_jsonl
 from tasks.errors import GraftError
-from tasks.extremes import Extremes, Group, extremes
+from tasks.extremes import read_extremes
 from tasks.layout import Layout
-from tasks.own_code import python_path
 from tasks.params import UNSEEN, Params, Tracking
-from tasks.records import Champion, Promotion, Record, Selected, Succession
+from tasks.records import Champion, Promotion, Record, Succession
 from tasks.redaction import redacted
-
-ENVIRONMENT = {
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-    "DO_NOT_TRACK": "true",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",  # MLflow's own default keeps a dead server's caller for minutes
-}
+from tasks.tracking_process import Worker, start_worker
 
 WORKSPACE = "workspace"
 """Tag of a retraining: where it was made. An experiment may be shared by several projects."""
@@ -51,29 +43,18 @@ class Answer(Record):
     errors: list[str]
 
 
-@dataclass
-class Worker:
-    """The process that talks to MLflow. It ends by itself when this one does."""
-
-    process: "subprocess.Popen[str]"
-    log: IO[str]
-
-
-def start_worker(root: Path, params: Params) -> Worker | None:
-    """Start it, ahead of the run that it is for; None with `tracking.uri` empty. Raises OSError."""
-    if not params.tracking.uri:
-        return None
-    log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 (closed in _answer)
-    process = _worker_process(root, params.tracking.seconds, log)
-    assert process.stdin is not None
-    process.stdin.write(_place(params.tracking))  # it opens the store meanwhile
-    process.stdin.flush()
-    return Worker(process, log)
+def place(worker: Worker, tracking: Tracking) -> Worker:
+    """Tell it where it is to tell what follows: it opens the store meanwhile."""
+    assert worker.process.stdin is not None
+    worker.process.stdin.write(_place(tracking))
+    worker.process.stdin.flush()
+    return worker
 
 
 def _place(tracking: Tracking) -> str:
-    """The worker's first line: where it is to tell what follows."""
-    return json.dumps({"uri": tracking.uri, "experiment": tracking.experiment}) + "\n"
+    """The worker's first line."""
+    seconds = max(1, round(tracking.seconds))
+    return json.dumps({"uri": tracking.uri, "experiment": tracking.experiment, "seconds": seconds}) + "\n"
 
 
 class Recorder:
@@ -90,7 +71,9 @@ class Recorder:
         self._process: subprocess.Popen[str] | None = None
         self._place: dict[str, str] | None = None  # ids of experiment and run, once it is finished
         try:
-            worker = worker or start_worker(layout.root, params)
+            if worker is None and params.tracking.uri:
+                worker = place(start_worker(layout.root), params.tracking)
+                worker.give_way()
         except OSError as error:
             self._warn(f"its process did not start ({error})")
         if worker is None:
@@ -135,7 +118,7 @@ class Recorder:
             if path.endswith((".svg", ".csv")) and not steps:  # a message of its own: the numbers are taken anyway
                 self._file(path, Path(path).parent.as_posix().removeprefix("run/"))
             if steps:
-                self._steps(address, path, message["time"])
+                self._steps(message, path)
             if path.endswith("/selection.jsonl"):
                 self._influence(address, message["time"])
 
@@ -181,14 +164,15 @@ class Recorder:
         if self._process is not None:
             self._messages.put({"kind": "file", "path": path, "folder": folder, "time": time.time()})
 
-    def _steps(self, address: str, path: str, time: float) -> None:
+    def _steps(self, stage: dict[str, Any], path: str) -> None:
         """A table with a line for each step of a stage."""
         try:
             rows = read_table(self._layout.root / path)
         except (OSError, ValueError, TypeError) as error:
-            self._warn(f"steps of {address} left out ({path}: {error})")
+            self._warn(f"steps of {stage['address']} left out ({path}: {error})")
             return
-        self._messages.put({"kind": "steps", "address": address, "rows": rows, "time": time})
+        about = {key: stage[key] for key in ("address", "cached", "time")}
+        self._messages.put({"kind": "steps", **about, "rows": rows, "path": path, "md5": stage["outs"][path]})
 
     def _influence(self, address: str, time: float) -> None:
         """The workflows of most and least influence and its histogram, as tables; none where it was not measured."""
@@ -266,15 +250,14 @@ def tell_champion(layout: Layout, params: Params) -> str | None:
     if not tracking.uri:
         return None
     lines = _place(tracking) + json.dumps(champion_message(layout, time.time())) + "\n"
-    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
-        process = _worker_process(layout.root, tracking.seconds, log)
-        try:
-            text, _ = process.communicate(lines, tracking.seconds)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-            return f"no answer within {tracking.seconds:g} s"
-        return next(iter(_answer_of(process.returncode, text, log).errors), None)
+    worker = start_worker(layout.root)
+    try:
+        text, _ = worker.process.communicate(lines, tracking.seconds)
+    except subprocess.TimeoutExpired:
+        worker.end()
+        return f"no answer within {tracking.seconds:g} s"
+    with worker.log as log:
+        return next(iter(_answer_of(worker.process.returncode, text, log).errors), None)
 
 
 def champion_message(layout: Layout, time: float) -> dict[str, Any]:
@@ -324,19 +307,6 @@ def _why(error: OSError | ValueError) -> str:
     return str(error)
 
 
-def read_extremes(layout: Layout, round: int) -> Extremes | None:
-    """What is told of a round's influence; None where it was not measured. Raises GraftError that names the file."""
-    path, rewarded = layout.selection(round), layout.rewarded(round)
-    lines = read_jsonl(path, Selected)
-    if all(line.influence is None for line in lines):
-        return None
-    trajectories = [t for t in read_jsonl(rewarded, Group) if t.split == "train"]
-    try:
-        return extremes(lines, trajectories)
-    except (KeyError, ValueError) as error:
-        raise GraftError(f"{path}: not of {rewarded} ({error}); run graft stage select@{round}") from None
-
-
 def read_table(path: Path) -> list[dict[str, float]]:
     """A csv file of numbers, a dict for each line by the names in the first. Raises ValueError where it is not such."""
     with path.open(encoding="utf-8", newline="") as lines:
@@ -367,22 +337,3 @@ def git_tags(root: Path) -> dict[str, str]:
     except (OSError, subprocess.CalledProcessError):
         return {}
     return {"git_commit": commit, "git_dirty": json.dumps(bool(changes))}
-
-
-def _worker_process(root: Path, seconds: float, log: Any) -> "subprocess.Popen[str]":
-    """The worker in the project folder, where a relative sqlite store and MLflow's own folders belong.
-
-    Away from the terminal's process group, so that Ctrl-C ends the run and the worker can still record that.
-    """
-    defaults = {**ENVIRONMENT, "MLFLOW_HTTP_REQUEST_TIMEOUT": str(max(1, round(seconds)))}
-    return subprocess.Popen(
-        [sys.executable, "-P", "-m", "tasks.tracking_worker"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=log,
-        text=True,
-        encoding="utf-8",
-        cwd=root,
-        env={**defaults, **os.environ, "PYTHONPATH": python_path()},
-        start_new_session=True,
-    )

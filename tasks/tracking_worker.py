@@ -1,10 +1,11 @@
 """The process that talks to MLflow: JSON messages on standard input, one answer on standard output at the end.
 
-Started by `tasks.tracking.Recorder`. A message that MLflow does not take (server away, database locked) is kept and
+Started by `tasks.tracking_process`. A message that MLflow does not take (server away, database locked) is kept and
 sent again with the next, so that a short outage leaves no hole.
 """
 
 import fcntl
+import gc
 import json
 import os
 import queue
@@ -26,6 +27,13 @@ if TYPE_CHECKING:
 TAGS_PER_CALL = 100  # MLflow's limits for one log_batch
 METRICS_PER_CALL = 800  # it takes 1000 of all kinds
 VALUE_LENGTH = 5000  # MLflow refuses longer tags and params
+
+RARELY = 100_000, 50, 100
+"""How often garbage is looked for. What is imported is none, and Python's own numbers have it looked through often."""
+
+CURVES = "curves"
+"""Tag of a stage's run: the run that has its table as curves. That is `HERE`, or another one, where it was cached."""
+HERE = "here"
 
 
 class Ledger:
@@ -119,14 +127,14 @@ class Ledger:
         address, metrics = message["address"], message.get("metrics", {})
         stage, _, part = address.partition("@")
         step = int(part) if part.isdigit() else 0
-        if address not in self._runs:
-            start = _milliseconds(message["time"] - message["seconds"])
-            tags = {MLFLOW_PARENT_RUN_ID: self._runs[""]}
-            run = self._client.create_run(self.experiment, start, tags, address)
-            self._runs[address] = run.info.run_id
-        child = self._runs[address]
         digests = {f"{kind}.{path}": md5 for kind in ("dep", "out") for path, md5 in message[f"{kind}s"].items()}
         tags = {"stage": stage, "round": part, "cached": json.dumps(message["cached"]), **digests}
+        if address not in self._runs:
+            start = _milliseconds(message["time"] - message["seconds"])
+            first = {MLFLOW_PARENT_RUN_ID: self._runs[""], **{allowed(k): v[:VALUE_LENGTH] for k, v in tags.items()}}
+            run = self._client.create_run(self.experiment, start, first, address)
+            self._runs[address], tags = run.info.run_id, {}
+        child = self._runs[address]
         self._log(child, message["time"], tags=tags, metrics={**metrics, "seconds": message["seconds"]}, step=step)
         self._log_problems(child, message["deps"])
         self._client.set_terminated(child, "FINISHED", _milliseconds(message["time"]))
@@ -143,18 +151,30 @@ class Ledger:
             del self._on_parent[:METRICS_PER_CALL]
 
     def _record_steps(self, message: dict[str, Any]) -> None:
-        """A stage's table on its own run: `step/…`, apart from the numbers of the round, whose step is the round."""
+        """A stage's table on its own run: `step/…`, apart from the numbers of the round, whose step is the round.
+
+        Of a cached stage only where its curves end, if they are in the store already: the tag says on which run. There
+        are ten thousands of points, and MLflow takes longer for them than for all the rest of a run.
+        """
         from mlflow.entities import Metric
 
-        now = _milliseconds(message["time"])
+        child, rows, now = self._runs[message["address"]], message["rows"], _milliseconds(message["time"])
+        curves = self._curves(message["path"], message["md5"]) if message["cached"] else None
         points = [
             Metric(allowed(f"step/{name}"), value, now, round(row["step"]))
-            for row in message["rows"]
+            for row in (rows[-1:] if curves else rows)
             for name, value in row.items()
             if name != "step"
         ]
         for start in range(0, len(points), METRICS_PER_CALL):
-            self._client.log_batch(self._runs[message["address"]], metrics=points[start : start + METRICS_PER_CALL])
+            self._client.log_batch(child, metrics=points[start : start + METRICS_PER_CALL])
+        self._client.set_tag(child, CURVES, curves or HERE)  # at last: whoever has the tag has all of them
+
+    def _curves(self, path: str, md5: str) -> str | None:
+        """The run that has the curves of a table; None where none has them any more."""
+        recorded = f"tags.`{allowed(f'out.{path}')}` = '{md5}' AND tags.`{CURVES}` = '{HERE}'"
+        found = self._client.search_runs([self.experiment], recorded, max_results=1)
+        return str(found[0].info.run_id) if found else None
 
     def _record_tables(self, message: dict[str, Any]) -> None:
         """A stage's tables on its own run, as `log_table` lays them out.
@@ -274,11 +294,13 @@ def main(messages: TextIO, answers: TextIO) -> None:
     """Serve one retraining. A pipe that closes without a finish means that the run was killed."""
     inbox: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(messages, inbox), daemon=True).start()
-    import mlflow.tracking  # noqa: F401 (takes its time; the run, too, is still getting ready)
+    _import_mlflow()
 
     if (first := inbox.get()) is None:
         return
-    ledger, last = Ledger(**json.loads(first)), {"kind": "nothing"}
+    place = json.loads(first)
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", str(place["seconds"]))
+    ledger, last = Ledger(place["uri"], place["experiment"]), {"kind": "nothing"}
     errors = ledger.deliver()  # the store opens while the run gets ready
     closed = False
     while not closed:
@@ -296,6 +318,15 @@ def main(messages: TextIO, answers: TextIO) -> None:
     answers.write(json.dumps({"run_id": ledger.run_id, "experiment_id": ledger.experiment, "errors": errors}) + "\n")
 
 
+def _import_mlflow() -> None:
+    """It takes its time; the run, too, is still getting ready."""
+    gc.set_threshold(*RARELY)
+    sys.modules["pandas"] = None  # type: ignore[assignment] # MLflow does without, until it makes a version of a model
+    import mlflow.tracking  # noqa: F401
+
+    del sys.modules["pandas"]
+
+
 def _read(messages: TextIO, inbox: "queue.SimpleQueue[str | None]") -> None:
     for line in messages:
         inbox.put(line)
@@ -303,8 +334,9 @@ def _read(messages: TextIO, inbox: "queue.SimpleQueue[str | None]") -> None:
 
 
 if __name__ == "__main__":
-    os.nice(10)  # training comes first
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a service that is stopped tells all its processes: the run tells us
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as real_output:
         os.dup2(2, 1)  # what MLflow prints must not mix with the answer
         main(sys.stdin, real_output)
+    sys.stderr.flush()
+    os._exit(0)  # Python would take apart all that MLflow has imported

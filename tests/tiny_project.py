@@ -33,7 +33,8 @@ GROUND = [
     "plain_yaml",
     "records",
 ]
-GROUND += ["redaction", "registry", "seeds", "tracked", "tracked_retention", "tracking", "tracking_worker"]
+GROUND += ["redaction", "registry", "seeds", "tracked", "tracked_retention", "tracking"]
+GROUND += ["tracking_process", "tracking_worker"]
 
 ADDRESSES = [
     *["problems", "coldstart", "bootstrap"],

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from statistics import fmean
 
 from tasks.evaluation.majority import maj_at_k
@@ -14,6 +15,10 @@ from tasks.workflows.judge import number_of
 
 BY_OPERATIONS = "pass_at_1_greedy_operations_"
 """Begins the names of greedy accuracy by number of operations, which ends them."""
+
+
+_maj_at_k = lru_cache(10_000)(maj_at_k)
+"""Many problems went the same way, and a report counts them for each of its tables."""
 
 
 def outcome_of(problem: Problem, attempts: Sequence[Attempt]) -> Outcome:
@@ -68,7 +73,7 @@ def measured(outcomes: Sequence[Outcome], ks: Sequence[int]) -> dict[str, list[f
         **{f"{BY_OPERATIONS}{n}": [float(o.greedy) for o in outcomes if o.operations == n] for n in lengths},
         "siblings_passed": [float(o.siblings_passed) for o in outcomes if o.siblings_passed is not None],
         **{f"pass_at_{k}": [pass_at_k(o.samples, o.correct, k) for o in outcomes] for k in ks},
-        **{f"maj_at_{k}": [maj_at_k(o.samples, o.correct, o.wrong, k) for o in outcomes] for k in ks if k > 1},
+        **{f"maj_at_{k}": [_maj_at_k(o.samples, o.correct, tuple(o.wrong), k) for o in outcomes] for k in ks if k > 1},
     }
 
 

@@ -35,6 +35,7 @@ from flows.runs import account_named
 from flows.tree import drawn
 from tasks.artifacts import digest_text, line_of, read_json, read_jsonl, read_text, write_jsonl
 from tasks.errors import GraftError
+from tasks.extremes import read_extremes
 from tasks.grpo.checkpoint import Checkpoint, _digest
 from tasks.layout import Layout
 from tasks.modules import parsed
@@ -63,7 +64,7 @@ from tasks.records import (
 )
 from tasks.rewards.caller import _read as read_answer
 from tasks.search.journal import Batch, Journal, Written
-from tasks.tracking import Answer, read_extremes, read_metrics, read_table
+from tasks.tracking import Answer, read_metrics, read_table
 from tasks.workflows import frames
 from tasks.workflows.contract import workflow_id
 from tasks.workflows.model import Prompt

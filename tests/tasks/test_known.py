@@ -15,7 +15,7 @@ class Counted:
     def __init__(self) -> None:
         self.times = 0
 
-        @known(lambda numbers: numbers[0], lambda value: [value])
+        @known
         def total(values: list[float], seed: int) -> float:
             self.times += 1
             return sum(values) + seed
@@ -56,7 +56,7 @@ def test_what_nobody_asks_for_is_forgotten(file: Path) -> None:
     assert counted.times == 3
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"numbers": {"a": "b"}}', "[]", "\x00"])
+@pytest.mark.parametrize("text", ["", "{", '{"values": ["a"]}', "[]", "\x00"])
 def test_a_damaged_file_is_as_none(file: Path, text: str) -> None:
     file.write_text(text)
     counted = Counted()

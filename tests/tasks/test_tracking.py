@@ -22,7 +22,8 @@ from tasks.layout import Layout
 from tasks.params import UNSEEN, Params
 from tasks.params_file import load_params
 from tasks.records import Champion, How, Promotion, RewardedTrajectory, Selected, Succession
-from tasks.tracking import Recorder, flatten, tell_champion
+from tasks.tracked_retention import expired
+from tasks.tracking import WORKSPACE, Recorder, flatten, tell_champion
 from tasks.tracking_worker import Ledger, allowed, parent_name
 
 PARAMS = Path(__file__).parents[2] / "params.yaml"
@@ -271,22 +272,50 @@ def test_the_table_of_templates_is_a_file_of_the_run_and_no_curve(
 def test_the_steps_of_an_update_are_curves_of_its_own_run_and_its_speed_is_of_runs_that_computed(
     layout: Layout,
 ) -> None:
+    """Of a cached update only where they end, as long as the store has all of them, and where."""
     write_json(layout.metrics("update", 1), {"kl": 0.5})
     write_json(layout.speed("update@1"), {"tokens_per_second": 1234.5})
     write_text(layout.steps(1), "step,kl,clip_ratio/low_mean\n1,0.25,0\n2,1e-05,0.5\n")
-    for cached in (False, True):
-        recorder = Recorder(layout, tracking("sqlite:///mlflow.db"), {})
-        recorder.stage("update@1", 1.0, cached, {}, {"run/plots/update@1.csv": "c" * 32})
-        run_id = recorder.finish("FINISHED")
-        assert run_id is not None
-        client = store(layout)
-        own = children(client, run_id)["update@1"]
+    computed, cached, again = (update_recorded(layout, cached) for cached in (False, True, True))
+    for own in (computed, cached, again):
+        whole = own is computed
         for name, values in {"step/kl": [0.25, 1e-05], "step/clip_ratio/low_mean": [0, 0.5], "kl": [0.5]}.items():
-            history = client.get_metric_history(own.info.run_id, name)
-            assert [(point.step, point.value) for point in history] == list(enumerate(values, start=1))
-        speed = None if cached else 1234.5
-        assert own.data.metrics.get("tokens_per_second") == speed
-        assert client.get_run(run_id).data.metrics.get("update/tokens_per_second") == speed
+            history = [(point.step, point.value) for point in store(layout).get_metric_history(own.info.run_id, name)]
+            assert history == list(enumerate(values, start=1))[0 if whole else -1 :]
+        assert own.data.metrics.get("tokens_per_second") == (1234.5 if whole else None)
+        assert own.data.tags["curves"] == ("here" if whole else computed.info.run_id)
+        parent = store(layout).get_run(parent_of(own))
+        assert parent.data.metrics.get("update/tokens_per_second") == (1234.5 if whole else None)
+    store(layout).delete_run(computed.info.run_id)
+    last = update_recorded(layout, cached=True)
+    assert len(store(layout).get_metric_history(last.info.run_id, "step/kl")) == 2
+    assert last.data.tags["curves"] == "here"
+
+
+@pytest.mark.slow
+def test_a_run_that_has_the_curves_of_one_that_stays_stays(layout: Layout) -> None:
+    write_json(layout.metrics("update", 1), {"kl": 0.5})
+    write_text(layout.steps(1), "step,kl\n1,0.25\n2,1e-05\n")
+    first, second, last = (update_recorded(layout, cached) for cached in (False, True, True))
+    old = expired(layout.root, tracking(f"sqlite:///{layout.root}/mlflow.db").tracking, "here", 1, set(), set())
+    assert [run for run, _ in old[0]] == [parent_of(second)]
+    assert any("it has curves of a run that stays" in line for line in old[1])
+    old[2]()
+    assert last.data.tags["curves"] == first.info.run_id
+    assert len(store(layout).get_metric_history(first.info.run_id, "step/kl")) == 2
+
+
+def update_recorded(layout: Layout, cached: bool) -> Any:
+    """The MLflow run of an update in a retraining of its own."""
+    recorder = Recorder(layout, tracking("sqlite:///mlflow.db"), {WORKSPACE: "here"})
+    recorder.stage("update@1", 1.0, cached, {}, {"run/plots/update@1.csv": "c" * 32})
+    run_id = recorder.finish("FINISHED")
+    assert run_id is not None
+    return children(store(layout), run_id)["update@1"]
+
+
+def parent_of(run: Any) -> str:
+    return str(run.data.tags["mlflow.parentRunId"])
 
 
 @pytest.mark.slow
