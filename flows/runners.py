@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from itertools import chain, islice
 from multiprocessing import active_children, parent_process
 from multiprocessing.process import BaseProcess
-from signal import SIG_BLOCK, SIG_SETMASK, SIGINT, SIGTERM, Signals, getsignal, pthread_sigmask, signal
+from signal import SIGINT, SIGTERM, Signals, getsignal, signal
 from typing import Any, NoReturn, TypeVar
 
 from prefect import task
@@ -24,6 +24,7 @@ from prefect.exceptions import CrashedRun
 from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner, ThreadPoolTaskRunner
 
 from flows import environment
+from flows.deaf import deaf_to
 from tasks.artifacts import digest_text
 from tasks.errors import GraftError, Passing
 from tasks.own_code import python_path, sources_at_start
@@ -81,7 +82,11 @@ def digest_sources() -> str:
 
 
 class Fanned:
-    """A FanOut by a task runner. Use it in a `with` block, inside a flow."""
+    """A FanOut by a task runner. Use it in a `with` block, inside a flow.
+
+    Workers do not hear Ctrl-C: one that is interrupted hands KeyboardInterrupt on as the value of its shard, and ends
+    the thread that waits for it; the run would hang.
+    """
 
     def __init__(self, params: Runner) -> None:
         """Raises GraftError where what the runner needs is not installed."""
@@ -115,7 +120,7 @@ class Fanned:
         under_way: deque[Any] = deque()
         for shard in shards:
             parameters = {"work": work_of(shard), "sources": digest_sources(), "threads": threads}
-            with _deaf_to_ctrl_c():
+            with deaf_to(SIGINT):
                 under_way.append(runner.submit(compute, parameters))
             if len(under_way) >= AHEAD * self._workers:
                 yield self._value(under_way.popleft())
@@ -138,7 +143,7 @@ class Fanned:
         if self._runner is None:
             runner = _made(self._params, self._workers)
             try:
-                with _deaf_to_ctrl_c(), _still_heard(SIGTERM):
+                with deaf_to(SIGINT), _still_heard(SIGTERM):
                     self._runner = runner.__enter__()
             except (OSError, TimeoutError, ConnectionError) as error:
                 where = self._params.address or "here"
@@ -153,20 +158,6 @@ class Fanned:
             for process in active_children():
                 process.kill()
         runner.__exit__(None, None, None)
-
-
-@contextmanager
-def _deaf_to_ctrl_c() -> Iterator[None]:
-    """Threads and processes that begin in the block leave Ctrl-C, which a terminal sends to all, to this one.
-
-    A worker that is interrupted hands KeyboardInterrupt on as the value of its shard, and ends the thread that waits
-    for it: the run would hang. A blocked signal is inherited.
-    """
-    unblocked = pthread_sigmask(SIG_BLOCK, {SIGINT})
-    try:
-        yield
-    finally:
-        pthread_sigmask(SIG_SETMASK, unblocked)
 
 
 @contextmanager
