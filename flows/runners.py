@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from itertools import chain, islice
 from multiprocessing import active_children, parent_process
 from multiprocessing.process import BaseProcess
+from multiprocessing.resource_tracker import ensure_running
 from signal import SIGINT, SIGTERM, Signals, getsignal, signal
 from typing import Any, NoReturn, TypeVar
 
@@ -38,6 +39,9 @@ AHEAD = 2
 
 LOOPBACK = "127.0.0.1"
 """Where a cluster that is started here listens; what Dask and Ray send can run code."""
+
+GIVES_UP_QUIETLY = "import logging; logging.getLogger('distributed.worker.state_machine').setLevel(logging.ERROR)"
+"""What a worker of our own Dask begins with. Its one warning there is of shards that it is at when it is ended."""
 
 
 @task(name="shard", cache_policy=NO_CACHE, persist_result=False)
@@ -142,6 +146,7 @@ class Fanned:
     def _started(self) -> TaskRunner[Any]:
         if self._runner is None:
             runner = _made(self._params, self._workers)
+            ensure_running()  # whoever starts Python's resource tracker is deaf to nothing any more
             try:
                 with deaf_to(SIGINT), _still_heard(SIGTERM):
                     self._runner = runner.__enter__()
@@ -185,8 +190,9 @@ def _dask(address: str | None, workers: int) -> Any:
 
     if address:
         return DaskTaskRunner(address=address)
-    cluster = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None, "host": LOOPBACK}
-    return DaskTaskRunner(cluster_kwargs=cluster)
+    own: dict[str, Any] = {"n_workers": workers, "threads_per_worker": 1, "host": LOOPBACK}
+    own |= {"dashboard_address": None, "preload": GIVES_UP_QUIETLY}
+    return DaskTaskRunner(cluster_kwargs=own)
 
 
 def _ray(address: str | None, workers: int) -> Any:

@@ -122,10 +122,15 @@ def test_whatever_ends_a_fan_out_leaves_no_process_and_it_goes_on_with_the_same_
     check(ended, "processes", root, here)
 
 
-def ended_in_mid_search(root: Path, how: signal.Signals) -> tuple[int, str]:
+@pytest.mark.slow
+def test_ctrl_c_is_quiet_with_a_dask_of_our_own_too(root: Path) -> None:
+    assert ended_in_mid_search(root, signal.SIGINT, "dask") == (130, "")
+
+
+def ended_in_mid_search(root: Path, how: signal.Signals, kind: str = "processes") -> tuple[int, str]:
     """Exit code and stderr, when all of its processes are gone."""
     begun = subprocess.Popen(
-        command(root, "processes", "search"), cwd=REPOSITORY, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command(root, kind, "search"), cwd=REPOSITORY, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     before = journaled(root)
     while journaled(root) == before:
