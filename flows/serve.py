@@ -1,13 +1,17 @@
 """`graft serve`: the schedule, and each of its runs in a process of its own, until Ctrl-C."""
 
+import asyncio
 import os
+import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NoReturn
 
 import httpx
 from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule
+from prefect.runner import Runner
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.types.entrypoint import EntrypointType
 from pydantic import ValidationError
@@ -29,26 +33,41 @@ def serve(root: Path, cron: str | None, every: float | None, name: str | None) -
     """Serve until Ctrl-C. Raises GraftError where the schedule is none, or the server does not answer."""
     schedule = schedule_of(cron, every)
     refuse_traps()
-    params = load_params(root / "params.yaml")
+    params, name = load_params(root / "params.yaml"), name or deployment_name(root)
     with _server() as url:
         try:
-            _sweep(root)
+            runner = _registered(root, name, schedule)
             when = f'at "{cron}" ({schedule.timezone})' if isinstance(schedule, CronSchedule) else f"every {every:g} s"
-            name = name or deployment_name(root)
             print(
                 f"scheduled {when} as scheduled/{name}, overlap: {params.schedule.overlap}; Prefect: {url}", flush=True
             )
-            scheduled.serve(
-                name=name,
-                schedules=[schedule],
-                tags=[workspace_tag(root)],
-                print_starting_message=False,
-                entrypoint_type=EntrypointType.MODULE_PATH,
-            )
+            with suppress(KeyboardInterrupt):
+                asyncio.run(runner.start())
         except httpx.TransportError as error:
             raise Passing(
                 f"prefect: no answer from {url} ({error}); start that server, or unset PREFECT_API_URL"
             ) from error
+
+
+class Served(Runner):
+    """Prefect's runner; on SIGTERM its own handler also makes a coroutine that nobody awaits, of which Python warns."""
+
+    def handle_sigterm(self, *_: object) -> NoReturn:
+        sys.exit(0)
+
+
+def _registered(root: Path, name: str, schedule: CronSchedule | IntervalSchedule) -> Served:
+    """Who asks the server, which has the schedule now, for runs that are due."""
+    _sweep(root)
+    runner = Served(name)
+    runner.add_flow(
+        scheduled,
+        name=name,
+        schedules=[schedule],
+        tags=[workspace_tag(root)],
+        entrypoint_type=EntrypointType.MODULE_PATH,
+    )
+    return runner
 
 
 def schedule_of(cron: str | None, every: float | None) -> CronSchedule | IntervalSchedule:
