@@ -4,10 +4,11 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 import httpx
 from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule
@@ -25,8 +26,13 @@ from tasks.artifacts import digest_text
 from tasks.errors import GraftError, Passing
 from tasks.params_file import load_params
 
+Value = TypeVar("Value")
+
 TICK = 5.0
 """Seconds between two looks at whether a server of our own is still there."""
+
+RETURN = 60.0
+"""Seconds for it to come back while the schedule is being registered."""
 
 
 def serve(root: Path, cron: str | None, every: float | None, name: str | None) -> None:
@@ -34,9 +40,9 @@ def serve(root: Path, cron: str | None, every: float | None, name: str | None) -
     schedule = schedule_of(cron, every)
     refuse_traps()
     params, name = load_params(root / "params.yaml"), name or deployment_name(root)
-    with _server() as url:
+    with _server() as (url, ours):
         try:
-            runner = _registered(root, name, schedule)
+            runner = _again_if(ours, lambda: _registered(root, name, schedule))
             when = f'at "{cron}" ({schedule.timezone})' if isinstance(schedule, CronSchedule) else f"every {every:g} s"
             print(
                 f"scheduled {when} as scheduled/{name}, overlap: {params.schedule.overlap}; Prefect: {url}", flush=True
@@ -44,9 +50,8 @@ def serve(root: Path, cron: str | None, every: float | None, name: str | None) -
             with suppress(KeyboardInterrupt):
                 asyncio.run(runner.start())
         except httpx.TransportError as error:
-            raise Passing(
-                f"prefect: no answer from {url} ({error}); start that server, or unset PREFECT_API_URL"
-            ) from error
+            remedy = "run it again" if ours else "start that server, or unset PREFECT_API_URL"
+            raise Passing(f"prefect: no answer from {url} ({error}); {remedy}") from error
 
 
 class Served(Runner):
@@ -57,7 +62,7 @@ class Served(Runner):
 
 
 def _registered(root: Path, name: str, schedule: CronSchedule | IntervalSchedule) -> Served:
-    """Who asks the server, which has the schedule now, for runs that are due."""
+    """Who asks the server, which has the schedule now, for runs that are due. May be done again."""
     _sweep(root)
     runner = Served(name)
     runner.add_flow(
@@ -68,6 +73,18 @@ def _registered(root: Path, name: str, schedule: CronSchedule | IntervalSchedule
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
     return runner
+
+
+def _again_if(ours: bool, work: Callable[[], Value]) -> Value:
+    """What `work` gives; again while a server of our own, which somebody has ended, is on its way back."""
+    limit = time.monotonic() + RETURN
+    while True:
+        try:
+            return work()
+        except httpx.TransportError:
+            if not ours or time.monotonic() > limit:
+                raise
+            time.sleep(TICK)
 
 
 def schedule_of(cron: str | None, every: float | None) -> CronSchedule | IntervalSchedule:
@@ -106,11 +123,11 @@ def _sweep(root: Path) -> None:
 
 
 @contextmanager
-def _server() -> Iterator[str]:
-    """The address of the user's server, or of one of our own for as long as the block lasts."""
+def _server() -> Iterator[tuple[str, bool]]:
+    """The address of the user's server, or of one of our own for as long as the block lasts; and whether it is ours."""
     known = PREFECT_API_URL.value()
     if known:
-        yield known
+        yield known, False
         return
     server, over = TemporaryServer(whole=True), threading.Event()
     with server as url:
@@ -118,7 +135,7 @@ def _server() -> Iterator[str]:
         threading.Thread(target=_keep, args=(server, over), daemon=True).start()
         with temporary_settings({PREFECT_API_URL: url}):
             try:
-                yield url
+                yield url, True
             finally:
                 over.set()
 
