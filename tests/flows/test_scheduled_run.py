@@ -18,7 +18,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Running
 from test_news import promote
 from test_workspace import holding
-from tiny_project import begin, dvc, environment, graft, ran, run
+from tiny_project import begin, commit, dvc, environment, graft, ran, run
 
 from flows.crashed import mark_crashed, noted
 from flows.serve import schedule_of
@@ -68,11 +68,6 @@ def root(by_graft: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     override(root / "params.yaml", ["problems.path=data", "problems.source=jsonl", "tracking.uri=sqlite:///mlflow.db"])
     commit(root)
     return root
-
-
-def commit(root: Path) -> None:
-    for command in (["add", "-A"], ["-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qm", "t"]):
-        run(root, "git", *command)
 
 
 @pytest.mark.slow
