@@ -38,7 +38,7 @@ AHEAD = 2
 """Shards for each worker that are under way at once: one that is computed, one that waits."""
 
 LOOPBACK = "127.0.0.1"
-"""Where a cluster that is started here listens; what Dask and Ray send can run code."""
+"""Where a Dask that is started here listens, as Ray does; what they send can run code."""
 
 GIVES_UP_QUIETLY = "import logging; logging.getLogger('distributed.worker.state_machine').setLevel(logging.ERROR)"
 """What a worker of our own Dask begins with. Its one warning there is of shards that it is at when it is ended."""
@@ -196,11 +196,13 @@ def _dask(address: str | None, workers: int) -> Any:
 
 
 def _ray(address: str | None, workers: int) -> Any:
+    if not address:
+        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # else it listens on every address, on any system
     from prefect_ray import RayTaskRunner
 
     if address:
         return RayTaskRunner(address=address, init_kwargs={"log_to_driver": False})
-    own = {"num_cpus": workers, "include_dashboard": False, "log_to_driver": False, "_node_ip_address": LOOPBACK}
+    own: dict[str, Any] = {"num_cpus": workers, "include_dashboard": False, "log_to_driver": False}
     own["runtime_env"] = {"env_vars": {"PYTHONPATH": python_path()}}
     return RayTaskRunner(init_kwargs=own)
 

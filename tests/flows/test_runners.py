@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 import pytest
 from flow_runs import is_alive
+from listening import is_loopback, listeners
 from pydantic import ValidationError
 from real_project import make
 
@@ -100,8 +101,9 @@ def test_the_bytes_are_the_same_whoever_computes_and_an_error_is_its_own_line(
 
 
 def check(ended: "subprocess.CompletedProcess[str]", kind: str, root: Path, here: Path) -> None:
-    processes, was_it_here, is_heard = ended.stdout.split()[-3:]
+    processes, was_it_here, is_heard, is_private = ended.stdout.split()[-4:]
     assert is_heard == "True", "Ray has a handler of its own for SIGTERM"
+    assert is_private == "True", "what Ray sends can run code"
     assert was_it_here == str(kind == "threads"), "somebody else computed"
     assert 1 <= int(processes) <= 2
     assert files(root) == files(here)
@@ -138,6 +140,7 @@ def ended_in_mid_search(root: Path, how: signal.Signals, kind: str = "processes"
         time.sleep(0.01)
     family = psutil.Process(begun.pid).children(recursive=True)
     assert len(family) > 2
+    assert all(is_loopback(address) for address, _ in listeners(begun.pid))
     (os.killpg if how == signal.SIGINT else os.kill)(begun.pid, how)
     told = begun.communicate(timeout=60)[1]  # whoever is left over would hold the pipe
     deadline = time.monotonic() + 60
