@@ -20,7 +20,8 @@ from tasks.layout import Layout
 from tasks.params import UNSEEN, Params
 from tasks.params_file import load_params
 from tasks.records import Champion, How, Promotion, RewardedTrajectory, Selected, Succession
-from tasks.tracking import Recorder, flatten, tell_champion
+from tasks.tracked_retention import expired
+from tasks.tracking import WORKSPACE, Recorder, flatten, tell_champion
 from tasks.tracking_worker import Ledger, allowed, parent_name
 
 PARAMS = Path(__file__).parents[2] / "params.yaml"
@@ -200,6 +201,29 @@ def test_the_registry_says_who_replaced_whom_and_why_and_makes_up_for_what_it_mi
     assert tags("champion")["replaced"] == "cccc"
     assert gates().keys() == {"aaaa", "bbbb", "dddd"}
     assert len(client.search_runs([client.get_experiment_by_name("graft").experiment_id])) == runs
+
+
+@pytest.mark.slow
+def test_old_runs_stay_whose_policy_was_champion_or_whose_lock_is_needed(layout: Layout) -> None:
+    params = tracking(f"sqlite:///{layout.root}/mlflow.db")
+    made = []
+    for version, promoted in (("aaaa", True), ("bbbb", True), ("cccc", False), ("dddd", False), ("eeee", False)):
+        decide(layout, version, promoted)
+        (layout.root / "dvc.lock").write_text(version)
+        recorder = Recorder(layout, params, {WORKSPACE: "here"})
+        recorder.stage("promote", 1.0, False, {POLICY: f"{version}.dir"}, {})
+        made.append(recorder.finish("FINISHED"))
+    needed = {hashlib.md5(b"dddd").hexdigest()}
+    goes, stays, remove = expired(layout.root, params.tracking, "here", 1, needed, {"aaaa"})
+    assert [run for run, _ in goes] == made[2:3]
+    assert [line.partition(": ")[2] for line in stays] == [
+        "its dvc.lock is in the workspace, in git or of a kept run",
+        "its policy has an alias",  # the champion of now
+        "its policy is or was champion",
+    ]
+    remove()
+    left = store(layout).search_model_versions("name = 'graft'")
+    assert {version.tags["version"] for version in left} == {"aaaa", "bbbb", "dddd", "eeee"}
 
 
 @pytest.mark.slow
