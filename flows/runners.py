@@ -15,7 +15,8 @@ from importlib.util import find_spec
 from itertools import chain, islice
 from multiprocessing import active_children, parent_process
 from multiprocessing.process import BaseProcess
-from signal import SIG_BLOCK, SIG_SETMASK, SIGINT, SIGTERM, Signals, getsignal, pthread_sigmask, signal
+from multiprocessing.resource_tracker import ensure_running
+from signal import SIGINT, SIGTERM, Signals, getsignal, signal
 from typing import Any, NoReturn, TypeVar
 
 from prefect import task
@@ -24,6 +25,7 @@ from prefect.exceptions import CrashedRun
 from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner, ThreadPoolTaskRunner
 
 from flows import environment
+from flows.deaf import deaf_to
 from tasks.artifacts import digest_text
 from tasks.errors import GraftError, Passing
 from tasks.own_code import python_path, sources_at_start
@@ -36,7 +38,10 @@ AHEAD = 2
 """Shards for each worker that are under way at once: one that is computed, one that waits."""
 
 LOOPBACK = "127.0.0.1"
-"""Where a cluster that is started here listens; what Dask and Ray send can run code."""
+"""Where a Dask that is started here listens, as Ray does; what they send can run code."""
+
+GIVES_UP_QUIETLY = "import logging; logging.getLogger('distributed.worker.state_machine').setLevel(logging.ERROR)"
+"""What a worker of our own Dask begins with. Its one warning there is of shards that it is at when it is ended."""
 
 
 @task(name="shard", cache_policy=NO_CACHE, persist_result=False)
@@ -81,7 +86,11 @@ def digest_sources() -> str:
 
 
 class Fanned:
-    """A FanOut by a task runner. Use it in a `with` block, inside a flow."""
+    """A FanOut by a task runner. Use it in a `with` block, inside a flow.
+
+    Workers do not hear Ctrl-C: one that is interrupted hands KeyboardInterrupt on as the value of its shard, and ends
+    the thread that waits for it; the run would hang.
+    """
 
     def __init__(self, params: Runner) -> None:
         """Raises GraftError where what the runner needs is not installed."""
@@ -115,7 +124,7 @@ class Fanned:
         under_way: deque[Any] = deque()
         for shard in shards:
             parameters = {"work": work_of(shard), "sources": digest_sources(), "threads": threads}
-            with _deaf_to_ctrl_c():
+            with deaf_to(SIGINT):
                 under_way.append(runner.submit(compute, parameters))
             if len(under_way) >= AHEAD * self._workers:
                 yield self._value(under_way.popleft())
@@ -137,8 +146,9 @@ class Fanned:
     def _started(self) -> TaskRunner[Any]:
         if self._runner is None:
             runner = _made(self._params, self._workers)
+            ensure_running()  # whoever starts Python's resource tracker is deaf to nothing any more
             try:
-                with _deaf_to_ctrl_c(), _still_heard(SIGTERM):
+                with deaf_to(SIGINT), _still_heard(SIGTERM):
                     self._runner = runner.__enter__()
             except (OSError, TimeoutError, ConnectionError) as error:
                 where = self._params.address or "here"
@@ -153,20 +163,6 @@ class Fanned:
             for process in active_children():
                 process.kill()
         runner.__exit__(None, None, None)
-
-
-@contextmanager
-def _deaf_to_ctrl_c() -> Iterator[None]:
-    """Threads and processes that begin in the block leave Ctrl-C, which a terminal sends to all, to this one.
-
-    A worker that is interrupted hands KeyboardInterrupt on as the value of its shard, and ends the thread that waits
-    for it: the run would hang. A blocked signal is inherited.
-    """
-    unblocked = pthread_sigmask(SIG_BLOCK, {SIGINT})
-    try:
-        yield
-    finally:
-        pthread_sigmask(SIG_SETMASK, unblocked)
 
 
 @contextmanager
@@ -194,16 +190,19 @@ def _dask(address: str | None, workers: int) -> Any:
 
     if address:
         return DaskTaskRunner(address=address)
-    cluster = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None, "host": LOOPBACK}
-    return DaskTaskRunner(cluster_kwargs=cluster)
+    own: dict[str, Any] = {"n_workers": workers, "threads_per_worker": 1, "host": LOOPBACK}
+    own |= {"dashboard_address": None, "preload": GIVES_UP_QUIETLY}
+    return DaskTaskRunner(cluster_kwargs=own)
 
 
 def _ray(address: str | None, workers: int) -> Any:
+    if not address:
+        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # else it listens on every address, on any system
     from prefect_ray import RayTaskRunner
 
     if address:
         return RayTaskRunner(address=address, init_kwargs={"log_to_driver": False})
-    own = {"num_cpus": workers, "include_dashboard": False, "log_to_driver": False, "_node_ip_address": LOOPBACK}
+    own: dict[str, Any] = {"num_cpus": workers, "include_dashboard": False, "log_to_driver": False}
     own["runtime_env"] = {"env_vars": {"PYTHONPATH": python_path()}}
     return RayTaskRunner(init_kwargs=own)
 

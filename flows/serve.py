@@ -1,13 +1,18 @@
 """`graft serve`: the schedule, and each of its runs in a process of its own, until Ctrl-C."""
 
+import asyncio
 import os
+import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NoReturn, TypeVar
 
 import httpx
 from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule
+from prefect.runner import Runner
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.types.entrypoint import EntrypointType
 from pydantic import ValidationError
@@ -21,34 +26,65 @@ from tasks.artifacts import digest_text
 from tasks.errors import GraftError, Passing
 from tasks.params_file import load_params
 
+Value = TypeVar("Value")
+
 TICK = 5.0
 """Seconds between two looks at whether a server of our own is still there."""
+
+RETURN = 60.0
+"""Seconds for it to come back while the schedule is being registered."""
 
 
 def serve(root: Path, cron: str | None, every: float | None, name: str | None) -> None:
     """Serve until Ctrl-C. Raises GraftError where the schedule is none, or the server does not answer."""
     schedule = schedule_of(cron, every)
     refuse_traps()
-    params = load_params(root / "params.yaml")
-    with _server() as url:
+    params, name = load_params(root / "params.yaml"), name or deployment_name(root)
+    with _server() as (url, ours):
         try:
-            _sweep(root)
+            runner = _again_if(ours, lambda: _registered(root, name, schedule))
             when = f'at "{cron}" ({schedule.timezone})' if isinstance(schedule, CronSchedule) else f"every {every:g} s"
-            name = name or deployment_name(root)
             print(
                 f"scheduled {when} as scheduled/{name}, overlap: {params.schedule.overlap}; Prefect: {url}", flush=True
             )
-            scheduled.serve(
-                name=name,
-                schedules=[schedule],
-                tags=[workspace_tag(root)],
-                print_starting_message=False,
-                entrypoint_type=EntrypointType.MODULE_PATH,
-            )
+            with suppress(KeyboardInterrupt):
+                asyncio.run(runner.start())
         except httpx.TransportError as error:
-            raise Passing(
-                f"prefect: no answer from {url} ({error}); start that server, or unset PREFECT_API_URL"
-            ) from error
+            remedy = "run it again" if ours else "start that server, or unset PREFECT_API_URL"
+            raise Passing(f"prefect: no answer from {url} ({error}); {remedy}") from error
+
+
+class Served(Runner):
+    """Prefect's runner; on SIGTERM its own handler also makes a coroutine that nobody awaits, of which Python warns."""
+
+    def handle_sigterm(self, *_: object) -> NoReturn:
+        sys.exit(0)
+
+
+def _registered(root: Path, name: str, schedule: CronSchedule | IntervalSchedule) -> Served:
+    """Who asks the server, which has the schedule now, for runs that are due. May be done again."""
+    _sweep(root)
+    runner = Served(name)
+    runner.add_flow(
+        scheduled,
+        name=name,
+        schedules=[schedule],
+        tags=[workspace_tag(root)],
+        entrypoint_type=EntrypointType.MODULE_PATH,
+    )
+    return runner
+
+
+def _again_if(ours: bool, work: Callable[[], Value]) -> Value:
+    """What `work` gives; again while a server of our own, which somebody has ended, is on its way back."""
+    limit = time.monotonic() + RETURN
+    while True:
+        try:
+            return work()
+        except httpx.TransportError:
+            if not ours or time.monotonic() > limit:
+                raise
+            time.sleep(TICK)
 
 
 def schedule_of(cron: str | None, every: float | None) -> CronSchedule | IntervalSchedule:
@@ -87,11 +123,11 @@ def _sweep(root: Path) -> None:
 
 
 @contextmanager
-def _server() -> Iterator[str]:
-    """The address of the user's server, or of one of our own for as long as the block lasts."""
+def _server() -> Iterator[tuple[str, bool]]:
+    """The address of the user's server, or of one of our own for as long as the block lasts; and whether it is ours."""
     known = PREFECT_API_URL.value()
     if known:
-        yield known
+        yield known, False
         return
     server, over = TemporaryServer(whole=True), threading.Event()
     with server as url:
@@ -99,7 +135,7 @@ def _server() -> Iterator[str]:
         threading.Thread(target=_keep, args=(server, over), daemon=True).start()
         with temporary_settings({PREFECT_API_URL: url}):
             try:
-                yield url
+                yield url, True
             finally:
                 over.set()
 

@@ -18,10 +18,11 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
-from signal import SIG_BLOCK, SIG_SETMASK, SIGHUP, SIGINT, SIGTERM, pthread_sigmask
+from signal import SIGHUP, SIGINT, SIGTERM
 from typing import IO, Any
 
 from flows.databases import damaged, set_aside
+from flows.deaf import deaf_to
 from flows.environment import PREFECT, settle
 from tasks.errors import GraftError
 from tasks.own_code import python_path
@@ -108,14 +109,13 @@ class TemporaryServer:
 def _process(port: int, log: IO[str], home: Path, whole: bool) -> "subprocess.Popen[bytes]":
     """The server, which lives as long as the pipe to its standard input is open.
 
-    What ends a run (Ctrl-C in a terminal, a service that is stopped) reaches each of its processes, and a server that
-    is gone could not be told of the interrupted run; Prefect would try for a minute. A blocked signal is inherited.
+    It does not hear what ends a run: a server that is gone could not be told of the interrupted run, and Prefect would
+    try for a minute.
     """
     part = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1"}
     own = {"PREFECT_SERVER_UI_API_URL": _api(port)} if whole else part
     own |= {"PREFECT_HOME": str(home), "PREFECT__SERVER_FINAL": "1"}
-    unblocked = pthread_sigmask(SIG_BLOCK, {SIGINT, SIGTERM, SIGHUP})
-    try:
+    with deaf_to(SIGINT, SIGTERM, SIGHUP):
         return subprocess.Popen(
             [sys.executable, "-P", "-m", "flows.server", str(port)],
             stdin=subprocess.PIPE,
@@ -123,8 +123,6 @@ def _process(port: int, log: IO[str], home: Path, whole: bool) -> "subprocess.Po
             stderr=subprocess.STDOUT,
             env={**os.environ, **own, "PYTHONPATH": python_path()},
         )
-    finally:
-        pthread_sigmask(SIG_SETMASK, unblocked)
 
 
 def _answers(url: str) -> bool:

@@ -1,7 +1,9 @@
-"""For all tests: the environment that `graft` sets, and examples of Hypothesis that are the same each time."""
+"""For all tests: the environment that `graft` sets, a memory for DVC, the same examples of Hypothesis each time."""
 
 import signal
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import settings
 
 from flows import environment
@@ -12,3 +14,11 @@ settings.load_profile("graft")
 
 # Started in the background of a script, this process and all that it starts would ignore Ctrl-C, which some tests send.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def dvc_site_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """DVC's memory of file hashes, kept out of the machine's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DVC_SITE_CACHE_DIR", str(tmp_path_factory.mktemp("site")))
+        yield

@@ -22,4 +22,5 @@ def listeners(pid: int) -> set[tuple[str, int]]:
 
 
 def is_loopback(address: str) -> bool:
-    return ipaddress.ip_address(address).is_loopback
+    found = ipaddress.ip_address(address)
+    return (getattr(found, "ipv4_mapped", None) or found).is_loopback

@@ -82,9 +82,9 @@ def prefect_server(folder: Path, database: str = "") -> Iterator[Server]:
 
 
 @contextmanager
-def mlflow_server(folder: Path, database: str = "") -> Iterator[Server]:
+def mlflow_server(folder: Path, database: str = "", port: int | None = None) -> Iterator[Server]:
     """The same for MLflow; artifacts lie in the folder and pass through the server."""
-    port = free_port()
+    port = port or free_port()
     url = f"http://127.0.0.1:{port}"
     settings = {
         "MLFLOW_BACKEND_STORE_URI": f"postgresql://{database}" if database else "sqlite:///mlflow.db",

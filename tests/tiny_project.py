@@ -181,9 +181,15 @@ def make(root: Path, rounds: int = 2) -> Path:
     (root / "examples" / "problems.jsonl").write_text('{"question": "1 and 1?", "answer": 2}\n')
     _write_stages(root)
     override(root / "params.yaml", [f"rounds={rounds}", 'tracking.uri=""'])
-    for command in (["init", "-q"], ["add", "-A"], ["-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qm", "t"]):
-        run(root, "git", *command)
+    run(root, "git", "init", "-q")
+    commit(root)
     return root
+
+
+def commit(root: Path, message: str = "t") -> None:
+    """All that git does not ignore."""
+    run(root, "git", "add", "-A")
+    run(root, "git", "-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qm", message)
 
 
 def _write_stages(root: Path) -> None:

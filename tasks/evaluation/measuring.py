@@ -4,15 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tasks.environments.environment import posed
-from tasks.environments.named import environment_in
-from tasks.environments.running import runner_of
 from tasks.evaluation.summary import outcome_of, summarise
 from tasks.layout import Layout
 from tasks.params import Params
-from tasks.policy.attempts import attempts
-from tasks.policy.base import load_policy
-from tasks.policy.served import entered, served_by
+from tasks.policy.trial import trial
 from tasks.records import Attempt, Outcome, Problem
 
 
@@ -25,25 +20,8 @@ class Measured(NamedTuple):
 
 
 def measure(layout: Layout, params: Params, folder: Path, problems: Sequence[Problem], address: str) -> Measured:
-    """Let the policy in `folder` solve the problems; `address` is the stage that asks.
-
-    Raises GraftError where the folder is no policy, or nobody knows what one of its workflows gives.
-    """
-    environment = environment_in(layout.root, params)
-    asked = [posed(environment, problem) for problem in problems]
-    policy = load_policy(folder)
-    served = served_by(policy, params.operators, layout)
-    with runner_of(environment, params.sandbox, served) as runner:
-        written = attempts(
-            policy,
-            environment,
-            asked,
-            runner,
-            params.policy.max_new_tokens,
-            params.evaluation.samples,
-            params.evaluation.temperature,
-            params.seed,
-        )
-    outcomes = [outcome_of(problem, own) for problem, own in zip(asked, written, strict=True)]
-    numbers = summarise(outcomes, params.evaluation, params.seed)
-    return Measured(outcomes, written, numbers | entered(served, layout, address))
+    """Let the policy in `folder` solve the problems; `address` is the stage that asks. Raises as `trial` does."""
+    own = params.evaluation
+    tried = trial(layout, params, folder, problems, address, own.samples, own.temperature)
+    outcomes = [outcome_of(problem, written) for problem, written in zip(tried.problems, tried.attempts, strict=True)]
+    return Measured(outcomes, tried.attempts, summarise(outcomes, own, params.seed) | tried.asked)

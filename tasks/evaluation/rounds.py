@@ -6,9 +6,7 @@ from tasks.intervals import Estimate, difference_interval
 from tasks.params import Evaluation
 from tasks.records import Standing
 from tasks.seeds import derive_seed
-
-STILL = 3
-"""So many rounds without a change are worth a word."""
+from tasks.still import stands_still
 
 
 def is_measured(round: int, last: int, every: int) -> bool:
@@ -31,23 +29,16 @@ def ahead(one: Standing, other: Standing, params: Evaluation, seed: int) -> Esti
 
 
 def unmoved(standings: Sequence[Standing], params: Evaluation, seed: int) -> list[str]:
-    """A remark where pass@1 has not moved for STILL rounds, that is:
+    """A remark where pass@1 has not moved for some rounds; see tasks/still.py. The paired interval of a change that may
+    be chance holds 0."""
+    by_round = {standing.round: standing for standing in standings}
 
-    No round since then differs from the round before them (the latest measured one at least STILL before the last) by
-    more than chance: the paired interval of each difference holds 0. Nothing is said of fewer rounds.
-    """
-    earlier = [s for s in standings if standings and s.round <= standings[-1].round - STILL]
-    if not earlier:
-        return []
-    start, since = earlier[-1], [s for s in standings if s.round > earlier[-1].round]
-    changes = [ahead(standing, start, params, seed) for standing in since]
-    if any(change.low > 0 or change.high < 0 for change in changes):
-        return []
-    levels = ", ".join(f"{standing.pass_at_1:.3f}" for standing in (start, *since))
-    return [
-        f"pass@1 on dev has not moved since round {start.round} ({levels}): none differs by more than chance; raise "
-        "grpo.learning_rate or search.simulations, or stop earlier"
-    ]
+    def differ(one: int, other: int) -> bool:
+        change = ahead(by_round[one], by_round[other], params, seed)
+        return change.low > 0 or change.high < 0
+
+    levels = {standing.round: standing.pass_at_1 for standing in standings}
+    return stands_still("pass@1 on dev", levels, differ, "or stop earlier")
 
 
 def reason(chosen: Standing, standings: Sequence[Standing], last: int, params: Evaluation, seed: int) -> str:

@@ -1,7 +1,4 @@
-"""Letting a policy solve problems: write workflows, run the distinct ones, judge their answers.
-
-On the ground floor because evaluation measures a run's policies this way and promotion measures a champion.
-"""
+"""Letting a policy solve problems: write workflows, run the distinct ones, judge their answers."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,15 +1,10 @@
 """The promote stage: evaluation and champion → `run/promotion.json`, and a new champion if it is better."""
 
 from tasks.artifacts import digest_path, read_json, read_jsonl, read_text, write_json, write_text
-from tasks.environments.environment import posed
-from tasks.environments.named import environment_in
-from tasks.environments.running import runner_of
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params import Params
-from tasks.policy.attempts import attempts
-from tasks.policy.base import load_policy
-from tasks.policy.served import entered, served_by
+from tasks.policy.trial import trial
 from tasks.promotion.champion import read_champion, read_history, replace_champion
 from tasks.promotion.gate import decide
 from tasks.promotion.succession import taken_back, utc_now
@@ -62,14 +57,9 @@ def _opponent(layout: Layout, params: Params, champion: Champion | None, test_sh
         return [outcome.greedy for outcome in _outcomes(layout, "before")]
     if champion.test_sha256 == test_sha256:
         return [outcome.greedy for outcome in read_jsonl(layout.champion / "outcomes.jsonl", Outcome)]
-    environment = environment_in(layout.root, params)
-    problems = [posed(environment, problem) for problem in read_jsonl(layout.problems("test"), Problem)]
-    policy = load_policy(layout.champion / "policy")
-    served = served_by(policy, params.operators, layout)
-    with runner_of(environment, params.sandbox, served) as runner:
-        written = attempts(policy, environment, problems, runner, params.policy.max_new_tokens)
-    entered(served, layout, "promote")
-    return [own[0].right for own in written]
+    problems = read_jsonl(layout.problems("test"), Problem)
+    tried = trial(layout, params, layout.champion / "policy", problems, "promote")
+    return [own[0].right for own in tried.attempts]
 
 
 def _outcomes(layout: Layout, name: str) -> list[Outcome]:

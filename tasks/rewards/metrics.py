@@ -11,13 +11,11 @@ from tasks.policy.advantages import has_signal
 from tasks.records import RewardedTrajectory
 from tasks.rewards.score import Failures
 from tasks.rewards.terms import correctness
+from tasks.still import stands_still
 from tasks.sums import Column, ExactSum
 
 CONSTANT = 1e-12
 """Deviation of a term that is one number, but for rounding."""
-
-STILL = 3
-"""So many rounds without a change are worth a word."""
 
 CHANCE = 1.96
 """Standard errors that chance rarely exceeds (1 time in 20)."""
@@ -116,29 +114,20 @@ def remarks(numbers: Mapping[str, float]) -> list[str]:
 
 
 def unmoved(rounds: Mapping[int, Mapping[str, float]]) -> list[str]:
-    """A remark where the mean reward of the last STILL rounds differs by no more than chance from the one before them.
+    """A remark where the mean reward has not moved for some rounds; see tasks/still.py.
 
     `rounds` are the numbers of each by `Totals`, in order; the means of two rounds differ by chance where that is
-    at most CHANCE standard errors of the difference. Nothing is said of fewer rounds, nor of groups of one.
+    at most CHANCE standard errors of the difference. Nothing is said of groups of one.
     """
-    if len(rounds) <= STILL or any("mean_reward_error" not in numbers for numbers in rounds.values()):
+    if any("mean_reward_error" not in numbers for numbers in rounds.values()):
         return []
-    start, *since = list(rounds)[-STILL - 1 :]
-    if any(abs(_mean_of(rounds[n]) - _mean_of(rounds[start])) > _chance(rounds[n], rounds[start]) for n in since):
-        return []
-    levels = ", ".join(f"{_mean_of(rounds[number]):.3f}" for number in (start, *since))
-    return [
-        f"The mean reward has not moved since round {start} ({levels}): none differs by more than chance; raise "
-        "grpo.learning_rate or search.simulations, give harder or easier problems, or stop earlier"
-    ]
 
+    def differ(one: int, other: int) -> bool:
+        error = math.hypot(*(rounds[number]["mean_reward_error"] for number in (one, other)))
+        return abs(levels[one] - levels[other]) > CHANCE * error
 
-def _mean_of(numbers: Mapping[str, float]) -> float:
-    return numbers["epoch/mean_reward"]
-
-
-def _chance(one: Mapping[str, float], other: Mapping[str, float]) -> float:
-    return CHANCE * math.hypot(one["mean_reward_error"], other["mean_reward_error"])
+    levels = {number: numbers["epoch/mean_reward"] for number, numbers in rounds.items()}
+    return stands_still("The mean reward", levels, differ, "give harder or easier problems, or stop earlier")
 
 
 def _is_solved(environment: Environment, trajectory: RewardedTrajectory) -> bool:

@@ -11,14 +11,6 @@ from aftermath import ADDRESSES, ALL, Bytes, bytes_of
 from flows.server import TemporaryServer
 
 
-@pytest.fixture(scope="session", autouse=True)
-def dvc_site_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """DVC's memory of file hashes, kept out of the machine's own."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DVC_SITE_CACHE_DIR", str(tmp_path_factory.mktemp("site")))
-        yield
-
-
 @pytest.fixture(scope="session")
 def new(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny project of one round in which nothing is computed. Not to be changed."""

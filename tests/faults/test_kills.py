@@ -12,7 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 import tiny_project
 import yaml
@@ -93,15 +92,31 @@ def test_killed_while_dvc_lock_is_written(done: Path, ends_well: Callable[[Path]
     ends_well(done)
 
 
-@pytest.mark.parametrize("everybody", [False, True])
-def test_sigterm_is_a_clean_stop(fresh: Path, everybody: bool, ends_well: Callable[[Path], None]) -> None:
-    """As `kill` sends it to a process, and as a service that is stopped does to all of its processes."""
+def by_kill(process: "subprocess.Popen[str]", _: Path) -> int:
+    process.terminate()
+    return 143
+
+
+def by_a_service(_: object, root: Path) -> int:
+    """All that a unit has started is told."""
+    for one in processes(str(root)):
+        one.terminate()
+    return 143
+
+
+def by_a_terminal(process: "subprocess.Popen[str]", _: Path) -> int:
+    """Ctrl-C, which goes to a process group."""
+    os.killpg(process.pid, signal.SIGINT)
+    return 130
+
+
+@pytest.mark.parametrize("stopped", [by_kill, by_a_service, by_a_terminal])
+def test_a_signal_is_a_clean_stop(fresh: Path, stopped: Callable[..., int], ends_well: Callable[[Path], None]) -> None:
     override(fresh / "params.yaml", ["tracking.uri=sqlite:///mlflow.db"])
     process = begin(fresh, "reward@1", "retrain", TINY_MARK=str(fresh))
-    for one in processes(str(fresh)) if everybody else [psutil.Process(process.pid)]:
-        one.send_signal(signal.SIGTERM)
+    code = stopped(process, fresh)
     _, told = process.communicate(timeout=200)
-    assert process.returncode == 143
+    assert process.returncode == code
     assert told == ""
     assert left_after_a_while(str(fresh)) == []
     with sqlite3.connect(fresh / ".graft" / "prefect" / "prefect.db") as database:

@@ -10,14 +10,6 @@ import servers
 import tiny_project
 
 
-@pytest.fixture(scope="session", autouse=True)
-def dvc_site_folder(tmp_path_factory: pytest.TempPathFactory) -> object:
-    """DVC's memory of file hashes, kept out of the machine's own."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DVC_SITE_CACHE_DIR", str(tmp_path_factory.mktemp("site")))
-        yield
-
-
 @pytest.fixture(scope="session")
 def by_dvc(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project that `dvc repro` computed, a process for each stage. Not to be changed."""

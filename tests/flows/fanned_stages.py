@@ -2,7 +2,8 @@
 
     python -m tests.flows.fanned_stages FOLDER KIND ADDRESS STAGE …
 
-The last line tells how many processes computed shards, whether it was this one, and whether it hears SIGTERM then.
+The last line tells how many processes computed shards, whether it was this one, whether it hears SIGTERM then, and
+whether all that it has started listens on loopback alone.
 """
 
 import os
@@ -23,6 +24,7 @@ from tasks.fanout import FanOut, fanning_out
 from tasks.layout import Layout
 from tasks.params import Params, Runner
 from tasks.params_file import load_params, restrict
+from tests.listening import is_loopback, listeners
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -83,7 +85,8 @@ def main(root: Path, kind: Any, address: str, stages: list[str]) -> None:
             with fanning_out(watched):
                 for stage in [stage for stage in stages if stage in MODULES]:
                     import_module(MODULES[stage]).run(Layout(root), params_of(root, stage), 1)
-            print(len(watched.processes), os.getpid() in watched.processes, is_heard(), flush=True)
+            private = all(is_loopback(address) for address, _ in listeners(os.getpid()))
+            print(len(watched.processes), os.getpid() in watched.processes, is_heard(), private, flush=True)
             for name in [name for name in stages if name not in MODULES]:
                 list(fanned.map(globals()[name], [[number] for number in range(60)]))
 

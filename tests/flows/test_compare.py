@@ -8,7 +8,7 @@ from pathlib import Path
 
 import finished_run
 import pytest
-from tiny_project import dvc, run
+from tiny_project import commit, dvc, run
 
 from flows.page.write import write_page
 from tasks.artifacts import read_jsonl, write_jsonl
@@ -183,11 +183,6 @@ def versioned(runs: Path) -> Path:
     dvc(project, "init", "-q")
     commit(project, "nothing computed")
     return project
-
-
-def commit(project: Path, message: str) -> None:
-    run(project, "git", "add", "-A")
-    run(project, "git", "-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qm", message)
 
 
 @pytest.mark.slow

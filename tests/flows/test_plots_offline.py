@@ -7,7 +7,7 @@ from pathlib import Path
 import finished_run
 import pytest
 from browser import browser, needed
-from tiny_project import dvc, run
+from tiny_project import commit, dvc, run
 
 from tasks.artifacts import write_json
 from tasks.layout import Layout
@@ -39,8 +39,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("config", "plots.html"):
         shutil.copy(REPOSITORY / ".dvc" / name, root / ".dvc")
     dvc(root, "commit", "-q", "--force")
-    run(root, "git", "add", "-A")
-    run(root, "git", "-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qm", "t")
+    commit(root)
     write_json(Layout(root).metrics("evaluate", "after"), {"pass_at_1": 0.875})
     return root
 

@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 import pytest
 from flow_runs import is_alive
+from listening import is_loopback, listeners
 from pydantic import ValidationError
 from real_project import make
 
@@ -100,8 +101,9 @@ def test_the_bytes_are_the_same_whoever_computes_and_an_error_is_its_own_line(
 
 
 def check(ended: "subprocess.CompletedProcess[str]", kind: str, root: Path, here: Path) -> None:
-    processes, was_it_here, is_heard = ended.stdout.split()[-3:]
+    processes, was_it_here, is_heard, is_private = ended.stdout.split()[-4:]
     assert is_heard == "True", "Ray has a handler of its own for SIGTERM"
+    assert is_private == "True", "what Ray sends can run code"
     assert was_it_here == str(kind == "threads"), "somebody else computed"
     assert 1 <= int(processes) <= 2
     assert files(root) == files(here)
@@ -122,10 +124,15 @@ def test_whatever_ends_a_fan_out_leaves_no_process_and_it_goes_on_with_the_same_
     check(ended, "processes", root, here)
 
 
-def ended_in_mid_search(root: Path, how: signal.Signals) -> tuple[int, str]:
+@pytest.mark.slow
+def test_ctrl_c_is_quiet_with_a_dask_of_our_own_too(root: Path) -> None:
+    assert ended_in_mid_search(root, signal.SIGINT, "dask") == (130, "")
+
+
+def ended_in_mid_search(root: Path, how: signal.Signals, kind: str = "processes") -> tuple[int, str]:
     """Exit code and stderr, when all of its processes are gone."""
     begun = subprocess.Popen(
-        command(root, "processes", "search"), cwd=REPOSITORY, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command(root, kind, "search"), cwd=REPOSITORY, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     before = journaled(root)
     while journaled(root) == before:
@@ -133,6 +140,7 @@ def ended_in_mid_search(root: Path, how: signal.Signals) -> tuple[int, str]:
         time.sleep(0.01)
     family = psutil.Process(begun.pid).children(recursive=True)
     assert len(family) > 2
+    assert all(is_loopback(address) for address, _ in listeners(begun.pid))
     (os.killpg if how == signal.SIGINT else os.kill)(begun.pid, how)
     told = begun.communicate(timeout=60)[1]  # whoever is left over would hold the pipe
     deadline = time.monotonic() + 60

@@ -62,23 +62,26 @@ def answers(url: str) -> bool:
 def test_it_sweeps_keeps_its_server_up_and_leaves_none(
     with_a_dead_run: Path, serving: "subprocess.Popen[bytes]"
 ) -> None:
-    """What died is marked at the start; a schedule outlives its server; a server does not outlive `kill -9`."""
+    """What died is marked at the start; a schedule outlives its server, at its birth too; a server no `kill -9`."""
     root, log = with_a_dead_run, with_a_dead_run / "serve.log"
+    wait_until(lambda: "marked as crashed" in log.read_text(), serving)
+    (first,) = servers(serving)
+    os.kill(first, signal.SIGKILL)  # it is about to be told of the schedule
     wait_until(lambda: "scheduled every 20 s as " in log.read_text(), serving)
-    swept, told = log.read_text().splitlines()[:2]
+    swept, told = log.read_text().splitlines()
     assert re.fullmatch("marked as crashed, their processes being gone: [a-z]+-[a-z]+", swept)
     assert states(root, "", own_server=True)[0] == "CRASHED"
     assert mlflow_states(root)[0] == "KILLED"
     url = told.rpartition(" ")[2]
-    (first,) = servers(serving)
-    wait_until(lambda: httpx.post(f"{url}/deployments/count").json() == 1, serving)
-    os.kill(first, signal.SIGKILL)
-    wait_until(lambda: not is_alive(first), serving)
-    wait_until(lambda: answers(url), serving)
+    assert httpx.post(f"{url}/deployments/count").json() == 1
     (second,) = servers(serving)
+    os.kill(second, signal.SIGKILL)
+    wait_until(lambda: not is_alive(second), serving)
+    wait_until(lambda: answers(url), serving)
+    (third,) = servers(serving)
     wait_until(lambda: "the first scheduled run here. Promoted: as ever" in log.read_text(), serving)
     assert ran(root)[-1] == "promote"
     os.kill(serving.pid, signal.SIGKILL)
     serving.wait()
-    wait_until(lambda: not is_alive(second))
+    wait_until(lambda: not is_alive(third))
     assert not answers(url)

@@ -26,13 +26,13 @@ PREFECT = str(Path(sys.executable).with_name("prefect"))
 POOL = "graft"
 NOTHING_NEW = "nothing new since "
 DONE = "the first scheduled run here. Promoted: as ever"
-STOPPED_AT = "update@1"
+STOPPED_AT, KILLED_AT = "update@1", "evaluate@after"
 
 
 class Scheduled(NamedTuple):
     """A project whose deployment was run because its schedule said so, until nothing was new any more.
 
-    The first worker was stopped in the middle of a stage, the second one was not.
+    The first worker was stopped in the middle of a stage, the second one was killed, the third one was not.
     """
 
     servers: Servers
@@ -57,14 +57,16 @@ def scheduled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     assert "Deployment 'scheduled/nightly' successfully created" in told.stdout
     with worker(root, api, TINY_HANG=STOPPED_AT):
         wait_until(lambda: STOPPED_AT in begun(root), root)
+    with worker(root, api, signal.SIGKILL, TINY_HANG=KILLED_AT, TINY_SECONDS="5"):
+        wait_until(lambda: KILLED_AT in begun(root), root)
     with worker(root, api):
         wait_until(lambda: any(message(run).startswith(NOTHING_NEW) for run in ended(api)), root)
     return Scheduled(servers, root, ended(api), ran(root))
 
 
 @contextmanager
-def worker(root: Path, api: str, **more: str) -> Iterator[None]:
-    """At work until the block ends; then stopped as systemd would stop it."""
+def worker(root: Path, api: str, stop: signal.Signals = signal.SIGTERM, **more: str) -> Iterator[None]:
+    """At work until the block ends; then stopped as systemd would stop it, or killed alone."""
     log = log_of(root)
     with log.open("ab") as stream:
         process = subprocess.Popen(
@@ -77,8 +79,8 @@ def worker(root: Path, api: str, **more: str) -> Iterator[None]:
         )
     try:
         yield
-        process.terminate()
-        assert process.wait(PATIENCE) == 0, log.read_text()
+        process.send_signal(stop)
+        assert process.wait(PATIENCE) == (-stop if stop == signal.SIGKILL else 0), log.read_text()
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
@@ -121,9 +123,10 @@ def test_the_schedule_fires_and_the_worker_does_the_job_once(scheduled: Schedule
     assert (scheduled.root / "run" / "page.html").read_text() == "a page"
 
 
-def test_a_worker_that_is_stopped_loses_no_stage_and_its_run_is_marked(scheduled: Scheduled) -> None:
-    first = scheduled.runs[0]
+def test_a_worker_that_is_stopped_or_killed_loses_no_stage_and_its_run_is_marked(scheduled: Scheduled) -> None:
+    first, *others = scheduled.runs
     assert (first["state_type"], message(first)) == ("CRASHED", WHY)
+    assert [run["state_type"] for run in others].count("CRASHED") == 1  # the killed one's: nobody takes its output
     at = ADDRESSES.index(STOPPED_AT)
     assert scheduled.computed == [*ADDRESSES[: at + 1], *ADDRESSES[at:]]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import tiny_project
-from tiny_project import begin, environment, graft, ran
+from tiny_project import begin, graft, ran
 
 from flows.workspace import Busy, alone, beside_others, holders
 
@@ -116,20 +116,3 @@ def test_while_a_run_is_at_work_nobody_else_changes_params(done: Path) -> None:
     assert ran(done) == []
     process.kill()
     process.communicate()
-
-
-@pytest.mark.slow
-def test_of_two_runs_started_at_the_same_moment_one_does_the_work(done: Path) -> None:
-    command = [sys.executable, "-m", "flows.cli", "retrain", "-S", "evaluation.resamples=500"]
-    both = [
-        subprocess.Popen(command, cwd=done, env=environment(), stdout=-1, stderr=-1, text=True, start_new_session=True)
-        for _ in range(2)
-    ]
-    told = {process.returncode: output for process in both for output in [process.communicate(timeout=280)]}
-    assert sorted(told) == [0, 2], told
-    assert "is at work here; wait until it ends, or stop it" in told[2][1]
-    assert told[0][0].splitlines()[-1].startswith("report: ")
-    computed = ran(done)
-    assert len(computed) == len(set(computed)) > 0
-    graft(done, "stage", *tiny_project.ADDRESSES)
-    assert ran(done) == []

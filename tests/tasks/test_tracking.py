@@ -2,20 +2,18 @@
 
 import hashlib
 import json
-import os
 import random
-import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from servers import free_port, mlflow_server
 
 from tasks.artifacts import write_json, write_jsonl, write_text
 from tasks.layout import Layout
@@ -194,9 +192,7 @@ def test_the_registry_says_who_replaced_whom_and_why_and_makes_up_for_what_it_mi
     assert tags("challenger")["replaced_because"] == "aaaa was rolled back: because 2"
     runs = len(client.search_runs([client.get_experiment_by_name("graft").experiment_id]))
 
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    away = tell_champion(layout, tracking(f"http://127.0.0.1:{port}"))
+    away = tell_champion(layout, tracking(f"http://127.0.0.1:{free_port()}"))
     assert away is not None
     later: list[tuple[How, str, str | None]] = [("promoted", "cccc", "aaaa"), ("promoted", "dddd", "cccc")]
     succession(layout, *promoted, ("rolled back", "aaaa", "bbbb"), *later)  # by dvc repro: MLflow never heard of them
@@ -205,6 +201,29 @@ def test_the_registry_says_who_replaced_whom_and_why_and_makes_up_for_what_it_mi
     assert tags("champion")["replaced"] == "cccc"
     assert gates().keys() == {"aaaa", "bbbb", "dddd"}
     assert len(client.search_runs([client.get_experiment_by_name("graft").experiment_id])) == runs
+
+
+@pytest.mark.slow
+def test_old_runs_stay_whose_policy_was_champion_or_whose_lock_is_needed(layout: Layout) -> None:
+    params = tracking(f"sqlite:///{layout.root}/mlflow.db")
+    made = []
+    for version, promoted in (("aaaa", True), ("bbbb", True), ("cccc", False), ("dddd", False), ("eeee", False)):
+        decide(layout, version, promoted)
+        (layout.root / "dvc.lock").write_text(version)
+        recorder = Recorder(layout, params, {WORKSPACE: "here"})
+        recorder.stage("promote", 1.0, False, {POLICY: f"{version}.dir"}, {})
+        made.append(recorder.finish("FINISHED"))
+    needed = {hashlib.md5(b"dddd").hexdigest()}
+    goes, stays, remove = expired(layout.root, params.tracking, "here", 1, needed, {"aaaa"})
+    assert [run for run, _ in goes] == made[2:3]
+    assert [line.partition(": ")[2] for line in stays] == [
+        "its dvc.lock is in the workspace, in git or of a kept run",
+        "its policy has an alias",  # the champion of now
+        "its policy is or was champion",
+    ]
+    remove()
+    left = store(layout).search_model_versions("name = 'graft'")
+    assert {version.tags["version"] for version in left} == {"aaaa", "bbbb", "dddd", "eeee"}
 
 
 @pytest.mark.slow
@@ -520,8 +539,7 @@ def test_a_registry_that_never_answers_costs_the_limit_and_no_more(layout: Layou
 
 
 def test_a_dead_port_is_a_warning(layout: Layout, capfd: pytest.CaptureFixture[str]) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = free_port()
     assert record(layout, tracking(f"http://127.0.0.1:{port}")) is None
     (warning,) = capfd.readouterr().err.splitlines()
     assert "start the server" in warning
@@ -550,40 +568,12 @@ def test_an_empty_uri_records_nothing(layout: Layout) -> None:
     assert not (layout.root / "mlflow.db").exists()
 
 
-def answers(port: int) -> bool:
-    with socket.socket() as caller:
-        return caller.connect_ex(("127.0.0.1", port)) == 0
-
-
-@contextmanager
-def server(folder: Path, port: int) -> Iterator[None]:
-    """A real `mlflow server` on loopback."""
-    stores = ["--backend-store-uri", f"sqlite:///{folder}/mlflow.db", "--artifacts-destination", f"{folder}/served"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "mlflow", "server", "--port", str(port), "--workers", "1", *stores],
-        env={**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
-        cwd=folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        while not answers(port):
-            assert process.poll() is None
-            time.sleep(0.2)
-        yield
-    finally:
-        os.killpg(process.pid, signal.SIGTERM)
-        process.wait()
-
-
 @pytest.mark.slow
 def test_a_server_gets_it_all_even_what_came_while_it_was_away(
     layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = free_port()
     uri = f"http://127.0.0.1:{port}"
     ledger = Ledger(uri, "early")
     ledger.add({"kind": "start", "time": 1.8e9, "params": {"a": "1"}, "tags": {}})
@@ -592,7 +582,8 @@ def test_a_server_gets_it_all_even_what_came_while_it_was_away(
     assert len(ledger.deliver()) == 1
     assert ledger.run_id is None
 
-    with server(tmp_path, port):
+    with mlflow_server(tmp_path, port=port) as server:
+        server.ready()
         ledger.add({"kind": "finish", "status": "FINISHED", "time": 1.8e9 + 2, "tags": {}})
         assert ledger.deliver() == []
         run_id = record(layout, tracking(uri, seconds=120))

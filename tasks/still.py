@@ -1,0 +1,25 @@
+"""Whether a level of the policy still moves from round to round."""
+
+from collections.abc import Callable, Mapping
+
+STILL = 3
+"""So many rounds without a change are worth a word."""
+
+
+def stands_still(name: str, levels: Mapping[int, float], differ: Callable[[int, int], bool], remedy: str) -> list[str]:
+    """A remark where a level, known of these rounds in their order, has not moved for STILL rounds, that is:
+
+    No round since then differs from the round before them (the latest known one at least STILL before the last) by
+    more than chance, which `differ` says of two rounds. Nothing is said of fewer rounds.
+    """
+    earlier = [number for number in levels if number <= max(levels) - STILL]
+    if not earlier:
+        return []
+    start, since = earlier[-1], [number for number in levels if number > earlier[-1]]
+    if any(differ(number, start) for number in since):
+        return []
+    shown = ", ".join(f"{levels[number]:.3f}" for number in (start, *since))
+    return [
+        f"{name} has not moved since round {start} ({shown}): none differs by more than chance; raise "
+        f"grpo.learning_rate or search.simulations, {remedy}"
+    ]
