@@ -49,9 +49,7 @@ def expired(
         else:
             goes.append(run)
     referred = _referred(runs, {run.info.run_id for run in goes})
-    stays += [
-        f"{run.info.run_name}: a run that stays has its curves there" for run in goes if run.info.run_id in referred
-    ]
+    stays += [f"{run.info.run_name}: it has curves of a run that stays" for run in goes if run.info.run_id in referred]
     goes = [run for run in goes if run.info.run_id not in referred]
 
     def remove() -> None:
