@@ -100,7 +100,7 @@ def leave(
 
 def untouched(root: Path, addresses: Iterable[str]) -> Untouched | None:
     """These stages, where all is as the last run left it; None where DVC is to judge."""
-    with suppress(OSError):  # of a file that is gone or may not be read; DVC says what to do about it
+    with suppress(OSError, ValueError):  # of a file that is gone, may not be read or has no name; DVC says what to do
         return _untouched(root, addresses)
     return None
 

@@ -14,7 +14,9 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
+from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +35,12 @@ from flows.pipeline import declared_params
 from flows.reasons import _listed
 from flows.runs import account_named
 from flows.tree import drawn
+from flows.untouched import Left, Stage, _described, untouched
 from tasks.artifacts import digest_text, line_of, read_json, read_jsonl, read_text, write_jsonl
 from tasks.errors import GraftError
 from tasks.extremes import read_extremes
 from tasks.grpo.checkpoint import Checkpoint, _digest
+from tasks.known import _read as known_before
 from tasks.layout import Layout
 from tasks.modules import parsed
 from tasks.params_file import load_params
@@ -211,11 +215,13 @@ def journal_of(content: bytes) -> bytes:
     return "".join(f"\n{digest_text(line)} {line}" for line in lines).encode()
 
 
-def write_and_read(make: Callable[[bytes], bytes], read: Callable[[Path], Any]) -> Callable[[Path], Any]:
-    """For files that end with a digest: what was broken before it is put right after."""
+def write_and_read(
+    make: Callable[[bytes], bytes], read: Callable[[Path], Any], path: str = "file"
+) -> Callable[[Path], Any]:
+    """For files with a digest in them: what was broken before it is put right after."""
 
     def both(folder: Path) -> Any:
-        broken_file = folder / "file"
+        broken_file = folder / path
         content = broken_file.read_bytes()
         broken_file.write_bytes(make(content))
         try:
@@ -334,6 +340,25 @@ def told_by_sandbox(many: bool, folder: Path) -> None:
 SEEN = Seen(problems={"a.jsonl": Data(sha256="0", problems=3)}, params={"seed": "0"}, sources={"tasks/a.py": "1"})
 SUCCESSION = Succession(version="v", replaced=None, how="promoted", reason="better", time="2026-11-22T18:00:00Z")
 ENTRY = Entry(when="2026-11-22 03:00:00", done=True, line="Promoted", flow_run="f", mlflow_run=None)
+
+LEFT = (
+    Left(
+        dvc=version("dvc"),
+        described=_described(Path("nowhere")),
+        roots=["file", ".."],
+        files={"file": ((1, 2, 3.0, 4.5), "0" * 32, 5.0)},
+        stores={".dvc/cache": (1, 2, 3.0, 4.5)},
+        stages=[Stage(address="a", deps={"b": "0"}, outs={"file": "1"})],
+    )
+    .model_dump_json()
+    .encode()
+)
+
+
+def noted(left: bytes) -> bytes:
+    """As it stands in the file."""
+    return f"{sha256(left).hexdigest()}\n".encode() + left + b"\n"
+
 
 READERS: dict[str, Reader] = {
     "a chat reply": Reader("file", CHAT, partial(chat, 200), 500),
@@ -457,6 +482,15 @@ READERS: dict[str, Reader] = {
     ),
     "what a term's process answers": Reader(
         "file", b"[0.5, null]\n", lambda folder: read_answer((folder / "file").read_bytes())
+    ),
+    "what a run left": Reader(".graft/untouched.json", noted(LEFT), lambda folder: untouched(folder, ["a"])),
+    "what a run left, under its digest": Reader(
+        ".graft/untouched.json",
+        LEFT,
+        write_and_read(noted, lambda folder: untouched(folder, ["a"]), ".graft/untouched.json"),
+    ),
+    "what was computed before": Reader(
+        "file", b'{"values": {"a": [0.5, {"b": null}]}}\n', lambda folder: known_before(folder / "file")
     ),
     "a module of the user's": Reader("file", CODE.encode(), lambda folder: parsed(folder / "file")),
     "tree.svg and the like": Reader("file", "<svg>ä</svg>".encode(), lambda folder: read_text(folder / "file")),
