@@ -28,6 +28,7 @@ from flows.answer import Terminated
 from flows.beside import Beside
 from flows.crashed import mark_crashed, noted, workspace, workspace_tag
 from flows.doctor import refuse_traps
+from flows.hearing import sure_to_hear
 from flows.news import problems_tag
 from flows.outcome import Outcome
 from flows.pipeline import stage_of
@@ -171,6 +172,7 @@ def _retrain(
         return run.outcomes[-1]
 
     def stage(address: str) -> None:
+        end_if_asked()
         with TagsContext(current_tags=set()):  # for each tag of a task Prefect's server would be asked for leave
             again.with_options(name=stage_of(address), task_run_name=address)(partial(compute, address))
         outcome = run.outcomes[-1]
@@ -178,7 +180,12 @@ def _retrain(
         tell(outcome)
 
     try:
-        with noted(root, flow_run.id), Fanned(params.runner) as fanned, fanning_out(fanned):
+        with (
+            sure_to_hear() as end_if_asked,
+            noted(root, flow_run.id),
+            Fanned(params.runner) as fanned,
+            fanning_out(fanned),
+        ):
             stages.run(SOURCES)  # no step of the run: it notes what the steps compute with
             chain(stage, params.rounds.last)
             note_lock(root)

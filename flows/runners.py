@@ -25,7 +25,7 @@ from prefect.exceptions import CrashedRun
 from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner, ThreadPoolTaskRunner
 
 from flows import environment
-from flows.deaf import deaf_to
+from flows.hearing import deaf_to
 from tasks.artifacts import digest_text
 from tasks.errors import GraftError, Passing
 from tasks.own_code import python_path, sources_at_start

@@ -22,8 +22,8 @@ from signal import SIGHUP, SIGINT, SIGTERM
 from typing import IO, Any
 
 from flows.databases import damaged, set_aside
-from flows.deaf import deaf_to
 from flows.environment import PREFECT, settle
+from flows.hearing import deaf_to
 from tasks.errors import GraftError
 from tasks.own_code import python_path
 
