@@ -34,26 +34,37 @@ def ending() -> Iterator[Callable[..., object]]:
         signal.signal(number, handler)
 
 
-@pytest.mark.parametrize(
-    ("number", "raised"), [(SIGINT, KeyboardInterrupt), (SIGTERM, Terminated), (SIGHUP, Terminated)]
-)
-def test_what_was_dropped_is_raised_at_the_next_piece_of_work(number: Signals, raised: type[BaseException]) -> None:
+RAISED = {SIGINT: KeyboardInterrupt, SIGTERM: Terminated, SIGHUP: Terminated}
+
+
+@pytest.mark.parametrize("number", RAISED)
+def test_what_was_dropped_is_raised_at_the_next_piece_of_work(number: Signals) -> None:
     done = []
-    with pytest.raises(raised), sure_to_hear() as end_if_asked:
-        for piece in range(3):
-            end_if_asked()
-            if piece == 1:
-                Tidied(number)  # dropped there
-            done.append(piece)
+
+    def work() -> None:
+        with sure_to_hear() as end_if_asked:
+            for piece in range(3):
+                end_if_asked()
+                if piece == 1:
+                    Tidied(number)  # dropped there
+                done.append(piece)
+
+    with pytest.raises(RAISED[number]):
+        work()
     assert done == [0, 1]
 
 
-@pytest.mark.parametrize("number", [SIGINT, SIGTERM, SIGHUP])
+@pytest.mark.parametrize("number", RAISED)
 def test_elsewhere_it_ends_the_work_at_once(number: Signals) -> None:
     before = signal.getsignal(number)
-    with pytest.raises((KeyboardInterrupt, Terminated)), sure_to_hear():
-        os.kill(os.getpid(), number)
-        signal.pause()
+
+    def work() -> None:
+        with sure_to_hear():
+            os.kill(os.getpid(), number)
+            signal.pause()
+
+    with pytest.raises(RAISED[number]):
+        work()
     assert signal.getsignal(number) is before
 
 
