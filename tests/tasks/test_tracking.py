@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+import os
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -596,6 +598,36 @@ def test_a_server_gets_it_all_even_what_came_while_it_was_away(
     assert client.get_run(run_id).data.metrics["evaluate_after/pass_at_1"] == 0.7
     assert len(children(client, run_id)) == 5
     assert client.get_model_version_by_alias("graft", "champion").tags["version"] == "aaaa"
+
+
+@pytest.mark.slow
+def test_a_server_that_is_killed_in_mid_run_costs_only_what_it_had_not_taken(
+    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from mlflow import MlflowClient
+
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with mlflow_server(tmp_path) as server:
+        server.ready()
+        recorder = Recorder(layout, tracking(server.url, seconds=60), {})
+        recorder.stage("reward@1", 2.0, False, {}, {})
+        client: Any = MlflowClient(server.url)
+        limit = time.monotonic() + 120
+        while not (taken := _finished_stages(client)) and time.monotonic() < limit:
+            time.sleep(0.1)
+        os.killpg(server.process.pid, signal.SIGKILL)
+        recorder.stage("reward@2", 2.0, False, {}, {})
+        recorder.finish("FINISHED")
+        told = capfd.readouterr().err
+        assert told.startswith(f"warning: MLflow ({server.url}): ")
+        assert "the results under" in told
+    assert _finished_stages(store(layout)) == taken == ["reward@1"]
+
+
+def _finished_stages(client: Any) -> list[str]:
+    found = client.search_experiments(filter_string="name = 'graft'")
+    runs = client.search_runs([found[0].experiment_id], "attributes.status = 'FINISHED'") if found else []
+    return [run.info.run_name for run in runs]
 
 
 def test_the_main_process_never_imports_mlflow() -> None:
