@@ -27,6 +27,9 @@ TICK = 2.0
 DESCRIBED_BY = ("dvc.yaml", "dvc.lock", "params.yaml", ".dvcignore", ".dvc/config", ".dvc/config.local")
 """The files that DVC knows the stages from, and its own settings."""
 
+MOST = 200_000
+"""Files of which a note is made; of more it would take longer to read than to find out, and a gigabyte a million."""
+
 LEFT_OUT = "__pycache__"
 """What Python leaves beside sources; DVC ignores it."""
 
@@ -75,14 +78,14 @@ class Untouched:
 def leave(
     root: Path, roots: Iterable[str], seen: Mapping[str, Seen], stores: Iterable[Path], outcomes: Sequence[Outcome]
 ) -> None:
-    """Note how a run left its workspace; nothing where a file is not as it was when DVC judged by it.
+    """Note how a run left its workspace; nothing where a file is not as it was when DVC judged by it, nor of more than MOST files.
 
     `roots`: the files and folders that its stages read or write; `seen`: of each file in them, by its absolute path.
     """
     names = sorted({os.path.relpath(path, root) for path in roots})
     now = dict(_stamps(root, names))
     files = {name: seen[path] for name in now if (path := os.path.normpath(root / name)) in seen}
-    if {name: found[0] for name, found in files.items()} != now:
+    if len(now) > MOST or {name: found[0] for name, found in files.items()} != now:
         _file(root).unlink(missing_ok=True)
         return
     _write(

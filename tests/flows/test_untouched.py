@@ -176,6 +176,12 @@ def test_a_file_that_changes_while_a_run_ends_is_not_noted(done: Path, monkeypat
     assert untouched(done, ALL) is None
 
 
+def test_of_too_many_files_no_note_is_made(left: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST", 3)
+    run(left, monkeypatch)
+    assert untouched(left, ALL) is None
+
+
 def test_a_run_asks_dvc_only_where_there_is_something_to_ask(left: Path) -> None:
     params = load_params(left / "params.yaml")
     assert isinstance(_stages(left, params, pull=False), Untouched)
