@@ -28,7 +28,7 @@ DESCRIBED_BY = ("dvc.yaml", "dvc.lock", "params.yaml", ".dvcignore", ".dvc/confi
 """The files that DVC knows the stages from, and its own settings."""
 
 MOST = 200_000
-"""Files of which a note is made; of more it would take longer to read than to find out, and a gigabyte a million."""
+"""Files of which a note is made; of more the note itself would take gigabytes."""
 
 LEFT_OUT = "__pycache__"
 """What Python leaves beside sources; DVC ignores it."""
@@ -78,7 +78,7 @@ class Untouched:
 def leave(
     root: Path, roots: Iterable[str], seen: Mapping[str, Seen], stores: Iterable[Path], outcomes: Sequence[Outcome]
 ) -> None:
-    """Note how a run left its workspace; nothing where a file is not as it was when DVC judged by it, nor of more than MOST files.
+    """Note how a run left its workspace; nothing where a file is not as DVC judged by it, nor of more than MOST files.
 
     `roots`: the files and folders that its stages read or write; `seen`: of each file in them, by its absolute path.
     """
