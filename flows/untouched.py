@@ -28,7 +28,7 @@ DESCRIBED_BY = ("dvc.yaml", "dvc.lock", "params.yaml", ".dvcignore", ".dvc/confi
 """The files that DVC knows the stages from, and its own settings."""
 
 MOST = 200_000
-"""Files of which a note is made; of more the note itself would take gigabytes."""
+"""Files of which a note is made; the note of a million would be 180 MB itself."""
 
 LEFT_OUT = "__pycache__"
 """What Python leaves beside sources; DVC ignores it."""
