@@ -190,9 +190,15 @@ def status(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
 
     root = project_root()
     settle_params(root, [], print)
-    from flows.stages import Stages
+    from flows.untouched import untouched
 
-    for address, reasons in Stages(root).stale().items():
+    if stages := untouched(root, []):
+        stale = stages.stale()
+    else:
+        from flows.stages import Stages
+
+        stale = Stages(root).stale()
+    for address, reasons in stale.items():
         print(f"{address:<16} {'; '.join(reasons) or 'up to date'}")
 
 

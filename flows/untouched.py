@@ -17,6 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from flows.outcome import Outcome
+from flows.sources import SOURCES
 from tasks.artifacts import digest_text, write_text
 from tasks.errors import GraftError
 from tasks.records import Record
@@ -70,6 +71,10 @@ class Untouched:
         """Nothing to do."""
         stage = self.stages[address]
         return Outcome(address, "unchanged", 0.0, stage.deps, stage.outs)
+
+    def stale(self) -> dict[str, list[str]]:
+        """None is."""
+        return {address: [] for address in self.stages if address != SOURCES}
 
     def leave(self) -> None:
         """It is noted already."""

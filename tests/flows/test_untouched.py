@@ -44,6 +44,7 @@ def test_it_says_what_dvc_said(done: Path, monkeypatch: pytest.MonkeyPatch) -> N
     for before in judged:
         after = found.run(before.address)
         assert (after.how, after.deps, after.outs) == ("unchanged", before.deps, before.outs)
+    assert list(found.stale().items()) == list(Stages(done).stale().items())
 
 
 def set_back(change: Callable[[Path], object]) -> Callable[[Path], None]:
