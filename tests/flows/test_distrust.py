@@ -1,12 +1,14 @@
 """Law: each process looks through what lies there itself, and through each output once, until a stage has run."""
 
 from collections import Counter
+from hashlib import md5
 from pathlib import Path
 from typing import Any
 
 import pytest
 from dvc.output import Output
-from tiny_project import ADDRESSES
+from dvc.repo import Repo
+from tiny_project import ADDRESSES, graft
 
 from flows.stages import Stages
 
@@ -51,3 +53,13 @@ def test_after_a_stage_that_wrote_all_is_looked_through_again(
     looked.clear()
     assert stages.run("search@1").how == "unchanged"
     assert looked == before
+
+
+def test_what_a_stage_wrote_is_known_to_dvc_without_reading_it(done: Path) -> None:
+    """`dvc repro` after `graft` looks at times only; each process of ours reads for itself all the same."""
+    files = [done / "run" / "rounds" / "1" / "rewarded.jsonl", done / "run" / "rounds" / "1" / "policy" / "weights.bin"]
+    graft(done, "stage", "--force", "reward@1", "update@1")
+    repo = Repo(str(done))
+    for file in files:
+        _, known = repo.state.get(str(file), repo.fs)
+        assert known.value == md5(file.read_bytes()).hexdigest()
