@@ -118,7 +118,7 @@ class Stages:
             store = Path(self._repo.cache.local.path)
             if all(isinstance(item.fs, LocalFileSystem) for item in files):
                 roots = {item.fs_path for item in files}
-                stores = [store, *sorted(store.iterdir())]
+                stores = [store, *sorted(store.glob("*"))]
                 leave(self.root, roots, self._repo.state.seen(), stores, [*self._outcomes.values()])
 
     def stale(self) -> dict[str, list[str]]:

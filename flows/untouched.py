@@ -88,22 +88,21 @@ def leave(
     `roots`: the files and folders that its stages read or write; `seen`: of each file in them, by its absolute path.
     """
     names = sorted({os.path.relpath(path, root) for path in roots})
-    now = dict(_stamps(root, names))
-    files = {name: seen[path] for name in now if (path := os.path.normpath(root / name)) in seen}
-    if len(now) > MOST or {name: found[0] for name, found in files.items()} != now:
-        _file(root).unlink(missing_ok=True)
-        return
-    _write(
-        root,
-        Left(
-            dvc=version("dvc"),
-            described=_described(root),
-            roots=names,
-            files=files,
-            stores={os.path.relpath(store, root): _stamp(os.stat(store)) for store in stores},
-            stages=[Stage(address=o.address, deps=o.deps, outs=o.outs) for o in outcomes],
-        ),
-    )
+    with suppress(OSError):  # a file that is gone
+        now = dict(_stamps(root, names))
+        files = {name: seen[path] for name in now if (path := os.path.normpath(root / name)) in seen}
+        if len(now) <= MOST and {name: found[0] for name, found in files.items()} == now:
+            left = Left(
+                dvc=version("dvc"),
+                described=_described(root),
+                roots=names,
+                files=files,
+                stores={os.path.relpath(store, root): _stamp(os.stat(store)) for store in stores},
+                stages=[Stage(address=o.address, deps=o.deps, outs=o.outs) for o in outcomes],
+            )
+            _write(root, left)
+            return
+    _file(root).unlink(missing_ok=True)
 
 
 def untouched(root: Path, addresses: Iterable[str]) -> Untouched | None:

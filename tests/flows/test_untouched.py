@@ -167,14 +167,18 @@ def test_a_file_is_read_again_until_its_time_tells(left: Path, monkeypatch: pyte
     assert read == []
 
 
-def test_a_file_that_changes_while_a_run_ends_is_not_noted(done: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(done)
-    stages = Stages(done)
+@pytest.mark.parametrize("change", [append, Path.unlink])
+def test_a_file_that_changes_while_a_run_ends_is_not_noted(
+    left: Path, change: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(left)
+    stages = Stages(left)
     for address in ALL:
         stages.run(address)
-    append(done / "run" / "rounds" / "1" / "trajectories.jsonl")
+    for name in ("trajectories.jsonl", "rewarded.jsonl"):
+        change(left / "run" / "rounds" / "1" / name)
     stages.leave()
-    assert untouched(done, ALL) is None
+    assert not (left / ".graft" / "untouched.json").exists()
 
 
 def test_of_too_many_files_no_note_is_made(left: Path, monkeypatch: pytest.MonkeyPatch) -> None:
