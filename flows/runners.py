@@ -191,7 +191,8 @@ def _dask(address: str | None, workers: int) -> Any:
     if address:
         return DaskTaskRunner(address=address)
     own: dict[str, Any] = {"n_workers": workers, "threads_per_worker": 1, "host": LOOPBACK}
-    own |= {"dashboard_address": None, "preload": GIVES_UP_QUIETLY}
+    own |= {"dashboard_address": f"{LOOPBACK}:0", "scheduler_kwargs": {"dashboard": False}}  # none, on a free port
+    own |= {"preload": GIVES_UP_QUIETLY}
     return DaskTaskRunner(cluster_kwargs=own)
 
 
