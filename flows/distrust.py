@@ -3,7 +3,6 @@
 So damage is seen, whatever the time stamp of the file; DVC alone would keep it, and hand it on as a result.
 """
 
-import hashlib
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,10 +16,7 @@ from dvc_data.hashfile.hash_info import HashInfo
 from dvc_data.hashfile.meta import Meta
 
 from flows.dvc_files import SoundState
-from flows.untouched import Seen, Stamp
-
-AT_ONCE = 2**20
-"""Bytes of a file that is read in one piece."""
+from flows.untouched import Seen, Stamp, md5_of
 
 UNKNOWN = 0.0
 """The time at which a file was read that DVC has read itself: some time before it said so."""
@@ -109,9 +105,4 @@ def _stamp(info: Any) -> Stamp:
 
 def _hashed(path: str, info: Any) -> HashInfo | None:
     """None where it is no file, which has no hash of its own."""
-    if info["type"] != "file":
-        return None
-    with open(path, "rb", buffering=0) as file:
-        whole = info["size"] <= AT_ONCE
-        digest = hashlib.md5(file.read()) if whole else hashlib.file_digest(file, "md5")
-    return HashInfo("md5", digest.hexdigest())
+    return HashInfo("md5", md5_of(path, info["size"])) if info["type"] == "file" else None

@@ -35,12 +35,9 @@ from flows.reasons import AFTER, reasons_of
 from flows.reproduce import reproduce
 from flows.sources import SOURCES
 from flows.stage import run as run_stage
-from flows.untouched import leave
+from flows.untouched import DESCRIBED_BY, leave
 from tasks.errors import GraftError
 from tasks.own_code import sources_at_start
-
-DESCRIBED_BY = ("dvc.yaml", "dvc.lock", "params.yaml")
-"""The files that DVC knows a stage from."""
 
 
 class Stages:

@@ -25,8 +25,14 @@ from tasks.records import Record
 TICK = 2.0
 """Seconds of the coarsest clock that a file system keeps its times by."""
 
-DESCRIBED_BY = ("dvc.yaml", "dvc.lock", "params.yaml", ".dvcignore", ".dvc/config", ".dvc/config.local")
-"""The files that DVC knows the stages from, and its own settings."""
+DESCRIBED_BY = ("dvc.yaml", "dvc.lock", "params.yaml")
+"""The files that DVC knows the stages from."""
+
+SETTINGS = (".dvcignore", ".dvc/config", ".dvc/config.local")
+"""DVC's own."""
+
+AT_ONCE = 2**20
+"""Bytes of a file that is read in one piece."""
 
 MOST = 200_000
 """Files of which a note is made; the note of a million would be 180 MB itself."""
@@ -53,7 +59,7 @@ class Left(Record):
     """A workspace as a run left it. Paths in it are relative to it."""
 
     dvc: str  # its version
-    described: str  # digest of DESCRIBED_BY
+    described: str  # digest of DESCRIBED_BY and SETTINGS
     roots: list[str]  # the files and folders that stages read or write
     files: dict[str, Seen]  # all that is in them
     stores: dict[str, Stamp]  # the folders of DVC's cache: as they were, nothing was put in or taken away
@@ -138,10 +144,17 @@ def _still(root: Path, left: Left) -> dict[str, Seen] | None:
     known = dict(left.files)
     for name, (stamp, md5, read) in left.files.items():
         if read <= max(stamp[2], stamp[3]) + TICK:
-            if hashlib.md5((root / name).read_bytes()).hexdigest() != md5:
+            if md5_of(root / name, stamp[1]) != md5:
                 return None
             known[name] = (stamp, md5, now)
     return known
+
+
+def md5_of(path: Path | str, size: int) -> str:
+    """Of a file of so many bytes; a large one is not taken into memory."""
+    with open(path, "rb", buffering=0) as file:
+        digest = hashlib.md5(file.read()) if size <= AT_ONCE else hashlib.file_digest(file, "md5")
+    return digest.hexdigest()
 
 
 def _stamps(root: Path, names: Iterable[str]) -> Iterator[tuple[str, Stamp]]:
@@ -168,7 +181,7 @@ def _stamp(info: os.stat_result) -> Stamp:
 
 
 def _described(root: Path) -> str:
-    texts = [path.read_bytes() if (path := root / name).is_file() else b"" for name in DESCRIBED_BY]
+    texts = [path.read_bytes() if (path := root / name).is_file() else b"" for name in (*DESCRIBED_BY, *SETTINGS)]
     return hashlib.sha256(b"\0".join(texts)).hexdigest()
 
 

@@ -4,6 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from hashlib import md5
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from flows.outcome import Outcome
 from flows.retrain import _stages
 from flows.sources import SOURCES
 from flows.stages import Stages
-from flows.untouched import TICK, Untouched, leave, untouched
+from flows.untouched import AT_ONCE, TICK, Untouched, leave, md5_of, untouched
 from tasks.errors import GraftError
 from tasks.params_file import load_params
 
@@ -149,14 +150,12 @@ def test_a_file_is_believed_to_be_the_one_that_was_read_only_where_a_change_woul
 
 def test_a_file_is_read_again_until_its_time_tells(left: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[Path] = []
-    read_bytes = Path.read_bytes
 
-    def counted(path: Path) -> bytes:
-        if "run/rounds" in str(path):
-            read.append(path)
-        return read_bytes(path)
+    def counted(path: Path, size: int) -> str:
+        read.append(path)
+        return md5_of(path, size)
 
-    monkeypatch.setattr(Path, "read_bytes", counted)
+    monkeypatch.setattr(module, "md5_of", counted)
     now = time.time()
     assert untouched(left, ALL) is not None
     assert read  # they were written a moment ago
@@ -206,3 +205,9 @@ def test_the_second_of_two_cached_runs_does_without_dvc_and_tells_the_same(done:
     code = "import sys; from flows.cli import main; sys.argv = ['graft', 'retrain']\ntry: main()\n"
     code += "finally: print('dvc.repo' in sys.modules)"
     assert tiny_project.run(done, sys.executable, "-c", code).stdout.endswith("False\n")
+
+
+@pytest.mark.parametrize("size", [0, 1, AT_ONCE, AT_ONCE + 1])
+def test_the_md5_of_a_file_is_that_of_its_bytes(tmp_path: Path, size: int) -> None:
+    (tmp_path / "file").write_bytes(b"\1" * size)
+    assert md5_of(tmp_path / "file", size) == md5(b"\1" * size).hexdigest()
