@@ -4,6 +4,7 @@
 deployment for one, and `graft serve` is another that needs no worker.
 """
 
+from contextlib import suppress
 from pathlib import Path
 
 from prefect import flow
@@ -21,6 +22,7 @@ from flows.news import Seen, base_of, news, seen_now
 from flows.outcome import Outcome
 from flows.retrain import retrain
 from flows.stages import Stages
+from flows.unread import outlive_readers
 from flows.workspace import Busy, alone
 from tasks.artifacts import read_json, write_json
 from tasks.errors import one_line
@@ -37,6 +39,7 @@ def scheduled() -> State[None]:
     Never beside another run: waits for its end or leaves it at that, as `schedule.overlap` says.
     """
     environment.settle()  # a worker's process begins here; no stage has imported torch by now
+    outlive_readers()
     root = project_root()
     wait = load_params(root / "params.yaml").schedule.overlap == "wait"
     with noted(root, flow_run.id):
@@ -103,4 +106,5 @@ def _tell(outcome: Outcome) -> None:
 
 def say(line: str) -> None:
     """On the output of whoever started the run, at once."""
-    print(line, flush=True)
+    with suppress(BrokenPipeError):  # they are gone, a moment before `outlive_readers` hears of it
+        print(line, flush=True)
