@@ -148,7 +148,7 @@ def cold_start(problems: Sequence[Annotated], sandbox: Sandbox) -> tuple[float, 
     listed = settled(records, [candidates(record, OPERATIONS) for record in records], PASSES, seed=0)
     tried = [(record, e) for record, found in zip(records, listed, strict=True) for e in found[:TRIED]]
     by_code = {(record.problem_id, workflow_of(e, HEADER)): e for record, e in tried}
-    chosen = [(known[w.problem_id], by_code[w.problem_id, code]) for w, code in confirmed(tried, sandbox)]
+    chosen = [(known[w.problem_id], by_code[w.problem_id, w.code]) for w in confirmed(tried, sandbox)]
     right = [
         problem.solution is not None and is_annotated(_values(e, problem.space), problem.solution, problem.space)
         for problem, e in chosen

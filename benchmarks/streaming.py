@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from flows import environment
 from flows.answer import exit_code
 from flows.pipeline import declared_params
-from tasks.artifacts import read_json, stream_jsonl, write_json, write_jsonl, write_text
+from tasks.artifacts import read_json, stream_jsonl, write_json, write_jsonl
 from tasks.layout import Layout
 from tasks.params import Params
 from tasks.params_file import load_params, restrict
@@ -68,8 +68,6 @@ class Measured:
 def make(layout: Layout, count: int) -> None:
     """The round as a search leaves it."""
     codes = read_json(layout.root / "codes.json", Codes).codes
-    for code in codes:
-        write_text(layout.workflows(ROUND) / _path(code), code.text)
     write_jsonl(layout.problems("train"), map(_problem, range(count)))
     write_jsonl(layout.problems("validation"), map(_problem, range(count, count + HELD_OUT)))
     write_jsonl(layout.workflows(ROUND) / "index.jsonl", _index(codes, count))
@@ -87,10 +85,6 @@ def make_policy(layout: Layout) -> None:
     save_policy(policy, layout.policy(ROUND - 1), parent=None, round=ROUND - 1)
     codes = [Code(text=text, tokens=encode_completion(policy, text)) for text in CODES]
     write_json(layout.root / "codes.json", Codes(codes=codes))
-
-
-def _path(code: Code) -> str:
-    return f"shared/{workflow_id(code.text)}.py"
 
 
 def _problem(number: int) -> Problem:
@@ -114,7 +108,7 @@ def _index(codes: Sequence[Code], count: int) -> Iterator[Workflow]:
                 problem_id=asked.problem_id,
                 split=split,
                 workflow_id=workflow_id(code.text),
-                path=_path(code),
+                code=code.text,
                 proposer="sample",
                 parent_id=None,
                 depth=1,

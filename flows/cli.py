@@ -223,6 +223,25 @@ def tree(
     Console().print(drawn(Layout(project_root()), problem_id, round), highlight=False)
 
 
+@app.command(short_help="Print the workflows that were found for one problem.")
+def workflows(
+    problem_id: Annotated[str, typer.Argument(metavar="PROBLEM_ID", help="As in run/problems/train.jsonl.")],
+    round: Annotated[int | None, typer.Option(min=1, help="The round; by default the last one searched.")] = None,
+    debug: Debug = False,  # noqa: ARG001 (read by main)
+) -> None:
+    """Print the workflows that a round's search found for one train or validation problem, the best ones first.
+
+    Above each stand its name, the share of the problem and its siblings that it solves (value), the completions that
+    wrote it (×), the policy's probability of it (p) and who wrote it first. All of it is Python: write it to a file
+    with > FILE.py.
+    """
+    from flows.inputs import project_root
+    from flows.written import written
+    from tasks.layout import Layout
+
+    print(written(Layout(project_root()), problem_id, round), end="")
+
+
 @app.command(short_help="Look at one GRPO step through the microscope.")
 def diagnose(
     problems: Annotated[int, typer.Option(min=1, help="How many train problems, drawn by lot under the seed.")] = 4,

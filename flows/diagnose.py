@@ -35,10 +35,9 @@ from tasks.policy.memory import memory_named
 from tasks.policy.samples import Sample
 from tasks.policy.scorer import Scorer, scorer_of
 from tasks.policy.served import entered, served_by
-from tasks.records import Lineage, Problem, RewardedTrajectory, Selected, Trajectory, Workflow
+from tasks.records import Lineage, Problem, RewardedTrajectory, Selected, Trajectory
 from tasks.rewards.rewarding import reward
 from tasks.rewards.terms import results_of
-from tasks.search.guided import GuidedTree
 from tasks.search.shard import records_of
 from tasks.search.support import run_perturbed
 from tasks.search.waves import Search
@@ -125,13 +124,8 @@ def written(
     search.sample_all(trees)
     if environment.asks_siblings:
         run_perturbed(trees, runner)
-    tried = [_tried(tree, records_of(tree, "train", environment.suffix)) for tree in trees]
+    tried = [Tried("train", tree.problem, records_of(tree, "train")) for tree in trees]
     return list(collect(environment, tried, lineage, size, params.rewards.agreement, params.seed, served=runner.serves))
-
-
-def _tried(tree: GuidedTree, found: Sequence[tuple[Workflow, str]]) -> Tried:
-    codes = {workflow.path: code for workflow, code in found}
-    return Tried("train", tree.problem, [workflow for workflow, _ in found], codes)
 
 
 def rewarded(

@@ -36,8 +36,8 @@ def write_bytes(path: Path, content: bytes | memoryview, durable: bool = True) -
 def whole_file(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
     """A new file that takes the place of `path` when the block ends well, and vanishes when it does not.
 
-    Temporary name, fsync, rename. `durable=False` leaves the fsync out, for the thousands of small files of a folder
-    that is renamed as a whole.
+    Temporary name, fsync, rename. `durable=False` leaves the fsync out, for what is written often and whose loss
+    is noticed.
     """
     with _full_disk_named(path):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -32,7 +32,7 @@ class Layout:
         return self.round(number) / "policy"
 
     def workflows(self, number: int) -> Path:
-        """Folder with `index.jsonl`, `trees.jsonl` and a `.py` file for each workflow."""
+        """Folder with `index.jsonl`, a line for each workflow, and `trees.jsonl`."""
         return self.round(number) / "workflows"
 
     def tree(self, number: int) -> Path:

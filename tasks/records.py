@@ -10,14 +10,9 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 PROBLEM_ID = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$"
-"""It names a folder, hence the narrow alphabet: no way leads out of the folder around it."""
+"""A narrow alphabet: it may name a file, and no way leads out of the folder around that."""
 
 ProblemId = Annotated[str, Field(pattern=PROBLEM_ID)]
-
-WorkflowPath = Annotated[
-    str, Field(pattern=r"^(?:[A-Za-z0-9_][A-Za-z0-9._-]{0,99}/){0,3}[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$")
-]
-"""Of a file below the folder of its index, and nowhere else."""
 
 Number = Annotated[int | float, Field(allow_inf_nan=False)]
 """An answer: finite, and never a bool (strict mode refuses `true`)."""
@@ -105,7 +100,7 @@ class Workflow(Record):
     problem_id: ProblemId
     split: Split
     workflow_id: str  # content hash of the code
-    path: WorkflowPath  # of the .py file, relative to the workflows folder
+    code: str
     proposer: Proposer  # who found it first
     parent_id: str | None  # node_id in `trees.jsonl` that it was first written from; None: independently of any
     depth: int  # nodes of its branch of the tree; operations where no tree found it

@@ -19,7 +19,6 @@ class Direct(ABC):
     """One completion, one answer. A subclass must have `prompt` and `parse`."""
 
     asks_siblings = False
-    suffix = ".txt"
     parts: Sequence[str] = ()
     terms: Mapping[str, Term] = {}
 

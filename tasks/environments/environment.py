@@ -19,7 +19,6 @@ class Environment(Protocol):
     """One kind of task."""
 
     asks_siblings: bool  # a program is run on its problem's siblings too; an answer answers one question
-    suffix: str  # of the files that hold what was written
     parts: Sequence[str]  # texts that a tokenizer made from scratch keeps as one token each
     terms: Mapping[str, Term]  # of the reward, by name, beside those that every environment has
 

@@ -13,7 +13,6 @@ class Programs:
     """Workflows: Python that defines `solve(problem)`."""
 
     asks_siblings = True
-    suffix = ".py"
     parts: Sequence[str] = PARTS
     terms: Mapping[str, Term] = {}
 

@@ -28,7 +28,7 @@ from tasks.policy.tokenizer import train_tokenizer
 from tasks.policy.warmup import Example, warm_up
 from tasks.records import Problem, Workflow
 from tasks.seeds import SEED_BITS, derive_seed
-from tasks.workflows.stored import read_code
+from tasks.workflows.stored import fault_of
 
 logger = logging.getLogger(__name__)
 
@@ -105,16 +105,18 @@ def demonstrations(
 
 
 def solved(problems: Sequence[Problem], workflows: Path) -> list[tuple[Problem, str]]:
-    """Each solved problem with its shortest code. A workflow whose file is missing or damaged is left out."""
+    """Each solved problem with its shortest code. A workflow whose code is not what the search ran is left out."""
     found: dict[str, list[Workflow]] = {problem.problem_id: [] for problem in problems}
-    for workflow in read_jsonl(workflows / "index.jsonl", Workflow):
+    index = workflows / "index.jsonl"
+    for workflow in read_jsonl(index, Workflow):
         found.setdefault(workflow.problem_id, []).append(workflow)
     pairs = []
     for problem in problems:
         for workflow in sorted(found[problem.problem_id], key=lambda w: (w.depth, -w.prior)):
-            code, fault = read_code(workflows, workflow)
+            fault = fault_of(workflow)
             if fault is None:
-                pairs.append((problem, code))
+                pairs.append((problem, workflow.code))
                 break
-            logger.warning("%s: %s; run graft stage coldstart again", workflows / workflow.path, fault)
+            name = f"{workflow.problem_id}, {workflow.workflow_id}"
+            logger.warning("%s: %s: %s; run graft stage coldstart again", index, name, fault)
     return pairs

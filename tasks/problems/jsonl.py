@@ -167,14 +167,14 @@ def _question_and_answer(where: str, prefix: str, fields: dict[str, Any]) -> tup
 
 
 def _problem_id(where: str, fields: dict[str, Any], question: str) -> str:
-    """The line's own id, or one made from its question. It names a folder later, hence the narrow alphabet."""
+    """The line's own id, or one made from its question. It may name a file later, hence the narrow alphabet."""
     name = "problem_id" if fields.get("problem_id") is not None else "id"
     given = fields.get(name)
     if given is None:
         return f"q-{digest_text(question)[:16]}"
     if isinstance(given, bool) or not isinstance(given, (str, int)) or not _ID.fullmatch(str(given)):
         raise GraftError(
-            f"{where}: {name}: {_short(str(given))} cannot name a folder; "
+            f"{where}: {name}: {_short(str(given))} cannot name a file; "
             "use 1 to 100 letters, digits, '.', '_' and '-', and begin with none of the last two"
         )
     return str(given)

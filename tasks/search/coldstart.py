@@ -98,24 +98,23 @@ def program_of(expression: Expression, space: Space) -> SpaceProgram | None:
     return tuple(statements)
 
 
-def confirmed(tried: list[tuple[Problem, Expression]], sandbox: Sandbox) -> list[tuple[Workflow, str]]:
+def confirmed(tried: list[tuple[Problem, Expression]], sandbox: Sandbox) -> list[Workflow]:
     """Each problem's first candidate that solves all its questions when it is really run."""
     codes = [workflow_of(expression, HEADER) for _, expression in tried]
     programs = [Program(code, problem.questions) for code, (problem, _) in zip(codes, tried, strict=True)]
-    found: dict[str, tuple[Workflow, str]] = {}
+    found: dict[str, Workflow] = {}
     for (problem, expression), code, results in zip(tried, codes, sandbox.run(programs), strict=True):
         if problem.problem_id not in found and solved_share(results, problem.answers) == 1.0:
-            found[problem.problem_id] = (_record(problem, expression, code, results), code)
+            found[problem.problem_id] = _record(problem, expression, code, results)
     return list(found.values())
 
 
 def _record(problem: Problem, expression: Expression, code: str, results: list[Result]) -> Workflow:
-    name = workflow_id(code)
     return Workflow(
         problem_id=problem.problem_id,
         split="train",
-        workflow_id=name,
-        path=f"{problem.problem_id}/{name}.py",
+        workflow_id=workflow_id(code),
+        code=code,
         proposer="coldstart",
         parent_id=None,
         depth=len(expression.leaves) - 1,

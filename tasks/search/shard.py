@@ -51,7 +51,7 @@ class Searched:
 
     problems: list[str]
     solved: list[str]
-    found: list[tuple[Workflow, str]]
+    found: list[Workflow]
     nodes: list[TreeNode]
     telling: Telling | None
     numbers: dict[str, float]
@@ -95,9 +95,9 @@ def _searched(
     train: Sequence[GuidedTree],
 ) -> Searched:
     pairs = zip(splits, trees, strict=True)
-    found = [pair for split, tree in pairs for pair in records_of(tree, split, environment.suffix)]
+    found = [workflow for split, tree in pairs for workflow in records_of(tree, split)]
     told = telling(train) if train else None
-    of_train = [workflow for workflow, _ in found if workflow.split == "train"]
+    of_train = [workflow for workflow in found if workflow.split == "train"]
     return Searched(
         problems=[tree.problem.problem_id for tree in trees],
         solved=[tree.problem.problem_id for tree in trees if tree.solved],
@@ -131,19 +131,18 @@ def _nodes(tree: GuidedTree) -> list[TreeNode]:
     return list(tree_records(tree.problem.problem_id, tree.root))
 
 
-def records_of(tree: GuidedTree, split: Split, suffix: str) -> list[tuple[Workflow, str]]:
-    """A record for each workflow that the tree has found, with its code; `suffix` is that of their files."""
-    return [(_record(tree.problem.problem_id, split, suffix, found), found.code) for found in tree.found.values()]
+def records_of(tree: GuidedTree, split: Split) -> list[Workflow]:
+    """A record for each workflow that the tree has found."""
+    return [_record(tree.problem.problem_id, split, found) for found in tree.found.values()]
 
 
-def _record(problem_id: str, split: Split, suffix: str, found: Found) -> Workflow:
-    name = workflow_id(found.code)
+def _record(problem_id: str, split: Split, found: Found) -> Workflow:
     written = found.samples + found.rollouts
     return Workflow(
         problem_id=problem_id,
         split=split,
-        workflow_id=name,
-        path=f"{problem_id}/{name}{suffix}",
+        workflow_id=workflow_id(found.code),
+        code=found.code,
         proposer="sample" if found.samples else "tree" if found.rollouts else "revision",
         parent_id=node_id(found.from_node) if found.from_node else None,
         depth=found.leaf.depth,

@@ -68,7 +68,7 @@ class Totals:
         self._tally.over(shard.problems, shard.solved)
         self._numbers.update(shard.numbers)
         self._support.update(shard.support)
-        self._all_by_siblings &= all(w.sibling_results for w, _ in shard.found if w.split == "train")
+        self._all_by_siblings &= all(w.sibling_results for w in shard.found if w.split == "train")
         if shard.telling and (self.telling is None or shard.telling.rank > self.telling.rank):
             self.telling = shard.telling
 

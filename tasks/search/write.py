@@ -1,14 +1,14 @@
-"""Writing what a search found: a `.py` file for each workflow, `index.jsonl` and `trees.jsonl`."""
+"""Writing what a search found: the workflows in `index.jsonl`, the trees in `trees.jsonl`."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tasks.artifacts import line_of, whole_file, whole_folder, write_text
+from tasks.artifacts import line_of, whole_file, whole_folder
 from tasks.records import TreeNode, Workflow
 from tasks.search.tree import Node
 
-Part = tuple[Iterable[tuple[Workflow, str]], Iterable[TreeNode]]
-"""Of some problems each record with its code, and the nodes of the trees."""
+Part = tuple[Iterable[Workflow], Iterable[TreeNode]]
+"""Of some problems the workflows, and the nodes of the trees."""
 
 
 def write_workflows(folder: Path, parts: Iterable[Part]) -> None:
@@ -19,8 +19,7 @@ def write_workflows(folder: Path, parts: Iterable[Part]) -> None:
         whole_file(new / "trees.jsonl") as trees,
     ):
         for found, nodes in parts:
-            for workflow, code in found:
-                write_text(new / workflow.path, code, durable=False)
+            for workflow in found:
                 index.write(line_of(workflow))
             for node in nodes:
                 trees.write(line_of(node))

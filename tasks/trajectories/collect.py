@@ -7,7 +7,7 @@ bad member a group teaches nothing, and most from hard negatives, which are righ
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -40,12 +40,11 @@ class Member:
 
 @dataclass(frozen=True)
 class Tried:
-    """A problem with the workflows that were tried on it. `codes` maps a workflow's path to its text."""
+    """A problem with the workflows that were tried on it."""
 
     split: Split
     problem: Problem
     workflows: Sequence[Workflow]
-    codes: Mapping[str, str]
 
 
 def collect(
@@ -136,7 +135,7 @@ def validation_group(members: Sequence[Member]) -> list[Member]:
 def _refuse(strays: Iterable[Workflow]) -> None:
     for stray in strays:
         raise GraftError(
-            f"workflow {stray.path}: was not run on a {stray.split} problem as it is now; "
+            f"workflow {stray.workflow_id} of {stray.problem_id}: was not run on a {stray.split} problem as it is now; "
             "the problems changed since, run the search stage again"
         )
 
@@ -186,7 +185,7 @@ def _trajectory(tried: Tried, prompt: str, group: Sequence[Member], lineage: Lin
         split=tried.split,
         problem=problem,
         prompt=prompt,
-        workflow_codes=[tried.codes[member.workflow.path] for member in group],
+        workflow_codes=[member.workflow.code for member in group],
         workflow_ids=[member.workflow.workflow_id for member in group],
         proposers=[member.proposer for member in group],
         results=[member.workflow.result for member in group],

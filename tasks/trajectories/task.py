@@ -1,4 +1,4 @@
-"""The stage `collect`: workflow files → trajectories that hold the workflows' code."""
+"""The stage `collect`: workflows, as they were found → trajectories, as an update needs them."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from tasks.params import Params
 from tasks.records import Lineage, Problem, Split, Trajectory, Workflow
 from tasks.trajectories.collect import Tried, by_problem, collect
 from tasks.trajectories.metrics import Counts
-from tasks.workflows.stored import faulty, read_code
+from tasks.workflows.stored import fault_of, faulty
 
 SPLITS: tuple[Split, ...] = ("train", "validation")
 
@@ -25,8 +25,8 @@ logger = logging.getLogger(__name__)
 def run(layout: Layout, params: Params, round: int | None) -> None:
     """Read the round's workflows and the lineage of the policy that wrote them, write `trajectories.jsonl`.
 
-    A workflow whose file is missing or damaged stays in its group, with an error that says so. A shard of problems at a
-    time is in memory.
+    A workflow whose code is not what the search ran stays in its group, with an error that says so. A shard of
+    problems at a time is in memory.
     """
     assert round is not None
     environment = environment_in(layout.root, params)
@@ -46,17 +46,15 @@ def collect_shard(root: Path, params: Params, lineage: Lineage, tried: Sequence[
 
 
 def _tried(layout: Layout, environment: Environment, round: int) -> Iterator[Tried]:
-    """Each problem that has workflows, with them as their files are now."""
-    folder = layout.workflows(round)
-    workflows = stream_jsonl(folder / "index.jsonl", Workflow)
-    for split, problem, listed in by_problem(_problems(layout, environment, round), workflows):
-        codes: dict[str, str] = {}
+    """Each problem that has workflows, with them."""
+    index = layout.workflows(round) / "index.jsonl"
+    for split, problem, listed in by_problem(_problems(layout, environment, round), stream_jsonl(index, Workflow)):
         for place, workflow in enumerate(listed):
-            codes[workflow.path], fault = read_code(folder, workflow)
-            if fault is not None:
-                logger.warning("%s: %s; run graft stage search@%d again", folder / workflow.path, fault, round)
+            if fault := fault_of(workflow):
+                name = f"{workflow.problem_id}, {workflow.workflow_id}"
+                logger.warning("%s: %s: %s; run graft stage search@%d again", index, name, fault, round)
                 listed[place] = faulty(workflow, fault)
-        yield Tried(split, problem, listed, codes)
+        yield Tried(split, problem, listed)
 
 
 def _problems(layout: Layout, environment: Environment, round: int) -> Iterator[tuple[Split, Problem]]:

@@ -18,7 +18,7 @@ import yaml
 from benchmarks.workspace import PROJECT, clone_workspace, dvc, graft, make_workspace
 from flows.pipeline import parse
 from flows.retrain import chain
-from tasks.artifacts import digest_path, read_json, read_jsonl, read_text
+from tasks.artifacts import digest_path, read_json, read_jsonl
 from tasks.layout import Layout
 from tasks.params import Params
 from tasks.params_file import load_params
@@ -120,11 +120,8 @@ def test_every_stage_ran_once_and_stderr_is_quiet(first: Run) -> None:
 @pytest.mark.parametrize("round", ROUNDS)
 def test_every_problem_becomes_a_trajectory_that_holds_its_workflows(first: Run, round: int) -> None:
     trajectories = read_jsonl(first.layout.trajectories(round), Trajectory)
-    folder = first.layout.workflows(round)
-    written = {
-        (w.split, w.problem_id, w.workflow_id): read_text(folder / w.path)
-        for w in read_jsonl(folder / "index.jsonl", Workflow)
-    }
+    index = read_jsonl(first.layout.workflows(round) / "index.jsonl", Workflow)
+    written = {(w.split, w.problem_id, w.workflow_id): w.code for w in index}
     expected = [(split, p.turned(round)) for split in ("train", "validation") for p in first.problems(split)]
     assert [(t.split, t.problem) for t in trajectories] == expected
     for t in trajectories:

@@ -75,7 +75,6 @@ from tasks.workflows.model import Prompt
 from tasks.workflows.openai_model import OpenAiModel
 from tasks.workflows.sandbox import _batch_results, _result
 from tasks.workflows.served import Remembered, Served
-from tasks.workflows.stored import read_code
 from tasks.workflows.worker import Worker, ZygoteDied
 
 pytestmark = pytest.mark.slow
@@ -128,7 +127,7 @@ WORKFLOW = Workflow(
     problem_id="train-0001-sum",
     split="train",
     workflow_id=workflow_id(CODE),
-    path=f"train-0001-sum/{workflow_id(CODE)}.py",
+    code=CODE,
     proposer="sample",
     parent_id=None,
     depth=1,
@@ -414,7 +413,6 @@ READERS: dict[str, Reader] = {
         10_000,
         lambda folder: write_jsonl(Layout(folder).problems("train"), [PROBLEM]),
     ),
-    "a workflow's .py": Reader("file", CODE.encode(), lambda folder: read_code(folder, WORKFLOW_HERE)),
     "trajectories.jsonl": Reader("file", text_of([Trajectory(**TRAJECTORY)] * 2), of_lines(Trajectory)),
     "rewarded.jsonl": Reader("file", text_of([REWARDED] * 2), of_lines(RewardedTrajectory)),
     "selection.jsonl": Reader("file", text_of(SELECTED), of_lines(Selected)),
@@ -495,8 +493,6 @@ READERS: dict[str, Reader] = {
     "a module of the user's": Reader("file", CODE.encode(), lambda folder: parsed(folder / "file")),
     "tree.svg and the like": Reader("file", "<svg>ä</svg>".encode(), lambda folder: read_text(folder / "file")),
 }
-
-WORKFLOW_HERE = WORKFLOW.model_copy(update={"path": "file"})
 
 
 def table(path: Path) -> list[dict[str, float]]:

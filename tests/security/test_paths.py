@@ -1,7 +1,6 @@
 """Law: a name that data brings leads nowhere but where that data lies, and ends in nothing worse than a line."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,10 +16,8 @@ from tasks.params_file import load_params, override
 from tasks.problems.jsonl import read_problems
 from tasks.records import Problem, Result, Workflow
 from tasks.workflows.contract import workflow_id
-from tasks.workflows.stored import read_code
 
 REPOSITORY = Path(__file__).parents[2]
-SECRET = "root:x:0:0"
 CODE = "def solve(problem):\n    return 1\n"
 
 NAMES = [
@@ -51,15 +48,15 @@ NAMES += [
     "a/",
 ]
 NAMES += ["con\x1b[2J", " a", "a ", "ä"]
-"""What nobody names a problem, a workflow or its file."""
+"""What nobody names a problem."""
 
 
-def workflow(path: str = "p/w.py", problem_id: str = "p") -> str:
+def workflow(problem_id: str) -> str:
     made = Workflow(
         problem_id="p",
         split="train",
         workflow_id=workflow_id(CODE),
-        path="p/w.py",
+        code=CODE,
         proposer="sample",
         parent_id=None,
         depth=0,
@@ -69,7 +66,7 @@ def workflow(path: str = "p/w.py", problem_id: str = "p") -> str:
         result=Result(status="ok", value=1),
         sibling_results=[],
     )
-    return made.model_copy(update={"path": path, "problem_id": problem_id}).model_dump_json()
+    return made.model_copy(update={"problem_id": problem_id}).model_dump_json()
 
 
 def ascii_json(text: str) -> str:
@@ -78,50 +75,16 @@ def ascii_json(text: str) -> str:
     return json.dumps(text)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_path_in_an_index_stays_below_it(name: str, tmp_path: Path) -> None:
-    line = workflow(path="NAME").replace('"NAME"', ascii_json(name))
-    write_text(tmp_path / "index.jsonl", line + "\n")
-    with pytest.raises(GraftError, match=r"index\.jsonl:1: .*mend the line") as caught:
-        read_jsonl(tmp_path / "index.jsonl", Workflow)
-    assert str(caught.value).isprintable()
-
-
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "a" * 300] + ["a/b", "a" * 101])
 def test_a_problem_has_a_name_that_is_no_path(name: str, tmp_path: Path) -> None:
     fields = f'"question": "1?", "answer": 2, "problem_id": {ascii_json(name)}'
-    with pytest.raises(GraftError, match="cannot name a folder"):
+    with pytest.raises(GraftError, match="cannot name a file"):
         read_problems("mine.jsonl", "{" + fields + "}", "mine")
     for record, text in ((Problem, f'{{{fields}, "source": "x"}}'), (Workflow, "")):
         line = text or workflow(problem_id="NAME").replace('"NAME"', ascii_json(name))
         write_text(tmp_path / "file.jsonl", line + "\n")
         with pytest.raises(GraftError, match=r"file\.jsonl:1: "):
             read_jsonl(tmp_path / "file.jsonl", record)
-
-
-@pytest.mark.parametrize("kind", ["link", "link of a folder", "pipe", "device", "folder", "loop"])
-def test_what_stands_in_a_workflows_place_is_not_taken_for_it(kind: str, tmp_path: Path) -> None:
-    """Nor waited for: a pipe that nobody writes to, /dev/zero that never ends."""
-    outside, folder = tmp_path / "outside", tmp_path / "workflows"
-    write_text(outside / "w.py", SECRET)
-    folder.mkdir()
-    place = folder / "p" / "w.py"
-    if kind == "link of a folder":
-        (folder / "p").symlink_to(outside)
-    else:
-        place.parent.mkdir()
-        makes: dict[str, Callable[[], object]] = {
-            "link": lambda: place.symlink_to(outside / "w.py"),
-            "pipe": lambda: os.mkfifo(place),
-            "device": lambda: place.symlink_to("/dev/zero"),
-            "folder": place.mkdir,
-            "loop": lambda: place.symlink_to(place),
-        }
-        makes[kind]()
-    code, fault = read_code(folder, Workflow.model_validate_json(workflow()))
-    assert code == ""
-    assert fault
-    assert SECRET not in fault
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "loop", "long", "NUL"])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tasks.artifacts import digest_path, read_json, write_jsonl, write_text
+from tasks.artifacts import digest_path, read_json, write_jsonl
 from tasks.environments.answers import Answers
 from tasks.environments.programs import Programs
 from tasks.environments.tags import hard_format, mark
@@ -55,12 +55,11 @@ PROBLEMS = [
 
 
 def workflow(problem_id: str, code: str, depth: int = 1, prior: float = 1.0) -> Workflow:
-    name = workflow_id(code)
     return Workflow(
         problem_id=problem_id,
         split="train",
-        workflow_id=name,
-        path=f"{problem_id}/{name}.py",
+        workflow_id=workflow_id(code),
+        code=code,
         proposer="coldstart",
         parent_id=None,
         depth=depth,
@@ -74,10 +73,7 @@ def workflow(problem_id: str, code: str, depth: int = 1, prior: float = 1.0) -> 
 
 def write(layout: Layout, found: list[tuple[str, str]]) -> None:
     write_jsonl(layout.problems("train"), PROBLEMS)
-    records = [workflow(problem_id, code) for problem_id, code in found]
-    write_jsonl(layout.coldstart / "index.jsonl", records)
-    for record, (_, code) in zip(records, found, strict=True):
-        write_text(layout.coldstart / record.path, code)
+    write_jsonl(layout.coldstart / "index.jsonl", [workflow(problem_id, code) for problem_id, code in found])
 
 
 @pytest.fixture
@@ -189,24 +185,19 @@ def test_pairs_are_the_questions_with_their_shortest_and_likeliest_code(layout: 
     found = [(long, 2, 1.0), (SUM, 1, 0.2), (likelier, 1, 0.7)]
     records = [workflow("sum", code, depth, prior) for code, depth, prior in found]
     write_jsonl(layout.coldstart / "index.jsonl", records)
-    for record, (code, *_) in zip(records, found, strict=True):
-        write_text(layout.coldstart / record.path, code)
     assert solved(PROBLEMS, layout.coldstart) == [(PROBLEMS[1], likelier)]
 
 
-@pytest.mark.parametrize("content", [None, b"\xff", b"", b"(" * 5000, b"#" * 30_000])
-def test_a_damaged_workflow_file_is_left_out_and_named(
-    layout: Layout, content: bytes | None, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("content", ["", "(" * 5000, "#" * 30_000, PRODUCT + "\n"])
+def test_a_damaged_workflow_is_left_out_and_named(
+    layout: Layout, content: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     long = HEADER + "    a = n[0] + 0\n    b = a + n[1]\n    return b\n"
     records = [workflow("product", PRODUCT), workflow("sum", SUM), workflow("sum", long, depth=2)]
-    write_jsonl(layout.coldstart / "index.jsonl", records)
-    write_text(layout.coldstart / records[2].path, long)
-    for record in records[:2]:
-        file = layout.coldstart / record.path
-        file.unlink() if content is None else file.write_bytes(content)
+    damaged = [record.model_copy(update={"code": content}) for record in records[:2]]
+    write_jsonl(layout.coldstart / "index.jsonl", [*damaged, records[2]])
     assert solved(PROBLEMS, layout.coldstart) == [(PROBLEMS[1], long)]
-    assert all(f"{record.path}: " in caplog.text for record in records[:2])
+    assert all(f"{record.problem_id}, {record.workflow_id}: changed" in caplog.text for record in records[:2])
 
 
 def test_a_workflow_is_learned_as_it_is_and_on_its_problem_alone() -> None:

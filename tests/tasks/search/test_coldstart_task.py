@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tasks.artifacts import digest_path, read_jsonl, read_text, write_jsonl
+from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.layout import Layout
 from tasks.params import Params
 from tasks.params_file import load_params, restrict
@@ -62,7 +62,7 @@ def test_problems_of_up_to_four_operations_are_solved_and_each_workflow_holds_wh
     run(layout, params(), None)
     found = {workflow.problem_id: workflow for workflow in index_of(layout)}
     assert found.keys() == {p.problem_id for p in problems}
-    codes = [read_text(layout.coldstart / found[p.problem_id].path) for p in problems]
+    codes = [found[p.problem_id].code for p in problems]
     programs = [Program(code, p.questions) for code, p in zip(codes, problems, strict=True)]
     for problem, code, results in zip(problems, codes, sandbox.run(programs), strict=True):
         workflow = found[problem.problem_id]
@@ -179,8 +179,8 @@ def test_the_first_candidate_that_solves_all_questions_is_taken(sandbox: Sandbox
     problem = Problem(problem_id="p", question="2 and 2?", answer=4, source="test", siblings=siblings)
     leaves = Expression(leaf="n[0]"), Expression(leaf="n[1]")
     tried = [(problem, Expression(symbol, *leaves)) for symbol in "-+*"]
-    ((workflow, code),) = confirmed([*tried, *tried], sandbox)
-    assert "n[0] * n[1]" in code  # n[0] + n[1] solves the problem, but not its sibling
+    (workflow,) = confirmed([*tried, *tried], sandbox)
+    assert "n[0] * n[1]" in workflow.code  # n[0] + n[1] solves the problem, but not its sibling
     assert [r.value for r in (workflow.result, *workflow.sibling_results)] == [4, 15]
     assert confirmed(tried[:2], sandbox) == []
     assert confirmed([], sandbox) == []

@@ -12,7 +12,7 @@ from plain_scores import completion_logprobs
 from rich.console import Console
 
 from flows.tree import drawn
-from tasks.artifacts import digest_path, read_json, read_jsonl, read_text, write_jsonl
+from tasks.artifacts import digest_path, read_json, read_jsonl, write_jsonl
 from tasks.environments.programs import Programs
 from tasks.errors import GraftError
 from tasks.grpo import task as updating
@@ -154,8 +154,7 @@ def layout(tmp_path: Path, make_solver: Callable[[Path, str], str]) -> Layout:
 
 def index_of(layout: Layout) -> dict[str, Workflow]:
     """Code → workflow."""
-    folder = layout.workflows(3)
-    return {read_text(folder / w.path): w for w in read_jsonl(folder / "index.jsonl", Workflow)}
+    return {w.code: w for w in read_jsonl(layout.workflows(3) / "index.jsonl", Workflow)}
 
 
 def numbers_of(layout: Layout) -> dict[str, float]:
@@ -272,7 +271,7 @@ def test_a_prompt_without_a_reply_is_skipped_and_not_scored(layout: Layout) -> N
     roots = {n.problem_id: n for n in read_jsonl(layout.workflows(3) / "trees.jsonl", TreeNode) if not n.parent_id}
     assert roots["pens"].visits == SAMPLES + REVISIONS
     assert "cups" not in roots or roots["cups"].visits == SAMPLES
-    kept = {w.path for w in read_jsonl(layout.workflows(3) / "index.jsonl", Workflow) if w.problem_id == "cups"}
+    kept = {w.workflow_id for w in read_jsonl(layout.workflows(3) / "index.jsonl", Workflow) if w.problem_id == "cups"}
     assert len(kept) == 1
 
 
@@ -303,8 +302,7 @@ def test_a_revision_that_is_too_long_for_the_policy_is_kept_but_joins_no_group(
     assert (revised.value, len(revised.completions), revised.visits) == (1.0, int(learnt), 1)
     assert numbers_of(layout)["revisions_too_long"] == (not learnt)
     lineage = read_json(layout.policy(2) / "lineage.json", Lineage)
-    codes = {w.path: code for code, w in found.items()}
-    tried = Tried("train", PENS, list(found.values()), codes)
+    tried = Tried("train", PENS, list(found.values()))
     (trajectory,) = collect(Programs(), [tried], lineage, 12, True, 0)
     assert trajectory.proposers == ["sample"] * SAMPLES + ["revision"] * learnt
     assert trajectory.logprobs[SAMPLES:] == [[]] * learnt

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tasks.artifacts import digest_path, read_jsonl, read_text, write_jsonl
+from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params import Params
@@ -129,7 +129,7 @@ def check_noise(layout: Layout, numbers: dict[str, float]) -> None:
     revised = [w for w in read_jsonl(folder / "index.jsonl", Workflow) if w.proposer == "revision"]
     assert revised
     for w in revised:
-        tokens = encode_completion(policy, read_text(folder / w.path))
+        tokens = encode_completion(policy, w.code)
         assert w.value == 0
         assert [c.tokens for c in w.completions] == ([tokens] if len(tokens) <= 24 else [])
     nodes = {n.node_id: n for n in read_jsonl(folder / "trees.jsonl", TreeNode)}

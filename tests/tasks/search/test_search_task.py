@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tasks.artifacts import digest_path, read_jsonl, read_text, write_jsonl
+from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.environments.programs import Programs
 from tasks.fanout import fanning_out
 from tasks.layout import Layout
@@ -159,32 +159,25 @@ def test_the_first_wave_is_independent_samples(layout: Layout) -> None:
         for w in own:
             assert w.proposer == ("sample" if w.sampled else "tree")
             assert w.visits == len(w.completions) > 0
-            assert {code_of(decode(policy, c.tokens)) for c in w.completions} == {read(layout, w)}
+            assert {code_of(decode(policy, c.tokens)) for c in w.completions} == {w.code}
             likeliest = max(exp(sum(c.logprobs)) for c in w.completions)
             assert w.prior == pytest.approx(likeliest, rel=1e-5)
 
 
-def read(layout: Layout, workflow: Workflow, number: int = 1) -> str:
-    return read_text(layout.workflows(number) / workflow.path)
-
-
-def test_each_file_holds_the_code_that_its_name_hashes_and_what_was_recorded_holds(
+def test_each_workflow_has_the_name_that_its_code_hashes_to_and_what_was_recorded_holds(
     layout: Layout, sandbox: Sandbox
 ) -> None:
     run(layout, params(), 1)
     index = index_of(layout)
-    assert {w.path for w in index} == {
-        p.relative_to(layout.workflows(1)).as_posix() for p in layout.workflows(1).rglob("*.py")
-    }
-    assert len({w.path for w in index}) == len(index)
+    assert len({(w.problem_id, w.workflow_id) for w in index}) == len(index)
     problems = {p.problem_id: p for p in asked_in(1)}
     assert {(w.problem_id, w.split) for w in index} == {
         *((p.problem_id, "train") for p in TRAIN),
         *((p.problem_id, "validation") for p in VALIDATION),
     }
-    programs = [Program(read(layout, w), problems[w.problem_id].questions) for w in index]
+    programs = [Program(w.code, problems[w.problem_id].questions) for w in index]
     for w, program, results in zip(index, programs, sandbox.run(programs), strict=True):
-        assert workflow_id(program.code) == w.workflow_id == Path(w.path).stem
+        assert workflow_id(program.code) == w.workflow_id
         assert [w.result, *w.sibling_results] == results
         assert w.value == pytest.approx(solved_share(results, problems[w.problem_id].answers), rel=1e-5)
 
@@ -230,7 +223,7 @@ def test_a_workflow_from_the_tree_begins_with_the_statements_of_its_parent(layou
             node = trees[w.problem_id, place]
             statements, place = [node.statement, *statements], node.parent_id
         wanted = [line.strip() for statement in statements for line in statement.splitlines()]
-        lines = [line.strip() for line in read(layout, w).splitlines()]
+        lines = [line.strip() for line in w.code.splitlines()]
         assert lines[: len(wanted)] == wanted
         from_inside += bool(wanted)
     assert from_inside > 0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.artifacts import digest_path, read_jsonl, read_text, write_jsonl
+from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.layout import Layout
 from tasks.params import Params
 from tasks.params_file import load_params
@@ -107,8 +107,7 @@ def test_right_workflows_are_run_on_the_perturbed_questions_and_no_others_are(
         if w.perturbed_results:
             texts = perturbed(problem.question, problem.problem_id)
             assert len(texts) == TEXTS
-            code = read_text(searched.workflows(1) / w.path)
-            assert sandbox.run([Program(code, texts)]) == [w.perturbed_results]
+            assert sandbox.run([Program(w.code, texts)]) == [w.perturbed_results]
 
 
 def test_the_metrics_say_what_the_solved_problems_rest_on(searched: Layout) -> None:
@@ -134,7 +133,7 @@ def rewarded(layout: Layout, agreement: bool) -> dict[str, dict[str, float | Non
 
 
 def test_a_right_answer_earns_as_much_as_others_agree(searched: Layout) -> None:
-    visits = {(w.problem_id, read_text(searched.workflows(1) / w.path)): w.visits for w in index_of(searched)}
+    visits = {(w.problem_id, w.code): w.visits for w in index_of(searched)}
     told = rewarded(searched, agreement=True)
     products, sums = visits["chance", PRODUCT] + visits["chance", MIRRORED], visits["chance", SUM]
     assert told["chance"][PRODUCT] == told["chance"][MIRRORED] == products / max(products, sums)

@@ -1,5 +1,6 @@
-"""What a search writes: code files, an index, trees."""
+"""What a search writes: workflows and trees."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,11 @@ CODE = "def solve(problem):\n    return 'ü\r'\n"
 
 
 def workflow(code: str) -> Workflow:
-    name = workflow_id(code)
     return Workflow(
         problem_id="p",
         split="train",
-        workflow_id=name,
-        path=f"p/{name}.py",
+        workflow_id=workflow_id(code),
+        code=code,
         proposer="sample",
         parent_id=None,
         depth=1,
@@ -41,29 +41,28 @@ def tree() -> Node:
     return root
 
 
-def test_files_index_and_trees_read_back(tmp_path: Path) -> None:
+def test_workflows_and_trees_read_back(tmp_path: Path) -> None:
     records, nodes = [workflow(CODE), workflow("x")], list(tree_records("p", tree()))
-    parts = [([(records[0], CODE)], nodes[:1]), ([(records[1], "x")], nodes[1:])]
-    write_workflows(tmp_path / "workflows", parts)
+    write_workflows(tmp_path / "workflows", [(records[:1], nodes[:1]), (records[1:], nodes[1:])])
     assert read_jsonl(tmp_path / "workflows/index.jsonl", Workflow) == records
     assert read_jsonl(tmp_path / "workflows/trees.jsonl", TreeNode) == nodes
-    assert (tmp_path / "workflows" / records[0].path).read_bytes() == CODE.encode()
+    assert {file.name for file in (tmp_path / "workflows").iterdir()} == {"index.jsonl", "trees.jsonl"}
 
 
 def test_the_folder_takes_the_place_of_the_one_before_or_leaves_it_alone(tmp_path: Path) -> None:
     folder = tmp_path / "workflows"
-    write_workflows(folder, [([(workflow(CODE), CODE)], [])])
+    write_workflows(folder, [([workflow(CODE)], [])])
     before = digest_path(folder)
 
-    def broken() -> object:
-        yield workflow("x"), "x"
+    def broken() -> Iterator[Workflow]:
+        yield workflow("x")
         raise KeyError("in the middle")
 
     with pytest.raises(KeyError):
-        write_workflows(folder, [(broken(), [])])  # type: ignore[list-item]
+        write_workflows(folder, [(broken(), [])])
     assert digest_path(folder) == before
-    write_workflows(folder, [([(workflow("y"), "y")], [])])
-    assert [p.name for p in folder.rglob("*.py")] == [f"{workflow_id('y')}.py"]
+    write_workflows(folder, [([workflow("y")], [])])
+    assert read_jsonl(folder / "index.jsonl", Workflow) == [workflow("y")]
 
 
 def test_trees_are_written_in_preorder_without_leaves_that_tell_nothing() -> None:

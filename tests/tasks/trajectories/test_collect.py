@@ -30,7 +30,7 @@ def workflow(code: str, solved: int, samples: int, tree: int, problem: str = "p"
         problem_id=problem,
         split=split,
         workflow_id=workflow_id(code),
-        path=f"{problem}/{workflow_id(code)}.py",
+        code=code,
         proposer="sample" if samples else "tree",
         parent_id=None,
         depth=1,
@@ -60,8 +60,7 @@ def grouped(
     by_agreement: bool = True,
 ) -> Trajectory:
     ((_, _, listed),) = by_problem([(split, problem)], workflows)
-    tried = Tried(split, problem, listed, {one.path: f"code of {one.path}" for one in workflows})
-    (trajectory,) = collect(WORKFLOW, [tried], LINEAGE, size, by_agreement, seed)
+    (trajectory,) = collect(WORKFLOW, [Tried(split, problem, listed)], LINEAGE, size, by_agreement, seed)
     return trajectory
 
 
@@ -227,7 +226,7 @@ def test_what_a_trajectory_holds() -> None:
     trajectory = grouped([one], 4)
     assert trajectory.problem == PROBLEM
     assert trajectory.prompt == "2 and 3?\n"
-    assert trajectory.workflow_codes == [f"code of {one.path}"]
+    assert trajectory.workflow_codes == [one.code]
     assert trajectory.results == [Result(status="ok", value=5)]
     assert trajectory.sibling_results == [[Result(status="ok", value=0)]]
     assert (trajectory.tokens, trajectory.logprobs) == ([one.completions[0].tokens], [[-0.5, -0.25]])
@@ -239,10 +238,7 @@ def test_problems_keep_their_order_and_those_without_completions_are_left_out() 
     pool = [workflow("two", 2, 2, 1, "z"), workflow("one", 1, 2, 1, "a"), workflow("three", 2, 1, 3, "v", "validation")]
     asked: list[tuple[Split, Problem]] = [("train", problem) for problem in problems]
     asked.append(("validation", PROBLEM.model_copy(update={"problem_id": "v"})))
-    tried = [
-        Tried(split, problem, listed, {one.path: "code" for one in listed})
-        for split, problem, listed in by_problem(asked, pool)
-    ]
+    tried = [Tried(*each) for each in by_problem(asked, pool)]
     trajectories = list(collect(WORKFLOW, tried, LINEAGE, 3, True, 0))
     assert [(one.split, one.problem_id) for one in trajectories] == [
         ("train", "z"),
@@ -272,15 +268,15 @@ def test_problems_keep_their_order_and_those_without_completions_are_left_out() 
     ids=["problem", "split", "siblings"],
 )
 def test_a_workflow_of_other_problems_is_refused(stray: Workflow) -> None:
-    with pytest.raises(
-        GraftError, match=rf"workflow {stray.path}: was not run on a {stray.split} problem as it is now"
-    ):
+    told = f"workflow {stray.workflow_id} of {stray.problem_id}: was not run on a {stray.split} problem as it is now"
+    with pytest.raises(GraftError, match=told):
         grouped([stray], 4)
 
 
 def test_a_workflow_out_of_the_order_of_the_problems_is_refused() -> None:
     asked: list[tuple[Split, Problem]] = [("train", PROBLEM.model_copy(update={"problem_id": name})) for name in "ab"]
     pool = [workflow("one", 1, 1, 0, "b"), workflow("two", 1, 1, 0, "a")]
-    with pytest.raises(GraftError, match=rf"workflow {pool[1].path}: was not run on a train problem as it is now"):
+    told = f"workflow {pool[1].workflow_id} of a: was not run on a train problem as it is now"
+    with pytest.raises(GraftError, match=told):
         list(by_problem(asked, pool))
     assert [problem.problem_id for _, problem, _ in by_problem(asked, pool[::-1])] == ["a", "b"]

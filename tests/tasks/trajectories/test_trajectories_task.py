@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.artifacts import read_jsonl, write_json, write_jsonl, write_text
+from tasks.artifacts import read_jsonl, write_json, write_jsonl
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params import Params
@@ -15,13 +15,13 @@ from tasks.trajectories.task import run
 from tasks.workflows.contract import HEADER, workflow_id
 
 REPOSITORY = Path(__file__).parents[3]
-CODE = HEADER + "    return n[0] + n[1]\r\n"  # the file must give back the very bytes
+CODE = HEADER + "    return n[0] + n[1]\r\n"  # the very bytes are given back
 PROBLEM = Problem(problem_id="p", question="2 and 3?", answer=5, source="test")
 WORKFLOW = Workflow(
     problem_id="p",
     split="train",
     workflow_id=workflow_id(CODE),
-    path=f"p/{workflow_id(CODE)}.py",
+    code=CODE,
     proposer="sample",
     parent_id=None,
     depth=1,
@@ -62,7 +62,6 @@ def layout(tmp_path: Path) -> Layout:
         Lineage(version="v0", parent=None, base="scratch", round=0, holds=["adapter"]),
     )
     write_jsonl(place.workflows(1) / "index.jsonl", [WORKFLOW])
-    write_text(place.workflows(1) / WORKFLOW.path, CODE)
     return place
 
 
@@ -78,55 +77,55 @@ def test_trajectories_hold_the_code_and_the_version_of_the_policy(layout: Layout
 
 
 OTHER = HEADER + "    return n[0] * n[1]\n"
-DAMAGES: dict[str, tuple[bytes | None, str]] = {
-    "missing": (None, "no such file"),
-    "not UTF-8": (CODE.encode().replace(b"solve", b"s\xfflve"), "not UTF-8 text at byte 5"),
-    "UTF-16": (CODE.encode("utf-16"), "not UTF-8 text at byte 0"),
-    "surrogate": (b"'\xed\xa0\x80'", "not UTF-8 text at byte 1"),
-    "cut in a character": ("é".encode()[:1], "not UTF-8 text at byte 0"),
-    "empty": (b"", "changed since the search ran it (0 bytes)"),
-    "NUL": (b"\0" * 10, "changed since the search ran it (10 bytes)"),
-    "no solve": (b"x = 1\n", "changed since the search ran it (6 bytes)"),
-    "solve is no function": (b"solve = 3\n", "changed since the search ran it (10 bytes)"),
-    "over 20 kB": (b"#" * 20_001, "changed since the search ran it (20001 bytes)"),
-    "parentheses": (b"(" * 5000, "changed since the search ran it (5000 bytes)"),
-    "minus": (b"-" * 200_000 + b"1", "changed since the search ran it (200001 bytes)"),
-    "sum": (b"1" + b"+1" * 100_000, "changed since the search ran it (200001 bytes)"),
-    "digits": (b"9" * 200_000, "changed since the search ran it (200000 bytes)"),
-    "another line end": (CODE.replace("\r\n", "\n").encode(), "changed since the search ran it (68 bytes)"),
-    "better": (CODE.encode() + b"# better\n", "changed since the search ran it (78 bytes)"),
+DAMAGES = {
+    "empty": "",
+    "NUL": "\0" * 10,
+    "no solve": "x = 1\n",
+    "solve is no function": "solve = 3\n",
+    "over 20 kB": "#" * 20_001,
+    "parentheses": "(" * 5000,
+    "minus": "-" * 200_000 + "1",
+    "sum": "1" + "+1" * 100_000,
+    "digits": "9" * 200_000,
+    "another line end": CODE.replace("\r\n", "\n"),
+    "a sign that stands for what was not UTF-8": CODE.replace("o", "\ufffd", 1),
+    "better": CODE + "# better\n",
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_workflow_file_is_an_error_of_that_workflow_alone(
+def test_code_that_the_search_did_not_run_is_an_error_of_that_workflow_alone(
     layout: Layout, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     alone = {"completions": [Completion(tokens=[3], logprobs=[-0.1])], "sampled": 1}
-    other = WORKFLOW.model_copy(update={"workflow_id": workflow_id(OTHER), "path": "p/other.py", **alone})
-    write_jsonl(layout.workflows(1) / "index.jsonl", [WORKFLOW, other])
-    write_text(layout.workflows(1) / "p/other.py", OTHER)
-    content, told = DAMAGES[damage]
-    file = layout.workflows(1) / WORKFLOW.path
-    file.unlink() if content is None else file.write_bytes(content)
+    other = WORKFLOW.model_copy(update={"workflow_id": workflow_id(OTHER), "code": OTHER, **alone})
+    damaged = WORKFLOW.model_copy(update={"code": DAMAGES[damage]})
+    write_jsonl(layout.workflows(1) / "index.jsonl", [damaged, other])
     run(layout, params(), 1)
     (trajectory,) = read_jsonl(layout.trajectories(1), Trajectory)
-    result = Result(status="failed", error=f"workflow file: {told}")
+    told = f"changed since the search ran it ({len(DAMAGES[damage].encode())} bytes)"
+    result = Result(status="failed", error=f"workflow: {told}")
     assert sorted(zip(trajectory.workflow_codes, trajectory.results, strict=True), key=lambda pair: pair[0]) == [
         ("", result),
         ("", result),
         (OTHER, other.result),
     ]
-    assert f"{WORKFLOW.path}: {told}; run graft stage search@1 again" in caplog.text
+    assert f"index.jsonl: p, {WORKFLOW.workflow_id}: {told}; run graft stage search@1 again" in caplog.text
 
 
-def test_a_folder_in_the_place_of_a_file(layout: Layout) -> None:
-    file = layout.workflows(1) / WORKFLOW.path
-    file.unlink()
-    file.mkdir()
-    run(layout, params(), 1)
-    (trajectory,) = read_jsonl(layout.trajectories(1), Trajectory)
-    assert "not a file" in str(trajectory.results[0].error)
+def broken(index: Path, damage: str) -> None:
+    line = index.read_bytes()
+    cut = {"cut": line[:100], "UTF-16": line.decode().encode("utf-16")}
+    replaced = {"not UTF-8": b"s\xfflve", "surrogate": b"\\ud800", "NUL": b"\0"}
+    index.write_bytes(cut[damage] if damage in cut else line.replace(b"solve", replaced[damage]))
+
+
+@pytest.mark.parametrize("damage", ["not UTF-8", "surrogate", "UTF-16", "NUL", "cut"])
+def test_a_broken_line_is_named_and_nothing_is_written(layout: Layout, damage: str) -> None:
+    broken(layout.workflows(1) / "index.jsonl", damage)
+    with pytest.raises(GraftError, match=r"index\.jsonl(:1)?: "):
+        run(layout, params(), 1)
+    assert not layout.trajectories(1).exists()
 
 
 def test_no_completions_are_an_error(layout: Layout) -> None:

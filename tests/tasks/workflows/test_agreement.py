@@ -21,7 +21,7 @@ def workflow(name: str, completions: int, *given: int | float | str | None) -> W
         problem_id="p",
         split="train",
         workflow_id=name,
-        path=f"p/{name.replace(' ', '-')}.py",
+        code=name,
         proposer="sample",
         parent_id=None,
         depth=1,
