@@ -3,11 +3,11 @@
     python -m benchmarks.streaming
 
 A round's search is made up: problems, and for each two workflows with two completions each, in the tokens of a tiny
-policy. Workflows of the same code share one file. Then the stages collect and reward run as they are, and of select
-what comes before it holds samples: every rewarded trajectory is read and checked against the policy. Each runs in a
-process of its own, which tells its own peak and time. `whole` is the same with all problems in one shard, as before
-there were shards, of `--whole` problems; what it needs grows with them. The last line of standard output is one JSON
-object, of all problems: the highest peak of a stage, in MiB, and the seconds of all three.
+policy. Then the stages collect and reward run as they are, and of select what comes before it holds samples: every
+rewarded trajectory is read and checked against the policy. Each runs in a process of its own, which tells its own peak
+and time. `whole` is the same with all problems in one shard, as before there were shards, of `--whole` problems; what
+it needs grows with them. The last line of standard output is one JSON object, of all problems: the highest peak of a
+stage, in MiB, and the seconds of all three.
 """
 
 import argparse

@@ -60,12 +60,14 @@ class TemporaryServer:
         self.stop()
 
     def url(self) -> str:
-        """Where its API is. Raises GraftError where it does not come up."""
+        """Where its API is. Begins anew where it was killed on its way; raises GraftError where it does not come up."""
         url = _api(self._port)
         limit = time.monotonic() + float(os.environ.get(STARTING, PREFECT[STARTING]))
         while not _answers(url):
-            code = self._process.poll()
-            if code is not None or time.monotonic() > limit:
+            code, late = self._process.poll(), time.monotonic() > limit
+            if code is not None and code < 0 and not late:
+                self._begin()
+            elif code is not None or late:
                 self.stop()
                 raise GraftError(
                     f"prefect: its server did not start ({self._last_words()}); graft doctor checks the disk, and "

@@ -15,10 +15,13 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import httpx
 import psutil
 import pytest
 from aftermath import ADDRESSES, Bytes, bytes_of
 from tiny_project import begin, graft, ran
+
+from flows.server import TemporaryServer
 
 pytestmark = pytest.mark.slow
 
@@ -139,6 +142,17 @@ def test_the_temporary_server_is_started_anew(fresh: Path, undisturbed: Bytes) -
     assert bytes_of(fresh) == undisturbed
     with sqlite3.connect(fresh / ".graft" / "prefect" / "prefect.db") as database:
         assert database.execute("select state_type from flow_run").fetchall() == [("COMPLETED",)]
+
+
+def test_a_temporary_server_that_is_killed_before_it_ever_answered_is_started_anew(tmp_path: Path) -> None:
+    before = set(psutil.Process().children())
+    server = TemporaryServer(tmp_path)
+    (process,) = set(psutil.Process().children()) - before
+    process.kill()
+    while process.status() != psutil.STATUS_ZOMBIE:
+        time.sleep(0.01)
+    with server as url:
+        assert httpx.get(f"{url}/health").json() is True
 
 
 def overwrite(database: Path) -> None:
