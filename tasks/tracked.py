@@ -12,6 +12,7 @@ from tasks.artifacts import read_text
 from tasks.errors import GraftError
 from tasks.params import Tracking
 from tasks.tracking_process import ENVIRONMENT
+from tasks.write_ahead import sqlite_file
 
 
 def fetch_text(root: Path, tracking: Tracking, name: str, file: str) -> str | None:
@@ -97,5 +98,5 @@ def _run_id(client: Any, experiment: str, name: str) -> str | None:
 
 def has_store(root: Path, tracking: Tracking) -> bool:
     """Whether there is something to ask: MLflow would make a missing sqlite store."""
-    uri = tracking.uri
-    return bool(uri) and (not uri.startswith("sqlite:///") or (root / uri.removeprefix("sqlite:///")).is_file())
+    store = sqlite_file(tracking.uri)
+    return bool(tracking.uri) and (store is None or (root / store).is_file())

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from tasks.registry import follow, register
+from tasks.write_ahead import sqlite_file, write_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -260,10 +261,10 @@ def allowed(name: str) -> str:
 @contextmanager
 def creation_lock(uri: str) -> "Iterator[None]":
     """One process at a time: of several that create a sqlite store at once, all but one crash."""
-    if not uri.startswith("sqlite:///"):
+    store = sqlite_file(uri)
+    if store is None:
         yield
         return
-    store = Path(uri.removeprefix("sqlite:///"))
     store.parent.mkdir(parents=True, exist_ok=True)
     with store.with_name(f"{store.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -300,9 +301,16 @@ def main(messages: TextIO, answers: TextIO) -> None:
         return
     place = json.loads(first)
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", str(place["seconds"]))
-    ledger, last = Ledger(place["uri"], place["experiment"]), {"kind": "nothing"}
+    ledger = Ledger(place["uri"], place["experiment"])
+    with write_ahead(sqlite_file(place["uri"])):
+        errors = _deliver_all(inbox, ledger)
+    answers.write(json.dumps({"run_id": ledger.run_id, "experiment_id": ledger.experiment, "errors": errors}) + "\n")
+
+
+def _deliver_all(inbox: "queue.SimpleQueue[str | None]", ledger: Ledger) -> list[str]:
+    """What comes in, as it comes; gives the errors that are left at its end."""
     errors = ledger.deliver()  # the store opens while the run gets ready
-    closed = False
+    last, closed = {"kind": "nothing"}, False
     while not closed:
         lines = [inbox.get()]
         while not inbox.empty():  # all that came meanwhile goes in one delivery
@@ -315,7 +323,7 @@ def main(messages: TextIO, answers: TextIO) -> None:
         if closed and ledger.run_told and last["kind"] != "finish":
             ledger.add({"kind": "finish", "status": "KILLED", "time": last["time"], "tags": {}})
         errors = ledger.deliver()
-    answers.write(json.dumps({"run_id": ledger.run_id, "experiment_id": ledger.experiment, "errors": errors}) + "\n")
+    return errors
 
 
 def _import_mlflow() -> None:

@@ -34,7 +34,7 @@ GROUND = [
     "records",
 ]
 GROUND += ["redaction", "registry", "seeds", "tracked", "tracked_retention", "tracking"]
-GROUND += ["tracking_process", "tracking_worker"]
+GROUND += ["tracking_process", "tracking_worker", "write_ahead"]
 
 ADDRESSES = [
     *["problems", "coldstart", "bootstrap"],
