@@ -30,6 +30,12 @@ from tasks.own_code import python_path
 PATIENCE = 5.0
 """Seconds for a server to end by itself."""
 
+LISTENING = 5.0
+"""Seconds for it to hear out who still speaks. A page that is open in a browser is never done."""
+
+FINISHING = 20.0
+"""Seconds for it to write down what it has heard."""
+
 PORT = 4200
 """Of a server with pages, which is Prefect's usual one; another where it is taken."""
 
@@ -90,7 +96,7 @@ class TemporaryServer:
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
-            self._process.wait(PATIENCE)
+            self._process.wait(FINISHING + 2 * PATIENCE)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -162,9 +168,27 @@ def serve(port: int) -> None:
 
 def _end_with_input(server: Any) -> None:
     sys.stdin.buffer.read()
-    server.should_exit = True
-    time.sleep(PATIENCE)
-    os._exit(0)
+    try:
+        _finish(server)
+    finally:
+        server.should_exit = True
+        time.sleep(PATIENCE)
+        os._exit(0)
+
+
+def _finish(server: Any) -> None:
+    """Let the server do what it was told: what became of a task waits in memory, and would go with the process."""
+    from prefect.server.utilities.messaging.memory import Topic
+
+    def waiting() -> bool:
+        topics = [*Topic._topics.values()]
+        return any(s._queue.qsize() or s._retry.qsize() for topic in topics for s in [*topic._subscriptions])
+
+    begun = time.monotonic()
+    while time.monotonic() < begun + FINISHING and (
+        waiting() or (server.server_state.tasks and time.monotonic() < begun + LISTENING)
+    ):
+        time.sleep(0.02)
 
 
 if __name__ == "__main__":
