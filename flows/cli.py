@@ -225,15 +225,17 @@ def tree(
 
 @app.command(short_help="Print the workflows that were found for one problem.")
 def workflows(
-    problem_id: Annotated[str, typer.Argument(metavar="PROBLEM_ID", help="As in run/problems/train.jsonl.")],
+    problem_id: Annotated[
+        str, typer.Argument(metavar="PROBLEM_ID", help="As in run/problems/train.jsonl or validation.jsonl.")
+    ],
     round: Annotated[int | None, typer.Option(min=1, help="The round; by default the last one searched.")] = None,
     debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
     """Print the workflows that a round's search found for one train or validation problem, the best ones first.
 
     Above each stand its name, the share of the problem and its siblings that it solves (value), the completions that
-    wrote it (×), the policy's probability of it (p) and who wrote it first. All of it is Python: write it to a file
-    with > FILE.py.
+    wrote it (×), the policy's probability of it (p) and who wrote it first. Where the policy writes programs all
+    of it is Python: > FILE.py keeps it.
     """
     from flows.inputs import project_root
     from flows.written import written

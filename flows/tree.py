@@ -1,17 +1,20 @@
 """What `graft tree` draws: the search tree of one problem, as a round left it. Reads only files."""
 
 import difflib
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
-from tasks.artifacts import read_jsonl
+from tasks.artifacts import read_jsonl, stream_jsonl
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.records import Problem, TreeNode
+from tasks.records import Problem, TreeNode, Workflow
 from tasks.search.drawing import grown
 
 if TYPE_CHECKING:
     from rich.tree import Tree
+
+
+Found = TypeVar("Found", TreeNode, Workflow)
 
 
 def drawn(layout: Layout, problem_id: str, round: int | None) -> "Tree":
@@ -21,10 +24,7 @@ def drawn(layout: Layout, problem_id: str, round: int | None) -> "Tree":
     """
     round = round or last_round(layout)
     path = layout.workflows(round) / "trees.jsonl"
-    nodes = [node for node in read_jsonl(path, TreeNode) if node.problem_id == problem_id]
-    if not nodes:
-        names = (node.problem_id for node in read_jsonl(path, TreeNode))
-        raise GraftError(f"{path}: no tree of problem {problem_id!r}{meant(problem_id, names)}")
+    nodes = lines_of(path, TreeNode, problem_id, "tree")
     asked = [p for p in read_jsonl(layout.problems("train"), Problem) if p.problem_id == problem_id]
     above = [node.node_id for node in nodes]
     if not asked or any(node.parent_id not in above[:place] for place, node in enumerate(nodes[1:], start=1)):
@@ -39,12 +39,16 @@ def visible(text: str) -> str:
     return "".join(sign if sign.isprintable() or sign in "\n\t" else "\ufffd" for sign in text)
 
 
-def meant(problem_id: str, names: Iterable[str]) -> str:
-    """A question about the likeliest of the names that there are, for the end of an error; "" where there is none."""
-    distinct = list(dict.fromkeys(names))
-    near = [name for name in distinct if name.startswith(problem_id)]
-    near = near or difflib.get_close_matches(problem_id, distinct, n=1, cutoff=0.3) or distinct
-    return f"; did you mean {near[0]!r}?" if near else ""
+def lines_of(path: Path, record: type[Found], problem_id: str, what: str) -> list[Found]:
+    """The lines of one problem. Where there is none, raises GraftError with the likeliest problem that has some."""
+    found = [line for line in stream_jsonl(path, record) if line.problem_id == problem_id]
+    if not found:
+        names = list(dict.fromkeys(line.problem_id for line in stream_jsonl(path, record)))
+        near = [name for name in names if name.startswith(problem_id)]
+        near = near or difflib.get_close_matches(problem_id, names, n=1, cutoff=0.3) or names
+        meant = f"; did you mean {near[0]!r}?" if near else ""
+        raise GraftError(f"{path}: no {what} of problem {problem_id!r}{meant}")
+    return found
 
 
 def last_round(layout: Layout) -> int:

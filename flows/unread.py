@@ -11,11 +11,11 @@ def outlive_readers() -> None:
     Without it a run whose Prefect worker is killed would end, hours later, at the next line that it prints. Files and
     terminals are left alone until they are gone, and what was started before keeps what it has.
     """
-    threading.Thread(target=_watch, args=((1, 2),), name="readers", daemon=True).start()
+    threading.Thread(target=_watch, name="readers", daemon=True).start()
 
 
-def _watch(descriptors: tuple[int, ...]) -> None:
-    told, left = select.poll(), set(descriptors)
+def _watch() -> None:
+    told, left = select.poll(), {1, 2}
     for descriptor in left:
         told.register(descriptor, 0)  # of what nobody reads poll always tells
     while left:

@@ -1,8 +1,7 @@
 """What `graft workflows` prints: all that a round's search found for one problem. Reads only files."""
 
-from flows.tree import last_round, meant, visible
-from tasks.artifacts import stream_jsonl
-from tasks.errors import GraftError, one_line
+from flows.tree import last_round, lines_of, visible
+from tasks.errors import one_line
 from tasks.layout import Layout
 from tasks.records import Workflow
 
@@ -14,10 +13,7 @@ def written(layout: Layout, problem_id: str, round: int | None) -> str:
     """
     round = round or last_round(layout)
     index = layout.workflows(round) / "index.jsonl"
-    found = [workflow for workflow in stream_jsonl(index, Workflow) if workflow.problem_id == problem_id]
-    if not found:
-        names = (workflow.problem_id for workflow in stream_jsonl(index, Workflow))
-        raise GraftError(f"{index}: no workflows of problem {problem_id!r}{meant(problem_id, names)}")
+    found = lines_of(index, Workflow, problem_id, "workflows")
     best = sorted(found, key=lambda workflow: (-workflow.value, -workflow.prior, workflow.workflow_id))
     return "\n".join(_text(workflow) for workflow in best)
 

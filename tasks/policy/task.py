@@ -117,6 +117,11 @@ def solved(problems: Sequence[Problem], workflows: Path) -> list[tuple[Problem, 
             if fault is None:
                 pairs.append((problem, workflow.code))
                 break
-            name = f"{workflow.problem_id}, {workflow.workflow_id}"
-            logger.warning("%s: %s: %s; run graft stage coldstart again", index, name, fault)
+            logger.warning(
+                "%s: workflow %s of %s: %s; run graft stage coldstart again",
+                index,
+                workflow.workflow_id,
+                workflow.problem_id,
+                fault,
+            )
     return pairs

@@ -51,8 +51,14 @@ def _tried(layout: Layout, environment: Environment, round: int) -> Iterator[Tri
     for split, problem, listed in by_problem(_problems(layout, environment, round), stream_jsonl(index, Workflow)):
         for place, workflow in enumerate(listed):
             if fault := fault_of(workflow):
-                name = f"{workflow.problem_id}, {workflow.workflow_id}"
-                logger.warning("%s: %s: %s; run graft stage search@%d again", index, name, fault, round)
+                logger.warning(
+                    "%s: workflow %s of %s: %s; run graft stage search@%d again",
+                    index,
+                    workflow.workflow_id,
+                    workflow.problem_id,
+                    fault,
+                    round,
+                )
                 listed[place] = faulty(workflow, fault)
         yield Tried(split, problem, listed)
 

@@ -197,7 +197,9 @@ def test_a_damaged_workflow_is_left_out_and_named(
     damaged = [record.model_copy(update={"code": content}) for record in records[:2]]
     write_jsonl(layout.coldstart / "index.jsonl", [*damaged, records[2]])
     assert solved(PROBLEMS, layout.coldstart) == [(PROBLEMS[1], long)]
-    assert all(f"{record.problem_id}, {record.workflow_id}: changed" in caplog.text for record in records[:2])
+    assert all(
+        f"workflow {record.workflow_id} of {record.problem_id}: changed" in caplog.text for record in records[:2]
+    )
 
 
 def test_a_workflow_is_learned_as_it_is_and_on_its_problem_alone() -> None:

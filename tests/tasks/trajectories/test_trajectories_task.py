@@ -110,7 +110,7 @@ def test_code_that_the_search_did_not_run_is_an_error_of_that_workflow_alone(
         ("", result),
         (OTHER, other.result),
     ]
-    assert f"index.jsonl: p, {WORKFLOW.workflow_id}: {told}; run graft stage search@1 again" in caplog.text
+    assert f"index.jsonl: workflow {WORKFLOW.workflow_id} of p: {told}; run graft stage search@1 again" in caplog.text
 
 
 def broken(index: Path, damage: str) -> None:
