@@ -14,8 +14,8 @@ from flows.unread import outlive_readers
 print("begun", flush=True)
 sys.stdin.read()  # until the readers are gone
 end = time.monotonic() + {patience}
-while os.readlink("/proc/self/fd/1") != os.devnull and time.monotonic() < end:
-    time.sleep(0.01)
+while {{os.readlink(f"/proc/self/fd/{{d}}") for d in (1, 2)}} != {{os.devnull}} and time.monotonic() < end:
+    time.sleep(0.01)  # both: one after the other loses its reader
 for line in range(1000):
     print(line, "and so on" * 100, flush=True)
     print(line, file=sys.stderr, flush=True)
