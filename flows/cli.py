@@ -3,7 +3,6 @@
 import gc
 import sys
 from contextlib import suppress
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +13,7 @@ from flows.answer import exit_code
 
 if TYPE_CHECKING:
     from flows.outcome import Outcome
+    from tasks.tracking_process import Worker
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -44,12 +44,15 @@ def graft(
     show_version: Annotated[bool, typer.Option("--version", help="Show Graft's version and end.")] = False,
 ) -> None:
     if show_version:
+        from importlib.metadata import version
+
         print(f"graft {version('graft')}")
         raise typer.Exit
 
 
 @app.command(short_help="Run the whole chain: problems in, a better policy out.")
 def retrain(
+    context: typer.Context,
     assignments: Assignments = None,
     rounds: Annotated[
         int | None, typer.Option(min=1, help="How many rounds of search and update; the same as -S rounds=N.")
@@ -73,12 +76,6 @@ def retrain(
     Stages whose inputs, params and source are as before are not computed again. Ends with a table of how many test
     problems the policy solves before and after. Interrupt it at any time; the next run goes on where it stopped.
     """
-    from tasks.tracking_process import start_worker
-
-    worker = None
-    if not dry_run and Path("params.yaml").is_file():
-        with suppress(OSError):  # the recorder tries again, and warns
-            worker = start_worker(Path.cwd())  # before the next imports
     from rich.console import Console
 
     from flows.beside import start_beside
@@ -102,7 +99,7 @@ def retrain(
         params = settle_params(root, chosen, print)
         read_champion(Layout(root).champion, params.environment)  # what would stop the last stage stops the first
         environment.settle_prefect(root)
-        beside = start_beside(params, worker)
+        beside = start_beside(params, context.obj)
         gc.disable()  # what is imported is no garbage; Python would look it through again and again
         from flows.report import print_report
         from flows.retrain import start
@@ -112,7 +109,10 @@ def retrain(
         gc.enable()
         with knowing(root / ".graft" / "known.json"):
             run = start(root, params, _tell, beside, pull)
-            print_report(Layout(root), params, run.seconds, run.cached, Console())
+            try:
+                print_report(Layout(root), params, run.seconds, run.cached, Console())
+            finally:
+                run.recorded()
 
 
 @app.command(short_help="Bring single stages up to date.")
@@ -441,7 +441,22 @@ def _tell(outcome: "Outcome") -> None:
 def main() -> None:
     """Run the command line; exit code 2 and one line for what the user can mend, 130 after Ctrl-C."""
     environment.settle()
-    sys.exit(exit_code(lambda: app(prog_name="graft"), debug="--debug" in sys.argv[1:]))
+    arguments = sys.argv[1:]
+    sys.exit(exit_code(lambda: app(prog_name="graft", obj=_worker(arguments)), debug="--debug" in arguments))
+
+
+def _worker(arguments: list[str]) -> "Worker | None":
+    """For a run, the process that talks to MLflow: it takes its time, so it begins before the command line is read.
+
+    It ends by itself where there is to be no run.
+    """
+    if arguments[:1] != ["retrain"] or {"--dry-run", "--help"} & {*arguments} or not Path("params.yaml").is_file():
+        return None
+    from tasks.tracking_process import start_worker
+
+    with suppress(OSError):  # the recorder tries again, and warns
+        return start_worker(Path.cwd())
+    return None
 
 
 if __name__ == "__main__":

@@ -81,7 +81,8 @@ class Run:
 
     params: Params
     outcomes: list[Outcome] = field(default_factory=list)
-    mlflow_run: str | None = None
+    recorder: Recorder | None = None
+    """MLflow's, once nothing is left to do but to wait until it has taken it all."""
     error: BaseException | None = None
     """What ended it before its end."""
     over: bool = False
@@ -96,6 +97,10 @@ class Run:
     @property
     def cached(self) -> set[str]:
         return {outcome.address for outcome in self.outcomes if outcome.cached}
+
+    def recorded(self) -> str | None:
+        """The MLflow run. Waits until MLflow has taken it all, which goes on while the report is printed."""
+        return self.recorder.taken() if self.recorder else None
 
 
 def may_pass(task: Any, task_run: Any, state: State[Any]) -> bool:  # noqa: ARG001 (Prefect gives these three)
@@ -194,7 +199,8 @@ def _retrain(
     except BaseException:
         recorder.finish("FAILED")
         raise
-    run.mlflow_run = recorder.finish("FINISHED", **({"line": line()} if line else {}))
+    recorder.close("FINISHED", **({"line": line()} if line else {}))
+    run.recorder = recorder
     if summary:
         if run.server:
             run.server.keep()

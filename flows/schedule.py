@@ -84,7 +84,7 @@ def _retrained(layout: Layout, base: str, changes: list[str]) -> tuple[str | Non
         return redacted(f"{'; '.join(changes)}. {reason[:1].upper()}{reason[1:]}")
 
     run = retrain(Stages(layout.root, seconds=params.schedule.seconds), params, _tell, line)
-    return run.mlflow_run, line()
+    return run.recorded(), line()
 
 
 def _last_seen(root: Path) -> Seen | None:

@@ -20,14 +20,14 @@ def register(client: Any, experiment: str, name: str, run_id: str | None, model:
     from mlflow.exceptions import MlflowException
 
     version = model["version"]
+    known = client.search_model_versions(f"name = '{name}' and tag.version = '{version}'")
+    if known:
+        return str(known[0].version)
     try:
         client.create_registered_model(name)
     except MlflowException as error:
         if error.error_code != "RESOURCE_ALREADY_EXISTS":
             raise
-    known = client.search_model_versions(f"name = '{name}' and tag.version = '{version}'")
-    if known:
-        return str(known[0].version)
     card = create_external_model(f"policy-{version}", run_id, model["tags"], experiment_id=experiment)
     made = client.create_model_version(name, f"models:/{card.model_id}", run_id, model["tags"], model_id=card.model_id)
     return str(made.version)

@@ -69,7 +69,8 @@ class Recorder:
         self._layout, self._params = layout, params
         self._messages: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
         self._process: subprocess.Popen[str] | None = None
-        self._place: dict[str, str] | None = None  # ids of experiment and run, once it is finished
+        self._closed = False
+        self._place: dict[str, str] | None = None  # ids of experiment and run, once MLflow has taken it
         try:
             if worker is None and params.tracking.uri:
                 worker = place(start_worker(layout.root), params.tracking)
@@ -127,33 +128,43 @@ class Recorder:
         for path in paths:
             self._file(path.relative_to(self._layout.root).as_posix(), None)
 
-    def finish(self, status: Literal["FINISHED", "FAILED"], **more: str) -> str | None:
-        """Close the run, with `more` tags on it, and give its MLflow id.
-
-        Waits at most `tracking.seconds`; a run that MLflow has not taken by then is left, with a warning.
-        """
-        if self._process is None:
-            return None
+    def close(self, status: Literal["FINISHED", "FAILED"], **more: str) -> None:
+        """Nothing is to follow; `more` are tags of the run. Returns at once."""
         lock = self._layout.root / "dvc.lock"
         tags = {"dvc_lock_md5": hashlib.md5(lock.read_bytes()).hexdigest()} if lock.is_file() else {}
         self._messages.put({"kind": "finish", "status": status, "time": time.time(), "tags": {**tags, **more}})
         self._messages.put(None)
-        try:
-            self._process.wait(self._params.tracking.seconds)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-            self._warn(f"no answer within {self._params.tracking.seconds:g} s")
-            return None
-        return self._answer(self._process)
+        self._closed = True
+
+    def taken(self) -> str | None:
+        """The MLflow id of the closed run, once MLflow has all of it.
+
+        Waits at most `tracking.seconds`; a run that MLflow has not taken by then is left, with a warning.
+        """
+        if self._process is not None and self._closed:
+            process, self._process = self._process, None  # it is asked once
+            try:
+                process.wait(self._params.tracking.seconds)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                self._warn(f"no answer within {self._params.tracking.seconds:g} s")
+            else:
+                self._place = self._answer(process)
+        return self._place["run_id"] if self._place else None
+
+    def finish(self, status: Literal["FINISHED", "FAILED"], **more: str) -> str | None:
+        """Close the run and wait until it is taken."""
+        self.close(status, **more)
+        return self.taken()
 
     def address(self, file: Path | None = None) -> str | None:
-        """Where a browser finds the finished run, or one of its `files`.
+        """Where a browser finds the closed run, or one of its `files`; waits until it is taken.
 
         None where MLflow is no server or did not take the run. Who may look has a user and a password of his own.
         """
         server = urlsplit(self._params.tracking.uri)
-        if self._place is None or server.scheme not in ("http", "https"):
+        if server.scheme not in ("http", "https") or not self.taken() or self._place is None:
             return None
         root = f"{server.scheme}://{server.netloc.rpartition('@')[2]}{server.path.rstrip('/')}"
         run = f"{root}/#/experiments/{self._place['experiment_id']}/runs/{self._place['run_id']}"
@@ -200,7 +211,7 @@ class Recorder:
         except BrokenPipeError:
             return  # the worker has ended; finish() says so
 
-    def _answer(self, process: "subprocess.Popen[str]") -> str | None:
+    def _answer(self, process: "subprocess.Popen[str]") -> dict[str, str] | None:
         assert process.stdout is not None
         with process.stdout as pipe, self._log as log:
             answer = _answer_of(process.returncode, pipe.read(), log)
@@ -208,8 +219,7 @@ class Recorder:
             self._warn(answer.errors[0])
         if answer.run_id is None or answer.experiment_id is None:
             return None
-        self._place = {"experiment_id": answer.experiment_id, "run_id": answer.run_id}
-        return answer.run_id
+        return {"experiment_id": answer.experiment_id, "run_id": answer.run_id}
 
     def _model(self, deps: dict[str, str]) -> dict[str, Any]:
         """What the registry is told of the run's policy."""

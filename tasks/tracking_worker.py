@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TextIO
 
 from tasks.registry import follow, register
@@ -157,7 +158,7 @@ class Ledger:
         Of a cached stage only where its curves end, if they are in the store already: the tag says on which run. There
         are ten thousands of points, and MLflow takes longer for them than for all the rest of a run.
         """
-        from mlflow.entities import Metric
+        from mlflow.entities import Metric, RunTag
 
         child, rows, now = self._runs[message["address"]], message["rows"], _milliseconds(message["time"])
         curves = self._curves(message["path"], message["md5"]) if message["cached"] else None
@@ -167,9 +168,11 @@ class Ledger:
             for name, value in row.items()
             if name != "step"
         ]
-        for start in range(0, len(points), METRICS_PER_CALL):
-            self._client.log_batch(child, metrics=points[start : start + METRICS_PER_CALL])
-        self._client.set_tag(child, CURVES, curves or HERE)  # at last: whoever has the tag has all of them
+        *before, last = [*_chunks(points, METRICS_PER_CALL)] or [[]]
+        for some in before:
+            self._client.log_batch(child, metrics=some)
+        tag = RunTag(CURVES, curves or HERE)  # at last: whoever has the tag has all of them
+        self._client.log_batch(child, metrics=last, tags=[tag])
 
     def _curves(self, path: str, md5: str) -> str | None:
         """The run that has the curves of a table; None where none has them any more."""
@@ -330,9 +333,11 @@ def _import_mlflow() -> None:
     """It takes its time; the run, too, is still getting ready."""
     gc.set_threshold(*RARELY)
     sys.modules["pandas"] = None  # type: ignore[assignment] # MLflow does without, until it makes a version of a model
+    sys.modules["fastapi"] = fastapi = ModuleType("fastapi")  # a server's, of which it wants this one name here
+    vars(fastapi)["HTTPException"] = Exception
     import mlflow.tracking  # noqa: F401
 
-    del sys.modules["pandas"]
+    del sys.modules["pandas"], sys.modules["fastapi"]
 
 
 def _read(messages: TextIO, inbox: "queue.SimpleQueue[str | None]") -> None:

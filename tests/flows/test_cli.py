@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 from tiny_project import dvc, graft, ran, run
 
@@ -72,6 +73,13 @@ def test_a_broken_params_file_is_named_with_its_line(
 def test_a_broken_dvc_file_is_told(done: Path) -> None:
     (done / "dvc.yaml").write_text("stages: [\n")
     assert "dvc.yaml" in refused(done, "stage", "problems")
+
+
+def test_an_unread_command_line_leaves_nothing_of_the_run_that_was_begun_meanwhile(done: Path) -> None:
+    assert "No such option: --no-such" in graft(done, "retrain", "--no-such", code=2).stderr
+    psutil.wait_procs([process for process in psutil.process_iter(["cwd"]) if process.info["cwd"] == str(done)], 30)
+    assert [process for process in psutil.process_iter(["cwd"]) if process.info["cwd"] == str(done)] == []
+    assert not list(done.glob("mlflow.db*"))
 
 
 def test_an_unknown_stage_lists_the_real_ones(by_graft: Path) -> None:

@@ -478,8 +478,22 @@ def test_a_run_that_dies_is_marked_so(layout: Layout) -> None:
     recorder._messages.put(None)  # closes the pipe without a finish, as the death of this process would
     assert recorder._process is not None
     assert recorder._process.wait(60) == 0
-    run_id = recorder._answer(recorder._process)
-    assert store(layout).get_run(run_id).info.status == "KILLED"
+    answer = recorder._answer(recorder._process)
+    assert answer is not None
+    assert store(layout).get_run(answer["run_id"]).info.status == "KILLED"
+
+
+@pytest.mark.slow
+def test_a_closed_run_is_taken_whether_or_not_anybody_waits_for_it(layout: Layout) -> None:
+    recorder = Recorder(layout, tracking("sqlite:///mlflow.db"), {})
+    process = recorder._process
+    assert process is not None
+    assert recorder.taken() is None  # it is not closed
+    recorder.close("FINISHED", line="all is well")
+    assert process.wait(60) == 0
+    (run,) = store(layout).search_runs(["1"])
+    assert (run.info.status, run.data.tags["line"]) == ("FINISHED", "all is well")
+    assert recorder.taken() == recorder.taken() == run.info.run_id
 
 
 class BlackHole:
@@ -525,9 +539,10 @@ def test_a_server_that_never_answers_costs_the_limit_and_no_more(
         recorder.stage(f"reward@{number}", 1.0, False, {}, outs)
     while not black_hole.taken:
         time.sleep(0.05)
+    process = recorder._process
+    assert process is not None
     assert recorder.finish("FINISHED") is None
-    assert recorder._process is not None
-    assert recorder._process.poll() is not None  # nothing is left behind
+    assert process.poll() is not None  # nothing is left behind
     (warning,) = capfd.readouterr().err.splitlines()
     assert "no answer within 2 s" in warning
     assert "tracking.uri" in warning
