@@ -137,7 +137,7 @@ class Recorder:
         self._closed = True
 
     def taken(self) -> str | None:
-        """The MLflow id of the closed run, once MLflow has all of it.
+        """The MLflow id of the closed run, once MLflow has all of it; None where MLflow did not take it.
 
         Waits at most `tracking.seconds`; a run that MLflow has not taken by then is left, with a warning.
         """
@@ -209,7 +209,7 @@ class Recorder:
                     pipe.write(json.dumps(message) + "\n")
                     pipe.flush()
         except BrokenPipeError:
-            return  # the worker has ended; finish() says so
+            return  # the worker has ended; taken() says so
 
     def _answer(self, process: "subprocess.Popen[str]") -> dict[str, str] | None:
         assert process.stdout is not None
