@@ -199,7 +199,7 @@ def _write(root: Path, left: Left) -> None:
 def _read(root: Path) -> Left | None:
     """None where there is none, or it is damaged."""
     try:
-        digest, text = _file(root).read_text(encoding="utf-8").splitlines()
-        return Left.model_validate_json(text) if digest == digest_text(text) else None
+        digest, text, rest = _file(root).read_text(encoding="utf-8").split("\n")
+        return Left.model_validate_json(text) if (digest, rest) == (digest_text(text), "") else None
     except (OSError, ValueError):  # ValidationError and UnicodeDecodeError among them
         return None

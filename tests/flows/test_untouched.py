@@ -124,7 +124,7 @@ def test_a_stage_that_it_does_not_know_is_left_to_dvc(left: Path) -> None:
 def test_a_damaged_note_is_none(left: Path) -> None:
     note = left / ".graft" / "untouched.json"
     content = note.read_bytes()
-    for place in range(0, len(content), 97):
+    for place in (*range(0, len(content), 97), len(content) - 1):
         damaged = bytearray(content)
         damaged[place] ^= 4
         for broken in (bytes(damaged), content[:place], content[place + 1 :]):
