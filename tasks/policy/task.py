@@ -28,7 +28,7 @@ from tasks.policy.tokenizer import train_tokenizer
 from tasks.policy.warmup import Example, warm_up
 from tasks.records import Problem, Workflow
 from tasks.seeds import SEED_BITS, derive_seed
-from tasks.workflows.stored import fault_of
+from tasks.workflows.stored import fault_of, place_of
 
 logger = logging.getLogger(__name__)
 
@@ -117,11 +117,5 @@ def solved(problems: Sequence[Problem], workflows: Path) -> list[tuple[Problem, 
             if fault is None:
                 pairs.append((problem, workflow.code))
                 break
-            logger.warning(
-                "%s: workflow %s of %s: %s; run graft stage coldstart again",
-                index,
-                workflow.workflow_id,
-                workflow.problem_id,
-                fault,
-            )
+            logger.warning("%s: %s; run graft stage coldstart again", place_of(workflow, index), fault)
     return pairs

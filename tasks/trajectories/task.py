@@ -15,7 +15,7 @@ from tasks.params import Params
 from tasks.records import Lineage, Problem, Split, Trajectory, Workflow
 from tasks.trajectories.collect import Tried, by_problem, collect
 from tasks.trajectories.metrics import Counts
-from tasks.workflows.stored import fault_of, faulty
+from tasks.workflows.stored import fault_of, faulty, place_of
 
 SPLITS: tuple[Split, ...] = ("train", "validation")
 
@@ -51,14 +51,7 @@ def _tried(layout: Layout, environment: Environment, round: int) -> Iterator[Tri
     for split, problem, listed in by_problem(_problems(layout, environment, round), stream_jsonl(index, Workflow)):
         for place, workflow in enumerate(listed):
             if fault := fault_of(workflow):
-                logger.warning(
-                    "%s: workflow %s of %s: %s; run graft stage search@%d again",
-                    index,
-                    workflow.workflow_id,
-                    workflow.problem_id,
-                    fault,
-                    round,
-                )
+                logger.warning("%s: %s; run graft stage search@%d again", place_of(workflow, index), fault, round)
                 listed[place] = faulty(workflow, fault)
         yield Tried(split, problem, listed)
 

@@ -1,5 +1,7 @@
 """A workflow's code, read back: whether it is what the search ran. What it holds never raises anything."""
 
+from pathlib import Path
+
 from tasks.records import Result, Workflow
 from tasks.workflows.contract import workflow_id
 
@@ -10,6 +12,11 @@ def fault_of(workflow: Workflow) -> str | None:
         return None
     length = len(workflow.code.encode("utf-8", "surrogatepass"))
     return f"changed since the search ran it ({length} bytes)"
+
+
+def place_of(workflow: Workflow, index: Path) -> str:
+    """Where it stands, for a message about it."""
+    return f"{index}: workflow {workflow.workflow_id} of {workflow.problem_id}"
 
 
 def faulty(workflow: Workflow, fault: str) -> Workflow:

@@ -77,8 +77,8 @@ def test_a_broken_dvc_file_is_told(done: Path) -> None:
 
 def test_an_unread_command_line_leaves_nothing_of_the_run_that_was_begun_meanwhile(done: Path) -> None:
     assert "No such option: --no-such" in graft(done, "retrain", "--no-such", code=2).stderr
-    psutil.wait_procs([process for process in psutil.process_iter(["cwd"]) if process.info["cwd"] == str(done)], 30)
-    assert [process for process in psutil.process_iter(["cwd"]) if process.info["cwd"] == str(done)] == []
+    _, alive = psutil.wait_procs([p for p in psutil.process_iter(["cwd"]) if p.info["cwd"] == str(done)], timeout=30)
+    assert alive == []
     assert not list(done.glob("mlflow.db*"))
 
 
