@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.sides import Side
 from benchmarks.step_sides import Shape, lengths_of
-from flows.answer import exit_code
+from flows.process.exit_codes import exit_code
 
 if TYPE_CHECKING:
     from rich.table import Table

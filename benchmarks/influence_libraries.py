@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.influence_ways import losses_of, plain, rows_loss, rows_of, tokens_of, weights_of
 
 if TYPE_CHECKING:
-    from tasks.policy.samples import Sample
-    from tasks.policy.scorer import Scorer
+    from tasks.model.sample import Sample
+    from tasks.model.scoring.scorer import Scorer
 
 Turn = Callable[[], list[float]]
 
@@ -101,7 +101,7 @@ def by_dattri(
     from dattri.task import AttributionTask
     from torch.utils.data import DataLoader, TensorDataset
 
-    from tasks.policy.running import plain_model
+    from tasks.model.scoring.hf_model import plain_model
 
     plain_model(scorer.model).set_attn_implementation("eager")
     loss = rows_loss(scorer, samples)

@@ -8,8 +8,8 @@ from benchmarks.step_sides import Shape as StepShape
 from benchmarks.step_sides import model_of
 
 if TYPE_CHECKING:
-    from tasks.policy.samples import Sample
-    from tasks.policy.scorer import Scorer
+    from tasks.model.sample import Sample
+    from tasks.model.scoring.scorer import Scorer
 
 PROMPT = 32  # tokens of each row that are its prompt
 
@@ -30,8 +30,8 @@ def scorer_of(shape: Shape, eager: bool = False) -> "Scorer":
     """A model of this shape; all rows are one micro-batch."""
     import torch
 
-    from tasks.policy.base import attach_adapter
-    from tasks.policy.scorer import Scorer
+    from tasks.model.policy import attach_adapter
+    from tasks.model.scoring.scorer import Scorer
 
     sizes = {"hidden": shape.hidden, "layers": shape.layers, "vocabulary": shape.vocabulary}
     model = model_of(StepShape(PROMPT, False, 1, **sizes, intermediate=shape.hidden * 11 // 4))
@@ -49,7 +49,7 @@ def samples_of(shape: Shape, seed: int) -> "list[Sample]":
     """Random rows with advantages of both signs."""
     import random
 
-    from tasks.policy.samples import Sample
+    from tasks.model.sample import Sample
 
     rng = random.Random(seed)
 
@@ -69,7 +69,7 @@ def tokens_of(samples: "Sequence[Sample]") -> int:
 
 def losses_of(scorer: "Scorer", samples: "Sequence[Sample]", denominator: int) -> Any:
     """-A_i Σ_t log p_it / denominator of each row."""
-    from tasks.policy.packing import MicroBatch
+    from tasks.model.scoring.micro_batches import MicroBatch
 
     logprobs = scorer.score(MicroBatch("rows", [[s] for s in samples])).logprobs
     return -logprobs.sum(1) * logprobs.new_tensor([s.advantage for s in samples]) / denominator
@@ -88,16 +88,16 @@ def plain(scorer: "Scorer", samples: "Sequence[Sample]") -> list[Any]:
 
 
 def lean_pass(scorer: "Scorer", samples: "Sequence[Sample]") -> None:
-    from tasks.policy.lean import lean
+    from tasks.model.fast_layers.fast_layers import lean
 
     with lean(scorer.model):
         plain(scorer, samples)
 
 
 def ours(scorer: "Scorer", samples: "Sequence[Sample]", validation: "Sequence[Sample] | None") -> list[float]:
-    from tasks.influence.influence import influences
-    from tasks.influence.losses import Validation
-    from tasks.policy.averaging import Averaging
+    from tasks.influence.loss_gradients import Validation
+    from tasks.influence.tracin import influences
+    from tasks.objective.token_weights import Averaging
 
     averaging = Averaging("dapo", longest=1)
     judges = Validation(samples if validation is None else validation, averaging, same_batch=validation is None)
@@ -133,7 +133,7 @@ def rows_loss(scorer: "Scorer", samples: "Sequence[Sample]") -> Callable[[Any, A
     import torch
     from torch.func import functional_call
 
-    from tasks.policy.scoring import token_logprobs
+    from tasks.model.scoring.padded_rows import token_logprobs
 
     width = len(samples[0].prompt) + len(samples[0].completion)
     mask = torch.full((1, 1, width, width), torch.finfo(torch.float32).min).triu(1)

@@ -3,8 +3,9 @@
     python -m benchmarks.intervals
 
 Problems are drawn that differ in difficulty, each is sampled so many times, and the interval of their mean is compared
-with the mean that they were drawn from. What `tasks/intervals.py` takes for a set of that size is marked. The last line
-of standard output is one JSON object: coverage where the bootstrap is taken, where Wilson's is, and the lowest of each.
+with the mean that they were drawn from. What `tasks/statistics/intervals.py` takes for a set of that size is marked.
+The last line of standard output is one JSON object: coverage where the bootstrap is taken, where Wilson's is, and the
+lowest of each.
 """
 
 import argparse
@@ -15,8 +16,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from flows.answer import exit_code
-from tasks.intervals import SMALL, Estimate, bootstrap_interval, wilson_interval
+from flows.process.exit_codes import exit_code
+from tasks.statistics.intervals import SMALL, Estimate, bootstrap_interval, wilson_interval
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -19,10 +19,10 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from benchmarks.workspace import graft, make_workspace
-from flows.answer import exit_code
+from flows.process.exit_codes import exit_code
+from tasks.core.metrics_files import read_metrics
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.tracking import read_metrics
 
 if TYPE_CHECKING:
     from rich.table import Table

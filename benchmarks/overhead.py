@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.workspace import dvc, environment, graft, make_workspace
-from flows.answer import exit_code
-from flows.durations import last_seconds
-from flows.environment import PREFECT, QUIET
-from flows.server import TemporaryServer
+from flows.prefect_runs.temporary_server import TemporaryServer
+from flows.process.exit_codes import exit_code
+from flows.process.settings import PREFECT, QUIET
+from flows.stages.durations import last_seconds
 from tasks.errors import GraftError
 from tasks.layout import Layout
 

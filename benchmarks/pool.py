@@ -5,7 +5,7 @@ import os
 import threading
 from concurrent.futures import ProcessPoolExecutor
 
-from flows import environment
+from flows.process import settings
 
 
 def pool_of(workers: int | None) -> ProcessPoolExecutor:
@@ -17,7 +17,7 @@ def pool_of(workers: int | None) -> ProcessPoolExecutor:
 
 
 def _begin() -> None:
-    environment.settle()
+    settings.settle()
     parent = multiprocessing.parent_process()
     assert parent
 

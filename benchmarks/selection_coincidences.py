@@ -8,8 +8,8 @@ told from a right one.
 import random
 
 from tasks.problems.generate import cast_of, phrasings_of, plain_number, told
+from tasks.problems.stories.all_stories import TEMPLATES
 from tasks.problems.template import Option, Template, answer_of
-from tasks.problems.templates import TEMPLATES
 from tasks.records import Problem, Sibling
 from tasks.seeds import derive_seed
 

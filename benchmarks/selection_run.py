@@ -12,20 +12,21 @@ from typing import TYPE_CHECKING
 
 from benchmarks.selection_variants import PROBLEMS, STEPS, Variant
 from benchmarks.selection_world import Condition, Rollout, World, drawn, rewards_of, trusted_of, turned, world_of
-from tasks.influence.control import from_fault_line, trusted_influences
-from tasks.influence.influence import influences, judges_of
-from tasks.influence.losses import Validation
+from tasks.influence.conformal_control import from_fault_line, trusted_influences
+from tasks.influence.loss_gradients import Validation
 from tasks.influence.selection import select
-from tasks.policy.averaging import Averaging
-from tasks.policy.samples import Sample, merged
+from tasks.influence.tracin import influences, judges_of
+from tasks.model.sample import Sample
+from tasks.objective.samples import merged
+from tasks.objective.token_weights import Averaging
 from tasks.records import Problem
 from tasks.seeds import derive_seed
 
 if TYPE_CHECKING:
-    from tasks.grpo.steps import Step
-    from tasks.params import Grpo
-    from tasks.policy.base import Policy
-    from tasks.policy.scorer import Scorer
+    from tasks.grpo.step_plan import Step
+    from tasks.model.policy import Policy
+    from tasks.model.scoring.scorer import Scorer
+    from tasks.params.sections import Grpo
 
 TEST, TEST_SAMPLES = 100, 8
 LEARNING_RATE = 1e-3
@@ -64,7 +65,7 @@ def run(job: Job) -> Learned:
     import torch
 
     from tasks.layout import Layout
-    from tasks.policy.base import load_policy
+    from tasks.model.policy import load_policy
 
     torch.set_num_threads(1)
     world, policy = world_of(job.folder), load_policy(Layout(job.folder).policy(0))
@@ -79,7 +80,7 @@ def run(job: Job) -> Learned:
 
 
 def _round(world: World, policy: "Policy", job: Job, round: int, learned: Learned) -> None:
-    from tasks.policy.scorer import scorer_of
+    from tasks.model.scoring.scorer import scorer_of
 
     count, group = job.variant.training(job.problems)
     if job.condition == "answer_only":
@@ -121,9 +122,9 @@ def samples_of(
     rewards: Sequence[Sequence[float]],
 ) -> list[Sample]:
     """With advantages relative to the group."""
-    from tasks.policy.advantages import advantages_of
-    from tasks.policy.base import encode_prompt
-    from tasks.workflows.contract import prompt_of
+    from tasks.model.policy import encode_prompt
+    from tasks.objective.advantages import advantages_of
+    from tasks.programs.contract import prompt_of
 
     samples = []
     for problem, group, gains in zip(problems, groups, advantages_of("group", rewards), strict=True):
@@ -191,7 +192,7 @@ EPOCHS = 4
 
 def _update(world: World, scorer: "Scorer", kept: Sequence[Sample], share: float, job: Job, round: int) -> int:
     """Steps taken."""
-    from tasks.grpo.scores import behaviour_of
+    from tasks.grpo.recorded_logprobs import behaviour_of
     from tasks.grpo.update import begin, take
 
     if not kept:
@@ -215,7 +216,7 @@ def grpo_params(shipped: "Grpo") -> "Grpo":
 
 def steps_of(kept: Sequence[Sample], count: int, seed: int) -> "list[Step]":
     """The samples in `count` steps of like size, by lot; never an empty one."""
-    from tasks.grpo.steps import Group, Step
+    from tasks.grpo.step_plan import Group, Step
 
     order = sorted(kept, key=lambda s: derive_seed(seed, s.problem_id, s.member))
     count = min(count, len(order))

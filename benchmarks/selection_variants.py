@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from benchmarks.selection_world import Condition
-from tasks.influence.influence import Measure
-from tasks.params import Similarity
+from tasks.influence.tracin import Measure
+from tasks.params.fields import Similarity
 
 PROBLEMS, GROUP, HELD_OUT = 64, 8, 1024  # of a round; training and validation completions are of one number in all
 STEPS = 8  # of each pass over them, where all samples with a signal are learned from

@@ -22,8 +22,8 @@ from tasks.records import Completion, Problem
 from tasks.seeds import derive_seed
 
 if TYPE_CHECKING:
-    from tasks.params import Params
-    from tasks.policy.base import Policy
+    from tasks.model.policy import Policy
+    from tasks.params.params import Params
 
 Condition = Literal["clean", "flipped", "answer_only", "biased"]
 
@@ -47,8 +47,8 @@ class World:
     def __init__(self, folder: Path) -> None:
         from tasks.artifacts import read_jsonl
         from tasks.layout import Layout
-        from tasks.params_file import load_params
-        from tasks.workflows.sandbox import Sandbox
+        from tasks.params.file import load_params
+        from tasks.programs.sandbox.sandbox import Sandbox
 
         layout = Layout(folder)
         self.params: Params = load_params(folder / "params.yaml")
@@ -73,12 +73,12 @@ class World:
         self, policy: "Policy", problems: Sequence[Problem], count: int, *seed: str | int
     ) -> list[list[Rollout]]:
         """`count` completions of each problem, run on it and its siblings."""
-        from tasks.policy.base import decode, encode_prompt
-        from tasks.policy.sampler import Request, sample
-        from tasks.workflows.contract import prompt_of
-        from tasks.workflows.fences import code_of
-        from tasks.workflows.judge import is_right, solved_share
-        from tasks.workflows.sandbox import Program
+        from tasks.model.policy import decode, encode_prompt
+        from tasks.model.sampling.sampler import Request, sample
+        from tasks.programs.answer_check import is_right, solved_share
+        from tasks.programs.code_blocks import code_of
+        from tasks.programs.contract import prompt_of
+        from tasks.programs.sandbox.sandbox import Program
 
         requests = [
             Request(prompt, derive_seed(*seed, problem.problem_id, row))

@@ -217,15 +217,15 @@ def trl(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
 
 def graft(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
     """Graft's sampler, advantages and update."""
-    from tasks.grpo.scores import behaviour_of
-    from tasks.grpo.steps import Group, Step
+    from tasks.grpo.recorded_logprobs import behaviour_of
+    from tasks.grpo.step_plan import Group, Step
     from tasks.grpo.update import begin, take
-    from tasks.params_file import load_params
-    from tasks.policy.advantages import group_advantages
-    from tasks.policy.base import Policy, attach_adapter
-    from tasks.policy.sampler import Request, Sampler
-    from tasks.policy.samples import Sample
-    from tasks.policy.scorer import Scorer, scorer_of
+    from tasks.model.policy import Policy, attach_adapter
+    from tasks.model.sample import Sample
+    from tasks.model.sampling.sampler import Request, Sampler
+    from tasks.model.scoring.scorer import Scorer, scorer_of
+    from tasks.objective.advantages import group_advantages
+    from tasks.params.file import load_params
 
     plain = {"learning_rate": RATE, "negative_weight": 1.0, "beta": 0.0, "entropy": 0.0, "loss": "dapo"}
     more = {

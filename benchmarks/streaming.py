@@ -23,15 +23,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from flows import environment
-from flows.answer import exit_code
-from flows.pipeline import declared_params
+from flows.process import settings
+from flows.process.exit_codes import exit_code
+from flows.stages.dvc_yaml import declared_params
 from tasks.artifacts import read_json, stream_jsonl, write_json, write_jsonl
 from tasks.layout import Layout
-from tasks.params import Params
-from tasks.params_file import load_params, restrict
+from tasks.params.file import load_params, restrict
+from tasks.params.params import Params
+from tasks.programs.contract import HEADER, workflow_id
 from tasks.records import Completion, Problem, Record, Result, Sibling, Split, Workflow
-from tasks.workflows.contract import HEADER, workflow_id
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -75,9 +75,9 @@ def make(layout: Layout, count: int) -> None:
 
 def make_policy(layout: Layout) -> None:
     """The policy that round 1 starts from, and its tokens for the codes."""
-    from tasks.policy.base import Policy, attach_adapter, encode_completion, save_policy
-    from tasks.policy.scratch import scratch_model
-    from tasks.policy.tokenizer import train_tokenizer
+    from tasks.bootstrap.scratch_model import scratch_model
+    from tasks.bootstrap.tokenizer import train_tokenizer
+    from tasks.model.policy import Policy, attach_adapter, encode_completion, save_policy
 
     tokenizer = train_tokenizer(CODES, 300)
     model = attach_adapter(scratch_model(tokenizer, hidden=32, layers=1, seed=0), rank=2, alpha=2.0, seed=0)
@@ -138,8 +138,8 @@ def reward(layout: Layout, shard: int | None) -> None:
 
 def select(layout: Layout, shard: int | None) -> None:
     """Its reading: as it is, or into a list."""
-    from tasks.policy.base import load_policy
-    from tasks.policy.fitting import fitting
+    from tasks.model.policy import load_policy
+    from tasks.objective.recorded_completions import fitting
 
     policy = load_policy(layout.policy(ROUND - 1))
     read = fitting(policy, layout, ROUND, ["train", "validation"], "stop", Counter())
@@ -176,7 +176,7 @@ def _alone(step: str, root: str, count: int, whole: bool) -> tuple[float, float]
 
 def _step(step: str, root: Path, count: int, whole: bool) -> None:
     """In that process. Its peak is its own, as it was started by a small one."""
-    environment.settle()
+    settings.settle()
     layout, started = Layout(root), time.perf_counter()
     if step == "make_policy":
         make_policy(layout)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
-from tasks.params_file import override
+from tasks.params.file import override
 
 PROJECT = Path(__file__).parents[1]
 RESULTS = {"dvc.lock"}
@@ -44,7 +44,7 @@ def graft(
     root: Path, *arguments: str, stdout: Output = subprocess.PIPE, stderr: Output = subprocess.PIPE, **more: str
 ) -> "subprocess.CompletedProcess[str]":
     """`graft …` of the workspace itself, as from a shell where nothing is activated; `more` are variables of it."""
-    command = [".venv/bin/python", "-m", "flows.cli", *arguments]
+    command = [".venv/bin/python", "-m", "flows.cli.main", *arguments]
     return subprocess.run(command, cwd=root, env=environment(root) | more, stdout=stdout, stderr=stderr, text=True)
 
 

@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
 from tasks.errors import GraftError
-from tasks.params_file import load_params
+from tasks.params.file import load_params
 
 INSTALL = 'pip install -c constraints.txt -e ".[test]"'
 LEAST_FREE_GB = 3.0
@@ -85,7 +85,7 @@ def trap_of(name: str, found: str) -> str | None:
 
 
 def _sandbox(root: Path) -> Finding:
-    from tasks.workflows.sandbox import probe_tier
+    from tasks.programs.sandbox.sandbox import probe_tier
 
     tier, reason = probe_tier()
     if tier == "full":
@@ -140,8 +140,8 @@ def _params(root: Path) -> Finding:
 
 def _operators(root: Path) -> Iterator[Finding]:
     """Where a server replies for the operators: whether it does, by one short prompt."""
-    from tasks.workflows.model import Prompt
-    from tasks.workflows.openai_model import OpenAiModel
+    from tasks.programs.operators.model import Prompt
+    from tasks.programs.operators.openai_model import OpenAiModel
 
     try:
         operators = load_params(root / "params.yaml").operators

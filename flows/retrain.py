@@ -1,7 +1,7 @@
 """The whole run as one Prefect flow.
 
-DVC decides what is done already (`flows/stages.py`), so Prefect keeps no cache of its own: it runs the stages as its
-tasks, names them by their address, shows what DVC found done as Cached, and keeps the history.
+DVC decides what is done already (`flows/dvc_stages/pipeline.py`), so Prefect keeps no cache of its own: it runs the
+stages as its tasks, names them by their address, shows what DVC found done as Cached, and keeps the history.
 """
 
 import logging
@@ -24,30 +24,31 @@ from prefect.runtime import flow_run, task_run
 from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, PREFECT_HOME, temporary_settings
 from prefect.states import Completed
 
-from flows.answer import Terminated
-from flows.beside import Beside
-from flows.crashed import mark_crashed, noted, workspace, workspace_tag
 from flows.doctor import refuse_traps
-from flows.hearing import sure_to_hear
-from flows.news import problems_tag
-from flows.outcome import Outcome
-from flows.pipeline import stage_of
-from flows.retention.locks import note_lock
-from flows.runners import Fanned
-from flows.server import TemporaryServer
-from flows.sources import SOURCES
-from flows.untouched import Untouched, untouched
+from flows.dvc_stages.snapshot import Untouched, untouched
+from flows.prefect_runs.crashed_runs import mark_crashed, noted, workspace, workspace_tag
+from flows.prefect_runs.shard_runners import Fanned
+from flows.prefect_runs.temporary_server import TemporaryServer
+from flows.process.exit_codes import Terminated
+from flows.process.signals import sure_to_hear
+from flows.retention.saved_locks import note_lock
+from flows.run_session import Beside
+from flows.stages.dvc_yaml import stage_of
+from flows.stages.result import Outcome
+from flows.stages.sources import SOURCES
+from tasks.core.sharding import fanning_out
 from tasks.errors import GraftError, Passing
-from tasks.fanout import fanning_out
 from tasks.layout import Layout
-from tasks.params import Params, Scheduling
+from tasks.params.params import Params
+from tasks.params.sections import Scheduling
+from tasks.problems.digests import problems_tag
+from tasks.programs.sandbox.sandbox import probe_tier
 from tasks.redaction import without_secrets
-from tasks.tracking import WORKSPACE, Recorder
-from tasks.tracking_process import Worker
-from tasks.workflows.sandbox import probe_tier
+from tasks.tracking.mlflow_process import Worker
+from tasks.tracking.recorder import WORKSPACE, Recorder
 
 if TYPE_CHECKING:
-    from flows.stages import Stages
+    from flows.dvc_stages.pipeline import Stages
 
 LONGEST_DELAY = 3600.0
 """Seconds between two tries of a stage."""
@@ -217,7 +218,7 @@ def tell_in_full(layout: Layout, recorder: Recorder) -> str | None:
 
     A run whose stages are all done is not failed for it: what stands in the way of the page is a warning.
     """
-    from flows.page.write import write_page  # late: no stage waits for what only the page needs
+    from flows.reports.html.page import write_page  # late: no stage waits for what only the page needs
 
     try:
         summary = write_page(layout)
@@ -300,7 +301,7 @@ def _stages(root: Path, params: Params, pull: bool) -> "Stages | Untouched":
     chain(addresses.append, params.rounds.last)
     if not pull and (stages := untouched(root, addresses)):
         return stages
-    from flows.stages import Stages  # late: it takes its time to import DVC
+    from flows.dvc_stages.pipeline import Stages  # late: it takes its time to import DVC
 
     return Stages(root, pull, seconds=params.schedule.seconds)
 

@@ -6,5 +6,5 @@ environment=${VIRTUAL_ENV:-none} above=$PWD
 until [ -x "$environment/bin/graft" ] || [ -z "$above" ]; do
   environment=$above/.venv above=${above%/*}
 done
-if [ -x "$environment/bin/graft" ]; then exec "$environment/bin/python" -m flows.stage "$@"; fi
-exec python3 -m flows.stage "$@"
+if [ -x "$environment/bin/graft" ]; then exec "$environment/bin/python" -m flows.stages.run "$@"; fi
+exec python3 -m flows.stages.run "$@"

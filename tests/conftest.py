@@ -6,9 +6,11 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from flows import environment
+from flows.process import settings as process_settings
+from tests.support.policies import make_policy, make_samples, make_solver, make_trajectory, save_tiny  # noqa: F401
+from tests.support.projects import by_dvc, by_graft, copy, database, done, on_postgres, on_sqlite, prefect_api  # noqa: F401
 
-environment.settle()  # before torch, dvc or prefect is imported by any test
+process_settings.settle()  # before torch, dvc or prefect is imported by any test
 settings.register_profile("graft", deadline=None, derandomize=True)
 settings.load_profile("graft")
 

@@ -4,7 +4,7 @@ done."""
 import shutil
 from pathlib import Path
 
-from flows.retention.part import Going, Part
+from flows.retention.listing import Going, Part
 from tasks.artifacts import leftovers
 from tasks.layout import Layout
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from flows.retention.part import Going, Part
+from flows.retention.listing import Going, Part
 
 
 def prefect_part(root: Path, keep: int) -> Part:
@@ -14,13 +14,13 @@ def prefect_part(root: Path, keep: int) -> Part:
     part = Part("Prefect flow runs")
     if "PREFECT_API_URL" not in os.environ and not (root / ".graft" / "prefect" / "prefect.db").is_file():
         return part
-    from flows import environment
+    from flows.process import settings
 
-    environment.settle_prefect(root)
+    settings.settle_prefect(root)
     from httpx import HTTPError
     from prefect.client.orchestration import get_client
 
-    from flows.crashed import workspace_tag
+    from flows.prefect_runs.crashed_runs import workspace_tag
 
     try:
         with get_client(sync_client=True) as client:

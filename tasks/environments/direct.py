@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from random import Random
 
-from tasks.environments.environment import Term
 from tasks.environments.numerals import matches
-from tasks.environments.tracing import traced
+from tasks.environments.protocol import Term
+from tasks.environments.worked_steps import traced
 from tasks.errors import GraftError
 from tasks.records import Number, Result
 

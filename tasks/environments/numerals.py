@@ -25,7 +25,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
 
-from tasks.workflows.judge import TOLERANCE
+from tasks.programs.answer_check import TOLERANCE
 
 LONGEST = 300
 """Longest number that is read, in characters, and its largest power of ten: about what a float holds."""

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from statistics import fmean
 
-from tasks.evaluation.majority import maj_at_k
+from tasks.evaluation.maj_at_k import maj_at_k
 from tasks.evaluation.pass_at_k import pass_at_k
-from tasks.intervals import Estimate, mean_interval
-from tasks.params import Evaluation
+from tasks.params.sections import Evaluation
+from tasks.programs.answer_check import number_of
 from tasks.records import Attempt, Outcome, Problem, Result
 from tasks.seeds import derive_seed
-from tasks.workflows.judge import number_of
+from tasks.statistics.intervals import Estimate, mean_interval
 
 BY_OPERATIONS = "pass_at_1_greedy_operations_"
 """Begins the names of greedy accuracy by number of operations, which ends them."""

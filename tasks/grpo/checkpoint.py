@@ -4,9 +4,9 @@ A checkpoint holds the trained weights, the optimiser, the schedule and the numb
 many they are says where the update goes on. An update draws no random numbers, and its order is a function of the
 seed. What else it needs is computed again from its inputs, before the weights are put back.
 
-The file holds data alone (tasks/policy/sent.py), is named by all that the result depends on and ends with a digest of
-what stands before. It takes the place of the one before in one rename, so that the last good one survives whatever
-happens meanwhile.
+The file holds data alone (tasks/model/distributed/safe_serialization.py), is named by all that the result depends on
+and ends with a digest of what stands before. It takes the place of the one before in one rename, so that the last good
+one survives whatever happens meanwhile.
 """
 
 import logging
@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from tasks.artifacts import write_bytes
-from tasks.grpo.numbers import Row
-from tasks.policy.sent import packed, unpacked
+from tasks.grpo.metrics import Row
+from tasks.model.distributed.safe_serialization import packed, unpacked
 
 REST = 30.0
 """Writing waits until so many times what it took has gone by: it costs an update about 3 % at most."""

@@ -1,7 +1,7 @@
 """The gradient of one step's loss, micro-batch by micro-batch.
 
 Nothing here depends on how the step is cut: the denominator is that of the whole step, and what is logged are sums,
-so that several processes can each take a part of the micro-batches and add up (tasks/policy/processes.py).
+so that several processes can each take a part of the micro-batches and add up (tasks/model/distributed/collectives.py).
 """
 
 import math
@@ -10,16 +10,16 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tasks.grpo.losses import Objective, TokenLosses, reduce, token_losses
-from tasks.grpo.scores import Scores, padded
-from tasks.grpo.steps import Group
-from tasks.params import Grpo
-from tasks.policy.averaging import Averaging
-from tasks.policy.lean import lean
-from tasks.policy.packing import MicroBatch
-from tasks.policy.processes import backward, count
-from tasks.policy.samples import Sample
-from tasks.policy.scorer import Scorer
+from tasks.grpo.recorded_logprobs import Scores, padded
+from tasks.grpo.step_plan import Group
+from tasks.model.distributed.collectives import backward, count
+from tasks.model.fast_layers.fast_layers import lean
+from tasks.model.sample import Sample
+from tasks.model.scoring.micro_batches import MicroBatch
+from tasks.model.scoring.scorer import Scorer
+from tasks.objective.losses import Objective, TokenLosses, reduce, token_losses
+from tasks.objective.token_weights import Averaging
+from tasks.params.sections import Grpo
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -6,25 +6,24 @@ from dataclasses import replace
 
 from tasks.artifacts import read_jsonl, write_json, write_text
 from tasks.errors import GraftError
-from tasks.fingerprint import fingerprint
 from tasks.grpo.checkpoint import Checkpoint
-from tasks.grpo.numbers import round_numbers, table_of
-from tasks.grpo.scores import scores_of
-from tasks.grpo.steps import Group, plan
+from tasks.grpo.groups import groups_of
+from tasks.grpo.metrics import round_numbers, table_of
+from tasks.grpo.recorded_logprobs import scores_of
+from tasks.grpo.step_plan import plan
 from tasks.grpo.update import update
 from tasks.layout import Layout
-from tasks.params import Grpo, Params
-from tasks.policy.advantages import weighted
-from tasks.policy.averaging import Averaging
-from tasks.policy.base import Policy, load_policy, save_policy
-from tasks.policy.fitting import fitting
-from tasks.policy.launch import run_in_processes
-from tasks.policy.memory import memory_named
-from tasks.policy.processes import rank
-from tasks.policy.samples import Sample, counted_rewards, is_cut, merged, samples_of
-from tasks.policy.scorer import Scorer, scorer_of
-from tasks.records import RewardedTrajectory, Selected, Split
+from tasks.model.distributed.collectives import rank
+from tasks.model.distributed.torchrun import run_in_processes
+from tasks.model.out_of_memory import memory_named
+from tasks.model.policy import Policy, load_policy, save_policy
+from tasks.model.sample import Sample
+from tasks.model.scoring.scorer import Scorer, scorer_of
+from tasks.objective.recorded_completions import fitting
+from tasks.params.params import Params
+from tasks.records import Selected, Split
 from tasks.seeds import derive_seed
+from tasks.sources.fingerprint import fingerprint
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:
@@ -84,43 +83,3 @@ def _checkpoint(layout: Layout, params: Params, round: int, policy: Policy) -> C
     reads = [layout.policy(0), layout.policy(round - 1), layout.rewarded(round), layout.selection(round)]
     machine = (torch.__version__, torch.get_num_threads(), policy.device.type)
     return Checkpoint(layout.journals("update", round) / f"{fingerprint(reads, params, round, *machine)}.pt")
-
-
-def groups_of(
-    policy: Policy,
-    trajectories: Sequence[RewardedTrajectory],
-    selection: Sequence[Selected],
-    grpo: Grpo,
-    longest: int,
-) -> list[Group]:
-    """The update's view of each trajectory, whose completions have at most `longest` tokens.
-
-    Raises ValueError where the selection is of other trajectories.
-    """
-    averaging = Averaging(grpo.loss, longest)
-    lines = {(s.problem_id, s.member): s for s in selection}
-    members = {(t.problem_id, m): code for t in trajectories for m, code in enumerate(t.workflow_ids)}
-    if {key: line.workflow_id for key, line in lines.items()} != members:
-        raise ValueError("does not name the samples of rewarded.jsonl")
-    groups = []
-    for trajectory in trajectories:
-        chosen = [lines[trajectory.problem_id, member] for member in range(len(trajectory.workflow_ids))]
-        given = weighted([line.advantage for line in chosen], grpo.negative_weight)
-        gains = [advantage * line.weight for advantage, line in zip(given, chosen, strict=True)]
-        samples = samples_of(policy, trajectory, gains)
-        learned = [s for s, line in zip(samples, chosen, strict=True) if line.selected and s.advantage != 0]
-        rewarded = zip(samples, chosen, counted_rewards(policy, trajectory, grpo.truncated), strict=True)
-        silent = [s for s, line, reward in rewarded if reward is not None and line.advantage == 0]
-        denominator = averaging.denominator([len(s.completion) for s in [*learned, *silent]])
-        groups.append(
-            Group(
-                trajectory.problem_id,
-                merged(learned),
-                denominator,
-                rewards=tuple(trajectory.rewards),
-                lengths=tuple(len(s.completion) for s in samples),
-                truncated=sum(is_cut(policy, tokens) for tokens in trajectory.tokens),
-                silent=not any(line.advantage for line in chosen),
-            )
-        )
-    return groups

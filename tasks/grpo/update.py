@@ -2,19 +2,19 @@
 
     for each epoch
         for each step of `prompts_per_step` problems
-            loss = Σ over the tokens of their selected samples / denominator      (tasks/grpo/losses.py)
+            loss = Σ over the tokens of their selected samples / denominator      (tasks/objective/losses.py)
             AdamW step on the trained weights
 
 What a reader may expect and will not find: no critic, no weight decay, no reference model (what the policy that the
 run started from gives to each token is scored before, and handed in), no optimiser state carried from round to round:
-its running means start anew, so the learning rate rises anew (tasks/grpo/schedule.py). Nothing here draws random
+its running means start anew, so the learning rate rises anew (tasks/grpo/lr_schedule.py). Nothing here draws random
 numbers.
 
 *Which tokens count.* A step's denominator holds the completion tokens of its selected samples and of those without
-signal (advantage 0), or what else `grpo.loss` divides by (tasks/policy/averaging.py): a problem that is always or
-never solved says that there is nothing to learn, which is not the same as not being asked. Samples that the selection
-rejects, or whose reward failed, are not there at all. Samples without signal are never computed. With beta 0 and
-entropy 0 that is exact; else their KL term and entropy are left out: the pull to the reference acts on the samples
+signal (advantage 0), or what else `grpo.loss` divides by (tasks/objective/token_weights.py): a problem that is always
+or never solved says that there is nothing to learn, which is not the same as not being asked. Samples that the
+selection rejects, or whose reward failed, are not there at all. Samples without signal are never computed. With beta 0
+and entropy 0 that is exact; else their KL term and entropy are left out: the pull to the reference acts on the samples
 that pull away from it.
 """
 
@@ -27,14 +27,14 @@ from typing import Any
 from tasks.errors import GraftError
 from tasks.grpo.checkpoint import Checkpoint, Training
 from tasks.grpo.gradient import accumulate, named
-from tasks.grpo.numbers import Row, step_row
+from tasks.grpo.lr_schedule import schedule_of
+from tasks.grpo.metrics import Row, step_row
 from tasks.grpo.progress import progress
-from tasks.grpo.schedule import schedule_of
-from tasks.grpo.scores import Scores, behaviour_of, key_of, scores_of
-from tasks.grpo.steps import Step
-from tasks.params import Grpo
-from tasks.policy.processes import rank
-from tasks.policy.scorer import Scorer
+from tasks.grpo.recorded_logprobs import Scores, behaviour_of, key_of, scores_of
+from tasks.grpo.step_plan import Step
+from tasks.model.distributed.collectives import rank
+from tasks.model.scoring.scorer import Scorer
+from tasks.params.sections import Grpo
 
 
 @dataclass(frozen=True)

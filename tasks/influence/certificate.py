@@ -19,12 +19,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tasks.errors import GraftError
-from tasks.influence.losses import Validation, denominator_of
-from tasks.policy.averaging import Averaging
-from tasks.policy.lean import lean
-from tasks.policy.processes import added_up, count, gathered, share
-from tasks.policy.samples import Sample, merged
-from tasks.policy.scorer import Scorer
+from tasks.influence.loss_gradients import Validation, denominator_of
+from tasks.model.distributed.collectives import added_up, count, gathered, share
+from tasks.model.fast_layers.fast_layers import lean
+from tasks.model.sample import Sample
+from tasks.model.scoring.scorer import Scorer
+from tasks.objective.samples import merged
+from tasks.objective.token_weights import Averaging
 
 if TYPE_CHECKING:
     from torch import Tensor

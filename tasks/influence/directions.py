@@ -4,14 +4,14 @@ import math
 from collections.abc import Sequence
 from itertools import groupby
 
-from tasks.influence.gram import total, unit, weighted_sum
-from tasks.influence.losses import TokenLosses, Validation, loss_gradient
-from tasks.influence.passes import Passes, Row
+from tasks.influence.gradient_algebra import total, unit, weighted_sum
+from tasks.influence.gradient_passes import Passes, Row
+from tasks.influence.loss_gradients import TokenLosses, Validation, loss_gradient
 from tasks.influence.sample_gradients import Direction, lora_factors
-from tasks.policy.averaging import Averaging
-from tasks.policy.processes import added_up
-from tasks.policy.samples import Sample
-from tasks.policy.scorer import Scorer
+from tasks.model.distributed.collectives import added_up
+from tasks.model.sample import Sample
+from tasks.model.scoring.scorer import Scorer
+from tasks.objective.token_weights import Averaging
 
 EPSILON = 1e-8
 """Adam's."""

@@ -4,18 +4,19 @@ At the policy that the samples were scored at, the update's loss on those that a
 
     Σ_i a_i w_i s_i        a_i = -A_i averaging_i / N, w_i what the selection lets the sample weigh
 
-so that no pass over them is needed (tasks/influence/gram.py). It leaves out what `influences` leaves out, too: KL and
-entropy. Selection and update are stages of their own in the pipeline; this is for a loop that has both in one process.
+so that no pass over them is needed (tasks/influence/gradient_algebra.py). It leaves out what `influences` leaves out,
+too: KL and entropy. Selection and update are stages of their own in the pipeline; this is for a loop that has both in
+one process.
 """
 
 from collections.abc import Sequence
 
-from tasks.influence.gram import total, weighted_sum
-from tasks.influence.passes import Passes, Row
+from tasks.influence.gradient_algebra import total, weighted_sum
+from tasks.influence.gradient_passes import Passes, Row
 from tasks.influence.sample_gradients import lora_factors
-from tasks.policy.averaging import Averaging
-from tasks.policy.samples import Sample
-from tasks.policy.scorer import Scorer
+from tasks.model.sample import Sample
+from tasks.model.scoring.scorer import Scorer
+from tasks.objective.token_weights import Averaging
 
 
 def write_gradient(

@@ -15,8 +15,8 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tasks.errors import GraftError
-from tasks.policy.merged import Called, Catch, caught_linears
-from tasks.policy.norms import fused_norms
+from tasks.model.fast_layers.merged_lora import Called, Catch, caught_linears
+from tasks.model.fast_layers.rms_norm import fused_norms
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from math import fsum
 
-from tasks.params import Selection
+from tasks.params.fields import Selection
 
 
 def select(

@@ -9,24 +9,26 @@ from statistics import fmean
 from tasks.artifacts import write_json, write_jsonl
 from tasks.errors import GraftError
 from tasks.influence.certificate import certify, check_own_votes
-from tasks.influence.control import CONTROLLED, from_fault_line, trusted_influences
-from tasks.influence.gram import length_of
-from tasks.influence.influence import NOT_MEASURED, Measure, Scored, influences, judges_of
-from tasks.influence.losses import Validation, coefficients
-from tasks.influence.numbers import selection_numbers
+from tasks.influence.conformal_control import CONTROLLED, from_fault_line, trusted_influences
+from tasks.influence.gradient_algebra import length_of
+from tasks.influence.loss_gradients import Validation, coefficients
+from tasks.influence.metrics import selection_numbers
 from tasks.influence.selection import select
+from tasks.influence.tracin import NOT_MEASURED, Measure, Scored, influences, judges_of
 from tasks.influence.validation_losses import only_best, weights_of
 from tasks.layout import Layout
-from tasks.params import Grpo, Influence, Params
-from tasks.policy.advantages import advantages_of, lone, weighted
-from tasks.policy.averaging import Averaging
-from tasks.policy.base import Policy, load_policy
-from tasks.policy.fitting import fitting, fitting_file
-from tasks.policy.launch import run_in_processes
-from tasks.policy.memory import memory_named
-from tasks.policy.processes import rank
-from tasks.policy.samples import Sample, counted_rewards, samples_of
-from tasks.policy.scorer import Scorer, scorer_of
+from tasks.model.distributed.collectives import rank
+from tasks.model.distributed.torchrun import run_in_processes
+from tasks.model.out_of_memory import memory_named
+from tasks.model.policy import Policy, load_policy
+from tasks.model.sample import Sample
+from tasks.model.scoring.scorer import Scorer, scorer_of
+from tasks.objective.advantages import advantages_of, lone, weighted
+from tasks.objective.recorded_completions import fitting, fitting_file
+from tasks.objective.samples import counted_rewards, samples_of
+from tasks.objective.token_weights import Averaging
+from tasks.params.params import Params
+from tasks.params.sections import Grpo, Influence
 from tasks.records import Proposer, RewardedTrajectory, Selected, Split
 from tasks.seeds import derive_seed
 

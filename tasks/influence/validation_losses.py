@@ -1,6 +1,6 @@
 """The losses that influence can be measured against, by what they make of a validation sample.
 
-All are L_val = -Σ_j c_j w_j Σ_t log p_jt / M; they differ in c, and the last in w (tasks/policy/averaging.py):
+All are L_val = -Σ_j c_j w_j Σ_t log p_jt / M; they differ in c, and the last in w (tasks/objective/token_weights.py):
 
     influence.loss     c_j                                                                  w_j
     seqloss_lastadv    the advantage of j: its gradient is that of the expected reward      1
@@ -17,8 +17,8 @@ The value of such a loss has no meaning, its sign neither: advantages are centre
 import math
 from collections.abc import Sequence
 
-from tasks.params import ValidationLoss
-from tasks.policy.advantages import known
+from tasks.objective.advantages import known
+from tasks.params.fields import ValidationLoss
 
 
 def weights_of(

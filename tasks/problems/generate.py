@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tasks.errors import GraftError
-from tasks.params import Problems
+from tasks.params.sections import Problems
+from tasks.problems.stories.all_stories import TEMPLATES
+from tasks.problems.stories.words import NAMES, PLACES
 from tasks.problems.template import Option, Template, draw
-from tasks.problems.templates import NAMES, PLACES, TEMPLATES
 from tasks.records import Problem, Sibling, Split
 from tasks.seeds import derive_seed
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tasks.artifacts import digest_text
 from tasks.errors import GraftError
-from tasks.params import Problems
+from tasks.params.sections import Problems
 from tasks.records import PROBLEM_ID, Problem, Sibling, Split
 from tasks.seeds import derive_seed
 

@@ -2,7 +2,7 @@
 
 from tasks.artifacts import read_text, write_json, write_jsonl
 from tasks.layout import Layout
-from tasks.params import Params
+from tasks.params.params import Params
 from tasks.problems.files import problem_files
 from tasks.problems.generate import generate
 from tasks.problems.jsonl import read_files, split_problems

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from tasks.intervals import Estimate, difference_interval
-from tasks.params import Evaluation
+from tasks.params.sections import Evaluation
 from tasks.records import Promotion
+from tasks.statistics.intervals import Estimate, difference_interval
 
 
 def decide(

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from tasks.errors import GraftError
-from tasks.policy.whole import check_whole
+from tasks.model.version import check_whole
 from tasks.promotion.champion import alone, kept, present, read_history, succeed, take
-from tasks.promotion.succession import line, taken_back
+from tasks.promotion.history import line, taken_back
 from tasks.records import How, Succession
 
 

@@ -3,11 +3,11 @@
 from tasks.artifacts import digest_path, read_json, read_jsonl, read_text, write_json, write_text
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.params import Params
-from tasks.policy.trial import trial
+from tasks.model.rollouts.evaluate_policy import trial
+from tasks.params.params import Params
 from tasks.promotion.champion import read_champion, read_history, replace_champion
 from tasks.promotion.gate import decide
-from tasks.promotion.succession import taken_back, utc_now
+from tasks.promotion.history import taken_back, utc_now
 from tasks.records import Champion, Lineage, Outcome, Problem, Promotion
 from tasks.seeds import derive_seed
 

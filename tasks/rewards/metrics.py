@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from statistics import variance
 
-from tasks.environments.environment import Environment
-from tasks.policy.advantages import has_signal
+from tasks.core.exact_sums import Column, ExactSum
+from tasks.environments.protocol import Environment
+from tasks.objective.advantages import has_signal
 from tasks.records import RewardedTrajectory
-from tasks.rewards.score import Failures
-from tasks.rewards.terms import correctness
-from tasks.still import stands_still
-from tasks.sums import Column, ExactSum
+from tasks.rewards.builtin_terms import correctness
+from tasks.rewards.weighted_sum import Failures
+from tasks.statistics.plateau import stands_still
 
 CONSTANT = 1e-12
 """Deviation of a term that is one number, but for rounding."""
@@ -114,7 +114,7 @@ def remarks(numbers: Mapping[str, float]) -> list[str]:
 
 
 def unmoved(rounds: Mapping[int, Mapping[str, float]]) -> list[str]:
-    """A remark where the mean reward has not moved for some rounds; see tasks/still.py.
+    """A remark where the mean reward has not moved for some rounds; see tasks/statistics/plateau.py.
 
     `rounds` are the numbers of each by `Totals`, in order; the means of two rounds differ by chance where that is
     at most CHANCE standard errors of the difference. Nothing is said of groups of one.

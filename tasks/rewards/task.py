@@ -6,13 +6,14 @@ from functools import partial
 from pathlib import Path
 
 from tasks.artifacts import stream_jsonl, write_json, write_jsonl
-from tasks.environments.named import environment_in
-from tasks.fanout import fan_out, shards_of
+from tasks.core.sharding import fan_out, shards_of
+from tasks.environments.lookup import environment_in
 from tasks.layout import Layout
-from tasks.params import Params, Rewards
+from tasks.params.params import Params
+from tasks.params.sections import Rewards
 from tasks.records import RewardedTrajectory, Trajectory
+from tasks.rewards.compute import Rewarded, own_terms, reward_shard
 from tasks.rewards.metrics import Totals, remarks
-from tasks.rewards.rewarding import Rewarded, own_terms, reward_shard
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from tasks.artifacts import append_text, digest_text
-from tasks.policy.sampler import Request
+from tasks.model.sampling.sampler import Request
 from tasks.records import Completion, Record, Result
 
 

@@ -12,25 +12,25 @@ from functools import partial
 from math import exp
 from pathlib import Path
 
-from tasks.environments.environment import Environment
-from tasks.environments.named import environment_in
-from tasks.environments.running import runner_of
+from tasks.environments.lookup import environment_in
+from tasks.environments.protocol import Environment
+from tasks.environments.runner import runner_of
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.params import Params
-from tasks.policy.base import LOADING, SCRATCH, Policy, encode_completion, load_policy
-from tasks.policy.served import entered, served_by
+from tasks.model.policy import LOADING, SCRATCH, Policy, encode_completion, load_policy
+from tasks.model.rollouts.operator_model import entered, served_by
+from tasks.params.params import Params
+from tasks.programs.contract import workflow_id
 from tasks.records import Problem, Split, TreeNode, Workflow
-from tasks.search.drawing import Rank, rank_of, telling
-from tasks.search.guided import Found, GuidedTree
+from tasks.search.answer_support import run_perturbed, support_of
+from tasks.search.files import node_id, tree_records
 from tasks.search.journal import Journal
+from tasks.search.policy_search import Search
+from tasks.search.policy_tree import Found, GuidedTree
 from tasks.search.progress import watched
-from tasks.search.revise import Reviser
-from tasks.search.revisions import revision_numbers
-from tasks.search.support import run_perturbed, support_of
-from tasks.search.waves import Search
-from tasks.search.write import node_id, tree_records
-from tasks.workflows.contract import workflow_id
+from tasks.search.revisions.problem_revisions import revision_numbers
+from tasks.search.revisions.reviser import Reviser
+from tasks.search.tree_drawing import Rank, rank_of, telling
 
 Asked = tuple[Split, Problem]
 """A problem as the round asks it."""

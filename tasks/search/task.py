@@ -7,19 +7,19 @@ from functools import partial
 from rich.console import Console
 
 from tasks.artifacts import read_jsonl, write_json, write_text
-from tasks.environments.environment import Environment, posed
-from tasks.environments.named import environment_in
-from tasks.fanout import fan_out, shards_of
-from tasks.fingerprint import fingerprint
+from tasks.core.sharding import fan_out, shards_of
+from tasks.environments.lookup import environment_in
+from tasks.environments.protocol import Environment, posed
 from tasks.layout import Layout
-from tasks.params import Params
+from tasks.params.params import Params
+from tasks.programs.workflow_files import Part, write_workflows
 from tasks.records import Problem, Split
-from tasks.search.drawing import picture
 from tasks.search.journal import remove_journals
 from tasks.search.progress import Tally, shown
 from tasks.search.shard import Searched, Telling, search_shard
-from tasks.search.write import Part, write_workflows
+from tasks.search.tree_drawing import picture
 from tasks.seeds import derive_seed
+from tasks.sources.fingerprint import fingerprint
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:

@@ -6,16 +6,16 @@ from functools import partial
 from pathlib import Path
 
 from tasks.artifacts import read_json, stream_jsonl, write_json, write_jsonl
-from tasks.environments.environment import Environment, posed
-from tasks.environments.named import environment_in
+from tasks.core.sharding import fan_out, shards_of
+from tasks.environments.lookup import environment_in
+from tasks.environments.protocol import Environment, posed
 from tasks.errors import GraftError
-from tasks.fanout import fan_out, shards_of
 from tasks.layout import Layout
-from tasks.params import Params
+from tasks.params.params import Params
+from tasks.programs.integrity import fault_of, faulty, place_of
 from tasks.records import Lineage, Problem, Split, Trajectory, Workflow
-from tasks.trajectories.collect import Tried, by_problem, collect
+from tasks.trajectories.groups import Tried, by_problem, collect
 from tasks.trajectories.metrics import Counts
-from tasks.workflows.stored import fault_of, faulty, place_of
 
 SPLITS: tuple[Split, ...] = ("train", "validation")
 

@@ -4,7 +4,7 @@
 to, a process of this user, this process and a TCP port that listens.
 """
 
-from tasks.workflows.contract import HEADER
+from tasks.programs.contract import HEADER
 
 SECRET = "k8Zq-secret-77231"
 EXPECTED = 7254.5
@@ -226,7 +226,7 @@ VERDICT = {
     "poisoned modules": "import sys\nfor name in list(sys.modules): sys.modules[name] = None\n" + SOLVE + "return 1",
     "spoiled operators": "import sys\n"
     + SOLVE
-    + "sys.modules['tasks.workflows.operators']._QUANTITY = None\n    return 1",
+    + "sys.modules['tasks.programs.operators.builtin']._QUANTITY = None\n    return 1",
     "late interrupt": "import atexit, os\n" + SOLVE + "atexit.register(os._exit, 0)\n    raise KeyboardInterrupt",
     "pickle of a stranger": SOLVE
     + "class P(float):\n        def __reduce__(self): return (print, ('1',))\n    return P(7254.5)",

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from attack_list import ADDRESS, ATTACKS, CHANCE, EXPECTED, PLAIN, QUESTION, SECRET, right_statuses
 
+from tasks.programs.answer_check import is_right, solved_share
+from tasks.programs.contract import HEADER
+from tasks.programs.sandbox.plain_programs import is_plain
+from tasks.programs.sandbox.sandbox import LAYERS, SANDBOX_DIED, UNSTEADY, Program, Sandbox
 from tasks.records import Result
-from tasks.workflows.allowed import is_plain
-from tasks.workflows.contract import HEADER
-from tasks.workflows.judge import is_right, solved_share
-from tasks.workflows.sandbox import LAYERS, SANDBOX_DIED, UNSTEADY, Program, Sandbox
+from tests.attacks.attack_list import ADDRESS, ATTACKS, CHANCE, EXPECTED, PLAIN, QUESTION, SECRET, right_statuses
 
 FOLDER = ["hijack.py", "link", "secret.py", "textwrap.py"]
 """What lies in the folder before and after."""
@@ -255,7 +255,7 @@ ANSWERS = (12.0, 20.0, 30.0)
         "def solve(problem, calls=[]):\n    calls.append(1)\n    return [12, 20, 30][len(calls) - 1]",
         "import math\ndef solve(problem):\n    math.calls = getattr(math, 'calls', -1) + 1\n"
         "    return [12, 20, 30][math.calls]",
-        "import tasks.workflows.operators as o\ndef solve(problem):\n    o.MAX_BITS += 1\n"
+        "import tasks.programs.operators.builtin as o\ndef solve(problem):\n    o.MAX_BITS += 1\n"
         "    return [12, 20, 30][o.MAX_BITS - 4097]",
         "import random\nrandom.seed(0)\ndef solve(problem): return [12, 20, 30][random.seed(random.random()) or 0]",
         "def solve(problem): return 12",

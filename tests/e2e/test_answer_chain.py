@@ -8,10 +8,10 @@ import pytest
 from benchmarks.sums import write_sums
 from benchmarks.workspace import dvc, graft, make_workspace
 from tasks.artifacts import read_jsonl, read_text
+from tasks.core.metrics_files import read_metrics
 from tasks.environments.tags import hard_format, mark
 from tasks.layout import Layout
 from tasks.records import Attempt, Outcome, RewardedTrajectory, Selected, Workflow
-from tasks.tracking import read_metrics
 
 pytestmark = pytest.mark.e2e
 

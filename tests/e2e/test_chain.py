@@ -16,13 +16,17 @@ import pytest
 import yaml
 
 from benchmarks.workspace import PROJECT, clone_workspace, dvc, graft, make_workspace
-from flows.pipeline import parse
 from flows.retrain import chain
+from flows.stages.dvc_yaml import parse
 from tasks.artifacts import digest_path, read_json, read_jsonl
+from tasks.core.metrics_files import read_metrics
 from tasks.layout import Layout
-from tasks.params import Params
-from tasks.params_file import load_params
-from tasks.policy.advantages import group_advantages
+from tasks.objective.advantages import group_advantages
+from tasks.params.file import load_params
+from tasks.params.params import Params
+from tasks.programs.code_blocks import code_of
+from tasks.programs.contract import prompt_of
+from tasks.programs.sandbox.sandbox import probe_tier
 from tasks.records import (
     Attempt,
     Choice,
@@ -37,10 +41,6 @@ from tasks.records import (
     Trajectory,
     Workflow,
 )
-from tasks.tracking import read_metrics
-from tasks.workflows.contract import prompt_of
-from tasks.workflows.fences import code_of
-from tasks.workflows.sandbox import probe_tier
 
 pytestmark = pytest.mark.e2e
 

@@ -8,9 +8,9 @@ import pytest
 
 from benchmarks.workspace import dvc, graft, make_workspace
 from tasks.artifacts import digest_path, read_json, read_jsonl
+from tasks.core.metrics_files import read_metrics
 from tasks.layout import Layout
 from tasks.records import Lineage, Selected, Trajectory
-from tasks.tracking import read_metrics
 
 pytestmark = pytest.mark.e2e
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import tiny_project
-from aftermath import ADDRESSES, ALL, Bytes, bytes_of
 
-from flows.server import TemporaryServer
+from flows.prefect_runs.temporary_server import TemporaryServer
+from tests.support import tiny_project
+from tests.support.aftermath import ADDRESSES, ALL, Bytes, bytes_of
 
 
 @pytest.fixture(scope="session")

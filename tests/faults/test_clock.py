@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from aftermath import ADDRESSES, Bytes, bytes_of
-from tiny_project import graft, ran
+
+from tests.support.aftermath import ADDRESSES, Bytes, bytes_of
+from tests.support.tiny_project import graft, ran
 
 pytestmark = pytest.mark.slow
 

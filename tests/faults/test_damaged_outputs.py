@@ -10,8 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from aftermath import ADDRESSES, Bytes, bytes_of
-from tiny_project import dvc, graft, ran
+
+from tests.support.aftermath import ADDRESSES, Bytes, bytes_of
+from tests.support.tiny_project import dvc, graft, ran
 
 FILE = "run/rounds/1/rewarded.jsonl"
 INNER = "run/rounds/1/policy/weights.bin"

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from aftermath import ADDRESSES, Bytes, bytes_of
-from servers import mlflow_server
-from small_disk import Ballast, mount, mounted
-from tiny_project import graft, ran
+
+from tests.support.aftermath import ADDRESSES, Bytes, bytes_of
+from tests.support.servers import mlflow_server
+from tests.support.small_disk import Ballast, mount, mounted
+from tests.support.tiny_project import graft, ran
 
 pytestmark = pytest.mark.slow
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from real_project import make
-from small_disk import Ballast, mounted
 
-from flows.answer import exit_code
-from flows.stage import run
-from tasks.params_file import override
+from flows.process.exit_codes import exit_code
+from flows.stages.run import run
+from tasks.params.file import override
+from tests.support.real_project import make
+from tests.support.small_disk import Ballast, mounted
 
 pytestmark = pytest.mark.slow
 

@@ -1,7 +1,7 @@
 """What a run has started is killed: the sandbox's zygotes in mid-run, the process that talks to MLflow.
 
-The processes of an update: tests/tasks/grpo/test_update_in_processes.py; those of reward terms of one's own:
-tests/tasks/rewards/test_own_terms.py; in mid-search and in mid-update: test_long_search.py and test_killed_update.py.
+The processes of an update: tests/integration/grpo/test_update_with_torchrun.py; those of reward terms of one's own:
+tests/unit/rewards/test_user_terms.py; in mid-search and in mid-update: test_long_search.py and test_killed_update.py.
 """
 
 import os
@@ -13,12 +13,12 @@ from pathlib import Path
 
 import psutil
 import pytest
-from aftermath import Bytes, bytes_of
-from tiny_project import begin
 
-from tasks.params_file import override
+from tasks.params.file import override
+from tasks.programs.sandbox.sandbox import SANDBOX_DIED, Program, Sandbox
 from tasks.records import Result
-from tasks.workflows.sandbox import SANDBOX_DIED, Program, Sandbox
+from tests.support.aftermath import Bytes, bytes_of
+from tests.support.tiny_project import begin
 
 pytestmark = pytest.mark.slow
 
@@ -67,7 +67,9 @@ def test_a_run_whose_mlflow_process_is_killed_says_what_is_missing(
 ) -> None:
     override(fresh / "params.yaml", ["tracking.uri=sqlite:///mlflow.db"])
     process = begin(fresh, "reward@1", "retrain", PREFECT_API_URL=prefect_url, TINY_SECONDS="3")
-    (worker,) = [one for one in psutil.Process(process.pid).children() if "tasks.tracking_worker" in one.cmdline()]
+    (worker,) = [
+        one for one in psutil.Process(process.pid).children() if "tasks.tracking.mlflow_worker" in one.cmdline()
+    ]
     worker.kill()
     _, told = process.communicate(timeout=400)
     assert process.returncode == 0

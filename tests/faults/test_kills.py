@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tiny_project
 import yaml
-from aftermath import ADDRESSES, Bytes, bytes_of, left_after_a_while, processes
-from tiny_project import begin, graft, ran
 
-from tasks.params_file import override
+from tasks.params.file import override
+from tests.support import tiny_project
+from tests.support.aftermath import ADDRESSES, Bytes, bytes_of, left_after_a_while, processes
+from tests.support.tiny_project import begin, graft, ran
 
 pytestmark = pytest.mark.slow
 
@@ -132,7 +132,7 @@ def test_a_signal_is_a_clean_stop(fresh: Path, stopped: Callable[..., int], ends
 def test_a_stage_that_dvc_runs_stops_cleanly_too(fresh: Path) -> None:
     graft(fresh, "stage", "problems")
     ran(fresh)
-    command = [sys.executable, "-m", "flows.stage", "coldstart"]
+    command = [sys.executable, "-m", "flows.stages.run", "coldstart"]
     process = subprocess.Popen(
         command, cwd=fresh, env=tiny_project.environment(TINY_HANG="coldstart"), stderr=subprocess.PIPE, text=True
     )

@@ -18,10 +18,10 @@ from urllib.parse import urlsplit
 import httpx
 import psutil
 import pytest
-from aftermath import ADDRESSES, Bytes, bytes_of
-from tiny_project import begin, graft, ran
 
-from flows.server import TemporaryServer
+from flows.prefect_runs.temporary_server import TemporaryServer
+from tests.support.aftermath import ADDRESSES, Bytes, bytes_of
+from tests.support.tiny_project import begin, graft, ran
 
 pytestmark = pytest.mark.slow
 
@@ -135,7 +135,9 @@ def test_a_server_that_is_broken_from_the_start_is_named(fresh: Path, proxy: Pro
 
 def test_the_temporary_server_is_started_anew(fresh: Path, undisturbed: Bytes) -> None:
     process = begin(fresh, "reward@1", "retrain", TINY_SECONDS="2")
-    (server,) = [one for one in psutil.Process(process.pid).children() if "flows.server" in one.cmdline()]
+    (server,) = [
+        one for one in psutil.Process(process.pid).children() if "flows.prefect_runs.temporary_server" in one.cmdline()
+    ]
     server.send_signal(signal.SIGKILL)
     _, told = process.communicate(timeout=400)
     assert (process.returncode, told) == (0, "")

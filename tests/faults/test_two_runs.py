@@ -4,9 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
-import tiny_project
-from aftermath import ADDRESSES, Bytes, bytes_of
-from tiny_project import dvc, ran
+
+from tests.support import tiny_project
+from tests.support.aftermath import ADDRESSES, Bytes, bytes_of
+from tests.support.tiny_project import dvc, ran
 
 pytestmark = pytest.mark.slow
 

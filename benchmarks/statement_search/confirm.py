@@ -1,0 +1,40 @@
+"""Keeping what a search found: every program is written as a workflow and run in the sandbox before it counts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from benchmarks.statement_search.array_search import Outcome
+from tasks.coldstart.expression_space import Program, Space, source_of
+from tasks.programs.answer_check import solved_share
+from tasks.programs.contract import HEADER
+from tasks.programs.sandbox import sandbox as boxes
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A workflow that gave all answers of its problem when it was run."""
+
+    problem: int  # place in the list of problems
+    evaluation: int  # it was the so-many-th that the search tried
+    program: Program
+    code: str
+
+
+def kept(
+    spaces: Sequence[Space],
+    outcomes: Sequence[Outcome],
+    questions: Sequence[Sequence[str]],
+    sandbox: boxes.Sandbox,
+) -> list[Kept]:
+    """The hits that the sandbox confirms, in the order of problems and evaluations."""
+    hits = [
+        Kept(place, evaluation, program, source_of(space, program, HEADER))
+        for place, (space, outcome) in enumerate(zip(spaces, outcomes, strict=True))
+        for evaluation, program in outcome.hits
+    ]
+    results = sandbox.run([boxes.Program(hit.code, tuple(questions[hit.problem])) for hit in hits])
+    return [
+        hit
+        for hit, given in zip(hits, results, strict=True)
+        if solved_share(given, spaces[hit.problem].answers.tolist()) == 1.0
+    ]

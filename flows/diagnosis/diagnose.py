@@ -1,0 +1,276 @@
+"""One GRPO step under the microscope: what `graft diagnose` measures. Nothing of the run is changed.
+
+    sample a group for each of a few problems     as the next round's search would begin
+    run, reward, compare                          as search, collect and reward do
+    score the policy on the same problems         as evaluate does
+    take one step, in memory                      as update does
+    score it again, with the same seeds
+
+Which samples validation would drop (the stage select) is left out: every completion with an advantage is learned from.
+"""
+
+import csv
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+from pathlib import Path
+
+from flows.diagnosis.problems import Compared, Performance, asked_of, compared, greedy_of, right_of
+from flows.diagnosis.record import Diagnosis
+from tasks.artifacts import read_json, read_jsonl, read_text
+from tasks.environments.lookup import environment_in
+from tasks.environments.protocol import Environment, posed
+from tasks.environments.runner import Runner, runner_of
+from tasks.errors import GraftError
+from tasks.grpo.diagnostics.health import Score, Signs, verdicts
+from tasks.grpo.diagnostics.one_step import OneStep, one_step
+from tasks.grpo.groups import groups_of
+from tasks.grpo.recorded_logprobs import Scores, scores_of
+from tasks.layout import Layout
+from tasks.model.out_of_memory import memory_named
+from tasks.model.policy import Policy, load_policy
+from tasks.model.rollouts.attempts import attempts
+from tasks.model.rollouts.operator_model import entered, served_by
+from tasks.model.sample import Sample
+from tasks.model.scoring.scorer import Scorer, scorer_of
+from tasks.params.params import Params
+from tasks.programs.answer_check import why_lost
+from tasks.records import Lineage, Problem, RewardedTrajectory, Selected, Trajectory
+from tasks.rewards.builtin_terms import results_of
+from tasks.rewards.compute import reward
+from tasks.search.answer_support import run_perturbed
+from tasks.search.policy_search import Search
+from tasks.search.shard import records_of
+from tasks.seeds import derive_seed
+from tasks.trajectories.groups import Tried, collect
+
+KNOBS = (
+    "seed",
+    "grpo.learning_rate",
+    "grpo.loss",
+    "grpo.advantages",
+    "grpo.negative_weight",
+    "grpo.beta",
+    "grpo.kl",
+    "grpo.entropy",
+    "grpo.max_grad_norm",
+    "grpo.group_size",
+    "search.temperature",
+    "evaluation.temperature",
+)
+"""What the step depends on most, shown with it."""
+
+
+def diagnose(layout: Layout, params: Params, count: int, round: int | None = None) -> Diagnosis:
+    """One step of the policy of `round`, by default the last there is, on `count` train problems drawn by the seed.
+
+    A function of the project's files, the params and the arguments. Raises GraftError where there is no such policy.
+    """
+    round = _round(layout, round)
+    problems = _drawn(layout, params.seed, count, round)
+    lineage = read_json(layout.policy(round) / "lineage.json", Lineage)
+    policy = load_policy(layout.policy(round))
+    environment = environment_in(layout.root, params, params.rewards.strict)
+    problems = [posed(environment, problem) for problem in problems]
+    served = served_by(policy, params.operators, layout)
+    with runner_of(environment, params.sandbox, served) as runner:
+        completions = written(policy, environment, problems, runner, params, round + 1, lineage)
+        before = measured(policy, environment, problems, runner, params)
+    trajectories = rewarded(layout, params, environment, completions)
+    entered(served, layout, "diagnose, before the step")
+    groups = compared(policy, trajectories, params.grpo)
+    policy, step, scores = _stepped(layout, params, round, policy, groups)
+    served = served_by(policy, params.operators, layout)
+    with runner_of(environment, params.sandbox, served) as runner:
+        after = measured(policy, environment, problems, runner, params)
+    entered(served, layout, "diagnose, after the step")
+    signs = _signs(layout, params, round, groups, step, (before, after))
+    return Diagnosis(
+        round=round,
+        version=lineage.version,
+        reference=read_json(layout.policy(0) / "lineage.json", Lineage).version,
+        samples=params.evaluation.samples,
+        knobs={name: f"{reduce(getattr, name.split('.'), params)}" for name in KNOBS},
+        problems=asked_of(policy, params.grpo, groups, scores, (before, after)),
+        step=step,
+        before=signs.before,
+        after=signs.after,
+        lost=next((found for found in (before, after) if isinstance(found, str)), ""),
+        verdicts=verdicts(signs),
+    )
+
+
+def written(
+    policy: Policy,
+    environment: Environment,
+    problems: Sequence[Problem],
+    runner: Runner,
+    params: Params,
+    round: int,
+    lineage: Lineage,
+) -> list[Trajectory]:
+    """A group of `grpo.group_size` completions for each problem with what they gave: what the stages search (its
+    first wave) and collect make of it. However many have no result, the others are told."""
+    size = params.grpo.group_size
+    wave = params.model_copy(
+        update={
+            "search": params.search.model_copy(update={"samples": size}),
+            "rewards": params.rewards.model_copy(update={"failed_limit": 1.0}),
+        }
+    )
+    search = Search(policy, environment, runner, wave, round)
+    trees = search.trees(problems)
+    search.sample_all(trees)
+    if environment.asks_siblings:
+        run_perturbed(trees, runner)
+    tried = [Tried("train", tree.problem, records_of(tree, "train")) for tree in trees]
+    return list(collect(environment, tried, lineage, size, params.rewards.agreement, params.seed, served=runner.serves))
+
+
+def rewarded(
+    layout: Layout, params: Params, environment: Environment, trajectories: Sequence[Trajectory]
+) -> list[RewardedTrajectory]:
+    """As the stage reward does; however many fail, the others are told."""
+    patient = params.model_copy(update={"rewards": params.rewards.model_copy(update={"failed_limit": 1.0})})
+    total = sum(len(trajectory.workflow_ids) for trajectory in trajectories)
+    return reward(layout.root, patient, environment, trajectories, total).trajectories
+
+
+def measured(
+    policy: Policy, environment: Environment, problems: Sequence[Problem], runner: Runner, params: Params
+) -> Performance:
+    """How the policy does on the problems, as the stage evaluate measures it; why, where it cannot be measured."""
+    evaluation, seed = params.evaluation, derive_seed(params.seed, "diagnose")
+    longest = params.policy.max_new_tokens
+    try:
+        return attempts(
+            policy, environment, problems, runner, longest, evaluation.samples, evaluation.temperature, seed
+        )
+    except GraftError as error:
+        return str(error)
+
+
+def _round(layout: Layout, round: int | None) -> int:
+    folders = layout.root.glob("run/rounds/*/policy/lineage.json")
+    there = sorted(int(path.parts[-3]) for path in folders if path.parts[-3].isdigit())
+    if 0 not in there or not layout.problems("train").exists():
+        raise GraftError("no policy to look at yet; run graft stage problems coldstart bootstrap, or graft retrain")
+    if round is not None and round not in there:
+        raise GraftError(f"--round {round}: no policy of that round; there are those of {', '.join(map(str, there))}")
+    return there[-1] if round is None else round
+
+
+def _drawn(layout: Layout, seed: int, count: int, round: int) -> list[Problem]:
+    """So many train problems by lot, the same for every round, asked as the round after this one asks them."""
+    problems = read_jsonl(layout.problems("train"), Problem)
+    lots = sorted(problems, key=lambda problem: derive_seed(seed, "diagnose", problem.problem_id))
+    return [problem.turned(round + 1) for problem in lots[:count]]
+
+
+def _stepped(
+    layout: Layout, params: Params, round: int, policy: Policy, groups: Compared
+) -> tuple[Policy, OneStep, tuple[Scores, Scores]]:
+    """The policy after the step, the step, and what policy and reference gave to the completions before it.
+
+    As in the update, one model is in memory: the reference takes the policy's place while it scores.
+    """
+    taught = groups_of(policy, groups.trajectories, _all_kept(groups), params.grpo, params.policy.max_new_tokens)
+    with memory_named(params.grpo.micro_batch_tokens):
+        scorer = _scorer(policy, groups.samples, params)
+        own = reference = scores_of(scorer, groups.samples)
+        if round:
+            policy = load_policy(layout.policy(0), instead_of=policy)
+            reference = scores_of(_scorer(policy, groups.samples, params), groups.samples)
+            policy = load_policy(layout.policy(round), instead_of=policy)
+            scorer = _scorer(policy, groups.samples, params)
+        step = one_step(scorer, taught, params.grpo, reference if params.grpo.beta > 0 else None)
+    return replace(policy, version=_moved_version(policy)), step, (own, reference)
+
+
+def _all_kept(groups: Compared) -> list[Selected]:
+    """What select writes with `influence.selection: none`."""
+    return [
+        Selected(
+            problem_id=trajectory.problem_id,
+            member=member,
+            workflow_id=name,
+            advantage=advantage,
+            influence=None,
+            gradient_norm=None,
+            selected=advantage != 0,
+        )
+        for trajectory, advantages in zip(groups.trajectories, groups.advantages, strict=True)
+        for member, (name, advantage) in enumerate(zip(trajectory.workflow_ids, advantages, strict=True))
+    ]
+
+
+def _scorer(policy: Policy, samples: Sequence[Sample], params: Params) -> Scorer:
+    """As the update's."""
+    scorer = scorer_of(policy, samples, params.search.temperature, params.grpo.micro_batch_tokens)
+    return replace(scorer, bf16=params.grpo.bf16)
+
+
+def _moved_version(policy: Policy) -> str:
+    """Of the policy after the step: replies that are remembered of the one before are not its own."""
+    trained = hashlib.sha256()
+    for _, weight in sorted((n, w) for n, w in policy.model.named_parameters() if w.requires_grad):
+        trained.update(weight.detach().float().cpu().numpy().tobytes())
+    return f"{policy.version}+{trained.hexdigest()[:16]}"
+
+
+def _score_of(found: Performance, samples: int) -> Score | None:
+    if isinstance(found, str):
+        return None
+    return Score([greedy_of(own) for own in found], [right_of(own) for own in found], samples)
+
+
+def _signs(
+    layout: Layout,
+    params: Params,
+    round: int,
+    groups: Compared,
+    step: OneStep,
+    performance: tuple[Performance, Performance],
+) -> Signs:
+    """What the verdicts rest on."""
+    before, after = (_score_of(found, params.evaluation.samples) for found in performance)
+    parts = step.before if round or step.after is None else step.after
+    return Signs(
+        rewards=groups.rewards,
+        advantages=groups.advantages,
+        distinct=[len(set(map(tuple, t.tokens))) for t in groups.trajectories],
+        errors=[
+            _error(t, m) for t in groups.trajectories for m, status in enumerate(t.reward_status) if status != "ok"
+        ],
+        served=params.operators.backend != "none",
+        norm=step.row["grad_norm"] if step.row else 0.0,
+        max_norm=params.grpo.max_grad_norm,
+        earlier_norms=[norm for number in range(1, round + 1) for norm in norms_of(layout.steps(number))],
+        beta=params.grpo.beta,
+        at_reference=round == 0,
+        policy_norm=parts.policy,
+        kl_norm=parts.kl,
+        before=before,
+        after=after,
+        stepped=step.row is not None,
+        diverged=step.diverged,
+    )
+
+
+def norms_of(table: Path) -> list[float]:
+    """The gradient's norm at each step of a round's update; [] where the table is not there.
+
+    Raises GraftError where it is not a table of steps.
+    """
+    if not table.exists():
+        return []
+    try:
+        return [float(row["grad_norm"]) for row in csv.DictReader(read_text(table).splitlines())]
+    except (KeyError, ValueError, TypeError):
+        remedy = "run the update stage of that round again"
+        raise GraftError(f"{table}: no table of an update's steps with a column grad_norm; {remedy}") from None
+
+
+def _error(trajectory: RewardedTrajectory, member: int) -> str:
+    return why_lost(results_of(trajectory, member)) or "a term of its reward failed"

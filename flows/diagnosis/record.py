@@ -1,0 +1,131 @@
+"""What one step under the microscope has shown: all that its page holds, in the terminal and in HTML."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tasks.grpo.diagnostics.health import Score, Verdict, kl_share
+from tasks.grpo.diagnostics.one_step import OneStep, Parts
+from tasks.grpo.metrics import Row
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token that the policy wrote, with its log-probabilities at the sampling temperature."""
+
+    text: str
+    policy: float
+    reference: float
+
+
+@dataclass(frozen=True)
+class Completion:
+    """A completion of a group; `count`: how many of the group are this one."""
+
+    code: str
+    tokens: Sequence[Token]
+    count: int
+    result: str  # what running it on the problem gave, in a few words
+    reward: float | None  # None = failed
+    terms: dict[str, float | None]
+    baseline: float | None  # what its reward is compared with
+    advantage: float
+    learned: float  # the advantage that the step learns from: grpo.negative_weight × those below 0
+    cut: bool  # at policy.max_new_tokens
+
+    @property
+    def logprob(self) -> float:
+        return sum(token.policy for token in self.tokens)
+
+    @property
+    def reference(self) -> float:
+        return sum(token.reference for token in self.tokens)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One problem: its group, the best first, and how it went before and after the step (None: not measured)."""
+
+    problem_id: str
+    question: str
+    answer: float
+    mean: float | None  # of the group's known rewards, None = none is known
+    std: float | None  # ddof 1
+    completions: Sequence[Completion]
+    greedy: tuple[bool | None, bool | None]
+    right: tuple[int | None, int | None]  # of Diagnosis.samples
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The whole page."""
+
+    round: int  # of the policy
+    version: str  # of the policy
+    reference: str  # version of the reference
+    samples: int  # completions of each problem for the score
+    knobs: dict[str, str]  # params that the step depends on most
+    problems: Sequence[Asked]
+    step: OneStep
+    before: Score | None
+    after: Score | None
+    lost: str  # why a score could not be measured, "" where both were
+    verdicts: Sequence[Verdict]
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Problems, and completions in all."""
+        return len(self.problems), sum(c.count for asked in self.problems for c in asked.completions)
+
+
+def loss_lines(step: OneStep) -> list[tuple[str, str, str]]:
+    """(what, before the step, after it), of the samples that are learned from; [] where no step was taken.
+
+    KL share of the loss: |β·KL| / (|policy part| + |β·KL|); of the gradient: the same of the two parts' norms.
+    """
+    if step.row is None:
+        return []
+    before, after = _column(step.row, step.before), _column(step.row_after, step.after)
+    return [(name, before[name], after.get(name, "not finite")) for name in before]
+
+
+def _column(row: Row | None, parts: Parts | None) -> dict[str, str]:
+    """What is told of a loss and its gradient, in words; {} where they are not finite."""
+    if row is None or parts is None:
+        return {}
+    clipped = row["clip_ratio/low_mean"] + row["clip_ratio/high_mean"]
+    return {
+        "loss": f"{row['loss']:+.4f}",
+        "  policy part": f"{row['policy_loss']:+.4f}",
+        "  β·KL": f"{row['kl_loss']:+.2e}",
+        "  entropy bonus": f"{row['entropy_loss']:+.4f}",
+        "KL share of the loss": f"{row['kl_share']:.2%}",
+        "gradient norm": f"{parts.whole:.4f}",
+        "  of the policy part": f"{parts.policy:.4f}",
+        "  of β·KL": f"{parts.kl:.2e}",
+        "KL share of the gradient": f"{kl_share(parts.policy, parts.kl) or 0.0:.2%}",
+        "KL to the reference, a token": f"{row['kl']:.4f}",
+        "entropy of a token": f"{row['entropy']:.4f}",
+        "ratio, mean": f"{row['ratio']:.4f}",
+        "ratio, largest": f"{row['ratio_max']:.4f}",
+        "tokens that the clip acts on": f"{clipped:.1%}",
+    }
+
+
+def heading(diagnosis: Diagnosis) -> list[str]:
+    """What was looked at, in a few sentences."""
+    problems, completions = diagnosis.sizes
+    reference = f"round 0's ({diagnosis.reference})" if diagnosis.round else "the policy itself"
+    lines = [
+        f"One GRPO step of round {diagnosis.round}'s policy ({diagnosis.version}) on {problems} train problems with "
+        f"{completions} completions. The reference is {reference}.",
+        "The step is taken in memory, at the full learning rate, and nothing of the run is changed. Every completion "
+        "with an advantage is learned from: influence has no say here.",
+    ]
+    if diagnosis.step.row is None:
+        lines.append("No completion has an advantage, so that no step was taken: before and after are the same policy.")
+    return lines + ([f"The score could not be measured: {diagnosis.lost}"] if diagnosis.lost else [])
+
+
+def readable(text: str, new_line: str = "↵") -> str:
+    """Text that a model wrote, in one line or as many as it has; signs that could move a cursor are shown as others."""
+    return "".join(sign if sign.isprintable() else new_line if sign == "\n" else "·" for sign in text)

@@ -1,0 +1,155 @@
+"""A diagnosis in the terminal: the verdicts first, then what they rest on."""
+
+from collections.abc import Sequence
+from math import ceil
+from typing import TYPE_CHECKING
+
+from flows.diagnosis.record import Asked, Completion, Diagnosis, heading, loss_lines, readable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+STYLES = {"ok": "green", "warning": "yellow", "red flag": "bold red", "no verdict": "dim"}
+BARS = 30  # signs of the longest bar
+CODE_WIDTH = 27  # signs of a workflow: with it a line has 80 columns at most
+OPENING = "def solve(problem):\n    n = numbers(problem)\n"
+
+
+def print_diagnosis(diagnosis: Diagnosis, console: "Console") -> None:
+    """Print the whole page, in 80 columns. Tokens are those of the best and the worst completion of each problem."""
+    for line in heading(diagnosis):
+        console.print(readable(line), highlight=False, markup=False)
+    console.print()
+    console.print(_verdicts(diagnosis))
+    console.print()
+    console.print(_performance(diagnosis))
+    console.print()
+    if lines := loss_lines(diagnosis.step):
+        console.print(_loss(lines))
+        console.print()
+        console.print(_layers(diagnosis.step.before.layers))
+        console.print()
+    for asked in diagnosis.problems:
+        _print_problem(asked, console)
+    knobs = ", ".join(f"{name} {value}" for name, value in diagnosis.knobs.items())
+    told = f"With {knobs}. Every token of the other completions: --html FILE."
+    console.print(told, style="dim", highlight=False, markup=False)
+
+
+def _verdicts(diagnosis: Diagnosis) -> "Table":
+    from rich.text import Text
+
+    table = _table("verdict", "sign", wrap=True)
+    for verdict in diagnosis.verdicts:
+        text = Text()
+        text.append(verdict.sign, style="bold")
+        text.append(f": {verdict.value} (healthy: {verdict.healthy})\n")
+        text.append(f"{verdict.flag}: " if verdict.flag else "", style="bold red")
+        text.append(readable(verdict.why), style="dim")
+        text.append(f" → {verdict.remedy}" if verdict.remedy else "", style="bold")
+        level = verdict.level.upper() if verdict.flag else verdict.level
+        table.add_row(Text(level, style=STYLES[verdict.level]), text)
+    return table
+
+
+def _performance(diagnosis: Diagnosis) -> "Table":
+    """Before and after, on the same prompts with the same seeds."""
+    table = _table("problem", "greedy", f"right of {diagnosis.samples}", "mean", "std", "distinct")
+    for asked in diagnosis.problems:
+        size = sum(completion.count for completion in asked.completions)
+        table.add_row(
+            asked.problem_id,
+            _change(*("–" if is_right is None else "right" if is_right else "wrong" for is_right in asked.greedy)),
+            _change(*("–" if right is None else str(right) for right in asked.right)),
+            _number(asked.mean),
+            _number(asked.std),
+            f"{len(asked.completions)}/{size}",
+        )
+    before, after = diagnosis.before, diagnosis.after
+    table.add_section()
+    table.add_row(
+        "all",
+        _change(*(f"{score.greedy_share:.2f}" if score else "–" for score in (before, after))),
+        _change(*(f"{score.sampled_share:.3f}" if score else "–" for score in (before, after))),
+    )
+    return table
+
+
+def _loss(lines: Sequence[tuple[str, str, str]]) -> "Table":
+    table = _table("loss and gradient", "before", "after the step")
+    for line in lines:
+        table.add_row(*line)
+    return table
+
+
+def _layers(layers: dict[str, float]) -> "Table":
+    table = _table("layer", "gradient norm", "")
+    most = max(layers.values()) or 1.0
+    for layer, norm in layers.items():
+        table.add_row(layer, f"{norm:.4f}", "█" * ceil(norm / most * BARS))
+    return table
+
+
+def _print_problem(asked: Asked, console: "Console") -> None:
+    console.print(f"{asked.problem_id}: {readable(asked.question)} ({asked.answer:g})", highlight=False, markup=False)
+    table = _table("×", "reward", "baseline", "advantage", "log p", "log ref", "workflow")
+    for completion in asked.completions:
+        table.add_row(
+            str(completion.count),
+            "failed" if completion.reward is None else f"{completion.reward:.3f}",
+            _number(completion.baseline),
+            f"{completion.advantage:+.2f}",
+            f"{completion.logprob:.2f}",
+            f"{completion.reference:.2f}",
+            _in_short(completion.code),
+        )
+    console.print(table)
+    for completion in {id(c): c for c in (asked.completions[0], asked.completions[-1])}.values():
+        terms = ", ".join(f"{name} {_number(value)}" for name, value in completion.terms.items())
+        cut = ", cut at its length limit" if completion.cut else ""
+        learned = "" if completion.learned == completion.advantage else f", learned as {completion.learned + 0.0:.3g}"
+        told = f"advantage {completion.advantage:+.2f}{learned}: {terms}; gave {completion.result}{cut}"
+        console.print(readable(told), highlight=False, markup=False)
+        console.print(_tokens(completion), highlight=False)
+    console.print()
+
+
+def _tokens(completion: Completion) -> "Text":
+    """Each token with its log-probabilities, policy/reference."""
+    from rich.text import Text
+
+    text = Text()
+    for token in completion.tokens:
+        text.append(f"⟨{readable(token.text)}⟩", style="bold")
+        text.append(f" {token.policy:.2f}/{token.reference:.2f} ", style="dim")
+    return text
+
+
+def _in_short(code: str) -> "Text":
+    """The lines of a workflow in one, without those that all have."""
+    from rich.text import Text
+
+    lines = [" ".join(line.split()) for line in code.removeprefix(OPENING).splitlines() if line.strip()]
+    short = readable("; ".join(lines))
+    return Text(short if len(short) <= CODE_WIDTH else f"{short[: CODE_WIDTH - 2]} …")
+
+
+def _change(before: str, after: str) -> str:
+    return before if before == after else f"{before} → {after}"
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _table(first: str, *others: str, wrap: bool = False) -> "Table":
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
+    table.add_column(first, no_wrap=True)
+    for title in others:
+        table.add_column(title, no_wrap=not wrap)
+    return table

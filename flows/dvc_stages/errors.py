@@ -1,0 +1,56 @@
+"""DVC's errors in one line that names the thing and the remedy."""
+
+import errno
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dvc.exceptions import DvcException
+from dvc.lock import LockError
+
+from flows.process.exit_codes import answer
+from tasks.errors import GraftError, Passing
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """DVC's errors in one line that names the thing and the remedy."""
+    try:
+        yield
+    except LockError as error:
+        raise Passing(f"{one_line(error)}; another graft or dvc is at work here: wait until it ends") from error
+    except DvcException as error:
+        raise GraftError(_remedy(error)) from error
+    except sqlite3.OperationalError as error:  # DVC's memory of hashes
+        if "locked" not in str(error):
+            raise
+        raise Passing(f"dvc: its {error}; another dvc is at work: wait until it ends") from error
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise GraftError(answer(error)[0]) from error
+        raise
+
+
+def _remedy(error: DvcException) -> str:
+    from dvc.exceptions import CacheLinkError, NotDvcRepoError
+    from dvc.output import OutputDoesNotExistError
+    from dvc.scm import SCMError
+
+    text = one_line(error)
+    if Path(str(getattr(error, "path", ""))).name == "dvc.lock":
+        return f"dvc.lock: damaged ({text}); git checkout dvc.lock, or remove it: what is in the cache is not lost"
+    if isinstance(error, CacheLinkError):  # it copies out of the cache, which works unless there is no room
+        return f"{Path.cwd()}: the disk is full; free some space and run again, nothing was lost"
+    if isinstance(error, OutputDoesNotExistError):
+        return f"{text}: the stage ended without writing it; this is a fault of the stage, run it with --debug"
+    if isinstance(error, NotDvcRepoError):
+        return "no .dvc folder here; restore it from git, or make one with: dvc init"
+    if isinstance(error, SCMError):
+        return f"{text}; DVC needs a git repository, make one with: git init"
+    return f"dvc: {text}; see dvc status and graft doctor"
+
+
+def one_line(error: BaseException) -> str:
+    return re.sub(r"\s+", " ", str(error)).strip().rstrip(".")

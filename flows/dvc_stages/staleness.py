@@ -1,0 +1,78 @@
+"""Why a stage is stale, in words: which dep, param, source or output is not as it was when the stage last ran."""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from dvc.dependency import ParamsDependency
+from pydantic import TypeAdapter, ValidationError
+
+from flows.stages.dvc_yaml import stage_of
+from flows.stages.sources import digests, text_of
+from tasks.artifacts import read_text
+from tasks.errors import GraftError
+from tasks.layout import Layout
+
+AFTER = "after "
+"""How the only reason of a stage begins that is as it was, but comes after one that is not."""
+
+
+def reasons_of(stage: Any, root: Path) -> list[str]:
+    """Which of a DVC stage's inputs, params, sources and outputs differ from its last run; empty where none does."""
+    if not any(out.hash_info for out in stage.outs):
+        return ["never run"]
+    listed = Layout(root).sources.relative_to(root).as_posix()
+    found = []
+    for dep in stage.deps:
+        if dep.def_path.startswith(f"{listed}/"):
+            found += _source_changes(dep, root, stage_of(stage.addressing))
+        elif state := dep.status():
+            found.append(_dep_reason(dep, state))
+    found += [f"output {out.def_path}: {_WORDS[s]}" for out in stage.outs for s in out.status().values()]
+    return [*found, "its command changed"] if stage.changed_stage() else found
+
+
+_WORDS = {"deleted": "missing", "modified": "changed", "new": "new", "not in cache": "not in the cache"}
+
+
+def _dep_reason(dep: Any, state: dict[str, Any]) -> str:
+    if isinstance(dep, ParamsDependency):
+        return ", ".join(_param_changes(dep.hash_info.value or {}, dep.read_params()))
+    return ", ".join(f"input {dep.def_path}: {_WORDS[word]}" for word in state.values())
+
+
+_LISTED = TypeAdapter(dict[str, str])
+"""Source file → digest."""
+
+
+def _source_changes(dep: Any, root: Path, stage: str) -> list[str]:
+    """Which source files a stage last ran with, by the list that DVC keeps, that are others now."""
+    now = digests(root, stage)
+    if hashlib.md5(text_of(root, stage).encode(), usedforsecurity=False).hexdigest() == dep.hash_info.value:
+        return []
+    before = _listed(Path(dep.cache.oid_to_path(dep.hash_info.value))) if dep.hash_info else None
+    if before is None:
+        return ["its sources changed"]
+    changed = [file for file in sorted(now.keys() | before.keys()) if now.get(file) != before.get(file)]
+    words = {
+        file: "changed" if file in now and file in before else "new" if file in now else "gone" for file in changed
+    }
+    return [f"source {file}: {word}" for file, word in words.items()]
+
+
+def _listed(path: Path) -> dict[str, str] | None:
+    """None where it is gone or damaged: what lies in DVC's cache is checked when it is restored, not here."""
+    try:
+        return _LISTED.validate_json(read_text(path))
+    except (GraftError, ValidationError):
+        return None
+
+
+def _param_changes(before: dict[str, Any], now: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    for key in sorted(before.keys() | now.keys()):
+        old, new = before.get(key), now.get(key)
+        if isinstance(old, dict) and isinstance(new, dict):
+            yield from _param_changes(old, new, f"{prefix}{key}.")
+        elif old != new:
+            yield f"param {prefix}{key}: {old} → {new}"

@@ -1,0 +1,176 @@
+"""What the page shows of runs: their accounts as charts and rows."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, zip_longest
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from flows.reports.comparison import Side, title_of
+from flows.reports.html.chart import Bin, Curve, Point, bars, curves
+from flows.reports.run_record import Account, Example, Greedy
+
+SHOWN = 10  # test problems with their completions
+
+
+class Chart(NamedTuple):
+    """A titled picture."""
+
+    title: str
+    svg: Markup
+
+
+class Cell(NamedTuple):
+    """A completion under the name of who wrote it."""
+
+    title: str
+    greedy: Greedy
+
+
+class Card(NamedTuple):
+    """A test problem and what each run's policies wrote for it."""
+
+    example: Example
+    cells: list[Cell]
+
+
+def pass_at_k(sides: Sequence[Side]) -> list[Chart]:
+    """A chart for each pass@k: before and after on the test problems and, dashed, what was measured between rounds."""
+    names = dict.fromkeys(
+        name for side in sides for _, _, numbers in _measured(side.account) for name in levels(numbers)
+    )
+    return [Chart(title_of(name), curves(name, _level_curves(sides, name), (0.0, 1.0))) for name in names]
+
+
+def rewards(sides: Sequence[Side]) -> list[Chart]:
+    """A chart for the whole reward and for each of its terms: the mean over the completions of each round."""
+    names = dict.fromkeys(name for side in sides for _, found in _rewarded(side.account) for name in found)
+    charts = []
+    for name in names:
+        drawn = []
+        for colour, side in enumerate(sides):
+            points = [(round, found[name]) for round, found in _rewarded(side.account) if name in found]
+            drawn.append(_curve(f"{_of(sides, side)}{name}", colour, points))
+        charts.append(Chart(name, curves(f"{name} by round", [curve for curve in drawn if curve.points])))
+    return charts
+
+
+def influence(sides: Sequence[Side]) -> list[Chart]:
+    """The histogram of each run that measured influence."""
+    found = [(_of(sides, side), side.account) for side in sides if side.account.influence]
+    return [
+        Chart(
+            f"{name}round {account.influence_round}",
+            bars(
+                f"{name}influence of round {account.influence_round}",
+                [Bin(bar.low, bar.high, bar.selected, bar.not_selected) for bar in account.influence],
+                "influence",
+            ),
+        )
+        for name, account in found
+    ]
+
+
+def updates(sides: Sequence[Side]) -> list[Chart]:
+    """KL to the reference and entropy at each step of the updates; the steps of a round fill the width of a round."""
+    titles = {"kl": "KL to the reference", "entropy": "entropy of the tokens"}
+    charts = []
+    for name, title in titles.items():
+        drawn = [
+            _curve(f"{_of(sides, side)}{name}", colour, list(_stepped(side.account, name)))
+            for colour, side in enumerate(sides)
+        ]
+        drawn = [curve for curve in drawn if curve.points]
+        if drawn:
+            charts.append(Chart(title, curves(f"{title} by round", drawn)))
+    return charts
+
+
+def cards(sides: Sequence[Side]) -> list[Card]:
+    """SHOWN test problems with the greedy completions, before and after, of each run that tested them.
+
+    In turn one that changed to right, one that changed to wrong, one that stayed wrong and one that stayed right, as
+    long as there are such, each in the order of the test file. Of several runs the first and the last, both after,
+    stand for before and after.
+    """
+    by_run = [{example.problem_id: example for example in side.account.examples} for side in sides]
+    shared = [e for e in sides[0].account.examples if all(e.problem_id in examples for examples in by_run)]
+    groups: dict[tuple[bool, bool], list[Card]] = {
+        key: [] for key in ((False, True), (True, False), (False, False), (True, True))
+    }
+    for example in shared:
+        own = [examples[example.problem_id] for examples in by_run]
+        first = own[0].before if len(own) == 1 else own[0].after
+        groups[first.right, own[-1].after.right].append(Card(example, _cells(sides, own)))
+    return [card for card in chain(*zip_longest(*groups.values())) if card][:SHOWN]
+
+
+def levels(numbers: Mapping[str, float]) -> dict[str, tuple[float, float, float]]:
+    """The pass@k among the numbers of an evaluation, each with the ends of its interval; the greedy one first."""
+    names = [name for name in numbers if re.fullmatch(r"pass_at_\d+(_greedy)?", name)]
+    return {
+        name: (numbers[name], numbers.get(f"{name}_low", numbers[name]), numbers.get(f"{name}_high", numbers[name]))
+        for name in sorted(names, key=lambda name: (not name.endswith("greedy"), int(name.split("_")[2])))
+    }
+
+
+def terms(numbers: Mapping[str, float]) -> dict[str, float]:
+    """The means among the numbers of a reward stage: the whole reward, then its terms."""
+    found = {"reward": numbers["epoch/mean_reward"]} if "epoch/mean_reward" in numbers else {}
+    return found | {name.removesuffix("/mean"): value for name, value in numbers.items() if name.endswith("/mean")}
+
+
+def _measured(account: Account) -> Iterator[tuple[str, int, dict[str, float]]]:
+    """Stage, round and numbers of all that measured pass@k; `before` is round 0, `after` the last."""
+    places = {"before": 0, "after": account.rounds}
+    for address, numbers in account.metrics.items():
+        stage, _, part = address.partition("@")
+        if part in places or part.isdigit():
+            yield stage, places[part] if part in places else int(part), numbers
+
+
+def _level_curves(sides: Sequence[Side], name: str) -> list[Curve]:
+    found: dict[tuple[int, str, bool], list[Point]] = {}
+    for colour, side in enumerate(sides):
+        for stage, round, numbers in _measured(side.account):
+            if name in numbers:
+                other = stage != "evaluate"
+                key = (colour, f"{_of(sides, side)}{stage if other else 'test'}", other)
+                found.setdefault(key, []).append(Point(float(round), *levels(numbers)[name]))
+    return [Curve(title, colour, sorted(points), dashed) for (colour, title, dashed), points in found.items()]
+
+
+def _rewarded(account: Account) -> Iterator[tuple[float, dict[str, float]]]:
+    """Round and means of its rewards."""
+    for round in range(1, account.rounds + 1):
+        if f"reward@{round}" in account.metrics:
+            yield float(round), terms(account.metrics[f"reward@{round}"])
+
+
+def _stepped(account: Account, name: str) -> Iterator[tuple[float, float]]:
+    for round in range(1, account.rounds + 1):
+        values = account.steps.get(str(round), {}).get(name, [])
+        for i, value in enumerate(values, start=1):
+            if value is not None:
+                yield round - 1 + i / len(values), value
+
+
+def _curve(name: str, colour: int, points: Sequence[tuple[float, float]]) -> Curve:
+    return Curve(name, colour, [Point(x, y, y, y) for x, y in points])
+
+
+def _cells(sides: Sequence[Side], own: Sequence[Example]) -> list[Cell]:
+    """Runs that started from the same policy have one `before`."""
+    same = len({example.before for example in own}) == 1
+    cells = [Cell("before", own[0].before)] if same else []
+    for side, example in zip(sides, own, strict=True):
+        name = _of(sides, side)
+        cells += [] if same else [Cell(f"{name}before", example.before)]
+        cells.append(Cell(f"{name}after", example.after))
+    return cells
+
+
+def _of(sides: Sequence[Side], side: Side) -> str:
+    """`A, ` where there are several runs."""
+    return f"{side.letter}, " if len(sides) > 1 else ""

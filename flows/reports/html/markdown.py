@@ -1,0 +1,26 @@
+"""A finished run in a few lines of Markdown, for those who see it on a server's page, away from the run's folder."""
+
+from flows.reports.comparison import level, title_of
+from flows.reports.run_record import Account
+
+ABSENT = "–"
+
+
+def summary_of(account: Account) -> str:
+    """The decision on the run's policy, in its first line, and pass@k before and after.
+
+    Of all that a run brings with it only the decision is text, and that is Graft's own.
+    """
+    before, after = (account.metrics[f"evaluate@{when}"] for when in ("before", "after"))
+    measures = ["pass_at_1_greedy", *(f"pass_at_{k}" for k in account.ks)]
+    rows = [f"| {title_of(name)} | {_cell(before, name)} | {_cell(after, name)} |" for name in measures]
+    head = [f"| {len(account.outcomes['after'])} test problems | before | after |", "|---|---|---|"]
+    return "\n".join([account.decision, "", *head, *rows])
+
+
+def _cell(metrics: dict[str, float], name: str) -> str:
+    """`0.495 (0.42–0.56)`, the interval where it was measured."""
+    if name not in metrics:
+        return ABSENT
+    low, high = metrics.get(f"{name}_low"), metrics.get(f"{name}_high")
+    return level(metrics[name]) + ("" if low is None or high is None else f" ({low:.2f}–{high:.2f})")

@@ -1,0 +1,73 @@
+"""The page itself: one HTML file that needs nothing but itself, neither network nor script."""
+
+import base64
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flows.reports import comparison
+from flows.reports.comparison import Side
+from flows.reports.html import content
+from flows.reports.html.markdown import summary_of
+from flows.reports.run_record import account_of
+from tasks.artifacts import write_json, write_text
+from tasks.layout import Layout
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+
+def write_page(layout: Layout) -> str:
+    """Write what a finished run has to tell: `run/page.html` for people, `run/account.json` for `graft compare`.
+
+    Gives the summary of it, in whose first line is the decision on its policy. The same run gives the same bytes.
+    Raises GraftError where a file that it tells of is missing or broken.
+    """
+    account = account_of(layout)
+    page = page_of(comparison.sides_of([("this run", account)]))
+    write_json(layout.account, account)
+    write_text(layout.page, page)
+    return summary_of(account)
+
+
+def page_of(sides: Sequence[Side]) -> str:
+    """One run by itself, or several side by side. All that a run brings with it is escaped."""
+    account = sides[0].account
+    tested = f"{len(account.outcomes['after'])} test problems"
+    title = f"{len(sides)} runs on {tested}" if len(sides) > 1 else f"A run of {account.rounds} rounds on {tested}"
+    return _template().render(
+        title=title,
+        sides=sides,
+        remarks=comparison.remarks(sides),
+        legend=comparison.legend(account),
+        contrasts=comparison.contrasts(sides),
+        params=comparison.differing(sides),
+        pass_at_k=content.pass_at_k(sides),
+        rewards=content.rewards(sides),
+        influence=content.influence(sides),
+        updates=content.updates(sides),
+        trees=[(side, _image(side.account.tree)) for side in sides if side.account.tree],
+        cards=content.cards(sides),
+    )
+
+
+def _image(svg: str) -> str:
+    """As an image: its styles stay its own, and an image runs no script."""
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
+
+
+@cache
+def _template() -> "Template":
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined
+    )
+    environment.filters |= {
+        "title_of": comparison.title_of,
+        "level": comparison.level,
+        "change": comparison.change,
+        "p_value": comparison.p_value,
+    }
+    return environment.get_template("page.html.jinja")

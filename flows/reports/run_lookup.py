@@ -1,0 +1,107 @@
+"""From what a user calls a run to what it has to tell: a folder, a file, a DVC experiment or commit, an MLflow run."""
+
+import tempfile
+from collections.abc import Iterable
+from os.path import exists, isdir  # a name that is too long is none, where pathlib's own would raise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from flows.reports.run_record import Account, account_of, made_with, rounds_of
+from tasks.artifacts import read_json
+from tasks.errors import GraftError
+from tasks.layout import Layout
+from tasks.params.file import load_params
+from tasks.tracking.queries import fetch_text
+
+if TYPE_CHECKING:
+    from dvc.api import DVCFileSystem
+
+FORMS = "a folder with run/ in it, an account.json, a DVC experiment, a git commit with its dvc.lock, or an MLflow run"
+
+
+def account_named(name: str, project: Path) -> Account:
+    """The run that `name` means, in this order: a path, then a DVC experiment or git revision, then an MLflow run.
+
+    The latter two are those of `project`, the folder that we stand in. Raises GraftError where it is none of them.
+    """
+    path = Path(name).expanduser()
+    if isdir(path):
+        return account_of(Layout(path))
+    if exists(path):
+        return read_json(path, Account)
+    found = _from_dvc(name, project) or _from_mlflow(name, project)
+    if found is None:
+        raise GraftError(f"{name}: no such run; name {FORMS}")
+    return found
+
+
+def _from_mlflow(name: str, project: Path) -> Account | None:
+    if not (project / "params.yaml").is_file():
+        return None
+    text = fetch_text(project, load_params(project / "params.yaml").tracking, name, "account.json")
+    if text is None:
+        return None
+    try:
+        return Account.model_validate_json(text)
+    except ValidationError as error:
+        field = ".".join(map(str, error.errors()[0]["loc"]))
+        raise GraftError(f"{name}: its account.json in MLflow is of another Graft ({field}); name its folder") from None
+
+
+def _from_dvc(name: str, project: Path) -> Account | None:
+    """What a commit or experiment holds: its small files from git, the others from the DVC cache."""
+    if not (project / ".dvc").is_dir():
+        return None
+    from dvc.api import DVCFileSystem
+    from dvc.exceptions import DvcException
+    from dvc.repo import Repo
+    from dvc.scm import NoSCM, RevError, SCMError, resolve_rev
+
+    try:
+        with Repo(str(project)) as repo:
+            if isinstance(repo.scm, NoSCM):
+                return None
+            revision = resolve_rev(repo.scm, name)
+    except (RevError, SCMError):
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        layout = Layout(Path(folder))
+        try:
+            files = DVCFileSystem(str(project), rev=revision)
+            _fetch(files, layout, [layout.root / "params.yaml", layout.root / "dvc.lock"])
+            if not (layout.root / "dvc.lock").exists():
+                raise GraftError("dvc.lock is not in it")
+            rounds = rounds_of(layout.root, made_with(layout.root))
+            _fetch(files, layout, _needed(layout, rounds))
+            return account_of(layout)
+        except (DvcException, FileNotFoundError, GraftError) as error:
+            line = f"{error.filename} is missing" if isinstance(error, FileNotFoundError) else str(error)
+            line = " ".join(line.replace(f"{folder}/", "").split())
+            raise GraftError(
+                f"{name}: no whole run at this revision ({line}); commit dvc.lock after a run, or get its files with "
+                "dvc pull"
+            ) from None
+
+
+def _fetch(files: "DVCFileSystem", layout: Layout, paths: Iterable[Path]) -> None:
+    """Copy what there is of `paths` from a revision; an account says itself which of them it cannot do without."""
+    for path in paths:
+        place = path.relative_to(layout.root).as_posix()
+        if files.exists(place):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            files.get(place, str(path), recursive=files.isdir(place))
+
+
+def _needed(layout: Layout, rounds: int) -> list[Path]:
+    """The files and folders that an account is made of."""
+    numbers = range(1, rounds + 1)
+    return [
+        layout.promotion,
+        layout.problems("test"),
+        layout.evaluation("before"),
+        layout.evaluation("after"),
+        layout.metrics("promote").parent,
+        *(path for n in numbers for path in (layout.steps(n), layout.tree(n), layout.selection(n), layout.rewarded(n))),
+    ]

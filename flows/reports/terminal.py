@@ -1,0 +1,300 @@
+"""What a run prints when it is done: what was learnt, where the time went, where everything lies. Reads only files."""
+
+import os
+from collections.abc import Iterable, Mapping
+from math import ceil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flows.stages.dvc_yaml import stage_of
+from tasks.artifacts import read_json, read_jsonl
+from tasks.core.metrics_files import read_metrics
+from tasks.evaluation.best_round import unmoved as unmoved_on_dev
+from tasks.evaluation.by_template import by_template, hardest
+from tasks.evaluation.summary import BY_OPERATIONS, measured
+from tasks.evaluation.summary import remarks as evaluation_remarks
+from tasks.layout import Layout
+from tasks.params.params import Params
+from tasks.programs.contract import HEADER
+from tasks.records import Choice, Outcome, Promotion, Standing
+from tasks.redaction import redacted
+from tasks.rewards.metrics import remarks as reward_remarks
+from tasks.rewards.metrics import unmoved as unmoved_rewards
+from tasks.seeds import derive_seed
+from tasks.statistics.influence_extremes import COUNT, Bin, Extremes, read_extremes
+from tasks.statistics.intervals import SMALL, Estimate, difference_interval
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+BARS = " ▁▂▃▄▅▆▇█"
+SHOWN = 3  # workflows at each end of influence, and templates
+CODE_WIDTH = 44  # signs of a workflow: with it a line has 80 columns at most
+
+
+def print_report(
+    layout: Layout, params: Params, seconds: dict[str, float], cached: set[str], console: "Console"
+) -> None:
+    """Print the whole report. `seconds` maps the address of each stage of this run to what it took.
+
+    Raises GraftError where a file that the run should have written is missing or broken.
+    """
+    outcomes = {name: read_jsonl(layout.evaluation(name) / "outcomes.jsonl", Outcome) for name in ("before", "after")}
+    console.print(_learning(layout, params, outcomes["before"], outcomes["after"]))
+    for note in _notes(layout, params, outcomes["after"], read_metrics(layout, "evaluate@after")):
+        console.print(note, style="dim", highlight=False)
+    console.print()
+    console.print(_rounds(layout, params))
+    for note in (
+        *_terms(layout, params),
+        *_best(layout, params),
+        *_flat(layout, params),
+        *_control(layout, params),
+        *_support(read_metrics(layout, f"search@{params.rounds.last}")),
+    ):
+        console.print(note, style="dim", highlight=False)
+    console.print()
+    _print_influence(layout, params, console)
+    console.print(_stages(seconds, cached))
+    console.print()
+    decision = read_json(layout.promotion, Promotion)
+    console.print(decision.reason, style="bold green" if decision.promoted else "bold", highlight=False)
+    console.print()
+    console.print(_places(layout, params))
+
+
+def _learning(layout: Layout, params: Params, before: list[Outcome], after: list[Outcome]) -> "Table":
+    """The test split before and after. Intervals as the evaluation wrote them; the change is paired over problems."""
+    first, last = read_metrics(layout, "evaluate@before"), read_metrics(layout, "evaluate@after")
+    evaluation = params.evaluation
+    values = {name: measured(outcomes, evaluation.ks) for name, outcomes in (("before", before), ("after", after))}
+    titles = _titles(params, values["after"])
+    table = _table(f"{len(after)} test problems", "before", "after", "change", right=False)
+    for name, title in titles.items():
+        if values["after"][name]:
+            seed = derive_seed(params.seed, "change", name)
+            change = difference_interval(
+                values["after"][name], values["before"][name], evaluation.resamples, evaluation.confidence, seed
+            )
+            table.add_row(title, _level(first, name), _level(last, name), _change(change))
+    return table
+
+
+def _titles(params: Params, names: Iterable[str]) -> dict[str, str]:
+    """Measure → its row, the greedy ones first. `names` are those that were measured."""
+    lengths = [name.removeprefix(BY_OPERATIONS) for name in names if name.startswith(BY_OPERATIONS)]
+    return {
+        "pass_at_1_greedy": "pass@1 greedy",
+        "pass_at_1_greedy_seen": "  seen templates",
+        "pass_at_1_greedy_unseen": "  new templates",
+        **{f"{BY_OPERATIONS}{n}": f"  {n} operation{'s' * (n != '1')}" for n in lengths},
+        "siblings_passed": "  with siblings",
+        **{f"pass_at_{k}": f"pass@{k} sampled" for k in params.evaluation.ks},
+        **{f"maj_at_{k}": f"maj@{k} sampled" for k in params.evaluation.ks if k > 1},
+    }
+
+
+def _level(metrics: Mapping[str, float], name: str) -> str:
+    return f"{metrics[name]:.3f} ({metrics[f'{name}_low']:.2f}–{metrics[f'{name}_high']:.2f})"
+
+
+def _change(change: Estimate) -> str:
+    return f"{change.mean:+.3f} ({change.low:+.2f} … {change.high:+.2f})"
+
+
+def _notes(layout: Layout, params: Params, outcomes: list[Outcome], metrics: Mapping[str, float]) -> list[str]:
+    evaluation = params.evaluation
+    notes = [
+        f"pass@k and maj@k without bias from {evaluation.samples} samples at temperature {evaluation.temperature:g}; "
+        f"in brackets intervals of {100 * evaluation.confidence:g} % over the problems: bootstrap, and Wilson's for "
+        f"the levels of fewer than {SMALL}."
+    ]
+    notes += evaluation_remarks(metrics, evaluation.ks)
+    if params.environment == "workflow" and all(o.siblings_passed is None for o in outcomes):
+        notes.append("The test problems have no siblings: correctness rests on one answer each.")
+    return [*notes, *_hardest(layout, outcomes)]
+
+
+def _hardest(layout: Layout, outcomes: list[Outcome]) -> list[str]:
+    """The templates of training that are solved least often; nothing where the problems have none."""
+    rows = hardest(by_template(outcomes), SHOWN)
+    if not rows:
+        return []
+    named = ", ".join(f"{row.template} {row.sampled:.2f}" for row in rows)
+    return [
+        f"Hardest templates, of those seen, pass@1 sampled: {named}; all: {_relative(layout.by_template('after'))}."
+    ]
+
+
+def _rounds(layout: Layout, params: Params) -> "Table":
+    compared = ["dev pass@1"] if params.evaluation.every else []
+    table = _table("round", "mean reward", "accumulated reward", "train solved", "samples kept", *compared, right=True)
+    for number in range(1, params.rounds.last + 1):
+        reward, selected = read_metrics(layout, f"reward@{number}"), read_metrics(layout, f"select@{number}")
+        table.add_row(
+            str(number),
+            f"{reward['epoch/mean_reward']:.3f}",
+            f"{reward['epoch/accumulated_reward']:.1f}",
+            f"{100 * reward['solved_share']:.0f} %",
+            f"{100 * selected['selected_share']:.0f} %",
+            *[_dev(layout, number) for _ in compared],
+        )
+    return table
+
+
+def _terms(layout: Layout, params: Params) -> list[str]:
+    """The mean of each term in the first round and in the last, where the reward has several."""
+    first, last = (read_metrics(layout, f"reward@{number}") for number in (1, params.rounds.last))
+    names = [name.removesuffix("/mean") for name in first if name.endswith("/mean") and name in last]
+    names = [name for name in names if f"{name}/std" in last]
+    means = [f"{name} {first[f'{name}/mean']:.3f} → {last[f'{name}/mean']:.3f}" for name in names]
+    return [f"Terms of the reward, round 1 → {params.rounds.last}: {', '.join(means)}."] if len(means) > 1 else []
+
+
+def _dev(layout: Layout, number: int) -> str:
+    measured = read_metrics(layout, f"validate@{number}")
+    return f"{measured['pass_at_1']:.3f}" if measured else ""
+
+
+def _best(layout: Layout, params: Params) -> list[str]:
+    """The round whose policy was kept, where rounds were compared, and whether they still differ."""
+    if not params.evaluation.every:
+        return []
+    choice = read_json(layout.best, Choice)
+    standings = read_jsonl(layout.standings(params.rounds.last), Standing)
+    still = unmoved_on_dev(standings, params.evaluation, params.seed)
+    return [f"Best: {choice.reason}.", *(f"{remark}." for remark in still)]
+
+
+def _flat(layout: Layout, params: Params) -> list[str]:
+    """What of the rewards taught nothing, and when; and whether they still rise."""
+    rounds = {n: read_metrics(layout, f"reward@{n}") for n in range(1, params.rounds.last + 1)}
+    found: dict[str, list[str]] = {}
+    for number, numbers in rounds.items():
+        for remark in reward_remarks(numbers):
+            found.setdefault(remark, []).append(str(number))
+    told = [f"Round {', '.join(numbers)}: {remark}" for remark, numbers in found.items()]
+    return [*told, *(f"{remark}." for remark in unmoved_rewards(rounds))]
+
+
+def _control(layout: Layout, params: Params) -> list[str]:
+    """How many samples validation found fault with, where it was asked."""
+    rounds = [read_metrics(layout, f"select@{number}") for number in range(1, params.rounds.last + 1)]
+    shares = [100 * selected["fault_share"] for selected in rounds if "fault_share" in selected]
+    if any(shares):
+        found = ", ".join(f"{share:.0f}" for share in shares)
+        return [f"Validation finds fault with the rewards of samples, which were dropped; % by round: {found}."]
+    return ["Validation finds no fault with the rewards: no sample was dropped by its influence."] if shares else []
+
+
+def _support(search: Mapping[str, float]) -> list[str]:
+    """What the last round's solved problems rest on, where not all have siblings."""
+    alone = search.get("solved_by_one_answer", 0)
+    if not alone:
+        return []
+    return [
+        f"Train, last round: {alone:.0f} of {search['solved']:.0f} solved problems rest on one answer alone: "
+        "no siblings, and no second workflow that behaves alike."
+    ]
+
+
+def _print_influence(layout: Layout, params: Params, console: "Console") -> None:
+    """Of the last round where influence was measured; nothing where it never was."""
+    rounds = ((number, read_extremes(layout, number)) for number in range(params.rounds.last, 0, -1))
+    number, found = next((pair for pair in rounds if pair[1] is not None), (0, None))
+    if found is None:
+        return
+    console.print(_spread(found.histogram), highlight=False)
+    console.print()
+    console.print(_ends(found, number))
+    console.print(_whereabouts(layout, params, number), style="dim", highlight=False)
+    console.print()
+
+
+def _spread(histogram: list[Bin]) -> str:
+    """The histogram as a line of bars, 0 in its middle; the bar at either end is of all beyond."""
+    counts = [bin.selected + bin.not_selected for bin in histogram]
+    bars = [BARS[ceil(count / max(counts) * (len(BARS) - 1))] for count in counts]
+    bars.insert(len(bars) // 2, "│")
+    below, above = histogram[0].high, histogram[-1].low
+    return f"influence of {sum(counts)} samples  < {below:.1e} {''.join(bars)} ≥ {above:+.1e}"
+
+
+def _ends(found: Extremes, number: int) -> "Table":
+    """The few most and least influential workflows."""
+    table = _table(f"round {number}", "influence", "reward", "kept", "workflow", right=False)
+    for row in (*found.most[:SHOWN], *found.least[:SHOWN]):
+        reward = "" if row.reward is None else f"{row.reward:.3f}"
+        kept = "yes" if row.selected else "no"
+        table.add_row(f"{row.end} {row.rank}", f"{row.influence:+.1e}", reward, kept, _in_short(row.code))
+    return table
+
+
+def _in_short(code: str) -> "Text":
+    """The first lines of a workflow in one, without those that all have; signs that could move the cursor left out."""
+    from rich.text import Text
+
+    lines = [" ".join(line.split()) for line in code.removeprefix(HEADER).splitlines() if line.strip()]
+    short = "".join(sign for sign in "; ".join(lines) if sign.isprintable())
+    return Text(short if len(short) <= CODE_WIDTH else f"{short[: CODE_WIDTH - 2]} …")  # text: `n[a]` is no markup
+
+
+def _whereabouts(layout: Layout, params: Params, number: int) -> str:
+    tables = f"; the {COUNT} most and {COUNT} least with their code: MLflow, select@{number}, influence.json"
+    return f"Of every sample: {_relative(layout.selection(number))}{tables if params.tracking.uri else ''}."
+
+
+def _stages(seconds: Mapping[str, float], cached: set[str]) -> "Table":
+    """A row a stage; the rounds of one are summed."""
+    table = _table("stage", "times", "seconds", "", right=True)
+    for stage in dict.fromkeys(map(stage_of, seconds)):
+        own = [address for address in seconds if stage_of(address) == stage]
+        hits = sum(address in cached for address in own)
+        note = "" if not hits else "cached" if hits == len(own) else f"{hits} of {len(own)} cached"
+        table.add_row(stage, str(len(own)), f"{sum(seconds[address] for address in own):.1f}", note)
+    table.add_section()
+    table.add_row("all", str(len(seconds)), f"{sum(seconds.values()):.1f}", "")
+    return table
+
+
+def _places(layout: Layout, params: Params) -> "Table":
+    last = params.rounds.last
+    places = {
+        "policy": _relative(layout.run_policy),
+        "workflows": _relative(layout.workflows(last)),
+        "tree": _relative(layout.tree(last)),
+        "evaluation": _relative(layout.evaluation("after")),
+        **({"page": _relative(layout.page)} if layout.page.exists() else {}),
+        "champion": _relative(layout.champion) if layout.champion.exists() else "none yet",
+        "MLflow": _mlflow(params.tracking.uri),
+    }
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2))
+    for name, place in places.items():
+        table.add_row(name, place)
+    return table
+
+
+def _mlflow(uri: str) -> str:
+    if not uri:
+        return "off (tracking.uri is empty)"
+    shown = redacted(uri)
+    return shown if uri.startswith(("http://", "https://")) else f"mlflow ui --backend-store-uri {shown}"
+
+
+def _relative(path: Path) -> str:
+    return os.path.relpath(path)
+
+
+def _table(first: str, *others: str, right: bool) -> "Table":
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
+    table.add_column(first, no_wrap=True)
+    for title in others:
+        table.add_column(title, justify="right" if right else "left", no_wrap=True)
+    return table

@@ -1,0 +1,25 @@
+"""What `graft workflows` prints: all that a round's search found for one problem. Reads only files."""
+
+from flows.reports.search_tree import last_round, lines_of, visible
+from tasks.errors import one_line
+from tasks.layout import Layout
+from tasks.records import Workflow
+
+
+def written(layout: Layout, problem_id: str, round: int | None) -> str:
+    """The workflows, the best and likeliest first, each below a comment with its numbers.
+
+    Raises GraftError where nothing was searched yet, or that problem was not.
+    """
+    round = round or last_round(layout)
+    index = layout.workflows(round) / "index.jsonl"
+    found = lines_of(index, Workflow, problem_id, "workflows")
+    best = sorted(found, key=lambda workflow: (-workflow.value, -workflow.prior, workflow.workflow_id))
+    return "\n".join(_text(workflow) for workflow in best)
+
+
+def _text(workflow: Workflow) -> str:
+    numbers = f"value {workflow.value:.2f}  ×{workflow.visits}  p {workflow.prior:.2g}"
+    error = f"  {one_line(workflow.result.error)}" if workflow.result.error else ""
+    heading = f"# {workflow.workflow_id}  {numbers}  {workflow.proposer}{error}"
+    return f"{visible(heading)}\n{visible(workflow.code).rstrip()}\n"

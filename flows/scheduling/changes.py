@@ -1,0 +1,105 @@
+"""What is new since the last scheduled run, of what a person could have changed: problems, params, sources.
+
+Not by what DVC calls stale: a promotion changes the champion, and with it the policy that the next run starts from,
+though nobody did anything.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from flows.preflight import CHAMPION, digests
+from flows.stages.dvc_yaml import MODULES
+from flows.stages.sources import digests as digests_of_sources
+from tasks.artifacts import read_json
+from tasks.core.metrics_files import flatten
+from tasks.layout import Layout
+from tasks.params.params import UNSEEN, Params
+from tasks.problems.digests import Data, problems_now
+from tasks.promotion.champion import read_champion
+from tasks.records import Lineage, Record
+
+PLACES = {
+    "policy.base_sha256": "policy.base",
+    "influence.trajectories_sha256": "influence.trajectories",
+    "rewards.model_sha256": "rewards.model.base",
+}
+"""Param with a digest → the param that names what it is of."""
+
+NAMED = 3  # files of a kind that are told by their names; of more their number
+
+
+class Seen(Record):
+    """What a run saw: `.graft/seen.json` of the last scheduled one that ended well."""
+
+    problems: dict[str, Data]  # by file; empty where they are generated
+    params: dict[str, str]  # by their dotted names, without what a run sets by itself
+    sources: dict[str, str]  # file → sha256
+
+
+def base_of(layout: Layout, params: Params) -> str:
+    """`policy.base` of a scheduled run: the champion, where there is one that was made from the base that is named.
+
+    Any other base in params.yaml is a person's wish to start from that one.
+    """
+    champion = read_champion(layout.champion, params.environment)
+    return CHAMPION if champion and params.policy.base in (CHAMPION, _origin(layout).base) else params.policy.base
+
+
+def seen_now(layout: Layout, params: Params) -> Seen:
+    """What there is now. Raises GraftError where a file that params name is missing."""
+    flat = flatten(params.model_dump(exclude=UNSEEN)) | {
+        key: value or "null" for key, value in digests(layout.root, params).items()
+    }
+    if base_of(layout, params) == CHAMPION:
+        origin = _origin(layout)
+        flat |= {"policy.base": origin.base, "policy.base_sha256": origin.base_sha256 or "null"}
+    for digest, path in PLACES.items():
+        if flat.get(path, "").startswith(("run/", "champion/")):
+            del flat[digest]  # what the runs write themselves is nobody's news
+    sources = {file: digest for stage in MODULES for file, digest in digests_of_sources(layout.root, stage).items()}
+    return Seen(problems=problems_now(layout.root, params), params=flat, sources=sources)
+
+
+def news(before: Seen | None, now: Seen) -> list[str]:
+    """What is new, in words; nothing where all is as it was."""
+    if before is None:
+        count = sum(data.problems for data in now.problems.values())
+        first = "the first scheduled run here"
+        return [f"{first}, of {count} problems in {_files(now.problems)}" if now.problems else first]
+    return [*_problems(before.problems, now.problems), *_params(before.params, now.params), *_sources(before, now)]
+
+
+def _problems(before: Mapping[str, Data], now: Mapping[str, Data]) -> Iterator[str]:
+    new = {name: data for name, data in now.items() if name not in before}
+    gone = {name: data for name, data in before.items() if name not in now}
+    if new:
+        yield f"{sum(data.problems for data in new.values())} new problems in {_files(new, 'new ')}"
+    for name in sorted(before.keys() & now.keys()):
+        if before[name] != now[name]:
+            yield f"{name} changed, {before[name].problems} → {now[name].problems} problems"
+    if gone:
+        yield f"{sum(data.problems for data in gone.values())} problems fewer, without {_files(gone)}"
+
+
+def _params(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
+    for key in sorted(before.keys() | now.keys()):
+        old, new = before.get(key, "null"), now.get(key, "null")
+        if old != new:
+            yield (
+                f"other content of {key.removesuffix('_sha256')}" if key.endswith("_sha256") else f"{key} {old} → {new}"
+            )
+
+
+def _sources(before: Seen, now: Seen) -> Iterator[str]:
+    names = before.sources.keys() | now.sources.keys()
+    changed = {name: "" for name in sorted(names) if before.sources.get(name) != now.sources.get(name)}
+    if changed:
+        yield f"other source in {_files(changed)}"
+
+
+def _files(files: Mapping[str, object], adjective: str = "") -> str:
+    names = f" ({', '.join(files)})" if len(files) <= NAMED else ""
+    return f"{len(files)} {adjective}file{'s' * (len(files) != 1)}{names}"
+
+
+def _origin(layout: Layout) -> Lineage:
+    return read_json(layout.champion / "policy" / "lineage.json", Lineage)

@@ -1,0 +1,110 @@
+"""The scheduled run: from the champion on, with the problems that are there now, and one line about what came of it.
+
+`scheduled` takes no arguments, so that any Prefect worker can start it in the project's folder; `prefect.yaml` has a
+deployment for one, and `graft serve` is another that needs no worker.
+"""
+
+from contextlib import suppress
+from pathlib import Path
+
+from prefect import flow
+from prefect.artifacts import create_markdown_artifact
+from prefect.client.schemas.objects import State
+from prefect.runtime import flow_run
+from prefect.states import Completed
+
+from flows.dvc_stages.pipeline import Stages
+from flows.prefect_runs.crashed_runs import mark_crashed, noted, tag_run
+from flows.preflight import CHAMPION, project_root, settle_params
+from flows.process import settings
+from flows.process.exit_codes import answer
+from flows.process.orphaned_output import outlive_readers
+from flows.process.workspace_lock import Busy, alone
+from flows.retrain import retrain
+from flows.scheduling.changes import Seen, base_of, news, seen_now
+from flows.scheduling.history import add_entry, entries
+from flows.stages.result import Outcome
+from tasks.artifacts import read_json, write_json
+from tasks.errors import one_line
+from tasks.layout import Layout
+from tasks.params.file import load_params
+from tasks.records import Promotion
+from tasks.redaction import redacted
+
+
+@flow(name="scheduled", persist_result=False)
+def scheduled() -> State[None]:
+    """Retrain from the champion, if anything is new since the last scheduled run; the message of the state is the line.
+
+    Never beside another run: waits for its end or leaves it at that, as `schedule.overlap` says.
+    """
+    settings.settle()  # a worker's process begins here; no stage has imported torch by now
+    outlive_readers()
+    root = project_root()
+    wait = load_params(root / "params.yaml").schedule.overlap == "wait"
+    with noted(root, flow_run.id):
+        tag_run(root, str(flow_run.id), list(flow_run.tags))
+        try:
+            with alone(root, "a scheduled run", say if wait else None):
+                line = retrain_where_new(root)
+        except Busy as busy:
+            line = f"skipped: {busy}"
+    say(line)
+    return Completed(message=line)
+
+
+def retrain_where_new(root: Path) -> str:
+    """The line. A run that fails goes into the history, too, and is tried again the next time."""
+    layout, params = Layout(root), load_params(root / "params.yaml")
+    mark_crashed(root, params.tracking, alone=True)
+    try:
+        now = seen_now(layout, params)
+        changes = news(_last_seen(root), now)
+        if not changes:
+            return f"nothing new since {_last_time(root)}: no problems, params or sources; nothing was done"
+        mlflow_run, line = _retrained(layout, base_of(layout, params), changes)
+    except Exception as error:
+        failed = one_line(redacted(f"failed: {answer(error)[0]}"))
+        add_entry(root, False, failed, str(flow_run.id), None)
+        say(failed)  # Prefect keeps it, but tells nobody who looks at the terminal
+        raise
+    add_entry(root, True, line, str(flow_run.id), mlflow_run)
+    write_json(_seen_file(root), now)
+    create_markdown_artifact(line, key="line", description="What changed, and what came of it")
+    return line
+
+
+def _retrained(layout: Layout, base: str, changes: list[str]) -> tuple[str | None, str]:
+    """The MLflow run and the line, of a whole run from `base`."""
+    assignments = [f"policy.base={base}"] if base == CHAMPION else []
+    params = settle_params(layout.root, assignments, say)
+
+    def line() -> str:
+        reason = read_json(layout.promotion, Promotion).reason
+        return redacted(f"{'; '.join(changes)}. {reason[:1].upper()}{reason[1:]}")
+
+    run = retrain(Stages(layout.root, seconds=params.schedule.seconds), params, _tell, line)
+    return run.recorded(), line()
+
+
+def _last_seen(root: Path) -> Seen | None:
+    return read_json(_seen_file(root), Seen) if _seen_file(root).exists() else None
+
+
+def _last_time(root: Path) -> str:
+    done = [entry.when for entry in entries(root) if entry.done]
+    return done[-1] if done else "the last scheduled run"
+
+
+def _seen_file(root: Path) -> Path:
+    return root / ".graft" / "seen.json"
+
+
+def _tell(outcome: Outcome) -> None:
+    say(f"{outcome.address:<16} {outcome.how:<10} {outcome.seconds:7.1f} s")
+
+
+def say(line: str) -> None:
+    """On the output of whoever started the run, at once."""
+    with suppress(BrokenPipeError):  # they are gone, a moment before `outlive_readers` hears of it
+        print(line, flush=True)

@@ -1,0 +1,146 @@
+"""`graft serve`: the schedule, and each of its runs in a process of its own, until Ctrl-C."""
+
+import asyncio
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NoReturn, TypeVar
+
+import httpx
+from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule
+from prefect.runner import Runner
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.types.entrypoint import EntrypointType
+from pydantic import ValidationError
+
+from flows.doctor import refuse_traps
+from flows.prefect_runs.crashed_runs import mark_crashed, workspace_tag
+from flows.prefect_runs.temporary_server import TemporaryServer
+from flows.process.workspace_lock import Busy, alone
+from flows.scheduling.scheduled_run import scheduled
+from tasks.artifacts import digest_text
+from tasks.errors import GraftError, Passing
+from tasks.params.file import load_params
+
+Value = TypeVar("Value")
+
+TICK = 5.0
+"""Seconds between two looks at whether a server of our own is still there."""
+
+RETURN = 60.0
+"""Seconds for it to come back while the schedule is being registered."""
+
+
+def serve(root: Path, cron: str | None, every: float | None, name: str | None) -> None:
+    """Serve until Ctrl-C. Raises GraftError where the schedule is none, or the server does not answer."""
+    schedule = schedule_of(cron, every)
+    refuse_traps()
+    params, name = load_params(root / "params.yaml"), name or deployment_name(root)
+    with _server() as (url, ours):
+        try:
+            runner = _again_if(ours, lambda: _registered(root, name, schedule))
+            when = f'at "{cron}" ({schedule.timezone})' if isinstance(schedule, CronSchedule) else f"every {every:g} s"
+            print(
+                f"scheduled {when} as scheduled/{name}, overlap: {params.schedule.overlap}; Prefect: {url}", flush=True
+            )
+            with suppress(KeyboardInterrupt):
+                asyncio.run(runner.start())
+        except httpx.TransportError as error:
+            remedy = "run it again" if ours else "start that server, or unset PREFECT_API_URL"
+            raise Passing(f"prefect: no answer from {url} ({error}); {remedy}") from error
+
+
+class Served(Runner):
+    """Prefect's runner; on SIGTERM its own handler also makes a coroutine that nobody awaits, of which Python warns."""
+
+    def handle_sigterm(self, *_: object) -> NoReturn:
+        sys.exit(0)
+
+
+def _registered(root: Path, name: str, schedule: CronSchedule | IntervalSchedule) -> Served:
+    """Who asks the server, which has the schedule now, for runs that are due. May be done again."""
+    _sweep(root)
+    runner = Served(name)
+    runner.add_flow(
+        scheduled,
+        name=name,
+        schedules=[schedule],
+        tags=[workspace_tag(root)],
+        entrypoint_type=EntrypointType.MODULE_PATH,
+    )
+    return runner
+
+
+def _again_if(ours: bool, work: Callable[[], Value]) -> Value:
+    """What `work` gives; again while a server of our own, which somebody has ended, is on its way back."""
+    limit = time.monotonic() + RETURN
+    while True:
+        try:
+            return work()
+        except httpx.TransportError:
+            if not ours or time.monotonic() > limit:
+                raise
+            time.sleep(TICK)
+
+
+def schedule_of(cron: str | None, every: float | None) -> CronSchedule | IntervalSchedule:
+    """By the clock on the wall. Raises GraftError that says how a schedule is written."""
+    from datetime import timedelta
+
+    from tzlocal import get_localzone_name
+
+    if (cron is None) == (every is None):
+        raise GraftError('graft serve: when? Write one of --cron "0 3 * * *" and --every 3600')
+    if every is not None:
+        return IntervalSchedule(interval=timedelta(seconds=every))
+    try:
+        return CronSchedule(cron=str(cron), timezone=get_localzone_name() or "UTC")
+    except ValidationError as error:
+        why = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise GraftError(
+            f'--cron "{cron}": {why}; write minute, hour, day, month and weekday: "0 3 * * *" is 3 each night'
+        ) from None
+
+
+def deployment_name(root: Path) -> str:
+    """The folder's name and a digest of its place: two clones on one Prefect server have a schedule each."""
+    return f"{root.name}-{digest_text(workspace_tag(root))[:6]}"
+
+
+def _sweep(root: Path) -> None:
+    tracking = load_params(root / "params.yaml").tracking
+    try:
+        with alone(root, "graft serve"):
+            crashed = mark_crashed(root, tracking, alone=True)
+    except Busy:
+        crashed = mark_crashed(root, tracking, alone=False)
+    if crashed:
+        print(f"marked as crashed, their processes being gone: {', '.join(crashed)}", flush=True)
+
+
+@contextmanager
+def _server() -> Iterator[tuple[str, bool]]:
+    """The address of the user's server, or of one of our own for as long as the block lasts; and whether it is ours."""
+    known = PREFECT_API_URL.value()
+    if known:
+        yield known, False
+        return
+    server, over = TemporaryServer(whole=True), threading.Event()
+    with server as url:
+        os.environ["PREFECT_API_URL"] = url  # for the processes of the runs
+        threading.Thread(target=_keep, args=(server, over), daemon=True).start()
+        with temporary_settings({PREFECT_API_URL: url}):
+            try:
+                yield url, True
+            finally:
+                over.set()
+
+
+def _keep(server: TemporaryServer, over: threading.Event) -> None:
+    """Without a server no schedule fires, and nobody would be told."""
+    while not over.wait(TICK):
+        server.keep()

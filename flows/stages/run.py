@@ -1,0 +1,95 @@
+"""One stage alone, in this process and nothing else: what each stage of `dvc.yaml` starts.
+
+    python -m flows.stages.run search@1
+
+Neither DVC nor Prefect nor MLflow is imported here. `flows/dvc_stages/pipeline.py` calls the same `run` inside `graft`.
+"""
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
+from itertools import chain, islice
+from pathlib import Path
+from signal import SIGKILL
+
+from flows.process import settings
+from flows.process.exit_codes import PASSING, exit_code
+from flows.stages.durations import keep
+from flows.stages.dvc_yaml import MODULES, declared_params, round_of, stage_of
+from flows.stages.sources import SOURCES, refuse_outdated
+from flows.stages.sources import write as write_sources
+from tasks.core.sharding import FanOut, Here, Shard, Value, fan_out, fanning_out
+from tasks.errors import GraftError
+from tasks.layout import Layout
+from tasks.params.file import load_params, restrict
+
+
+def run(root: Path, address: str) -> None:
+    """Compute a stage from its files, with the params that `dvc.yaml` lists for it and no others."""
+    if address == SOURCES:
+        write_sources(root)
+        return
+    params = load_params(root / "params.yaml")
+    stage = stage_of(address)
+    refuse_outdated(root, stage)
+    seen = restrict(params, declared_params(root, stage))
+    started = time.monotonic()
+    with fanning_out(_one_process(address, params.runner.kind)):
+        import_module(MODULES[stage]).run(Layout(root), seen, round_of(address))
+    keep(Layout(root), address, params, time.monotonic() - started)
+
+
+def _one_process(address: str, kind: str) -> FanOut:
+    """Whoever computes shards already; where nobody does but this process, and `runner` names another, it says so."""
+    present = fan_out()
+    return InPlaceOf(kind, address) if isinstance(present, Here) and kind != "here" else present
+
+
+class InPlaceOf(Here):
+    """This process, in the place of a runner that only `graft retrain` starts."""
+
+    def __init__(self, kind: str, address: str) -> None:
+        self._kind, self._address = kind, address
+
+    def map(self, function: Callable[[Shard], Value], shards: Iterable[Shard]) -> Iterator[Value]:
+        """See FanOut. Told where there is something to share out."""
+        rest = iter(shards)
+        first = list(islice(rest, 2))
+        if len(first) == 2:
+            print(
+                f"warning: {self._address}: this process computes all shards; runner.kind {self._kind} is for graft "
+                "retrain, and there for stages without a limit in schedule.seconds",
+                file=sys.stderr,
+            )
+        return super().map(function, chain(first, rest))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The exit code: 0, or 2 after one line on stderr about what the user can mend; 75 where it may pass by itself.
+
+    `--tied`: end as soon as standard input does, with the process that started this one.
+    """
+    settings.settle()
+    if "--tied" in arguments:
+        threading.Thread(target=_end_with_the_one_that_waits, daemon=True).start()
+    addresses = [argument for argument in arguments if argument not in ("--debug", "--tied")]
+    return exit_code(lambda: _main(addresses), debug="--debug" in arguments, passing=PASSING)
+
+
+def _end_with_the_one_that_waits() -> None:
+    while os.read(0, 1):
+        pass
+    os.killpg(0, SIGKILL)
+
+
+def _main(addresses: Sequence[str]) -> None:
+    if len(addresses) != 1 or stage_of(addresses[0]) not in (SOURCES, *MODULES):
+        raise GraftError(f"name one stage: {', '.join(MODULES)}; with its round where it has one, as in search@1")
+    run(Path.cwd(), addresses[0])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,97 @@
+"""A stage in a process of its own, which is killed with all that it has started when its time is up."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from flows.process.exit_codes import FAULT, MENDABLE, PASSING, Fault
+from flows.stages.dvc_yaml import stage_of
+from tasks.errors import GraftError, Passing
+from tasks.sources.process_sources import python_path
+
+ANSWER = "graft: "
+"""What the line on stderr begins with that says what went wrong."""
+
+
+def run_limited(root: Path, address: str, seconds: float) -> None:
+    """Compute a stage as `dvc repro` does, for so many seconds at most. Writes the same bytes as in this process.
+
+    Raises what the stage raised, and GraftError where it took longer. None of its processes outlives this call, nor
+    this process.
+    """
+    process = _start(root, address)
+    answers: list[str] = []
+    assert process.stderr is not None
+    reader = threading.Thread(target=_pass_on, args=(process.stderr, answers), daemon=True)
+    reader.start()
+    try:
+        code = process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        stage = stage_of(address)
+        raise GraftError(
+            f"{address}: not done after the {seconds:g} s that schedule.seconds gives {stage}, and killed; give it "
+            f"more with -S 'schedule.seconds={{{stage}: {2 * seconds:g}}}', or less to do"
+        ) from None
+    finally:
+        _kill(process)
+        reader.join(5)
+    if code:
+        raise _error(address, code, "".join(answers).strip().removeprefix(ANSWER))
+
+
+def _start(root: Path, address: str) -> "subprocess.Popen[str]":
+    """Away from the terminal's process group, so that Ctrl-C reaches it from here; tied to us by its input."""
+    debug = ["--debug"] if "--debug" in sys.argv else []
+    return subprocess.Popen(
+        [sys.executable, "-m", "flows.stages.run", address, "--tied", *debug],
+        cwd=root,
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        env={**os.environ, "PYTHONPATH": python_path()},
+        start_new_session=True,
+    )
+
+
+def _pass_on(lines: Iterable[str], answers: list[str]) -> None:
+    """What it says goes on; its last word is ours to say."""
+    for line in lines:
+        if line.startswith(ANSWER):
+            answers.append(line)
+        else:
+            print(line, end="", file=sys.stderr, flush=True)
+
+
+def _kill(process: "subprocess.Popen[str]") -> None:
+    """With its children, also those in sessions of their own; nothing where it has ended by itself."""
+    if process.poll() is None:
+        found: list[psutil.Process] = []
+        with suppress(psutil.NoSuchProcess):
+            found = psutil.Process(process.pid).children(recursive=True)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        for child in found:
+            with suppress(psutil.NoSuchProcess):
+                child.kill()
+    process.wait()
+    assert process.stdin is not None
+    process.stdin.close()
+
+
+def _error(address: str, code: int, line: str) -> BaseException:
+    kinds: dict[int, type[Exception]] = {MENDABLE: GraftError, PASSING: Passing, FAULT: Fault}
+    if code in kinds:
+        return kinds[code](line)
+    if code == -signal.SIGINT or code == 128 + signal.SIGINT:
+        return KeyboardInterrupt()
+    how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    return GraftError(f"{address}: its process was ended from outside ({how}), as where memory is short; run it again")

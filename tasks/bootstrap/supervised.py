@@ -1,0 +1,85 @@
+"""Supervised training of a model on (prompt, completion) pairs: how a policy from scratch learns to write at all."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tasks.model.scoring.padded_rows import collate
+from tasks.seeds import derive_seed
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+WARMUP = 0.05  # share of the steps over which the learning rate rises
+PROMPT_WEIGHT = 0.1  # the prompt's tokens count a little: reading words is learned from them
+
+
+@dataclass(frozen=True)
+class Example:
+    """Token ids of a prompt and of the completion that solves it."""
+
+    prompt: list[int]
+    completion: list[int]
+
+
+def warm_up(
+    model: Any, examples: Sequence[Example], epochs: int, learning_rate: float, batch: int, pad: int, seed: int
+) -> float:
+    """Train `model` in place with AdamW, linear warm-up and cosine decay; returns the last epoch's mean loss."""
+    import math
+
+    import torch
+    from rich.console import Console
+    from rich.progress import Progress
+
+    steps = epochs * -(-len(examples) // batch)
+
+    def rate(step: int) -> float:
+        rise = max(round(steps * WARMUP), 1)
+        if step < rise:
+            return (step + 1) / rise
+        return 0.5 * (1 + math.cos(math.pi * (step - rise) / max(steps - rise, 1)))
+
+    optimiser = torch.optim.AdamW(model.parameters(), lr=learning_rate, weight_decay=0.01, betas=(0.9, 0.98))
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, rate)
+    model.train()
+    losses: list[float] = []
+    with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as progress:
+        bar = progress.add_task("warm-up", total=epochs)
+        for epoch in range(epochs):
+            losses = []
+            for rows in _batches(len(examples), batch, derive_seed(seed, "warm-up", epoch)):
+                loss = _loss(model, [examples[i] for i in rows], pad)
+                loss.backward()  # type: ignore[no-untyped-call]
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                optimiser.step()
+                schedule.step()
+                optimiser.zero_grad()
+                losses.append(loss.item())
+            progress.advance(bar)
+    model.eval()
+    return sum(losses) / len(losses)
+
+
+def _batches(count: int, batch: int, seed: int) -> list[list[int]]:
+    import numpy as np
+
+    order = np.random.Generator(np.random.Philox(seed)).permutation(count).tolist()
+    return [order[start : start + batch] for start in range(0, count, batch)]
+
+
+def _loss(model: Any, examples: Sequence[Example], pad: int) -> "Tensor":
+    """Cross-entropy over the completions' tokens, plus a little over the prompts'."""
+    import torch
+
+    rows = collate([e.prompt for e in examples], [e.completion for e in examples], pad, model.device)
+    logits = model(
+        input_ids=rows.ids, attention_mask=rows.attention, position_ids=rows.positions, use_cache=False
+    ).logits[:, :-1]
+    targets = rows.ids[:, 1:]
+    nll = torch.nn.functional.cross_entropy(logits.transpose(1, 2).float(), targets, reduction="none")
+    real = (rows.attention[:, 1:] * rows.attention[:, :-1]).float()
+    weight = real * PROMPT_WEIGHT
+    weight[:, -rows.mask.shape[1] :] = rows.mask.float()
+    return (nll * weight).sum() / rows.mask.sum()

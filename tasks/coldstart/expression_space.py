@@ -1,0 +1,165 @@
+"""The statement-level space: what a statement may be made of, which statements are pruned, how a program is written.
+
+A program is a sequence of statements `value = operand symbol operand`; what it returns is the last value. Operand
+number `t` below STATEMENTS is the value of statement `t`; number `STATEMENTS + i` is leaf `i`: first the quantities
+that `numbers` reads from the question, from left to right, then constants. Numbering does not depend on anything but
+the problem, so that a batch of problems can share arrays.
+"""
+
+import operator
+import random
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.programs.operators.builtin import numbers
+from tasks.seeds import derive_seed
+
+APPLY: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
+"""Symbol → operation, on numbers as on arrays."""
+
+SYMBOLS = "".join(APPLY)
+STATEMENTS = 6
+"""Longest program."""
+
+QUANTITIES = 14
+"""Quantities of a question that are used; the others of a longer one are left out."""
+
+LEAVES = 18
+"""Quantities and constants of a question that are used, the quantities first."""
+
+LARGEST = 1e9
+PERTURBATIONS = 2
+"""Random inputs beside the real ones on which two programs have to agree to count as the same."""
+
+CONSTANTS = (1.0, 2.0, 100.0)
+CUES: dict[str, tuple[float, ...]] = {
+    "hour": (60.0,),
+    "minute": (60.0,),
+    "second": (60.0,),
+    "day": (7.0, 24.0),
+    "daily": (7.0,),
+    "week": (7.0, 52.0),
+    "weekly": (7.0, 52.0),
+    "weekday": (5.0,),
+    "month": (12.0, 4.0, 30.0),
+    "monthly": (12.0,),
+    "year": (12.0, 52.0, 365.0),
+    "annual": (12.0,),
+    "annually": (12.0,),
+    "yearly": (12.0,),
+    "april": (30.0,),
+    "june": (30.0,),
+    "september": (30.0,),
+    "november": (30.0,),
+    "decade": (10.0,),
+    "century": (10.0,),
+    "foot": (12.0, 3.0),
+    "feet": (12.0, 3.0),
+    "inch": (12.0,),
+    "inches": (12.0,),
+    "yard": (3.0,),
+    "pound": (16.0,),
+    "ounce": (16.0,),
+    "gallon": (4.0,),
+    "quarter": (25.0, 4.0),
+    "dime": (10.0,),
+    "nickel": (5.0,),
+    "kilometer": (1000.0,),
+    "kilogram": (1000.0,),
+    "kg": (1000.0,),
+    "meter": (1000.0,),
+    "liter": (1000.0,),
+    "ml": (1000.0,),
+    "tripled": (3.0,),
+    "triplet": (3.0,),
+    "quadruple": (4.0,),
+    "quadruplets": (4.0,),
+    "square": (4.0,),
+    "average": (3.0,),
+    "third": (3.0,),
+    "thirds": (3.0,),
+}
+"""Words that bring a constant with them."""
+
+Array = NDArray[np.float64]
+Program = tuple[tuple[str, int, int], ...]
+"""(symbol, left operand, right operand) for each statement."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """One problem's leaves. `inputs` [I, L]: the value of each leaf on the real inputs, then on the others."""
+
+    problem_id: str
+    question: str
+    inputs: Array
+    answers: Array  # [R]: of the real inputs, which are the first R rows
+    quantities: int  # so many leaves are quantities; the others are constants
+
+    @property
+    def leaves(self) -> int:
+        return int(self.inputs.shape[1])
+
+    @property
+    def texts(self) -> list[str]:
+        """How each leaf is written in a workflow."""
+        constants = [f"{value:g}" for value in self.inputs[0, self.quantities :].tolist()]
+        return [f"n[{i}]" for i in range(self.quantities)] + constants
+
+
+def space_of(problem_id: str, questions: Sequence[str], answers: Sequence[float]) -> Space:
+    """The space of a problem; `questions` [R] are its own and its siblings', which say the same with other numbers."""
+    read = [[float(number) for number in numbers(question)] for question in questions]
+    count = min(min(map(len, read)), QUANTITIES)
+    constants = constants_of(questions[0])[: LEAVES - count]
+    inputs = [*(row[:count] for row in read), *other_inputs(problem_id, read[0][:count])]
+    rows = [row + list(constants) for row in inputs]
+    return Space(problem_id, questions[0], np.array(rows), np.array([float(a) for a in answers]), count)
+
+
+def other_inputs(problem_id: str, quantities: Sequence[float]) -> list[list[float]]:
+    """[PERTURBATIONS, Q]: the quantities of a problem, each a little larger or smaller; no answer is known for them."""
+    dice = random.Random(derive_seed("search", "perturbations", problem_id))
+    return [[value * dice.uniform(0.6, 1.7) for value in quantities] for _ in range(PERTURBATIONS)]
+
+
+def constants_of(question: str) -> tuple[float, ...]:
+    """1, 2 and 100, and those that a word of the question stands for, in a fixed order."""
+    words = re.findall("[a-z]+", question.lower())
+    found = {constant for word in words for form in (word, word.removesuffix("s")) for constant in CUES.get(form, ())}
+    return CONSTANTS + tuple(sorted(found - set(CONSTANTS)))
+
+
+def source_of(space: Space, program: Program, header: str) -> str:
+    """The workflow: one line for each statement that the last one needs."""
+    texts = space.texts
+    needed = needed_statements(program)
+    names = {statement: "abcdef"[place] for place, statement in enumerate(needed)}
+
+    def write(operand: int) -> str:
+        return names[operand] if operand < STATEMENTS else texts[operand - STATEMENTS]
+
+    lines = []
+    for statement in needed:
+        symbol, left, right = program[statement]
+        lines.append(f"    {names[statement]} = {write(left)} {symbol} {write(right)}\n")
+    return header + "".join(lines) + f"    return {names[needed[-1]]}\n"
+
+
+def needed_statements(program: Program) -> list[int]:
+    """The statements that the last one is computed from, itself included, in order."""
+    needed = {len(program) - 1}
+    for statement in range(len(program) - 1, -1, -1):
+        if statement in needed:
+            needed.update(operand for operand in program[statement][1:] if operand < STATEMENTS)
+    return sorted(needed)

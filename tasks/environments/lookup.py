@@ -1,0 +1,53 @@
+"""The environment that `params.yaml` names."""
+
+import sys
+from importlib import import_module
+from pathlib import Path
+
+from tasks.environments.protocol import Environment
+from tasks.environments.tagged_answer import Answers
+from tasks.environments.workflow import Programs
+from tasks.errors import GraftError
+from tasks.params.params import Params
+from tasks.sources.user_modules import module_of_environment, refuse_changed
+
+ANSWER, WORKFLOW = "answer", "workflow"
+
+
+def environment_in(root: Path, params: Params, strict: bool = False) -> Environment:
+    """The environment of a stage's params, in the project folder `root`.
+
+    Raises GraftError where the user's own is not the one whose digest the params hold.
+    """
+    module = module_of_environment(params.environment)
+    refuse_changed(root, module, params.environment_sha256 if module else None, "environment_sha256")
+    if module and str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    return environment_of(params.environment, strict)
+
+
+def environment_of(name: str, strict: bool = False) -> Environment:
+    """`workflow`, `answer`, or `module:CLASS` of the user's own, made without arguments.
+
+    `strict`: of `answer`, whether tags need new lines around them. Raises GraftError where there is none of the name.
+    """
+    if name == WORKFLOW:
+        return Programs()
+    if name == ANSWER:
+        return Answers(strict)
+    return _own(name)
+
+
+def _own(name: str) -> Environment:
+    module, _, attribute = name.partition(":")
+    try:
+        made: Environment = getattr(import_module(module), attribute)()
+    except (ImportError, AttributeError, TypeError) as error:
+        raise GraftError(
+            f"environment: {name}: {error}; name a class that needs no arguments, as module:CLASS, in a module that "
+            "Python finds from the project's folder"
+        ) from error
+    needed = [n for n in Environment.__annotations__ | vars(Environment) if not n.startswith("_")]
+    if missing := [n for n in needed if not hasattr(made, n)]:
+        raise GraftError(f"environment: {name} has no {missing[0]}; let it inherit tasks.environments.direct.Direct")
+    return made

@@ -1,0 +1,33 @@
+"""The environment `workflow`: the policy writes a program, the sandbox runs it on the problem and its siblings."""
+
+from collections.abc import Mapping, Sequence
+
+from tasks.environments.protocol import Term
+from tasks.programs import answer_check
+from tasks.programs.code_blocks import code_of
+from tasks.programs.contract import PARTS, prompt_of
+from tasks.records import Number, Result
+
+
+class Programs:
+    """Workflows: Python that defines `solve(problem)`."""
+
+    asks_siblings = True
+    parts: Sequence[str] = PARTS
+    terms: Mapping[str, Term] = {}
+
+    def prompt(self, question: str, base: str, served: bool = False) -> str:
+        """The question alone for a policy from scratch; any other is told what a workflow is."""
+        return prompt_of(question, base, served)
+
+    def text(self, completion: str) -> str:
+        """The code."""
+        return code_of(completion)
+
+    def is_right(self, result: Result, answer: Number) -> bool:
+        """As the host judges programs."""
+        return answer_check.is_right(result, answer)
+
+    def demonstration(self, code: str, question: str, spoilt: int | None = None) -> str:  # noqa: ARG002
+        """The workflow itself."""
+        return code

@@ -1,0 +1,56 @@
+"""The choose stage: the standings of the rounds → the policy that the run ends with, and why it is that one."""
+
+import logging
+from collections.abc import Sequence
+
+from tasks.artifacts import copy_folder, digest_path, read_json, read_jsonl, whole_folder, write_json
+from tasks.errors import GraftError
+from tasks.evaluation.best_round import best, reason, unmoved
+from tasks.layout import Layout
+from tasks.params.params import Params
+from tasks.records import Choice, Lineage, Standing
+
+logger = logging.getLogger(__name__)
+
+
+def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG001 (every stage has this signature)
+    """Copy the best round's policy, or the last one's where `evaluation.every` is 0, to its own place.
+
+    Raises GraftError where the best round's policy is no longer what was measured: of the policies, only the last is a
+    dependency of this stage, the others stand in the standings by their digests.
+    """
+    standings = read_jsonl(layout.standings(params.rounds.last), Standing)
+    choice = _choice(layout, params, standings)
+    policy = layout.policy(choice.round)
+    for standing in standings:
+        if standing.round == choice.round and digest_path(policy) != standing.policy_sha256:
+            raise GraftError(
+                f"{policy}: not the policy that was measured; run graft stage update@{choice.round} "
+                f"validate@{choice.round}"
+            )
+    with whole_folder(layout.run_policy) as new:
+        copy_folder(policy, new)
+    write_json(layout.best, choice)
+    for remark in unmoved(standings, params.evaluation, params.seed):
+        logger.warning(remark)
+    write_json(layout.metrics("choose"), _numbers(choice, standings))
+
+
+def _choice(layout: Layout, params: Params, standings: Sequence[Standing]) -> Choice:
+    last = params.rounds.last
+    if standings:
+        found = best(standings)
+        why = reason(found, standings, last, params.evaluation, params.seed)
+        return Choice(round=found.round, version=found.version, reason=why)
+    version = read_json(layout.policy(last) / "lineage.json", Lineage).version
+    why = f"round {last}, the last: evaluation.every is 0, so rounds were not compared"
+    return Choice(round=last, version=version, reason=why)
+
+
+def _numbers(choice: Choice, standings: Sequence[Standing]) -> dict[str, float]:
+    """The round, and its pass@1 on dev beside the last one's, where they were measured."""
+    numbers: dict[str, float] = {"round": choice.round}
+    if standings:
+        numbers["pass_at_1"] = best(standings).pass_at_1
+        numbers["last_pass_at_1"] = standings[-1].pass_at_1
+    return numbers

@@ -1,0 +1,31 @@
+"""The evaluate stage: the test problems and a policy → `evaluation/{before,after}/`."""
+
+import logging
+
+from tasks.artifacts import read_jsonl, whole_folder, write_json, write_jsonl, write_text
+from tasks.evaluation.by_template import by_template, table_of
+from tasks.evaluation.measure import measure
+from tasks.evaluation.summary import remarks
+from tasks.layout import Layout
+from tasks.params.params import Params
+from tasks.records import Problem
+
+logger = logging.getLogger(__name__)
+
+
+def run(layout: Layout, params: Params, round: int | None) -> None:
+    """Measure the policy that the run started from where `round` is 0, and the one that it ends with where it is None.
+
+    Writes `outcomes.jsonl` (a line a problem), `attempts.jsonl` (a line a distinct workflow, to be read) and the table
+    of templates.
+    """
+    name, policy = ("after", layout.run_policy) if round is None else ("before", layout.policy(round))
+    problems = read_jsonl(layout.problems("test"), Problem)
+    outcomes, written, numbers = measure(layout, params, policy, problems, f"evaluate@{name}")
+    with whole_folder(layout.evaluation(name)) as folder:
+        write_jsonl(folder / "outcomes.jsonl", outcomes)
+        write_jsonl(folder / "attempts.jsonl", [attempt for own in written for attempt in own])
+    write_text(layout.by_template(name), table_of(by_template(outcomes)))
+    for remark in remarks(numbers, params.evaluation.ks):
+        logger.warning(remark)
+    write_json(layout.metrics("evaluate", name), numbers)

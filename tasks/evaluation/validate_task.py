@@ -1,0 +1,34 @@
+"""The validate stage: the dev problems and a round's policy → the standings of the rounds so far.
+
+Nothing learns from dev, which `validation` cannot claim: influence is measured on it and `influence.mix` trains on it.
+A round that `evaluation.every` does not ask for is passed over; its numbers are none.
+"""
+
+from tasks.artifacts import digest_path, read_json, read_jsonl, write_json, write_jsonl
+from tasks.evaluation.best_round import is_measured
+from tasks.evaluation.measure import measure
+from tasks.layout import Layout
+from tasks.params.params import Params
+from tasks.records import Lineage, Problem, Standing
+
+
+def run(layout: Layout, params: Params, round: int | None) -> None:
+    """Write the standings of the round before, and a line more where this round's policy is measured."""
+    assert round is not None
+    standings = read_jsonl(layout.standings(round - 1), Standing)
+    numbers: dict[str, float] = {}
+    if is_measured(round, params.rounds.last, params.evaluation.every):
+        policy = layout.policy(round)
+        problems = read_jsonl(layout.problems("dev"), Problem)
+        outcomes, _, numbers = measure(layout, params, policy, problems, f"validate@{round}")
+        standings.append(
+            Standing(
+                round=round,
+                version=read_json(policy / "lineage.json", Lineage).version,
+                policy_sha256=digest_path(policy),
+                samples=params.evaluation.samples,
+                correct=[outcome.correct for outcome in outcomes],
+            )
+        )
+    write_jsonl(layout.standings(round), standings)
+    write_json(layout.metrics("validate", round), numbers)

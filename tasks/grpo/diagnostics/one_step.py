@@ -1,0 +1,144 @@
+"""One optimiser step taken apart: the step itself, the parts of its gradient, and where in the model it is.
+
+Loss, gradient, clipping and AdamW are the update's own functions (tasks/grpo/update.py); nothing of them is written
+here again. A part by itself is the same gradient with the other parts turned off: the policy part with `beta` and
+`entropy` 0, the KL with every advantage 0 and `entropy` 0.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tasks.errors import GraftError
+from tasks.grpo.gradient import Sums, accumulate
+from tasks.grpo.metrics import Row, step_row
+from tasks.grpo.recorded_logprobs import Scores, behaviour_of
+from tasks.grpo.step_plan import Group, Step
+from tasks.grpo.update import begin, take
+from tasks.model.scoring.scorer import Scorer
+from tasks.params.sections import Grpo
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Gradient = dict[str, "Tensor"]
+"""Of each trained weight by its name, of the weight's shape."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Norms of a gradient and of its parts by themselves; `layers`: of the whole, by layer."""
+
+    whole: float
+    policy: float
+    kl: float
+    layers: dict[str, float]
+
+
+@dataclass(frozen=True)
+class OneStep:
+    """`row`: the numbers that an update logs of a step, None where nothing has an advantage and no step is taken.
+
+    `row_after`: the same numbers at the weights after it, of the same samples; `before` and `after`: the gradients.
+    Those after it are None where it has left nothing that is finite.
+    """
+
+    row: Row | None
+    row_after: Row | None
+    before: Parts
+    after: Parts | None
+
+    @property
+    def diverged(self) -> bool:
+        return self.after is None
+
+
+def one_step(scorer: Scorer, groups: Sequence[Group], params: Grpo, reference: Scores | None) -> OneStep:
+    """Take one step of these groups, in the scorer's model, and measure it.
+
+    At `grpo.learning_rate` itself: the schedule and its warm-up, which make an update's first step a small one, are
+    left out. `reference`: log-probabilities of all samples by the reference, None where `grpo.beta` is 0.
+    Raises GraftError where its loss or gradient is not finite.
+    """
+    step = Step(1, list(groups))
+    if not step.samples:
+        still = Parts(0.0, 0.0, 0.0, dict.fromkeys(layers_of(scorer), 0.0))
+        return OneStep(None, None, still, still)
+    behaviour = behaviour_of(scorer, step.samples)
+    training = begin(scorer.model, at_full_rate(params), 1)
+    try:
+        before = parts_of(scorer, groups, behaviour, reference, params)[0]
+        take(training, scorer, step, behaviour, reference, params)
+    except FloatingPointError as error:
+        raise GraftError(f"the step: {error}; lower grpo.beta, or search again") from error
+    (row,) = training.rows
+    try:
+        after, sums = parts_of(scorer, groups, behaviour, reference, params)
+    except FloatingPointError:
+        return OneStep(row, None, before, None)
+    finally:
+        scorer.model.zero_grad()
+    return OneStep(row, step_row(2, step, sums, after.whole, row["learning_rate"]), before, after)
+
+
+def at_full_rate(params: Grpo) -> Grpo:
+    """With a constant learning rate."""
+    return params.model_copy(update={"schedule": "constant", "warmup_steps": 0})
+
+
+def parts_of(
+    scorer: Scorer, groups: Sequence[Group], behaviour: Scores, reference: Scores | None, params: Grpo
+) -> tuple[Parts, Sums]:
+    """The gradient of the step's loss at the present weights, which stay as they are, and the sums beside it."""
+    whole, sums = gradient_of(scorer, groups, behaviour, reference, params)
+    policy, _ = gradient_of(scorer, groups, behaviour, None, params.model_copy(update={"beta": 0.0, "entropy": 0.0}))
+    kl = 0.0
+    if reference is not None:
+        alone = params.model_copy(update={"entropy": 0.0})
+        kl = norm_of(gradient_of(scorer, without_advantages(groups), behaviour, reference, alone)[0])
+    return Parts(norm_of(whole), norm_of(policy), kl, by_layer(whole)), sums
+
+
+def gradient_of(
+    scorer: Scorer, groups: Sequence[Group], behaviour: Scores, reference: Scores | None, params: Grpo
+) -> tuple[Gradient, Sums]:
+    """What the update adds to `.grad` for a step of these groups, before it is clipped."""
+    import torch
+
+    scorer.model.zero_grad()
+    sums = accumulate(scorer, groups, behaviour, reference, params)
+    trained = {name: weight for name, weight in scorer.model.named_parameters() if weight.requires_grad}
+    gradient = {n: torch.zeros_like(w) if w.grad is None else w.grad.clone() for n, w in trained.items()}
+    return gradient, sums
+
+
+def without_advantages(groups: Sequence[Group]) -> list[Group]:
+    """The same samples with advantage 0: of their loss the KL is left."""
+    return [replace(g, samples=[replace(s, advantage=0.0) for s in g.samples]) for g in groups]
+
+
+def norm_of(gradient: "Mapping[str, Tensor]") -> float:
+    """Its length, in float64."""
+    return float(sum(float(part.double().square().sum()) for part in gradient.values()) ** 0.5)
+
+
+def by_layer(gradient: "Mapping[str, Tensor]") -> dict[str, float]:
+    """Norm of each layer's part, in the model's order; the squares add up to that of the whole."""
+    layers: dict[str, dict[str, Tensor]] = {}
+    for name, part in gradient.items():
+        layers.setdefault(layer_of(name), {})[name] = part
+    return {layer: norm_of(parts) for layer, parts in layers.items()}
+
+
+def layers_of(scorer: Scorer) -> list[str]:
+    """The layers that have trained weights, in the model's order."""
+    return list(dict.fromkeys(layer_of(n) for n, w in scorer.model.named_parameters() if w.requires_grad))
+
+
+def layer_of(name: str) -> str:
+    """`layers.3` for all weights of the fourth layer; what is in no numbered layer has its module's name."""
+    parts = [part for part in name.split(".") if not part.startswith("lora_") and part != "default"]
+    for place, part in enumerate(parts[1:], start=1):
+        if part.isdigit():
+            return f"{parts[place - 1]}.{part}"
+    return parts[-2] if parts[-1] in ("weight", "bias") and len(parts) > 1 else parts[-1]

@@ -1,0 +1,115 @@
+"""An update in numbers: a row for each step, and the round's summary of them.
+
+    loss                    policy_loss + kl_loss + entropy_loss, the parts as they enter it (TRL's policy_loss is the
+                            first two)
+    kl                      mean estimate of KL(policy ‖ reference) of a token, before beta and correction
+    kl_share                |kl_loss| / (|policy_loss| + |kl_loss|)
+    entropy                 mean entropy of a token at the sampling temperature
+    clip_ratio/low_mean     share of the tokens whose gradient the clip took away because their ratio was too low,
+    clip_ratio/high_mean    too high (cispo: whose weight it bounded)
+    ratio, ratio_max        p now / p when sampled, mean over the tokens and largest
+    advantage_std           of what the step learned from, weighted as it was
+    reward, reward_std      of all completions of the step's problems whose reward is known
+    no_signal_fraction      share of the problems none of whose completions has an advantage other than 0
+    completions/…           lengths in tokens of all completions of the step's problems; clipped_ratio: share cut at
+                            policy.max_new_tokens
+
+The names are TRL's where it has one. Times are not among them: the same inputs give the same bytes.
+"""
+
+import math
+from collections.abc import Sequence
+
+from tasks.grpo.gradient import Sums
+from tasks.grpo.step_plan import Group, Step
+from tasks.objective.advantages import known
+
+Row = dict[str, float]
+"""Name → number."""
+
+BY_TOKEN = ("ratio", "clip_ratio/low_mean", "clip_ratio/high_mean", "kl", "entropy")
+"""Means over the tokens of a step: their means over a round are weighted."""
+
+OF_THE_STEP = ("step", "epoch", "tokens", "samples", "first_ratio", "ratio_max")
+"""What the round has in another way, or not at all."""
+
+
+def step_row(number: int, step: Step, sums: Sums, norm: float, rate: float) -> Row:
+    """What is logged of one step; `norm` is that of the gradient before it was clipped, `rate` the learning rate."""
+    tokens = max(sums.tokens, 1)
+    parts = abs(sums.policy_loss) + abs(sums.kl_loss)
+    learned = [s.advantage for s in step.samples for _ in range(s.count)]
+    return {
+        "step": number,
+        "epoch": step.epoch,
+        "loss": sums.loss,
+        "policy_loss": sums.policy_loss,
+        "kl_loss": sums.kl_loss,
+        "entropy_loss": sums.entropy_loss,
+        "kl": sums.kl / tokens,
+        "kl_share": abs(sums.kl_loss) / parts if parts else 0.0,
+        "entropy": sums.entropy / tokens,
+        "clip_ratio/low_mean": sums.low / tokens,
+        "clip_ratio/high_mean": sums.high / tokens,
+        "ratio": sums.ratio / tokens,
+        "ratio_max": sums.ratio_max,
+        "grad_norm": norm,
+        "learning_rate": rate,
+        "advantage_std": _deviation(learned),
+        "samples": len(learned),
+        "tokens": round(sums.tokens),
+        **_of_completions(step.groups),
+    }
+
+
+def table_of(rows: Sequence[Row]) -> str:
+    """The rows as a csv file, with a line of names first."""
+    lines = [list(rows[0]) if rows else ["step"], *([repr(value) for value in row.values()] for row in rows)]
+    return "".join(",".join(line) + "\n" for line in lines)
+
+
+def round_numbers(rows: Sequence[Row], skipped: int, groups: Sequence[Group]) -> Row:
+    """The round's numbers: means over its steps, weighted by tokens where they are means over tokens."""
+    samples = [s for g in groups for s in g.samples]
+    tokens = sum(row["tokens"] for row in rows)
+    numbers: Row = {
+        "steps": len(rows),
+        "skipped_steps": skipped,
+        "samples": sum(s.count for s in samples),
+        "distinct_samples": len(samples),
+        "tokens": sum(len(s.completion) * s.count for s in samples),
+        "first_ratio": rows[0]["ratio"] if rows else 0.0,
+        "ratio_max": max((row["ratio_max"] for row in rows), default=0.0),
+        **_of_completions(groups),
+    }
+    for name in (name for name in (rows[0] if rows else ()) if name not in OF_THE_STEP and name not in numbers):
+        weights = [row["tokens"] / tokens if name in BY_TOKEN else 1 / len(rows) for row in rows]
+        numbers[name] = math.fsum(row[name] * weight for row, weight in zip(rows, weights, strict=True))
+    if rows:
+        numbers["clip_fraction"] = numbers["clip_ratio/low_mean"] + numbers["clip_ratio/high_mean"]
+    return numbers
+
+
+def _of_completions(groups: Sequence[Group]) -> Row:
+    """What the completions of some problems have in common, whether they are learned from or not."""
+    rewards = known(reward for g in groups for reward in g.rewards)
+    lengths = [length for g in groups for length in g.lengths]
+    return {
+        "reward": _mean(rewards),
+        "reward_std": _deviation(rewards),
+        "no_signal_fraction": sum(g.silent for g in groups) / max(len(groups), 1),
+        "completions/mean_length": _mean(lengths),
+        "completions/min_length": min(lengths, default=0),
+        "completions/max_length": max(lengths, default=0),
+        "completions/clipped_ratio": sum(g.truncated for g in groups) / max(len(lengths), 1),
+    }
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / max(len(values), 1)
+
+
+def _deviation(values: Sequence[float]) -> float:
+    """Standard deviation with ddof 1, as in the advantages; 0 for fewer than two values."""
+    mean = _mean(values)
+    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / max(len(values) - 1, 1))

@@ -1,0 +1,213 @@
+"""Gradients of many rows: held, in as much memory as they may take, or heard by layer and not held at all."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tasks.errors import GraftError
+from tasks.influence.loss_gradients import TokenLosses, summed_losses
+from tasks.influence.sample_gradients import SampleGradients, hear_gradients, held_gradients, lora_factors
+from tasks.model.distributed.collectives import gathered, share
+from tasks.model.sample import Sample
+from tasks.model.scoring.micro_batches import MicroBatch, packed
+from tasks.model.scoring.scorer import Scorer
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+T = TypeVar("T")
+
+Row = tuple[str, tuple[int, ...], int | None]
+"""Problem and completion: samples that share both have one score gradient. And the place in the group, where the
+gradient is that of a loss, which may differ."""
+
+
+def row_of(sample: Sample) -> Row:
+    """What the sample's score gradient depends on."""
+    return sample.problem_id, sample.completion, None
+
+
+BLOCK = 64
+"""Rows of a part, about: matrix products of a few rows are read, not computed."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some rows and their gradients."""
+
+    rows: list[Sample]
+    own: SampleGradients  # of what is measured: views of `matrix`
+    votes: SampleGradients  # ∇ Σ_t log p_t, the same one where no token losses are given
+    matrix: "Tensor"  # [B, P]
+
+
+class Passes:
+    """Gradients of distinct rows, batch by batch, each time that one goes through them.
+
+    They are ∇ Σ_t log p_t; or with token losses ∇ Σ_t l_t, and with `votes` the other one from the same forward pass.
+    Each sample has a padded row of its own: with a shared prompt its gradient could not be told from the others'.
+    """
+
+    def __init__(
+        self,
+        scorer: Scorer,
+        samples: Iterable[Sample],
+        budget: int,
+        whole_groups: bool = False,
+        token_losses: TokenLosses | None = None,
+        votes: bool = False,
+        shared: bool = True,
+    ) -> None:
+        """One row for all samples that are equal; `budget` bytes may be held at once.
+
+        In several processes each goes through its own share of the rows, unless they are not to be `shared`. Raises
+        GraftError where the rows of one problem are to be in one batch, and do not fit.
+        """
+        self._token_losses, self._count = token_losses, 2 if token_losses and votes else 1
+        rows = list({self.row_of(s): s for s in samples}.values())
+        rows = self._own(rows, whole_groups) if shared else rows
+        each = _bytes(scorer.model) * self._count
+        most = max(budget // each, 1)
+        self.budget, self.shared = budget, shared
+        self.fit = all(gathered(each * len(rows) <= budget))  # the same in all processes
+        self._scorer = scorer
+        self._whole = packed("rows", rows, scorer.tokens)
+        self._batches = _by_group(scorer, rows, most) if whole_groups else _blocks(_cut(self._whole, most), most)
+        self._names = {self.row_of(s) for s in rows}
+        self._kept: list[Part] = []
+
+    def row_of(self, sample: Sample) -> Row:
+        """Samples of one row have one gradient."""
+        return (*row_of(sample)[:2], sample.member) if self._token_losses else row_of(sample)
+
+    def _own(self, rows: Sequence[Sample], whole_groups: bool) -> list[Sample]:
+        """This process's share of the rows, in their order: about as many tokens as each other process has."""
+        units = [s.problem_id if whole_groups else self.row_of(s) for s in rows]
+        sizes: dict[str | Row, int] = dict.fromkeys(units, 0)
+        for s, unit in zip(rows, units, strict=True):
+            sizes[unit] += len(s.prompt) + len(s.completion)
+        own = set(share(sorted(sizes, key=lambda unit: sizes[unit])))
+        return [s for s, unit in zip(rows, units, strict=True) if unit in own]
+
+    def keep(self) -> None:
+        """Compute them now if all fit: going through them costs nothing then."""
+        if self.fit and not self._kept:
+            self._kept = list(self)
+
+    def hold(self, samples: Iterable[Sample]) -> bool:
+        """Whether the gradients of all these are kept."""
+        rows = {self.row_of(s) for s in samples}
+        return not rows or (bool(self._kept) and rows <= self._names)
+
+    def __iter__(self) -> Iterator[Part]:
+        if self._kept:
+            yield from self._kept
+            return
+        for batches in _progress(self._batches):
+            parts = [
+                held_gradients(self._scorer.model, partial(self._values, batch, self._count), self._count)
+                for batch in batches
+            ]
+            kinds = [_joined(kind) for kind in zip(*parts, strict=True)]
+            yield Part([s for batch in batches for s in batch.samples], kinds[0][0], kinds[-1][0], kinds[0][1])
+
+    def summed(self, numbers: "Callable[[SampleGradients], Tensor]") -> "Iterator[tuple[list[Sample], Tensor]]":
+        """Rows, and the sum of the numbers [..., B] that each LoRA factor's part of what is measured gives.
+
+        No more than one such part is held, whatever the budget is, but for the gradients that are kept already.
+        """
+        if self._kept:
+            yield from ((part.rows, numbers(part.own)) for part in self._kept)
+            return
+        for batch in _progress(self._whole):
+            yield batch.samples, self._summed(batch, numbers)
+
+    def _summed(self, batch: MicroBatch, numbers: "Callable[[SampleGradients], Tensor]") -> "Tensor":
+        parts: list[Tensor] = []
+
+        def hear(name: str, own: "Tensor") -> None:
+            parts.append(numbers({name: own}))
+
+        hear_gradients(self._scorer.model, partial(self._values, batch, 1), [hear])
+        return sum(parts[1:], parts[0])
+
+    def _values(self, batch: MicroBatch, count: int) -> "list[Tensor]":
+        """`count` kinds of values, each [B]."""
+        if self._token_losses is None:
+            return [self._sums(batch)]
+        scored = self._scorer.score(batch)
+        return [summed_losses(batch.samples, scored, self._token_losses), scored.logprobs.sum(1)][:count]
+
+    def _sums(self, batch: MicroBatch) -> "Tensor":
+        return self._scorer.score(batch).logprobs.sum(1)
+
+
+def _cut(batches: Sequence[MicroBatch], most: int) -> list[MicroBatch]:
+    return [
+        MicroBatch("rows", batch.groups[start : start + most])
+        for batch in batches
+        for start in range(0, len(batch.groups), most)
+    ]
+
+
+def _blocks(batches: Sequence[MicroBatch], most: int) -> list[list[MicroBatch]]:
+    found: list[list[MicroBatch]] = []
+    size, room = 0, _room(most)
+    for batch in batches:
+        if not found or size + len(batch.samples) > room:
+            found.append([])
+            size = 0
+        found[-1].append(batch)
+        size += len(batch.samples)
+    return found
+
+
+def _room(most: int) -> int:
+    """Rows of a part whose batches are joined, where so many may be held at once: joining them copies them."""
+    return min(BLOCK, most // 8)
+
+
+def _by_group(scorer: Scorer, rows: Sequence[Sample], most: int) -> list[list[MicroBatch]]:
+    found: list[list[Sample]] = [[]]
+    room = _room(most)
+    for name, members in groupby(rows, key=lambda s: s.problem_id):
+        group = list(members)
+        if len(group) > most:
+            raise GraftError(
+                f"influence.memory_budget: has room for the gradients of {most} samples, but problem {name!r} has "
+                f"{len(group)}, which influence.control and leave_group_out need at once; raise it, or switch them off"
+            )
+        if len(found[-1]) + len(group) > room:
+            found.append([])
+        found[-1] += group
+    return [packed("rows", batch, scorer.tokens) for batch in found if batch]
+
+
+def _joined(parts: Sequence[SampleGradients]) -> "tuple[SampleGradients, Tensor]":
+    """All rows in one matrix [B, P], and each factor's part of it."""
+    import torch
+
+    rows = [torch.cat([own.flatten(1) for own in part.values()], 1) for part in parts]
+    matrix = rows[0] if len(rows) == 1 else torch.cat(rows)
+    shapes = {name: own.shape[1:] for name, own in parts[0].items()}
+    pieces = torch.split(matrix, [shape.numel() for shape in shapes.values()], 1)
+    return {name: own.view(-1, *shape) for (name, shape), own in zip(shapes.items(), pieces, strict=True)}, matrix
+
+
+def _bytes(model: Any) -> int:
+    """Of the gradient of one sample."""
+    weights = [module.weight for module in lora_factors(model).values()]
+    return sum(weight.numel() * max(weight.itemsize, 4) for weight in weights)
+
+
+def _progress(batches: Sequence[T]) -> Iterable[T]:
+    """The batches, with a bar on a terminal."""
+    from rich.console import Console
+    from rich.progress import track
+
+    return track(
+        batches, description="influence", console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True
+    )

@@ -1,0 +1,71 @@
+"""What a selection did, in numbers.
+
+selected, selected_share    samples that the update may see; shares are of the samples with a signal
+selected_share_…            of those with advantage above 0 (good) and below (bad); with the highest reward of the
+                            round (full), with 0 (none) and between (some); of those that each proposer wrote
+effective_sample_size       (Σ w)² / Σ w² over the weights w in the update: so many equal ones would say as much
+influence_mean, _p10 …      of the samples with a signal, where it was measured
+gradient_norm_mean          of their parts of the loss
+
+All are of training samples; `mixed`, beside them, counts those of validation that the update learns from as well.
+"""
+
+from collections.abc import Iterable, Sequence
+from math import fsum
+
+from tasks.objective.advantages import TOLERANCE, known
+from tasks.records import Proposer, Selected
+
+QUANTILES = (10, 50, 90)
+
+
+def selection_numbers(
+    lines: Sequence[Selected], rewards: Sequence[float | None], proposers: Sequence[Proposer]
+) -> dict[str, float]:
+    """Numbers of the samples' lines, with the reward and the proposer of each, all [n]."""
+    rows = [row for row in zip(lines, rewards, proposers, strict=True) if row[0].advantage != 0]
+    weights = [line.weight for line in lines if line.selected]
+    top = max(known(rewards), default=0.0)
+    numbers: dict[str, float] = {
+        "samples": len(lines),
+        "no_signal_share": _share(len(lines) - len(rows), len(lines)),
+        "selected": len(weights),
+        "selected_share": _share(len(weights), len(rows)),
+        "selected_share_good": _kept(line for line, _, _ in rows if line.advantage > 0),
+        "selected_share_bad": _kept(line for line, _, _ in rows if line.advantage < 0),
+        "selected_share_full": _kept(line for line, reward, _ in rows if _is(reward, top)),
+        "selected_share_none": _kept(line for line, reward, _ in rows if _is(reward, 0.0)),
+        "selected_share_some": _kept(line for line, reward, _ in rows if not _is(reward, top) and not _is(reward, 0.0)),
+        "effective_sample_size": fsum(weights) ** 2 / max(fsum(w * w for w in weights), 1e-300),
+    }
+    for proposer in dict.fromkeys(proposers):
+        numbers[f"selected_share_{proposer}"] = _kept(line for line, _, by in rows if by == proposer)
+    return numbers | _measured([line for line, _, _ in rows])
+
+
+def _measured(lines: Sequence[Selected]) -> dict[str, float]:
+    import numpy as np
+
+    influences = [line.influence for line in lines if line.influence is not None]
+    norms = [line.gradient_norm for line in lines if line.gradient_norm is not None]
+    if not influences:
+        return {}
+    quantiles = np.percentile(influences, QUANTILES)
+    return {
+        "influence_mean": fsum(influences) / len(influences),
+        "gradient_norm_mean": fsum(norms) / len(norms),
+        **{f"influence_p{q}": float(value) for q, value in zip(QUANTILES, quantiles, strict=True)},
+    }
+
+
+def _is(reward: float | None, value: float) -> bool:
+    return reward is not None and abs(reward - value) <= TOLERANCE
+
+
+def _kept(lines: Iterable[Selected]) -> float:
+    kept = [line.selected for line in lines]
+    return _share(sum(kept), len(kept))
+
+
+def _share(part: int, whole: int) -> float:
+    return part / max(whole, 1)

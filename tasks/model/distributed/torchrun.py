@@ -1,0 +1,96 @@
+"""A stage in several processes, seen from the one that starts them and waits."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from tasks.errors import GraftError
+from tasks.layout import Layout
+from tasks.model.distributed.job_file import Work, heard, write_order
+from tasks.model.policy import best_device
+from tasks.params.params import Params
+from tasks.sources.process_sources import python_path
+
+ORDER, ANSWER, LOG, STORE = "order.json", "error.json", "torchrun.log", "store"
+"""Files of the folder that both sides know: what to compute, the first error, what torchrun says, where they meet."""
+
+QUIET = {"TORCH_CPP_LOG_LEVEL": "ERROR", "PYTHONWARNINGS": "ignore::FutureWarning,ignore::UserWarning"}
+"""What the libraries would say, and each process again, of nothing that a user could mend."""
+
+LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo", "NCCL_SOCKET_IFNAME": "lo"}
+"""Where the processes listen for each other: of itself torch takes whatever address the machine's name has."""
+
+
+def run_in_processes(work: Work, layout: Layout, params: Params, round: int) -> None:
+    """Have torchrun do the round's work in `grpo.processes` processes.
+
+    What one of them raises is raised here, its traceback in a note. None of them outlives this process.
+    """
+    count = params.grpo.processes
+    _check_devices(count)
+    with TemporaryDirectory(prefix="graft-processes-") as name:
+        folder = Path(name)
+        write_order(folder / ORDER, work, layout, params, round)
+        with (folder / LOG).open("wb") as log:
+            process = _start(folder, count, log)
+        try:
+            code = process.wait()
+        finally:
+            _end(process)
+        if code:
+            raise _error(folder, count)
+
+
+def _start(folder: Path, count: int, log: Any) -> "subprocess.Popen[bytes]":
+    """torchrun, whose workers live as long as the pipe to their standard input is open.
+
+    Away from the terminal's process group, so that Ctrl-C reaches them once and from here. They find each other by
+    files of the folder, which is this user's alone: torchrun's own store (`--standalone`) listens on every address of
+    the machine, and what it keeps there are pickles.
+    """
+    import torch
+
+    threads = str(max(torch.get_num_threads() // count, 1))
+    changed = {"PYTHONPATH": python_path(), "PYTHONSAFEPATH": "1", "OMP_NUM_THREADS": threads}
+    changed |= {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    meeting = ["--rdzv-backend", "c10d", "--rdzv-conf", "store_type=file", "--rdzv-endpoint", str(folder / "torchrun")]
+    torchrun = ["torch.distributed.run", *meeting, "--nnodes", "1", "--nproc-per-node", str(count)]
+    return subprocess.Popen(
+        [sys.executable, "-m", *torchrun, "-m", "tasks.model.distributed.torchrun_worker", str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=2,  # of the first worker, who takes it for its stderr
+        stderr=log,
+        env={**QUIET, **LOOPBACK, **os.environ, **changed},
+        start_new_session=True,
+    )
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    assert process.stdin is not None
+    process.stdin.close()
+    process.terminate()
+    process.wait()
+
+
+def _error(folder: Path, count: int) -> Exception:
+    if (folder / ANSWER).exists():
+        return heard((folder / ANSWER).read_text(encoding="utf-8"))
+    lines = (folder / LOG).read_text(errors="replace").split("\n")
+    words = next((line.strip() for line in reversed(lines) if line.strip(" =")), "no message")
+    return GraftError(
+        f"grpo.processes: one of the {count} processes was ended from outside, as where memory is short ({words}); "
+        "run it again, or set it lower"
+    )
+
+
+def _check_devices(count: int) -> None:
+    """Raises GraftError where the processes would be more than the GPUs."""
+    import torch
+
+    device = best_device()
+    there = {"cuda": torch.cuda.device_count(), "mps": 1}.get(device, count)
+    if count > there:
+        raise GraftError(f"grpo.processes: {count} processes need a GPU each, and here are {there}; set it to {there}")

@@ -1,0 +1,96 @@
+"""Letting a policy solve problems: write workflows, run the distinct ones, judge their answers."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from tasks.environments.protocol import Environment
+from tasks.environments.runner import Runner
+from tasks.model.policy import Policy, decode, encode_prompt
+from tasks.model.sampling.sampler import Request, sample
+from tasks.programs.answer_check import why_lost
+from tasks.programs.operators.model import error_for
+from tasks.programs.sandbox.sandbox import Program
+from tasks.records import Attempt, Problem, Result
+from tasks.seeds import derive_seed
+
+
+def attempts(
+    policy: Policy,
+    environment: Environment,
+    problems: Sequence[Problem],
+    runner: Runner,
+    max_new_tokens: int,
+    samples: int = 0,
+    temperature: float = 1.0,
+    seed: int = 0,
+) -> list[list[Attempt]]:
+    """The distinct workflows that the policy writes for each problem: the greedy one first, then by frequency.
+
+    `samples` completions a problem at `temperature` go beside the greedy one; row i of a problem has its own seed.
+    The greedy workflow is run on the siblings too, the others on the problem's own question. Raises GraftError where
+    the sandbox died over one or a model gave it no reply: nobody knows whether that one is right.
+    """
+    texts = [environment.prompt(problem.question, policy.base, runner.serves) for problem in problems]
+    prompts = [encode_prompt(policy, text) for text in texts]
+    firsts = [Request(prompt, 0) for prompt in prompts]
+    rest = [
+        Request(prompt, derive_seed(seed, "evaluate", problem.problem_id, row))
+        for problem, prompt in zip(problems, prompts, strict=True)
+        for row in range(samples)
+    ]
+    greedy = _codes(policy, environment, firsts, 0.0, max_new_tokens, "greedy completions")
+    sampled = _codes(policy, environment, rest, temperature, max_new_tokens, "samples") if rest else []
+    counts = [Counter(sampled[i * samples : (i + 1) * samples]) for i in range(len(problems))]
+    return judged(environment, problems, greedy, counts, runner)
+
+
+def judged(
+    environment: Environment,
+    problems: Sequence[Problem],
+    greedy: Sequence[str],
+    counts: Sequence[Counter[str]],
+    runner: Runner,
+) -> list[list[Attempt]]:
+    """Run each problem's greedy code and its sampled codes, each distinct one once, and judge the answers."""
+    places: list[tuple[int, str]] = []
+    programs: list[Program] = []
+    for i, (problem, first, others) in enumerate(zip(problems, greedy, counts, strict=True)):
+        siblings = tuple(sibling.question for sibling in problem.siblings)
+        for code in [first, *sorted(others.keys() - {first}, key=lambda code: (-others[code], code))]:
+            places.append((i, code))
+            programs.append(Program(code, (problem.question, *(siblings if code == first else ()))))
+    found: list[list[Attempt]] = [[] for _ in problems]
+    for (i, code), results in zip(places, runner.run(programs), strict=True):
+        if why := why_lost(results):
+            raise error_for(why)(f"problem {problems[i].problem_id}: over its workflow: {why}; run the stage again")
+        found[i].append(_attempt(environment, problems[i], code, code == greedy[i], counts[i][code], results))
+    return found
+
+
+def _codes(
+    policy: Policy,
+    environment: Environment,
+    requests: Sequence[Request],
+    temperature: float,
+    max_new_tokens: int,
+    title: str,
+) -> list[str]:
+    completions = sample(policy, requests, temperature, max_new_tokens, title)
+    return [environment.text(decode(policy, completion.tokens)) for completion in completions]
+
+
+def _attempt(
+    environment: Environment, problem: Problem, code: str, greedy: bool, samples: int, results: Sequence[Result]
+) -> Attempt:
+    right = environment.is_right(results[0], problem.answer)
+    pairs = zip(results[1:], problem.siblings, strict=False)  # without sibling results there is no pair
+    passed = right and all(environment.is_right(result, sibling.answer) for result, sibling in pairs)
+    return Attempt(
+        problem_id=problem.problem_id,
+        code=code,
+        greedy=greedy,
+        samples=samples,
+        right=right,
+        siblings_passed=passed if len(results) > 1 else None,
+        result=results[0],
+    )

@@ -1,0 +1,81 @@
+"""The model behind the operators, as `params.yaml` names it: none, the policy itself, or a server."""
+
+import sys
+from collections.abc import Iterator, Sequence
+
+from tasks.layout import Layout
+from tasks.model.policy import Policy, decode, encode_prompt
+from tasks.model.sampling.sampler import Request, room_of, sample
+from tasks.params.sections import Operators
+from tasks.programs.operators.model import Model, Prompt, Reply
+from tasks.programs.operators.openai_model import OpenAiModel
+from tasks.programs.operators.reply_cache import Served
+from tasks.seeds import derive_seed
+
+
+class PolicyModel:
+    """The policy replies to its own workflows: a batch of prompts at a time."""
+
+    def __init__(self, policy: Policy, params: Operators) -> None:
+        self._policy, self._params = policy, params
+
+    @property
+    def name(self) -> str:
+        return f"policy {self._policy.version} t={self._params.temperature:g} n={self._params.max_tokens}"
+
+    def complete(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Reply]]:
+        """An empty text is no reply: it is drawn anew, as often as `operators.retries` says."""
+        room = room_of(self._policy, self._params.max_tokens)
+        waiting: dict[int, list[int]] = {}  # place of a prompt → its tokens
+        for place, prompt in enumerate(prompts):
+            tokens = encode_prompt(self._policy, prompt.text)
+            if 0 < len(tokens) <= room:
+                waiting[place] = tokens
+            else:
+                yield place, Reply(refused=f"a prompt of {len(tokens)} tokens; the policy reads 1 to {room}")
+        draws = self._params.retries + 1 if self._params.temperature else 1  # the likeliest tokens stay the same
+        for draw in range(draws):
+            if not waiting:
+                return
+            for place, reply in self._drawn(prompts, waiting, draw):
+                if reply.text and reply.text.strip():
+                    del waiting[place]
+                    yield place, reply
+        for place in waiting:
+            yield place, Reply(failed=f"the policy gave empty text {draws} times")
+
+    def _drawn(self, prompts: Sequence[Prompt], waiting: dict[int, list[int]], draw: int) -> list[tuple[int, Reply]]:
+        """A reply to each prompt that waits; `draw` tells it from earlier ones."""
+        requests = [
+            Request(tokens, derive_seed("operators", prompts[place].text, prompts[place].nth, draw))
+            for place, tokens in waiting.items()
+        ]
+        completions = sample(self._policy, requests, self._params.temperature, self._params.max_tokens, "operators")
+        return [
+            (
+                place,
+                Reply(
+                    decode(self._policy, completion.tokens),
+                    prompt_tokens=len(tokens),
+                    completion_tokens=len(completion.tokens),
+                ),
+            )
+            for (place, tokens), completion in zip(waiting.items(), completions, strict=True)
+        ]
+
+
+def entered(served: Served | None, layout: Layout, stage: str) -> dict[str, float]:
+    """A stage's numbers of what it asked, {} where nothing serves. The ledger has its line then, and the user."""
+    if served is None:
+        return {}
+    served.enter(layout.replies / "ledger.jsonl", stage)
+    print(f"{stage}: {served.describe()}", file=sys.stderr)
+    return served.numbers
+
+
+def served_by(policy: Policy, params: Operators, layout: Layout) -> Served | None:
+    """What serves the operators of `policy`'s workflows. Raises GraftError where a server is not well described."""
+    if params.backend == "none":
+        return None
+    model: Model = PolicyModel(policy, params) if params.backend == "policy" else OpenAiModel(params)
+    return Served(model, params, layout.replies)

@@ -1,0 +1,16 @@
+"""One completion as token ids, with its advantage."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One completion of a group, as tokens; the samples of a problem share one `prompt`."""
+
+    problem_id: str
+    member: int  # place in the group, from 0
+    prompt: tuple[int, ...]
+    completion: tuple[int, ...]
+    behaviour: tuple[float, ...]  # log-probabilities when it was sampled, [T]; () = not known
+    advantage: float
+    count: int = 1  # equal rows that this one stands for

@@ -1,0 +1,90 @@
+"""Group-relative advantages: how much better a completion did than the others of its problem.
+
+mean and std of a group are over its known rewards, std with ddof 1, all in float64:
+
+    grpo.advantages   advantage                          from
+    group             (r - mean) / (std + 1e-4)          DeepSeekMath, Shao et al. 2024, eq. 3
+    batch             (r - mean) / (batch std + 1e-4)    the batch is all known rewards of the round; TRL 1.16
+    none              r - mean                           Dr. GRPO, Liu et al. 2025
+    leave_one_out     r - mean of the others             RLOO, Ahmadian et al. 2024
+
+A reward that failed, None, has advantage 0 and leaves mean and std. Where the known rewards are equal, the advantage
+is exactly 0. A group with a single known reward has nothing to compare it with but the batch: that takes the place
+of its group.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+
+from tasks.params.fields import Baseline
+
+EPSILON = 1e-4
+"""Added to the standard deviation, as in TRL 1.16."""
+
+TOLERANCE = 1e-9
+"""Rewards that differ by no more are equal: their spread is rounding, and dividing by it would invent a signal."""
+
+
+def advantages_of(rule: Baseline, groups: Sequence[Sequence[float | None]]) -> list[list[float]]:
+    """The advantage of each member of each of a round's groups; rewards [n][G] → [n][G]."""
+    batch = known(r for rewards in groups for r in rewards)
+    return [_advantages(rule, rewards, batch) for rewards in groups]
+
+
+def group_advantages(rewards: Sequence[float | None]) -> list[float]:
+    """(r - mean) / (std + 1e-4) of each member of one group; rewards [G] → [G]."""
+    return _advantages("group", rewards, known(rewards))
+
+
+def has_signal(rewards: Iterable[float | None]) -> bool:
+    """Whether the known rewards of a group differ."""
+    given = known(rewards)
+    return len(given) > 1 and max(given) - min(given) > TOLERANCE
+
+
+def lone(groups: Sequence[Sequence[float | None]]) -> int:
+    """How many groups have a single known reward, so that their baseline is the batch."""
+    return sum(len(known(rewards)) == 1 for rewards in groups)
+
+
+def known(rewards: Iterable[float | None]) -> list[float]:
+    """The rewards that did not fail."""
+    return [r for r in rewards if r is not None]
+
+
+def _advantages(rule: Baseline, rewards: Sequence[float | None], batch: Sequence[float]) -> list[float]:
+    given: Sequence[float] = known(rewards)
+    if len(given) == 1:
+        given = batch
+    if not has_signal(given):
+        return [0.0] * len(rewards)
+    mean, divisor = _mean(given), _divisor(rule, given, batch)
+    return [0.0 if r is None else (r - mean) / divisor for r in rewards]
+
+
+def _divisor(rule: Baseline, group: Sequence[float], batch: Sequence[float]) -> float:
+    if rule == "group":
+        return _std(group) + EPSILON
+    if rule == "batch":
+        return _std(batch) + EPSILON
+    # r - mean of the others = (r - mean) · n / (n - 1)
+    return (len(group) - 1) / len(group) if rule == "leave_one_out" else 1.0
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+def _std(values: Sequence[float]) -> float:
+    mean = _mean(values)
+    return math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1))
+
+
+def weighted(advantages: Sequence[float], negative_weight: float) -> list[float]:
+    """The advantages that the update learns from: those below 0 are scaled by `negative_weight`.
+
+    A round's samples are reused over many steps and some come from inside the tree, so that the update is off-policy.
+    There a failure teaches little and pushes hard (Arnal et al. 2025, "Asymmetric REINFORCE for off-policy
+    reinforcement learning"): with 1, GRPO as published, the embedded default learned a third as much a round.
+    """
+    return [advantage if advantage > 0 else advantage * negative_weight for advantage in advantages]

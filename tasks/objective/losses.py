@@ -1,0 +1,121 @@
+"""The loss of an update: what each completion token gives, and how tokens become one number.
+
+    token loss = surrogate(r, A) + beta · KL estimate - entropy · H
+
+r is the importance ratio, A the advantage, H the entropy of the distribution that the token was drawn from. What
+each value of a param stands for:
+
+    loss         surrogate                                     mean over                     from
+    dapo         -min(r A, clip(r, 1 - low, 1 + high) A)       tokens of the step            Yu et al. 2025, eq. 8
+    bnpo         the same                                      the same (in TRL: of a micro-batch)
+    grpo         the same                                      each completion, then them    Shao et al. 2024, eq. 3
+    dr_grpo      the same                                      a constant length             Liu et al. 2025
+    cispo        -sg[min(r, 1 + high)] A log p                 tokens of the step            MiniMax-M1 2025
+    sapo         -4 σ(τ (r - 1)) / τ · A                       each completion, then them    Gao et al. 2025
+
+    importance   r
+    token        exp(log p - log p when sampled)                                             Schulman et al. 2017
+    sequence     exp(mean of that over the completion)                                       GSPO, Zheng et al. 2025
+
+    delta        min(r, delta) A for the first r of the clipped losses                       INTELLECT-2, 2025
+    kl           k1, k2 or k3, times r with kl_correction: tasks/objective/kl.py          Schulman 2020
+    entropy      H at the sampling temperature, averaged as the loss is
+
+GSPO as published is `loss: grpo` with `importance: sequence`, Dr. GRPO `loss: dr_grpo` with `advantages: none`.
+The means are in tasks/objective/token_weights.py: influence needs them too. Loss and gradients are those of TRL 1.16
+(tests/unit/grpo/test_trl_oracle.py), but for bnpo with several micro-batches, and for the entropy of grpo, sapo and
+dr_grpo, which TRL averages over tokens.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tasks.objective.kl import kl_estimate
+from tasks.objective.surrogates import capped, clipped, gated, importance_ratio
+from tasks.params.fields import Importance, KlEstimate, Loss
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What a token's loss is made of: the params of these names."""
+
+    loss: Loss
+    importance: Importance
+    clip_low: float
+    clip_high: float
+    delta: float | None
+    beta: float
+    kl: KlEstimate
+    kl_correction: bool
+    entropy: float
+
+
+@dataclass(frozen=True)
+class TokenLosses:
+    """What each completion token gives, all [R, C] and 0 where the mask is False; only `loss` has a gradient."""
+
+    loss: "Tensor"  # policy + penalty + bonus
+    policy: "Tensor"  # the surrogate
+    penalty: "Tensor"  # beta · KL estimate, corrected where it is
+    bonus: "Tensor"  # -entropy · H
+    ratio: "Tensor"  # p now / when it was sampled, of the token or of its completion
+    clipped: "Tensor"  # bool: the clip has taken the token's gradient away (cispo: bounded it)
+    kl: "Tensor"  # estimate of KL(policy ‖ reference), before any correction
+
+
+def token_losses(
+    logprobs: "Tensor",
+    behaviour: "Tensor",
+    reference: "Tensor | None",
+    entropies: "Tensor | None",
+    advantages: "Tensor",
+    mask: "Tensor",
+    objective: Objective,
+) -> TokenLosses:
+    """The loss of each token. logprobs, behaviour, reference, entropies, mask: [R, C]; advantages: [R].
+
+    Without a reference the KL term is 0, without entropies the bonus is.
+    """
+    import torch
+
+    ratio = importance_ratio(logprobs, behaviour, mask, objective.importance)
+    policy, acts = surrogate(logprobs, ratio, advantages[:, None], objective)
+    loss, kl = policy, torch.zeros_like(logprobs)
+    penalty = bonus = kl
+    if reference is not None:
+        kl = kl_estimate(logprobs, reference, objective.kl)
+        penalty = objective.beta * (kl * ratio if objective.kl_correction else kl)
+        loss = loss + penalty
+    if entropies is not None:
+        bonus = -objective.entropy * entropies
+        loss = loss + bonus
+    return TokenLosses(
+        loss=loss * mask,
+        policy=policy.detach() * mask,
+        penalty=penalty.detach() * mask,
+        bonus=bonus.detach() * mask,
+        ratio=ratio.detach() * mask,
+        clipped=acts & mask,
+        kl=kl.detach() * mask,
+    )
+
+
+def surrogate(logprobs: "Tensor", ratio: "Tensor", gain: "Tensor", objective: Objective) -> "tuple[Tensor, Tensor]":
+    """The policy gradient part that `objective.loss` names, and where its clip acts."""
+    if objective.loss == "cispo":
+        return capped(logprobs, ratio, gain, objective.clip_high)
+    if objective.loss == "sapo":
+        return gated(ratio, gain)
+    return clipped(ratio, gain, objective.clip_low, objective.clip_high, objective.delta)
+
+
+def reduce(loss: "Tensor", weights: "Tensor", denominator: int) -> "Tensor":
+    """Σ weight · loss / denominator; loss [R, C], weights [R, C], 0 where padded.
+
+    The denominator is of the whole optimiser step. It is fixed before the micro-batches are made, so that their
+    sizes never change the gradient.
+    """
+    return (loss * weights).sum() / denominator

@@ -1,0 +1,126 @@
+"""Recorded completions that a policy can learn from, and why it cannot from others.
+
+`grpo.unfit` says what becomes of those: they stop the stage, or they are skipped as if nobody had written them. Then
+they are neither in the loss nor in the baseline of their group, and influence and the update both leave them out.
+"""
+
+import logging
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tasks.artifacts import read_json, read_numbered
+from tasks.errors import GraftError
+from tasks.layout import Layout
+from tasks.model.policy import Policy, decode, encode_completion, encode_prompt
+from tasks.params.fields import Unfit
+from tasks.programs.code_blocks import code_of
+from tasks.records import Lineage, RewardedTrajectory, Split
+
+CERTAIN = 1e-3
+"""A log-probability may be above 0 by no more: rounding."""
+
+MEMBERS = ("workflow_ids", "proposers", "results", "sibling_results", "tokens", "logprobs", "rewards", "reward_status")
+"""Lists of a trajectory with an entry for each of its workflow codes."""
+
+logger = logging.getLogger(__name__)
+
+
+def fitting(
+    policy: Policy, layout: Layout, round: int, splits: Sequence[Split], rule: Unfit, skipped: Counter[Split]
+) -> Iterator[RewardedTrajectory]:
+    """The round's rewarded trajectories of these splits, one at a time.
+
+    `policy` has the vocabulary and the context of the one that the round starts from. With `skip` a trajectory lacks
+    the completions that do not fit, which `skipped` counts; without any left it is not there. Raises GraftError that
+    names file and line: with `stop` for the first one that does not fit, always where the entries of a trajectory do
+    not belong together, or where another policy wrote it.
+    """
+    path, version = layout.rewarded(round), read_json(layout.policy(round - 1) / "lineage.json", Lineage).version
+    remedy = f"run again: graft stage search@{round} collect@{round} reward@{round}"
+    for line, trajectory in read_numbered(path, RewardedTrajectory):
+        if trajectory.split not in splits:
+            continue
+        if trajectory.policy_version != version:  # its log-probabilities would be compared with those of a stranger
+            raise GraftError(
+                f"{path}:{line}: policy_version: {trajectory.policy_version!r} wrote this, but round {round} "
+                f"starts from {version!r}; {remedy}"
+            )
+        kept = _fitting_part(policy, f"{path}:{line}", trajectory, rule)
+        skipped[trajectory.split] += len(trajectory.workflow_codes) - len(kept.workflow_codes)
+        if kept.workflow_codes:
+            yield kept
+
+
+def fitting_file(policy: Policy, path: Path, rule: Unfit) -> Iterator[RewardedTrajectory]:
+    """The same of any file of rewarded trajectories, whatever their split and whoever wrote them."""
+    for line, trajectory in read_numbered(path, RewardedTrajectory):
+        kept = _fitting_part(policy, f"{path}:{line}", trajectory, rule)
+        if kept.workflow_codes:
+            yield kept
+
+
+def _fitting_part(policy: Policy, where: str, trajectory: RewardedTrajectory, rule: Unfit) -> RewardedTrajectory:
+    _check_entries(where, trajectory)
+    reasons = unfit(policy, trajectory)
+    for member, why in reasons.items():
+        told = f"{where}: completion {member} of problem {trajectory.problem_id!r} {why}"
+        if rule == "stop":
+            raise GraftError(f"{told}; run the search and collect stages again, or set grpo.unfit to skip")
+        logger.warning("%s; skipped", told)
+    kept = [member for member in range(len(trajectory.workflow_codes)) if member not in reasons]
+    return _only(trajectory, kept) if reasons else trajectory
+
+
+def unfit(policy: Policy, trajectory: RewardedTrajectory) -> dict[int, str]:
+    """Members that the policy cannot learn from, and why."""
+    prompt = encode_prompt(policy, trajectory.prompt)
+    reasons = {member: _why(policy, trajectory, member, prompt) for member in range(len(trajectory.workflow_codes))}
+    return {member: why for member, why in reasons.items() if why}
+
+
+def _why(policy: Policy, trajectory: RewardedTrajectory, member: int, prompt: list[int]) -> str | None:
+    code, recorded = trajectory.workflow_codes[member], trajectory.tokens[member]
+    logprobs = trajectory.logprobs[member]
+    if not prompt or not (recorded or code.strip()):
+        return "is empty" if prompt else "has an empty prompt"
+    if logprobs and len(logprobs) != len(recorded):
+        return f"has {len(logprobs)} log-probabilities for {len(recorded)} tokens"
+    if wrong := [value for value in logprobs if not (math.isfinite(value) and value <= CERTAIN)]:
+        return f"has the log-probability {wrong[0]}, which is none"
+    tokens, config = recorded or encode_completion(policy, code), policy.model.config
+    if strange := [token for token in (*prompt, *tokens) if not 0 <= token < config.vocab_size]:
+        return f"holds token {strange[0]}, which is not in the policy's vocabulary of {config.vocab_size}"
+    context = getattr(config, "max_position_embeddings", None)
+    if context and len(prompt) + len(tokens) > context:
+        return f"has {len(prompt) + len(tokens)} tokens with its prompt, but policy.base holds {context}"
+    if recorded and trajectory.rewards[member] is not None and not _is_of(policy, recorded, code):
+        return "has tokens that are not its code in the policy's tokenizer, so another one made them"
+    return None
+
+
+def _is_of(policy: Policy, tokens: list[int], code: str) -> bool:
+    """Whether tokens stand for a workflow: what the policy wrote, or what another wrote in the policy's tokens.
+
+    Some tokenizers do not give back all that they take (blanks, rare signs), hence the second way.
+    """
+    return code_of(decode(policy, tokens)) == code_of(code) or tokens == encode_completion(policy, code)
+
+
+def _check_entries(where: str, trajectory: RewardedTrajectory) -> None:
+    count = len(trajectory.workflow_codes)
+    lists = {name: getattr(trajectory, name) for name in MEMBERS} | trajectory.reward_terms
+    if trajectory.agreement:
+        lists["agreement"] = trajectory.agreement
+    for name, entries in lists.items():
+        if len(entries) != count:
+            raise GraftError(f"{where}: {name}: {len(entries)} entries for {count} workflow codes; rebuild the file")
+
+
+def _only(trajectory: RewardedTrajectory, kept: Sequence[int]) -> RewardedTrajectory:
+    """The trajectory with these members alone."""
+    names = ["workflow_codes", *MEMBERS, *(["agreement"] if trajectory.agreement else [])]
+    changes = {name: [getattr(trajectory, name)[member] for member in kept] for name in names}
+    terms = {name: [values[member] for member in kept] for name, values in trajectory.reward_terms.items()}
+    return trajectory.model_copy(update={**changes, "reward_terms": terms})

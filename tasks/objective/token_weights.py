@@ -1,0 +1,38 @@
+"""How the tokens of an optimiser step weigh against each other, for the update and for influence alike.
+
+Σ_i over the step's n completions, Σ_t over the |o_i| tokens of one, l_it what a token gives:
+
+    loss                  the step's number                                from
+    dapo, bnpo, cispo     Σ_i Σ_t l_it / Σ_i |o_i|                         DAPO, Yu et al. 2025, eq. 8
+    grpo, sapo            Σ_i (Σ_t l_it / |o_i|) / n                       DeepSeekMath, Shao et al. 2024, eq. 3
+    dr_grpo               Σ_i Σ_t l_it / (n · policy.max_new_tokens)       Dr. GRPO, Liu et al. 2025
+
+Each is Σ_i weight_i Σ_t l_it / denominator, where the denominator is a sum over completions: it is known before the
+micro-batches are made, so that their sizes never change the gradient. `bnpo` is in TRL a mean over each micro-batch,
+which depends on their sizes; over the whole step it is `dapo`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tasks.params.fields import Loss
+
+
+@dataclass(frozen=True)
+class Averaging:
+    """What `grpo.loss` says of weights; `longest` is the most tokens that a completion may have."""
+
+    loss: Loss
+    longest: int
+
+    def weight(self, length: int) -> float:
+        """What each token of a completion of `length` tokens counts."""
+        return 1 / length if self.loss in ("grpo", "sapo") else 1.0
+
+    def denominator(self, lengths: Sequence[int]) -> int:
+        """What completions of these lengths add to the step's denominator."""
+        if self.loss in ("grpo", "sapo"):
+            return len(lengths)
+        if self.loss == "dr_grpo":
+            return len(lengths) * self.longest
+        return sum(lengths)

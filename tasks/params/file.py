@@ -1,0 +1,225 @@
+"""`params.yaml` read, checked and changed; what is wrong in it is named by line, with the nearest param there is."""
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from io import StringIO
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import ValidationError
+
+from tasks.artifacts import read_text, write_text
+from tasks.errors import GraftError
+from tasks.params.params import Params
+from tasks.params.sections import Section
+from tasks.params.strict_yaml import load_yaml
+
+
+def rounds_of(count: int) -> dict[str, Any]:
+    """The `rounds` section for `count` rounds in a row."""
+    return {"last": count, "start": {str(number): number - 1 for number in range(1, count + 1)}}
+
+
+def load_params(path: Path) -> Params:
+    """Read and validate. Raises GraftError that names the file, the line, the param and the nearest real one."""
+    return _validate(path, read_text(path))
+
+
+def restrict(params: Params, keys: Iterable[str]) -> Params:
+    """`params` with nothing but the dotted `keys`: reading any other param raises AttributeError.
+
+    A stage gets only what `dvc.yaml` lists for it, so that no param can change a stage without making it stale.
+    """
+    restricted: Params = _restrict(params, sorted(keys))
+    return restricted
+
+
+def override(path: Path, assignments: Iterable[str]) -> dict[str, tuple[Any, Any]]:
+    """Write `key=value` assignments into the file, comments kept, as `dvc exp run -S` does.
+
+    `rounds=N` stands for both lines of the section. Returns {key: (old, new)} of what changed.
+    Raises GraftError, with the file untouched, where a key is unknown or a value is out of range.
+    """
+    text, _, changes = overridden(path, read_text(path), assignments)
+    if changes:
+        write_text(path, text)
+    return changes
+
+
+def overridden(path: Path, text: str, assignments: Iterable[str]) -> tuple[str, "Params", dict[str, tuple[Any, Any]]]:
+    """`override` of a text that came from `path`: the new text, its params, and what changed. Writes nothing."""
+    several = list(assignments)
+    if not several:  # comments take their time to keep
+        return text, _validate(path, text), {}
+    document = load_yaml(path, text, _yaml())
+    changes: dict[str, tuple[Any, Any]] = {}
+    for assignment in several:
+        key, separator, given = assignment.partition("=")
+        if not separator:
+            raise GraftError(f"-S {assignment}: not of the form key=value; write for instance -S grpo.beta=0.05")
+        value = _value_of(key, given) if given else ""
+        old = _assign(path, document, key.strip(), value)
+        if old != value:
+            changes[key.strip()] = (old, value)
+    stream = StringIO()
+    _yaml().dump(document, stream)
+    params = _validate(path, stream.getvalue())
+    return stream.getvalue() if changes else text, params, changes
+
+
+def _restrict(section: Any, keys: list[str]) -> Any:
+    heads = sorted({key.partition(".")[0] for key in keys})  # in the same order in each process
+    kept: dict[str, Any] = {}
+    for head in heads:
+        if head not in type(section).model_fields:
+            raise GraftError(f"dvc.yaml: no param {head!r} in {type(section).__name__}; correct the stage's params")
+        below = [key.partition(".")[2] for key in keys if key.partition(".")[0] == head]
+        value = getattr(section, head)
+        kept[head] = value if "" in below else _restrict(value, below)
+    return type(section).model_construct(**kept)
+
+
+def _value_of(key: str, text: str) -> Any:
+    """What `text` means as a value in the file."""
+    if "\n" in text or "\r" in text:
+        raise GraftError(f"-S {key}: more than one line; write lists as [a, b] and mappings as {{a: 1}}")
+    return _plain(load_yaml(f"-S {key}", f"value: {text}", _yaml())["value"])
+
+
+def _yaml() -> Any:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.representer import RoundTripRepresenter
+
+    class Representer(RoundTripRepresenter):
+        """A class of its own: representers are kept by class, and DVC writes `dvc.lock` with the one above."""
+
+    Representer.add_representer(type(None), lambda r, _: r.represent_scalar("tag:yaml.org,2002:null", "null"))
+    yaml = YAML()
+    yaml.Representer = Representer
+    yaml.preserve_quotes = True
+    yaml.width = 4096
+    return yaml
+
+
+def _assign(path: Path, document: Any, key: str, value: Any) -> Any:
+    """Set a dotted key and return the old value."""
+    if key == "rounds" and isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+        old = document["rounds"]["last"]
+        _replace(document["rounds"], rounds_of(value))
+        return old
+    *folders, leaf = key.split(".")
+    place = document
+    for depth, part in enumerate([*folders, leaf]):
+        if not isinstance(place, dict) or part not in place:
+            raise GraftError(f"{path}: no param {key!r}{_nearest(key, document)}")
+        if depth < len(folders):
+            place = place[part]
+    old, place[leaf] = _plain(place[leaf]), _in_one_line(value)
+    return old
+
+
+def _in_one_line(value: Any) -> Any:
+    """Lists and mappings as `[a, b]` and `{a: b}`: over several lines they would tear the comments around them."""
+    from ruamel.yaml.comments import CommentedMap, CommentedSeq
+
+    if isinstance(value, dict):
+        container: Any = CommentedMap({key: _in_one_line(below) for key, below in value.items()})
+    elif isinstance(value, list):
+        container = CommentedSeq(_in_one_line(below) for below in value)
+    else:
+        return value
+    container.fa.set_flow_style()
+    return container
+
+
+def _replace(node: Any, values: Mapping[str, Any]) -> None:
+    """Put `values` into a mapping of the file in place, so that it keeps its style and comments."""
+    for key in [key for key in node if key not in values]:
+        del node[key]
+    for key, value in values.items():
+        if isinstance(value, Mapping) and isinstance(node.get(key), dict):
+            _replace(node[key], value)
+        else:
+            node[key] = value
+
+
+@lru_cache(maxsize=4)  # each stage that is computed reads the same
+def _validate(path: Path, text: str) -> Params:
+    document = load_yaml(path, text)
+    try:
+        return Params.model_validate(document)
+    except ValidationError as error:
+        errors = error.errors(include_url=False)  # a misspelt key is missing too: tell the misspelling
+        first = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
+        loc = [part for part in first["loc"] if part != "[key]"]
+        key = ".".join(str(part) for part in loc)
+        where = f"{path}:{_line_of(text, loc)}"
+        if first["type"] == "extra_forbidden":
+            raise GraftError(f"{where}: no param {key!r}{_nearest(key, Params)}") from None
+        if first["type"] == "missing":
+            raise GraftError(f"{where}: {key} is missing; add it, git show HEAD:params.yaml has it") from None
+        message = re.sub(r"^(Value error|Assertion failed), ", "", first["msg"])
+        given = "" if first["type"] == "value_error" else f", not {first['input']!r}"
+        raise GraftError(f"{where}: {key}: {message}{given}") from None
+
+
+def _plain(node: Any) -> Any:
+    """ruamel's containers as dict and list; its floats, which lose a last digit when they are written, as float."""
+    if isinstance(node, float):
+        return float(node)
+    if isinstance(node, dict):
+        return {key: _plain(value) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_plain(value) for value in node]
+    return node
+
+
+def _line_of(text: str, loc: list[int | str]) -> int:
+    """1-based line of the deepest part of `loc` that the file has."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.nodes import MappingNode
+
+    line, node = 1, YAML(typ="safe").compose(text)
+    for part in loc:
+        pairs = node.value if isinstance(node, MappingNode) else []
+        key, node = next(((key, value) for key, value in pairs if key.value == str(part)), (None, None))
+        if key is None:
+            break
+        line = key.start_mark.line + 1
+    return line
+
+
+def _keys(fields: Any, prefix: str = "") -> list[str]:
+    """All dotted keys of a section class or of a parsed file."""
+    if isinstance(fields, Mapping):
+        pairs = list(fields.items())
+    elif isinstance(fields, type) and issubclass(fields, Section):
+        pairs = [(name, _plainly(field.annotation)) for name, field in fields.model_fields.items()]
+    else:
+        return []
+    return [k for name, below in pairs for k in (f"{prefix}{name}", *_keys(below, f"{prefix}{name}."))]
+
+
+def _plainly(annotation: Any) -> Any:
+    """The section of `Section | None`; anything else as it is."""
+    return next(
+        (each for each in get_args(annotation) if isinstance(each, type) and issubclass(each, Section)), annotation
+    )
+
+
+def _nearest(key: str, known: Any) -> str:
+    """`; did you mean …?`, by the whole dotted name first, then by its last part."""
+    keys = _keys(known)
+    close = difflib.get_close_matches(key, keys, n=1, cutoff=0.6)
+    if not close:
+        leaves = difflib.get_close_matches(leaf_of(key), [leaf_of(k) for k in keys], n=1)
+        close = [k for k in keys if leaf_of(k) in leaves]
+    sections = ", ".join(k for k in keys if "." not in k)
+    return f"; did you mean {close[0]!r}?" if close else f"; the sections are {sections}"
+
+
+def leaf_of(key: str) -> str:
+    """The last part of a dotted key."""
+    return key.rpartition(".")[2]

@@ -1,0 +1,130 @@
+"""The params, typed, each with its range. Nothing has a default here: `params.yaml` is the only place of a value."""
+
+import re
+from typing import Annotated
+
+from pydantic import (
+    Field,
+    ValidationInfo,
+    field_validator,
+)
+
+from tasks.params.sections import (
+    Bootstrap,
+    Coldstart,
+    Evaluation,
+    Grpo,
+    Influence,
+    Operators,
+    Policy,
+    Problems,
+    Rewards,
+    Rounds,
+    Runner,
+    Sandbox,
+    Scheduling,
+    Search,
+    Section,
+    Tracking,
+)
+
+
+class Params(Section):
+    """All of `params.yaml`."""
+
+    seed: Annotated[int, Field(ge=0, strict=True)]
+    environment: str
+    environment_sha256: str | None
+    shard: Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
+    rounds: Rounds
+    problems: Problems
+    policy: Policy
+    coldstart: Coldstart
+    bootstrap: Bootstrap
+    search: Search
+    sandbox: Sandbox
+    operators: Operators
+    rewards: Rewards
+    influence: Influence
+    grpo: Grpo
+    evaluation: Evaluation
+    tracking: Tracking
+    schedule: Scheduling
+    runner: Runner
+
+    @field_validator("environment")
+    @classmethod
+    def _names_an_environment(cls, environment: str) -> str:
+        if not re.fullmatch(r"workflow|answer|[A-Za-z_][\w.]*:[A-Za-z_]\w*", environment):
+            raise ValueError(f"write workflow, answer, or module:CLASS for one of your own, not {environment!r}")
+        return environment
+
+    @field_validator("rewards")
+    @classmethod
+    def _something_counts(cls, rewards: Rewards, others: ValidationInfo) -> Rewards:
+        own = rewards.environment if others.data.get("environment") != "workflow" else {}
+        weights = [*own.values(), *(term.weight for term in rewards.own)]
+        weights += [rewards.model.weight] if rewards.model else []
+        if rewards.correctness + rewards.runs + rewards.length + sum(weights) == 0:
+            raise ValueError("every weight is 0: give at least one term a weight, correctness: 1.0 for instance")
+        return rewards
+
+    @field_validator("operators")
+    @classmethod
+    def _programs_ask(cls, operators: Operators, others: ValidationInfo) -> Operators:
+        environment = others.data.get("environment")
+        if operators.backend != "none" and environment not in (None, "workflow"):
+            raise ValueError(
+                f"backend is {operators.backend}, but only workflows call operators and environment is {environment}: "
+                "set operators.backend to none"
+            )
+        return operators
+
+    @field_validator("influence")
+    @classmethod
+    def _influence_has_factors(cls, influence: Influence, others: ValidationInfo) -> Influence:
+        policy = others.data.get("policy")
+        if policy is not None and policy.lora is None and influence.selection not in ("none", "random"):
+            raise ValueError(
+                f"selection is {influence.selection}, but influence is measured over an adapter and policy.lora is "
+                "null: set influence.selection to none, or policy.lora to {rank: 16, alpha: 32, targets: all-linear}"
+            )
+        return influence
+
+    @field_validator("operators")
+    @classmethod
+    def _somebody_revises(cls, operators: Operators, others: ValidationInfo) -> Operators:
+        search, policy = others.data.get("search"), others.data.get("policy")
+        if search is None or policy is None or not search.revisions:
+            return operators
+        if operators.backend == "none":
+            raise ValueError(
+                f"search.revisions is {search.revisions}, but no model is there to write them: set operators.backend "
+                "to openai or policy, or search.revisions to 0"
+            )
+        if operators.backend == "policy" and policy.base == "scratch":
+            raise ValueError(
+                f"search.revisions is {search.revisions}, but a policy made from scratch cannot read what it would be "
+                "asked: set operators.backend to openai, policy.base to a model, or search.revisions to 0"
+            )
+        return operators
+
+    @field_validator("evaluation")
+    @classmethod
+    def _rounds_have_problems(cls, evaluation: Evaluation, others: ValidationInfo) -> Evaluation:
+        problems = others.data.get("problems")
+        if problems is not None and evaluation.every and not problems.dev:
+            raise ValueError(
+                f"every is {evaluation.every}, but there are no problems to compare rounds on: set problems.dev to "
+                "100, for instance, or evaluation.every to 0"
+            )
+        if problems is not None and problems.dev and not evaluation.every:
+            raise ValueError(
+                f"every is 0, so nothing is measured on the {problems.dev} problems of problems.dev: set "
+                "evaluation.every to 1, or problems.dev to 0"
+            )
+        return evaluation
+
+
+UNSEEN = {"tracking", "schedule", "runner"}
+"""The sections that no stage may see: nothing is computed again for them, and no two runs differ by them."""

@@ -1,0 +1,355 @@
+"""The sections of `params.yaml`, each with the range of every field."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from tasks.params.fields import (
+    Baseline,
+    Count,
+    Importance,
+    KlEstimate,
+    LearningRate,
+    Loss,
+    Price,
+    Schedule,
+    Selection,
+    Share,
+    Similarity,
+    Temperature,
+    Truncated,
+    Unfit,
+    ValidationLoss,
+    Weight,
+)
+from tasks.redaction import redacted
+
+
+class Section(BaseModel):
+    """Frozen; an unknown key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_plain_signs(cls, values: Any) -> Any:
+        for name, value in values.items() if isinstance(values, Mapping) else ():
+            if isinstance(value, str) and not value.isprintable():  # a NUL or a new line, which no path can hold
+                sign = next(sign for sign in value if not sign.isprintable())
+                raise ValueError(f"{name} holds the sign {sign!r}; write it without")
+        return values
+
+
+class Rounds(Section):
+    """`start` maps each round to the round whose policy it starts from, so that `dvc.yaml` can chain them."""
+
+    last: Count
+    start: dict[int, int]
+
+    @field_validator("start", mode="before")
+    @classmethod
+    def _quoted(cls, start: Any) -> Any:
+        if isinstance(start, Mapping) and any(isinstance(key, int) for key in start):
+            raise ValueError('the rounds must stand in quotes, {"1": 0}: DVC overlooks a number as a key')
+        return start
+
+    @model_validator(mode="after")
+    def _chain(self) -> "Rounds":
+        if self.start != {number: number - 1 for number in range(1, self.last + 1)}:
+            raise ValueError(f'start must be the chain {{"1": 0, … "{self.last}": {self.last - 1}}} of `last` rounds')
+        return self
+
+
+class Problems(Section):
+    source: Literal["generated", "jsonl"]
+    path: str
+    train: Count
+    validation: Count
+    test: Count
+    dev: Annotated[int, Field(ge=0, strict=True)]
+    phrasings: Annotated[int, Field(ge=1, le=3)]
+    siblings: Annotated[int, Field(ge=0, le=16)]
+    unseen: Share
+
+
+class Lora(Section):
+    rank: Annotated[int, Field(ge=1, le=256)]
+    alpha: Annotated[float, Field(gt=0, le=1024)]
+    targets: Literal["all-linear"] | list[str]
+
+    @field_validator("targets", mode="before")
+    @classmethod
+    def _names(cls, targets: Any) -> Any:
+        named = isinstance(targets, list) and targets and all(isinstance(name, str) and name for name in targets)
+        if targets != "all-linear" and not named:
+            raise ValueError(f"write all-linear, or a list of names, [q_proj, v_proj] for instance, not {targets!r}")
+        return targets
+
+
+class Policy(Section):
+    base: Annotated[str, Field(min_length=1)]
+    base_sha256: str | None
+    max_new_tokens: Annotated[int, Field(ge=8, le=4096)]
+    lora: Lora | None
+
+
+class Coldstart(Section):
+    operations: Annotated[int, Field(ge=1, le=5)]
+    passes: Annotated[int, Field(ge=0, le=5)]
+
+
+class Bootstrap(Section):
+    hidden: Annotated[int, Field(ge=32, le=1024, multiple_of=32)]
+    layers: Annotated[int, Field(ge=1, le=24)]
+    vocabulary: Annotated[int, Field(ge=300, le=8192)]
+    epochs: Annotated[int, Field(ge=1, le=1000)]
+    learning_rate: LearningRate
+    batch: Count
+    spoilt: Share
+
+
+class Search(Section):
+    samples: Annotated[int, Field(ge=1, le=256)]
+    simulations: Count
+    revisions: Annotated[int, Field(ge=0, strict=True)]
+    wave: Annotated[int, Field(ge=1, le=64)]
+    rule: Literal["puct", "uct", "aflow", "random", "enumerate"]
+    exploration: Annotated[float, Field(ge=0, le=100)]
+    temperature: Temperature
+    seconds: Annotated[float, Field(gt=0)] | None
+    stop_at: Annotated[int, Field(ge=0, strict=True)]
+
+    @model_validator(mode="after")
+    def _first_wave_fits(self) -> "Search":
+        if self.simulations < self.samples:
+            raise ValueError(f"simulations ({self.simulations}) must be at least samples ({self.samples})")
+        if self.revisions > self.simulations - self.samples:
+            raise ValueError(
+                f"revisions ({self.revisions}) must be at most simulations − samples "
+                f"({self.simulations - self.samples}): they are completions too"
+            )
+        return self
+
+
+class Sandbox(Section):
+    seconds: Annotated[float, Field(ge=0.1, le=60)]
+    memory_mb: Annotated[int, Field(ge=64, le=8192)]
+    allow_weak: bool
+
+
+class Operators(Section):
+    backend: Literal["none", "policy", "openai"]
+    base_url: Annotated[str, Field(pattern=r"^https?://")] | None
+    model: str
+    calls: Annotated[int, Field(ge=1, le=64)]
+    max_tokens: Annotated[int, Field(ge=1, le=32768)]
+    temperature: Annotated[float, Field(ge=0, le=2)]
+    seconds: Annotated[float, Field(gt=0, le=3600)]
+    retries: Annotated[int, Field(ge=0, le=20)]
+    parallel: Annotated[int, Field(ge=1, le=256)]
+    price: tuple[Price, Price] | None
+
+    @field_validator("base_url")
+    @classmethod
+    def _holds_no_secret(cls, url: str | None) -> str | None:
+        if url is not None and redacted(url) != url:
+            raise ValueError("holds a password or a key, and dvc.lock would keep it: export OPENAI_API_KEY instead")
+        return url
+
+    @model_validator(mode="after")
+    def _model_named(self) -> "Operators":
+        if self.backend == "openai" and not self.model:
+            raise ValueError("backend openai needs a model: set operators.model to its name on the server")
+        return self
+
+
+class OwnTerm(Section):
+    """A term of the reward that is the user's own function."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+    term: str
+    weight: Weight
+
+    @field_validator("term")
+    @classmethod
+    def _module_and_function(cls, term: str) -> str:
+        module, separator, function = term.partition(":")
+        if not separator or not all(part.isidentifier() for part in [*module.split("."), function]):
+            raise ValueError(f"write module:function, manners:polite for instance, not {term!r}")
+        return term
+
+    @property
+    def module(self) -> str:
+        return self.term.partition(":")[0]
+
+
+class ModelReward(Section):
+    """A term of the reward that is a sequence-classification model."""
+
+    base: Annotated[str, Field(min_length=1)]
+    weight: Weight
+    batch: Annotated[int, Field(ge=1, le=4096, strict=True)]
+    label: Annotated[int, Field(ge=0, strict=True)] | str | None
+
+
+class Rewards(Section):
+    correctness: Weight
+    runs: Weight
+    length: Weight
+    environment: dict[str, Weight]
+    strict: bool
+    own: list[OwnTerm]
+    own_sha256: str | None
+    seconds: Annotated[float, Field(ge=0.1, le=3600)]
+    model: ModelReward | None
+    model_sha256: str | None
+    agreement: bool
+    failed_limit: Share
+
+    @field_validator("own")
+    @classmethod
+    def _names_of_their_own(cls, own: list[OwnTerm]) -> list[OwnTerm]:
+        names = [term.name for term in own]
+        for place, name in enumerate(names):
+            if name in cls.model_fields or name in names[:place]:
+                whose = "a second term" if name in names[:place] else "Graft's own"
+                raise ValueError(f"{name!r} is the name of {whose}; choose another")
+        return own
+
+
+class Influence(Section):
+    validation: Literal["held_out", "same_batch", "trajectories"]
+    n: Annotated[int, Field(ge=1, le=1024, strict=True)]
+    completions: Annotated[int, Field(ge=1, le=256, strict=True)]
+    trajectories: str | None
+    trajectories_sha256: str | None
+    top_k: Annotated[int, Field(ge=1, strict=True)] | None
+    loss: ValidationLoss
+    selection: Selection
+    fraction: Annotated[float, Field(gt=0, le=1)]
+    minimum_kept: Annotated[int, Field(ge=0, strict=True)]
+    control: bool
+    mix: bool
+    exclude_self: bool
+    leave_group_out: bool
+    similarity: Similarity
+    precondition: Literal["none", "adam"]
+    memory_budget: Annotated[int, Field(ge=1, le=1_048_576, strict=True)]
+
+    @model_validator(mode="after")
+    def _names_its_trajectories(self) -> "Influence":
+        if (self.validation == "trajectories") != (self.trajectories is not None):
+            raise ValueError(
+                f"validation is {self.validation} and trajectories is {self.trajectories or 'null'}: with validation "
+                "trajectories it names a file of rewarded trajectories, else it is null"
+            )
+        return self
+
+
+class Grpo(Section):
+    group_size: Annotated[int, Field(ge=1, le=1024)]
+    prompts_per_step: Count
+    epochs: Annotated[int, Field(ge=1, le=64)]
+    learning_rate: LearningRate
+    schedule: Schedule
+    warmup_steps: Annotated[int, Field(ge=0, le=10_000, strict=True)]
+    bf16: bool
+    micro_batch_tokens: Annotated[int, Field(ge=64, le=1_048_576, strict=True)]
+    processes: Annotated[int, Field(ge=1, le=64, strict=True)]
+    loss: Loss
+    importance: Importance
+    advantages: Baseline
+    truncated: Truncated
+    unfit: Unfit
+    clip_low: Share
+    clip_high: Annotated[float, Field(ge=0, le=10)]
+    delta: Annotated[float, Field(gt=1, le=100)] | None
+    negative_weight: Share
+    beta: Annotated[float, Field(ge=0, le=10)]
+    kl: KlEstimate
+    kl_correction: bool
+    entropy: Annotated[float, Field(ge=0, le=10)]
+    max_grad_norm: Annotated[float, Field(gt=0)]
+
+    @field_validator("warmup_steps")
+    @classmethod
+    def _some_warmup(cls, steps: int, others: ValidationInfo) -> int:
+        if steps and others.data.get("schedule") == "constant":
+            raise ValueError(
+                f"warmup_steps ({steps}) does nothing in schedule constant: set it to 0, or schedule to "
+                "constant_with_warmup"
+            )
+        return steps
+
+    @field_validator("delta")
+    @classmethod
+    def _bounds_failures_alone(cls, delta: float | None, others: ValidationInfo) -> float | None:
+        loss, clip_high = others.data.get("loss"), others.data.get("clip_high")
+        if delta is not None and loss in ("cispo", "sapo"):
+            raise ValueError(f"delta ({delta}) does nothing in loss {loss}: set it to null")
+        if delta is not None and clip_high is not None and delta <= 1 + clip_high:
+            raise ValueError(
+                f"delta ({delta}) must be above 1 + clip_high ({1 + clip_high}), where it bounds failures and nothing "
+                "else: raise it, or lower clip_high"
+            )
+        return delta
+
+
+class Evaluation(Section):
+    every: Annotated[int, Field(ge=0, strict=True)]
+    samples: Count
+    ks: Annotated[list[Count], Field(min_length=1)]
+    temperature: Temperature
+    resamples: Annotated[int, Field(ge=100, le=1_000_000)]
+    confidence: Annotated[float, Field(ge=0.5, le=0.999)]
+
+    @model_validator(mode="after")
+    def _enough_samples(self) -> "Evaluation":
+        most = max(self.ks)
+        if self.samples < 2 * most:
+            raise ValueError(
+                f"samples ({self.samples}) must be at least twice the largest k ({most}), else pass@{most} rests on "
+                f"hardly more than one draw: raise samples to {2 * most}, or take {most} out of ks"
+            )
+        return self
+
+
+class Tracking(Section):
+    uri: Annotated[str, PlainSerializer(redacted), Field(repr=False)]  # Prefect keeps what a flow was called with
+    experiment: Annotated[str, Field(min_length=1)]
+    seconds: Annotated[float, Field(ge=1, le=3600)]
+
+
+class Scheduling(Section):
+    """`seconds`: stage → the longest that it may take. The names are those of the stages, `flows/preflight.py`
+    checks."""
+
+    overlap: Literal["wait", "skip"]
+    retries: Annotated[int, Field(ge=0, le=20, strict=True)]
+    delay: Annotated[float, Field(ge=0, le=3600)]
+    seconds: dict[str, Annotated[float, Field(gt=0)]]
+
+
+class Runner(Section):
+    """Who computes shards."""
+
+    kind: Literal["here", "threads", "processes", "dask", "ray"]
+    workers: Annotated[int, Field(ge=1, le=1024, strict=True)] | None
+    address: Annotated[str, Field(min_length=1)] | None
+
+    @model_validator(mode="after")
+    def _address_of_a_cluster(self) -> "Runner":
+        if self.address is not None and self.kind not in ("dask", "ray"):
+            raise ValueError(
+                f"address is {self.address}, but kind is {self.kind}: set kind to dask or ray, or address to null"
+            )
+        return self

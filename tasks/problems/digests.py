@@ -1,0 +1,35 @@
+"""Digests of the problem files that params name."""
+
+from pathlib import Path
+
+from tasks.artifacts import digest_path, digest_text
+from tasks.params.params import Params
+from tasks.problems.files import problem_files
+from tasks.records import Record
+
+
+class Data(Record):
+    """A file of problems."""
+
+    sha256: str
+    problems: int
+
+
+def problems_now(root: Path, params: Params) -> dict[str, Data]:
+    """The files of problems; none where they are generated."""
+    if params.problems.source == "generated":
+        return {}
+    return {name: _data(file) for name, file in problem_files(root, params.problems.path).items()}
+
+
+def _data(file: Path) -> Data:
+    with file.open("rb") as lines:
+        return Data(sha256=digest_path(file), problems=sum(1 for line in lines if line.strip()))
+
+
+def problems_tag(root: Path, params: Params) -> dict[str, str]:
+    """The digest of all files of problems, for MLflow."""
+    files = problems_now(root, params)
+    if not files:
+        return {}
+    return {"problems_sha256": digest_text("".join(f"{name}\0{data.sha256}\n" for name, data in files.items()))}

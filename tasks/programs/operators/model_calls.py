@@ -1,0 +1,178 @@
+"""Operators that a model serves: what it is asked, and how its reply is read. Standard library only.
+
+These run inside the sandbox, where there is neither network nor key, and no program waits for a model. At the first
+prompt whose reply it does not hold, a program ends; the host gets the reply and runs it again from its start with all
+replies so far. So all programs that wait can be served as one batch, and none is ever out of time for a slow model.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+from zlib import crc32
+
+from tasks.programs.code_blocks import code_of
+from tasks.programs.operators.builtin import numbers
+
+MAX_PROMPT = 10_000
+"""Longest prompt, in characters; written as JSON it stays below the 64 KiB that a child may write."""
+
+Ask = tuple[str, str]
+"""(operator, prompt)."""
+
+OTHERWISE = "it asks a model something else when it is run again: a workflow must be deterministic"
+
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+class Conversation:
+    """What one run of a program asks. `replies`: (checksum of the prompt, reply) of its first prompts, in order.
+
+    `leave` ends the program: with a prompt that has no reply yet, or with an error.
+    """
+
+    def __init__(self, replies: Sequence[tuple[int, str]], leave: Callable[[str, str, str], NoReturn]) -> None:
+        self._replies = iter(replies)
+        self._leave = leave
+
+    def reply(self, operator: str, prompt: str) -> str:
+        """The model's reply, where the host has given it. Raises ValueError for a prompt that cannot be sent."""
+        if not fits(prompt):
+            raise ValueError(f"{operator}() asks with Unicode text of at most {MAX_PROMPT} characters")
+        checksum, text = next(self._replies, (None, ""))
+        if checksum is None:
+            self._leave("ask", operator, prompt)
+        if checksum != checksum_of(prompt):
+            self._leave("error", "", OTHERWISE)
+        return text
+
+
+def fits(prompt: str) -> bool:
+    """Whether a prompt can be sent."""
+    return len(prompt) <= MAX_PROMPT and not any("\ud800" <= character <= "\udfff" for character in prompt)
+
+
+def checksum_of(prompt: str) -> int:
+    """Tells prompts apart; no defence, a program can only fool itself."""
+    return crc32(prompt.encode())
+
+
+def nobody(status: str, operator: str, text: str) -> NoReturn:  # noqa: ARG001
+    """`leave` where programs are run without a host."""
+    raise RuntimeError(f"{operator}() has no model here")
+
+
+_conversation = [Conversation([], nobody)]
+
+
+def begin(conversation: Conversation) -> None:
+    """Let the operators below speak in `conversation` from now on."""
+    _conversation[0] = conversation
+
+
+def ask(instruction: str, text: str = "") -> str:
+    """The model's reply to an instruction on a text: ask("Which unit does the answer have?", problem).
+
+    Asking the same twice in one workflow gives two replies, each drawn for itself.
+    """
+    return _ask("ask", f"{instruction}\n\n{text}" if text else instruction)
+
+
+def answer(problem: str) -> int | float | str:
+    """The model's own answer to a problem, thought out step by step; a number where it is one.
+
+    Call it several times for `ensemble` or `majority`: each is drawn for itself.
+    """
+    return _final(_ask("answer", f"{problem}\n\nThink step by step. End with one line: Answer: <the answer alone>"))
+
+
+def write_code(problem: str, analysis: str = "") -> str:
+    """A program that the model writes for a problem, as text for `run`: run(write_code(problem), problem)."""
+    hints = f"\n\nAnalysis:\n{analysis}" if analysis else ""
+    return code_of(
+        _ask(
+            "write_code",
+            "Write a Python function solve(problem) that takes the problem's text and returns its answer as a number. "
+            f"Use the standard library only. Reply with the code alone.\n\nProblem: {problem}{hints}",
+        )
+    )
+
+
+def ensemble(solutions: Sequence[Any], problem: str) -> Any:
+    """The solution that is most consistent with the others, as the model sees it (self-consistency).
+
+    Equal solutions are shown once, with their number; where all are equal nobody is asked. Raises ValueError for none.
+    """
+    distinct = list(dict.fromkeys(solutions))[: len(_LETTERS)]
+    if not distinct:
+        raise ValueError("ensemble() needs at least one solution")
+    if len(distinct) == 1:
+        return distinct[0]
+    counts = [list(solutions).count(each) for each in distinct]
+    listed = "\n".join(
+        f"{letter} ({count} of {len(solutions)}): {each}"
+        for letter, count, each in zip(_LETTERS, counts, distinct, strict=False)
+    )
+    reply = _ask(
+        "ensemble",
+        f"Problem: {problem}\n\nSolutions:\n{listed}\n\nWhich of them is the most consistent and most likely right? "
+        "Reply with its letter alone.",
+    )
+    letter = re.search(rf"\b[{_LETTERS[: len(distinct)]}]\b", reply)
+    # a reply without a letter: the most frequent one, of equally frequent ones the first
+    return distinct[_LETTERS.index(letter[0])] if letter else distinct[counts.index(max(counts))]
+
+
+def review(problem: str, solution: Any) -> str:
+    """What is wrong with a solution, in the model's words, for `revise`."""
+    return _ask(
+        "review",
+        f"Problem: {problem}\n\nSolution:\n{solution}\n\nReview this solution: is it right, and if not, what is wrong "
+        "with it? Be short and concrete.",
+    )
+
+
+def revise(problem: str, solution: Any, feedback: str) -> int | float | str:
+    """A better solution in the light of feedback: code where the solution is code, a number where it is one."""
+    reply = _ask(
+        "revise",
+        f"Problem: {problem}\n\nSolution:\n{solution}\n\nFeedback:\n{feedback}\n\nRevise the solution. Code: reply "
+        "with the whole code between ``` fences. Else end with one line: Answer: <the answer alone>",
+    )
+    return code_of(reply) if "```" in reply else _final(reply)
+
+
+def check(problem: str, solution: Any) -> bool:
+    """Whether a solution stands the model's test: it is asked to put the solution back into the problem."""
+    reply = _ask(
+        "check",
+        f"Problem: {problem}\n\nSolution:\n{solution}\n\nTest this solution against every statement of the problem. "
+        "End with one word on a line of its own: yes if it holds, no if it does not.",
+    )
+    words = re.findall(r"\b(yes|no)\b", reply.lower())
+    return bool(words) and words[-1] == "yes"
+
+
+SERVED: dict[str, Callable[..., Any]] = {
+    "ask": ask,
+    "answer": answer,
+    "write_code": write_code,
+    "ensemble": ensemble,
+    "review": review,
+    "revise": revise,
+    "check": check,
+}
+"""Name → function, in the order in which they are listed: the operators of AFlow (Zhang et al. 2024, §3.1)."""
+
+
+def _ask(operator: str, prompt: str) -> str:
+    return _conversation[0].reply(operator, prompt)
+
+
+def _final(reply: str) -> int | float | str:
+    """What stands after the last `Answer:`, else on the last line; a number where it holds exactly one."""
+    text = re.split(r"answer\s*:", reply.strip(), flags=re.IGNORECASE)[-1].strip()
+    text = text.splitlines()[-1].strip(" *.") if text else ""
+    found = numbers(re.sub("%|percent", "", text))  # who is asked for a percentage answers 20, not 0.2
+    if len(found) != 1:
+        return text
+    return -found[0] if re.match(r"\W*-\W*\d", text) else found[0]

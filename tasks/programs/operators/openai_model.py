@@ -1,0 +1,166 @@
+"""A model behind any server that speaks OpenAI's chat completions."""
+
+import os
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, ValidationError, field_validator
+
+from tasks.errors import GraftError
+from tasks.params.sections import Operators
+from tasks.programs.operators.model import NO_REPLY, Prompt, Reply
+from tasks.redaction import redacted
+from tasks.seeds import derive_seed
+
+KEY = "OPENAI_API_KEY"
+
+GIVE_UP = 4
+"""Failures in a row after which the rest of a batch is failed unasked: each has cost all retries with back-off."""
+
+
+_FOR_GOOD = (400, 401, 403, 404, 422)  # asking again gives the same
+_TOO_LONG = re.compile(r"context.?length|maximum context|too long|too many tokens", re.IGNORECASE)
+
+
+Count = Annotated[int, Field(ge=0, le=2**53)]
+
+
+class _Message(BaseModel):
+    content: str | None = None
+
+
+class _Choice(BaseModel):
+    message: _Message
+    finish_reason: str | None = None
+
+
+class _Usage(BaseModel):
+    prompt_tokens: Count = 0
+    completion_tokens: Count = 0
+
+
+class _Answer(BaseModel):
+    """What of an answer is read. openai's own reader checks nothing: whatever a server sends would be used as it is."""
+
+    choices: list[_Choice] = Field(min_length=1)
+    usage: _Usage = _Usage()
+
+    @field_validator("usage", mode="before")
+    @classmethod
+    def _none_told(cls, usage: Any) -> Any:
+        return _Usage() if usage is None else usage
+
+
+class OpenAiModel:
+    """`params.model` at `params.base_url`; the key comes from the environment and goes nowhere else.
+
+    Raises GraftError where there is neither a key nor a server of the user's own.
+    """
+
+    def __init__(self, params: Operators) -> None:
+        from openai import OpenAI
+
+        if params.base_url is None and not os.environ.get(KEY):
+            raise GraftError(
+                f"operators.backend: openai, but {KEY} is not set; export the key, or name a server with "
+                "-S operators.base_url=http://…/v1"
+            )
+        self._params = params
+        self._client = OpenAI(
+            base_url=params.base_url,
+            api_key=os.environ.get(KEY) or "none",
+            timeout=params.seconds,
+            max_retries=params.retries,  # of no answer, 408, 409, 429 and 5xx, with back-off, as Retry-After asks
+        )
+        self._failures = 0  # in a row
+        self._lock = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        params = self._params
+        return f"{params.base_url or 'openai'} {params.model} t={params.temperature:g} n={params.max_tokens}"
+
+    def complete(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Reply]]:
+        """Up to `operators.parallel` at once. Raises GraftError where the server refuses the key or the model."""
+        self._failures = 0
+        with ThreadPoolExecutor(self._params.parallel, thread_name_prefix="operators") as threads:
+            futures = {threads.submit(self._reply, prompt): place for place, prompt in enumerate(prompts)}
+            try:
+                for future in as_completed(futures):
+                    yield futures[future], future.result()
+            finally:
+                for future in futures:
+                    future.cancel()
+
+    def _reply(self, prompt: Prompt) -> Reply:
+        with self._lock:
+            if self._failures >= GIVE_UP:
+                return Reply(failed=f"{NO_REPLY} {self._where}, {GIVE_UP} times in a row")
+        reply = self._asked(prompt)
+        with self._lock:
+            self._failures = self._failures + 1 if reply.failed else 0
+        return reply
+
+    def _asked(self, prompt: Prompt) -> Reply:
+        import openai
+
+        try:
+            return self._not_empty(prompt)
+        except openai.OpenAIError as error:
+            if isinstance(error, openai.BadRequestError) and _TOO_LONG.search(str(error)):
+                return Reply(refused=_line(error))
+            if isinstance(error, openai.APIStatusError) and error.status_code in _FOR_GOOD:
+                raise GraftError(
+                    f"operators: {self._where} refuses ({_line(error)}); mend {KEY} or the params under operators"
+                ) from error
+            return Reply(failed=f"{NO_REPLY} {self._where}: {_line(error)}")
+
+    def _not_empty(self, prompt: Prompt) -> Reply:
+        """An empty text is no answer: a reasoning model that ran out of tokens gives one, and it is not wrong."""
+        spent = [0, 0]
+        reason = ""
+        for attempt in range(self._params.retries + 1):
+            answer = self._request(prompt, attempt)
+            spent = [spent[0] + answer.usage.prompt_tokens, spent[1] + answer.usage.completion_tokens]
+            choice = answer.choices[0]
+            text = choice.message.content
+            if text and text.strip():
+                return Reply(text=text, prompt_tokens=spent[0], completion_tokens=spent[1])
+            reason = f" (finish_reason {choice.finish_reason})"
+        return Reply(
+            failed=f"{self._where} gave empty text {self._params.retries + 1} times{reason}; "
+            "raise operators.max_tokens if it was cut",
+            prompt_tokens=spent[0],
+            completion_tokens=spent[1],
+        )
+
+    def _request(self, prompt: Prompt, attempt: int) -> "_Answer":
+        params = self._params
+        length = "max_tokens" if params.base_url else "max_completion_tokens"  # each side knows but one of the two
+        request: dict[str, Any] = {
+            "model": params.model,
+            "messages": [{"role": "user", "content": prompt.text}],
+            "temperature": params.temperature,
+            length: params.max_tokens,
+            "seed": derive_seed("operators", prompt.text, prompt.nth, attempt) % 2**31,
+        }
+        answer = self._client.chat.completions.with_raw_response.create(**request)
+        try:
+            return _Answer.model_validate_json(answer.content)
+        except ValidationError:
+            raise GraftError(
+                f"operators: {self._where} answers, but not as chat completions do; operators.base_url mostly ends in "
+                "/v1"
+            ) from None
+
+    @property
+    def _where(self) -> str:
+        return self._params.base_url or "OpenAI's server"
+
+
+def _line(error: Exception) -> str:
+    """In short; a server may repeat the key that it refuses, and this goes into files."""
+    return redacted(" ".join(str(error).split()))[:200]

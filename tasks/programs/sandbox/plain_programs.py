@@ -1,0 +1,122 @@
+"""Which workflows are so plain that they may share one sandboxed worker: a strict allow-list on the syntax tree.
+
+This is no boundary: the worker sits in the same OS sandbox as every other program. The list keeps one program from
+being felt by the next. What it lets through has no loop, no attribute, no statement that changes an object, and calls
+nothing but the operators, which are pure; so the worker's state is the same after it as before. Short source that
+does not parse may share it too: of that nothing runs. (Half of what a young policy writes is of this kind.)
+"""
+
+import ast
+import re
+import warnings
+from functools import lru_cache
+
+from tasks.programs.operators.builtin import OPERATORS
+
+MAX_CODE = 4096
+"""Longest plain workflow, in characters. With MAX_LINE it also keeps parse bombs away from the host's parser."""
+
+MAX_LINE = 240
+MAX_STATEMENTS = 64
+MAX_STRING = 200
+MAX_NUMBER = 10**12
+
+_MORE_AT_THE_TOP = re.compile(r"^(?:import |from |class |@|def (?!solve\(problem\))|\w+ *=(?!=))", re.MULTILINE)
+"""What no plain workflow has, found in a fiftieth of the time that parsing takes."""
+
+_BINARY = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
+
+
+@lru_cache(maxsize=4096)
+def is_plain(code: str) -> bool:
+    """Whether `code` is one `def solve(problem)` of straight-line assignments and returns, or does not parse at all.
+
+    Either within the bounds above, and without a line at the left margin that begins another statement.
+    """
+    if len(code) > MAX_CODE or any(len(line) > MAX_LINE for line in code.split("\n")) or _MORE_AT_THE_TOP.search(code):
+        return False
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)  # what a model writes (`2n`) is nobody's news
+            return _is_plain_module(ast.parse(code))
+    except SyntaxError:
+        return True
+    except (ValueError, RecursionError, MemoryError):
+        return False
+
+
+def _is_plain_module(module: ast.Module) -> bool:
+    match module.body:
+        case [
+            ast.FunctionDef(
+                name="solve",
+                args=ast.arguments(
+                    posonlyargs=[],
+                    args=[ast.arg(arg="problem", annotation=None)],
+                    vararg=None,
+                    kwonlyargs=[],
+                    kwarg=None,
+                    defaults=[],
+                ),
+                decorator_list=[],
+                returns=None,
+                body=body,
+            )
+        ]:
+            return len(body) <= MAX_STATEMENTS and all(map(_is_plain_statement, body))
+    return False
+
+
+def _is_plain_statement(node: ast.stmt) -> bool:
+    if type(node) is ast.Assign:
+        return len(node.targets) == 1 and _is_plain_name(node.targets[0]) and _is_plain_expression(node.value)
+    return type(node) is ast.Return and node.value is not None and _is_plain_expression(node.value)
+
+
+def _is_plain_expression(node: ast.expr) -> bool:
+    kind = type(node)
+    if kind is ast.Name:
+        return _is_plain_name(node)
+    if kind is ast.BinOp:
+        assert isinstance(node, ast.BinOp)
+        return type(node.op) in _BINARY and _is_plain_expression(node.left) and _is_plain_expression(node.right)
+    if kind is ast.Subscript:
+        assert isinstance(node, ast.Subscript)
+        return _is_plain_name(node.value) and _is_index(node.slice)
+    if kind is ast.Constant:
+        return _is_number(node)
+    if kind is ast.UnaryOp:
+        assert isinstance(node, ast.UnaryOp)
+        return type(node.op) is ast.USub and _is_plain_expression(node.operand)
+    if kind is ast.Call:
+        assert isinstance(node, ast.Call)
+        return _is_operator(node.func) and not node.keywords and all(map(_is_plain_argument, node.args))
+    return False
+
+
+def _is_plain_argument(node: ast.expr) -> bool:
+    if isinstance(node, ast.List):
+        return all(map(_is_plain_expression, node.elts))
+    if isinstance(node, ast.Constant) and type(node.value) is str:
+        return len(node.value) <= MAX_STRING
+    return _is_plain_expression(node)
+
+
+def _is_plain_name(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and not node.id.startswith("__")
+
+
+def _is_operator(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id in OPERATORS
+
+
+def _is_index(node: ast.expr) -> bool:
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        node = node.operand
+    return isinstance(node, ast.Constant) and type(node.value) is int and node.value <= MAX_NUMBER
+
+
+def _is_number(node: ast.expr) -> bool:
+    if not isinstance(node, ast.Constant) or isinstance(node.value, bool):
+        return False
+    return isinstance(node.value, int | float) and abs(node.value) <= MAX_NUMBER

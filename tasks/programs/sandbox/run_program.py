@@ -1,0 +1,123 @@
+"""One program on one question, inside the sandbox. Standard library only."""
+
+import builtins
+import math
+import re
+import types
+from collections.abc import Callable
+from json.encoder import encode_basestring_ascii
+from typing import Any
+
+from tasks.programs.operators.builtin import OPERATORS
+from tasks.programs.operators.model_calls import SERVED
+
+MAX_ERROR = 200
+"""Longest error text, in characters."""
+
+MAX_VALUE_TEXT = 4000
+"""Longest text that a program may return; written as JSON it stays below 64 KiB, which a pipe holds."""
+
+MAX_VALUE = 10**100
+"""Whole numbers that a program may return lie strictly between -MAX_VALUE and MAX_VALUE."""
+
+Ending = tuple[str, int | float | str | None, str | None]
+"""(status, value, error) as in records.Result; status is ok, error or memory. Also ("ask", operator, prompt): the
+program cannot go on without a model's reply."""
+
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+_PATH = re.compile(r"(?<![\w.<])/[^\s'\"()<>:]+/[^\s'\"()<>:]*")
+
+
+def compile_program(code: str) -> types.CodeType:
+    """The bytecode of a program; errors as `compile` raises them, but for the parser's own MemoryError."""
+    try:
+        compiled: types.CodeType = compile(code, "<workflow>", "exec", dont_inherit=True)
+    except MemoryError:  # the parser's word for source that is nested too deep
+        raise SyntaxError("too deeply nested") from None
+    return compiled
+
+
+def run_program(compiled: types.CodeType, question: str) -> Ending:
+    """What `solve(question)` gave. Never raises, whatever the program does in Python."""
+    return guarded(lambda: value_ending(_solver(compiled)(question)))
+
+
+def guarded(step: Callable[[], Ending]) -> Ending:
+    """The ending that `step` gives, or the one that its exception means."""
+    try:
+        return step()
+    except MemoryError:
+        return "memory", None, "MemoryError"
+    except BaseException as error:  # noqa: BLE001 - SystemExit and KeyboardInterrupt are the program's too
+        return error_ending(error)
+
+
+def value_ending(value: object) -> Ending:
+    """ok for an int, a finite float or a text of these very types and within the bounds; error for all else."""
+    if type(value) is int:
+        return ("ok", value, None) if -MAX_VALUE < value < MAX_VALUE else _returned("a number of over 100 digits")
+    if type(value) is float:
+        return ("ok", value, None) if math.isfinite(value) else _returned(str(value))
+    if type(value) is str:
+        if len(value) > MAX_VALUE_TEXT:
+            return _returned(f"a text of over {MAX_VALUE_TEXT} characters")
+        return ("ok", value, None) if is_unicode(value) else _returned("a text that is not Unicode")
+    return _returned(clean(type(value).__name__))
+
+
+def error_ending(error: BaseException) -> Ending:
+    """`ExceptionClass: message`, the same on every machine and in every run."""
+    try:
+        message = str(error)[: 10 * MAX_ERROR]
+    except BaseException:  # noqa: BLE001 - a program may raise an exception that has no text
+        message = ""
+    name = type(error).__name__
+    return "error", None, clean(f"{name}: {message}" if message else name)
+
+
+def ending_json(ending: Ending) -> bytes:
+    """An ending as JSON, as `json.dumps` writes it, in a fraction of the memory that it touches."""
+    return "[{}, {}, {}]".format(*map(_literal, ending)).encode()
+
+
+def clean(text: str) -> str:
+    """An error text on one line, without addresses, absolute paths and broken Unicode, at most MAX_ERROR characters."""
+    unicode = text[: 10 * MAX_ERROR].encode("utf-8", "replace").decode()
+    return " ".join(_PATH.sub("<path>", _ADDRESS.sub("", unicode)).split())[:MAX_ERROR]
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a text can be written as UTF-8: lone surrogates cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _literal(value: int | float | str | None) -> str:
+    if value is None:
+        return "null"
+    return encode_basestring_ascii(value) if isinstance(value, str) else repr(value)
+
+
+def run(code: str, problem: str) -> Any:
+    """What a program gives for a problem: the `solve` in its code is called, in the sandbox that this runs in.
+
+    Raises what the program raises, SyntaxError where it is none, NameError where it defines no `solve`.
+    """
+    return _solver(compile_program(code))(problem)
+
+
+def _solver(compiled: types.CodeType) -> Callable[[str], object]:
+    namespace: dict[str, Any] = {"__name__": "workflow", "__builtins__": builtins, **OPERATORS, "run": run, **SERVED}
+    exec(compiled, namespace)
+    solve = namespace.get("solve")
+    if not callable(solve):
+        raise NameError("the program defines no function solve(problem)")
+    solver: Callable[[str], object] = solve
+    return solver
+
+
+def _returned(what: str) -> Ending:
+    return "error", None, f"returned {what}"

@@ -1,0 +1,134 @@
+"""The host's end of one zygote: start it, ask it, notice its death, start it anew, end it."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tasks.errors import GraftError
+from tasks.programs.sandbox import protocol
+
+_ZYGOTE = Path(__file__).with_name("zygote.py")
+_START_SECONDS = 60.0
+_STARTS = 3  # a process that is killed from outside says nothing about the next one
+_GRACE_SECONDS = 10.0
+_LARGEST = 1 << 25  # bytes of an answer
+
+# No user site, no site, no current folder, no bytecode written, no warnings. That is -I (with -S -B), but for the one
+# variable of the environment that -I would ignore: a set of texts must have the same order in every run. The other one
+# is the loader's: symbols are looked up at the start of the zygote, not in every child.
+_COMMAND = ("-s", "-P", "-S", "-B", "-Wignore")
+_ENVIRONMENT = {"PYTHONHASHSEED": "0", "LD_BIND_NOW": "1"}
+
+
+class ZygoteDied(Exception):
+    """The zygote is gone, or does not answer and was killed."""
+
+
+class Worker:
+    """One zygote, started when first asked. Not for two threads at once."""
+
+    def __init__(self, seconds: float, memory_mb: int, layers: Sequence[str]) -> None:
+        self._seconds = seconds
+        self._settings = {"seconds": seconds, "memory_mb": memory_mb, "layers": list(layers)}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+        self.layers: list[str] = []
+        self.reasons: dict[str, str] = {}
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the zygote, which is also its session; None before the first request."""
+        return self._process.pid if self._process else None
+
+    def start(self) -> None:
+        """Start the zygote unless it runs. Raises GraftError where it cannot start."""
+        for _ in range(_STARTS):
+            if self._process is not None:
+                return
+            with contextlib.suppress(ZygoteDied):
+                self._start()
+        if self._process is None:
+            command = " ".join([sys.executable, *_COMMAND, str(_ZYGOTE)])
+            raise GraftError(f"sandbox: its process does not start; see what this prints: {command}")
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, *_COMMAND, str(_ZYGOTE)],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=_ENVIRONMENT,
+                cwd="/",
+                start_new_session=True,
+            )
+        self._socket = ours
+        settings = protocol.pack(protocol.SETTINGS, json.dumps(self._settings).encode())
+        kind, payload = self._exchange(settings, _START_SECONDS)
+        assert kind == protocol.HELLO
+        hello = json.loads(payload)
+        self.layers, self.reasons = hello["layers"], hello["reasons"]
+
+    def ask(self, kind: bytes, payload: bytes) -> tuple[bytes, bytes]:
+        """One request and its answer; the zygote is started or started anew where it does not run.
+
+        Raises ZygoteDied where it dies over the request, or takes far longer than the limit of a program.
+        """
+        self.start()
+        return self._exchange(protocol.pack(kind, payload), self._seconds + _GRACE_SECONDS)
+
+    def close(self) -> None:
+        """End the zygote and all that it started. It can be asked again afterwards."""
+        if self._socket is not None:
+            self._socket.close()  # the zygote ends its children and itself
+            self._socket = None
+        if self._process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(timeout=2)
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+    def _exchange(self, message: bytes, patience: float) -> tuple[bytes, bytes]:
+        assert self._socket is not None
+        deadline = time.monotonic() + patience
+        try:
+            self._socket.settimeout(patience)
+            self._socket.sendall(message)
+            kind, length = protocol.unpack_head(self._receive(protocol.HEAD_SIZE, deadline))
+            if length > _LARGEST:
+                raise ConnectionError(f"{length} bytes announced")
+            return kind, self._receive(length, deadline)
+        except OSError as error:  # closed, reset, out of time
+            self._kill()
+            raise ZygoteDied(str(error)) from None
+        except BaseException:  # interrupted between question and answer: the next answer would be to the wrong question
+            self._kill()
+            raise
+
+    def _receive(self, size: int, deadline: float) -> bytes:
+        assert self._socket is not None
+        parts = []
+        while size:
+            self._socket.settimeout(max(0.001, deadline - time.monotonic()))
+            part = self._socket.recv(min(size, 1 << 20))
+            if not part:
+                raise ConnectionError("the zygote closed the socket")
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+    def _kill(self) -> None:
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        self.close()

@@ -1,0 +1,24 @@
+"""The files of a round's workflows: `index.jsonl` for the programs, `trees.jsonl` for the search trees."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from tasks.artifacts import line_of, whole_file, whole_folder
+from tasks.records import TreeNode, Workflow
+
+Part = tuple[Iterable[Workflow], Iterable[TreeNode]]
+"""Of some problems the workflows, and the nodes of the trees."""
+
+
+def write_workflows(folder: Path, parts: Iterable[Part]) -> None:
+    """Write part after part: no more than one need be in memory. The folder appears whole or not at all."""
+    with (
+        whole_folder(folder) as new,
+        whole_file(new / "index.jsonl") as index,
+        whole_file(new / "trees.jsonl") as trees,
+    ):
+        for found, nodes in parts:
+            for workflow in found:
+                index.write(line_of(workflow))
+            for node in nodes:
+                trees.write(line_of(node))

@@ -1,0 +1,56 @@
+"""The named terms of a reward: what a member of a group earns, from what running its workflow gave.
+
+A term is in [0, 1], or None where it cannot be computed. Bad code is the workflow's own fault and earns 0: an
+exception, a program that is too slow or too big, that kills itself or crashes the interpreter. But where the sandbox
+itself died, a model that the workflow asked gave no reply, or its file was damaged afterwards, nobody knows what it is
+worth: a 0 would be a lie.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from tasks.environments.protocol import Environment
+from tasks.programs.answer_check import solved_share, why_lost
+from tasks.records import Result, Trajectory
+
+CHARACTERS_PER_TOKEN = 4
+"""How long a token is taken to be where a completion has none yet."""
+
+Term = Callable[[Trajectory, int], float | None]
+"""(trajectory, member) → its value."""
+
+COMMON = ("correctness", "runs", "length")
+"""Terms that every environment has, by the names of their weights in `params.yaml`."""
+
+
+def terms_of(environment: Environment, max_new_tokens: int) -> dict[str, Term]:
+    """The terms of COMMON in an environment."""
+    return {"correctness": partial(correctness, environment), "runs": runs, "length": partial(length, max_new_tokens)}
+
+
+def correctness(environment: Environment, trajectory: Trajectory, member: int) -> float | None:
+    """Share of the problem and its siblings that the workflow solves; without siblings × its agreement with others."""
+    results = results_of(trajectory, member)
+    if why_lost(results) is not None:
+        return None
+    share = solved_share(results, trajectory.problem.answers, environment.is_right)
+    return share * trajectory.agreement[member] if trajectory.agreement else share
+
+
+def runs(trajectory: Trajectory, member: int) -> float | None:
+    """1 where the workflow returned a number on the problem, right or wrong; a record holds none that is not finite."""
+    result = trajectory.results[member]
+    if why_lost([result]) is not None:
+        return None
+    return float(result.status == "ok" and isinstance(result.value, (int, float)))
+
+
+def length(max_new_tokens: int, trajectory: Trajectory, member: int) -> float | None:
+    """1 - tokens / max_new_tokens, at least 0. Without tokens: characters of the code / 4 stand for them."""
+    tokens = len(trajectory.tokens[member]) or len(trajectory.workflow_codes[member]) / CHARACTERS_PER_TOKEN
+    return max(0.0, 1 - tokens / max_new_tokens)
+
+
+def results_of(trajectory: Trajectory, member: int) -> list[Result]:
+    """What a member gave on the problem, then on its siblings."""
+    return [trajectory.results[member], *trajectory.sibling_results[member]]

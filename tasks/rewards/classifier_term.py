@@ -1,0 +1,180 @@
+"""A sequence-classification model as a term of the reward: how far it finds a completion to be of a kind.
+
+It reads the question and what the policy wrote as its tokenizer joins a pair or, where that has a chat template, as a
+message and the reply to it. With one label the term is the sigmoid of the logit; with several the softmax probability
+of `rewards.model.label`, or the sigmoid of that label's logit where the model was made for several labels at once
+(`problem_type: multi_label_classification`). So it is in [0, 1].
+
+Where a pair is longer than the model's own limit, the longer of the two loses its end, token by token; a chat loses
+its end. Each distinct pair is read once, in float32 on CPU and in the checkpoint's own type on an accelerator.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tasks.errors import GraftError, Passing
+from tasks.model.hub_errors import is_away
+from tasks.model.policy import LOADING, best_device, may_run, reason_of, refuse_pickles, remedy_of
+from tasks.params.sections import ModelReward
+from tasks.records import Trajectory
+from tasks.rewards.weighted_sum import Column, Measured
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+UNLIMITED = 2**31
+"""transformers' way to say that a tokenizer names no limit is 10^30."""
+
+Pair = tuple[str, str]
+"""A question, and what the policy wrote."""
+
+Tokens = Mapping[str, Sequence[int]]
+"""What the tokenizer gives of one pair: `input_ids`, and parallel to them what else the model asks for."""
+
+
+def model_column(root: Path, params: ModelReward, trajectories: Sequence[Trajectory]) -> list[Column]:
+    """What the model says of each completion [P, G]; `failed` where that is no number.
+
+    Raises GraftError where `params.base` is no such model, or has no such label.
+    """
+    groups = [[(each.problem.question, text) for text in each.workflow_codes] for each in trajectories]
+    distinct = list(dict.fromkeys(pair for group in groups for pair in group))
+    values = dict(zip(distinct, judged(root, params, distinct), strict=True))
+    return [[_measured(values[pair]) for pair in group] for group in groups]
+
+
+def judged(root: Path, params: ModelReward, pairs: Sequence[Pair]) -> list[float]:
+    """The term of each pair [N], NaN where the model's arithmetic failed. It is the same whatever `params.batch`."""
+    base = str(root / params.base) if (root / params.base).is_dir() else params.base
+    with LOADING, _named(f"rewards.model: {params.base!r} is no sequence-classification model with a tokenizer"):
+        model, tokenizer = _model(base, params.base), _tokenizer(base, params.base)
+    label = label_of(model.config, params.label)
+    values = [math.nan] * len(pairs)
+    with _named(f"rewards.model: {params.base!r} could not read the completions"):
+        config = model.config.get_text_config()
+        rows = _encoded(config, tokenizer, pairs) if pairs else []
+        if config.pad_token_id is None:
+            config.pad_token_id = _unused_token(config, tokenizer, rows)
+        size = params.batch if config.pad_token_id is not None else 1
+        for places in batches([len(row["input_ids"]) for row in rows], size):
+            logits = _logits(model, [rows[place] for place in places])
+            for place, of_one in zip(places, logits, strict=True):
+                values[place] = probability(of_one, label, getattr(model.config, "problem_type", None))
+    return values
+
+
+def batches(lengths: Sequence[int], size: int) -> Iterator[list[int]]:
+    """Places of `lengths`, the longest first, at most `size` at once: what stands together is about as long."""
+    places = sorted(range(len(lengths)), key=lambda place: -lengths[place])
+    return (places[start : start + size] for start in range(0, len(places), size))
+
+
+def probability(logits: "Tensor", label: int, problem_type: str | None) -> float:
+    """Sigmoid or softmax of the logits [labels] at `label`, in float64; see above for which."""
+    import torch
+
+    wide = logits.double()
+    alone = len(logits) == 1 or problem_type == "multi_label_classification"
+    return float((torch.sigmoid(wide) if alone else torch.softmax(wide, dim=0))[label])
+
+
+def label_of(config: Any, label: str | int | None) -> int:
+    """Place of the label among the model's. Raises GraftError that names those there are."""
+    names: dict[int, str] = {place: str(config.id2label[place]) for place in sorted(config.id2label)}
+    if label is None and len(names) == 1:
+        return 0
+    if isinstance(label, int) and label in names:
+        return label
+    found: list[int] = [place for place, name in names.items() if name == label]
+    if len(found) == 1:
+        return found[0]
+    known = ", ".join(f"{name} ({place})" for place, name in names.items())
+    raise GraftError(f"rewards.model: label is {'null' if label is None else repr(label)}; name one of {known}")
+
+
+def _measured(value: float) -> Measured:
+    if math.isfinite(value):
+        return Measured(value)
+    return Measured(None, "failed", "the model's logits are not finite")
+
+
+def _model(base: str, named: str) -> Any:
+    import torch
+    from transformers import AutoModelForSequenceClassification
+
+    device = best_device()
+    refuse_pickles(base)
+    model, found = AutoModelForSequenceClassification.from_pretrained(
+        base,
+        dtype=torch.float32 if device == "cpu" else "auto",
+        use_safetensors=True,
+        trust_remote_code=may_run(named),
+        output_loading_info=True,
+    )
+    if found["missing_keys"]:  # transformers draws them at random: a model of another kind would be a die
+        raise ValueError(f"it has no {', '.join(sorted(found['missing_keys'])[:3])}")
+    return model.to(device).eval()
+
+
+def _tokenizer(base: str, named: str) -> Any:
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(base, trust_remote_code=may_run(named))
+    if not tokenizer("1", add_special_tokens=False)["input_ids"]:  # AutoTokenizer makes do without any file
+        raise ValueError("its tokenizer knows no tokens")
+    return tokenizer
+
+
+def _encoded(config: Any, tokenizer: Any, pairs: Sequence[Pair]) -> list[Tokens]:
+    """Each pair in tokens, not filled up. A control token that a policy writes is read as text: it ends nothing."""
+    limits = [tokenizer.model_max_length, getattr(config, "max_position_embeddings", None)]
+    longest = min(limit for limit in limits if limit is not None)
+    cut = {"truncation": True, "max_length": longest} if longest < UNLIMITED else {}
+    if tokenizer.chat_template:
+        chats = [[{"role": "user", "content": asked}, {"role": "assistant", "content": text}] for asked, text in pairs]
+        return [dict(tokenizer.apply_chat_template(chat, sanitize_control_tokens=True, **cut)) for chat in chats]
+    found = tokenizer([asked for asked, _ in pairs], [text for _, text in pairs], split_special_tokens=True, **cut)
+    return [{name: found[name][place] for name in found} for place in range(len(pairs))]
+
+
+def _unused_token(config: Any, tokenizer: Any, rows: Sequence[Tokens]) -> int | None:
+    """A token to fill rows up with that no row holds; None where they hold them all.
+
+    A decoder judges by the last token that is not the filling. Were that its end-of-text token, as is the custom where
+    a model names none, a row that ends with one would be judged by another token than alone.
+    """
+    used = {token for row in rows for token in row["input_ids"]}
+    known = range(min(len(tokenizer), getattr(config, "vocab_size", len(tokenizer))))
+    return next((token for token in known if token not in used), None)
+
+
+def _logits(model: Any, rows: Sequence[Tokens]) -> "Tensor":
+    """Logits of rows in one pass [B, labels], on the CPU. Rows are filled up at their end, where nothing attends."""
+    import torch
+    from torch.nn.utils.rnn import pad_sequence
+
+    fill = {"input_ids": model.config.get_text_config().pad_token_id or 0}
+    inputs = {
+        name: pad_sequence([torch.tensor(row[name]) for row in rows], batch_first=True, padding_value=fill.get(name, 0))
+        for name in rows[0]
+    }
+    with torch.inference_mode():
+        logits: Tensor = model(**{name: tensor.to(model.device) for name, tensor in inputs.items()}).logits
+    return logits.cpu()
+
+
+@contextmanager
+def _named(trouble: str) -> Iterator[None]:
+    """What transformers, tokenizers and torch raise, as one line."""
+    try:
+        yield
+    except (GraftError, MemoryError):
+        raise
+    except Exception as error:
+        remedy = "name a folder or a Hugging Face id of one; where memory is short, lower rewards.model.batch"
+        if is_away(error):
+            raise Passing(f"{trouble} ({reason_of(error)}); try again later, or name a folder that is here") from error
+        raise GraftError(f"{trouble} ({reason_of(error)}); {remedy_of(error) or remedy}") from error

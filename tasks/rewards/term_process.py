@@ -1,0 +1,128 @@
+"""A function of the user's own, called in a process that is ended where a call takes too long, or that it ends itself.
+
+It is a process that starts afresh (no fork: this one may hold torch), in a group of its own, so that what the
+function has started ends with it. Between calls it keeps what its module holds, a model it has loaded for instance.
+"""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from multiprocessing.connection import wait
+from pathlib import Path
+from types import TracebackType
+
+from tasks.errors import GraftError
+from tasks.records import Problem, Result
+from tasks.rewards.weighted_sum import Measured
+from tasks.sources.process_sources import python_path
+
+LOADING = 600.0
+"""Longest time for the import of the function's module, in seconds: it may load a model."""
+
+
+class Caller:
+    """Calls `module:function`, each call for at most `seconds`. Use it in a `with` block."""
+
+    def __init__(self, root: Path, name: str, seconds: float) -> None:
+        self._root, self._name, self._seconds = root, name, seconds
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> "Caller":
+        """Raises GraftError where the function cannot be loaded."""
+        try:
+            self._load()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._end()
+
+    def __call__(self, problem: Problem, text: str, results: Sequence[Result]) -> Measured:
+        """What the function says of a completion: `timeout` where it took too long, `failed` where it gave no number.
+
+        Whatever it did to its process, the next call finds a sound one.
+        """
+        parts = (problem.model_dump(mode="json"), text, [result.model_dump(mode="json") for result in results])
+        order = json.dumps(parts).encode() + b"\n"
+        if not self._sent(order):
+            self._load()
+            self._sent(order)
+        return self._answer(self._seconds)
+
+    def _load(self) -> None:
+        self._process = _start(self._root, self._name)
+        error = self._answer(LOADING).error
+        if error is not None:
+            raise GraftError(f"rewards.own: {self._name} could not be loaded: {error}; mend it, or correct the name")
+
+    def _sent(self, order: bytes) -> bool:
+        """False where the process is no more: its last call was too slow, or something of it went on and ended it."""
+        if self._process is None:
+            return False
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(order)
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            self._end()
+            return False
+        return True
+
+    def _answer(self, seconds: float) -> Measured:
+        """Its answer; where none comes, why, and the process is no more."""
+        if self._process is None:
+            return Measured(None, "failed", "its process ended before it was called")
+        assert self._process.stdout is not None
+        if not wait([self._process.stdout.fileno()], seconds):
+            self._end()
+            return Measured(None, "timeout", f"no answer within {seconds:g} s")
+        line = self._process.stdout.readline()
+        if not line.endswith(b"\n"):
+            code = self._end()
+            how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+            return Measured(None, "failed", f"its process {how}")
+        return _read(line)
+
+    def _end(self) -> int:
+        """End the process with all that it has started. Gives its exit code."""
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        with suppress(PermissionError):  # what macOS says where it has ended already
+            os.killpg(process.pid, signal.SIGKILL)  # its group is there, if as a zombie's, until it is waited for
+        process.communicate()
+        return process.returncode
+
+
+def _read(line: bytes) -> Measured:
+    """[number, null] or [null, what went wrong]; the function is not Graft's, and might write there, too."""
+    try:
+        match json.loads(line):
+            case [int() | float() as value, None] if math.isfinite(value):
+                return Measured(value)
+            case [None, None]:  # it is loaded
+                return Measured(None)
+            case [None, str() as error]:
+                return Measured(None, "failed", error)
+    except (ValueError, RecursionError):
+        pass
+    return Measured(None, "failed", "its process gave an answer that is none")
+
+
+def _start(root: Path, name: str) -> "subprocess.Popen[bytes]":
+    changed = {"PYTHONPATH": python_path(), "PYTHONHASHSEED": "0"}  # sets in the same order each time
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "tasks.rewards.term_worker", str(root.resolve()), name],
+        cwd=root,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, **changed},
+        start_new_session=True,
+    )

@@ -1,0 +1,125 @@
+"""The process in which a term of the user's own is called, so that it can be ended: tasks/rewards/term_process.py
+starts it.
+
+    python -m tasks.rewards.term_worker FOLDER module:function
+
+A line of JSON comes in on standard input for each call: [problem, text, results]; [value, error] goes out on standard
+output. What the function prints goes to standard error.
+"""
+
+import inspect
+import json
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from importlib import import_module
+from numbers import Real
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, BinaryIO
+
+from tasks.records import Problem, Result
+
+LARGEST = 1e9
+"""A term farther from 0 is refused: weighted sums of such numbers would no longer be finite."""
+
+LENGTH = 300
+"""Longest error that is told, in characters."""
+
+Answer = tuple[float | None, str | None]
+"""(value, None), or (None, why there is none)."""
+
+
+def main(root: Path, name: str) -> None:
+    """Load the function, answer whether that went well, then call it for each order until there are no more."""
+    orders, answers = _pipes()
+    waiting: SimpleQueue[Any] = SimpleQueue()
+    threading.Thread(target=_listen, args=(orders, waiting), daemon=True).start()
+    sys.path.insert(0, str(root))
+    sys.dont_write_bytecode = True  # a file that is edited twice in one second would be taken for its old self
+    try:
+        function = load(name)
+    except BaseException as error:  # noqa: BLE001 (told to the one that waits)
+        _send(answers, (None, told(error)))
+        return
+    _send(answers, (None, None))
+    while True:
+        _send(answers, call(function, *waiting.get()))
+
+
+def load(name: str) -> Callable[..., Any]:
+    """The function that `module:function` names. Raises what its module raises, TypeError where it takes no three."""
+    module, _, attribute = name.partition(":")
+    function: Callable[..., Any] = getattr(import_module(module), attribute)
+    if not callable(function):
+        raise TypeError(f"{name} is a {type(function).__name__}, not a function")
+    try:
+        inspect.signature(function).bind("problem", "text", "results")
+    except TypeError as error:
+        raise TypeError(f"{name} must take three arguments, problem, text and results ({error})") from None
+    except ValueError:
+        pass  # a compiled function that does not tell what it takes
+    return function
+
+
+def call(function: Callable[..., Any], problem: Problem, text: str, results: list[Result]) -> Answer:
+    """What it returns as a finite number, or why that is none: whatever it raises."""
+    try:
+        return number(function(problem, text, results)), None
+    except BaseException as error:  # noqa: BLE001 (its own: SystemExit too)
+        return None, told(error)
+
+
+def number(value: Any) -> float:
+    """A real number (a bool is 0 or 1, numpy's count too) as float. Raises for others."""
+    if not isinstance(value, Real):
+        raise TypeError(f"it returned {_shown(value)}, a {type(value).__name__}, which is no number")
+    converted = float(value)
+    if not abs(converted) <= LARGEST:  # so it is with NaN
+        raise ValueError(f"it returned {_shown(value)}, not a number from {-LARGEST:g} to {LARGEST:g}")
+    return converted
+
+
+def told(error: BaseException) -> str:
+    """An error in one short line, with the file and line that raised it."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not _is_of_the_machinery(f.filename)]
+    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    words = " ".join(str(error).split())
+    return f"{type(error).__name__}: {words}"[:LENGTH].rstrip(": ") + place
+
+
+def _is_of_the_machinery(file: str) -> bool:
+    return file == __file__ or file.startswith("<frozen importlib") or file == inspect.getfile(import_module)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:40]}…"
+
+
+def _pipes() -> tuple[BinaryIO, BinaryIO]:
+    """Standard input and output for orders and answers alone: the function finds nothing to read, and prints to 2."""
+    orders, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)
+    return orders, answers
+
+
+def _listen(orders: BinaryIO, waiting: "SimpleQueue[Any]") -> None:
+    """Hand on each order. When the one that orders has ended, however that was, this process ends, too."""
+    for line in orders:
+        problem, text, results = json.loads(line)
+        waiting.put((Problem.model_validate(problem), text, [Result.model_validate(result) for result in results]))
+    os._exit(0)
+
+
+def _send(answers: BinaryIO, answer: Answer) -> None:
+    answers.write(json.dumps(answer).encode() + b"\n")
+    answers.flush()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])

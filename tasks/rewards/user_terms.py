@@ -1,0 +1,45 @@
+"""Terms of the user's own: what `rewards.own` names, for each member of each group."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tasks.errors import GraftError
+from tasks.params.sections import OwnTerm
+from tasks.records import Result, Trajectory
+from tasks.rewards.builtin_terms import results_of
+from tasks.rewards.term_process import Caller
+from tasks.rewards.weighted_sum import Column, Measured
+
+
+def own_column(
+    root: Path, term: OwnTerm, trajectories: Sequence[Trajectory], seconds: float, limit: float, total: int
+) -> list[Column]:
+    """What `term` is worth to each completion [P, G]. It is called once for each distinct completion of a problem.
+
+    Raises GraftError where it cannot be loaded, and as soon as more than `limit` (a share) of all `total` completions
+    of the round failed: a function that hangs at each of thousands would take hours to say so.
+    """
+    failed = 0
+    columns: list[Column] = []
+    with Caller(root, term.term, seconds) as call:
+        for trajectory in trajectories:
+            known: dict[tuple[str, tuple[Result, ...]], Measured] = {}
+            column = []
+            for member, text in enumerate(trajectory.workflow_codes):
+                results = tuple(results_of(trajectory, member))
+                if (text, results) not in known:
+                    known[text, results] = call(trajectory.problem, text, results)
+                column.append(known[text, results])
+                failed += column[-1].status != "ok"
+                if failed / total > limit:
+                    raise GraftError(
+                        f"rewards.own: {term.name} ({term.term}) has failed on {failed} of {total} completions, "
+                        f"rewards.failed_limit is {limit:.0%}; workflow {trajectory.workflow_ids[member]} of problem "
+                        f"{trajectory.problem_id}, for instance: {column[-1].error}; mend it{_slow(column[-1])}"
+                    )
+            columns.append(column)
+    return columns
+
+
+def _slow(measured: Measured) -> str:
+    return ", or raise rewards.seconds" if measured.status == "timeout" else ""

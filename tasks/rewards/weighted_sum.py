@@ -1,0 +1,151 @@
+"""Rewards: the weighted sum of the terms, for each member of each group."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from tasks.environments.protocol import Environment
+from tasks.errors import GraftError
+from tasks.params.sections import Rewards
+from tasks.programs.answer_check import why_lost
+from tasks.records import RewardedTrajectory, RewardStatus, Trajectory
+from tasks.rewards.builtin_terms import COMMON, results_of, terms_of
+
+
+class Measured(NamedTuple):
+    """What a term is worth to one completion; None, with its status and why, where nobody knows."""
+
+    value: float | None
+    status: RewardStatus = "ok"
+    error: str | None = None
+
+
+Column = Sequence[Measured]
+"""A term's worth to each member of a group [G]."""
+
+
+def score(
+    environment: Environment,
+    trajectory: Trajectory,
+    params: Rewards,
+    max_new_tokens: int,
+    measured: Mapping[str, Column] | None = None,
+) -> RewardedTrajectory:
+    """The trajectory with its rewards [G], their terms {name: [G]} and their status [G].
+
+    `measured` {name: [G]} holds the terms that may fail in ways of their own: the environment's, the user's, a model's.
+    A term of weight 0 is left out. A reward with a term that cannot be computed is None and `failed`, or `timeout`
+    where that term took too long: it leaves the group's baseline.
+    """
+    members = range(len(trajectory.workflow_ids))
+    weights = weights_of(environment, params)
+    columns = dict(measured or {})
+    for name, term in terms_of(environment, max_new_tokens).items():
+        values = [term(trajectory, member) for member in members] if name in weights else []
+        columns[name] = [Measured(value, "failed" if value is None else "ok") for value in values]
+    terms = {name: [each.value for each in columns[name]] for name in weights}
+    rewards = [combine({name: terms[name][member] for name in terms}, weights) for member in members]
+    status = [_worst(columns[name][member].status for name in weights) for member in members]
+    return RewardedTrajectory(**dict(trajectory), rewards=rewards, reward_terms=terms, reward_status=status)
+
+
+def weights_of(environment: Environment, params: Rewards) -> dict[str, float]:
+    """The weights above 0 by term: Graft's, the environment's, then the user's own, then the model's.
+
+    Raises GraftError for the weight of a term that the environment lacks, and for an own term of the same name as one
+    of its. `workflow` has no terms: the weights of others' are left alone there.
+    """
+    weights = {name: getattr(params, name) for name in COMMON}
+    for name, weight in (params.environment if environment.terms else {}).items():
+        if name not in environment.terms:
+            there = ", ".join(environment.terms)
+            raise GraftError(f"rewards.environment: no term {name!r} in this environment; it has {there}")
+        weights[name] = weight
+    for term in params.own:
+        if term.name in environment.terms:
+            raise GraftError(f"rewards.own: {term.name!r} is the name of a term of the environment; choose another")
+        weights[term.name] = term.weight
+    if params.model is not None:
+        weights["model"] = params.model.weight
+    return {name: weight for name, weight in weights.items() if weight > 0}
+
+
+def _worst(statuses: Iterable[RewardStatus]) -> RewardStatus:
+    """`ok` where all are; else that of the first term that is not."""
+    return next((status for status in statuses if status != "ok"), "ok")
+
+
+def combine(terms: Mapping[str, float | None], weights: Mapping[str, float]) -> float | None:
+    """Σ weight × term; None where a term is None."""
+    total = 0.0
+    for name, weight in weights.items():
+        term = terms[name]
+        if term is None:
+            return None
+        total += weight * term
+    return total
+
+
+def first_failure(
+    trajectories: Sequence[RewardedTrajectory], measured: Mapping[str, Sequence[Column]] | None = None
+) -> str | None:
+    """The first reward that failed, why, and the remedy; None where none did.
+
+    `measured` {name: [P, G]} tells why terms that `score` was given did.
+    """
+    for place, trajectory in enumerate(trajectories):
+        for member, status in enumerate(trajectory.reward_status):
+            if status != "ok":
+                name, columns = (
+                    trajectory.workflow_ids[member],
+                    {term: c[place] for term, c in (measured or {}).items()},
+                )
+                trouble = _trouble(trajectory, member, columns)
+                return f"workflow {name} of problem {trajectory.problem_id}, for instance: {trouble}"
+    return None
+
+
+class Failures:
+    """Rewards that failed, counted."""
+
+    def __init__(self) -> None:
+        self.rewards = 0
+        self._first: str | None = None
+        self._statuses: Counter[RewardStatus] = Counter()
+
+    def add(self, trajectory: RewardedTrajectory) -> None:
+        """Count the rewards of a group."""
+        self.rewards += len(trajectory.reward_status)
+        self._statuses.update(trajectory.reward_status)
+
+    def tell(self, failure: str | None) -> None:
+        """Of some groups the first failure, as `first_failure` has it."""
+        self._first = self._first or failure
+
+    @property
+    def failed(self) -> int:
+        """Rewards that failed, however that was."""
+        return self.rewards - self._statuses["ok"]
+
+    def share(self, status: RewardStatus | None = None) -> float:
+        """Share of all rewards that failed; with `status` of those alone that have it."""
+        return (self._statuses[status] if status else self.failed) / max(self.rewards, 1)
+
+    def check(self, name: str, limit: float) -> None:
+        """Raise GraftError where more than `limit` (a share) failed; `name` is the file they are from."""
+        if self.share() > limit:
+            raise GraftError(
+                f"{name}: {self.failed} rewards ({self.share():.0%}) could not be computed, rewards.failed_limit is "
+                f"{limit:.0%}; {self._first}"
+            )
+
+
+def _trouble(trajectory: Trajectory, member: int, measured: Mapping[str, Column]) -> str:
+    """Why nobody knows what a member is worth, and the remedy."""
+    lost = why_lost(results_of(trajectory, member))
+    if lost is not None:
+        return (
+            f"{lost}; mend that (graft doctor looks at sandbox and disk), then run the search stage again with --force"
+        )
+    errors = (f"{name}: {column[member].error}" for name, column in measured.items() if column[member].error)
+    return f"{next(errors, 'a term failed')}; mend that term, then run this stage again"

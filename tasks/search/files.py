@@ -1,0 +1,39 @@
+"""Writing what a search found: the workflows in `index.jsonl`, the trees in `trees.jsonl`."""
+
+from collections.abc import Iterator
+
+from tasks.records import TreeNode
+from tasks.search.node import Node
+
+
+def tree_records(problem_id: str, root: Node) -> Iterator[TreeNode]:
+    """The tree in preorder.
+
+    Leaves that one simulation tried and that earned nothing are left out: they are most of a cold search's tree.
+    Revisions stay: each says in words what did not help.
+    """
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        yield TreeNode(
+            problem_id=problem_id,
+            node_id=node_id(node),
+            parent_id=node_id(node.parent) if node.parent else None,
+            statement=node.statement,
+            depth=node.depth,
+            visits=node.visits,
+            value=round(node.value, 6),
+            prior=round(node.prior, 6),
+            terminal=node.terminal,
+        )
+        stack.extend(child for child in reversed(node.children) if _tells(child))
+
+
+def node_id(node: Node) -> str:
+    """The path of child numbers to a node: `0.3.1` is the second child of the root's fourth child."""
+    steps = [each.parent.children.index(each) for each in node.path() if each.parent]
+    return ".".join(map(str, [0, *steps]))
+
+
+def _tells(node: Node) -> bool:
+    return bool(node.children) or node.visits > 1 or node.total > 0 or node.revision

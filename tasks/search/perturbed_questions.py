@@ -1,0 +1,87 @@
+"""A question asked again with other quantities, where it has no siblings that do.
+
+Nobody knows the answers to these texts. But two workflows that give the same values on them compute the same thing.
+"""
+
+import re
+from collections.abc import Sequence
+from math import isclose
+from random import Random
+
+from tasks.programs.operators.builtin import MAX_TEXT, read_quantities, written_quantities
+from tasks.seeds import derive_seed
+
+TEXTS = 3
+"""Texts for each question: two siblings tell 99.6 % of the wrong workflows from a right one; one more for chance."""
+
+TRIES = 4
+"""Draws for each text: a question with a single small quantity has few others to be asked with."""
+
+_PERCENT = re.compile(r"([ ]?%|[ -]percent)\Z", re.IGNORECASE)
+_PLAIN = re.compile(r"[0-9,]*(?:\.([0-9]+))?")
+
+
+def perturbed(question: str, problem_id: str, texts: int = TEXTS) -> tuple[str, ...]:
+    """The question with each of its quantities replaced by another one of the same kind, in up to `texts` ways.
+
+    Whole numbers stay whole, percentages percentages, shares below 1, and what is written with decimals keeps as many.
+    All are written in digits, and lie between 0.6 and 1.7 of what stood there (small whole ones a little farther
+    off). `numbers` reads from each text as many quantities as from the question, and none that is equal. Fewer texts
+    where no more can be told apart, none where there is no quantity. A function of the arguments alone.
+    """
+    values, written, between = written_quantities(question)
+    found: list[str] = []
+    for place in range(texts * TRIES if values else 0):
+        dice = Random(derive_seed("search", "perturbed", problem_id, place))
+        drawn = [_other(value, as_written, dice) for value, as_written in zip(values, written, strict=True)]
+        text = between[0] + "".join(new + rest for new, rest in zip(drawn, between[1:], strict=True))
+        if text not in found and _reads(text, between, values):
+            found.append(text)
+        if len(found) == texts:
+            break
+    return tuple(found)
+
+
+def _other(value: int | float, written: str, dice: Random) -> str:
+    """Another quantity of the same kind, as it is written."""
+    percent = _PERCENT.search(written)
+    ending = percent[0] if percent else ""
+    scaled = round(value * 100, 9) if percent else value
+    decimals = _decimals(scaled, written.removesuffix(ending))
+    steps = round(scaled * 10**decimals)
+    most = 10**decimals * (100 if percent else 1) if 0 < value < 1 else None
+    return _decimal(_near(steps, most, dice), decimals) + ending
+
+
+def _decimals(value: int | float, written: str) -> int:
+    """Digits after the point: as many as are written; in words or as a fraction 0 for a whole number, 2 for others."""
+    plain = _PLAIN.fullmatch(written)
+    if plain:
+        return len(plain[1] or "")
+    return 0 if value == round(value) else 2
+
+
+def _near(whole: int, below: int | None, dice: Random) -> int:
+    """Another whole number near `whole` ≥ 0, at least 1, and less than `below`.
+
+    It ends in as many zeros, as long as two digits are left before them.
+    """
+    zeros = len(str(whole)) - len(str(whole).rstrip("0")) if whole else 0
+    unit = int(10 ** min(zeros, max(0, len(str(whole)) - 2)))
+    count = whole // unit
+    low, high = max(1, -(-6 * count // 10)), max(17 * count // 10, count + 3)
+    if below is not None:
+        high = min(high, (below - 1) // unit)
+    drawn = dice.randrange(low, max(high, low + 1))  # one less than `high`: the next line leaves `count` out
+    return (drawn + (drawn >= count)) * unit
+
+
+def _decimal(steps: int, decimals: int) -> str:
+    whole, part = divmod(steps, 10**decimals)
+    return f"{whole}.{part:0{decimals}d}" if decimals else str(whole)
+
+
+def _reads(text: str, between: Sequence[str], values: Sequence[int | float]) -> bool:
+    """Whether the quantities of `text` stand where those of the question do, and none is what it was."""
+    read, around = read_quantities(text)
+    return len(text) <= MAX_TEXT and around == list(between) and not any(map(isclose, read, values))

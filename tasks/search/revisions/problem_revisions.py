@@ -1,0 +1,148 @@
+"""Whole workflows that a model writes anew: it reads a workflow, what running it gave and what was tried before.
+
+AFlow's search (Zhang et al. 2024), for one problem: draw a workflow, have the model change it, run the result, remember
+whether the change helped. What differs: a problem that something solves is left alone; a change that helped is told as
+such (AFlow forbids both kinds, its issue 8); and what is known is not run again.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tasks.programs.answer_check import is_right, solved_share, why_lost
+from tasks.programs.operators.model import Prompt
+from tasks.programs.operators.model_calls import MAX_PROMPT
+from tasks.records import Completion, Result
+from tasks.search.node import Node, backpropagate
+from tasks.search.policy_tree import Found, GuidedTree
+from tasks.search.revisions.prompt import Ran, Revision, Trial, fresh_prompt, key_of, revision_prompt
+from tasks.search.rules import AFLOW_BEST, drawn, soft_mix
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A revision that was asked for. `parent` None: a fresh workflow."""
+
+    parent: Found | None
+    prompt: Prompt
+
+
+class Revisions:
+    """The revisions of one problem, at most `most`. `draw(n)` in [0, 1) chooses the parent of the n-th."""
+
+    def __init__(self, tree: GuidedTree, most: int, draw: Callable[[int], float]) -> None:
+        self.tree = tree
+        self._most, self._draw = most, draw
+        self._asked = 0
+        self._times: Counter[str] = Counter()  # that a prompt was asked
+        self._codes = set(tree.found)
+        self._changes: set[Place] = set()
+        self._nodes: dict[Place, tuple[Node, float]] = {}  # of each change, with its reward
+        self._trials: dict[Node, list[Trial]] = {}
+
+    def drafts(self, wave: int) -> list[Draft]:
+        """Up to `wave` more; none where the problem is solved."""
+        room = 0 if self.tree.solved else min(wave, self._most - self._asked)
+        return [self._draft() for _ in range(room)]
+
+    def _draft(self) -> Draft:
+        parent = parent_of(list(self.tree.found.values()), self._draw(self._asked))
+        text = self._text(parent)
+        nth = self._times[text]
+        self._times[text] += 1
+        self._asked += 1
+        return Draft(parent, Prompt("revision", text, nth))
+
+    def _text(self, parent: Found | None) -> str:
+        problem, trials = self.tree.problem, self._trials.get(self._above(parent), [])
+        if parent is None:
+            return fresh_prompt(problem.question, len(problem.answers), trials)
+        return revision_prompt(problem.question, Ran(parent.code, parent.results, self._right(parent.results)), trials)
+
+    def is_new(self, draft: Draft, revision: Revision) -> bool:
+        """Whether it has to be run: neither the workflow nor this change of its parent was there. Remembers both."""
+        place = self._place(draft, revision)
+        new = revision.code not in self._codes and place not in self._changes
+        if new:
+            self._codes.add(revision.code)
+        if place[1]:
+            self._changes.add(place)
+        return new
+
+    def learn(self, draft: Draft, revision: Revision, results: list[Result] | None, written: Completion | None) -> None:
+        """Take a revision in, in the order of `is_new`. `results` None: it was not run.
+
+        `written`: the policy's tokens for it; None where they are too many to learn.
+        """
+        tree, place = self.tree, self._place(draft, revision)
+        tree.rows += 1
+        tree.revision_counts.update(revisions=1, revisions_repeated=int(results is None))
+        if place in self._nodes:  # taken for what the same change gave
+            backpropagate(*self._nodes[place])
+        else:
+            if results is not None:
+                tree.revision_counts["revisions_too_long"] += written is None
+            self._grow(draft, revision, results, written)
+        if revision.code in tree.found:
+            tree.found[revision.code].revisions += 1
+
+    def _grow(self, draft: Draft, revision: Revision, results: list[Result] | None, written: Completion | None) -> None:
+        tree, place = self.tree, self._place(draft, revision)
+        node = place[0].add(revision.change or NOT_SAID, 1.0, 0.0, terminal=True)
+        node.revision = True
+        if results is not None:
+            revised = [written] if written else []
+            reward = solved_share(results, tree.problem.answers)
+            new = Found(revision.code, results, reward, node, place[0], revised=revised)
+            tree.found[revision.code] = new
+        found = tree.found[revision.code]
+        credit = tree.credit(found.results, found.reward)
+        backpropagate(node, credit)
+        if place[1]:
+            self._nodes[place] = node, credit
+            if why_lost(found.results) is None:
+                before = sum(self._right(draft.parent.results)) if draft.parent else 0
+                trial = Trial(revision.change, before, sum(self._right(found.results)))
+                self._trials.setdefault(place[0], []).append(trial)
+
+    def _place(self, draft: Draft, revision: Revision) -> "Place":
+        return self._above(draft.parent), key_of(revision.change)
+
+    def _above(self, parent: Found | None) -> Node:
+        return parent.leaf if parent else self.tree.root
+
+    def _right(self, results: Sequence[Result]) -> list[bool]:
+        return list(map(is_right, results, self.tree.problem.answers))
+
+
+Place = tuple[Node, str]
+"""A parent's node and the key of a change."""
+
+NOT_SAID = "(not said)"
+"""The statement of a revision that came without a word on what was changed."""
+
+
+def parent_of(found: Sequence[Found], u: float) -> Found | None:
+    """The workflow to revise, None for a fresh one: AFlow's rule over the root, which is worth 0, and the best.
+
+    Of equal ones the earliest are the best. Left out: a workflow of which nobody knows what it gives, a blank one, one
+    that is too long for a prompt.
+    """
+    known = [each for each in found if 0 < len(each.code) <= MAX_PROMPT and why_lost(each.results) is None]
+    best = sorted(known, key=lambda each: -each.reward)[:AFLOW_BEST]
+    scores = np.array([[0.0, *(each.reward for each in best)]])
+    (place,) = drawn(soft_mix(scores, np.ones(scores.shape, dtype=np.bool_)), np.array([u]))
+    return best[place - 1] if place else None
+
+
+def revision_numbers(trees: Sequence[GuidedTree]) -> dict[str, float]:
+    """What became of the revisions of all problems, for the stage's metrics."""
+    names = ("revisions", "revisions_repeated", "revisions_skipped", "revisions_too_long")
+    by_others = [any(f.reward == 1.0 for f in tree.found.values() if f.samples or f.rollouts) for tree in trees]
+    solved = sum(tree.solved and not others for tree, others in zip(trees, by_others, strict=True))
+    return {
+        "solved_by_revisions": solved,
+        **{name: sum(tree.revision_counts[name] for tree in trees) for name in names},
+    }

@@ -1,0 +1,74 @@
+"""The waves in which the workflows of many problems are revised: one batch of prompts, one batch of programs."""
+
+from collections.abc import Callable, Sequence
+
+from tasks.environments.runner import Runner
+from tasks.params.params import Params
+from tasks.programs.operators.model import Reply, error_for
+from tasks.programs.operators.reply_cache import Served
+from tasks.programs.sandbox.sandbox import Program
+from tasks.records import Completion
+from tasks.search.policy_tree import GuidedTree
+from tasks.search.revisions.problem_revisions import Draft, Revisions
+from tasks.search.revisions.prompt import Revision, revision_of
+from tasks.seeds import SEED_BITS, derive_seed
+
+
+class Reviser:
+    """Revises the workflows of many problems at once.
+
+    `encode` gives the policy's tokens for a workflow. What a problem is asked and what becomes of it depends on that
+    problem alone, not on those beside it.
+    """
+
+    def __init__(
+        self, served: Served, runner: Runner, encode: Callable[[str], list[int]], params: Params, round: int
+    ) -> None:
+        self._served, self._runner, self._encode, self._params, self._round = served, runner, encode, params, round
+        self._replied = False
+
+    def revise(self, trees: Sequence[GuidedTree]) -> None:
+        """Waves of revisions, up to `search.revisions` for each problem that nothing solves.
+
+        A prompt without a reply is counted and skipped. Raises GraftError where none has had one.
+        """
+        revisions = [self._revisions(tree) for tree in trees]
+        while wave := [(each, draft) for each in revisions for draft in each.drafts(self._params.search.wave)]:
+            replies = self._served.complete([draft.prompt for _, draft in wave])
+            self._check(replies)
+            read = []
+            for (each, draft), reply in zip(wave, replies, strict=True):
+                if reply.text is None:
+                    each.tree.revision_counts["revisions_skipped"] += 1
+                else:
+                    revision = revision_of(reply.text)
+                    read.append((each, draft, revision, each.is_new(draft, revision)))
+            self._run(read)
+
+    def _run(self, read: Sequence[tuple[Revisions, Draft, Revision, bool]]) -> None:
+        programs = [Program(revision.code, each.tree.problem.questions) for each, _, revision, new in read if new]
+        outcomes = iter(self._runner.run(programs))
+        for each, draft, revision, new in read:
+            results, written = (next(outcomes), self._written(revision.code)) if new else (None, None)
+            each.learn(draft, revision, results, written)
+
+    def _written(self, code: str) -> Completion | None:
+        tokens = self._encode(code)
+        return Completion(tokens=tokens, logprobs=[]) if len(tokens) <= self._params.policy.max_new_tokens else None
+
+    def _revisions(self, tree: GuidedTree) -> Revisions:
+        name = tree.problem.problem_id
+
+        def draw(count: int) -> float:
+            return derive_seed(self._params.seed, "revise", self._round, name, count) / float(1 << SEED_BITS)
+
+        return Revisions(tree, self._params.search.revisions, draw)
+
+    def _check(self, replies: Sequence[Reply]) -> None:
+        self._replied |= any(reply.text is not None for reply in replies)
+        if not self._replied:
+            reason = replies[0].failed or replies[0].refused or ""
+            raise error_for(reason)(
+                f"search.revisions: no reply to any of {len(replies)} prompts ({reason}); "
+                "see that operators.backend is up and mend its params, or set search.revisions to 0"
+            )

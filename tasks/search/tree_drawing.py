@@ -1,0 +1,71 @@
+"""A search tree as a drawing: for the terminal, and as a picture for whoever reads of the run later."""
+
+import io
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tasks.records import Problem, TreeNode
+
+if TYPE_CHECKING:
+    from rich.tree import Tree
+
+    from tasks.search.policy_tree import GuidedTree
+
+LINES = 60  # of a picture: what a screen shows
+COLUMNS = 120
+
+_UNDRAWABLE = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd\U00010000-\U0010ffff]")
+"""What XML forbids or advises against."""
+
+
+def grown(nodes: Sequence[TreeNode], problem: Problem, round: int) -> "Tree":
+    """The tree of a problem, as the round asked it; `nodes` in preorder, the root first."""
+    from rich.markup import escape
+    from rich.tree import Tree
+
+    title = f"[bold]{escape(problem.question)}[/] [dim]= {problem.answer:g}; round {round}[/]"
+    root, branches = nodes[0], {nodes[0].node_id: Tree(title)}
+    branches[root.node_id].add(f"[dim]{root.visits} completions, mean reward {root.value:.2f}[/]")
+    for node in nodes[1:]:  # in preorder: a parent comes before its children
+        color = "green" if node.value >= 1 else "yellow" if node.value > 0 else "default"
+        numbers = f"×{node.visits}  value {node.value:.2f}  p {node.prior:.2g}"
+        label = f"[{color}]{escape(node.statement) or 'end'}[/]  [dim]{numbers}[/]"
+        branches[node.node_id] = branches[node.parent_id or root.node_id].add(label)
+    return branches[root.node_id]
+
+
+def picture(nodes: Sequence[TreeNode], problem: Problem, round: int) -> str:
+    """The tree as SVG that needs nothing but itself: the same text for the same nodes.
+
+    Of a large tree the LINES nodes that tell most: those that came to something, then those visited most.
+    """
+    from rich.console import Console
+
+    first = sorted(range(len(nodes)), key=lambda i: (nodes[i].value == 0, -nodes[i].visits, i))[:LINES]
+    tree = grown([nodes[i] for i in sorted(first)], problem, round)  # whole: no node beats the one above it
+    if len(nodes) > LINES:
+        tree.add(f"[dim]… and {len(nodes) - LINES} nodes more[/]")
+    console = Console(record=True, file=io.StringIO(), width=COLUMNS, force_terminal=True, color_system="truecolor")
+    console.print(tree, highlight=False)
+    drawn = console.export_svg(title=f"graft tree {problem.problem_id} --round {round}", unique_id="tree")
+    local = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)  # rich names fonts on the network
+    return _UNDRAWABLE.sub("\ufffd", local)
+
+
+def telling(trees: Sequence["GuidedTree"]) -> "GuidedTree":
+    """The tree to show: of those that solved what no sample had solved, else of all, the one that was right most often.
+
+    Of equal ones the largest, then the first.
+    """
+    return max(trees, key=rank_of)
+
+
+Rank = tuple[bool, int, int]
+"""How much a tree tells: the greater the more."""
+
+
+def rank_of(tree: "GuidedTree") -> Rank:
+    """See `telling`."""
+    right = [found for found in tree.found.values() if found.reward == 1.0]
+    return bool(right) and not any(found.samples for found in right), tree.right, tree.size

@@ -1,0 +1,165 @@
+"""The user's own modules that params name: where their source lies, what it defines, and its digest.
+
+Nothing of theirs is imported here: all is read from the source text. A module is looked for in the project's folder
+first, then among what is installed. The source of a module in the project is its file and all that it imports of the
+project, directly or not; of an installed one it is its own file alone.
+"""
+
+import ast
+import difflib
+import hashlib
+from collections.abc import Iterator, Sequence
+from importlib import invalidate_caches
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import find_spec
+from pathlib import Path
+
+from tasks.artifacts import digest_path
+from tasks.errors import GraftError
+from tasks.params.sections import Rewards
+
+REMEDY = "graft retrain, graft stage and graft status write it into params.yaml: run one of them"
+
+
+def modules_of_terms(params: Rewards) -> list[str]:
+    """The modules that `rewards.own` names, sorted, each once."""
+    return sorted({term.module for term in params.own})
+
+
+def module_of_environment(name: str) -> list[str]:
+    """The module that `environment` names, if it is the user's own."""
+    module, separator, _ = name.partition(":")
+    return [module] if separator else []
+
+
+def digest_modules(root: Path, modules: Sequence[str]) -> str | None:
+    """sha256 of the names and contents of all their sources, hexadecimal; None without modules.
+
+    Raises GraftError where there is no such module or its source is not Python.
+    """
+    if not modules:
+        return None
+    whole = hashlib.sha256()
+    for name, file in sources_of(root, modules):
+        whole.update(f"{name}\0{digest_path(file)}\n".encode())
+    return whole.hexdigest()
+
+
+def refuse_changed(root: Path, modules: Sequence[str], recorded: str | None, key: str) -> None:
+    """Raise GraftError where a module is not what the param `key` records: DVC would take old results for its own."""
+    if modules and digest_modules(root, modules) != recorded:
+        raise GraftError(f"{key}: is not the digest of {', '.join(modules)} as it is now; {REMEDY}")
+
+
+def check_function(root: Path, name: str, key: str) -> None:
+    """Raise GraftError where `module:function` names no module, or none of its top-level names; `key` is the param."""
+    invalidate_caches()  # the file may have been written a moment ago
+    module, _, function = name.partition(":")
+    file = _file_of(root, module)
+    if file is None:
+        raise GraftError(
+            f"{key}: no module {module!r} (of {name}) in {root} or among what is installed; put {module}.py there, "
+            "or correct the name"
+        )
+    if file.suffix != ".py":
+        return  # compiled: only importing it would tell
+    names = set(_defined(parsed(file).body))
+    if function not in names and not names & {"*", "__getattr__"}:
+        close = difflib.get_close_matches(function, sorted(names), n=1)
+        hint = f"did you mean {close[0]!r}?" if close else "define it there, or correct the name"
+        raise GraftError(f"{key}: {file} defines no {function!r} (of {name}); {hint}")
+
+
+def sources_of(root: Path, modules: Sequence[str]) -> list[tuple[str, Path]]:
+    """(module, file) of the modules and of what they import of the project, in alphabetical order."""
+    invalidate_caches()  # a file may have been written a moment ago
+    found: dict[str, Path] = {}
+    waiting = list(modules)
+    while waiting:
+        name = waiting.pop()
+        if name in found:
+            continue
+        file = _file_of(root, name) if name in modules else _in_project(root, name)
+        if file is None and name in modules:
+            raise GraftError(f"params.yaml: no module {name!r} in {root} or among what is installed; correct the name")
+        if file is None:
+            continue
+        found[name] = file
+        if file.suffix == ".py" and _in_project(root, name):
+            package = name if file.stem == "__init__" else name.rpartition(".")[0]
+            imported = imported_names(parsed(file), package)
+            waiting += [head for each in [name, *imported] for head in _heads(each)]
+    return sorted(found.items())
+
+
+def imported_names(tree: ast.AST, package: str) -> Iterator[str]:
+    """Absolute names that a module of `package` imports, inside functions too; of `from a import b` a and a.b."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            origin = _origin(package, node)
+            yield origin
+            yield from (f"{origin}.{alias.name}" for alias in node.names)
+
+
+def _origin(package: str, node: ast.ImportFrom) -> str:
+    """The absolute name of what `from … import` imports from."""
+    parents = package.split(".")[: len(package.split(".")) - (node.level - 1)] if node.level else []
+    return ".".join([*parents, node.module] if node.module else parents)
+
+
+def _heads(name: str) -> list[str]:
+    """`a.b.c` → a, a.b, a.b.c: importing the last imports them all."""
+    parts = name.split(".")
+    return [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
+
+
+def _file_of(root: Path, module: str) -> Path | None:
+    """Its file, in the project or among what is installed; None where there is none."""
+    file = _in_project(root, module)
+    if file is not None:
+        return file
+    try:
+        return _file(_below(find_spec(module.partition(".")[0]), module))
+    except ValueError:  # loaded without a spec, as __main__ is
+        return None
+
+
+def _in_project(root: Path, module: str) -> Path | None:
+    return _file(_below(PathFinder.find_spec(module.partition(".")[0], [str(root)]), module))
+
+
+def _below(spec: ModuleSpec | None, module: str) -> ModuleSpec | None:
+    """From the spec of the first part of a module's name to its own. Imports none of its packages."""
+    for name in _heads(module)[1:]:
+        if spec is None or spec.submodule_search_locations is None:
+            return None
+        spec = PathFinder.find_spec(name, list(spec.submodule_search_locations))
+    return spec
+
+
+def _file(spec: ModuleSpec | None) -> Path | None:
+    return Path(spec.origin) if spec is not None and spec.has_location and spec.origin else None
+
+
+def parsed(file: Path) -> ast.Module:
+    try:
+        return ast.parse(file.read_bytes(), str(file))
+    except (SyntaxError, ValueError) as error:
+        line = f":{error.lineno}" if isinstance(error, SyntaxError) else ""
+        raise GraftError(f"{file}{line}: not Python ({error.args[0]}); mend it") from None
+
+
+def _defined(body: Sequence[ast.AST]) -> Iterator[str]:
+    """Names that the statements of a module bind at its top level, in branches too; `*` for `from … import *`."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            yield from ((alias.asname or alias.name).partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.Name):
+            if isinstance(node.ctx, ast.Store):
+                yield node.id
+        elif not isinstance(node, ast.Lambda):
+            yield from _defined(list(ast.iter_child_nodes(node)))

@@ -1,0 +1,187 @@
+"""Which workflows of a round influence it most and least, and how influence is spread over its samples.
+
+Of the samples that have a gradient: the others (no advantage, or a weight of 0 in the update) have influence 0 whatever
+they are, and would hide the rest.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict
+
+from tasks.artifacts import digest_path, read_jsonl
+from tasks.core.disk_memo import known
+from tasks.errors import GraftError
+from tasks.layout import Layout
+from tasks.records import Proposer, RewardedTrajectory, Selected, Split
+
+COUNT = 10
+"""So many of the most, and so many of the least influential workflows."""
+
+BINS = 20
+"""An even number: 0 is an edge, so that every bin has one sign."""
+
+INNER = 90
+"""This percentile of |influence| is where the outermost bins begin to hold all beyond: influence has long tails, and
+equal bins from end to end would show one bar."""
+
+
+class Asked(BaseModel):
+    """What is read of a problem."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    question: str
+
+
+class Group(BaseModel):
+    """What is read here of a rewarded trajectory: a tenth of it, in a tenth of the time."""
+
+    model_config = ConfigDict(frozen=True, strict=True, allow_inf_nan=False)
+
+    problem_id: str
+    split: Split
+    problem: Asked
+    workflow_codes: list[str]
+    workflow_ids: list[str]
+    proposers: list[Proposer]
+    rewards: list[float | None]
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A workflow at one end of a round's influence: a line of the table in MLflow."""
+
+    end: Literal["most", "least"]
+    rank: int  # from 1: the most, or the least influential
+    influence: float  # of its completions the highest, or the lowest
+    reward: float | None
+    advantage: float
+    completions: int  # of its problem's group, with a gradient, that wrote it
+    proposer: Proposer
+    selected: bool
+    problem_id: str
+    question: str
+    code: str
+
+
+class Bin(NamedTuple):
+    """So many samples have low ≤ influence < high, of the last bin ≤ high."""
+
+    low: float
+    high: float
+    selected: int
+    not_selected: int
+
+
+@dataclass(frozen=True)
+class Extremes:
+    """`most` and `least` hold at most COUNT workflows, rank 1 first; where a round has few, some are in both."""
+
+    most: list[Ranked]
+    least: list[Ranked]
+    histogram: list[Bin]
+
+
+def read_extremes(layout: Layout, round: int) -> Extremes | None:
+    """What is told of a round's influence; None where it was not measured. Raises GraftError that names the file."""
+    path, rewarded = layout.selection(round), layout.rewarded(round)
+    return _read(str(path), str(rewarded), round, digest_path(path), digest_path(rewarded))
+
+
+@known
+def _read(selection: str, rewarded: str, round: int, *digests: str) -> Extremes | None:  # noqa: ARG001 (what is known)
+    lines = read_jsonl(Path(selection), Selected)
+    if all(line.influence is None for line in lines):
+        return None
+    trajectories = [t for t in read_jsonl(Path(rewarded), Group) if t.split == "train"]
+    try:
+        return extremes(lines, trajectories)
+    except (KeyError, ValueError) as error:
+        raise GraftError(f"{selection}: not of {rewarded} ({error}); run graft stage select@{round}") from None
+
+
+def extremes(lines: Sequence[Selected], trajectories: Sequence[Group | RewardedTrajectory]) -> Extremes | None:
+    """Of a round's selection and the trajectories that it was made of; None where no influence was measured.
+
+    Raises KeyError with (problem, workflow) where a line is of none of the trajectories, ValueError where one of these
+    is not whole.
+    """
+    measured = [line for line in lines if line.advantage != 0 and line.influence is not None and line.gradient_norm]
+    if not any(line.influence for line in measured):  # without a signal in validation all are 0
+        return None
+    influences = [line.influence or 0.0 for line in measured]
+    written = _written(trajectories)
+    return Extremes(
+        most=_ranked("most", measured, written),
+        least=_ranked("least", measured, written),
+        histogram=histogram(influences, [line.selected for line in measured]),
+    )
+
+
+def histogram(influences: Sequence[float], selected: Sequence[bool]) -> list[Bin]:
+    """BINS bins, symmetric about 0 but for the outer ends; influences [n], not all 0, selected [n]."""
+    import numpy as np
+
+    values, kept = np.asarray(influences, dtype=np.float64), np.asarray(selected, dtype=bool)
+    sizes = np.abs(values)
+    reach = float(np.percentile(sizes, INNER)) or float(sizes.max())
+    edges = np.arange(-(BINS // 2), BINS // 2 + 1) * (reach / (BINS // 2))
+    edges[0], edges[-1] = min(edges[0], values.min()), max(edges[-1], values.max())
+    ends = edges.tolist()
+    counts = [np.histogram(values[chosen], edges)[0].tolist() for chosen in (kept, ~kept)]
+    return [Bin(*row) for row in zip(ends[:-1], ends[1:], *counts, strict=True)]
+
+
+class _Written(NamedTuple):
+    reward: float | None
+    proposer: Proposer
+    question: str
+    code: str
+
+
+def _written(trajectories: Sequence[Group | RewardedTrajectory]) -> dict[tuple[str, str], _Written]:
+    """(problem, workflow) → what its group says of it. By id: the places of a selection leave out what does not fit."""
+    found: dict[tuple[str, str], _Written] = {}
+    for t in trajectories:
+        rows = zip(t.workflow_ids, t.rewards, t.proposers, t.workflow_codes, strict=True)
+        for workflow_id, reward, proposer, code in rows:
+            key = (t.problem_id, workflow_id)
+            if key not in found or found[key].reward is None:  # a failed reward says less than its twin's
+                found[key] = _Written(reward, proposer, t.problem.question, code)
+    return found
+
+
+def _ranked(
+    end: Literal["most", "least"], measured: Sequence[Selected], written: Mapping[tuple[str, str], _Written]
+) -> list[Ranked]:
+    """The first COUNT distinct workflows from this end; of equal ones the earlier in the file."""
+    sign = -1 if end == "most" else 1
+    completions = Counter(_key(line) for line in measured)
+    first: dict[tuple[str, str], Selected] = {}
+    for line in sorted(measured, key=lambda line: sign * (line.influence or 0.0)):
+        first.setdefault(_key(line), line)
+    return [
+        Ranked(
+            end=end,
+            rank=rank,
+            influence=line.influence or 0.0,
+            reward=written[key].reward,
+            advantage=line.advantage,
+            completions=completions[key],
+            proposer=written[key].proposer,
+            selected=line.selected,
+            problem_id=line.problem_id,
+            question=written[key].question,
+            code=written[key].code,
+        )
+        for rank, (key, line) in enumerate(islice(first.items(), COUNT), start=1)
+    ]
+
+
+def _key(line: Selected) -> tuple[str, str]:
+    return line.problem_id, line.workflow_id

@@ -1,0 +1,288 @@
+"""A retraining in MLflow: messages that are pending, and what the store has taken."""
+
+import fcntl
+import json
+import re
+from contextlib import contextmanager
+from functools import partial
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tasks.core.sqlite import sqlite_file
+from tasks.tracking.registry import follow, register
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+TAGS_PER_CALL = 100  # MLflow's limits for one log_batch
+
+
+METRICS_PER_CALL = 800  # it takes 1000 of all kinds
+
+
+VALUE_LENGTH = 5000  # MLflow refuses longer tags and params
+
+
+CURVES = "curves"
+"""Tag of a stage's run: the run that has its table as curves. That is `HERE`, or another one, where it was cached."""
+
+
+HERE = "here"
+
+
+class Ledger:
+    """What a retraining has told so far, and what of it MLflow has taken."""
+
+    def __init__(self, uri: str, experiment: str) -> None:
+        self._uri, self._name = uri, experiment
+        self._start: dict[str, Any] | None = None  # of the parent run; None: the champion alone is told of
+        self._pending: list[dict[str, Any]] = []
+        self._runs: dict[str, str] = {}  # address → run id; "" is the parent
+        self._on_parent: list[Any] = []  # numbers that the parent has not yet
+        self._client: Any = None
+        self.experiment = ""  # its id
+
+    @property
+    def run_told(self) -> bool:
+        """Whether there is a run, and not the champion alone to be told of; or nothing, as where a run was refused."""
+        return self._start is not None
+
+    @property
+    def run_id(self) -> str | None:
+        return self._runs.get("")
+
+    def add(self, message: dict[str, Any]) -> None:
+        """Something to be sent with the next delivery."""
+        if message["kind"] == "start":
+            self._start = message
+        else:
+            self._pending.append(message)
+
+    def deliver(self) -> list[str]:
+        """Send all that is pending; gives an error for each message that stays pending."""
+        errors: list[str] = []
+        if self._attempt(self._open, errors):
+            self._pending = [m for m in self._pending if not self._attempt(partial(self._send, m), errors)]
+            self._attempt(self._record_on_parent, errors)
+        return errors
+
+    def _attempt(self, action: "Callable[[], None]", errors: list[str]) -> bool:
+        """Whether MLflow took it. Its stores raise whatever their database or socket raises, hence the wide net."""
+        try:
+            action()
+        except Exception as error:  # noqa: BLE001 (reported by Recorder.finish)
+            errors.append(f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"[:300])
+            return False
+        return True
+
+    def _open(self) -> None:
+        """The experiment and the parent run, each once."""
+        if not self.experiment:
+            from mlflow import MlflowClient, set_tracking_uri
+
+            set_tracking_uri(self._uri)
+            with creation_lock(self._uri):
+                self._client = MlflowClient(self._uri)
+                self.experiment = _experiment_id(self._client, self._name)
+        if self._start and "" not in self._runs:
+            run = self._client.create_run(self.experiment, start_time=_milliseconds(self._start["time"]))
+            self._log(run.info.run_id, self._start["time"], params=self._start["params"], tags=self._start["tags"])
+            self._runs[""] = run.info.run_id
+
+    def _send(self, message: dict[str, Any]) -> None:
+        if message["kind"] == "finish":
+            self._finish(message)
+            return
+        if message["kind"] == "file":
+            self._client.log_artifact(self._runs[""], message["path"], message["folder"])
+            return
+        if message["kind"] == "steps":
+            self._record_steps(message)
+            return
+        if message["kind"] == "tables":
+            self._record_tables(message)
+            return
+        if message["kind"] == "champion":
+            self._follow(message)
+            return
+        self._record_stage(message)
+        if "model" in message:
+            self._register(message["model"])
+
+    def _finish(self, message: dict[str, Any]) -> None:
+        self._record_on_parent()
+        self._log(self._runs[""], message["time"], tags=message["tags"])
+        self._client.set_terminated(self._runs[""], message["status"], _milliseconds(message["time"]))
+
+    def _record_stage(self, message: dict[str, Any]) -> None:
+        """A child run, and the numbers on the parent too, where the rounds make curves."""
+        from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
+
+        address, metrics = message["address"], message.get("metrics", {})
+        stage, _, part = address.partition("@")
+        step = int(part) if part.isdigit() else 0
+        digests = {f"{kind}.{path}": md5 for kind in ("dep", "out") for path, md5 in message[f"{kind}s"].items()}
+        tags = {"stage": stage, "round": part, "cached": json.dumps(message["cached"]), **digests}
+        if address not in self._runs:
+            start = _milliseconds(message["time"] - message["seconds"])
+            first = {MLFLOW_PARENT_RUN_ID: self._runs[""], **{allowed(k): v[:VALUE_LENGTH] for k, v in tags.items()}}
+            run = self._client.create_run(self.experiment, start, first, address)
+            self._runs[address], tags = run.info.run_id, {}
+        child = self._runs[address]
+        self._log(child, message["time"], tags=tags, metrics={**metrics, "seconds": message["seconds"]}, step=step)
+        self._log_problems(child, message["deps"])
+        self._client.set_terminated(child, "FINISHED", _milliseconds(message["time"]))
+
+        self._log_problems(self._runs[""], message["outs"])
+        on_parent = {parent_name(address, name): value for name, value in metrics.items()}
+        on_parent[f"seconds/{curve(address)}"] = message["seconds"]
+        self._on_parent += _metrics(on_parent, message["time"], step)
+
+    def _record_on_parent(self) -> None:
+        """The numbers of all stages since the last time, together: MLflow takes as long for one as for a thousand."""
+        while self._on_parent:
+            self._client.log_batch(self._runs[""], metrics=self._on_parent[:METRICS_PER_CALL])
+            del self._on_parent[:METRICS_PER_CALL]
+
+    def _record_steps(self, message: dict[str, Any]) -> None:
+        """A stage's table on its own run: `step/…`, apart from the numbers of the round, whose step is the round.
+
+        Of a cached stage only where its curves end, if they are in the store already: the tag says on which run. There
+        are ten thousands of points, and MLflow takes longer for them than for all the rest of a run.
+        """
+        from mlflow.entities import Metric, RunTag
+
+        child, rows, now = self._runs[message["address"]], message["rows"], _milliseconds(message["time"])
+        curves = self._curves(message["path"], message["md5"]) if message["cached"] else None
+        points = [
+            Metric(allowed(f"step/{name}"), value, now, round(row["step"]))
+            for row in (rows[-1:] if curves else rows)
+            for name, value in row.items()
+            if name != "step"
+        ]
+        *before, last = [*_chunks(points, METRICS_PER_CALL)] or [[]]
+        for some in before:
+            self._client.log_batch(child, metrics=some)
+        tag = RunTag(CURVES, curves or HERE)  # at last: whoever has the tag has all of them
+        self._client.log_batch(child, metrics=last, tags=[tag])
+
+    def _curves(self, path: str, md5: str) -> str | None:
+        """The run that has the curves of a table; None where none has them any more."""
+        recorded = f"tags.`{allowed(f'out.{path}')}` = '{md5}' AND tags.`{CURVES}` = '{HERE}'"
+        found = self._client.search_runs([self.experiment], recorded, max_results=1)
+        return str(found[0].info.run_id) if found else None
+
+    def _record_tables(self, message: dict[str, Any]) -> None:
+        """A stage's tables on its own run, as `log_table` lays them out.
+
+        Not by `log_table`: it keeps ten decimals, of a number like an influence of 1e-9 none, and adds the rows again
+        where a message is sent twice.
+        """
+        from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS
+
+        run_id, tables = self._runs[message["address"]], message["tables"]
+        for file, rows in tables.items():
+            table = {"columns": list(rows[0]), "data": [list(row.values()) for row in rows]}
+            self._client.log_dict(run_id, table, file)
+        listed = json.dumps([{"path": file, "type": "table"} for file in tables])
+        self._client.set_tag(run_id, MLFLOW_LOGGED_ARTIFACTS, listed)
+
+    def _log_problems(self, run_id: str, digests: dict[str, str]) -> None:
+        """The problem files among `digests` as MLflow datasets."""
+        from mlflow.entities import Dataset, DatasetInput, InputTag
+        from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT
+
+        inputs = [
+            DatasetInput(
+                Dataset(Path(path).stem, md5, source_type="local", source=json.dumps({"uri": path})),
+                [InputTag(MLFLOW_DATASET_CONTEXT, Path(path).stem)],
+            )
+            for path, md5 in digests.items()
+            if path.startswith("run/problems/")
+        ]
+        if inputs:
+            self._client.log_inputs(run_id, inputs)
+
+    def _register(self, model: dict[str, Any]) -> None:
+        """The policy as a version of the registered model, once; `challenger` names the latest one that tried."""
+        number = register(self._client, self.experiment, self._name, self._runs[""], model)
+        self._client.set_registered_model_alias(self._name, "challenger", number)
+
+    def _follow(self, succession: dict[str, Any]) -> None:
+        """What `champion/` says of the champions; nothing where there is none yet."""
+        if succession["champion"] is not None:
+            follow(self._client, self.experiment, self._name, succession["champion"], succession["history"])
+
+    def _log(
+        self,
+        run_id: str,
+        time: float,
+        params: dict[str, str] | None = None,
+        tags: dict[str, str] | None = None,
+        metrics: dict[str, float] | None = None,
+        step: int = 0,
+    ) -> None:
+        from mlflow.entities import Param, RunTag
+
+        numbers = _chunks(_metrics(metrics or {}, time, step), METRICS_PER_CALL)
+        named = _chunks([Param(allowed(k), v[:VALUE_LENGTH]) for k, v in (params or {}).items()], TAGS_PER_CALL)
+        tagged = _chunks([RunTag(allowed(k), v[:VALUE_LENGTH]) for k, v in (tags or {}).items()], TAGS_PER_CALL)
+        for some in zip_longest(numbers, named, tagged, fillvalue=()):
+            self._client.log_batch(run_id, *some)
+
+
+def _metrics(values: dict[str, float], time: float, step: int) -> list[Any]:
+    from mlflow.entities import Metric
+
+    return [Metric(allowed(name), value, _milliseconds(time), step) for name, value in values.items()]
+
+
+def curve(address: str) -> str:
+    """A stage's place on the parent run. A round is not in the name: it is the step, so the rounds make one curve."""
+    stage, _, part = address.partition("@")
+    return stage if part.isdigit() or not part else f"{stage}_{part}"
+
+
+def parent_name(address: str, name: str) -> str:
+    """What a stage's number is called on the parent run: `epoch/…` stays, all else goes below its stage."""
+    return name if name.startswith("epoch/") else f"{curve(address)}/{name}"
+
+
+def allowed(name: str) -> str:
+    """A name that MLflow takes: it refuses `@` and other signs."""
+    return re.sub(r"[^\w\-. :/]", "_", name)
+
+
+@contextmanager
+def creation_lock(uri: str) -> "Iterator[None]":
+    """One process at a time: of several that create a sqlite store at once, all but one crash."""
+    store = sqlite_file(uri)
+    if store is None:
+        yield
+        return
+    store.parent.mkdir(parents=True, exist_ok=True)
+    with store.with_name(f"{store.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _experiment_id(client: Any, name: str) -> str:
+    from mlflow.exceptions import MlflowException
+
+    try:
+        return str(client.create_experiment(name))
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
+    return str(client.get_experiment_by_name(name).experiment_id)
+
+
+def _chunks(values: list[Any], size: int) -> "Iterator[list[Any]]":
+    for start in range(0, len(values), size):
+        yield values[start : start + size]
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(seconds * 1000)

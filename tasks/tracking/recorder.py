@@ -1,0 +1,307 @@
+"""MLflow, seen from the run: messages to a process of its own, so that MLflow can never stop or slow training.
+
+    run ── stage() ──► queue ──► pipe ──► tasks.tracking.mlflow_worker ──► MLflow
+
+`Recorder` reads the small files that a finished stage left and hands them over; it neither imports MLflow nor waits
+for it before the end of the run. A cached stage is recorded from its files like any other, so a run where nothing
+was computed is as complete as the first.
+"""
+
+import hashlib
+import json
+import queue
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import ValidationError
+
+from tasks.artifacts import read_json, read_jsonl
+from tasks.core.metrics_files import _why, flatten, read_metrics, read_numbers, read_table
+from tasks.errors import GraftError
+from tasks.layout import Layout
+from tasks.params.params import UNSEEN, Params
+from tasks.params.sections import Tracking
+from tasks.records import Champion, Promotion, Record, Succession
+from tasks.redaction import redacted
+from tasks.statistics.influence_extremes import read_extremes
+from tasks.tracking.mlflow_process import Worker, start_worker
+
+WORKSPACE = "workspace"
+"""Tag of a retraining: where it was made. An experiment may be shared by several projects."""
+
+
+class Answer(Record):
+    """What the process that talks to MLflow says at its end."""
+
+    run_id: str | None
+    experiment_id: str | None
+    errors: list[str]
+
+
+def place(worker: Worker, tracking: Tracking) -> Worker:
+    """Tell it where it is to tell what follows: it opens the store meanwhile."""
+    assert worker.process.stdin is not None
+    worker.process.stdin.write(_place(tracking))
+    worker.process.stdin.flush()
+    return worker
+
+
+def _place(tracking: Tracking) -> str:
+    """The worker's first line."""
+    seconds = max(1, round(tracking.seconds))
+    return json.dumps({"uri": tracking.uri, "experiment": tracking.experiment, "seconds": seconds}) + "\n"
+
+
+class Recorder:
+    """One parent MLflow run for a retraining, and a child for each stage and round."""
+
+    def __init__(self, layout: Layout, params: Params, tags: dict[str, str], worker: Worker | None = None) -> None:
+        """Start the process that talks to MLflow; with `tracking.uri` empty there is none and nothing is recorded.
+
+        `tags` go on the parent run, beside the git commit and the digest of dvc.lock. `worker`: one that was started
+        before.
+        """
+        self._layout, self._params = layout, params
+        self._messages: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        self._process: subprocess.Popen[str] | None = None
+        self._closed = False
+        self._place: dict[str, str] | None = None  # ids of experiment and run, once MLflow has taken it
+        try:
+            if worker is None and params.tracking.uri:
+                worker = place(start_worker(layout.root), params.tracking)
+                worker.give_way()
+        except OSError as error:
+            self._warn(f"its process did not start ({error})")
+        if worker is None:
+            return
+        self._process, self._log = worker.process, worker.log
+        threading.Thread(target=self._hand_over, args=(self._process,), daemon=True).start()
+        self._messages.put(
+            {
+                "kind": "start",
+                "time": time.time(),
+                "params": flatten(params.model_dump(exclude=UNSEEN)),
+                "tags": {**git_tags(layout.root), **tags},
+            }
+        )
+
+    def stage(self, address: str, seconds: float, cached: bool, deps: dict[str, str], outs: dict[str, str]) -> None:
+        """Record a stage that is done. `deps` and `outs` map paths to their md5 in dvc.lock. Returns at once."""
+        if self._process is None:
+            return
+        message: dict[str, Any] = {
+            "kind": "stage",
+            "address": address,
+            "seconds": seconds,
+            "cached": cached,
+            "deps": deps,
+            "outs": outs,
+            "time": time.time(),
+        }
+        try:
+            message["metrics"] = read_metrics(self._layout, address)
+            if not cached and self._layout.speed(address).exists():
+                message["metrics"] |= read_numbers(self._layout.speed(address), address)
+            if address == "promote":
+                message["model"] = self._model(deps)
+        except GraftError as error:
+            self._warn(f"numbers of {address} left out ({error})")
+        self._messages.put(message)
+        if address == "promote":
+            self._champion(message["time"])
+        for path in outs:
+            steps = path.endswith(".csv") and address.startswith("update@")
+            if path.endswith((".svg", ".csv")) and not steps:  # a message of its own: the numbers are taken anyway
+                self._file(path, Path(path).parent.as_posix().removeprefix("run/"))
+            if steps:
+                self._steps(message, path)
+            if path.endswith("/selection.jsonl"):
+                self._influence(address, message["time"])
+
+    def files(self, *paths: Path) -> None:
+        """Lay files of the whole run beside it. Returns at once."""
+        for path in paths:
+            self._file(path.relative_to(self._layout.root).as_posix(), None)
+
+    def close(self, status: Literal["FINISHED", "FAILED"], **more: str) -> None:
+        """Nothing is to follow; `more` are tags of the run. Returns at once."""
+        lock = self._layout.root / "dvc.lock"
+        tags = {"dvc_lock_md5": hashlib.md5(lock.read_bytes()).hexdigest()} if lock.is_file() else {}
+        self._messages.put({"kind": "finish", "status": status, "time": time.time(), "tags": {**tags, **more}})
+        self._messages.put(None)
+        self._closed = True
+
+    def taken(self) -> str | None:
+        """The MLflow id of the closed run, once MLflow has all of it; None where MLflow did not take it.
+
+        Waits at most `tracking.seconds`; a run that MLflow has not taken by then is left, with a warning.
+        """
+        if self._process is not None and self._closed:
+            process, self._process = self._process, None  # it is asked once
+            try:
+                process.wait(self._params.tracking.seconds)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                self._warn(f"no answer within {self._params.tracking.seconds:g} s")
+            else:
+                self._place = self._answer(process)
+        return self._place["run_id"] if self._place else None
+
+    def finish(self, status: Literal["FINISHED", "FAILED"], **more: str) -> str | None:
+        """Close the run and wait until it is taken."""
+        self.close(status, **more)
+        return self.taken()
+
+    def address(self, file: Path | None = None) -> str | None:
+        """Where a browser finds the closed run, or one of its `files`; waits until it is taken.
+
+        None where MLflow is no server or did not take the run. Who may look has a user and a password of his own.
+        """
+        server = urlsplit(self._params.tracking.uri)
+        if server.scheme not in ("http", "https") or not self.taken() or self._place is None:
+            return None
+        root = f"{server.scheme}://{server.netloc.rpartition('@')[2]}{server.path.rstrip('/')}"
+        run = f"{root}/#/experiments/{self._place['experiment_id']}/runs/{self._place['run_id']}"
+        view = "?workflowType=machine_learning"  # MLflow's page takes a run for an evaluation of prompts otherwise
+        return f"{run}/artifacts/{file.name}{view}" if file else f"{run}{view}"
+
+    def _file(self, path: str, folder: str | None) -> None:
+        if self._process is not None:
+            self._messages.put({"kind": "file", "path": path, "folder": folder, "time": time.time()})
+
+    def _steps(self, stage: dict[str, Any], path: str) -> None:
+        """A table with a line for each step of a stage."""
+        try:
+            rows = read_table(self._layout.root / path)
+        except (OSError, ValueError, TypeError) as error:
+            self._warn(f"steps of {stage['address']} left out ({path}: {error})")
+            return
+        about = {key: stage[key] for key in ("address", "cached", "time")}
+        self._messages.put({"kind": "steps", **about, "rows": rows, "path": path, "md5": stage["outs"][path]})
+
+    def _influence(self, address: str, time: float) -> None:
+        """The workflows of most and least influence and its histogram, as tables; none where it was not measured."""
+        try:
+            found = read_extremes(self._layout, int(address.partition("@")[2]))
+        except GraftError as error:
+            self._warn(f"influence of {address} left out ({error})")
+            return
+        if found is None:
+            return
+        tables = {
+            "influence.json": [asdict(row) for row in (*found.most, *found.least)],
+            "influence_histogram.json": [row._asdict() for row in found.histogram],
+        }
+        self._messages.put({"kind": "tables", "address": address, "tables": tables, "time": time})
+
+    def _hand_over(self, process: "subprocess.Popen[str]") -> None:
+        """Runs in a thread: a worker that hangs fills its pipe, and nobody but this thread may wait for that."""
+        assert process.stdin is not None
+        try:
+            with process.stdin as pipe:
+                while (message := self._messages.get()) is not None:
+                    pipe.write(json.dumps(message) + "\n")
+                    pipe.flush()
+        except BrokenPipeError:
+            return  # the worker has ended; taken() says so
+
+    def _answer(self, process: "subprocess.Popen[str]") -> dict[str, str] | None:
+        assert process.stdout is not None
+        with process.stdout as pipe, self._log as log:
+            answer = _answer_of(process.returncode, pipe.read(), log)
+        if answer.errors:
+            self._warn(answer.errors[0])
+        if answer.run_id is None or answer.experiment_id is None:
+            return None
+        return {"experiment_id": answer.experiment_id, "run_id": answer.run_id}
+
+    def _model(self, deps: dict[str, str]) -> dict[str, Any]:
+        """What the registry is told of the run's policy."""
+        decision = read_json(self._layout.promotion, Promotion)
+        folder = self._layout.run_policy
+        relative = folder.relative_to(self._layout.root).as_posix()
+        return {
+            "version": decision.version,
+            "tags": {
+                "version": decision.version,
+                "decision": decision.reason,
+                "path": relative,
+                "dvc_md5": deps.get(relative, ""),
+            },
+        }
+
+    def _champion(self, time: float) -> None:
+        """Who is champion, whatever this run decided: that may be old, from the cache."""
+        try:
+            self._messages.put(champion_message(self._layout, time))
+        except GraftError as error:
+            self._warn(f"the champion left out ({error})")
+
+    def _warn(self, problem: str) -> None:
+        told = (
+            f"warning: MLflow ({self._params.tracking.uri}): {problem}; the results under {self._layout.root / 'run'} "
+            "are whole. Mend tracking.uri or start the server, then run again: nothing is computed twice."
+        )
+        print(redacted(told), file=sys.stderr)
+
+
+def tell_champion(layout: Layout, params: Params) -> str | None:
+    """Let the registry follow the champion; gives what stands in the way of it, None where nothing does.
+
+    Waits at most `tracking.seconds`. With `tracking.uri` empty there is no registry.
+    """
+    tracking = params.tracking
+    if not tracking.uri:
+        return None
+    lines = _place(tracking) + json.dumps(champion_message(layout, time.time())) + "\n"
+    worker = start_worker(layout.root)
+    try:
+        text, _ = worker.process.communicate(lines, tracking.seconds)
+    except subprocess.TimeoutExpired:
+        worker.end()
+        return f"no answer within {tracking.seconds:g} s"
+    with worker.log as log:
+        return next(iter(_answer_of(worker.process.returncode, text, log).errors), None)
+
+
+def champion_message(layout: Layout, time: float) -> dict[str, Any]:
+    """Who is champion, and after whom. Raises GraftError where `champion/` is damaged."""
+    record, history = layout.champion / "champion.json", layout.champion / "history.jsonl"
+    steps = read_jsonl(history, Succession) if history.exists() else []
+    return {
+        "kind": "champion",
+        "champion": read_json(record, Champion).version if record.exists() else None,
+        "history": [step.model_dump() for step in steps],
+        "time": time,
+    }
+
+
+def _answer_of(code: int, text: str, log: Any) -> Answer:
+    """The worker's answer; of one that has none, why."""
+    if code:
+        log.seek(0)
+        last_words = " ".join(log.read().strip().splitlines()[-1:])
+        return Answer(run_id=None, experiment_id=None, errors=[f"its process ended with {code} ({last_words})"])
+    try:
+        return Answer.model_validate_json(text)
+    except ValidationError as error:
+        return Answer(run_id=None, experiment_id=None, errors=[f"its process gave no answer ({_why(error)})"])
+
+
+def git_tags(root: Path) -> dict[str, str]:
+    """The commit that is checked out and whether files differ from it; nothing outside a repository."""
+    try:
+        commit, changes = (
+            subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=True).stdout.strip()
+            for arguments in (["rev-parse", "HEAD"], ["status", "--porcelain"])
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return {}
+    return {"git_commit": commit, "git_dirty": json.dumps(bool(changes))}

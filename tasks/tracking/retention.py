@@ -1,0 +1,95 @@
+"""Old runs in MLflow: which may go, and taking them away."""
+
+from collections.abc import Callable, Set
+from pathlib import Path
+from typing import Any
+
+from tasks.params.sections import Tracking
+from tasks.tracking.mlflow_ledger import CURVES
+from tasks.tracking.queries import asked, has_store
+from tasks.tracking.recorder import WORKSPACE
+
+ABOUT = "old runs"
+PARENT = "mlflow.parentRunId"
+
+Runs = list[tuple[str, str]]
+"""Id and name of each."""
+
+
+def expired(
+    root: Path, tracking: Tracking, workspace: str, keep: int, needed: Set[str], champions: Set[str]
+) -> tuple[Runs, list[str], Callable[[], None]]:
+    """The retrainings that may go, why others stay though they are old, and what takes those away.
+
+    Of those with the tag `workspace` the last `keep` stay; and what runs, what ended with a `dvc.lock` that is `needed`
+    (md5), and whose policy has an alias or was champion. Raises GraftError where MLflow does not answer.
+    """
+    if not has_store(root, tracking):
+        return [], [], lambda: None
+    with asked(tracking, ABOUT) as client:
+        experiment = client.get_experiment_by_name(tracking.experiment)
+        if experiment is None:
+            return [], [], lambda: None
+        runs = _all(client, experiment.experiment_id)
+        versions = list(client.search_model_versions(f"name = '{tracking.experiment}'"))
+        aliased = set(client.get_registered_model(tracking.experiment).aliases.values()) if versions else set()
+    by_run: dict[str, list[Any]] = {}
+    for version in versions:
+        by_run.setdefault(version.run_id, []).append(version)
+    goes, stays = [], []
+    parents = [run for run in runs if PARENT not in run.data.tags]
+    ours = [run for run in parents if run.data.tags.get(WORKSPACE) == workspace]
+    if len(ours) < len(parents):
+        stays.append(f"{len(parents) - len(ours)} of another workspace, or of one that does not say which")
+    for run in ours[keep:]:
+        own = by_run.get(run.info.run_id, [])
+        why = _why_it_stays(run, own, aliased, needed, champions)
+        if why:
+            stays.append(f"{run.info.run_name}: {why}")
+        else:
+            goes.append(run)
+    referred = _referred(runs, {run.info.run_id for run in goes})
+    stays += [f"{run.info.run_name}: it has curves of a run that stays" for run in goes if run.info.run_id in referred]
+    goes = [run for run in goes if run.info.run_id not in referred]
+
+    def remove() -> None:
+        with asked(tracking, ABOUT) as client:
+            for run in goes:
+                for version in by_run.get(run.info.run_id, []):
+                    client.delete_model_version(tracking.experiment, version.version)
+                for child in runs:
+                    if child.data.tags.get(PARENT) == run.info.run_id:
+                        client.delete_run(child.info.run_id)
+                client.delete_run(run.info.run_id)
+
+    return [(run.info.run_id, run.info.run_name) for run in goes], stays, remove
+
+
+def _why_it_stays(run: Any, versions: list[Any], aliased: Set[str], needed: Set[str], champions: Set[str]) -> str:
+    """Empty: it may go."""
+    if run.info.status == "RUNNING":
+        return "it is running"
+    if run.data.tags.get("dvc_lock_md5") in needed:
+        return "its dvc.lock is in the workspace, in git or of a kept run"
+    if any(version.tags.get("champion_since") or version.tags.get("version") in champions for version in versions):
+        return "its policy is or was champion"
+    return "its policy has an alias" if any(version.version in aliased for version in versions) else ""
+
+
+def _referred(runs: list[Any], goes: Set[str]) -> Set[str]:
+    """Those that `goes` whose stages have curves that runs which stay refer to."""
+    parent = {run.info.run_id: run.data.tags.get(PARENT, run.info.run_id) for run in runs}
+    curves = {run.data.tags.get(CURVES) for run in runs if parent[run.info.run_id] not in goes}
+    return {parent[run_id] for run_id in curves if run_id in parent} & goes
+
+
+def _all(client: Any, experiment: str) -> list[Any]:
+    """Every run that was not deleted, the latest first."""
+    found: list[Any] = []
+    token = None
+    while True:
+        page = client.search_runs([experiment], order_by=["attributes.start_time DESC"], page_token=token)
+        found += page
+        token = page.token
+        if not token:
+            return found

@@ -1,0 +1,160 @@
+"""Law: what a base, a policy folder or a reward model brings is data; code of theirs runs where the user names it."""
+
+import json
+import os
+import pickle
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from tasks.errors import GraftError
+from tasks.model.policy import REMOTE_CODE, load_model, load_policy, load_tokenizer
+from tasks.params.sections import ModelReward
+from tasks.rewards.classifier_term import judged
+from tests.support.broken_files import broken
+
+MODELING = """
+import os
+os.mkdir({marker!r})
+from transformers import Qwen2Config, Qwen2ForCausalLM
+
+class OddConfig(Qwen2Config):
+    model_type = "odd"
+
+class Odd(Qwen2ForCausalLM):
+    config_class = OddConfig
+"""
+
+
+class Malice:
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
+        return os.mkdir, (str(self.marker),)
+
+
+@pytest.fixture
+def marker(tmp_path: Path) -> Path:
+    return tmp_path / "ran"
+
+
+@pytest.fixture
+def base(tmp_path: Path, save_tiny: Callable[..., None]) -> Path:
+    """A sound base."""
+    save_tiny(tmp_path / "base", whole=True)
+    load_model(str(tmp_path / "base"))
+    return tmp_path / "base"
+
+
+def pickled(base: Path, content: bytes) -> None:
+    (base / "model.safetensors").unlink()
+    (base / "pytorch_model.bin").write_bytes(content)
+
+
+def foreign(base: Path, marker: Path) -> None:
+    """The same model under a type that only its own code knows."""
+    config = json.loads((base / "config.json").read_text())
+    own = {"AutoConfig": "odd.OddConfig", "AutoModelForCausalLM": "odd.Odd"}
+    own |= {"AutoModelForSequenceClassification": "odd.Odd"}
+    (base / "config.json").write_text(json.dumps(config | {"model_type": "odd", "auto_map": own}))
+    (base / "odd.py").write_text(MODELING.format(marker=str(marker)))
+
+
+@pytest.mark.parametrize("kind", ["honest", "malicious", "plain pickle"])
+def test_a_pickle_of_weights_is_refused_and_not_run(kind: str, base: Path, marker: Path, tmp_path: Path) -> None:
+    torch.save({"x": torch.ones(2) if kind == "honest" else Malice(marker)}, tmp_path / "weights")
+    content = pickle.dumps(Malice(marker)) if kind == "plain pickle" else (tmp_path / "weights").read_bytes()
+    pickled(base, content)
+    for read in (lambda: load_model(str(base)), lambda: load_policy(base)):
+        with pytest.raises(GraftError) as caught:
+            read()
+        assert "\n" not in str(caught.value)
+    with pytest.raises(GraftError, match=r"weights are read from safetensors alone.*: convert it, or take another"):
+        load_model(str(base))
+    reward = ModelReward(base=str(base), weight=1.0, batch=2, label=None)
+    with pytest.raises(GraftError, match=r"rewards\.model: .* weights are read from safetensors alone"):
+        judged(tmp_path, reward, [("1?", "2")])
+    assert not marker.exists()
+
+
+def test_code_of_a_base_does_not_run_and_nobody_is_asked(
+    base: Path, marker: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    foreign(base, marker)
+    monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("the terminal was asked"))
+    told = rf"brings Python code of its own, which is not run: .*{REMOTE_CODE}=BASE"
+    with pytest.raises(GraftError, match=told) as caught:
+        load_model(str(base))
+    assert "\n" not in str(caught.value)
+    with pytest.raises(GraftError, match=told):
+        load_policy(base)
+    with pytest.raises(GraftError, match=told):
+        judged(tmp_path, ModelReward(base=str(base), weight=1.0, batch=2, label=None), [("1?", "2")])
+    monkeypatch.setenv(REMOTE_CODE, "some/other")
+    with pytest.raises(GraftError, match=told):
+        load_model(str(base))
+    assert not marker.exists()
+
+
+def test_code_of_the_base_that_is_named_runs(
+    base: Path, marker: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    foreign(base, marker)
+    monkeypatch.setenv(REMOTE_CODE, str(base))
+    assert type(load_model(str(base))).__name__ == "Odd"
+    assert marker.exists()
+
+
+def test_a_tokenizer_brings_no_code_either(base: Path, marker: Path) -> None:
+    config = json.loads((base / "tokenizer_config.json").read_text())
+    own = {"auto_map": {"AutoTokenizer": ["odd.OddTokenizer", "odd.OddTokenizer"]}, "tokenizer_class": "OddTokenizer"}
+    (base / "tokenizer_config.json").write_text(json.dumps(config | own))
+    (base / "odd.py").write_text(MODELING.format(marker=str(marker)))
+    try:
+        load_tokenizer(str(base))  # by tokenizer.json, which is data
+    except GraftError as error:
+        assert REMOTE_CODE in str(error)  # noqa: PT017 (either is right)
+    assert not marker.exists()
+
+
+def test_an_adapter_that_lacks_weights_is_no_adapter(tmp_path: Path, save_tiny: Callable[..., None]) -> None:
+    save_tiny(tmp_path / "policy")
+    file = tmp_path / "policy" / "adapter" / "adapter_model.safetensors"
+    weights = load_file(file)
+    del weights[sorted(weights)[0]]
+    save_file(weights, file)
+    with pytest.raises(GraftError, match=r"no whole policy .*Found missing adapter keys"):
+        load_policy(tmp_path / "policy")
+
+
+FILES = ["config.json", "tokenizer.json", "tokenizer_config.json", "lineage.json", "adapter/adapter_config.json"]
+FILES += ["model.safetensors", "adapter/adapter_model.safetensors"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FILES)
+def test_a_broken_file_of_a_policy_is_one_line(name: str, tmp_path: Path, save_tiny: Callable[..., None]) -> None:
+    """40 of each by default, as reading one takes a tenth of a second; GRAFT_BROKEN_FILES=10000 for so many."""
+    save_tiny(tmp_path / "policy")
+    file, rng = tmp_path / "policy" / name, random.Random(name)
+    if not file.exists():
+        pytest.skip(f"a policy of this kind has no {name}")
+    valid = file.read_bytes()
+    load_policy(tmp_path / "policy")
+    for _ in range(int(os.environ.get("GRAFT_BROKEN_FILES", "40"))):
+        content = broken(valid, rng)
+        file.write_bytes(content)
+        try:
+            load_policy(tmp_path / "policy")
+        except GraftError as error:
+            assert str(error).isprintable(), content  # noqa: PT017 (to be read is as right)
+        except Exception as error:
+            raise AssertionError(f"{type(error).__name__} of {content[:2000]!r}") from error

@@ -1,0 +1,108 @@
+"""Law: several processes give the gradient of one, each of them the whole."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tasks.grpo.gradient import Sums, accumulate
+from tasks.grpo.recorded_logprobs import Scores, key_of, scores_of
+from tasks.grpo.step_plan import Group
+from tasks.model.distributed.collectives import backward, count, gathered, rank, share, whole
+from tasks.model.policy import Policy, load_policy
+from tasks.model.sample import Sample
+from tasks.model.scoring.micro_batches import Layout
+from tasks.model.scoring.scorer import Scorer
+from tests.support.grpo_params import grpo_params
+from tests.support.process_group import in_processes
+
+Case = tuple[str, Layout, int, int, dict[str, Any]]
+"""Policy folder, layout, tokens of a micro-batch, samples, params."""
+
+EVERYTHING = {"beta": 0.05, "entropy": 0.1}
+CASES: list[Case] = [
+    (folder, layout, tokens, most, {"importance": importance, **EVERYTHING})
+    for folder in ("adapter", "weights")
+    for layout in ("packed", "trees", "prefix", "rows")
+    for importance in ("token", "sequence")
+    for tokens, most in ((64, 21), (2048, 21), (2048, 2))
+]
+
+
+def learned_from(samples: list[Sample]) -> list[Group]:
+    names = dict.fromkeys(s.problem_id for s in samples)
+    own = {name: [s for s in samples if s.problem_id == name] for name in names}
+    return [Group(name, own[name], sum(len(s.completion) for s in own[name])) for name in names]
+
+
+def far_from(samples: list[Sample], seed: int) -> Scores:
+    rng = random.Random(seed)
+    return {key_of(s): torch.tensor([rng.gauss(-5.7, 0.3) for _ in s.completion]) for s in samples}
+
+
+def scorer_for(policy: Policy, layout: Layout, tokens: int) -> Scorer:
+    return Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7, [layout], tokens)
+
+
+def steps_of(policies: dict[str, Policy], samples: list[Sample]) -> list[tuple[torch.Tensor, Sums, Scores]]:
+    """Gradient, sums and scores of each case."""
+    found = []
+    for folder, layout, tokens, most, params in CASES:
+        policy, own = policies[folder], samples[:most]
+        policy.model.zero_grad()
+        scorer = scorer_for(policy, layout, tokens)
+        scores = far_from(own, 1), far_from(own, 2)
+        sums = accumulate(scorer, learned_from(own), *scores, grpo_params(**params))
+        gradient = torch.cat([p.grad.flatten() for p in policy.model.parameters() if p.grad is not None])
+        found.append((gradient, sums, scores_of(scorer, own)))
+    return found
+
+
+def unlike_batches() -> tuple[list[int], list[torch.Tensor | None]]:
+    """Each batch needs other weights, as in a mixture of experts; the last weight nobody needs."""
+    model = torch.nn.ParameterList([torch.nn.Parameter(torch.tensor(float(n + 1))) for n in range(6)])
+    told = backward(model, [0, 1, 2, 3, 4, 0, 0], lambda n: (model[n] ** 2, lambda: n))
+    return told, [p.grad for p in model]
+
+
+def load(folder: Path) -> dict[str, Policy]:
+    return {name: load_policy(folder / name) for name in ("adapter", "weights")}
+
+
+def work(folder: Path, samples: list[Sample]) -> tuple[list[tuple[torch.Tensor, Sums, Scores]], Any]:
+    assert whole(share(range(7))) == list(range(7))
+    assert gathered(rank()) == list(range(count()))
+    return steps_of(load(folder), samples), unlike_batches()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [2, 3])
+def test_several_processes_give_the_gradient_of_one(
+    processes: int,
+    tmp_path: Path,
+    save_tiny: Callable[..., None],
+    make_samples: Callable[..., list[Sample]],
+) -> None:
+    save_tiny(tmp_path / "adapter")
+    save_tiny(tmp_path / "weights", whole=True)
+    samples, policies = make_samples(problems=7), load(tmp_path)
+    cut = {len(scorer_for(policies[n], layout, size).batches(samples[:most])) for n, layout, size, most, _ in CASES}
+    assert min(cut) < processes < max(cut)
+    assert any(number % processes for number in cut)
+    alone, told_alone = steps_of(policies, samples), unlike_batches()
+    found = in_processes(processes, tmp_path, work, tmp_path, samples)
+    for steps, told in found:
+        assert told == told_alone
+        for (gradient, sums, scores), (gradient_alone, sums_alone, scores_alone) in zip(steps, alone, strict=True):
+            assert (gradient - gradient_alone).norm() <= 1e-5 * gradient_alone.norm()
+            assert vars(sums) == pytest.approx(vars(sums_alone), rel=1e-5, abs=1e-6)
+            assert scores.keys() == scores_alone.keys()
+            for key, row in scores.items():
+                torch.testing.assert_close(row, scores_alone[key], atol=1e-5, rtol=0)
+    for steps, _ in found[1:]:  # no process drifts away from the others
+        for (ours, _, own), (theirs, _, first) in zip(steps, found[0][0], strict=True):
+            assert torch.equal(ours, theirs)
+            assert all(torch.equal(row, first[key]) for key, row in own.items())

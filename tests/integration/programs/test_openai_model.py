@@ -1,0 +1,186 @@
+"""The `openai` backend against servers on loopback: a small one that misbehaves as told, and `transformers serve`."""
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pytest
+
+from tasks.errors import GraftError
+from tasks.params.file import load_params
+from tasks.params.sections import Operators
+from tasks.programs.operators.model import Prompt, Reply
+from tasks.programs.operators.openai_model import GIVE_UP, KEY, OpenAiModel
+from tasks.programs.operators.reply_cache import Served
+from tasks.programs.sandbox.sandbox import Program, Sandbox
+from tests.support.chat_server import chat_server
+
+SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml").operators
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEY, "sk-test")
+
+
+def params(url: str | None, **changes: Any) -> Operators:
+    plain = {"backend": "openai", "model": "tiny", "base_url": url, "retries": 2, "seconds": 5.0}
+    return Operators.model_validate({**SHIPPED.model_dump(), **plain, **changes})
+
+
+def replies(url: str, *texts: str, **changes: Any) -> list[Reply]:
+    prompts = [Prompt("ask", text) for text in texts]
+    return [reply for _, reply in sorted(OpenAiModel(params(url, **changes)).complete(prompts), key=lambda r: r[0])]
+
+
+def test_each_prompt_has_its_own_reply_with_its_tokens() -> None:
+    with chat_server(lambda prompt, _: (200, prompt.upper())) as server:
+        assert replies(server.url, "a", "b", "c") == [Reply(x, prompt_tokens=10, completion_tokens=3) for x in "ABC"]
+    assert set(server.keys) == {"Bearer sk-test"}
+
+
+def test_the_params_arrive_at_the_server() -> None:
+    with chat_server(lambda *_: (200, "x")) as server:
+        replies(server.url, "a", temperature=0.3, max_tokens=17)
+    (request,) = server.requests
+    assert (request["model"], request["temperature"], request["max_tokens"]) == ("tiny", 0.3, 17)
+
+
+def test_asked_again_it_is_another_sample() -> None:
+    with chat_server(lambda *_: (200, "x")) as server:
+        model = OpenAiModel(params(server.url, parallel=1))
+        for nth in (0, 1, 0):
+            assert list(model.complete([Prompt("ask", "a", nth)]))
+    seeds = [request["seed"] for request in server.requests]
+    assert seeds[0] == seeds[2] != seeds[1]
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_what_can_pass_is_tried_again(status: int) -> None:
+    with chat_server(lambda _, before: (200, "fine") if before else (status, "busy")) as server:
+        assert replies(server.url, "a")[0].text == "fine"
+        assert len(server.requests) == 2
+
+
+def test_an_empty_text_is_no_reply() -> None:
+    with chat_server(lambda _, before: (200, "fine" if before else "  \n")) as server:
+        assert replies(server.url, "a") == [Reply("fine", prompt_tokens=20, completion_tokens=6)]
+    assert server.requests[0]["seed"] != server.requests[1]["seed"]  # or it would be empty again
+
+
+def test_nothing_but_empty_texts_is_a_failure() -> None:
+    with chat_server(lambda *_: (200, "")) as server:
+        (reply,) = replies(server.url, "a")
+    assert reply.text is None
+    assert reply.failed is not None
+    assert "empty text 3 times" in reply.failed
+
+
+def test_a_slow_server_is_a_failure() -> None:
+    def slow(_: str, __: int) -> tuple[int, str]:
+        time.sleep(1)
+        return 200, "late"
+
+    with chat_server(slow) as server:
+        (reply,) = replies(server.url, "a", seconds=0.1, retries=1)
+    assert reply.failed is not None
+    assert len(server.requests) == 2
+
+
+def test_a_server_that_is_down_is_a_failure_and_is_not_asked_for_ever() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    given = replies(url, *"abcdefghijkl", retries=0, parallel=1)
+    assert all(reply.failed for reply in given)
+    assert sum("times in a row" in str(reply.failed) for reply in given) == 12 - GIVE_UP
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404])
+def test_what_cannot_pass_stops_at_once(status: int) -> None:
+    with chat_server(lambda *_: (status, "no such thing")) as server:
+        with pytest.raises(GraftError, match=r"refuses .*no such thing.*mend OPENAI_API_KEY or the params") as error:
+            replies(server.url, "a")
+        assert len(server.requests) == 1
+    assert "sk-test" not in str(error.value)
+
+
+def test_a_server_of_another_kind_is_named() -> None:
+    with (
+        chat_server(lambda *_: (200, "<html>Welcome</html>")) as server,
+        pytest.raises(GraftError, match=r"not as chat completions do; operators\.base_url mostly ends in /v1"),
+    ):
+        replies(server.url, "a")
+
+
+def test_a_prompt_that_is_too_long_is_its_writers_fault() -> None:
+    with chat_server(lambda *_: (400, "This model's maximum context length is 8 tokens")) as server:
+        (reply,) = replies(server.url, "a")
+    assert reply.refused is not None
+
+
+def test_neither_key_nor_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(KEY)
+    with pytest.raises(GraftError, match="OPENAI_API_KEY is not set; export the key, or name a server"):
+        OpenAiModel(params(None))
+    OpenAiModel(params("http://127.0.0.1:1/v1"))
+
+
+@pytest.fixture(scope="module")
+def transformers_serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """(url, model) of `transformers serve` with a tiny policy of our own."""
+    from tasks.bootstrap.scratch_model import scratch_model
+    from tasks.bootstrap.tokenizer import train_tokenizer
+
+    folder = tmp_path_factory.mktemp("served") / "policy"
+    tokenizer = train_tokenizer(["How many pens are there? 1 2 3"], 300)
+    tokenizer.chat_template = "{% for m in messages %}{{ m.content }}\n{% endfor %}"
+    scratch_model(tokenizer, hidden=32, layers=1, seed=0).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [Path(sys.executable).with_name("transformers"), "serve", folder, "--host", "127.0.0.1", "--port", port]
+    log = folder.with_name("log")
+    with log.open("w") as stream:
+        process = subprocess.Popen(list(map(str, command)), stdout=stream, stderr=stream)
+    try:
+        deadline = time.monotonic() + 120
+        while True:
+            try:
+                urlopen(f"http://127.0.0.1:{port}/health", timeout=5).read()
+                break
+            except URLError:
+                assert process.poll() is None, log.read_text()
+                assert time.monotonic() < deadline, log.read_text()
+                time.sleep(0.5)
+        yield f"http://127.0.0.1:{port}/v1", str(folder)
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+@pytest.mark.slow
+def test_a_workflow_asks_transformers_serve(transformers_serve: tuple[str, str], tmp_path: Path) -> None:
+    url, model = transformers_serve
+    operators = params(url, model=model, max_tokens=8, seconds=60.0, retries=10)
+    code = "def solve(problem):\n    return ask('How many?', problem) + '|' + ask('How many?', problem)\n"
+    given = []
+    for _ in range(2):
+        served = Served(OpenAiModel(operators), operators, tmp_path)
+        with Sandbox(5.0, 256, allow_weak=True, served=served) as sandbox:
+            given += sandbox.run([Program(code, ("3 pens", "4 pens"))])
+    first, second = given
+    assert [result.status for result in first] == ["ok", "ok"]
+    assert first == second  # the second time from memory
+    assert (served.ledger.asked, served.ledger.remembered, served.ledger.paid) == (4, 4, (0, 0))
+    assert min(served.ledger.tokens) > 0
+    assert len(list(tmp_path.rglob("*.json"))) == 4
+    assert "sk-test" not in json.dumps([path.read_text() for path in tmp_path.rglob("*.json")])

@@ -1,0 +1,305 @@
+"""A search that takes its time: cut short and gone on with, limited, and shown, with a real policy and the sandbox."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from benchmarks.workspace import environment, make_workspace
+from flows.stages.sources import write as write_sources
+from tasks.artifacts import digest_path, read_jsonl, write_jsonl
+from tasks.bootstrap.scratch_model import scratch_model
+from tasks.bootstrap.supervised import Example, warm_up
+from tasks.bootstrap.tokenizer import train_tokenizer
+from tasks.environments.workflow import Programs
+from tasks.layout import Layout
+from tasks.model.policy import Policy, attach_adapter, encode_completion, encode_prompt, load_policy, save_policy
+from tasks.params.file import load_params, restrict
+from tasks.params.params import Params
+from tasks.programs.contract import HEADER, prompt_of
+from tasks.programs.sandbox.sandbox import Sandbox
+from tasks.records import Problem, TreeNode, Workflow
+from tasks.search.journal import Batch, Journal
+from tasks.search.policy_search import Search
+from tasks.search.policy_tree import GuidedTree
+from tasks.search.progress import Tally
+from tasks.search.task import run
+
+SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
+SAMPLES, SIMULATIONS, WAVE = 3, 12, 3
+OPERATIONS: dict[str, Callable[[int, int], int]] = {
+    "sum": lambda a, b: a + b,
+    "product": lambda a, b: a * b,
+    "difference": lambda a, b: a - b,
+    "hopeless": lambda a, b: 1000 * a + b,
+}
+PROBLEMS = [
+    Problem(problem_id=name, question="7 pens and 3 cups?", answer=operation(7, 3), source="test")
+    for name, operation in OPERATIONS.items()
+]
+TRAIN, VALIDATION = PROBLEMS, [PROBLEMS[0].model_copy(update={"problem_id": "held-out"})]
+KEYS = ["seed", "policy.base", "policy.max_new_tokens", "search", "sandbox", "operators", "rewards.failed_limit"]
+KEYS += [
+    "environment",
+    "environment_sha256",
+    "shard",
+    "grpo.group_size",
+    "influence.validation",
+    "influence.n",
+    "influence.completions",
+]
+
+
+@pytest.fixture(scope="module")
+def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a policy that adds, multiplies and subtracts the two quantities at random."""
+    codes = [HEADER + f"    a = n[0] {symbol} n[1]\n    return a\n" for symbol in "+*-"]
+    tokenizer = train_tokenizer([prompt_of(p.question, "scratch") for p in TRAIN] + codes, 300)
+    policy = Policy(scratch_model(tokenizer, hidden=32, layers=1, seed=0), tokenizer, "", "scratch")
+    prompt = encode_prompt(policy, prompt_of(TRAIN[0].question, "scratch"))
+    rows = [Example(prompt, encode_completion(policy, code)) for code in codes]
+    warm_up(policy.model, rows, epochs=60, learning_rate=0.02, batch=3, pad=tokenizer.pad_token_id, seed=0)
+    policy.model = attach_adapter(policy.model, rank=2, alpha=2.0, seed=0)
+    folder = tmp_path_factory.mktemp("policy") / "0"
+    save_policy(policy, folder, parent=None, round=0)
+    return folder
+
+
+@pytest.fixture
+def layout(tmp_path: Path, writer: Path) -> Layout:
+    return laid_out(Layout(tmp_path / "project"), writer)
+
+
+def laid_out(layout: Layout, writer: Path) -> Layout:
+    """With what the search of round 1 reads."""
+    write_jsonl(layout.problems("train"), TRAIN)
+    write_jsonl(layout.problems("validation"), VALIDATION)
+    shutil.copytree(writer, layout.policy(0))
+    return layout
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    with Sandbox(2.0, 256, allow_weak=True, workers=1) as sandbox:
+        yield sandbox
+
+
+def params(**search: float | None) -> Params:
+    changes = {
+        "search": SHIPPED.search.model_copy(
+            update={"samples": SAMPLES, "simulations": SIMULATIONS, "wave": WAVE, "temperature": 1.0, **search}
+        ),
+        "policy": SHIPPED.policy.model_copy(update={"max_new_tokens": 48}),
+        "sandbox": SHIPPED.sandbox.model_copy(update={"allow_weak": True}),
+        "influence": SHIPPED.influence.model_copy(update={"validation": "held_out"}),
+    }
+    return restrict(SHIPPED.model_copy(update=changes), KEYS)
+
+
+def written(layout: Layout) -> list[str]:
+    """Digests of all that the stage has written."""
+    return [digest_path(p) for p in (layout.workflows(1), layout.tree(1), layout.metrics("search", 1))]
+
+
+def forget(layout: Layout) -> None:
+    """As DVC does before it starts a stage."""
+    shutil.rmtree(layout.workflows(1))
+    layout.tree(1).unlink()
+    layout.metrics("search", 1).unlink()
+
+
+def completions(layout: Layout) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for workflow in read_jsonl(layout.workflows(1) / "index.jsonl", Workflow):
+        counts[workflow.problem_id] = counts.get(workflow.problem_id, 0) + len(workflow.completions)
+    return counts
+
+
+# --- cut short
+
+
+class Cut(Exception):
+    """The search ends here, as far as the journal can tell."""
+
+
+def test_wherever_a_search_is_cut_short_it_goes_on_from_there(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    added: list[Batch] = []
+    add = Journal.add
+    monkeypatch.setattr(Journal, "add", lambda journal, batch: (added.append(batch), add(journal, batch)))
+    run(layout, params(), 1)
+    undisturbed, batches = written(layout), list(added)
+    assert len(batches) >= 4
+    assert not layout.journals("search", 1).exists()
+    assert "goes on" not in capfd.readouterr().err
+
+    def cutting(at: int) -> Callable[[Journal, Batch], None]:
+        def add_or_cut(journal: Journal, batch: Batch) -> None:
+            if len(added) == at:
+                raise Cut
+            added.append(batch)
+            add(journal, batch)
+
+        return add_or_cut
+
+    for at in range(len(batches)):
+        forget(layout)
+        added.clear()
+        monkeypatch.setattr(Journal, "add", cutting(at))
+        with pytest.raises(Cut):
+            run(layout, params(), 1)
+        assert not layout.workflows(1).exists()
+        monkeypatch.setattr(Journal, "add", cutting(len(batches)))
+        run(layout, params(), 1)
+        assert [batch.name for batch in added] == [batch.name for batch in batches]  # each written once
+        assert written(layout) == undisturbed
+        assert not layout.journals("search", 1).exists()
+        done = sum(len(batch.written) for batch in batches[:at])
+        told = f"search@1: goes on after {done} completions that a search cut short has left\n"
+        assert capfd.readouterr().err == (told if at else "")
+
+
+def test_a_journal_is_not_believed_for_other_inputs(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tasks.search.task.remove_journals", lambda _: None)
+    run(layout, params(), 1)
+    (left,) = layout.journals("search", 1).iterdir()
+    other = params(exploration=0.5)
+    monkeypatch.undo()
+    run(layout, other, 1)
+    assert capfd.readouterr().err == ""
+    assert not left.exists()  # the round is searched, nobody comes back to it
+
+
+@pytest.mark.slow
+def test_a_stage_that_is_killed_goes_on_where_it_was(tmp_path: Path, writer: Path) -> None:
+    """The real stage in a process of its own, ended with SIGKILL in the middle of its tree search."""
+    knobs = {"samples": SAMPLES, "simulations": 60, "wave": 1, "temperature": 1.0}
+    assignments = [*(f"search.{name}={value}" for name, value in knobs.items()), "sandbox.allow_weak=true"]
+    more = ["policy.max_new_tokens=48", "influence.validation=held_out"]
+    root = make_workspace(tmp_path / "project", [*assignments, *more])
+    write_sources(root)
+    layout = laid_out(Layout(root), writer)
+    stage = [sys.executable, "-m", "flows.stages.run", "search@1"]
+
+    def searched() -> str:
+        ended = subprocess.run(stage, cwd=root, env=environment(root), capture_output=True, text=True, check=True)
+        return ended.stderr
+
+    assert searched() == ""
+    undisturbed = written(layout)
+    forget(layout)
+
+    killed = subprocess.Popen(stage, cwd=root, env=environment(root))
+    while not (left := list(layout.journals("search", 1).glob("*"))) or left[0].read_bytes().count(b"\n") < 4:
+        assert killed.poll() is None
+        time.sleep(0.005)
+    os.kill(killed.pid, signal.SIGKILL)
+    assert killed.wait() == -signal.SIGKILL
+    assert not layout.workflows(1).exists()
+
+    before = left[0].read_bytes()
+    kept = tmp_path / "journal"
+    os.link(left[0], kept)  # sees what is added, and stays when the stage removes its journal
+    done = Journal(left[0]).completions
+    assert done >= SAMPLES * len(PROBLEMS)
+    assert f"goes on after {done} completions" in searched()
+    assert written(layout) == undisturbed
+    assert not layout.journals("search", 1).exists()
+    assert kept.read_bytes().startswith(before)
+    names = [line.split(b" ")[1] for line in kept.read_bytes().split(b"\n") if line.endswith(b"}")]
+    assert len(names) == len(set(names)) > 4  # nothing was written twice
+
+
+# --- limited
+
+
+def test_the_time_of_the_tree_search_is_limited_and_the_samples_are_taken_all_the_same(layout: Layout) -> None:
+    run(layout, params(), 1)
+    free = completions(layout)
+    assert free["hopeless"] == SIMULATIONS
+    forget(layout)
+    run(layout, params(seconds=1e-9), 1)
+    assert completions(layout)["hopeless"] == SAMPLES + WAVE  # the wave that was under way when it ran out
+    assert completions(layout)["held-out"] == SHIPPED.influence.completions
+    forget(layout)
+    run(layout, params(seconds=1e9), 1)
+    assert completions(layout) == free
+
+
+def test_what_a_search_took_before_it_was_cut_short_counts(layout: Layout, sandbox: Sandbox, tmp_path: Path) -> None:
+    policy = load_policy(layout.policy(0))
+
+    def rows(journal: Journal, seconds: float) -> list[int]:
+        search = Search(policy, Programs(), sandbox, params(seconds=seconds), 1, journal)
+        trees = search.trees(TRAIN)
+        search.sample_all(trees)
+        search.explore(trees)
+        return [tree.rows for tree in trees]
+
+    slow = SlowJournal(tmp_path / "search.jsonl")
+    assert max(rows(slow, 1e9)) == SIMULATIONS
+    assert max(rows(Journal(tmp_path / "search.jsonl"), 1e9)) == SIMULATIONS
+    assert max(rows(Journal(tmp_path / "search.jsonl"), 1e3)) == SAMPLES + WAVE
+
+
+class SlowJournal(Journal):
+    """Of a machine on which each batch takes days."""
+
+    def add(self, batch: Batch) -> None:
+        super().add(batch.model_copy(update={"seconds": 1e6}))
+
+
+@pytest.mark.parametrize("stop_at", [1, 2, 5])
+def test_a_tree_search_ends_once_enough_completions_are_right(layout: Layout, stop_at: int) -> None:
+    run(layout, params(stop_at=0, simulations=30), 1)
+    free = completions(layout)
+    forget(layout)
+    run(layout, params(stop_at=stop_at, simulations=30), 1)
+    index = read_jsonl(layout.workflows(1) / "index.jsonl", Workflow)
+    for problem in TRAIN:
+        right = sum(len(w.completions) for w in index if w.problem_id == problem.problem_id and w.value == 1.0)
+        count = completions(layout)[problem.problem_id]
+        assert count <= free[problem.problem_id]
+        assert right < stop_at + max(WAVE, SAMPLES)
+        assert right >= stop_at or count == 30 or count == free[problem.problem_id]
+    assert completions(layout)["hopeless"] == free["hopeless"] == 30
+    assert sum(completions(layout).values()) < sum(free.values())
+
+
+# --- shown
+
+
+def test_the_tally_ends_with_all_problems(layout: Layout, sandbox: Sandbox) -> None:
+    tally = Tally({problem.problem_id: SIMULATIONS for problem in TRAIN})
+    search = Search(load_policy(layout.policy(0)), Programs(), sandbox, params(stop_at=1), 1, tally=tally)
+    trees = search.trees(TRAIN)
+    search.sample_all(trees)
+    assert (tally.done, tally.left) == (0, len(TRAIN) * (SIMULATIONS - SAMPLES))
+    search.explore(trees)
+    assert (tally.done, tally.left) == (len(TRAIN), 0)
+    assert tally.solved == sum(solved(tree) for tree in trees) < len(TRAIN)
+
+
+def solved(tree: GuidedTree) -> bool:
+    return any(found.reward == 1.0 for found in tree.found.values())
+
+
+def test_a_picture_of_one_tree_lies_beside_the_workflows(layout: Layout) -> None:
+    run(layout, params(), 1)
+    text = "".join(text for text in ElementTree.parse(layout.tree(1)).getroot().itertext()).replace("\xa0", " ")
+    assert "7 pens and 3 cups?" in text
+    nodes = read_jsonl(layout.workflows(1) / "trees.jsonl", TreeNode)
+    (shown,) = [p for p in TRAIN if f"graft tree {p.problem_id} --round 1" in text]
+    lines = [line for node in nodes if node.problem_id == shown.problem_id for line in node.statement.split("\n")]
+    assert len(lines) > 4
+    assert all(line in text for line in lines if line.isprintable())  # a policy may write what XML cannot hold

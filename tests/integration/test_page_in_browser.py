@@ -1,0 +1,170 @@
+"""The page as a reader sees it: in a real browser, without a network, on a desk and on a phone, by day and by night."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flows.reports.comparison import sides_of
+from flows.reports.html.page import page_of, write_page
+from flows.reports.run_record import account_of
+from tasks.artifacts import read_jsonl, write_jsonl, write_text
+from tasks.layout import Layout
+from tasks.records import Attempt, Problem
+from tests.support import finished_run
+from tests.support.browser import Page, browser, needed
+
+pytestmark = [needed, pytest.mark.slow]
+
+SECTIONS = ["change", "params", "pass", "rewards", "influence", "updates", "trees", "completions"]
+CHARTS = {"pass": 4, "rewards": 3, "influence": 1, "updates": 2}
+NASTY = (
+    "<script>document.title = 'taken'</script>"
+    "<img src='http://192.0.2.1/x' onerror=\"document.title = 'taken'\">\x00\x1b[2J"
+)
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    with browser(tmp_path_factory.mktemp("profile")) as page:
+        yield page
+
+
+def nasty(layout: Layout) -> Layout:
+    """The same run, where whatever a person or a model wrote is an attack, and long."""
+    problems = read_jsonl(layout.problems("test"), Problem)
+    write_jsonl(layout.problems("test"), [p.model_copy(update={"question": NASTY + "x" * 3000}) for p in problems])
+    for name in ("before", "after"):
+        path = layout.evaluation(name) / "attempts.jsonl"
+        write_jsonl(path, [a.model_copy(update={"code": NASTY + "y" * 3000}) for a in read_jsonl(path, Attempt)])
+    write_text(layout.tree(2), '<svg xmlns="http://www.w3.org/2000/svg"><script>document.title="taken"</script></svg>')
+    return layout
+
+
+@pytest.fixture(scope="module")
+def single(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    layout = finished_run.write(tmp_path_factory.mktemp("single"))
+    write_page(layout)
+    return layout.page
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("several")
+    runs = [
+        finished_run.write(root / name, seed, 0.5 + seed / 10, 2 + seed, (f"grpo.beta={seed / 100}",))
+        for seed, name in enumerate(["first", "second", "a <b>third</b> of a long, long name"])
+    ]
+    write_text(root / "page.html", page_of(sides_of([(str(run.root), account_of(run)) for run in runs])))
+    return root / "page.html"
+
+
+@pytest.fixture(scope="module")
+def attacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    layout = nasty(
+        finished_run.write(tmp_path_factory.mktemp("attacked"), assignments=(f"policy.base={NASTY[:60]!r}",))
+    )
+    write_page(layout)
+    return layout.page
+
+
+def test_all_of_a_run_is_drawn_and_nothing_is_asked_of_the_network(page: Page, single: Path) -> None:
+    page.open(single)
+    assert page.requested == [single.as_uri()]
+    assert page.complaints == []
+    assert page.value("[...document.querySelectorAll('section')].map(s => s.id)") == SECTIONS
+    for section, count in CHARTS.items():
+        drawn = f"[...document.querySelectorAll('#{section} svg')].filter(s => s.getBoundingClientRect().height > 100)"
+        assert page.value(f"{drawn}.length") == count
+        assert page.value(f"{drawn}.every(s => s.querySelector('polyline, rect').getBoundingClientRect().width > 5)")
+    assert page.value("document.querySelectorAll('#completions article').length") == 10
+    assert page.value("document.querySelectorAll('#completions pre').length") == 20
+    assert page.value("document.querySelector('#trees img').naturalWidth") > 0
+    assert (
+        page.value("document.querySelectorAll('#change tbody tr').length") == 10
+    )  # a row by number of operations among them
+
+
+def test_several_runs_have_one_page(page: Page, several: Path) -> None:
+    page.open(several)
+    assert page.requested == [several.as_uri()]
+    assert page.complaints == []
+    assert page.value("document.querySelectorAll('.legend li').length") == 3
+    assert page.value("document.querySelectorAll('#change table').length") == 2
+    assert page.value("[...document.querySelectorAll('#params tbody th')].map(t => t.textContent)") == [
+        "grpo.beta",
+        *["rounds.last", "rounds.start.3", "rounds.start.4"],
+    ]
+    assert page.value("document.querySelector('#pass svg').querySelectorAll('polyline').length") == 3
+    assert page.value("document.querySelectorAll('#trees img').length") == 3
+    assert page.value("document.querySelector('#influence figcaption').textContent") == "A, round 2"
+
+
+@pytest.mark.parametrize("name", ["single", "several", "attacked"])
+@pytest.mark.parametrize("width", [320, 390, 1200])
+def test_the_page_fits_its_screen(page: Page, name: str, width: int, request: pytest.FixtureRequest) -> None:
+    page.open(request.getfixturevalue(name), width=width)
+    assert page.value("window.innerWidth") == width
+    assert page.value("document.documentElement.scrollWidth") <= width
+    texts = "[...document.querySelectorAll('svg text')].map(t => t.getBoundingClientRect().height)"
+    assert min(page.value(texts)) >= 8  # px: not shrunk with the picture
+    inside = "[...document.querySelectorAll('svg')].every(s => [...s.querySelectorAll('text')].every(t => "
+    inside += "t.getBoundingClientRect().right <= s.getBoundingClientRect().right + 1))"
+    assert page.value(inside)
+
+
+def contrast(page: Page, selector: str) -> float:
+    """Of a text with what lies behind it, as WCAG 2.1 defines it."""
+    script = """(() => {
+        const parse = text => text.match(/[\\d.]+/g).map(Number);
+        const light = ([r, g, b]) => [r, g, b].map(v => v / 255)
+            .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+            .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+        const text = document.querySelector('SELECTOR');
+        const style = getComputedStyle(text);
+        let behind = text;
+        while (behind && parse(getComputedStyle(behind).backgroundColor)[3] === 0) behind = behind.parentElement;
+        const ends = [parse(text.closest('svg') ? style.fill : style.color),
+                      parse(getComputedStyle(behind).backgroundColor)].map(light).sort((a, b) => b - a);
+        return (ends[0] + 0.05) / (ends[1] + 0.05);
+    })()"""
+    return float(page.value(script.replace("SELECTOR", selector)))
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_page_is_readable_by_day_and_by_night(page: Page, several: Path, dark: bool) -> None:
+    page.open(several, dark=dark)
+    red, green, blue = page.value("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
+    assert (max(red, green, blue) < 50) if dark else (min(red, green, blue) > 200)
+    for selector in ("h1", "section > p", "td", "pre", ".right h3", ".wrong h3", "svg text", "figcaption", ".answer"):
+        assert contrast(page, selector) >= 4.5, selector  # WCAG's level AA
+
+
+def test_what_a_model_wrote_is_shown_and_never_run(page: Page, attacked: Path) -> None:
+    page.open(attacked)
+    assert page.requested == [attacked.as_uri()]
+    assert page.value("document.title") == "A run of 2 rounds on 24 test problems"
+    assert page.value("document.scripts.length") == 0
+    assert NASTY[:50] in page.value("document.querySelector('#completions pre').textContent")
+    assert NASTY[:50] in page.value("document.querySelector('.question').textContent")
+    assert NASTY[:50] in page.value("document.querySelector('#params details').textContent")
+
+
+def test_the_policy_of_the_page_would_stop_a_script_and_a_request(page: Page, single: Path, tmp_path: Path) -> None:
+    """So the tests above see what they claim to see: the same page with an attack that is not escaped."""
+    attack = "<script>document.title = 'taken'</script><img src='http://192.0.2.1/x'></body>"
+    guarded = tmp_path / "guarded.html"
+    guarded.write_text(single.read_text().replace("</body>", attack))
+    page.open(guarded)
+    assert page.value("document.title") != "taken"
+    assert len(page.complaints) == 2
+    open_page = tmp_path / "open.html"
+    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    open_page.write_text(
+        guarded.read_text()
+        .replace(policy, "default-src * 'unsafe-inline'")
+        .replace("http://192.0.2.1/x", "http://127.0.0.1:9/x")
+    )
+    page.open(open_page)
+    assert page.value("document.title") == "taken"
+    assert "http://127.0.0.1:9/x" in page.requested

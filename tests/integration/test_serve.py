@@ -1,0 +1,90 @@
+"""`graft serve` with a Prefect server of its own: real processes, killed one after the other."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from tasks.params.file import override
+from tests.support.flow_runs import is_alive, mlflow_states, states, wait_until
+from tests.support.tiny_project import begin, environment, ran
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def with_a_dead_run(done: Path) -> Path:
+    """A project in which a run ended as the power did: none of its processes could say so, to Prefect or to MLflow."""
+    override(done / "params.yaml", ["evaluation.resamples=500", "tracking.uri=sqlite:///mlflow.db"])
+    dead = begin(done, "promote", "retrain")
+    wait_until(lambda: (done / "mlflow.db").exists() and mlflow_states(done) == ["RUNNING"])
+    for process in [*psutil.Process(dead.pid).children(recursive=True), dead]:
+        process.kill()
+    dead.communicate()
+    ran(done)
+    return done
+
+
+@pytest.fixture
+def serving(with_a_dead_run: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    command = [sys.executable, "-m", "flows.cli.main", "serve", "--every", "20"]
+    quick = environment(PREFECT_RUNNER_POLL_FREQUENCY="2")
+    with (with_a_dead_run / "serve.log").open("w") as log:
+        process = subprocess.Popen(
+            command, cwd=with_a_dead_run, env=quick, stdout=log, stderr=log, start_new_session=True
+        )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def servers(process: "subprocess.Popen[bytes]") -> list[int]:
+    return [
+        child.pid
+        for child in psutil.Process(process.pid).children()
+        if "flows.prefect_runs.temporary_server" in child.cmdline()
+    ]
+
+
+def answers(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/health", timeout=5).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def test_it_sweeps_keeps_its_server_up_and_leaves_none(
+    with_a_dead_run: Path, serving: "subprocess.Popen[bytes]"
+) -> None:
+    """What died is marked at the start; a schedule outlives its server, at its birth too; a server no `kill -9`."""
+    root, log = with_a_dead_run, with_a_dead_run / "serve.log"
+    wait_until(lambda: "marked as crashed" in log.read_text(), serving)
+    (first,) = servers(serving)
+    os.kill(first, signal.SIGKILL)  # it is about to be told of the schedule
+    wait_until(lambda: "scheduled every 20 s as " in log.read_text(), serving)
+    swept, told = log.read_text().splitlines()
+    assert re.fullmatch("marked as crashed, their processes being gone: [a-z]+-[a-z]+", swept)
+    assert states(root, "", own_server=True)[0] == "CRASHED"
+    assert mlflow_states(root)[0] == "KILLED"
+    url = told.rpartition(" ")[2]
+    assert httpx.post(f"{url}/deployments/count").json() == 1
+    (second,) = servers(serving)
+    os.kill(second, signal.SIGKILL)
+    wait_until(lambda: not is_alive(second), serving)
+    wait_until(lambda: answers(url), serving)
+    (third,) = servers(serving)
+    wait_until(lambda: "the first scheduled run here. Promoted: as ever" in log.read_text(), serving)
+    assert ran(root)[-1] == "promote"
+    os.kill(serving.pid, signal.SIGKILL)
+    serving.wait()
+    wait_until(lambda: not is_alive(third))
+    assert not answers(url)

@@ -1,0 +1,183 @@
+"""Two runs of a project on real servers, as docs/operations.md sets them up: seen by their APIs and in a browser."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from socket import gethostname
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from flows.prefect_runs.crashed_runs import workspace_tag
+from flows.reports.html.page import write_page
+from tasks.params.file import load_params
+from tasks.tracking.recorder import Recorder
+from tests.support import finished_run, tiny_project
+from tests.support.browser import Page, browser, needed
+from tests.support.servers import Servers
+from tests.support.tiny_project import ADDRESSES
+
+pytestmark = pytest.mark.slow
+FLOW_RUNS, TASK_RUNS, ARTIFACTS = "flow_runs", "task_runs", "artifacts"
+
+
+class Operated(NamedTuple):
+    """A project that ran twice, and the servers that saw it."""
+
+    servers: Servers
+    root: Path
+
+    def prefect(self, kind: str, **question: Any) -> list[dict[str, Any]]:
+        answer = httpx.post(f"{self.servers.prefect.url}/api/{kind}/filter", json=question)
+        found: list[dict[str, Any]] = answer.raise_for_status().json()
+        return found
+
+    def mlflow(self, question: str, **details: Any) -> dict[str, Any]:
+        address = f"{self.servers.mlflow.url}/api/2.0/mlflow/{question}"
+        search = question.endswith("search")
+        answer = httpx.post(address, json=details) if search else httpx.get(address, params=details)
+        found: dict[str, Any] = answer.raise_for_status().json()
+        return found
+
+    @property
+    def flow_runs(self) -> list[dict[str, Any]]:
+        """Of this project: other tests share the server."""
+        own = {"tags": {"all_": [workspace_tag(self.root)]}}
+        return self.prefect(FLOW_RUNS, flow_runs=own, sort="START_TIME_ASC")
+
+    @property
+    def experiment(self) -> str:
+        found = self.mlflow("experiments/get-by-name", experiment_name="graft")
+        return str(found["experiment"]["experiment_id"])
+
+    def mlflow_runs(self, parent: str | None = None) -> list[dict[str, Any]]:
+        """In the order in which they started; those of a retraining's stages are the `parent`'s."""
+        order = ["attributes.start_time ASC"]
+        runs = self.mlflow("runs/search", experiment_ids=[self.experiment], max_results=100, order_by=order)["runs"]
+        return [run for run in runs if tags(run).get("mlflow.parentRunId") == parent]
+
+
+def tags(run: dict[str, Any]) -> dict[str, str]:
+    return {tag["key"]: tag["value"] for tag in run["data"]["tags"]}
+
+
+@pytest.fixture(scope="module", params=["on_sqlite", "on_postgres"])
+def operated(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Operated:
+    servers: Servers = request.getfixturevalue(request.param)
+    root = tiny_project.make(tmp_path_factory.mktemp("operated") / "project")
+    for _ in range(2):
+        told = tiny_project.graft(
+            root, "retrain", "-S", f"tracking.uri={servers.mlflow.url}", PREFECT_API_URL=f"{servers.prefect.url}/api"
+        )
+    assert told.stdout.endswith(f"report: {len(ADDRESSES)} stages, {len(ADDRESSES)} cached\n")
+    return Operated(servers, root)
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    with browser(tmp_path_factory.mktemp("profile")) as page:
+        yield page
+
+
+def test_the_runs_their_tasks_and_their_artifacts_are_on_prefects_server(operated: Operated) -> None:
+    first, second = operated.flow_runs
+    assert first["state_name"] == second["state_name"] == "Completed"
+    for run, expected in ((first, "Completed"), (second, "Cached")):
+        found = operated.prefect(TASK_RUNS, flow_runs={"id": {"any_": [run["id"]]}}, sort="EXPECTED_START_TIME_ASC")
+        assert {task["name"]: task["state_name"] for task in found} == dict.fromkeys(ADDRESSES, expected)
+        (artifact,) = operated.prefect(ARTIFACTS, flow_runs={"id": {"any_": [run["id"]]}})
+        (recorded,) = (r for r in operated.mlflow_runs() if tags(r)["prefect.flow_run_id"] == run["id"])
+        where = f"{operated.servers.mlflow.url}/#/experiments/{operated.experiment}/runs/{recorded['info']['run_id']}"
+        view = "?workflowType=machine_learning"
+        assert (artifact["key"], artifact["type"], artifact["description"]) == ("page", "markdown", "decided")
+        assert artifact["data"] == (
+            f"decided\n\nin short\n\n[page]({where}/artifacts/page.html{view}) · [MLflow run]({where}{view}) · "
+            f"`{operated.root / 'run' / 'page.html'}` on `{gethostname()}`\n"
+        )
+    assert not (operated.root / ".graft" / "prefect").exists()  # no temporary server beside the real one
+
+
+def test_the_runs_their_stages_and_their_files_are_on_mlflows_server(operated: Operated) -> None:
+    first, second = operated.mlflow_runs()
+    for run, cached in ((first, "false"), (second, "true")):
+        assert run["info"]["status"] == "FINISHED"
+        stages = operated.mlflow_runs(parent=run["info"]["run_id"])
+        assert sorted(stage["info"]["run_name"] for stage in stages) == sorted(ADDRESSES)
+        assert {tags(stage)["cached"] for stage in stages} == {cached}
+        listed = operated.mlflow("artifacts/list", run_id=run["info"]["run_id"])["files"]
+        assert {"account.json", "page.html"} < {file["path"] for file in listed}
+        place = f"{operated.servers.mlflow.url}/get-artifact?path=page.html&run_id={run['info']['run_id']}"
+        assert httpx.get(place).text == "a page"
+    assert not (operated.root / "mlflow.db").exists()
+
+
+def test_the_records_are_in_the_database_that_was_named(operated: Operated, request: pytest.FixtureRequest) -> None:
+    if operated.servers.store == "sqlite":
+        pytest.skip("of Postgres alone")
+    database = request.getfixturevalue("database")
+    assert database.sql("select count(*) from flow_run", "prefect") == "2"
+    assert database.sql("select count(*) from artifact where key = 'page'", "prefect") == "2"
+    assert database.sql("select count(*) from runs", "mlflow") == str(2 * (1 + len(ADDRESSES)))
+    for server in operated.servers[:2]:
+        assert not list(server.log.parent.rglob("*.db"))
+        assert database.password not in server.log.read_text()
+
+
+@needed
+def test_prefects_page_shows_the_run_its_cached_tasks_and_its_artifact(operated: Operated, page: Page) -> None:
+    first, second = operated.flow_runs
+    page.open(f"{operated.servers.prefect.url}/runs")
+    page.wait_for(first["name"], second["name"])
+    page.open(f"{operated.servers.prefect.url}/runs/flow-run/{second['id']}")
+    page.wait_for(second["name"], "Completed", f"{len(ADDRESSES)} Task runs")
+    page.click("Task Runs")
+    page.wait_for(*ADDRESSES)
+    assert page.value("document.body.innerText").count("\nCached\n") >= len(ADDRESSES)
+    page.click("Artifacts")
+    page.wait_for("decided")
+    (artifact,) = operated.prefect(ARTIFACTS, flow_runs={"id": {"any_": [second["id"]]}})
+    page.open(f"{operated.servers.prefect.url}/artifacts/artifact/{artifact['id']}")
+    page.wait_for("in short", "MLflow run")
+    assert hosts(page) <= {urlsplit(operated.servers.prefect.url).netloc}
+
+    page.open(page.value("[...document.querySelectorAll('a')].find(a => a.href.includes('/page.html')).href"))
+    page.wait_for("page.html", "account.json", "Path: mlflow-artifacts:/")
+
+
+@needed
+def test_mlflows_page_shows_the_runs_and_their_files(operated: Operated, page: Page) -> None:
+    server = operated.servers.mlflow.url
+    names = [run["info"]["run_name"] for run in operated.mlflow_runs()]
+    page.open(f"{server}/#/experiments/{operated.experiment}?workflowType=machine_learning")
+    page.wait_for(*names)
+    page.click(names[-1])
+    page.wait_for("Created by", "promote/first", "Parameters (")
+    page.click("Artifacts")
+    page.wait_for("account.json", "page.html")
+    assert hosts(page) <= {urlsplit(server).netloc}
+
+
+@needed
+def test_the_page_of_a_run_is_readable_in_mlflow(operated: Operated, page: Page, tmp_path: Path) -> None:
+    server = operated.servers.mlflow.url
+    named = server.replace("//", "//graft:a-password@")
+    layout = finished_run.write(tmp_path, assignments=(f"tracking.uri={named}", "tracking.experiment=read"))
+    write_page(layout)
+    recorder = Recorder(layout, load_params(tmp_path / "params.yaml"), {})
+    recorder.files(layout.page)
+    assert recorder.address(layout.page) is None  # MLflow has not said yet where that will be
+    assert recorder.finish("FINISHED")
+    address = recorder.address(layout.page)
+    assert address is not None
+    assert address.startswith(f"{server}/#/experiments/")  # without the password: it stands on pages
+    page.open(address)
+    page.wait_for("page.html", "Path: mlflow-artifacts:/")
+    assert page.inside("document.querySelector('h1').innerText") == "A run of 2 rounds on 24 test problems"
+    assert page.inside("document.querySelectorAll('svg').length") == 10
+    assert "background" in page.inside("document.querySelector('style').innerText")
+
+
+def hosts(page: Page) -> set[str]:
+    """That the page asked for something since it was opened; what it made itself is of none."""
+    return {urlsplit(address).netloc for address in page.requested} - {""}

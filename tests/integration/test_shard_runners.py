@@ -1,0 +1,209 @@
+"""Whoever computes the shards, the bytes are the same; an error of one is the run's, and a lost worker is one line."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from pydantic import ValidationError
+
+from flows.prefect_runs.shard_runners import Fanned
+from flows.process.exit_codes import exit_code
+from flows.stages.dvc_yaml import MODULES
+from tasks.artifacts import remove_leftovers
+from tasks.layout import Layout
+from tasks.params.file import override
+from tasks.params.sections import Runner
+from tests.support.flow_runs import is_alive
+from tests.support.listeners import is_loopback, listeners
+from tests.support.real_project import make
+from tests.support.shard_stages import REPOSITORY, params_of
+
+STAGES = ["search", "collect", "reward"]
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project before its first search."""
+    return make(tmp_path_factory.mktemp("bare") / "project")
+
+
+@pytest.fixture(scope="module")
+def here(bare: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project after its stages, which this process computed."""
+    root = Path(shutil.copytree(bare, tmp_path_factory.mktemp("here") / "project", symlinks=True))
+    for stage in STAGES:
+        import_module(MODULES[stage]).run(Layout(root), params_of(root, stage), 1)
+    return root
+
+
+@pytest.fixture
+def root(bare: Path, tmp_path: Path) -> Path:
+    """The project to work on."""
+    return Path(shutil.copytree(bare, tmp_path / "project", symlinks=True))
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a Dask cluster that was there before: a scheduler, and a worker on a machine of its own."""
+    address = tmp_path_factory.mktemp("cluster") / "address.json"
+    common = [f"--scheduler-file={address}", "--host=127.0.0.1", "--no-dashboard"]
+    commands = [["dask_scheduler", "--port=0"], ["dask_worker", "--nworkers=1", "--nthreads=1", "--death-timeout=60"]]
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-m", f"distributed.cli.{name}", *more, *common], cwd=REPOSITORY, stderr=subprocess.DEVNULL
+        )
+        for name, *more in commands
+    ]
+    try:
+        while not address.exists():
+            assert started[0].poll() is None
+            time.sleep(0.05)
+        yield str(json.loads(address.read_text())["address"])
+    finally:
+        for process in reversed(started):
+            process.terminate()
+            process.wait(60)
+
+
+def command(root: Path, kind: str, *stages: str, address: str = "") -> list[str]:
+    return [sys.executable, "-m", "tests.support.shard_stages", str(root), kind, address, *stages]
+
+
+def started(root: Path, kind: str, *stages: str, address: str = "") -> "subprocess.CompletedProcess[str]":
+    asked = command(root, kind, *stages, address=address)
+    return subprocess.run(asked, cwd=REPOSITORY, capture_output=True, text=True, timeout=540)
+
+
+def files(root: Path) -> dict[str, bytes]:
+    """All that the stages wrote."""
+    return {p.relative_to(root).as_posix(): p.read_bytes() for p in (root / "run").rglob("*") if p.is_file()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["threads", "dask", "ray"])
+def test_the_bytes_are_the_same_whoever_computes_and_an_error_is_its_own_line(
+    kind: str, root: Path, here: Path, request: pytest.FixtureRequest
+) -> None:
+    """Dask in a cluster that is there already, Ray in one of its own; processes: the test below."""
+    address = request.getfixturevalue("cluster") if kind == "dask" else ""
+    check(started(root, kind, *STAGES, "fail", address=address), kind, root, here)
+
+
+def check(ended: "subprocess.CompletedProcess[str]", kind: str, root: Path, here: Path) -> None:
+    processes, was_it_here, is_heard, is_private = ended.stdout.split()[-4:]
+    assert is_heard == "True", "Ray has a handler of its own for SIGTERM"
+    assert is_private == "True", "what Ray sends can run code"
+    assert was_it_here == str(kind == "threads"), "somebody else computed"
+    assert 1 <= int(processes) <= 2
+    assert files(root) == files(here)
+    assert ended.stderr.strip().splitlines()[-1] == "graft: number 40: is not wanted; leave it out"
+    assert ended.returncode == 2
+
+
+@pytest.mark.slow
+def test_whatever_ends_a_fan_out_leaves_no_process_and_it_goes_on_with_the_same_bytes(root: Path, here: Path) -> None:
+    """`kill -9` ends one process; Ctrl-C reaches all of a terminal, is heard by one and told by none."""
+    assert ended_in_mid_search(root, signal.SIGKILL)[0] == -signal.SIGKILL
+    remove_leftovers(Layout(root).workflows(1))  # as a run does that begins with the stage
+    code, told = ended_in_mid_search(root, signal.SIGINT)
+    assert code == 130
+    assert all(line.startswith("search@1: goes on after ") for line in told.splitlines())
+    ended = started(root, "processes", *STAGES, "fail")
+    assert "search@1: goes on after" in ended.stderr
+    check(ended, "processes", root, here)
+
+
+@pytest.mark.slow
+def test_ctrl_c_is_quiet_with_a_dask_of_our_own_too(root: Path) -> None:
+    """And so is its start where the port of Dask's pages is taken, as by another run."""
+    with ExitStack() as open_ports:
+        with suppress(OSError):  # somebody else has it
+            open_ports.enter_context(socket.create_server(("127.0.0.1", 8787)))
+        assert ended_in_mid_search(root, signal.SIGINT, "dask") == (130, "")
+
+
+def ended_in_mid_search(root: Path, how: signal.Signals, kind: str = "processes") -> tuple[int, str]:
+    """Exit code and stderr, when all of its processes are gone."""
+    begun = subprocess.Popen(
+        command(root, kind, "search"), cwd=REPOSITORY, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    before = journaled(root)
+    while journaled(root) == before:
+        assert begun.poll() is None, begun.communicate()
+        time.sleep(0.01)
+    family = psutil.Process(begun.pid).children(recursive=True)
+    assert len(family) > 2
+    assert all(is_loopback(address) for address, _ in listeners(begun.pid))
+    (os.killpg if how == signal.SIGINT else os.kill)(begun.pid, how)
+    told = begun.communicate(timeout=60)[1]  # whoever is left over would hold the pipe
+    deadline = time.monotonic() + 60
+    while any(is_alive(process.pid) for process in family):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert not Layout(root).workflows(1).exists()
+    return begun.returncode, told
+
+
+def journaled(root: Path) -> int:
+    """Bytes of the search's journals."""
+    return sum(file.stat().st_size for file in Layout(root).journals("search", 1).glob("*"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["processes", "dask", "ray"])
+def test_a_worker_that_is_killed_is_one_line(kind: str, root: Path) -> None:
+    ended = started(root, kind, "die")
+    assert ended.returncode == 2
+    last = ended.stderr.strip().splitlines()[-1]
+    assert last.startswith(f"graft: runner: a worker of {kind} was lost (")
+    assert last.endswith("run it again, with fewer runner.workers or a smaller shard")
+
+
+def test_a_stage_alone_says_that_no_runner_computes_its_shards(here: Path, tmp_path: Path) -> None:
+    """`graft stage`, `dvc repro` and a stage with a time limit: all of them begin here."""
+    root = Path(shutil.copytree(here, tmp_path / "project", symlinks=True))
+    told = {}
+    for kind in ("here", "processes"):
+        override(root / "params.yaml", [f"runner.kind={kind}"])
+        shutil.rmtree(root / "run" / "metrics")
+        alone = [sys.executable, "-m", "flows.stages.run", "collect@1"]
+        ours = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+        told[kind] = subprocess.run(alone, cwd=root, env=ours, capture_output=True, text=True, check=True).stderr
+        assert Layout(root).trajectories(1).read_bytes() == Layout(here).trajectories(1).read_bytes()
+    assert told == {
+        "here": "",
+        "processes": "warning: collect@1: this process computes all shards; runner.kind processes is for graft "
+        "retrain, and there for stages without a limit in schedule.seconds\n",
+    }
+
+
+@pytest.mark.parametrize("kind", ["dask", "ray"])
+def test_what_is_not_installed_is_named_with_the_extra_that_installs_it(
+    kind: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, f"prefect_{kind}", None)  # Python's own way to have it not there
+    assert exit_code(lambda: Fanned(Runner(kind=kind, workers=None, address=None)) and None, debug=False) == 2
+    assert capsys.readouterr().err == (
+        f"graft: runner.kind: {kind} is not installed; install it: pip install -c constraints.txt -e '.[{kind}]'\n"
+    )
+    extras = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert any(each.startswith(f"prefect-{kind}") for each in extras[kind])
+
+
+@pytest.mark.parametrize("kind", ["here", "threads", "processes"])
+def test_only_a_cluster_has_an_address(kind: Any) -> None:
+    with pytest.raises(ValidationError, match=f"address is tcp://a:1, but kind is {kind}: set kind to dask or ray"):
+        Runner(kind=kind, workers=None, address="tcp://a:1")

@@ -1,0 +1,254 @@
+"""Old results go, and only what was listed; what is locked, promoted or in use stays, however old."""
+
+import fcntl
+import os
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.dvc_stages.patches.atomic_files import readers_and_writers
+from flows.retention.saved_locks import locks, note_lock
+from tasks.artifacts import write_text
+from tasks.layout import Layout
+from tasks.params.file import load_params
+from tasks.params.params import Params
+from tasks.params.sections import Tracking
+from tasks.tracking.recorder import WORKSPACE, Recorder
+from tasks.tracking.retention import expired
+from tests.support.servers import Servers
+from tests.support.tiny_project import ADDRESSES, REPOSITORY, dvc, environment, graft, make, ran, run
+
+
+def another_run(root: Path, beta: float) -> None:
+    """The chain with another param, of which DVC keeps the results beside the earlier ones."""
+    graft(root, "stage", "-S", f"grpo.beta={beta}", *ADDRESSES)
+    assert ran(root)
+    note_lock(root)
+
+
+def objects(root: Path) -> dict[str, int]:
+    """Name → size of all that the cache holds, run-cache too."""
+    cache = root / ".dvc" / "cache"
+    return {p.relative_to(cache).as_posix(): p.stat().st_size for p in cache.rglob("*") if p.is_file()}
+
+
+def commit(root: Path, *more: str) -> None:
+    run(root, "git", "add", "-f", "dvc.lock")
+    run(root, "git", "-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qm", "a run")
+    for name in more:
+        run(root, "git", "tag", name)
+
+
+def weights(root: Path) -> bytes:
+    return (root / "run" / "policy" / "weights.bin").read_bytes()
+
+
+def restore(root: Path, lock: Path) -> None:
+    shutil.copyfile(lock, root / "dvc.lock")
+    dvc(root, "checkout", "-q")
+
+
+@pytest.mark.slow
+def test_first_it_lists_then_it_removes_just_that_and_kept_runs_can_be_restored(done: Path) -> None:
+    note_lock(done)
+    policies = [weights(done)]
+    for beta in (0.1, 0.2):
+        another_run(done, beta)
+        policies.append(weights(done))
+    assert len(set(policies)) == len(locks(done)) == 3
+    before, first = objects(done), locks(done)
+    listed = graft(done, "clean", "--keep", "2").stdout
+    assert "nothing was removed: graft clean --keep 2 --yes does it" in listed
+    assert (objects(done), locks(done)) == (before, first)
+
+    told = graft(done, "clean", "--keep", "2", "--yes").stdout
+    assert told.splitlines()[:-1] == listed.splitlines()[:-1]
+    after = objects(done)
+    assert after.items() < before.items()
+    number = re.search(r"DVC cache: (\d+) to go", listed)
+    assert number
+    assert int(number[1]) == len(before) - len(after) + 1  # and a lock
+    assert locks(done) == first[1:]
+
+    dvc(done, "repro", "-q")  # all is done still
+    assert ran(done) == []
+    shutil.copyfile(first[1], done / "dvc.lock")
+    dvc(done, "checkout", "-q")
+    assert weights(done) == policies[1]
+    graft(done, "stage", "-S", "grpo.beta=0.1", *ADDRESSES)  # the params set back: DVC keeps no verdict of promote
+    assert set(ran(done)) <= {"promote"}
+    assert weights(done) == policies[1]
+    graft(done, "stage", "-S", "grpo.beta=0.01", *ADDRESSES)  # of one that went it is computed, and as it was
+    assert "update@1" in ran(done)
+    assert weights(done) == policies[0]
+
+
+@pytest.mark.slow
+def test_what_a_queued_experiment_needs_stays(done: Path) -> None:
+    """It lies in a stash, which no branch names: what its commit has locked is there when its turn comes."""
+    for setting in (("user.name", "t"), ("user.email", "t@t")):
+        run(done, "git", "config", *setting)
+    commit(done)
+    queued = weights(done)
+    dvc(done, "exp", "run", "-q", "--queue", "-S", "evaluation.ks=[1,2]")
+    run(done, "git", "update-ref", "-d", "HEAD")  # the branch of that commit is gone, as after a rebase
+    for beta in (0.1, 0.2):
+        another_run(done, beta)
+    graft(done, "clean", "--keep", "1", "--yes")
+    restore(done, lock_of_stash(done))
+    assert weights(done) == queued
+
+
+def lock_of_stash(root: Path) -> Path:
+    """The dvc.lock that a queued experiment starts from."""
+    lock = root.parent / "queued.lock"
+    lock.write_text(run(root, "git", "show", "refs/exps/celery/stash:dvc.lock").stdout)
+    return lock
+
+
+@pytest.mark.slow
+def test_what_git_locks_stays_however_old(done: Path) -> None:
+    policies = [weights(done)]
+    commit(done, "first")
+    run(done, "git", "checkout", "-q", "-b", "side")
+    another_run(done, 0.1)
+    commit(done)
+    policies.append(weights(done))
+    run(done, "git", "checkout", "-q", "-")
+    for beta in (0.2, 0.3):
+        another_run(done, beta)
+    graft(done, "clean", "--keep", "1", "--yes")
+    for name, policy in (("first", policies[0]), ("side", policies[1])):
+        run(done, "git", "checkout", "-q", "-f", name)
+        dvc(done, "checkout", "-q")
+        assert weights(done) == policy
+
+
+def test_a_cache_that_others_may_share_is_left_alone(done: Path, tmp_path: Path) -> None:
+    dvc(done, "cache", "dir", str(tmp_path / "shared"))
+    graft(done, "stage", "-S", "grpo.beta=0.1", "update@1")
+    before = sorted((tmp_path / "shared").rglob("*"))
+    told = graft(done, "clean", "--keep", "1", "--yes").stdout
+    assert "is outside of this project and may be others', too: see dvc gc" in told
+    assert sorted((tmp_path / "shared").rglob("*")) == before
+
+
+def test_it_waits_for_nobody_and_disturbs_nobody(done: Path) -> None:
+    before = objects(done)
+    (done / ".graft").mkdir(exist_ok=True)
+    with (done / ".graft" / "lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        told = graft(done, "clean", "--keep", "1", "--yes", code=2).stderr
+    assert "at work here" in told
+    assert told.count("\n") == 1
+    assert objects(done) == before
+
+
+def test_nothing_goes_while_dvc_repro_is_at_work(done: Path) -> None:
+    before = objects(done)
+    command = [str(Path(sys.executable).with_name("dvc")), "repro", "-q", "-f", "-s", "problems"]
+    with subprocess.Popen(command, cwd=done, env=environment(TINY_HANG="problems"), start_new_session=True) as process:
+        try:
+            while ran(done) != ["problems"]:
+                assert process.poll() is None
+                time.sleep(0.1)
+            told = graft(done, "clean", "--keep", "1", "--yes", code=2).stderr
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+    assert "dvc is at work here (process " in told
+    assert told.count("\n") == 1
+    assert objects(done) == before
+    graft(done, "clean", "--keep", "1")  # who was killed holds nobody up
+
+
+@pytest.mark.parametrize("left", [b"", b'{"write": {"run/pol', b"[]", b'{"read": {"a": 1}}', b"\xff"])
+def test_a_torn_list_of_who_reads_and_writes_is_of_nobody(tmp_path: Path, left: bytes) -> None:
+    """DVC writes it in place: killed meanwhile it leaves half of it. A whole one is believed."""
+    torn, whole = tmp_path / "rwlock", '{"write": {"run/a": {"pid": 7, "cmd": "dvc repro"}}}'
+    torn.write_text(whole)
+    assert readers_and_writers(tmp_path) == {7}
+    torn.write_bytes(left)
+    assert readers_and_writers(tmp_path) == set()
+    assert not torn.exists()
+
+
+def test_what_killed_writers_left_goes_and_what_is_still_of_use_does_not(done: Path) -> None:
+    leave = [
+        "run/rounds/1/.policy.abcd1234/half",
+        "run/.x.json.abcd1234",
+        ".champion.abcd1234/old",
+        ".graft/.a.abcd1234",
+    ]
+    leave += [".graft/journal/search@1/left"]
+    stay = [".graft/journal/search@2/useful", ".graft/replies/paid", "champion/champion.json", ".envrc.settings"]
+    stay += ["run/.hidden", ".graft/notes"]
+    for name in (*leave, *stay):
+        write_text(done / name, "x")
+    (done / "run" / "rounds" / "2" / "tree.svg").unlink()  # search@2 was interrupted
+    listed = graft(done, "clean", "--keep", "1").stdout
+    assert all((done / name).exists() for name in (*leave, *stay))
+    assert ".graft/journal/search@2: search@2 goes on from it" in listed
+    graft(done, "clean", "--keep", "1", "--yes")
+    assert not [name for name in leave if (done / name).exists()]
+    assert not [name for name in stay if not (done / name).exists()]
+    graft(done, "clean", "--keep", "1", "--yes", "--replies")
+    assert not (done / ".graft" / "replies").exists()
+
+
+@pytest.mark.slow
+def test_old_runs_go_from_mlflow_and_prefect_too(tmp_path: Path) -> None:
+    root = make(tmp_path / "project")
+    for number in range(2):
+        graft(root, "retrain", "-S", f"grpo.beta=0.{number}", "-S", "tracking.uri=sqlite:///mlflow.db")
+    assert len(locks(root)) == 2
+    listed = graft(root, "clean", "--keep", "1").stdout
+    assert "MLflow runs: 1 to go" in listed
+    assert "Prefect flow runs: 1 to go" in listed
+    parents, flows = tracked(f"sqlite:///{root}/mlflow.db"), flow_runs(root)
+    assert (len(parents), len(flows)) == (2, 2)
+    graft(root, "clean", "--keep", "1", "--yes")
+    assert tracked(f"sqlite:///{root}/mlflow.db") == parents[1:]
+    assert flow_runs(root) == flows[1:]
+    assert "nothing to remove" in graft(root, "clean", "--keep", "1").stdout
+
+
+@pytest.mark.slow
+def test_on_a_shared_server_only_runs_of_this_workspace_go(tmp_path: Path, on_sqlite: Servers) -> None:
+    """Of one experiment, the last of each workspace stays, and whatever does not say where it was made."""
+    tracking = Tracking(uri=on_sqlite.mlflow.url, experiment="shared", seconds=120)
+    params = load_params(REPOSITORY / "params.yaml").model_copy(update={"tracking": tracking})
+    made = [run_of(tmp_path, params, tags) for tags in ({}, *[{WORKSPACE: place} for place in "baaba"])]
+    for workspace, gone in (("c", []), ("a", [2, 3]), ("b", [1])):
+        goes, stays, remove = expired(tmp_path, tracking, workspace, 1, set(), set())
+        assert [run for run, _ in goes] == [made[number] for number in reversed(gone)]
+        remove()
+        assert any(line.endswith(" of another workspace, or of one that does not say which") for line in stays)
+    assert tracked(on_sqlite.mlflow.url, "shared") == [made[number] for number in (0, 4, 5)]
+
+
+def run_of(root: Path, params: Params, tags: dict[str, str]) -> str | None:
+    """A retraining of no stages."""
+    return Recorder(Layout(root), params, tags).finish("FINISHED")
+
+
+def tracked(uri: str, experiment: str = "graft") -> list[str]:
+    """The retrainings that MLflow has, the first one first."""
+    from mlflow import MlflowClient
+
+    client: Any = MlflowClient(uri)
+    known = client.get_experiment_by_name(experiment).experiment_id
+    found = client.search_runs([known], order_by=["attributes.start_time ASC"], max_results=1000)
+    return [run.info.run_id for run in found if "mlflow.parentRunId" not in run.data.tags]
+
+
+def flow_runs(root: Path) -> list[str]:
+    with sqlite3.connect(root / ".graft" / "prefect" / "prefect.db") as database:
+        return [row[0] for row in database.execute("select id from flow_run order by start_time")]

@@ -1,0 +1,221 @@
+"""`graft compare`, on runs that lie in folders, in files, in MLflow and in DVC."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flows.reports.html.page import write_page
+from tasks.artifacts import read_jsonl, write_jsonl
+from tasks.layout import Layout
+from tasks.params.file import load_params
+from tasks.records import Problem
+from tasks.tracking.recorder import Recorder
+from tests.support import finished_run
+from tests.support.tiny_project import commit, dvc, run
+
+GRAFT = "import os, sys; from flows.cli.main import main; os.chdir(sys.argv.pop(1)); main()"
+REPOSITORY = Path(__file__).parents[2]
+
+
+def compare(project: Path, *arguments: str, code: int = 0, **more: str) -> "subprocess.CompletedProcess[str]":
+    """`graft compare …` as someone who stands in `project` types it."""
+    done = subprocess.run(
+        [sys.executable, "-c", GRAFT, str(project), "compare", *arguments],
+        cwd=REPOSITORY,
+        env={**os.environ, "COLUMNS": "80", **more},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == code, f"{done.stdout}\n{done.stderr}"
+    return done
+
+
+def refused(project: Path, *arguments: str, **more: str) -> str:
+    told = compare(project, *arguments, code=2, **more)
+    assert told.stdout == ""
+    assert told.stderr.startswith("graft: ")
+    assert told.stderr.count("\n") == 1
+    return told.stderr
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    finished_run.write(tmp_path / "first")
+    finished_run.write(tmp_path / "second", seed=1, skill=0.9, assignments=("grpo.beta=0.05", "rewards.runs=0.1"))
+    return tmp_path
+
+
+def test_two_folders_side_by_side(runs: Path) -> None:
+    told = compare(runs, "first", "second")
+    assert told.stderr == ""
+    lines = [line.rstrip() for line in told.stdout.splitlines()]
+    assert lines[:8] == FIRST_LINES
+    greedy = "pass@1 greedy 0.542 0.833 +0.292 (+0.00 … +0.54) 0.084"
+    assert greedy in [" ".join(line.split()) for line in lines]
+    assert max(map(len, lines)) <= 80
+    assert not (runs / "page.html").exists()
+    assert sorted(path.name for path in runs.iterdir()) == ["first", "second"]
+
+
+def test_a_page_is_written_where_it_is_asked_for(runs: Path) -> None:
+    told = compare(runs, "first", "second", "--html", "pages/compared.html")
+    assert told.stdout.endswith("\nThe page: pages/compared.html\n")
+    assert "2 runs on 24 test problems" in (runs / "pages" / "compared.html").read_text()
+    alone = compare(runs, "first", "--html", "alone.html").stdout
+    assert alone.startswith("\n24 test problems")
+    assert "A run of 2 rounds on 24 test problems" in (runs / "alone.html").read_text()
+
+
+def test_what_the_run_left_in_one_file_is_enough(runs: Path) -> None:
+    write_page(Layout(runs / "second"))
+    shutil.copy(runs / "second" / "run" / "account.json", runs / "kept.json")
+    by_folder, by_file = (compare(runs, "first", name).stdout for name in ("second", "kept.json"))
+    assert by_folder.replace("B  second", "") == by_file.replace("B  kept.json", "")
+
+
+def test_runs_on_other_problems_are_refused(runs: Path) -> None:
+    path = Layout(runs / "second").problems("test")
+    write_jsonl(path, read_jsonl(path, Problem)[:-1])
+    told = refused(runs, "first", "second", "--html", "page.html")
+    assert "first and second: tested on different problems (run/problems/test.jsonl has sha256 " in told
+    assert not (runs / "page.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["first"], "first: one run alone; name another to compare it with, or --html FILE for its page"),
+        (["first", "third"], "third: no such run; name a folder with run/ in it, an account.json, a DVC experiment"),
+        (["first", "."], "no finished run, run/promotion.json is missing; run graft retrain there"),
+        (["first"] * 9, "9 runs are more than can be told apart; name at most 8"),
+        (["first", "first/params.yaml"], "first/params.yaml: Invalid JSON"),
+        (["first", "second", "--html", "second"], "--html second: is a folder; name a file"),
+        (
+            ["first", "second", "--html", "first/params.yaml/page"],
+            "a file is in the way of its folder; name another place",
+        ),
+    ],
+)
+def test_what_cannot_be_compared_is_told_in_one_line(runs: Path, arguments: list[str], told: str) -> None:
+    assert told in refused(runs, *arguments)
+
+
+def recorded(root: Path) -> str:
+    """The run in a folder as the flow records it in its MLflow store; gives its id."""
+    layout = Layout(root)
+    write_page(layout)
+    recorder = Recorder(layout, load_params(root / "params.yaml"), {})
+    recorder.stage("reward@1", 1.0, False, {}, {})
+    recorder.files(layout.account, layout.page)
+    run_id = recorder.finish("FINISHED")
+    assert run_id is not None
+    return run_id
+
+
+@pytest.mark.slow
+def test_runs_in_mlflow_are_found_by_id_and_by_name(runs: Path) -> None:
+    from mlflow import MlflowClient
+
+    first, project = runs / "first", runs / "second"
+    recorded(project)
+    run_id = recorded(project)
+    name = MlflowClient(f"sqlite:///{project}/mlflow.db").get_run(run_id).info.run_name
+    shutil.rmtree(project / "run")
+    tables = []
+    for called in (run_id, name):
+        told = compare(project, str(first), called)
+        assert told.stderr == ""
+        tables.append(told.stdout.replace(called, "?"))
+    assert tables[0] == tables[1]
+    assert "grpo.beta           0.01  0.05" in tables[0]
+    told = refused(project, str(first), "reward@1")
+    assert "reward@1: 2 MLflow runs have this name; give an id: " in told
+    one_stage = told.split()[-1]
+    told = refused(project, str(first), one_stage)
+    assert f"{one_stage}: MLflow (sqlite:///mlflow.db) has no account.json of it" in told
+    assert "no such run" in refused(project, str(first), "f" * 32)
+    assert "no such run" in refused(project, str(first), "name's")
+
+
+def test_no_store_is_made_by_asking(runs: Path) -> None:
+    dvc(runs / "first", "init", "-q", "--no-scm")  # nor is DVC asked for a commit where there is no git
+    assert "no such run" in refused(runs / "first", ".", "some-run")
+    assert not (runs / "first" / "mlflow.db").exists()
+
+
+@pytest.mark.slow
+def test_a_server_that_does_not_answer_is_told(runs: Path) -> None:
+    params = runs / "first" / "params.yaml"
+    params.write_text(params.read_text().replace("sqlite:///mlflow.db", "http://user:secret@127.0.0.1:9"))
+    told = refused(runs / "first", ".", "some-run")
+    assert "some-run: MLflow (http://***@127.0.0.1:9) does not answer" in told
+    assert "secret" not in told
+
+
+STAGE = """\
+stages:
+  promote:
+    cmd: >-
+      mkdir -p run && cp -r "$(grep -q 'beta: 0.05' params.yaml && echo second || echo first)"/run/* run
+    deps: [first, second]
+    params: [grpo, rounds.last]
+    outs: [run/evaluation, run/problems, run/rounds, run/plots, run/promotion.json]
+    metrics: [run/metrics]
+"""
+
+
+@pytest.fixture
+def versioned(runs: Path) -> Path:
+    """A project under git and DVC whose one stage brings a run: the first, or with another beta the second."""
+    project = runs / "project"
+    project.mkdir()
+    for name in ("first", "second"):
+        shutil.move(runs / name, project / name)
+    shutil.copy(project / "first" / "params.yaml", project)
+    (project / "dvc.yaml").write_text(STAGE)
+    (project / ".gitignore").write_text("/run\n/mlflow.db*\n")
+    run(project, "git", "init", "-q")
+    dvc(project, "init", "-q")
+    commit(project, "nothing computed")
+    return project
+
+
+@pytest.mark.slow
+def test_commits_and_experiments_are_runs(versioned: Path) -> None:
+    told = refused(versioned, "first", "HEAD")
+    assert "HEAD: no whole run at this revision (dvc.lock is not in it); commit dvc.lock after a run" in told
+
+    dvc(versioned, "repro", "-q")
+    commit(versioned, "a run")
+    dvc(versioned, "exp", "run", "-q", "-n", "stronger", "-S", "grpo.beta=0.05")
+    dvc(versioned, "checkout", "-q", "--force")
+    shutil.rmtree(versioned / "run")
+
+    told = compare(versioned, "HEAD", "stronger")
+    assert told.stderr == ""
+    assert "grpo.beta           0.01  0.05" in told.stdout
+    expected = compare(versioned, "first", "second").stdout
+    assert told.stdout[told.stdout.index("24 test") :] == expected[expected.index("24 test") :]
+    assert not (versioned / "run").exists()
+
+    shutil.rmtree(versioned / ".dvc" / "cache")
+    assert "stronger: no whole run at this revision (run/promotion.json is missing)" in refused(
+        versioned, "first", "stronger"
+    )
+
+
+FIRST_LINES = [
+    "A  first",
+    "B  second",
+    "",
+    "params that differ  A     B",
+    "──────────────────────────────",
+    "grpo.beta           0.01  0.05",
+    "rewards.runs        0.0   0.1",
+    "",
+]

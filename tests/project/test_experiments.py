@@ -1,0 +1,93 @@
+"""DVC's experiments on the project's own stages: run at once, queued, shown, compared and applied."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from flows.stages.dvc_yaml import parse
+from tests.support.tiny_project import ADDRESSES, dvc, graft, ran, run
+
+pytestmark = pytest.mark.slow
+
+AFTER_UPDATE = [a for a in ADDRESSES[ADDRESSES.index("update@1") :] if a != "evaluate@before"]
+AFTER = "run/metrics/evaluate@after.json"
+
+
+class Tried(NamedTuple):
+    """A committed run, an experiment that was queued, and one that was run in its folder and lies there still."""
+
+    root: Path
+    queued: str
+    direct: str
+
+
+@pytest.fixture(scope="module")
+def tried(by_graft: Path, tmp_path_factory: pytest.TempPathFactory) -> Tried:
+    root = tmp_path_factory.mktemp("experiments") / "project"
+    shutil.copytree(by_graft, root)
+    for setting in (("user.name", "t"), ("user.email", "t@t")):
+        run(root, "git", "config", *setting)
+    run(root, "git", "add", "-A")
+    run(root, "git", "commit", "-qm", "run")
+    dvc(root, "exp", "run", "-q", "--queue", "-n", "beta", "-S", "grpo.beta=0.05")
+    assert ran(root) == []
+    dvc(root, "exp", "run", "-q", "--run-all")
+    assert ran(root) == []  # it was computed in a folder of its own
+    assert run(root, "git", "status", "--porcelain").stdout == ""
+    dvc(root, "exp", "run", "-q", "-n", "ks", "-S", "evaluation.ks=[1,2]")
+    assert ran(root) == ["validate@1", "validate@2", "choose", "evaluate@before", "evaluate@after", "promote"]
+    return Tried(root, "beta", "ks")
+
+
+def test_show_has_each_experiment_with_its_params_and_metrics(tried: Tried) -> None:
+    wanted = f"(?!Experiment|grpo.beta$|evaluation.ks$|{AFTER}:first$)"
+    header, _, *rows = dvc(tried.root, "exp", "show", "--md", "--drop", wanted).stdout.strip().splitlines()
+    assert [name.strip() for name in header.strip("|").split("|")] == [
+        *("Experiment", f"{AFTER}:first", "grpo.beta", "evaluation.ks"),
+    ]
+    found = {}
+    for row in rows:
+        name, first, beta, ks = (cell.strip() for cell in row.strip("|").split("|"))
+        found[name] = (beta, ks, first)
+    beta, ks, master = (next(v for k, v in found.items() if name in k) for name in ("[beta]", "[ks]", "ma"))
+    assert [beta[:2], ks[:2], master[:2]] == [("0.05", "[1, 5, 10]"), ("0.01", "[1, 2]"), ("0.01", "[1, 5, 10]")]
+    assert len({beta[2], ks[2], master[2]}) == 3
+
+
+def test_diffs_tell_what_changed_and_nothing_else(tried: Tried) -> None:
+    def params(*revisions: str) -> dict[str, dict[str, dict[str, object]]]:
+        found: dict[str, dict[str, dict[str, object]]]
+        found = json.loads(dvc(tried.root, "params", "diff", "--json", *revisions).stdout)
+        return found
+
+    assert params("HEAD", tried.queued)["params.yaml"] == {"grpo.beta": {"old": 0.01, "new": 0.05, "diff": 0.04}}
+    (changed,) = params()["params.yaml"]
+    assert changed == "evaluation.ks"
+    metrics = json.loads(dvc(tried.root, "metrics", "diff", "--json", "HEAD", tried.queued).stdout)
+    assert metrics.keys() == {f"run/metrics/{address}.json" for address in AFTER_UPDATE}
+    told = dvc(tried.root, "metrics", "diff", "--targets", AFTER, "--", "HEAD", tried.queued).stdout
+    assert {line.split()[0] for line in told.splitlines()[1:]} == {AFTER}
+
+
+def test_what_is_applied_is_as_if_it_had_been_run_here(tried: Tried, tmp_path: Path) -> None:
+    root = shutil.copytree(tried.root, tmp_path / "project")
+    dvc(root, "exp", "apply", tried.queued)
+    assert parse(root / "params.yaml")["grpo"]["beta"] == 0.05
+    printed = graft(root, "stage", *ADDRESSES).stdout.splitlines()
+    assert [line.split()[:2] for line in printed] == [[address, "unchanged"] for address in ADDRESSES]
+    assert ran(root) == []
+
+
+def test_rounds_and_lists_are_written_as_graft_reads_them(tried: Tried, tmp_path: Path) -> None:
+    root = shutil.copytree(tried.root, tmp_path / "project")
+    dvc(root, "exp", "run", "-q", "-S", "rounds.last=3", "-S", "+rounds.start.3=2", "-S", "evaluation.ks=[1,5,10]")
+    assert {a for a in ran(root) if a.endswith("@3")} == {
+        f"{s}@3" for s in ("search", "collect", "reward", "select", "update", "validate")
+    }
+    told = graft(root, "stage", "search", "choose").stdout.splitlines()
+    assert [line.split()[:2] for line in told] == [[f"search@{n}", "unchanged"] for n in (1, 2, 3)] + [
+        ["choose", "unchanged"]
+    ]

@@ -1,0 +1,102 @@
+"""Law: a stage that fails, is interrupted or is edited while it runs leaves the earlier results as they were."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from flows.stages.dvc_yaml import parse
+from tasks.params.file import override
+from tests.support import tiny_project
+from tests.support.tiny_project import begin, dvc, graft, ran, state_of
+
+FOLDER = "run/rounds/2/policy"
+
+
+def test_a_failed_stage_is_told_in_one_line(done: Path) -> None:
+    before = state_of(done)
+    told = graft(done, "stage", "-S", "grpo.beta=0.5", "update@2", "evaluate@after", code=2, TINY_FAIL="update@2")
+    assert told.stderr == "graft: update@2: told to fail; unset TINY_FAIL\n"
+    assert ran(done) == ["update@2"]
+    assert state_of(done) == before  # the stage had removed and half-written its outputs
+
+
+def test_a_failed_stage_that_never_ran_leaves_nothing(tmp_path: Path) -> None:
+    root = tiny_project.make(tmp_path / "project", rounds=1)
+    graft(root, "stage", "problems", code=2, TINY_FAIL="problems")
+    assert not list((root / "run").rglob("*.jsonl"))
+    assert "problems" not in parse(root / "dvc.lock")["stages"]
+    graft(root, "stage", "problems")
+    assert len(list((root / "run").rglob("*.jsonl"))) == 4
+
+
+def test_dvc_gives_the_same_line_and_fails_too(done: Path) -> None:
+    override(done / "params.yaml", ["grpo.beta=0.5"])
+    lock = (done / "dvc.lock").read_bytes()
+    told = dvc(done, "repro", "--single-item", "update@2", code=255, TINY_FAIL="update@2")
+    assert "graft: update@2: told to fail; unset TINY_FAIL\n" in told.stderr
+    assert "Traceback" not in told.stderr
+    assert (done / "dvc.lock").read_bytes() == lock
+
+
+def test_a_fault_of_graft_is_told_in_one_line_too(done: Path) -> None:
+    told = graft(done, "stage", "--force", "promote", code=1, TINY_BUG="promote")
+    assert told.stderr == (
+        "graft: a fault in Graft, ZeroDivisionError: told to break; run it again with --debug to see where\n"
+    )
+    told = graft(done, "stage", "--force", "promote", "--debug", code=1, TINY_BUG="promote")
+    assert told.stderr.startswith("Traceback")
+
+
+@pytest.mark.parametrize("edited", ["tasks/rewards/builtin_terms.py", "run/rounds/2/trajectories.jsonl"])
+def test_what_changes_while_a_stage_runs_is_not_recorded(done: Path, edited: str) -> None:
+    before = state_of(done)
+    told = graft(done, "stage", "--force", "reward@2", code=2, TINY_EDIT=edited)
+    assert told.stderr.startswith(f"graft: {edited}: changed while reward@2 was running")
+    assert {**state_of(done), edited: b""} == {**before, edited: b""}
+
+
+def test_a_source_that_was_imported_before_its_edit_is_not_recorded(done: Path) -> None:
+    """Python keeps the old source: what reward@1 imported, reward@2 would use, whatever the file says by then."""
+    told = graft(done, "stage", "--force", "search@2", "reward@2", code=2, TINY_EDIT="tasks/rewards/builtin_terms.py")
+    assert "tasks/rewards/builtin_terms.py: changed since this command began" in told.stderr
+    assert ran(done) == ["search@2"]
+
+
+def test_ctrl_c_leaves_the_earlier_results(done: Path) -> None:
+    before = state_of(done)
+    process = begin(done, "update@2", "stage", "--force", "update@2")
+    os.killpg(process.pid, signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in told
+    assert state_of(done) == before
+    assert "unchanged" in graft(done, "stage", "update@2").stdout
+
+
+def test_a_kill_is_survived(done: Path) -> None:
+    before = state_of(done)
+    process = begin(done, "update@2", "stage", "--force", "update@2")
+    process.kill()
+    process.communicate()
+    (done / FOLDER).parent.joinpath(".policy.ab12_9zz").mkdir()  # what a kill in the middle of a write leaves
+    assert "restored" in graft(done, "stage", "update@2").stdout
+    assert state_of(done) == before
+
+
+def test_graft_and_dvc_do_not_collide(done: Path) -> None:
+    """While a stage runs, others may go on, but nobody can touch what it reads and writes."""
+    process = begin(done, "update@2", "stage", "--force", "update@2")
+    ran(done)
+    graft(done, "stage", "--force", "evaluate@before")
+    for told in (
+        dvc(done, "repro", "--single-item", "--force", "update@2", code=255),
+        graft(done, "stage", "--force", "update@2", code=2),
+        graft(done, "stage", "--force", "select@2", code=2),
+    ):
+        assert "is busy" in told.stderr
+        assert "Traceback" not in told.stderr
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert ran(done) == ["evaluate@before"]

@@ -1,0 +1,173 @@
+"""Law: whoever clones a commit gets the same bytes, computed on any path by any user, or fetched from a remote."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flows.stages.dvc_yaml import parse
+from tasks.params.file import override
+from tests.support import tiny_project
+from tests.support.tiny_project import ADDRESSES, dvc, environment, graft, ran, run
+
+pytestmark = pytest.mark.slow
+
+IDENTITY = ["-c", "user.name=t", "-c", "user.email=t@t"]
+NOBODY = 65534
+EVALUATE = ["validate@1", "validate@2", "choose", "evaluate@before", "evaluate@after", "promote"]
+"""What `evaluation.resamples` makes stale."""
+
+
+def cached(root: Path) -> set[str]:
+    """The digests that a project or a remote holds."""
+    files = [p for p in root.glob("**/files/md5/*/*") if p.is_file()]
+    return {p.parent.name + p.name for p in files}
+
+
+def clone(origin: Path, root: Path) -> Path:
+    run(origin, "git", "clone", "-q", ".", str(root))
+    return root
+
+
+def evaluated_otherwise(root: Path) -> Path:
+    override(root / "params.yaml", ["evaluation.resamples=500"])
+    return root
+
+
+@pytest.fixture(scope="module")
+def origin(by_graft: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run that was committed, and pushed to its remote, a folder, together with an earlier run."""
+    folder = tmp_path_factory.mktemp("origin")
+    root = folder / "project"
+    shutil.copytree(by_graft, root)
+    dvc(root, "remote", "add", "-q", "-d", "storage", str(folder / "remote"))
+    graft(evaluated_otherwise(root), "stage", *EVALUATE)
+    assert ran(root) == EVALUATE
+    dvc(root, "push", "-q", "--run-cache")
+    graft(root, "stage", "-S", "evaluation.resamples=10000", *EVALUATE)
+    run(root, "git", "add", "-A")
+    run(root, "git", *IDENTITY, "commit", "-qm", "run")
+    dvc(root, "push", "-q", "--run-cache")
+    ran(root)
+    return root
+
+
+def test_a_clone_elsewhere_computes_the_same_lock(origin: Path, tmp_path: Path) -> None:
+    """With another locale, time zone and umask, below a name with a space in it."""
+    root = clone(origin, tmp_path / "an other place" / "été")
+    repro = ["sh", "-c", 'umask 077; exec "$@"', "sh", str(Path(sys.executable).with_name("dvc")), "repro", "-q"]
+    run(root, *repro, LC_ALL="C", TZ="Asia/Tokyo", PYTHONHASHSEED="7")
+    assert ran(root) == ADDRESSES
+    assert (root / "dvc.lock").read_bytes() == (origin / "dvc.lock").read_bytes()
+    assert run(root, "git", "status", "--porcelain").stdout == ""
+
+
+def test_another_user_computes_the_same_lock(origin: Path) -> None:
+    """And finds nothing to do after the flow has run, nor does the flow after `dvc repro`."""
+    with tiny_project.public_folder() as folder:
+        root = clone(origin, folder / "project")
+        user = as_nobody(folder)
+        assert user(root, "-m", "dvc", "repro", "-q") == ""
+        assert ran(root) == ADDRESSES
+        assert (root / "dvc.lock").read_bytes() == (origin / "dvc.lock").read_bytes()
+        assert (root / "dvc.lock").stat().st_uid == NOBODY
+        told = user(root, "-m", "flows.cli.main", "retrain")
+        assert f"report: {len(ADDRESSES)} stages, {len(ADDRESSES)} cached" in told
+        assert "Data and pipelines are up to date." in user(root, "-m", "dvc", "repro")
+        assert ran(root) == []
+
+
+def as_nobody(folder: Path) -> Callable[..., str]:
+    """Gives `folder` to a user without any rights; the result runs Python as that user. Skips where that cannot be."""
+    if os.geteuid() != 0 or not shutil.which("setpriv"):
+        pytest.skip("only root can become somebody else, by setpriv")
+    switch = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    switch += ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]  # Python may be in root's own folder
+    home = {"HOME": str(folder), "DVC_SITE_CACHE_DIR": str(folder / "site"), "XDG_CACHE_HOME": str(folder / "cache")}
+    there = [*switch, "sh", "-c", 'exec "$0" -c "import dvc, pydantic"', sys.executable]
+    if subprocess.run(there, capture_output=True, cwd=folder, env=environment(**home)).returncode:
+        pytest.skip("the environment is not readable by others")
+    for path in [folder, *folder.rglob("*")]:
+        os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+    return lambda root, *command: run(root, *switch, sys.executable, *command, **home).stdout
+
+
+def test_what_was_pushed_is_pulled_and_nothing_is_left_to_do(origin: Path, tmp_path: Path) -> None:
+    root = clone(origin, tmp_path / "project")
+    dvc(root, "pull", "-q")
+    assert dvc(root, "status", "--json").stdout.strip() == "{}"
+    assert "Data and pipelines are up to date." in dvc(root, "repro").stdout
+    printed = graft(root, "stage", *ADDRESSES).stdout.splitlines()
+    assert [line.split()[:2] for line in printed] == [[address, "unchanged"] for address in ADDRESSES]
+    assert ran(root) == []
+    assert cached(root / ".dvc") < cached(origin.parent / "remote")  # without what the other run computed
+
+
+@pytest.mark.parametrize(("flags", "whole"), [([], True), (["--allow-missing"], False)])
+def test_repro_pulls_what_it_needs(origin: Path, tmp_path: Path, flags: list[str], whole: bool) -> None:
+    """A clone with a changed param: all that stays as it is, or with --allow-missing only what the others read."""
+    root = clone(origin, tmp_path / "project")
+    override(root / "params.yaml", ["evaluation.resamples=700"])
+    dvc(root, "repro", "-q", "--pull", *flags)
+    assert ran(root) == EVALUATE
+    stages = parse(origin / "dvc.lock")["stages"]
+    kept = {out["path"]: out["md5"] for name in stages.keys() - set(EVALUATE) for out in stages[name]["outs"]}
+    read = [dep["path"] for name in EVALUATE for dep in stages[name]["deps"]]
+    needed = {path for path in kept if any(dep == path or dep.startswith(f"{path}/") for dep in read)}
+    assert {"run/problems/test.jsonl", "run/rounds/2/policy", "run/sources"} <= needed < kept.keys()
+    assert set(kept.values()) & cached(root / ".dvc") == {kept[path] for path in (kept if whole else needed)}
+
+
+def test_what_another_run_computed_is_pulled_too(origin: Path, tmp_path: Path) -> None:
+    """Its results are in no dvc.lock, only in the run-cache that was pushed; promote looks at the champion instead."""
+    root = evaluated_otherwise(clone(origin, tmp_path / "by_dvc"))
+    dvc(root, "repro", "-q", "--pull")
+    assert ran(root) == ["promote"]
+    other = evaluated_otherwise(clone(origin, tmp_path / "by_graft"))
+    printed = graft(other, "retrain", "--pull").stdout.splitlines()
+    assert [line.split()[1] for line in printed[: len(ADDRESSES)]] == ["restored"] * len(ADDRESSES[:-1]) + ["ran"]
+    assert ran(other) == ["promote"]
+    assert (root / "dvc.lock").read_bytes() == (other / "dvc.lock").read_bytes()
+    assert cached(root / ".dvc") == cached(other / ".dvc")
+    assert [line.split()[1] for line in graft(other, "stage", "--pull", "search").stdout.splitlines()] == 2 * [
+        "unchanged"
+    ]
+
+
+def test_without_pull_graft_asks_no_remote(origin: Path, tmp_path: Path) -> None:
+    root = clone(origin, tmp_path / "project")
+    graft(root, "stage", "problems")
+    assert ran(root) == ["problems"]
+
+
+def test_what_the_remote_lost_is_computed(origin: Path, tmp_path: Path) -> None:
+    remote = shutil.copytree(origin.parent / "remote", tmp_path / "remote")
+    root = clone(origin, tmp_path / "project")
+    dvc(root, "remote", "modify", "-q", "storage", "url", str(remote))
+    digest = parse(root / "dvc.lock")["stages"]["collect@1"]["outs"][0]["md5"]
+    next(remote.rglob(f"{digest[:2]}/{digest[2:]}")).unlink()
+    graft(root, "stage", "--pull", "problems", "coldstart", "bootstrap", "search@1", "collect@1", "reward@1")
+    assert ran(root) == ["collect@1"]
+
+
+def test_without_a_remote_pull_says_so(done: Path) -> None:
+    told = graft(done, "stage", "--pull", "problems", code=2).stderr
+    assert told.startswith("graft: --pull: this project has no remote")
+    assert told.count("\n") == 1
+
+
+def test_a_stage_started_in_a_folder_below_finds_the_environment(tmp_path: Path) -> None:
+    """As queued experiments do it: `.dvc/tmp/exps/…` has no .venv and VIRTUAL_ENV may not be set."""
+    tools = tmp_path / "project" / ".venv" / "bin"
+    tools.mkdir(parents=True)
+    for name in ("graft", "python"):
+        (tools / name).write_text('#!/bin/sh\necho "$0" "$@"\n')
+        (tools / name).chmod(0o755)
+    below = tmp_path / "project" / ".dvc" / "tmp" / "exps" / "standalone" / "tmp7"
+    below.mkdir(parents=True)
+    told = run(below, "sh", str(tiny_project.REPOSITORY / "flows" / "stage.sh"), "search@1", VIRTUAL_ENV="")
+    assert told.stdout == f"{tools / 'python'} -m flows.stages.run search@1\n"

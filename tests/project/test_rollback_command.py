@@ -1,0 +1,49 @@
+"""`graft rollback` and `graft champion`, as a person calls them."""
+
+from pathlib import Path
+
+from tasks.artifacts import digest_path, write_json, write_text
+from tasks.model.version import version_of
+from tasks.promotion.champion import kept, present, replace_champion
+from tasks.records import Champion, Lineage
+from tests.support.tiny_project import graft
+
+
+def promote(root: Path, weights: str) -> str:
+    """A champion with these weights; its version."""
+    policy = root / "promoted"
+    write_text(policy / "adapter" / "adapter_model.safetensors", weights)
+    version = version_of(policy, "scratch", None)
+    lineage = Lineage(version=version, parent=None, base="scratch", round=1, holds=["adapter"])
+    write_json(policy / "lineage.json", lineage)
+    write_text(root / "outcomes.jsonl", "")
+    champion = Champion(version=version, test_sha256="0")
+    replace_champion(
+        root / "champion", policy, root / "outcomes.jsonl", "{}", champion, f"[{weights}] is better", "2026-11-22"
+    )
+    return version
+
+
+def test_a_promotion_is_taken_back_and_put_back_by_one_command_each(done: Path) -> None:
+    assert "there is no champion yet; graft retrain" in graft(done, "rollback", code=2).stderr
+    first, second = promote(done, "one"), promote(done, "two")
+    champion = done / "champion"
+    good = digest_path(champion / "policy")
+    told = graft(done, "rollback", "--reason", "rambles\nand worse").stdout
+    assert told.startswith(f"champion: {first}, rolled back (rambles and worse); {second} was taken back and is kept\n")
+    assert f"to undo this: graft rollback {second}\n" in told
+    assert (present(champion).version, list(kept(champion))) == (first, [second])
+    for arguments in ([], [first]):
+        assert graft(done, "rollback", *arguments, code=2).stderr.count("\n") == 1
+
+    shown = graft(done, "champion", COLUMNS="120").stdout
+    assert f"champion: {first} in champion/policy" in shown
+    assert f"kept, for graft rollback VERSION: {second}\n" in shown
+    rows = [line.split() for line in shown.splitlines() if line.startswith("20")]
+    assert [row[1] for row in rows] == [first, second, first]
+    assert rows[0][2:] == ["rolled", "back", second, "rambles", "and", "worse"]
+    assert rows[1][2:] == ["promoted", first, "[two]", "is", "better"]
+
+    assert "reinstated (no reason given)" in graft(done, "rollback", second).stdout
+    assert digest_path(champion / "policy") == good
+    assert (present(champion).version, list(kept(champion))) == (second, [first])

@@ -1,0 +1,232 @@
+"""Scheduled runs on a real Prefect server, of a tiny project: what they do, what they leave, what they say."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from prefect import Flow
+from prefect.client.orchestration import get_client
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.states import Running
+
+from flows.prefect_runs.crashed_runs import mark_crashed, noted
+from flows.process.workspace_lock import holders
+from flows.scheduling.serve import schedule_of
+from tasks.errors import GraftError
+from tasks.layout import Layout
+from tasks.params.file import override
+from tasks.params.sections import Tracking
+from tests.support.champions import promote
+from tests.support.flow_runs import flow_runs, is_alive, mlflow_states, states, wait_until
+from tests.support.tiny_project import begin, commit, dvc, environment, graft, ran, run
+from tests.support.workspace_holder import holding
+
+BACK = """
+import time
+from pathlib import Path
+
+_real, _real_ns = time.time, time.time_ns
+_set_back = lambda: 400 * 86_400 if Path(__file__).with_name("now").exists() else 0
+time.time = lambda: _real() - _set_back()
+time.time_ns = lambda: _real_ns() - _set_back() * 10**9
+"""
+"""What Python runs at its start where it finds it: a clock that is set back by a year when somebody says so."""
+
+FLOW = "from flows.scheduling.scheduled_run import scheduled; scheduled()"
+
+
+def scheduled(root: Path, api: str, code: int = 0, **more: str) -> list[str]:
+    """One scheduled run, as a worker starts it; what it printed."""
+    told = run(root, sys.executable, "-c", FLOW, code=code, PREFECT_API_URL=api, **more)
+    return told.stdout.splitlines()
+
+
+def lines(root: Path) -> list[str]:
+    return [line[27:] for line in graft(root, "history").stdout.splitlines()]
+
+
+def changed(root: Path) -> dict[str, str]:
+    """As git sees it: file → lines added and removed."""
+    told = run(root, "git", "diff", "--numstat").stdout.splitlines()
+    return {name: f"+{added} -{removed}" for added, removed, name in (line.split("\t") for line in told)}
+
+
+@pytest.fixture(scope="module")
+def root(by_graft: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished project with a folder of problems, all committed. The tests below are one story, in their order."""
+    root = tmp_path_factory.mktemp("scheduled") / "project"
+    run(by_graft, "cp", "-r", str(by_graft), str(root))
+    (root / "data").mkdir()
+    (root / "data" / "a.jsonl").write_text('{"question": "1 and 1?", "answer": 2}\n')
+    override(root / "params.yaml", ["problems.path=data", "problems.source=jsonl", "tracking.uri=sqlite:///mlflow.db"])
+    commit(root)
+    return root
+
+
+@pytest.mark.slow
+def test_the_first_run_does_the_job_and_says_what_came_of_it(root: Path, prefect_api: str) -> None:
+    told = scheduled(root, prefect_api)
+    line = "the first scheduled run here, of 1 problems in 1 file (data/a.jsonl). Promoted: as ever"
+    assert told[-1] == line
+    assert lines(root) == [line]
+    assert ran(root)[-1] == "promote"
+    assert changed(root).keys() <= {"dvc.lock"}
+
+
+@pytest.mark.slow
+def test_without_news_nothing_is_done(root: Path, prefect_api: str) -> None:
+    promote(Layout(root))  # as if the run before had promoted its policy, whose digest then is another
+    commit(root)
+    (told,) = scheduled(root, prefect_api)
+    assert told.startswith("nothing new since 20")
+    assert told.endswith(": no problems, params or sources; nothing was done")
+    assert ran(root) == []
+    assert changed(root) == {}
+    assert len(lines(root)) == 1
+
+
+@pytest.mark.slow
+def test_a_run_that_fails_is_told_and_done_again(root: Path, prefect_api: str) -> None:
+    (root / "data" / "b.jsonl").write_text('{"question": "2 and 2?", "answer": 4}\n' * 2)
+    dvc(root, "add", "-q", "data/b.jsonl")
+    override(root / "params.yaml", ["grpo.beta=0.05"])
+    commit(root)
+    told = scheduled(root, prefect_api, code=1, TINY_FAIL="update@1")
+    assert told[-1] == lines(root)[-1] == "failed: update@1: told to fail; unset TINY_FAIL"
+    told = scheduled(root, prefect_api)
+    line = "2 new problems in 1 new file (data/b.jsonl); grpo.beta 0.01 → 0.05. Promoted: as ever"
+    assert told[-1] == lines(root)[-1] == line
+    assert len(lines(root)) == 3
+
+
+@pytest.mark.slow
+def test_it_went_on_from_the_champion_as_with_s(root: Path) -> None:
+    assert changed(root) == {"params.yaml": "+2 -2", "dvc.lock": changed(root)["dvc.lock"]}
+    params = (root / "params.yaml").read_text()
+    assert "  base: champion/policy  " in params
+
+
+@pytest.mark.slow
+def test_prefect_and_mlflow_have_the_line_and_the_digest(root: Path, prefect_api: str) -> None:
+    states = [(found["state_type"], found["state"]["message"]) for found in flow_runs(prefect_api, root)]
+    assert [kind for kind, _ in states] == ["COMPLETED", "COMPLETED", "FAILED", "COMPLETED"]
+    assert states[-1][1] == lines(root)[-1]
+    assert states[1][1].startswith("nothing new since")
+    code = (
+        "import json, mlflow\n"
+        "client = mlflow.MlflowClient('sqlite:///mlflow.db')\n"
+        "runs = client.search_runs(['1'], \"tags.problems_sha256 != ''\", order_by=['start_time'])\n"
+        "tags = [(run.info.status, run.data.tags) for run in runs]\n"
+        "print(json.dumps([[status, own.get('line'), own['problems_sha256']] for status, own in tags]))"
+    )
+    (first, failed, last) = json.loads(run(root, sys.executable, "-c", code).stdout.splitlines()[-1])
+    assert [first[:2], last[:2]] == [["FINISHED", lines(root)[0]], ["FINISHED", lines(root)[-1]]]
+    assert failed[:2] == ["FAILED", None]
+    assert first[2] != failed[2] == last[2]
+
+
+@pytest.mark.slow
+def test_beside_another_run_it_is_skipped_or_waits(root: Path, prefect_api: str, tmp_path: Path) -> None:
+    """However the clock is set meanwhile."""
+    (tmp_path / "sitecustomize.py").write_text(BACK)
+    process = holding(root)
+    override(root / "params.yaml", ["schedule.overlap=skip"])
+    (told,) = scheduled(root, prefect_api)
+    assert told.startswith(f"skipped: {root}: graft retrain (process {process.pid}, since ")
+    override(root / "params.yaml", ["schedule.overlap=wait"])
+    waiting = subprocess.Popen(
+        [sys.executable, "-c", FLOW],
+        cwd=root,
+        env=environment(PREFECT_API_URL=prefect_api, PYTHONPATH=str(tmp_path)),
+        stdout=-1,
+        text=True,
+    )
+    assert waiting.stdout is not None
+    assert waiting.stdout.readline().startswith(f"graft retrain (process {process.pid}, since ")
+    (told,) = scheduled(root, prefect_api)
+    assert told.endswith("is at work here, and another run waits for its end already")
+    assert waiting.poll() is None
+    (tmp_path / "now").touch()
+    process.communicate("")
+    rest, _ = waiting.communicate(timeout=120)
+    assert rest.startswith("nothing new since")
+    assert holders(root) == []
+    assert [found["state_type"] for found in flow_runs(prefect_api, root)][-3:] == ["COMPLETED"] * 3
+
+
+@pytest.mark.slow
+def test_a_run_at_work_is_not_taken_for_dead_where_the_clock_is_set(
+    tmp_path: Path, prefect_api: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time of the boot, which a process's own is told from, moves along with the clock."""
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc" / str(os.getpid())).symlink_to(f"/proc/{os.getpid()}")
+    boot = f"btime {int(psutil.boot_time())}"
+    stat = Path("/proc/stat").read_text()
+    assert boot in stat
+    (tmp_path / "proc" / "stat").write_text(stat.replace(boot, f"btime {int(psutil.boot_time()) - 400 * 86_400}"))
+    tracking = Tracking(uri="", experiment="none", seconds=1)
+    with temporary_settings({PREFECT_API_URL: prefect_api}), get_client(sync_client=True) as client:
+        started = client.create_flow_run(Flow(fn=print, name="at work"), state=Running())
+        with noted(tmp_path, started.id), monkeypatch.context() as later:
+            later.setattr(psutil, "PROCFS_PATH", str(tmp_path / "proc"))
+            assert mark_crashed(tmp_path, tracking, alone=False) == []
+            assert client.read_flow_run(started.id).state.is_running()
+
+
+@pytest.mark.slow
+def test_a_served_schedule_fires_and_without_news_does_nothing(done: Path, prefect_api: str) -> None:
+    override(done / "params.yaml", ["evaluation.resamples=500"])
+    command = [sys.executable, "-m", "flows.cli.main", "serve", "--every", "20"]
+    quick = environment(PREFECT_API_URL=prefect_api, PREFECT_RUNNER_POLL_FREQUENCY="2")
+    with (done / "serve.log").open("w+") as log:
+        process = subprocess.Popen(command, cwd=done, env=quick, stdout=log, stderr=log, start_new_session=True)
+        try:
+            wait_until(lambda: "nothing new since" in (done / "serve.log").read_text(), process)
+        finally:
+            process.terminate()
+            process.wait(60)
+    first, *told = (done / "serve.log").read_text().splitlines()
+    assert first.startswith("scheduled every 20 s as scheduled/project-")
+    assert "the first scheduled run here. Promoted: as ever" in told
+    assert not [line for line in told if "Warning" in line]
+    assert ran(done) == ["validate@1", "validate@2", "choose", "evaluate@before", "evaluate@after", "promote"]
+
+
+@pytest.mark.parametrize("cron", ["61 * * * *", "every night", "* * *", ""])
+def test_a_schedule_that_is_none_is_named(cron: str) -> None:
+    with pytest.raises(GraftError, match=r'^--cron ".*": .*; write minute, hour, day, month and weekday: '):
+        schedule_of(cron, None)
+
+
+@pytest.mark.parametrize(("cron", "every"), [(None, None), ("0 3 * * *", 60.0)])
+def test_one_schedule_is_asked_for(cron: str | None, every: float | None) -> None:
+    with pytest.raises(GraftError, match=r"^graft serve: when\? Write one of --cron"):
+        schedule_of(cron, every)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("own_server", [False, True])
+def test_a_killed_run_is_marked_by_the_next_one(done: Path, prefect_api: str, own_server: bool) -> None:
+    """In Prefect, on a server or in the temporary one's database, and in MLflow."""
+    override(done / "params.yaml", ["tracking.uri=sqlite:///mlflow.db"])
+    where = {} if own_server else {"PREFECT_API_URL": prefect_api}
+    process = begin(done, "promote", "retrain", "-S", "evaluation.resamples=500", **where)
+    servers = [
+        child.pid
+        for child in psutil.Process(process.pid).children()
+        if "flows.prefect_runs.temporary_server" in child.cmdline()
+    ]
+    assert len(servers) == own_server
+    process.kill()
+    process.wait()
+    wait_until(lambda: not any(map(is_alive, servers)))
+    assert len(list((done / ".graft" / "flows").iterdir())) == 1
+    graft(done, "retrain", **where)
+    assert list((done / ".graft" / "flows").iterdir()) == []
+    assert states(done, prefect_api, own_server) == ["CRASHED", "COMPLETED"]
+    assert mlflow_states(done) == ["KILLED", "FINISHED"]

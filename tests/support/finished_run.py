@@ -1,0 +1,122 @@
+"""The files of a finished run, as far as comparison and page read them: real records, numbers from a seed."""
+
+import random
+from pathlib import Path
+
+from tasks.artifacts import write_json, write_jsonl, write_text
+from tasks.evaluation.summary import outcome_of, summarise
+from tasks.layout import Layout
+from tasks.params.file import load_params, override
+from tasks.records import Attempt, Problem, Promotion, Result, RewardedTrajectory, Selected, Sibling
+
+PARAMS = Path(__file__).parents[2] / "params.yaml"
+PROBLEMS = 24
+SAMPLES = 20  # evaluation.samples as shipped
+
+
+def write(root: Path, seed: int = 0, skill: float = 0.6, rounds: int = 2, assignments: tuple[str, ...] = ()) -> Layout:
+    """A run in `root` that solves a problem with the probability `skill` after it, 0.3 before; `seed` is of its luck.
+
+    The test problems are the same whatever the seed.
+    """
+    layout, luck = Layout(root), random.Random(seed)
+    write_text(root / "params.yaml", PARAMS.read_text())
+    override(root / "params.yaml", [f"rounds={rounds}", "evaluation.resamples=500", *assignments])
+    params = load_params(root / "params.yaml")
+    problems = [problem(i) for i in range(PROBLEMS)]
+    write_jsonl(layout.problems("test"), problems)
+    for name, chance in (("before", 0.3), ("after", skill)):
+        written = [attempts(p, chance, luck) for p in problems]
+        outcomes = [outcome_of(p, own) for p, own in zip(problems, written, strict=True)]
+        write_jsonl(layout.evaluation(name) / "outcomes.jsonl", outcomes)
+        write_jsonl(layout.evaluation(name) / "attempts.jsonl", [a for own in written for a in own])
+        write_json(layout.metrics("evaluate", name), summarise(outcomes, params.evaluation, params.seed))
+    for number in range(1, rounds + 1):
+        _write_round(layout, number, luck)
+    decision = Promotion(
+        promoted=False,
+        reason="not promoted: a lead that may be chance",
+        pass_at_1=skill,
+        champion_pass_at_1=0.3,
+        difference=skill - 0.3,
+        low=0.0,
+        high=0.5,
+        version="v",
+        champion_version=None,
+    )
+    write_json(layout.promotion, decision)
+    return layout
+
+
+def problem(number: int) -> Problem:
+    return Problem(
+        problem_id=f"test-{number:04d}-sum",
+        question=f"Ann has {number} pears and finds 2. How many?",
+        answer=number + 2,
+        source="generated",
+        template="sum",
+        seen=number % 4 != 0,
+        operations=1,
+        siblings=[Sibling(question=f"Ann has {number + 1} pears and finds 2. How many?", answer=number + 3)],
+    )
+
+
+def attempts(problem: Problem, chance: float, luck: random.Random) -> list[Attempt]:
+    """A right and a wrong workflow, one of them greedy."""
+    greedy, samples = luck.random() < chance, sum(luck.random() < chance for _ in range(SAMPLES))
+    return [
+        Attempt(
+            problem_id=problem.problem_id,
+            code=f"def solve(problem):\n    n = numbers(problem)\n    return n[0] {sign} n[1]\n",
+            greedy=greedy == right,
+            samples=samples if right else SAMPLES - samples,
+            right=right,
+            siblings_passed=right,
+            result=Result(status="ok", value=float(problem.answer) - (0 if right else 4)),
+        )
+        for sign, right in (("+", True), ("-", False))
+    ]
+
+
+def _write_round(layout: Layout, number: int, luck: random.Random) -> None:
+    terms = {"correctness": 0.2 * number, "runs": 0.9}
+    named = {f"{name}/{part}": value for name, value in terms.items() for part in ("mean", "std")}
+    write_json(layout.metrics("reward", number), {"epoch/mean_reward": 0.3 * number, "solved_share": 0.9, **named})
+    write_json(layout.metrics("update", number), {"kl": 0.01, "entropy": 0.4})
+    rows = [f"{i},{luck.random()},{luck.random() / 10},{1 + luck.random()}" for i in range(1, 31)]
+    write_text(layout.steps(number), "\n".join(["step,loss,kl,entropy", *rows]) + "\n")
+    members = 40
+    group = RewardedTrajectory(
+        problem_id="p",
+        split="train",
+        problem=Problem(problem_id="p", question="?", answer=1, source="test"),
+        prompt="?",
+        workflow_codes=[f"return {i}" for i in range(members)],
+        workflow_ids=[f"w{i}" for i in range(members)],
+        proposers=["sample"] * members,
+        results=[Result(status="ok", value=1)] * members,
+        sibling_results=[[]] * members,
+        tokens=[[]] * members,
+        logprobs=[[]] * members,
+        policy_version="v",
+        rewards=[0.5] * members,
+        reward_terms={},
+        reward_status=["ok"] * members,
+    )
+    write_jsonl(layout.rewarded(number), [group])
+    influences = [luck.gauss(0, 1e-6) for _ in range(members)]
+    lines = [
+        Selected(
+            problem_id="p",
+            member=i,
+            workflow_id=f"w{i}",
+            advantage=1.0,
+            influence=influence,
+            gradient_norm=1.0,
+            selected=influence > 0,
+        )
+        for i, influence in enumerate(influences)
+    ]
+    write_jsonl(layout.selection(number), lines)
+    picture = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1400 300"><text y="20">tree {number}</text></svg>'
+    write_text(layout.tree(number), picture)

@@ -1,0 +1,53 @@
+"""The states of a workspace's runs in Prefect and MLflow, and whether a process is alive."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+
+from flows.prefect_runs.crashed_runs import workspace_tag
+from tests.support.tiny_project import run
+
+
+def flow_runs(api: str, root: Path) -> list[dict[str, Any]]:
+    """The first to start first."""
+    chosen = {"flow_runs": {"tags": {"all_": [workspace_tag(root)]}}, "sort": "EXPECTED_START_TIME_ASC"}
+    found: list[dict[str, Any]] = (
+        httpx.post(f"{api}/flow_runs/filter", json=chosen, timeout=60).raise_for_status().json()
+    )
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    """Whether there is such a process, and not one that only waits to be collected by whoever started it."""
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+def wait_until(true: Callable[[], bool], process: "subprocess.Popen[bytes] | None" = None) -> None:
+    deadline = time.monotonic() + 280
+    while not true():
+        assert process is None or process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+def mlflow_states(root: Path) -> list[str]:
+    """Of the retrainings, the first one first."""
+    from mlflow import MlflowClient
+
+    client: Any = MlflowClient(f"sqlite:///{root}/mlflow.db")
+    found = client.search_runs(["1"], "tags.`prefect.flow_run_id` != ''", order_by=["attributes.start_time"])
+    return [run.info.status for run in found]
+
+
+def states(root: Path, api: str, own_server: bool) -> list[str]:
+    if not own_server:
+        return [found["state_type"] for found in flow_runs(api, root)]
+    query = "select state_type from flow_run order by start_time"
+    code = f"import sqlite3; print(*[t for (t,) in sqlite3.connect('.graft/prefect/prefect.db').execute({query!r})])"
+    return run(root, sys.executable, "-c", code).stdout.split()

@@ -1,0 +1,22 @@
+"""Log-probabilities of completions by one forward pass over padded rows: what layouts and samplers are held against."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from tasks.model.sample import Sample
+from tasks.model.scoring.padded_rows import Batch, collate, token_logprobs
+
+
+def completion_logprobs(model: Any, batch: Batch, temperature: float) -> torch.Tensor:
+    """[B, C], 0 where the mask is False. Position t's logits predict token t + 1."""
+    inputs = {"input_ids": batch.ids, "attention_mask": batch.attention, "position_ids": batch.positions}
+    logits = model(**inputs, use_cache=False).logits[:, -batch.completion.shape[1] - 1 : -1]
+    return token_logprobs(logits, batch.completion, temperature) * batch.mask
+
+
+def sample_logprobs(model: Any, samples: Sequence[Sample], temperature: float) -> torch.Tensor:
+    """The same for samples, [R, C]."""
+    batch = collate([list(s.prompt) for s in samples], [list(s.completion) for s in samples], pad=0)
+    return completion_logprobs(model, batch, temperature)

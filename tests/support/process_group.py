@@ -1,0 +1,34 @@
+"""A group of processes as torchrun makes it, started in less time: by a server that has torch imported already."""
+
+import os
+from collections.abc import Callable
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tasks.model.distributed.collectives import joined
+
+SERVER = get_context("forkserver")
+SERVER.set_forkserver_preload(["torch", "transformers.models.qwen2", "transformers.trainer", "peft", "tasks.grpo.task"])
+
+
+def in_processes(count: int, folder: Path, work: Callable[..., Any], *given: Any) -> list[Any]:
+    """What work(*given) returns in each process, by way of files in the folder."""
+    (folder / "store").unlink(missing_ok=True)
+    workers = [SERVER.Process(target=_process, args=(number, count, folder, work, given)) for number in range(count)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(timeout=120)
+        worker.kill()
+    assert [worker.exitcode for worker in workers] == [0] * count
+    return [torch.load(folder / f"{number}.pt", weights_only=False) for number in range(count)]
+
+
+def _process(number: int, count: int, folder: Path, work: Callable[..., Any], given: tuple[Any]) -> None:
+    os.environ |= {"RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": str(count), "CUDA_VISIBLE_DEVICES": ""}
+    torch.set_num_threads(1)
+    with joined(folder / "store"):
+        torch.save(work(*given), folder / f"{number}.pt")

@@ -1,0 +1,262 @@
+"""A project with the real flows, params and dvc.yaml, but stages that only hash what they read: seconds, not minutes.
+
+Each stage writes the digest of its inputs and of the params that it may see, so that a change anywhere shows in all
+that comes after it. What was computed is noted in `.graft/ran.log`, which no stage reads.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from flows.stages.dvc_yaml import MODULES
+from tasks.params.file import override
+
+REPOSITORY = Path(__file__).parents[2]
+ADDRESSES = [
+    *["problems", "coldstart", "bootstrap"],
+    *["search@1", "collect@1", "reward@1", "select@1", "update@1"],
+    *["search@2", "collect@2", "reward@2", "select@2", "update@2"],
+    *["validate@1", "validate@2", "choose"],
+    *["evaluate@before", "evaluate@after", "promote"],
+]
+"""The picture, for two rounds."""
+
+TINY = '''
+"""What every stage of the tiny project computes: a digest of its inputs and params."""
+
+import hashlib
+import json
+import os
+import subprocess
+import time
+
+from tasks.artifacts import digest_path, whole_folder, write_json, write_text
+from tasks.errors import GraftError, Passing
+
+
+def compute(stage, layout, params, round, weight=1):
+    reads, writes = files(stage, layout, params, round)
+    key = {None: "@after", 0: "@before"}[round] if stage == "evaluate" else "" if round is None else f"@{round}"
+    address = stage + key
+    digest = hashlib.sha256(repr((stage, [digest_path(p) for p in reads], params, weight)).encode()).hexdigest()
+    note = layout.root / ".graft" / "ran.log"
+    note.parent.mkdir(exist_ok=True)
+    with note.open("a") as stream:
+        stream.write(address + "\\n")
+    for path in writes[:-1]:
+        write(path, digest)
+    if os.environ.get("TINY_FAIL") == address:
+        raise GraftError(f"{address}: told to fail; unset TINY_FAIL")
+    if os.environ.get("TINY_BUG") == address:
+        raise ZeroDivisionError(os.environ.get("TINY_TELLS", "told to break"))
+    if os.environ.get("TINY_AWAY") == address and not (layout.root / "server_is_up").exists():
+        raise Passing(f"{address}: no server")
+    if os.environ.get("TINY_CHILDREN") == address:
+        pids = [subprocess.Popen(["sleep", "300"], start_new_session=own).pid for own in (False, True)]
+        (layout.root / "children").write_text(" ".join(map(str, [os.getpid(), *pids])))
+        time.sleep(300)
+    if os.environ.get("TINY_HANG") == address:
+        time.sleep(float(os.environ.get("TINY_SECONDS", 60)))
+    if os.environ.get("TINY_EDIT"):
+        (layout.root / os.environ["TINY_EDIT"]).write_text("# edited in between\\n")
+    write(writes[-1], promotion(digest) if stage == "promote" else digest)
+    write_json(layout.metrics(stage, key[1:] or None), {"weight": weight, "first": int(digest[:6], 16)})
+
+
+def promotion(digest):
+    numbers = {"pass_at_1": 0.5, "champion_pass_at_1": 0.25, "difference": 0.25, "low": 0.125, "high": 0.375}
+    told = {"promoted": True, "reason": "promoted: as ever", "version": digest[:8], "champion_version": None}
+    return json.dumps(told | numbers)
+
+
+def write(path, digest):
+    if path.suffix:
+        write_text(path, digest + "\\n")
+        return
+    with whole_folder(path) as folder:
+        write_text(folder / "weights.bin", digest * 100)
+        write_text(folder / "lineage.json", digest[:8])
+        write_text(folder / "below" / "other.py", "same in every run")
+
+
+def files(stage, layout, params, round):
+    train, validation, test, dev = (layout.problems(split) for split in ("train", "validation", "test", "dev"))
+    before = layout.policy(round - 1) if round else None
+    if stage == "problems":
+        return [], [train, validation, test, dev]
+    if stage == "coldstart":
+        return [train], [layout.coldstart]
+    if stage == "bootstrap":
+        return [train, layout.coldstart], [layout.standings(0), layout.policy(0)]
+    if stage == "search":
+        return [train, validation, before], [layout.tree(round), layout.workflows(round)]
+    if stage == "collect":
+        return [train, validation, layout.workflows(round), before / "lineage.json"], [layout.trajectories(round)]
+    if stage == "reward":
+        return [layout.trajectories(round)], [layout.rewarded(round)]
+    if stage == "select":
+        return [layout.rewarded(round), before], [layout.selection(round)]
+    if stage == "update":
+        reads = [layout.rewarded(round), layout.selection(round), before, layout.policy(0)]
+        return reads, [layout.steps(round), layout.policy(round)]
+    if stage == "validate":
+        return [dev, layout.policy(round), layout.standings(round - 1)], [layout.standings(round)]
+    if stage == "choose":
+        last = params.rounds.last
+        return [layout.standings(last), layout.policy(last)], [layout.best, layout.run_policy]
+    if stage == "evaluate":
+        name, policy = ("after", layout.run_policy) if round is None else ("before", layout.policy(round))
+        return [test, policy], [layout.by_template(name), layout.evaluation(name)]
+    ends = [layout.evaluation("before"), layout.evaluation("after")]
+    return [test, *ends, layout.run_policy], [layout.promotion]
+'''
+
+STAGE = """
+from tasks.tiny import compute
+
+
+def run(layout, params, round):
+    compute({stage!r}, layout, params, round)
+"""
+
+REWARD = """
+def run(layout, params, round):
+    from tasks.rewards.builtin_terms import WEIGHT
+    from tasks.tiny import compute
+
+    compute("reward", layout, params, round, WEIGHT)
+"""
+
+
+REPORT = """
+def print_report(layout, params, seconds, cached, console):
+    console.print("report:", len(seconds), "stages,", len(cached), "cached")
+"""
+
+PAGE = """
+from tasks.artifacts import write_text
+
+
+def write_page(layout):
+    write_text(layout.account, "{}")
+    write_text(layout.page, "a page")
+    return "decided\\n\\nin short"
+"""
+
+
+def make(root: Path, rounds: int = 2) -> Path:
+    """A fresh tiny project in the folder `root`, under git, with nothing computed."""
+    root.mkdir(parents=True)
+    for name in ("dvc.yaml", "params.yaml", ".dvcignore", ".gitignore", "constraints.txt", "pyproject.toml"):
+        shutil.copy(REPOSITORY / name, root)
+    shutil.copytree(REPOSITORY / "flows", root / "flows", ignore=shutil.ignore_patterns("__pycache__"))
+    (root / ".dvc").mkdir()
+    for name in ("config", ".gitignore"):
+        shutil.copy(REPOSITORY / ".dvc" / name, root / ".dvc")
+    (root / "examples").mkdir()
+    (root / "examples" / "problems.jsonl").write_text('{"question": "1 and 1?", "answer": 2}\n')
+    _write_stages(root)
+    override(root / "params.yaml", [f"rounds={rounds}", 'tracking.uri=""'])
+    run(root, "git", "init", "-q")
+    commit(root)
+    return root
+
+
+def commit(root: Path, message: str = "t") -> None:
+    """All that git does not ignore."""
+    run(root, "git", "add", "-A")
+    run(root, "git", "-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qm", message)
+
+
+def _write_stages(root: Path) -> None:
+    """The repository's `tasks/`, with every stage's module replaced by a tiny one."""
+    shutil.copytree(REPOSITORY / "tasks", root / "tasks", ignore=shutil.ignore_patterns("__pycache__"))
+    (root / "tasks" / "tiny.py").write_text(TINY)
+    for stage, module in MODULES.items():
+        file = root.joinpath(*module.split(".")).with_suffix(".py")
+        file.write_text(REWARD if stage == "reward" else STAGE.format(stage=stage))
+    (root / "tasks" / "rewards" / "builtin_terms.py").write_text("WEIGHT = 1\n")
+    (root / "flows" / "reports" / "terminal.py").write_text(REPORT)
+    (root / "flows" / "reports" / "html" / "page.py").write_text(PAGE)
+
+
+@contextmanager
+def public_folder() -> Iterator[Path]:
+    """A new folder that every user reaches; pytest's own are closed to others."""
+    with TemporaryDirectory(prefix="graft-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+def environment(**more: str) -> dict[str, str]:
+    """As a user's shell has it with the project's environment activated."""
+    bin_folder = Path(sys.executable).parent
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("TINY_", "PREFECT_", "COV_", "PYTEST_"))}
+    path = f"{bin_folder}{os.pathsep}{os.environ['PATH']}"
+    return {**kept, "PATH": path, "VIRTUAL_ENV": str(bin_folder.parent), **more}
+
+
+def run(root: Path, *command: str, code: int | None = 0, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in the project, and expect its exit code; None: any."""
+    done = subprocess.run(command, cwd=root, env=environment(**more), capture_output=True, text=True, timeout=300)
+    assert code in (done.returncode, None), f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+def graft(root: Path, *arguments: str, code: int | None = 0, **more: str) -> subprocess.CompletedProcess[str]:
+    """`graft …` of the tiny project itself: the folder that it stands in comes first for `python -m`."""
+    return run(root, sys.executable, "-m", "flows.cli.main", *arguments, code=code, **more)
+
+
+def begin(root: Path, address: str, *arguments: str, **more: str) -> "subprocess.Popen[str]":
+    """Start `graft` and wait until it computes `address`, where it hangs (for TINY_SECONDS, a minute)."""
+    process = start(root, *arguments, TINY_HANG=address, **more)
+    wait_for(root, address, process)
+    return process
+
+
+def start(root: Path, *arguments: str, **more: str) -> "subprocess.Popen[str]":
+    """Start `graft` in a process group of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "flows.cli.main", *arguments],
+        cwd=root,
+        env=environment(**more),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def wait_for(root: Path, address: str, process: "subprocess.Popen[str]") -> None:
+    """Until the stage is being computed."""
+    note = root / ".graft" / "ran.log"
+    deadline = time.monotonic() + 300
+    while not note.exists() or address not in note.read_text().split():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def dvc(root: Path, *arguments: str, code: int | None = 0, **more: str) -> subprocess.CompletedProcess[str]:
+    return run(root, str(Path(sys.executable).with_name("dvc")), *arguments, code=code, **more)
+
+
+def ran(root: Path) -> list[str]:
+    """The stages that were computed since the last call, in order."""
+    note = root / ".graft" / "ran.log"
+    addresses = note.read_text().split() if note.exists() else []
+    note.unlink(missing_ok=True)
+    return addresses
+
+
+def state_of(root: Path) -> dict[str, bytes]:
+    """All results, and what DVC believes of them."""
+    files = [p for p in (root / "run").rglob("*") if p.is_file()]
+    return {p.relative_to(root).as_posix(): p.read_bytes() for p in [*files, root / "dvc.lock"]}

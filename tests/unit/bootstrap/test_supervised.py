@@ -1,0 +1,116 @@
+"""Warm-up: learns a handful by heart; padding, order of the rows and the machine's random state do not matter."""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from tasks.bootstrap.scratch_model import scratch_model
+from tasks.bootstrap.supervised import PROMPT_WEIGHT, Example, _loss, warm_up
+from tasks.model.policy import Policy
+from tasks.model.scoring.padded_rows import collate
+from tests.support.plain_scores import completion_logprobs
+
+MakePolicy = Callable[..., Policy]
+
+
+class Vocabulary:
+    """What `scratch_model` asks of a tokenizer."""
+
+    pad_token_id, eos_token_id = 0, 1
+
+    def __len__(self) -> int:
+        return 40
+
+
+def model_of(seed: int = 0, hidden: int = 32) -> Any:
+    return scratch_model(Vocabulary(), hidden=hidden, layers=1, seed=seed)
+
+
+def examples(count: int = 5) -> list[Example]:
+    rng = random.Random(0)
+
+    def tokens(low: int, high: int) -> list[int]:
+        return [rng.randrange(2, 40) for _ in range(rng.randint(low, high))]
+
+    return [Example(tokens(3, 9), [*tokens(1, 6), 1]) for _ in range(count)]
+
+
+def train(model: Any, rows: list[Example], epochs: int = 60, batch: int = 2, seed: int = 0) -> float:
+    return warm_up(model, rows, epochs, learning_rate=0.01, batch=batch, pad=0, seed=seed)
+
+
+def test_a_handful_of_examples_is_learned_by_heart() -> None:
+    model, rows = model_of(), examples()
+    batch = collate([e.prompt for e in rows], [e.completion for e in rows], pad=0)
+    before = completion_logprobs(model, batch, 1.0)[batch.mask].detach()
+    loss = train(model, rows)
+    after = completion_logprobs(model, batch, 1.0)[batch.mask].detach()
+    assert float(before.mean()) < -3
+    assert float(after.min()) > -0.1
+    assert loss < 0.5  # what is left are the prompts, which nothing foretells
+    assert not model.training
+
+
+def by_hand(model: Any, rows: list[Example]) -> float:
+    """Each example alone, without padding, from all of its logits."""
+    total, count = 0.0, 0
+    for example in rows:
+        ids = torch.tensor([[*example.prompt, *example.completion]])
+        scores = model(input_ids=ids).logits[0].log_softmax(-1)
+        nll = [-float(scores[place - 1, ids[0, place]]) for place in range(1, ids.shape[1])]
+        seen = len(example.prompt) - 1
+        total += PROMPT_WEIGHT * sum(nll[:seen]) + sum(nll[seen:])
+        count += len(example.completion)
+    return total / count
+
+
+def test_the_loss_is_that_of_the_rows_alone_whatever_they_are_padded_with() -> None:
+    model, rows = model_of(), examples(6)
+    with torch.no_grad():
+        for some in (rows, rows[::-1], rows[:1], rows[2:5]):
+            assert float(_loss(model, some, pad=0)) == pytest.approx(by_hand(model, some), abs=1e-5)
+            assert float(_loss(model, some, pad=7)) == pytest.approx(by_hand(model, some), abs=1e-5)
+
+
+def test_padding_adds_nothing_to_the_gradient() -> None:
+    model, rows = model_of(), examples(6)
+    count = sum(len(e.completion) for e in rows)
+
+    def gradient(loss: torch.Tensor) -> torch.Tensor:
+        model.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        return torch.cat([p.grad.flatten() for p in model.parameters()])
+
+    together = gradient(_loss(model, rows, pad=0))
+    alone = sum((gradient(_loss(model, [e], pad=0)) * (len(e.completion) / count) for e in rows), torch.tensor(0.0))
+    assert (together - alone).norm() <= 1e-5 * together.norm()
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_one_others() -> None:
+    trained = []
+    for seed, noise in ((0, 1), (0, 2), (1, 1)):
+        torch.manual_seed(noise)
+        model = model_of()
+        train(model, examples(), epochs=3, seed=seed)
+        trained.append(torch.cat([p.detach().flatten() for p in model.parameters()]))
+    assert torch.equal(trained[0], trained[1])
+    assert not torch.equal(trained[0], trained[2])
+
+
+def test_a_scratch_model_comes_from_its_seed_and_leaves_the_random_state_alone() -> None:
+    torch.manual_seed(5)
+    state = torch.random.get_rng_state()
+    weights = [next(model_of(seed).parameters()).clone() for seed in (0, 0, 1)]
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("hidden", [32, 64, 96, 192])
+def test_every_width_that_the_params_allow_runs(hidden: int) -> None:
+    model = model_of(hidden=hidden)
+    assert model(input_ids=torch.tensor([[3, 4]])).logits.shape == (1, 2, 40)
+    assert model.config.tie_word_embeddings

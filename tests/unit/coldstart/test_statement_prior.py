@@ -1,0 +1,82 @@
+"""The prior learns from annotated programs, and the search computes what training differentiated."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from benchmarks.statement_search.array_search import Plan, search
+from tasks.coldstart.expression_space import STATEMENTS, SYMBOLS, Program, Space, space_of
+from tasks.coldstart.expression_states import legal, replayed, width_of
+from tasks.coldstart.prior_training import Example, lessons_of, torch_losses, train
+from tasks.coldstart.statement_prior import IMPOSSIBLE, Prior, describe_value
+
+TIMES: Program = (("*", 6, 7),)
+MINUS: Program = (("-", 6, 7),)
+
+
+def examples() -> list[Example]:
+    """Boxes are multiplied, gifts are taken away: only the words tell."""
+    made: list[Example] = []
+    for i in range(40):
+        a, b = 50 + 3 * i, 3 + i
+        made.append((space_of(f"b{i}", [f"There are {a} boxes with {b} pens. How many pens?"], [a * b]), TIMES))
+        made.append((space_of(f"g{i}", [f"Ann has {a} pens and gives {b} away. How many are left?"], [a - b]), MINUS))
+    return made
+
+
+@cache
+def learnt() -> Prior:
+    return train(examples(), epochs=30, seed=0)
+
+
+def first_log_priors(prior: Prior, space: Space) -> np.ndarray:
+    width = width_of(space)
+    leaves, question = prior.descriptions([space], width - STATEMENTS)
+    operands = np.concatenate([np.zeros((1, STATEMENTS, leaves.shape[2]), dtype=np.float32), leaves], axis=1)
+    logs = prior.log_priors(replayed([space], [()], 0, width), operands, question)
+    return logs.reshape(len(SYMBOLS), width, width)
+
+
+def test_the_words_decide() -> None:
+    boxes = first_log_priors(learnt(), space_of("x", ["There are 30 boxes with 20 pens. How many pens?"], [600]))
+    gifts = first_log_priors(learnt(), space_of("y", ["Ann has 30 pens and gives 20 away. How many are left?"], [10]))
+    assert np.unravel_index(boxes.argmax(), boxes.shape) == (2, 6, 7)
+    assert np.unravel_index(gifts.argmax(), gifts.shape) == (1, 6, 7)
+
+
+def test_log_priors_are_a_distribution_over_the_legal_statements() -> None:
+    space = examples()[1][0]
+    logs = first_log_priors(learnt(), space)
+    assert np.exp(logs).sum() == pytest.approx(1, abs=1e-5)
+    allowed = legal(replayed([space], [()], 0, width_of(space)))[0]
+    assert (logs[~allowed] < IMPOSSIBLE / 2).all()
+
+
+def test_the_search_computes_what_training_differentiated() -> None:
+    import torch
+
+    prior, example = learnt(), examples()[0]
+    (lesson,) = lessons_of([example], prior.vocabulary, 1, 0)
+    weights = {name: torch.from_numpy(value) for name, value in prior.weights.items()}
+    first, end = torch_losses(weights, lesson).tolist()
+    assert -first_log_priors(prior, example[0])[2, 6, 7] == pytest.approx(first, abs=1e-4)
+    leaves, question = prior.descriptions([example[0]], width_of(example[0]) - STATEMENTS)
+    value = describe_value(prior.weights, np.array([2]), leaves[:, 0], leaves[:, 1])
+    chance = prior.stop_chance(value, question, np.array([lesson.stops[0, 1]]))[0]
+    assert -np.log(chance) == pytest.approx(end, abs=1e-4)
+
+
+def test_training_is_a_function_of_its_arguments() -> None:
+    few = examples()[:20]
+    one, two = train(few, epochs=1, seed=3), train(few, epochs=1, seed=3)
+    assert all((one.weights[name] == two.weights[name]).all() for name in one.weights)
+
+
+def test_a_prior_that_knows_finds_the_program_first() -> None:
+    unseen = [
+        space_of("x", ["There are 31 boxes with 22 pens. How many pens?"], [682]),
+        space_of("y", ["Ann has 31 pens and gives 22 away. How many are left?"], [9]),
+    ]
+    outcomes = search(unseen, Plan("puct", 50, seed=0, stop_at=1), learnt())
+    assert [outcome.hits for outcome in outcomes] == [[(1, TIMES)], [(1, MINUS)]]

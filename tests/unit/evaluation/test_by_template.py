@@ -1,0 +1,70 @@
+"""The table of templates against counts by hand, and read back as DVC reads it."""
+
+import csv
+import random
+
+import pytest
+
+from tasks.evaluation.by_template import ByTemplate, by_template, hardest, table_of
+from tasks.records import Outcome
+
+
+def outcome(template: str | None, correct: int, greedy: bool, seen: bool | None = True, operations: int = 2) -> Outcome:
+    return Outcome(
+        problem_id=f"{template}-{correct}",
+        template=template,
+        seen=seen,
+        greedy=greedy,
+        siblings_passed=None,
+        samples=10,
+        correct=correct,
+        invalid=0,
+        timeouts=0,
+        distinct=1,
+        operations=operations,
+    )
+
+
+OUTCOMES = [
+    outcome("eggs", 4, True),
+    outcome("eggs", 6, False),
+    outcome("new, by far", 0, False, seen=False, operations=3),
+    outcome("fence", 1, False, operations=4),
+    outcome("boxes", 1, True),
+    outcome(None, 10, True),
+]
+
+
+def test_a_row_has_the_means_over_its_problems_and_the_worst_is_first() -> None:
+    rows = by_template(OUTCOMES)
+    assert [row.template for row in rows] == ["new, by far", "fence", "boxes", "eggs"]
+    assert rows[-1] == ByTemplate("eggs", 2, True, 2, 0.5, pytest.approx(0.5))
+    assert rows[0] == ByTemplate("new, by far", 3, False, 1, 0.0, 0.0)
+    assert sum(row.problems for row in rows) == 5
+
+
+def test_the_order_of_the_problems_does_not_matter() -> None:
+    shuffled = random.Random(0).sample(OUTCOMES, len(OUTCOMES))
+    assert table_of(by_template(shuffled)) == table_of(by_template(OUTCOMES))
+
+
+def test_the_hardest_are_of_the_templates_that_training_saw() -> None:
+    rows = by_template(OUTCOMES)
+    assert [row.template for row in hardest(rows, 2)] == ["fence", "boxes"]
+    assert hardest(by_template(OUTCOMES[-1:]), 2) == []
+
+
+def test_the_table_is_read_back() -> None:
+    lines = table_of(by_template(OUTCOMES)).splitlines()
+    assert lines[0] == "template,operations,seen,problems,greedy,sampled"
+    rows = list(csv.DictReader(lines))
+    assert [row["template"] for row in rows] == ["new, by far", "fence", "boxes", "eggs"]
+    assert rows[-1] == {
+        "template": "eggs",
+        "operations": "2",
+        "seen": "True",
+        "problems": "2",
+        "greedy": "0.5",
+        "sampled": "0.5",
+    }
+    assert table_of([]) == "template,operations,seen,problems,greedy,sampled\n"

@@ -1,0 +1,133 @@
+"""The stages `validate` and `choose` with real policies, each of which has learned one workflow by heart."""
+
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tasks.artifacts import digest_path, read_json, read_jsonl, write_jsonl, write_text
+from tasks.errors import GraftError
+from tasks.evaluation import choose_task as choose
+from tasks.evaluation import validate_task as validate
+from tasks.layout import Layout
+from tasks.params.file import load_params, restrict
+from tasks.params.params import Params
+from tasks.records import Choice, Lineage, Problem, Standing
+
+SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
+PRODUCT = "def solve(problem):\n    n = numbers(problem)\n    return n[0] * n[1]\n"
+SUM = PRODUCT.replace("*", "+")
+WRITES = {1: SUM, 2: PRODUCT, 3: PRODUCT}
+"""What the policy of each round writes."""
+CHOOSE = ["seed", "rounds.last", "evaluation.resamples", "evaluation.confidence"]
+QUESTIONS = ["3 boxes of 4 pens?", "2 bags of 9 nuts?"]
+
+
+def params(every: int, last: int = 3) -> Params:
+    changes = {
+        "evaluation": SHIPPED.evaluation.model_copy(update={"samples": 4, "ks": [1, 2], "every": every}),
+        "policy": SHIPPED.policy.model_copy(update={"max_new_tokens": 96}),
+        "rounds": SHIPPED.rounds.model_copy(update={"last": last}),
+    }
+    keys = [
+        "seed",
+        "environment",
+        "environment_sha256",
+        "rounds.last",
+        "policy.max_new_tokens",
+        "sandbox",
+        "operators",
+        "evaluation",
+    ]
+    return restrict(SHIPPED.model_copy(update=changes), keys)
+
+
+@pytest.fixture
+def layout(tmp_path: Path, make_solver: Callable[[Path, str], str]) -> Layout:
+    """Three rounds, of which the second and third solve the dev problems."""
+    layout = Layout(tmp_path)
+    problems = [
+        Problem(problem_id=f"dev-{q[0]}", question=q, answer=int(q[0]) * int(q.split()[3]), source="t")
+        for q in QUESTIONS
+    ]
+    write_jsonl(layout.problems("dev"), problems)
+    write_jsonl(layout.standings(0), [])
+    for round, code in WRITES.items():
+        make_solver(layout.policy(round), code)
+    return layout
+
+
+def play(layout: Layout, every: int, last: int = 3) -> None:
+    for round in range(1, last + 1):
+        validate.run(layout, params(every, last), round)
+    choose.run(layout, restrict(params(every, last), CHOOSE), None)
+
+
+def metrics(layout: Layout, *address: str | int) -> dict[str, float]:
+    return dict(json.loads(layout.metrics(*address).read_text()))  # type: ignore[arg-type]
+
+
+def test_the_first_of_the_best_rounds_is_kept_and_named(layout: Layout) -> None:
+    play(layout, every=1)
+    standings = read_jsonl(layout.standings(3), Standing)
+    assert [(s.round, s.correct) for s in standings] == [(1, [0, 0]), (2, [4, 4]), (3, [4, 4])]
+    for s in standings:
+        assert s.policy_sha256 == digest_path(layout.policy(s.round))
+        assert metrics(layout, "validate", s.round)["pass_at_1"] == s.pass_at_1
+        assert {"pass_at_1_low", "pass_at_1_high", "pass_at_2"} <= metrics(layout, "validate", s.round).keys()
+    assert digest_path(layout.run_policy) == digest_path(layout.policy(2))
+    choice = read_json(layout.best, Choice)
+    assert (choice.round, choice.version) == (2, read_json(layout.policy(2) / "lineage.json", Lineage).version)
+    assert choice.reason.startswith(
+        "round 2 has the highest pass@1 on 2 dev problems: 1.000, against 1.000 of the last"
+    )
+    assert metrics(layout, "choose") == {"round": 2, "pass_at_1": 1.0, "last_pass_at_1": 1.0}
+
+
+def test_rounds_that_are_not_asked_for_are_passed_over_but_never_the_last(layout: Layout) -> None:
+    play(layout, every=2)
+    assert [s.round for s in read_jsonl(layout.standings(3), Standing)] == [2, 3]
+    assert read_jsonl(layout.standings(1), Standing) == []
+    assert metrics(layout, "validate", 1) == {}
+
+
+def test_without_a_comparison_it_is_the_last_and_no_problem_is_looked_at(layout: Layout) -> None:
+    write_jsonl(layout.problems("dev"), [])
+    play(layout, every=0)
+    assert read_json(layout.best, Choice).round == 3
+    assert digest_path(layout.run_policy) == digest_path(layout.policy(3))
+    assert [metrics(layout, "validate", round) for round in (1, 2, 3)] == [{}, {}, {}]
+    assert metrics(layout, "choose") == {"round": 3}
+
+
+def test_it_is_the_same_again(layout: Layout) -> None:
+    written = []
+    for _ in range(2):
+        play(layout, every=1)
+        written.append(digest_path(layout.root / "run"))
+    assert written[0] == written[1]
+
+
+def test_a_policy_that_is_not_what_was_measured_is_refused(layout: Layout) -> None:
+    for round in WRITES:
+        validate.run(layout, params(every=1), round)
+    write_text(layout.policy(2) / "adapter" / "adapter_model.safetensors", "damaged")
+    with pytest.raises(GraftError, match=r"2/policy: not the policy that was measured; run graft stage update@2 val"):
+        choose.run(layout, restrict(params(every=1), CHOOSE), None)
+    assert not layout.run_policy.exists()
+
+
+def test_rounds_that_change_nothing_are_warned_of(layout: Layout, caplog: pytest.LogCaptureFixture) -> None:
+    lines = [
+        Standing(round=n, version="v", policy_sha256=digest_path(layout.policy(1)), samples=4, correct=[2, 1])
+        for n in (1, 2, 3, 4)
+    ]
+    write_jsonl(layout.standings(4), lines)
+    with caplog.at_level(logging.WARNING):
+        choose.run(layout, restrict(params(every=1, last=4), CHOOSE), None)
+    assert [record.getMessage()[:45] for record in caplog.records] == ["pass@1 on dev has not moved since round 1 (0."]
+    caplog.clear()
+    play(layout, every=1)
+    assert caplog.records == []

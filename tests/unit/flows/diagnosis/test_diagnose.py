@@ -1,0 +1,401 @@
+"""`graft diagnose` on a real tiny policy, which half knows a few workflows, and the real sandbox."""
+
+import copy
+import json
+import re
+import shutil
+import socket
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from rich.console import Console
+from typer.testing import CliRunner
+
+from flows import preflight as inputs
+from flows.cli.main import app
+from flows.diagnosis.diagnose import diagnose, rewarded, written
+from flows.diagnosis.page import page_of
+from flows.diagnosis.problems import baselines_of, compared
+from flows.diagnosis.record import Diagnosis
+from flows.diagnosis.terminal import print_diagnosis
+from tasks.artifacts import digest_path, read_json, read_jsonl, write_jsonl
+from tasks.bootstrap.scratch_model import scratch_model
+from tasks.bootstrap.supervised import Example, warm_up
+from tasks.bootstrap.tokenizer import train_tokenizer
+from tasks.environments.workflow import Programs
+from tasks.errors import GraftError
+from tasks.grpo import task as update_task
+from tasks.grpo.diagnostics.health import Verdict
+from tasks.layout import Layout
+from tasks.model.policy import Policy, attach_adapter, encode_completion, encode_prompt, load_policy, save_policy
+from tasks.objective.advantages import advantages_of
+from tasks.params.fields import Baseline
+from tasks.params.file import load_params
+from tasks.params.params import Params
+from tasks.programs.contract import HEADER, prompt_of
+from tasks.programs.sandbox.sandbox import sandbox_of
+from tasks.records import Lineage, Problem, Selected, Sibling
+
+REPOSITORY = Path(__file__).parents[4]
+SHIPPED = load_params(REPOSITORY / "params.yaml")
+SCRIPT = "def solve(problem):\n    return '<script>alert(1)</script>'\n"
+ASKING = "def solve(problem):\n    return ask('How many?', problem)\n"
+CODES = [
+    HEADER + "    a = n[0] * n[1]\n    return a\n",
+    HEADER + "    a = n[0] * n[1]\n    b = a + n[2]\n    return b\n",
+    HEADER + "    a = n[0] + n[1]\n    return a\n",
+    SCRIPT,
+]
+NAMES = ["advantages", "KL share", "gradient norm", "score", "distinct completions", "reward errors"]
+
+
+def problem(name: str, operation: Callable[[int, int, int], int]) -> Problem:
+    triples = [(3, 4, 5), (6, 2, 9), (8, 7, 2)]
+    (first, *others) = [(f"{a} boxes, {b} pens and {c} more?", operation(a, b, c)) for a, b, c in triples]
+    siblings = [Sibling(question=question, answer=answer) for question, answer in others]
+    return Problem(problem_id=name, question=first[0], answer=first[1], source="test", siblings=siblings)
+
+
+SOLVABLE = [problem("product", lambda a, b, _: a * b), problem("both", lambda a, b, c: a * b + c)]
+HOPELESS = [problem("hopeless", lambda a, b, c: a - b - c)]
+
+
+@cache
+def writer(*codes: str) -> Policy:
+    """A policy that writes these codes, as likely as they stand there."""
+    tokenizer = train_tokenizer([prompt_of(p.question, "scratch") for p in SOLVABLE] + [*CODES, ASKING], 300)
+    policy = Policy(scratch_model(tokenizer, hidden=32, layers=2, seed=0), tokenizer, "", "scratch")
+    prompts = [encode_prompt(policy, prompt_of(q, "scratch")) for q in SOLVABLE[0].questions]
+    rows = [Example(prompt, encode_completion(policy, code)) for prompt in prompts for code in codes]
+    warm_up(policy.model, rows, epochs=100, learning_rate=0.02, batch=12, pad=tokenizer.pad_token_id, seed=0)
+    policy.model = attach_adapter(policy.model, rank=2, alpha=2.0, seed=0)
+    return policy
+
+
+def moved(policy: Policy, by: float) -> Policy:
+    """The same with an adapter that has left its reference."""
+    model = copy.deepcopy(policy.model)
+    with torch.no_grad(), torch.random.fork_rng():
+        torch.manual_seed(1)
+        for name, weight in model.named_parameters():
+            if "lora_B" in name:
+                weight.normal_(0, by)
+    return replace(policy, model=model)
+
+
+def make(root: Path, codes: list[str], problems: list[Problem]) -> Layout:
+    """A project whose round 0 and round 1 have a policy, and whose round 1 has no table of steps."""
+    layout, policy = Layout(root), writer(*codes)
+    write_jsonl(layout.problems("train"), problems)
+    save_policy(policy, layout.policy(0), parent=None, round=0)
+    save_policy(moved(policy, 0.15), layout.policy(1), parent=None, round=1)
+    return layout
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    """Not to be changed."""
+    torch.set_num_threads(1)  # tiny matrices are slower on two
+    return make(tmp_path_factory.mktemp("project"), CODES, [*SOLVABLE, *HOPELESS])
+
+
+@pytest.fixture
+def copied(project: Layout, tmp_path: Path) -> Layout:
+    """To work on."""
+    root = tmp_path / "project"
+    shutil.copytree(project.root, root)
+    return Layout(root)
+
+
+def params(**changes: dict[str, Any]) -> Params:
+    """As shipped but for size, and with `changes` of each section."""
+    sections: dict[str, dict[str, Any]] = {
+        "policy": {"max_new_tokens": 48},
+        "sandbox": {"allow_weak": True},
+        "search": {"temperature": 0.8},
+        "grpo": {"group_size": 10, "learning_rate": 0.001},
+        "evaluation": {"samples": 10, "ks": [1]},
+    }
+    for section, own in changes.items():
+        sections[section] = sections.get(section, {}) | own
+    found = {name: getattr(SHIPPED, name).model_copy(update=own) for name, own in sections.items()}
+    return SHIPPED.model_copy(update=found)
+
+
+def verdict(diagnosis: Diagnosis, sign: str) -> Verdict:
+    return next(v for v in diagnosis.verdicts if v.sign == sign)
+
+
+def flags(diagnosis: Diagnosis) -> set[str]:
+    return {v.flag for v in diagnosis.verdicts if v.flag}
+
+
+def printed(diagnosis: Diagnosis) -> str:
+    console = Console(width=80, color_system=None)
+    with console.capture() as capture:
+        print_diagnosis(diagnosis, console)
+    return capture.get()
+
+
+@pytest.fixture(scope="module")
+def seen(project: Layout) -> Diagnosis:
+    return diagnose(project, params(), 3)
+
+
+def test_it_is_the_same_twice_and_nothing_is_changed(project: Layout, seen: Diagnosis) -> None:
+    before = digest_path(project.root)
+    again = diagnose(project, params(), 3)
+    assert page_of(again) == page_of(seen)
+    assert printed(again) == printed(seen)
+    assert digest_path(project.root) == before
+
+
+def test_another_seed_gives_another_page(project: Layout, seen: Diagnosis) -> None:
+    other = diagnose(project, params().model_copy(update={"seed": 1}), 3)
+    assert page_of(other) != page_of(seen)
+
+
+def test_the_step_is_the_one_that_the_update_stage_takes(copied: Layout) -> None:
+    """The stage `update`, given the same completions as files, logs the same numbers."""
+    asked = params(grpo={"epochs": 1, "prompts_per_step": 8, "schedule": "constant", "warmup_steps": 0, "beta": 0.3})
+    step = diagnose(copied, asked, 3, 1).step
+    policy = load_policy(copied.policy(1))
+    lineage = read_json(copied.policy(1) / "lineage.json", Lineage)
+    problems = [p.turned(2) for p in read_jsonl(copied.problems("train"), Problem)]
+    with sandbox_of(asked.sandbox) as sandbox:
+        completions = written(policy, Programs(), problems, sandbox, asked, 2, lineage)
+    trajectories = rewarded(copied, asked, Programs(), completions)
+    groups = compared(policy, trajectories, asked.grpo)
+    write_jsonl(copied.rewarded(2), trajectories)
+    write_jsonl(
+        copied.selection(2),
+        [
+            Selected(
+                problem_id=t.problem_id,
+                member=member,
+                workflow_id=t.workflow_ids[member],
+                advantage=advantage,
+                influence=None,
+                gradient_norm=None,
+                selected=advantage != 0,
+            )
+            for t, own in zip(trajectories, groups.advantages, strict=True)
+            for member, advantage in enumerate(own)
+        ],
+    )
+    update_task.run(copied, asked, 2)
+    (names, row) = copied.steps(2).read_text().splitlines()
+    assert step.row is not None
+    logged = dict(zip(names.split(","), map(float, row.split(",")), strict=True))
+    # The problems of a step stand in an order of their own: sums differ in the last digits.
+    assert logged == pytest.approx(step.row, rel=1e-4, abs=1e-7)
+    assert step.row["grad_norm"] > 0
+    assert step.row["kl_loss"] > 0
+
+
+def test_what_is_shown_is_what_was_measured(seen: Diagnosis) -> None:
+    assert {asked.problem_id for asked in seen.problems} == {"product", "both", "hopeless"}
+    assert seen.sizes == (3, 30)
+    assert seen.round == 1
+    for asked in seen.problems:
+        gains = [c.advantage for c in asked.completions]
+        assert gains == sorted(gains, reverse=True)
+        for completion in asked.completions:
+            assert completion.reward is not None
+            assert completion.baseline == asked.mean
+            assert completion.advantage == pytest.approx(
+                (completion.reward - completion.baseline) / (asked.std + 1e-4) if asked.std else 0.0
+            )
+            text = "".join(token.text for token in completion.tokens)
+            if text.isascii():  # else a sign may be cut into several tokens
+                assert text.removesuffix("<|endoftext|>").strip() == completion.code.strip()
+            assert all(token.policy <= 0 and token.reference <= 0 for token in completion.tokens)
+            assert completion.reference != completion.logprob  # the adapter has moved
+            assert set(completion.terms) == {"correctness"}
+    (hopeless,) = [asked for asked in seen.problems if asked.problem_id == "hopeless"]
+    assert hopeless.right == (0, 0)
+    assert [v.sign for v in seen.verdicts] == NAMES
+    text = printed(seen)
+    for name in [*NAMES, "β·KL", "layers.1", "log ref", "product", "grpo.learning_rate 0.001"]:
+        assert name in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_from_the_reference_itself_policy_and_reference_agree(project: Layout) -> None:
+    """And a KL that is 0 by construction is no red flag."""
+    seen = diagnose(project, params(), 2, 0)
+    for asked in seen.problems:
+        assert all(c.reference == c.logprob for c in asked.completions)
+    assert seen.step.row is not None
+    assert seen.step.row["kl_loss"] == pytest.approx(0.0, abs=1e-9)
+    assert verdict(seen, "KL share").level == "no verdict"
+    assert "0 by construction" in verdict(seen, "KL share").why
+
+
+@pytest.mark.parametrize("rule", ["group", "batch", "none", "leave_one_out"])
+def test_a_baseline_is_what_the_advantage_is_measured_from(rule: Baseline) -> None:
+    groups = [[1.0, 0.0, None, 0.25], [0.5, 0.0], [0.75], [None, None], [1.0, 1.0]]
+    batch = [r for group in groups for r in group if r is not None]
+    for rewards, advantages in zip(groups, advantages_of(rule, groups), strict=True):
+        for r, a, baseline in zip(rewards, advantages, baselines_of(rule, rewards, advantages, batch), strict=True):
+            if r is None:
+                assert (a, baseline) == (0.0, None)
+            else:
+                assert baseline is not None
+                assert (r > baseline + 1e-12, r < baseline - 1e-12) == (a > 0, a < 0)
+                if rule in ("none", "leave_one_out"):
+                    assert a == pytest.approx(r - baseline)
+
+
+def test_a_sane_step_is_ok_in_every_sign(copied: Layout) -> None:
+    """With a beta that gives the KL a fifth of the gradient."""
+    write_jsonl(copied.problems("train"), SOLVABLE)
+    parts = diagnose(copied, params(grpo={"beta": 1.0}), 2).step.before
+    found = diagnose(copied, params(grpo={"beta": 0.25 * parts.policy / parts.kl}), 2)
+    assert {v.sign: v.level for v in found.verdicts} == dict.fromkeys(NAMES, "ok")
+    assert verdict(found, "KL share").value.startswith("20.0%")
+
+
+def test_red_flag_identical_completions_and_zero_gradients(project: Layout) -> None:
+    """A temperature near 0."""
+    found = diagnose(project, params(search={"temperature": 0.01}), 3)
+    assert flags(found) == {"identical completions", "zero gradients"}
+    assert verdict(found, "distinct completions").remedy == "raise search.temperature"
+    assert verdict(found, "gradient norm").remedy == "raise search.temperature"
+    assert found.step.row is None
+    assert "no step was taken" in printed(found).replace("\n", " ")
+    assert "no step was taken" in page_of(found)
+
+
+def test_red_flag_zero_gradients_where_all_earn_the_same(copied: Layout) -> None:
+    """Nobody solves the only problem, in however many ways it is tried."""
+    write_jsonl(copied.problems("train"), HOPELESS)
+    found = diagnose(copied, params(), 4)
+    assert flags(found) == {"zero gradients"}
+    assert verdict(found, "gradient norm").remedy == "raise grpo.group_size"
+    assert verdict(found, "distinct completions").level == "ok"
+
+
+def test_red_flag_extreme_kl_share(copied: Layout) -> None:
+    """A policy that has gone far from its reference, and the largest beta there is."""
+    save_policy(moved(writer(*CODES), 0.3), copied.policy(1), parent=None, round=1)
+    found = diagnose(copied, params(grpo={"beta": 10.0, "kl": "k2"}), 3)
+    assert flags(found) == {"extreme KL share"}
+    assert verdict(found, "KL share").remedy == "lower grpo.beta"
+    assert found.step.before.kl > 4 * found.step.before.policy
+
+
+def test_red_flag_performance_down(project: Layout) -> None:
+    found = diagnose(project, params(grpo={"learning_rate": 0.1, "negative_weight": 1.0}), 3)
+    assert flags(found) == {"performance down"}
+    assert verdict(found, "score").remedy == "lower grpo.learning_rate"
+
+
+def test_red_flag_performance_down_where_nothing_is_finite_any_more(project: Layout) -> None:
+    """A learning rate that params.yaml would refuse."""
+    found = diagnose(project, params(grpo={"learning_rate": 1e30}), 3)
+    assert flags(found) == {"performance down"}
+    assert verdict(found, "score").remedy == "lower grpo.learning_rate"
+    for page in (printed(found), page_of(found)):
+        assert "not finite" in page
+
+
+def test_red_flag_reward_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workflows that ask a server which is not there: nobody knows what they are worth."""
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{closed.getsockname()[1]}/v1"
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    asked = {"backend": "openai", "model": "none", "base_url": address, "retries": 0}
+    found = diagnose(make(tmp_path, [ASKING, CODES[0]], SOLVABLE), params(operators=asked), 2)
+    assert "reward errors" in flags(found)
+    errors = verdict(found, "reward errors")
+    assert errors.remedy == "raise operators.retries"
+    assert "the first:" in errors.why
+    failed = [c for asked in found.problems for c in asked.completions if c.reward is None]
+    assert failed
+    assert all(c.advantage == 0 and c.baseline is None for c in failed)
+    assert verdict(found, "score").level == "no verdict"  # evaluation does not guess either
+    assert found.lost in page_of(found) or found.lost.split()[0] in page_of(found)
+
+
+def test_replies_before_the_step_are_not_taken_for_those_after_it(tmp_path: Path) -> None:
+    """Where the policy serves the operators, the one after the step is another model."""
+    asked = {"backend": "policy", "retries": 0, "max_tokens": 8}
+    layout = make(tmp_path, [CODES[0], ASKING], SOLVABLE)
+    diagnose(layout, params(operators=asked), 2)
+    lines = (layout.replies / "ledger.jsonl").read_text().splitlines()
+    before, after = (json.loads(line)["model"].split()[1] for line in lines)
+    assert after.startswith(f"{before}+")
+
+
+def test_without_a_kl_it_is_said_to_be_off(project: Layout) -> None:
+    found = diagnose(project, params(grpo={"beta": 0.0}), 2)
+    assert verdict(found, "KL share").value == "KL is off"
+    assert found.step.before.kl == 0.0
+
+
+def test_earlier_rounds_tell_whether_every_step_is_clipped(copied: Layout) -> None:
+    copied.steps(1).parent.mkdir(parents=True)
+    copied.steps(1).write_text("step,grad_norm\n1,0.5\n2,0.75\n")
+    tight = params(grpo={"max_grad_norm": 1e-6})
+    found = verdict(diagnose(copied, tight, 2), "gradient norm")
+    assert (found.level, found.remedy) == ("warning", "raise grpo.max_grad_norm")
+    assert "3 of 3 known steps clipped" in found.value
+    assert verdict(diagnose(copied, tight, 2, 0), "gradient norm").level == "no verdict"
+    copied.steps(1).write_text("step,norm\n1,0.5\n")
+    with pytest.raises(GraftError, match=r"update@1\.csv: no table of an update's steps"):
+        diagnose(copied, tight, 2)
+
+
+def test_what_a_model_wrote_is_escaped_on_the_page(seen: Diagnosis) -> None:
+    page = page_of(seen)
+    assert "&lt;script&gt;" in page  # this policy writes it
+    assert "<script" not in page
+    odd = replace(seen, lost="<img src=x onerror=alert(1)> \x1b[2J")
+    assert "<img" not in page_of(odd)
+    assert "\x1b" not in page_of(odd) + printed(odd)
+    (asked, *others) = seen.problems
+    wild = replace(asked.completions[0], code="a = 1\n\x1b[2J</pre><img src=x>\n", result="\x1b[2J")
+    odd = replace(seen, problems=[replace(asked, completions=[wild], question="\x1b[2J<b>"), *others])
+    assert "\x1b" not in page_of(odd) + printed(odd)
+    assert "a = 1\n·[2J&lt;/pre&gt;&lt;img src=x&gt;\n" in page_of(odd)
+
+
+def test_the_page_asks_nobody_for_anything(seen: Diagnosis) -> None:
+    page = page_of(seen)
+    assert "default-src 'none'" in page
+    assert not re.search(r"""https?:|\bsrc=|\bhref=|url\(|@import|<link""", page)
+    assert 'name="viewport"' in page
+    assert "prefers-color-scheme: dark" in page
+
+
+def test_a_project_without_a_policy_is_told_what_to_run(tmp_path: Path, project: Layout) -> None:
+    with pytest.raises(GraftError, match="graft stage problems coldstart bootstrap"):
+        diagnose(Layout(tmp_path), params(), 4)
+    with pytest.raises(GraftError, match=r"--round 7: no policy of that round; there are those of 0, 1"):
+        diagnose(project, params(), 4, 7)
+
+
+def test_the_command_prints_and_writes_the_page(
+    project: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "project"
+    shutil.copytree(project.root, root)
+    shutil.copytree(REPOSITORY / "examples", root / "examples")
+    shutil.copy(REPOSITORY / "params.yaml", root)
+    monkeypatch.setattr(inputs, "project_root", lambda: root)
+    small = [f"-S{key}" for key in ("grpo.group_size=4", "sandbox.allow_weak=true", "policy.max_new_tokens=48")]
+    file = tmp_path / "page.html"
+    ended = CliRunner().invoke(app, ["diagnose", "--problems", "1", "--html", str(file), *small])
+    assert ended.exit_code == 0, ended.output
+    assert "params.yaml: grpo.group_size: 12 → 4" in ended.stdout
+    assert f"written: {file}" in ended.stdout
+    assert file.read_text().startswith("<!doctype html>")
+    ended = CliRunner().invoke(app, ["diagnose", "--html", str(tmp_path)])
+    assert isinstance(ended.exception, GraftError)

@@ -1,0 +1,141 @@
+"""What the page of a run holds, read as text; `test_page_in_browser.py` looks at it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from flows.reports.comparison import Side, sides_of
+from flows.reports.html import content
+from flows.reports.html.page import page_of, write_page
+from flows.reports.run_record import Account, Example, Greedy, account_of
+from tasks.artifacts import read_json
+from tasks.core.metrics_files import read_metrics
+from tasks.errors import GraftError
+from tests.support import finished_run
+
+
+def account(root: Path, **changes: object) -> Account:
+    return account_of(finished_run.write(root)).model_copy(update=changes)
+
+
+def example(name: str, before: bool, after: bool) -> Example:
+    return Example(
+        problem_id=name,
+        question="?",
+        answer=1,
+        before=Greedy(completion="b", outcome="1", right=before),
+        after=Greedy(completion="a", outcome="1", right=after),
+    )
+
+
+def test_the_same_run_gives_the_same_bytes_wherever_it_lies(tmp_path: Path) -> None:
+    first, second = finished_run.write(tmp_path / "here"), finished_run.write(tmp_path / "there" / "too")
+    for layout in (first, second):
+        assert write_page(layout).splitlines()[0] == "not promoted: a lead that may be chance"
+    assert first.page.read_bytes() == second.page.read_bytes()
+    assert first.account.read_bytes() == second.account.read_bytes()
+    assert read_json(first.account, Account) == account_of(first)
+
+
+def test_the_summary_has_the_decision_and_what_was_measured(tmp_path: Path) -> None:
+    layout = finished_run.write(tmp_path)
+    before, after = (read_metrics(layout, f"evaluate@{when}") for when in ("before", "after"))
+    decision, nothing, *table = write_page(layout).splitlines()
+    assert decision == "not promoted: a lead that may be chance"
+    assert nothing == ""
+    assert table[:2] == ["| 24 test problems | before | after |", "|---|---|---|"]
+    assert [row.split(" | ")[0] for row in table[2:]] == [
+        *["| pass@1 greedy", "| pass@1 sampled", "| pass@5 sampled", "| pass@10 sampled"]
+    ]
+    cells = [
+        f"{found['pass_at_5']:.3f} ({found['pass_at_5_low']:.2f}–{found['pass_at_5_high']:.2f})"
+        for found in (before, after)
+    ]
+    assert table[4] == f"| pass@5 sampled | {cells[0]} | {cells[1]} |"
+
+
+def test_the_page_names_no_address_and_has_no_script(tmp_path: Path) -> None:
+    layout = finished_run.write(tmp_path)
+    write_page(layout)
+    page = layout.page.read_text()
+    assert "default-src 'none'" in page
+    assert re.findall(r"https?://(?!www\.w3\.org/)[^\s\"']*", page) == []
+    assert "<script" not in page
+    assert str(tmp_path) not in page
+
+
+def test_of_a_broken_run_nothing_is_written(tmp_path: Path) -> None:
+    layout = finished_run.write(tmp_path)
+    layout.metrics("reward", 1).write_text("{")
+    with pytest.raises(GraftError, match=r"reward@1\.json"):
+        write_page(layout)
+    assert not layout.page.exists()
+    assert not layout.account.exists()
+
+
+def test_what_was_measured_between_rounds_is_a_dashed_line(tmp_path: Path) -> None:
+    known = account(tmp_path)
+    between = {f"validate@{n}": {"pass_at_1": n / 4, "pass_at_1_low": 0.1, "pass_at_1_high": 0.9} for n in (1, 2)}
+    more = known.model_copy(update={"metrics": {**known.metrics, **between}})
+    charts = {chart.title: chart.svg for chart in content.pass_at_k([Side("A", "a", more)])}
+    assert charts["pass@1 sampled"].count("<polyline") == 2
+    assert "validate: 0.5 (0.1 to 0.9) at 2" in charts["pass@1 sampled"]
+    assert charts["pass@1 sampled"].count('class="line c0 dashed"') == 1
+    assert charts["pass@5 sampled"].count("<polyline") == 1
+
+
+def test_a_run_without_rounds_to_tell_of_still_has_a_page(tmp_path: Path) -> None:
+    known = account(tmp_path, steps={}, influence=[], influence_round=None, tree=None, examples=[])
+    few = {address: numbers for address, numbers in known.metrics.items() if address.startswith("evaluate")}
+    page = page_of(sides_of([("a", known.model_copy(update={"metrics": few}))]))
+    assert page.count("Not measured.") == 3
+    assert "Not drawn." in page
+
+
+def test_each_term_has_a_chart_with_a_line_for_each_run_that_has_it(tmp_path: Path) -> None:
+    first, second = account(tmp_path / "a"), account(tmp_path / "b")
+    changed = {
+        a: {n: v for n, v in numbers.items() if not n.startswith("runs")} for a, numbers in second.metrics.items()
+    }
+    second = second.model_copy(update={"metrics": changed})
+    charts = content.rewards(sides_of([("a", first), ("b", second)]))
+    assert {chart.title: chart.svg.count("<polyline") for chart in charts} == {"reward": 2, "correctness": 2, "runs": 1}
+
+
+def test_curves_of_steps_fill_their_rounds(tmp_path: Path) -> None:
+    known = account(tmp_path, rounds=2, steps={"1": {"kl": [0.1, None, 0.3, 0.4]}, "2": {"kl": [0.5]}})
+    (chart,) = content.updates([Side("A", "a", known)])
+    assert re.findall(r"at ([\d.]+)</title>", chart.svg) == ["0.25", "0.75", "1", "2"]
+
+
+def test_ten_problems_are_shown_of_each_kind_in_turn(tmp_path: Path) -> None:
+    kinds = {"gained": (False, True), "lost": (True, False), "wrong": (False, False), "right": (True, True)}
+    examples = [example(f"{kind}{i}", *kinds[kind]) for kind in ("right", "wrong", "gained") for i in range(9)]
+    examples.append(example("lost0", *kinds["lost"]))
+    cards = content.cards([Side("A", "a", account(tmp_path, examples=examples))])
+    assert [card.example.problem_id for card in cards] == [
+        *("gained0", "lost0", "wrong0", "right0", "gained1", "wrong1", "right1", "gained2", "wrong2", "right2")
+    ]
+    assert [cell.title for cell in cards[0].cells] == ["before", "after"]
+
+
+def test_runs_that_began_alike_have_one_completion_before(tmp_path: Path) -> None:
+    alike = account(tmp_path, examples=[example("p", False, True)])
+    other = alike.model_copy(update={"examples": [example("p", True, True)]})
+    for second, titles in (
+        (alike, ["before", "A, after", "B, after"]),
+        (other, ["A, before", "A, after", "B, before", "B, after"]),
+    ):
+        (card,) = content.cards(sides_of([("a", alike), ("b", second)]))
+        assert [cell.title for cell in card.cells] == titles
+
+
+def test_all_that_a_user_names_is_escaped(tmp_path: Path) -> None:
+    known = account(tmp_path)
+    params = {**known.params, "<i>name": "<i>value"}
+    sides = sides_of([("<i>run", known), ("b", known.model_copy(update={"params": params, "decision": "<i>won"}))])
+    page = page_of(sides)
+    assert "<i>" not in page
+    for text in ("run", "name", "value", "won"):
+        assert f"&lt;i&gt;{text}" in page

@@ -1,0 +1,85 @@
+"""What `graft tree` draws."""
+
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from flows.reports.search_tree import drawn
+from tasks.artifacts import write_jsonl
+from tasks.errors import GraftError
+from tasks.layout import Layout
+from tasks.records import Problem, Sibling, TreeNode
+
+
+def node(problem: str, name: str, statement: str, visits: int, value: float, prior: float) -> TreeNode:
+    return TreeNode(
+        problem_id=problem,
+        node_id=name,
+        parent_id=name.rpartition(".")[0] or None,
+        statement=statement,
+        depth=name.count("."),
+        visits=visits,
+        value=value,
+        prior=prior,
+        terminal=False,
+    )
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    made = Layout(tmp_path)
+    siblings = [Sibling(question="5 and [6]?", answer=11)]
+    problems = [
+        Problem(problem_id=name, question="2 and [3]?", answer=5, source="test", siblings=siblings)
+        for name in ("train-0000-sum", "train-0001-sum")
+    ]
+    made.problems("train").parent.mkdir(parents=True)
+    write_jsonl(made.problems("train"), problems)
+    for round in (1, 2, 10):
+        made.workflows(round).mkdir(parents=True)
+        nodes = [
+            node("train-0001-sum", "0", "", 9, 0.5, 1.0),
+            node("train-0000-sum", "0", "", 4 + round, 0.25, 1.0),
+            node("train-0000-sum", "0.0", "a = n[0] + n[1]", 3, 0.5, 0.75),
+            node("train-0000-sum", "0.0.0", "return a", 1, 1.0, 0.9),
+            node("train-0000-sum", "0.1", "a = [bold]n[0]", 1, 0.0, 0.05),
+        ]
+        write_jsonl(made.workflows(round) / "trees.jsonl", nodes)
+    return made
+
+
+def text_of(layout: Layout, problem_id: str, round: int | None = None) -> str:
+    console = Console(width=100, color_system=None)
+    with console.capture() as capture:
+        console.print(drawn(layout, problem_id, round), highlight=False)
+    return capture.get()
+
+
+def test_the_tree_is_drawn_with_its_numbers(layout: Layout) -> None:
+    assert text_of(layout, "train-0000-sum", 2).splitlines() == [
+        "2 and [3]? = 5; round 2",
+        "├── 6 completions, mean reward 0.25",
+        "├── a = n[0] + n[1]  ×3  value 0.50  p 0.75",
+        "│   └── return a  ×1  value 1.00  p 0.9",
+        "└── a = [bold]n[0]  ×1  value 0.00  p 0.05",
+    ]
+
+
+def test_the_question_is_the_one_that_the_round_asked(layout: Layout) -> None:
+    assert text_of(layout, "train-0000-sum", 1).startswith("5 and [6]? = 11; round 1\n")
+
+
+def test_the_last_round_is_the_default(layout: Layout) -> None:
+    assert "round 10" in text_of(layout, "train-0001-sum")
+
+
+@pytest.mark.parametrize(("asked", "meant"), [("train-0000", "train-0000-sum"), ("tain-0001-sun", "train-0001-sum")])
+def test_an_unknown_problem_is_told_with_a_near_one(layout: Layout, asked: str, meant: str) -> None:
+    with pytest.raises(GraftError, match=rf"no tree of problem '{asked}'; did you mean '{meant}'\?"):
+        drawn(layout, asked, 1)
+
+
+def test_nothing_searched_is_told(tmp_path: Path) -> None:
+    with pytest.raises(GraftError, match="no round has been searched yet; run graft retrain"):
+        drawn(Layout(tmp_path), "train-0000-sum", None)

@@ -1,0 +1,99 @@
+"""`graft doctor` finds what is wrong and says what to do."""
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flows.doctor import Finding, examine, trap_of
+from tasks.params.file import override
+from tasks.programs.operators.openai_model import KEY
+from tests.support.chat_server import chat_server
+from tests.support.tiny_project import graft
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def sound(tmp_path: Path) -> Path:
+    """What the doctor looks at, in a folder of its own."""
+    for name in ("constraints.txt", "params.yaml", "dvc.yaml"):
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / ".dvc").mkdir()
+    shutil.copy(ROOT / ".dvc" / "config", tmp_path / ".dvc")
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    return tmp_path
+
+
+def wrong(root: Path) -> dict[str, Finding]:
+    ignored = {"sandbox", "free disk"}  # of the machine, not of the project
+    return {f.thing: f for f in examine(root) if f.remedy and f.thing not in ignored}
+
+
+def test_a_sound_project_has_nothing_wrong(sound: Path) -> None:
+    assert wrong(sound) == {}
+    assert {"Python", "packages", "sandbox", "free disk", "git", "dvc", "params.yaml"} == {
+        f.thing for f in examine(sound)
+    }
+
+
+HARMS: dict[str, tuple[Callable[[Path], object], str, str]] = {
+    "git": (lambda root: shutil.rmtree(root / ".git"), "git", "git init"),
+    "dvc": (lambda root: shutil.rmtree(root / ".dvc"), "dvc", "dvc init"),
+    "params": (lambda root: replace(root / "params.yaml", "seed: 0", "sede: 0"), "params.yaml", "did you mean"),
+    "pin": (lambda root: replace(root / "constraints.txt", "typer==", "typer==0"), "typer", "pip install typer==0"),
+    "constraints": (lambda root: (root / "constraints.txt").unlink(), "constraints.txt", "git checkout"),
+}
+
+
+def test_a_model_that_replies_and_one_that_does_not(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(KEY, raising=False)
+    with chat_server(lambda *_: (200, "yes")) as server:
+        changes = ["backend=openai", "model=tiny", f"base_url={server.url}"]
+        override(sound / "params.yaml", [f"operators.{change}" for change in changes])
+        assert Finding("operators", "tiny replies") in examine(sound)
+    assert "start that server" in str(wrong(sound)["operators"].remedy)
+    with chat_server(lambda *_: (404, "no model tiny")) as server:
+        override(sound / "params.yaml", [f"operators.base_url={server.url}"])
+        assert "no model tiny" in wrong(sound)["operators"].found
+    override(sound / "params.yaml", ["operators.base_url=null"])
+    assert "export the key" in str(wrong(sound)["operators"].remedy)
+
+
+def replace(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_each_wrong_thing_is_named_with_its_remedy(sound: Path, harm: str) -> None:
+    act, thing, remedy = HARMS[harm]
+    act(sound)
+    found = wrong(sound)
+    assert list(found) == [thing]
+    assert remedy in f"{found[thing].found}; {found[thing].remedy}"
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "sound"),
+    [
+        ("fastapi", "0.150.0", True),
+        ("fastapi", "0.151.0", False),
+        ("fastapi", "1.0", False),
+        ("sqlalchemy", "2.0.57", True),
+        ("sqlalchemy", "2.1.0b1", False),
+    ],
+)
+def test_the_traps_that_pip_does_not_see(name: str, version: str, sound: bool) -> None:
+    assert (trap_of(name, version) is None) == sound
+
+
+def test_the_command_ends_with_1_and_the_remedy_where_something_is_wrong(done: Path) -> None:
+    replace(done / "constraints.txt", "typer==", "typer==0")
+    told = graft(done, "doctor", code=1).stdout
+    assert "wrong  typer: " in told
+    assert "       remedy: pip install typer==0" in told
+    assert "ok     git: a repository" in told

@@ -1,0 +1,96 @@
+"""`dvc.yaml` says what was agreed: stages, params, rounds."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from flows.stages.dvc_yaml import MODULES, declared_params, definition, parse, round_of, stage_of
+from flows.stages.sources import SOURCES
+from tasks.errors import GraftError
+from tasks.params.file import load_params, restrict
+from tasks.params.params import UNSEEN
+
+ROOT = Path(__file__).parents[3]
+
+PARAMS = {
+    "problems": "seed problems",
+    "coldstart": "seed policy.base coldstart sandbox",
+    "bootstrap": "seed environment environment_sha256 policy bootstrap",
+    "search": "seed environment environment_sha256 shard policy.max_new_tokens search sandbox operators "
+    "rewards.failed_limit grpo.group_size influence.validation influence.n influence.completions",
+    "collect": "seed environment environment_sha256 shard operators.backend rewards.agreement grpo.group_size",
+    "reward": "environment environment_sha256 shard rewards policy.max_new_tokens",
+    "select": "policy.max_new_tokens search.temperature influence grpo.negative_weight grpo.advantages grpo.loss "
+    "grpo.truncated grpo.prompts_per_step grpo.micro_batch_tokens grpo.processes grpo.unfit",
+    "update": "seed policy.max_new_tokens search.temperature grpo",
+    "validate": "seed environment environment_sha256 rounds.last policy.max_new_tokens sandbox operators evaluation",
+    "choose": "seed rounds.last evaluation.resamples evaluation.confidence",
+    "evaluate": "seed environment environment_sha256 policy.max_new_tokens sandbox operators evaluation.samples "
+    "evaluation.ks evaluation.temperature evaluation.resamples evaluation.confidence",
+    "promote": "seed environment environment_sha256 policy.max_new_tokens sandbox operators evaluation.resamples "
+    "evaluation.confidence",
+}
+
+
+def test_the_stages_are_those_of_dvc_yaml() -> None:
+    assert list(parse(ROOT / "dvc.yaml")["stages"]) == [SOURCES, *MODULES]
+    assert list(MODULES) == list(PARAMS)
+
+
+@pytest.mark.parametrize("stage", PARAMS)
+def test_a_stage_sees_the_agreed_params_and_they_exist(stage: str) -> None:
+    declared = declared_params(ROOT, stage)
+    assert declared == PARAMS[stage].split()
+    seen = restrict(load_params(ROOT / "params.yaml"), declared)
+    for key in declared:
+        value = seen
+        for part in key.split("."):
+            value = getattr(value, part)
+    for section in UNSEEN:
+        with pytest.raises(AttributeError):
+            getattr(seen, section)
+
+
+@pytest.mark.parametrize("stage", MODULES)
+def test_a_stage_runs_one_command_and_writes_its_metrics(stage: str) -> None:
+    entry = parse(ROOT / "dvc.yaml")["stages"][stage]
+    address = f"{stage}@${{key}}" if "do" in entry else stage
+    entry = entry.get("do", entry)
+    assert entry["cmd"] == f"sh flows/stage.sh {address}"
+    assert list(entry["metrics"]) == [f"run/metrics/{address}.json"]
+    assert all(str(next(iter(out)) if isinstance(out, dict) else out).startswith("run/") for out in entry["outs"])
+
+
+@pytest.mark.parametrize("stage", MODULES)
+def test_a_stage_depends_on_its_sources(stage: str) -> None:
+    deps = [str(dep) for dep in definition(parse(ROOT / "dvc.yaml"), stage)["deps"]]
+    assert [dep for dep in deps if dep.startswith("run/sources")] == [f"run/sources/{stage}.json"]
+
+
+@pytest.mark.parametrize("module", MODULES.values())
+def test_each_stage_has_its_module(module: str) -> None:
+    spec = find_spec(module)
+    assert spec is not None
+    assert spec.origin is not None
+    assert "\ndef run(layout: Layout, params: Params, round: int | None" in Path(spec.origin).read_text()
+
+
+@pytest.mark.parametrize(
+    ("address", "stage", "round"),
+    [
+        ("problems", "problems", None),
+        ("search@2", "search", 2),
+        ("evaluate@before", "evaluate", 0),
+        ("evaluate@after", "evaluate", None),
+    ],
+)
+def test_an_address_names_a_stage_and_a_round(address: str, stage: str, round: int | None) -> None:
+    assert stage_of(address) == stage
+    assert round_of(address) == round
+
+
+def test_a_broken_file_is_named_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "dvc.yaml").write_text("stages:\n  problems: {\n")
+    with pytest.raises(GraftError, match=r"dvc\.yaml:\d+: not YAML"):
+        parse(tmp_path / "dvc.yaml")

@@ -1,0 +1,65 @@
+"""Output that nobody reads: real processes whose reader goes away."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import os, subprocess, sys, time
+from pathlib import Path
+from flows.process.orphaned_output import outlive_readers
+{begin}
+print("begun", flush=True)
+sys.stdin.read()  # until the readers are gone
+end = time.monotonic() + {patience}
+while {{os.readlink(f"/proc/self/fd/{{d}}") for d in (1, 2)}} != {{os.devnull}} and time.monotonic() < end:
+    time.sleep(0.01)  # both: one after the other loses its reader
+for line in range(1000):
+    print(line, "and so on" * 100, flush=True)
+    print(line, file=sys.stderr, flush=True)
+subprocess.run([sys.executable, "-c", "print(1, flush=True)"], check=True)
+Path(sys.argv[1]).write_text("done")
+"""
+
+
+def run(begin: str, patience: float, note: Path) -> int:
+    """The exit code of the program above; its readers leave when it has begun."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM.format(begin=begin, patience=patience), str(note)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline() == b"begun\n"
+    for pipe in (process.stdout, process.stderr, process.stdin):
+        pipe.close()
+    return process.wait(60)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="looks at /proc")
+def test_a_process_outlives_those_who_read_its_output(tmp_path: Path) -> None:
+    assert run("outlive_readers()", 30, tmp_path / "note") == 0
+    assert (tmp_path / "note").read_text() == "done"
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="looks at /proc")
+def test_without_it_the_first_line_that_nobody_reads_ends_the_process(tmp_path: Path) -> None:
+    assert run("", 0.1, tmp_path / "note") != 0
+    assert not (tmp_path / "note").exists()
+
+
+@pytest.mark.parametrize("kind", ["file", "pipe"])
+def test_what_is_read_arrives_whole(kind: str, tmp_path: Path) -> None:
+    module = "flows.process.orphaned_output"
+    program = f"import {module} as m\nm.outlive_readers()\nfor line in range(10000): print(line)"
+    with (tmp_path / "out").open("w") as stream:
+        target = stream if kind == "file" else subprocess.PIPE
+        ended = subprocess.run([sys.executable, "-c", program], stdout=target, text=True, timeout=60)
+    assert ended.returncode == 0
+    told = (tmp_path / "out").read_text() if kind == "file" else ended.stdout
+    assert told.split() == [str(line) for line in range(10000)]

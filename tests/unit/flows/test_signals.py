@@ -1,0 +1,81 @@
+"""Law: a signal that ends a run ends it, even where what it raised was dropped."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from signal import SIGHUP, SIGINT, SIGTERM, Signals
+
+import pytest
+
+from flows.process.exit_codes import Terminated, _end
+from flows.process.signals import sure_to_hear
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it is what is looked at
+
+
+class Tidied:
+    """An object that is sent a signal while Python tidies it up."""
+
+    def __init__(self, number: Signals) -> None:
+        self.number = number
+
+    def __del__(self) -> None:
+        os.kill(os.getpid(), self.number)
+        for _ in range(1000):  # Python hears a signal between two steps of its own
+            pass
+
+
+@pytest.fixture(autouse=True)
+def ending() -> Iterator[Callable[..., object]]:
+    """The handlers of a command."""
+    before = {number: signal.signal(number, _end) for number in (SIGTERM, SIGHUP)}
+    yield _end
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+RAISED = {SIGINT: KeyboardInterrupt, SIGTERM: Terminated, SIGHUP: Terminated}
+
+
+@pytest.mark.parametrize("number", RAISED)
+def test_what_was_dropped_is_raised_at_the_next_piece_of_work(number: Signals) -> None:
+    done = []
+
+    def work() -> None:
+        with sure_to_hear() as end_if_asked:
+            for piece in range(3):
+                end_if_asked()
+                if piece == 1:
+                    Tidied(number)  # dropped there
+                done.append(piece)
+
+    with pytest.raises(RAISED[number]):
+        work()
+    assert done == [0, 1]
+
+
+@pytest.mark.parametrize("number", RAISED)
+def test_elsewhere_it_ends_the_work_at_once(number: Signals) -> None:
+    before = signal.getsignal(number)
+
+    def work() -> None:
+        with sure_to_hear():
+            os.kill(os.getpid(), number)
+            signal.pause()
+
+    with pytest.raises(RAISED[number]):
+        work()
+    assert signal.getsignal(number) is before
+
+
+def test_what_is_ignored_stays_ignored() -> None:
+    signal.signal(SIGHUP, signal.SIG_IGN)  # as by nohup
+    with sure_to_hear() as end_if_asked:
+        os.kill(os.getpid(), SIGHUP)
+        end_if_asked()
+    assert signal.getsignal(SIGHUP) is signal.SIG_IGN
+
+
+def test_without_a_signal_nothing_ends() -> None:
+    with sure_to_hear() as end_if_asked:
+        end_if_asked()

@@ -1,0 +1,133 @@
+"""Law: a stage is known by exactly the source files that it computes with."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flows.stages.dvc_yaml import MODULES
+from flows.stages.sources import refuse_outdated, sources_of, write
+from tasks.artifacts import digest_path
+from tasks.errors import GraftError
+
+ROOT = Path(__file__).parents[3]
+
+
+def project(root: Path, **files: str) -> Path:
+    """`tasks__room__task="import …"` → tasks/room/task.py."""
+    for name, text in files.items():
+        path = root / (name.replace("__", "/") + ".py")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+def names(root: Path) -> list[str]:
+    return [path.removeprefix("tasks/") for path in sources_of(root, "tasks.room.task")]
+
+
+def test_init_files_are_empty() -> None:
+    """They are left out of the dependencies, so nothing may be computed in them."""
+    assert [p for p in [*ROOT.glob("tasks/**/__init__.py"), *ROOT.glob("flows/**/__init__.py")] if p.read_text()] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import tasks.ground",
+        "import tasks.ground as g",
+        "from tasks import ground",
+        "from tasks.ground import f",
+        "from tasks.ground import f as g, h",
+        "from .. import ground",
+        "from ..ground import f",
+        "def run():\n    from tasks.ground import f\n",
+        "class A:\n    def run(self):\n        import json, tasks.ground\n",
+        "if True:\n    try:\n        import tasks.ground\n    except ImportError:\n        raise\n",
+        "import subprocess\nsubprocess.run(['python', '-m', 'tasks.ground'])",
+        "from pathlib import Path\nPath(__file__).parents[2] / 'tasks.ground'",
+    ],
+)
+def test_every_way_to_use_a_module_is_seen(tmp_path: Path, text: str) -> None:
+    assert names(project(tmp_path, tasks__room__task=text, tasks__ground="")) == ["ground.py", "room/task.py"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import os, torch",
+        "'''tasks.ground is not used here'''",
+        "# import tasks.ground",
+        "from tasks.room import task",
+        "x = 'ground.py'",
+        "x = '', '.', '..', 'a/b', 'tasks', '\\0'",
+    ],
+)
+def test_nothing_else_is(tmp_path: Path, text: str) -> None:
+    assert names(project(tmp_path, tasks__room__task=text, tasks__ground="")) == ["room/task.py"]
+
+
+def test_imports_are_followed_and_may_go_round(tmp_path: Path) -> None:
+    root = project(
+        tmp_path,
+        tasks__room__task="from tasks.a import f",
+        tasks__a="from tasks import b",
+        tasks__b="def f():\n    import tasks.a, tasks.c",
+        tasks__c="",
+        tasks__unused="",
+    )
+    assert names(root) == ["a.py", "b.py", "c.py", "room/task.py"]
+
+
+def test_a_file_that_is_started_by_its_path_is_seen(tmp_path: Path) -> None:
+    """And what it imports; data beside a module counts too."""
+    started = "from pathlib import Path\nPath(__file__).with_name('child.py')\nPath(__file__).with_name('words.txt')"
+    root = project(tmp_path, tasks__room__task=started, tasks__room__child="import tasks.ground", tasks__ground="")
+    (root / "tasks" / "room" / "words.txt").write_text("a\n")
+    assert names(root) == ["ground.py", "room/child.py", "room/task.py", "room/words.txt"]
+
+
+def test_what_a_stage_imports_when_it_runs_is_listed() -> None:
+    """Python's own list of loaded modules, for the stages that start fast."""
+    fast = [MODULES[stage] for stage in ("problems", "coldstart", "collect", "reward")]
+    code = (
+        "import importlib, json, sys\n"
+        "importlib.import_module(sys.argv[1])\n"
+        "files = [m.__file__ for n, m in sys.modules.items() if n.partition('.')[0] in ('tasks', 'flows')]\n"
+        "print(json.dumps(files))"
+    )
+    for module in fast:
+        ended = subprocess.run(
+            [sys.executable, "-c", code, module], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        loaded = {Path(file).relative_to(ROOT).as_posix() for file in json.loads(ended.stdout)}
+        listed = set(sources_of(ROOT, module))
+        assert {file for file in loaded if not file.endswith("__init__.py")} <= listed
+
+
+def test_each_stage_has_a_file_of_its_sources(tmp_path: Path) -> None:
+    (tmp_path / "tasks").symlink_to(ROOT / "tasks")
+    write(tmp_path)
+    assert {file.stem for file in (tmp_path / "run" / "sources").iterdir()} == set(MODULES)
+    for stage, module in MODULES.items():
+        listed = json.loads((tmp_path / "run" / "sources" / f"{stage}.json").read_text())
+        assert list(listed) == sources_of(ROOT, module)
+        assert listed == {file: digest_path(ROOT / file) for file in listed}
+        refuse_outdated(tmp_path, stage)
+
+
+def test_a_source_that_is_gone_is_named(tmp_path: Path) -> None:
+    root = project(tmp_path, tasks__room__task="from tasks.room.a import f")
+    with pytest.raises(GraftError, match=r"tasks/room/task\.py: imports tasks\.room\.a, which is not there; restore"):
+        sources_of(root, "tasks.room.task")
+
+
+def test_an_import_that_comes_later_is_seen_by_the_same_process(tmp_path: Path) -> None:
+    root = project(tmp_path, tasks__room__task="from tasks import a")
+    assert names(root) == ["room/task.py"]
+    project(tmp_path, tasks__a="from tasks import b", tasks__b="")
+    assert names(root) == ["a.py", "b.py", "room/task.py"]
+    project(tmp_path, tasks__a="")
+    assert names(root) == ["a.py", "room/task.py"]

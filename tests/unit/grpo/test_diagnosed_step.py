@@ -1,0 +1,51 @@
+"""Influence and the update see the same step, whatever the loss: at ratio 1 their gradients are equal."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from tasks.grpo.gradient import accumulate
+from tasks.grpo.recorded_logprobs import scores_of
+from tasks.grpo.step_plan import Group
+from tasks.influence.loss_gradients import loss_gradient
+from tasks.model.policy import Policy
+from tasks.model.sample import Sample
+from tasks.model.scoring.scorer import Scorer
+from tasks.objective.token_weights import Averaging
+from tasks.params.fields import Loss
+from tests.support.grpo_params import grpo_params
+
+LONGEST = 64
+
+
+def gradient_of(policy: Policy) -> torch.Tensor:
+    weights = {name: p.grad for name, p in policy.model.named_parameters() if p.grad is not None}
+    return torch.cat([weights[name].flatten() for name in sorted(weights)])
+
+
+@pytest.mark.parametrize("importance", ["token", "sequence"])
+@pytest.mark.parametrize("loss", ["dapo", "bnpo", "grpo", "dr_grpo", "cispo", "sapo"])
+def test_the_gradient_that_influence_sums_is_the_one_that_the_update_takes(
+    loss: str,
+    importance: str,
+    make_policy: Callable[..., Policy],
+    make_samples: Callable[..., list[Sample]],
+) -> None:
+    policy, samples = make_policy(), make_samples()
+    params = grpo_params(loss=loss, importance=importance)
+    averaging = Averaging(params.loss, LONGEST)
+    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7)
+    behaviour = scores_of(scorer, samples)
+    group = Group("all", samples, averaging.denominator([len(s.completion) for s in samples]))
+    accumulate(scorer, [group], behaviour, None, params)
+    summed = loss_gradient(scorer, samples, averaging)
+    taken = torch.cat([summed[name].flatten() for name in sorted(summed)])
+    assert (gradient_of(policy) - taken).norm() <= 1e-5 * taken.norm()
+
+
+@pytest.mark.parametrize(("loss", "expected"), [("dapo", 12), ("grpo", 3), ("sapo", 3), ("dr_grpo", 192)])
+def test_what_completions_of_3_4_and_5_tokens_are_divided_by(loss: Loss, expected: int) -> None:
+    averaging = Averaging(loss, LONGEST)
+    assert averaging.denominator([3, 4, 5]) == expected
+    assert averaging.weight(4) == (0.25 if loss in ("grpo", "sapo") else 1)

@@ -1,0 +1,60 @@
+"""Laws of the learning rate."""
+
+from math import cos, pi
+from typing import Any, get_args
+
+import pytest
+import torch
+
+from tasks.grpo.lr_schedule import schedule_of
+from tasks.params.fields import Schedule
+
+NAMES: tuple[Schedule, ...] = get_args(Schedule)
+
+
+def rates_of(name: Schedule, warmup_steps: int, steps: int) -> list[float]:
+    """The rate of each step, as a share of the highest."""
+    weight = torch.nn.Parameter(torch.ones(1))
+    optimizer = torch.optim.AdamW([weight], lr=0.5)
+    schedule, rates = schedule_of(optimizer, name, warmup_steps, steps), []
+    for _ in range(steps):
+        weight.grad = torch.ones(1)
+        rates.append(optimizer.param_groups[0]["lr"] / 0.5)
+        optimizer.step()
+        schedule.step()
+    return rates
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("warmup", [0, 1, 4, 10])
+@pytest.mark.parametrize("steps", [1, 3, 4, 5, 50])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_rate_rises_falls_and_never_stops_a_step(name: Schedule, steps: int, warmup: int) -> None:
+    rates = rates_of(name, 0 if name == "constant" else warmup, steps)
+    assert all(0 < rate <= 1 for rate in rates)
+    top = rates.index(max(rates))
+    assert rates[: top + 1] == sorted(rates[: top + 1])
+    assert rates[top:] == sorted(rates[top:], reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "warmup", "expected"),
+    [
+        ("linear", 4, [1 / 4, 2 / 4, 3 / 4, 1, 3 / 4, 2 / 4, 1 / 4]),
+        ("linear", 0, [7 / 8, 6 / 8, 5 / 8, 4 / 8, 3 / 8, 2 / 8, 1 / 8]),
+        ("cosine", 2, [1 / 2, *((1 + cos(pi * s / 6)) / 2 for s in range(6))]),
+        ("inverse_sqrt", 2, [1 / 2, 1, *((1 + s / 2) ** -0.5 for s in range(1, 6))]),
+        ("constant_with_warmup", 4, [1 / 4, 2 / 4, 3 / 4, 1, 1, 1, 1]),
+        ("constant", 0, [1.0] * 7),
+    ],
+)
+def test_each_schedule_is_the_documented_one(name: Any, warmup: int, expected: list[float]) -> None:
+    assert rates_of(name, warmup, 7) == pytest.approx(expected)
+
+
+def test_setting_it_up_moves_no_weight() -> None:
+    weight = torch.nn.Parameter(torch.ones(3))
+    optimizer = torch.optim.AdamW([weight], lr=0.5, weight_decay=0.0)
+    schedule_of(optimizer, "linear", 4, 10)
+    assert torch.equal(weight.detach(), torch.ones(3))
+    assert not optimizer.state

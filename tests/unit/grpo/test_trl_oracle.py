@@ -1,0 +1,372 @@
+"""Loss, gradients and advantages are those of TRL 1.16's GRPOTrainer, on a tiny model with padding of all lengths.
+
+TRL computes padded rows and applies the head to all of them; here each prompt is computed once. Both get the same
+weights, tokens, advantages and log-probabilities. Every option of TRL that a loss depends on is set: its defaults
+have changed between releases.
+"""
+
+import random
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from datasets import Dataset
+from peft import LoraConfig
+from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+from trl import GRPOConfig, GRPOTrainer
+
+from tasks.bootstrap.tokenizer import train_tokenizer
+from tasks.grpo.gradient import Sums, accumulate
+from tasks.grpo.groups import groups_of
+from tasks.grpo.recorded_logprobs import Scores
+from tasks.grpo.step_plan import Group
+from tasks.model.policy import Policy, encode_prompt
+from tasks.model.sample import Sample
+from tasks.model.scoring.scorer import Scorer
+from tasks.objective.advantages import advantages_of
+from tasks.objective.token_weights import Averaging
+from tasks.params.fields import Baseline
+from tasks.params.sections import Grpo
+from tasks.records import RewardedTrajectory
+from tests.support.grpo_params import grpo_params
+from tests.support.selections import selected
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore"),  # TRL's advice on settings that are set so on purpose
+]
+
+VOCABULARY = 300
+LONGEST = 16
+LOSSES = ["grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo"]
+LEVELS = ["token", "sequence"]
+CLIP_LOW, CLIP_HIGH = 0.2, 0.28
+
+Gradients = dict[str, torch.Tensor]
+
+SETTINGS: dict[str, Any] = {
+    "bf16": False,
+    "fp16": False,
+    "use_cpu": True,
+    "gradient_checkpointing": False,
+    "disable_dropout": False,
+    "per_device_train_batch_size": 8,
+    "gradient_accumulation_steps": 1,
+    "steps_per_generation": 1,
+    "num_generations": 4,
+    "num_iterations": 1,
+    "max_completion_length": LONGEST,
+    "max_steps": 1,
+    "shuffle_dataset": False,
+    "use_vllm": False,
+    "use_liger_kernel": False,
+    "epsilon": CLIP_LOW,
+    "epsilon_high": CLIP_HIGH,
+    "delta": None,
+    "beta": 0.0,
+    "use_bias_correction_kl": True,
+    "sapo_temperature_pos": 1.0,
+    "sapo_temperature_neg": 1.05,
+    "scale_rewards": "group",
+    "multi_objective_aggregation": "sum_then_normalize",
+    "reward_weights": None,
+    "mask_truncated_completions": False,
+    "sync_ref_model": False,
+    "top_entropy_quantile": 1.0,
+    "entropy_coef": 0.0,
+    "use_adaptive_entropy": False,
+    "off_policy_mask_threshold": None,
+    "report_to": [],
+    "save_strategy": "no",
+    "disable_tqdm": True,
+    "logging_steps": 1,
+}
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    with torch.random.fork_rng():
+        yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> PreTrainedTokenizerFast:
+    return train_tokenizer(["def solve(problem): 1 + 2"], VOCABULARY)
+
+
+def whole_model(seed: int = 0) -> Qwen2ForCausalLM:
+    """All weights are trained: gradients of embeddings, norms and biases are compared too."""
+    torch.manual_seed(seed)
+    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+    rest = {"intermediate_size": 48, "max_position_embeddings": 256, "pad_token_id": 0, "eos_token_id": 1}
+    return Qwen2ForCausalLM(Qwen2Config(vocab_size=VOCABULARY, initializer_range=0.1, **shape, **rest)).eval()
+
+
+def trainer_of(model: Any, tokenizer: Any, folder: Path, params: Grpo, **changes: Any) -> GRPOTrainer:
+    """TRL told to do what `params` say."""
+    settings = SETTINGS | {
+        "output_dir": str(folder),
+        "loss_type": params.loss,
+        "importance_sampling_level": params.importance,
+        "epsilon": params.clip_low,
+        "epsilon_high": params.clip_high + (params.loss == "cispo"),  # there it is the bound itself
+        "delta": params.delta,
+        "use_bias_correction_kl": params.kl_correction,
+        "entropy_coef": params.entropy,
+    }
+    more = {name: changes.pop(name) for name in ("peft_config", "rollout_func") if name in changes}
+    trainer = GRPOTrainer(
+        model=model,
+        reward_funcs=changes.pop("reward_funcs", lambda completions, **_: [0.0] * len(completions)),
+        args=GRPOConfig(**settings | changes),
+        train_dataset=Dataset.from_dict({"prompt": ["never read"] * 64}),
+        processing_class=tokenizer,
+        **more,
+    )
+    trainer.current_gradient_accumulation_steps = 1  # its loop would set it
+    trainer.model.train()
+    return trainer
+
+
+def theirs(trainer: GRPOTrainer, batch: dict[str, Any]) -> tuple[float, Gradients, dict[str, float]]:
+    """TRL's loss, gradients and metrics."""
+    loss = trainer.compute_loss(trainer.model, batch)
+    loss.backward()
+    metrics = {name: values[-1] for name, values in trainer._metrics["train"].items()}
+    return float(loss.detach()), gradients_of(trainer.model), metrics
+
+
+def gradients_of(model: Any) -> Gradients:
+    return {name: p.grad.clone() for name, p in model.named_parameters() if p.requires_grad and p.grad is not None}
+
+
+def assert_same(ours: tuple[float, Gradients], trl: tuple[float, Gradients]) -> None:
+    assert ours[0] == pytest.approx(trl[0], abs=1e-5)
+    assert ours[1].keys() == trl[1].keys()
+    greatest = max(float(g.abs().max()) for g in trl[1].values())
+    assert greatest > 1e-4  # there is something to compare
+    for name, gradient in trl[1].items():
+        assert float((ours[1][name] - gradient).abs().max()) <= 1e-5 * min(greatest, 1), name
+
+
+def params_of(**changes: Any) -> Grpo:
+    plain = {"group_size": 4, "prompts_per_step": 8, "epochs": 1, "clip_low": CLIP_LOW, "clip_high": CLIP_HIGH}
+    return grpo_params(**plain | {"kl_correction": True} | changes)
+
+
+# --- the loss of given samples, all weights trained
+
+
+def samples() -> list[Sample]:
+    rng = random.Random(7)
+
+    def tokens(length: int) -> tuple[int, ...]:
+        return tuple(rng.randrange(2, VOCABULARY) for _ in range(length))
+
+    prompts = [tokens(6), tokens(3)]
+    lengths = [11, 4, 7, 1, 9, 11, 2, 5]
+    return [
+        Sample(f"p{row // 4}", row % 4, prompts[row // 4], tokens(length), (), rng.gauss(0, 1))
+        for row, length in enumerate(lengths)
+    ]
+
+
+def scores_of(model: Any, rows: list[Sample], temperature: float, noise: float = 0.0) -> Scores:
+    """Each sample's log-probabilities alone in its row, without padding, and some noise."""
+    generator = torch.Generator().manual_seed(3)
+    scores = {}
+    with torch.no_grad():
+        for row in rows:
+            ids = torch.tensor([[*row.prompt, *row.completion]])
+            logprobs = (model(input_ids=ids).logits[0, :-1] / temperature).log_softmax(-1)
+            own = logprobs.gather(-1, ids[0, 1:, None])[len(row.prompt) - 1 :, 0]
+            scores[row.problem_id, row.member] = own + noise * torch.randn(own.shape, generator=generator)
+    return scores
+
+
+def padded(values: list[torch.Tensor], left: bool = False) -> torch.Tensor:
+    return torch.nn.utils.rnn.pad_sequence(values, batch_first=True, padding_side="left" if left else "right")
+
+
+def batch_of(rows: list[Sample], behaviour: Scores | None, reference: Scores) -> dict[str, torch.Tensor]:
+    """TRL's view of the samples."""
+    prompts, completions = (
+        [torch.tensor(part) for part in parts] for parts in zip(*((r.prompt, r.completion) for r in rows), strict=True)
+    )
+    batch = {
+        "prompt_ids": padded(prompts, left=True),
+        "prompt_mask": padded([torch.ones_like(p) for p in prompts], left=True),
+        "completion_ids": padded(completions),
+        "completion_mask": padded([torch.ones_like(c) for c in completions]),
+        "advantages": torch.tensor([r.advantage for r in rows]),
+        "num_items_in_batch": torch.tensor(sum(map(len, completions))),
+        "ref_per_token_logps": padded([reference[r.problem_id, r.member] for r in rows]),
+    }
+    if behaviour is not None:
+        batch["old_per_token_logps"] = padded([behaviour[r.problem_id, r.member] for r in rows])
+    return batch
+
+
+def compare(tokenizer: Any, folder: Path, temperature: float, off_policy: bool, **changes: Any) -> tuple[Sums, Any]:
+    """Assert that loss and gradients agree; returns our sums and TRL's metrics."""
+    params, rows, model = params_of(**changes), samples(), whole_model()
+    behaviour = scores_of(model, rows, temperature, noise=0.3 if off_policy else 0.0)
+    reference = scores_of(whole_model(seed=1), rows, temperature)
+
+    trainer = trainer_of(whole_model(), tokenizer, folder, params, temperature=temperature)
+    trainer.beta = params.beta  # in the config it would make TRL look for a reference to load
+    loss, gradients, metrics = theirs(trainer, batch_of(rows, behaviour if off_policy else None, reference))
+
+    denominator = Averaging(params.loss, LONGEST).denominator([len(row.completion) for row in rows])
+    scorer = Scorer(model, pad=0, temperature=temperature)
+    group = Group("all", rows, denominator)
+    sums = accumulate(scorer, [group], behaviour, reference if params.beta else None, params)
+    assert_same((sums.loss, gradients_of(model)), (loss, gradients))
+    return sums, metrics
+
+
+@pytest.mark.parametrize("off_policy", [False, True], ids=["on", "off"])
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+@pytest.mark.parametrize("beta", [0.0, 0.05])
+@pytest.mark.parametrize("importance", LEVELS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_loss_and_every_gradient(
+    loss: str, importance: str, beta: float, temperature: float, off_policy: bool, tokenizer: Any, tmp_path: Path
+) -> None:
+    compare(tokenizer, tmp_path, temperature, off_policy, loss=loss, importance=importance, beta=beta)
+
+
+@pytest.mark.parametrize("importance", LEVELS)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"delta": 1.35},
+        {"loss": "grpo", "delta": 1.35},
+        {"beta": 0.05, "kl_correction": False},
+        {"loss": "dapo", "entropy": 0.05},
+        {"loss": "cispo", "entropy": 0.05, "beta": 0.05},
+        {"loss": "cispo", "clip_high": 4.0},
+    ],
+    ids=str,
+)
+def test_the_options_of_the_loss(changes: dict[str, Any], importance: str, tokenizer: Any, tmp_path: Path) -> None:
+    compare(tokenizer, tmp_path, 0.7, True, importance=importance, **changes)
+
+
+def test_the_metrics(tokenizer: Any, tmp_path: Path) -> None:
+    options = {"beta": 0.05, "kl_correction": False, "entropy": 1e-6}
+    ours, trl = compare(tokenizer, tmp_path, 0.7, True, **options)
+    assert ours.kl / ours.tokens == pytest.approx(trl["kl"], abs=1e-5)
+    assert ours.entropy / ours.tokens == pytest.approx(trl["entropy"], abs=1e-5)
+    assert ours.clipped / ours.tokens == pytest.approx(trl["clip_ratio/region_mean"], abs=1e-6)
+    assert ours.low / ours.tokens == pytest.approx(trl["clip_ratio/low_mean"], abs=1e-6)
+    assert ours.high / ours.tokens == pytest.approx(trl["clip_ratio/high_mean"], abs=1e-6)
+    assert min(ours.low, ours.high) > 0
+    assert ours.policy_loss + ours.kl_loss == pytest.approx(trl["policy_loss"], abs=1e-5)  # TRL's holds both
+
+
+def test_a_bare_epsilon_in_trl_scales_the_gradients_of_cispo(tokenizer: Any, tmp_path: Path) -> None:
+    """Why the clip of cispo is 1 + clip_high here."""
+    rows, gradients = samples(), {}
+    for bound in (0.2, 1.2):
+        trainer = trainer_of(whole_model(), tokenizer, tmp_path, params_of(loss="cispo"), epsilon_high=bound)
+        _, gradients[bound], _ = theirs(trainer, batch_of(rows, None, scores_of(whole_model(), rows, 1.0)))
+    for name, whole in gradients[1.2].items():
+        torch.testing.assert_close(gradients[0.2][name], 0.2 * whole)
+
+
+# --- the whole path: rewards, advantages, loss, gradients of a LoRA adapter
+
+COMPLETIONS = [
+    [[5, 6, 7, 1], [8, 1], [10, 11, 12, 13, 14, 1], [3, 1]],
+    [[5, 5, 5, 1], [9, 9, 9, 1], [4, 1], [7, 8, 1]],
+]
+SIGNAL = [[1.0, 0.0, 0.5, 1.0], [0.0, 1.0, 1.0, 0.75]]
+SILENT = [[1.0, 0.0, 0.5, 1.0], [0.3, 0.3, 0.3, 0.3]]
+FAILED = [[1.5, 0.0, None, 1.25], [0.0, 0.0, 1.0, None]]
+SCALES: dict[Baseline, str] = {"group": "group", "batch": "batch", "none": "none"}
+
+MakePath = Callable[..., Any]
+
+
+@pytest.fixture
+def make_path(
+    make_policy: Callable[..., Policy],
+    make_trajectory: Callable[..., RewardedTrajectory],
+    tokenizer: Any,
+    tmp_path: Path,
+) -> MakePath:
+    """make_path(rewards, params): the policy with its trajectories, and TRL's trainer with what it makes of them."""
+
+    def make(rewards: list[list[float | None]], params: Grpo) -> Any:
+        policy = make_policy()
+        trajectories = [
+            make_trajectory(f"p{number}", given).model_copy(update={"tokens": tokens, "logprobs": [[]] * 4})
+            for number, (given, tokens) in enumerate(zip(rewards, COMPLETIONS, strict=True))
+        ]
+        prompts = [encode_prompt(policy, trajectory.prompt) for trajectory in trajectories for _ in range(4)]
+        adapter = LoraConfig(r=4, lora_alpha=8.0, lora_dropout=0.0, target_modules="all-linear", task_type="CAUSAL_LM")
+        trainer = trainer_of(
+            make_policy().model.unload(),
+            tokenizer,
+            tmp_path,
+            params,
+            beta=params.beta,
+            temperature=0.7,
+            scale_rewards=SCALES[params.advantages],
+            peft_config=adapter,
+            reward_funcs=lambda **_: [r for given in rewards for r in given],
+            rollout_func=lambda *_: {
+                "prompt_ids": prompts,
+                "completion_ids": [tokens for group in COMPLETIONS for tokens in group],
+                "logprobs": None,
+            },
+        )
+        trained = {name: p for name, p in policy.model.named_parameters() if p.requires_grad}
+        with torch.no_grad():
+            for name, parameter in trainer.model.named_parameters():
+                if parameter.requires_grad:
+                    parameter.copy_(trained[name])
+        batch = trainer._generate_and_score_completions([{"prompt": "never read"}] * 8)
+        return policy, trajectories, trainer, batch
+
+    return make
+
+
+@pytest.mark.parametrize("rule", SCALES)
+@pytest.mark.parametrize("rewards", [SIGNAL, SILENT, FAILED], ids=["signal", "silent", "failed"])
+def test_rewards_to_advantages(rule: Baseline, rewards: list[list[float | None]], make_path: MakePath) -> None:
+    _, _, _, batch = make_path(rewards, params_of(advantages=rule))
+    ours = [a for given in advantages_of(rule, rewards) for a in given]
+    assert ours == pytest.approx(batch["advantages"].tolist(), abs=1e-5)
+
+
+@pytest.mark.parametrize(("rewards", "beta"), [(SILENT, 0.0), (SIGNAL, 0.05)], ids=["silent", "kl"])
+@pytest.mark.parametrize(
+    ("loss", "rule"), [*((loss, "group") for loss in LOSSES), ("dapo", "batch"), ("dr_grpo", "none")]
+)
+def test_the_full_path_from_rewards_to_the_gradients_of_the_adapter(
+    loss: str, rule: Baseline, rewards: list[list[float | None]], beta: float, make_path: MakePath
+) -> None:
+    """The reference is the adapter switched off, on both sides."""
+    params = params_of(loss=loss, advantages=rule, beta=beta)
+    policy, trajectories, trainer, batch = make_path(rewards, params)
+    expected, gradients, _ = theirs(trainer, batch)
+
+    given = zip(trajectories, advantages_of(rule, rewards), strict=True)
+    selection = [line for trajectory, own in given for line in selected(trajectory, own)]
+    groups = groups_of(policy, trajectories, selection, params, LONGEST)
+    rows = [sample for group in groups for sample in group.samples]
+    score = partial(scores_of, policy.model, rows, 0.7)
+    behaviour = score()
+    with policy.model.disable_adapter():
+        reference = score()
+    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7)
+    sums = accumulate(scorer, groups, behaviour, reference if beta else None, params)
+    assert_same((sums.loss, gradients_of(policy.model)), (expected, gradients))

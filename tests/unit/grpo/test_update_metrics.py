@@ -1,0 +1,109 @@
+"""What is logged of an update is what its names say."""
+
+import csv
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+import torch
+
+from tasks.grpo.gradient import Sums
+from tasks.grpo.metrics import Row, round_numbers, step_row, table_of
+from tasks.grpo.recorded_logprobs import scores_of
+from tasks.grpo.step_plan import Group, plan
+from tasks.grpo.update import update
+from tasks.model.policy import Policy
+from tasks.model.sample import Sample
+from tasks.model.scoring.scorer import Scorer
+from tests.support.grpo_params import grpo_params
+
+MakePolicy = Callable[..., Policy]
+MakeSamples = Callable[..., list[Sample]]
+
+
+def groups_of(samples: list[Sample]) -> list[Group]:
+    """Each with a failed completion and one that was cut beside its samples; the last one without any signal."""
+    own = [[s for s in samples if s.problem_id == f"p{number}"] for number in range(4)]
+    groups = [
+        Group(f"p{number}", some, 20, (1.0, None, 0.0, 0.5), (3, 4, 5, 8), truncated=1)
+        for number, some in enumerate(own)
+    ]
+    return [*groups[:3], replace(groups[3], samples=[], rewards=(1.0, None), lengths=(2, 9), silent=True)]
+
+
+@pytest.fixture
+def rows(make_policy: MakePolicy, make_samples: MakeSamples) -> list[Row]:
+    """Of an update of 6 steps that is far from where its samples come from."""
+    policy = make_policy()
+    samples = [replace(s, behaviour=(-5.5,) * len(s.completion)) for s in make_samples()]
+    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7)
+    with policy.model.disable_adapter():
+        reference = scores_of(scorer, samples)
+    params = grpo_params(epochs=3, beta=0.3, entropy=0.01, learning_rate=0.03, kl_correction=True)
+    return update(scorer, plan(groups_of(samples), 3, 2, seed=0)[0], params, reference).rows
+
+
+def test_the_parts_make_up_the_loss_and_the_share_of_the_kl(rows: list[Row]) -> None:
+    assert [(row["step"], row["epoch"]) for row in rows] == [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3), (6, 3)]
+    for row in rows:
+        parts = row["policy_loss"], row["kl_loss"], row["entropy_loss"]
+        assert all(parts)
+        assert row["loss"] == pytest.approx(sum(parts), abs=1e-6)
+        assert row["kl_share"] == abs(parts[1]) / (abs(parts[0]) + abs(parts[1]))
+        assert row["entropy_loss"] < 0 < row["entropy"] < math.log(300)
+        assert row["kl"] > 0
+        assert row["ratio_max"] > row["ratio"] > 0
+        assert 0 < row["clip_ratio/low_mean"] + row["clip_ratio/high_mean"] < 1
+        assert min(row["grad_norm"], row["learning_rate"], row["advantage_std"]) > 0
+        assert all(math.isfinite(value) for value in row.values())
+
+
+def test_a_step_tells_of_all_completions_of_its_problems(make_samples: MakeSamples) -> None:
+    groups = groups_of(make_samples())[2:]
+    (step,), _ = plan(groups, 1, 2, seed=0)
+    row = step_row(1, step, Sums(tokens=10), 1.0, 0.1)
+    rewards = torch.tensor([1.0, 0.0, 0.5, 1.0])
+    assert row["reward"] == pytest.approx(float(rewards.mean()))
+    assert row["reward_std"] == pytest.approx(float(rewards.std()))
+    advantages = torch.tensor([s.advantage for s in groups[0].samples], dtype=torch.float64)
+    assert row["advantage_std"] == pytest.approx(float(advantages.std()))
+    assert row["no_signal_fraction"] == 0.5
+    lengths = [row[f"completions/{name}_length"] for name in ("min", "mean", "max")]
+    assert lengths == [2, pytest.approx(31 / 6), 9]
+    assert row["completions/clipped_ratio"] == pytest.approx(2 / 6)
+    assert row["kl_share"] == 0  # of nothing
+
+
+def test_the_round_has_the_means_of_its_steps(rows: list[Row], make_samples: MakeSamples) -> None:
+    groups = groups_of(make_samples())
+    numbers = round_numbers(rows, 2, groups)
+    assert (numbers["steps"], numbers["skipped_steps"], numbers["no_signal_fraction"]) == (6, 2, 0.25)
+    assert numbers["loss"] == pytest.approx(sum(row["loss"] for row in rows) / 6)
+    assert numbers["kl"] == pytest.approx(sum(r["kl"] * r["tokens"] for r in rows) / sum(r["tokens"] for r in rows))
+    assert numbers["ratio_max"] == max(row["ratio_max"] for row in rows)
+    assert numbers["first_ratio"] == rows[0]["ratio"]
+    assert numbers["clip_fraction"] == numbers["clip_ratio/low_mean"] + numbers["clip_ratio/high_mean"]
+    assert numbers["tokens"] == sum(len(s.completion) for g in groups for s in g.samples)
+    assert (numbers["completions/min_length"], numbers["completions/max_length"]) == (2, 9)
+
+
+def test_a_round_without_steps_has_numbers_too() -> None:
+    numbers = round_numbers([], 3, [])
+    assert (numbers["steps"], numbers["skipped_steps"], numbers["reward"]) == (0, 3, 0)
+    assert table_of([]) == "step\n"
+
+
+def test_the_table_reads_back_to_the_last_digit(rows: list[Row]) -> None:
+    read = [{name: float(value) for name, value in line.items()} for line in csv.DictReader(StringIO(table_of(rows)))]
+    assert read == rows
+
+
+def test_a_clip_from_above_and_one_from_below_are_told_apart(make_samples: MakeSamples) -> None:
+    (step,), _ = plan(groups_of(make_samples())[:1], 1, 1, seed=0)
+    sums = Sums(tokens=8, low=2, high=1)
+    sums.add(Sums(tokens=2, high=1, ratio_max=3.0))
+    sums.add(Sums(ratio_max=2.0))
+    row = step_row(1, step, sums, 1.0, 0.1)
+    assert (row["clip_ratio/low_mean"], row["clip_ratio/high_mean"], row["ratio_max"]) == (0.2, 0.2, 3.0)

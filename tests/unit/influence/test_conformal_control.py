@@ -1,0 +1,142 @@
+"""Which training samples fare worse than samples whose rewards are right."""
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.influence import gradient_passes as passes
+from tasks.influence.conformal_control import MISTAKEN, fault_line, from_fault_line, trusted_influences
+from tasks.influence.loss_gradients import Validation, denominator_of
+from tasks.influence.tracin import Measure, Scored, influences, judges_of
+from tasks.model.policy import Policy
+from tasks.model.sample import Sample
+from tasks.model.scoring.scorer import LAYOUTS, Scorer
+from tasks.objective.token_weights import Averaging
+
+BY_TOKEN = Averaging("dapo", longest=64)
+
+TRUSTED = [float(x) for x in range(100)]
+
+
+@pytest.mark.parametrize(
+    ("training", "trusted", "line"),
+    [
+        ([-3.0, -1.0, -2.0], TRUSTED, -1.0),
+        ([-3.0, 50.0, 51.0], TRUSTED, -3.0),  # 1 of 101 at or below it, three were tried: 3/101 is little enough
+        ([9.0, 70.0, 80.0, 90.0], TRUSTED, None),  # 11 of 101 are; of four that is no wonder
+        ([-1.0, -2.0, 9.0, 99.0], TRUSTED, 9.0),  # three of four at or below it, expected were 4 · 11/101 < 3/3
+        (TRUSTED, TRUSTED, None),
+        ([-1.0] * 9, [0.0], None),  # one alone proves nothing: it is the lowest of two half of the time
+        ([-1.0], [], None),
+        ([], TRUSTED, None),
+    ],
+)
+def test_the_fault_line_lies_where_as_many_are_expected_by_chance(
+    training: list[float], trusted: list[float], line: float | None
+) -> None:
+    assert fault_line(training, trusted) == line
+
+
+FLOATS = st.lists(st.floats(-1, 1), min_size=1, max_size=30)
+
+
+@given(FLOATS, st.lists(st.floats(-1, 1), max_size=30))
+def test_it_is_benjamini_and_hochbergs(training: list[float], trusted: list[float]) -> None:
+    """Written out: the highest x at or below which so many lie that the expected number of right ones is a share."""
+    found = []
+    for x in training:
+        p = (1 + sum(other <= x for other in trusted)) / (1 + len(trusted))
+        if p * len(training) <= MISTAKEN * sum(other <= x for other in training) * (1 + 1e-12):
+            found.append(x)
+    assert fault_line(training, trusted) == (max(found, default=None) if trusted else None)
+
+
+def test_where_rewards_are_right_few_rounds_lose_any_and_where_they_err_most_that_do_are_lost() -> None:
+    """Problems have a level of their own, which all their samples share: those are not independent."""
+    rng = random.Random(0)
+
+    def draws(problems: int, size: int, shift: float = 0.0) -> list[float]:
+        levels = [rng.gauss(shift, 0.7) for _ in range(problems)]
+        return [rng.gauss(level, 0.7) for level in levels for _ in range(size)]
+
+    lost = mistaken = caught = 0
+    for _ in range(200):
+        trusted = draws(60, 4)
+        lost += fault_line(draws(40, 3), trusted) is not None
+        right, wrong = draws(30, 3), draws(10, 3, -3)
+        line = fault_line(right + wrong, trusted)
+        assert line is not None
+        caught += sum(x <= line for x in wrong)
+        mistaken += sum(x <= line for x in right)
+    assert lost <= 200 * MISTAKEN
+    assert caught >= 0.7 * 200 * 30
+    assert mistaken <= MISTAKEN * (mistaken + caught)
+
+
+def sample(problem: str, advantage: float) -> Sample:
+    return Sample(problem, 0, (1,), (2,), (), advantage)
+
+
+@pytest.mark.parametrize(("similarity", "by"), [("dot", 2.0), ("local", 1.0)])
+def test_influence_counts_from_the_fault_line_at_equal_lengths(similarity: Any, by: float) -> None:
+    samples = [sample("a", 1.0), sample("b", 1.0), sample("c", 0.0)]
+    scored = [Scored(-4.0 * by, 0.0, by), Scored(5.0 * by, 0.0, by), Scored(0.0, 0.0, 0.0)]
+    judges = [sample("v", 1.0)] * 9 + [sample("v", 0.0)]
+    trusted = [Scored(x / 3, 0.0, 1 / 3) if similarity == "dot" else Scored(x, 0.0, 1 / 3) for x in range(9)]
+    trusted += [Scored(-100.0, 0.0, 0.0)]  # without a signal: not heard
+    measure = Measure(similarity=similarity)
+    assert from_fault_line(samples, scored, judges, trusted, measure) == pytest.approx([0.0, 9.0 * by, 4.0])
+    assert from_fault_line(samples[1:], scored[1:], judges, trusted, measure) is None
+
+
+def test_what_lowers_the_loss_is_not_dropped_however_unlike_validations_own() -> None:
+    measure, judges = Measure(similarity="local"), [Scored(float(x), 0.0, 1.0) for x in range(10, 20)]
+    found = [Scored(x, 0.0, 1.0) for x in (5.0, 0.0, -1.0)]
+    samples, theirs = [sample("a", 1.0)] * 3, [sample("v", 1.0)] * 10
+    assert from_fault_line(samples, found, theirs, judges, measure) == [5.0, 0.0, -1.0]
+
+
+@pytest.mark.parametrize("budget", [100_000, 2**30], ids=["small budget", "large budget"])
+@pytest.mark.parametrize("adam", [None, 2])
+@pytest.mark.parametrize("similarity", ["dot", "cosine"])
+def test_validation_samples_are_judged_by_the_other_problems(
+    similarity: Any,
+    adam: int | None,
+    budget: int,
+    make_policy: Callable[..., Policy],
+    make_samples: Callable[..., list[Sample]],
+) -> None:
+    policy, samples = make_policy("gpt2", "float64"), make_samples(problems=4, seed=5)
+    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7, LAYOUTS, 2048)
+    measure = Measure(exclude_self=True, similarity=similarity, adam=adam, budget=budget)
+    shares = [1.0] * len(samples)
+    learned = [replace(s, advantage=max(s.advantage, 0.0)) for s in samples]
+    validation = Validation(samples, BY_TOKEN)
+    found = trusted_influences(scorer, learned, BY_TOKEN, validation, measure, shares, learned)
+    for name in {s.problem_id for s in samples}:
+        others = [s for s in samples if s.problem_id != name]
+        expected = influences(scorer, learned, BY_TOKEN, Validation(others, BY_TOKEN), measure).each
+        size = denominator_of if similarity == "dot" else (lambda given, _: len(given))
+        scale = size(others, BY_TOKEN) / size(samples, BY_TOKEN)
+        for sample, x, one in zip(samples, found, expected, strict=True):
+            if sample.problem_id == name:
+                assert x.influence == pytest.approx(scale * one.influence, rel=1e-8, abs=1e-14)
+
+
+def test_control_needs_no_gradient_that_was_not_made_before(
+    make_policy: Callable[..., Policy], make_samples: Callable[..., list[Sample]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy, samples = make_policy("gpt2", "float64"), make_samples(problems=4, seed=5)
+    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7, LAYOUTS, 2048)
+    validation, measure, shares = Validation(samples, BY_TOKEN), Measure(similarity="local"), [1.0] * len(samples)
+    given = (scorer, samples, BY_TOKEN, validation, measure, shares, samples)
+    expected = trusted_influences(*given)
+    judges = judges_of(scorer, validation, measure.budget)
+    monkeypatch.setattr(passes, "held_gradients", None)
+    for ours, theirs in zip(trusted_influences(*given, judges), expected, strict=True):
+        assert (ours.influence, ours.product) == pytest.approx((theirs.influence, theirs.product), rel=1e-9, abs=1e-15)

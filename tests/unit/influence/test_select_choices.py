@@ -1,0 +1,175 @@
+"""The choices of the stage `select`: what it measures by, what it keeps, and from whom the update may learn."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tasks.artifacts import read_jsonl, write_jsonl
+from tasks.errors import GraftError
+from tasks.influence.task import run
+from tasks.layout import Layout
+from tasks.params.params import Params
+from tasks.records import RewardedTrajectory, Selected
+from tests.support.selection_params import kept, numbers, params
+
+MakeTrajectory = Callable[..., RewardedTrajectory]
+
+
+def test_every_choice_of_influence_does_something(layout: Layout) -> None:
+    run(layout, params(validation="same_batch"), 1)
+    plain = read_jsonl(layout.selection(1), Selected)
+    for change in (
+        {"loss": "seqloss_reward"},
+        {"loss": "contrastive"},
+        {"loss": "good_only"},
+        {"similarity": "cosine"},
+        {"similarity": "centred"},
+        {"similarity": "local"},
+        {"precondition": "adam"},
+        {"leave_group_out": True},
+        {"exclude_self": False},
+        {"top_k": 3},
+        {"validation": "held_out"},
+    ):
+        run(layout, params(**{"validation": "same_batch", **change}), 1)
+        changed = read_jsonl(layout.selection(1), Selected)
+        assert [line.influence for line in changed] != [line.influence for line in plain], change
+        assert [line.gradient_norm for line in changed] == pytest.approx([line.gradient_norm for line in plain])
+
+
+def test_policy_gradient_is_the_loss_of_the_update(layout: Layout) -> None:
+    found = []
+    for loss in ("policy_gradient", "seqloss_lastadv"):
+        run(layout, params({"negative_weight": 0.5, "loss": "grpo"}, validation="same_batch", loss=loss), 1)
+        found.append([line.influence for line in read_jsonl(layout.selection(1), Selected)])
+    assert found[0] != found[1]
+
+
+@pytest.mark.parametrize("rule", ["positive", "top_fraction", "bottom_fraction", "random", "drop_worst_negative"])
+def test_every_selection_keeps_its_own(rule: str, layout: Layout) -> None:
+    run(layout, params(selection=rule, fraction=0.4, minimum_kept=1), 1)
+    lines = [line for line in read_jsonl(layout.selection(1), Selected) if line.advantage]
+    chosen = [line.selected for line in lines]
+    best = sorted(lines, key=lambda line: -(line.influence or 0))
+    count = {"top_fraction": 0.4, "bottom_fraction": 0.4, "random": 0.4}.get(rule)
+    if count is not None:
+        assert sum(chosen) == -(-4 * len(lines) // 10)
+    if rule == "random":
+        assert all(line.influence is None for line in lines)
+    if rule in ("positive", "top_fraction", "drop_worst_negative"):
+        assert best[0].selected
+        assert not best[-1].selected
+    if rule == "bottom_fraction":
+        assert best[-1].selected
+        assert not best[0].selected
+
+
+RIGHT, WRONG = [[5, 6, 7, 8], [5, 6, 9, 8]], [[11, 12, 13], [11, 14, 13]]
+"""Completions: of each two that are much alike."""
+
+
+def control_case(layout: Layout, make_trajectory: MakeTrajectory, train: list[float], **influence: Any) -> Params:
+    """Six problems in both splits, the same completions everywhere; rewarded truly in validation."""
+    write_jsonl(
+        layout.rewarded(1),
+        [make_trajectory(f"t{n}", train, tokens=RIGHT + WRONG) for n in range(6)]
+        + [make_trajectory(f"v{n}", [1, 1, 0, 0], "validation", tokens=RIGHT + WRONG) for n in range(6)],
+    )
+    return params(**{"similarity": "local", "control": True, **influence})
+
+
+@pytest.mark.parametrize("similarity", ["dot", "cosine", "centred", "local"])
+def test_what_validation_would_drop_of_its_own_is_no_reason_to_drop(
+    similarity: str, layout: Layout, make_trajectory: MakeTrajectory
+) -> None:
+    run(layout, control_case(layout, make_trajectory, [1, 1, 0, 0], similarity=similarity), 1)
+    assert (sum(kept(layout)), numbers(layout)["all_kept"], numbers(layout)["fault_share"]) == (24, 1, 0)
+    run(layout, control_case(layout, make_trajectory, [0, 0, 1, 1], similarity=similarity), 1)
+    assert (sum(kept(layout)), numbers(layout)["all_kept"]) == (0, 0)
+    assert numbers(layout)["fault_share"] == 1
+
+
+@pytest.mark.parametrize(
+    "without", [{"control": False}, {"selection": "top_fraction"}, {"validation": "same_batch"}], ids=str
+)
+def test_without_control_there_is_none(
+    without: dict[str, Any], layout: Layout, make_trajectory: MakeTrajectory
+) -> None:
+    run(layout, control_case(layout, make_trajectory, [1, 1, 0, 0], **without), 1)
+    assert "fault_share" not in numbers(layout)
+
+
+def test_the_update_may_learn_from_validations_completions_too(layout: Layout) -> None:
+    run(layout, params(), 1)
+    alone, told = read_jsonl(layout.selection(1), Selected), numbers(layout)
+    run(layout, params(mix=True), 1)
+    lines = read_jsonl(layout.selection(1), Selected)
+    assert lines[: len(alone)] == alone
+    trajectories = read_jsonl(layout.rewarded(1), RewardedTrajectory)
+    judges = [t for t in trajectories if t.split == "validation"]
+    expected = [(t.problem_id, m, name) for t in judges for m, name in enumerate(t.workflow_ids)]
+    mixed = lines[len(alone) :]
+    assert [(line.problem_id, line.member, line.workflow_id) for line in mixed] == expected
+    assert {(line.split, line.influence, line.weight) for line in mixed} == {("validation", None, 1.0)}
+    assert all(line.selected == (line.advantage != 0) for line in mixed)
+    assert any(line.selected for line in mixed)
+    assert numbers(layout) == told | {"mixed": sum(line.selected for line in mixed)}
+
+
+@pytest.mark.parametrize(
+    "other", [{"validation": "same_batch"}, {"selection": "none"}, {"selection": "random"}], ids=str
+)
+def test_where_nothing_is_held_out_nothing_is_mixed(other: dict[str, Any], layout: Layout) -> None:
+    run(layout, params(mix=True, **other), 1)
+    assert {line.split for line in read_jsonl(layout.selection(1), Selected)} == {"train"}
+    assert numbers(layout)["mixed"] == 0
+
+
+def test_new_weights_are_in_the_lines(layout: Layout) -> None:
+    run(layout, params(selection="reweight"), 1)
+    lines = [line for line in read_jsonl(layout.selection(1), Selected) if line.selected]
+    assert len({line.weight for line in lines}) > 1
+    assert sum(line.weight for line in lines) / len(lines) == pytest.approx(1)
+    assert numbers(layout)["effective_sample_size"] < len(lines)
+
+
+def test_so_many_are_kept_in_any_case(layout: Layout, make_trajectory: MakeTrajectory) -> None:
+    train, judge = make_trajectory("t", [1.0, 0.0, 0.4, None]), make_trajectory("v", [1.0, 0.0], split="validation")
+    write_jsonl(layout.rewarded(1), [train, judge])
+    for minimum in (0, 3):
+        run(layout, params(selection="positive", minimum_kept=minimum), 1)
+        assert sum(kept(layout)) >= minimum
+    assert kept(layout) == [True, True, True, False]  # a sample without signal never
+
+
+def test_when_nothing_is_selected_that_is_said(
+    layout: Layout, make_trajectory: MakeTrajectory, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_jsonl(
+        layout.rewarded(1), [make_trajectory("t", [1.0, 1.0]), make_trajectory("v", [1, 0], split="validation")]
+    )
+    with caplog.at_level(logging.WARNING):
+        run(layout, params(), 1)
+    assert "nothing is selected: the update of round 1 will change nothing" in caplog.text
+
+
+def test_the_best_alone_as_validation_are_warned_about(layout: Layout, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        run(layout, params(top_k=2), 1)
+    assert "influence.top_k: 2 samples, and only the best, tell little" in caplog.text
+    assert "with null all 9 speak" in caplog.text
+    assert numbers(layout)["validation_with_signal"] == 2
+
+
+def test_fixed_trajectories_are_validation_whoever_wrote_them(layout: Layout, make_trajectory: MakeTrajectory) -> None:
+    old = [make_trajectory(f"v{i}", [0.0, 1.0, 1.0]).model_copy(update={"policy_version": "old"}) for i in range(3)]
+    write_jsonl(layout.root / "old.jsonl", old)
+    run(layout, params(), 1)
+    held_out = [line.influence for line in read_jsonl(layout.selection(1), Selected)]
+    run(layout, params(validation="trajectories", trajectories="old.jsonl"), 1)
+    assert [line.influence for line in read_jsonl(layout.selection(1), Selected)] == pytest.approx(held_out)
+    write_jsonl(layout.root / "old.jsonl", [old[0].model_copy(update={"logprobs": []})])
+    with pytest.raises(GraftError, match=r"old\.jsonl:1: logprobs: 0 entries for 3 workflow codes"):
+        run(layout, params(validation="trajectories", trajectories="old.jsonl"), 1)

@@ -1,0 +1,57 @@
+"""What a selection did, in numbers."""
+
+from typing import Any
+
+import pytest
+
+from tasks.influence.metrics import selection_numbers
+from tasks.records import Selected
+
+
+def line(advantage: float, influence: float | None, selected: bool, **more: Any) -> Selected:
+    norm = None if influence is None else abs(advantage)
+    return Selected(
+        problem_id="p",
+        member=0,
+        workflow_id="w",
+        advantage=advantage,
+        influence=influence,
+        gradient_norm=norm,
+        selected=selected,
+        **more,
+    )
+
+
+def test_shares_are_of_the_samples_with_a_signal() -> None:
+    lines = [line(1, 0.3, True, weight=3.0), line(1, -0.1, False), line(-1, 0.1, True), line(0, 0, False)]
+    numbers = selection_numbers(lines, [1.0, 0.5, 0.0, 1.0], ["sample", "tree", "tree", "revision"])
+    assert numbers == {
+        "samples": 4,
+        "no_signal_share": 0.25,
+        "selected": 2,
+        "selected_share": 2 / 3,
+        "selected_share_good": 0.5,
+        "selected_share_bad": 1.0,
+        "selected_share_full": 1.0,
+        "selected_share_none": 1.0,
+        "selected_share_some": 0.0,
+        "selected_share_sample": 1.0,
+        "selected_share_tree": 0.5,
+        "selected_share_revision": 0.0,
+        "effective_sample_size": 16 / 10,
+        "influence_mean": pytest.approx(0.1),
+        "influence_p10": pytest.approx(-0.06),
+        "influence_p50": pytest.approx(0.1),
+        "influence_p90": pytest.approx(0.26),
+        "gradient_norm_mean": 1.0,
+    }
+
+
+def test_what_was_not_measured_has_no_numbers() -> None:
+    numbers = selection_numbers([line(1.0, None, True), line(0.0, None, False)], [1.0, None], ["sample"] * 2)
+    assert numbers["selected"] == numbers["effective_sample_size"] == 1
+    assert not any("influence" in name or "norm" in name for name in numbers)
+
+
+def test_of_nothing_every_share_is_0() -> None:
+    assert set(selection_numbers([], [], []).values()) == {0}

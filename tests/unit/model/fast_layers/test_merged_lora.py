@@ -1,0 +1,103 @@
+"""LoRA linears as one matrix: the same numbers, and nothing of it is left behind."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+
+from tasks.model.fast_layers import merged_lora as merged
+from tasks.model.fast_layers.merged_lora import merged_linears
+from tasks.model.policy import Policy
+from tasks.model.sample import Sample
+from tasks.model.scoring.micro_batches import MicroBatch
+from tasks.model.scoring.scorer import Scorer
+
+MakePolicy = Callable[..., Policy]
+MakeSamples = Callable[..., list[Sample]]
+
+
+def value_and_gradient(policy: Policy, samples: list[Sample], bf16: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+    policy.model.zero_grad()
+    total = Scorer(policy.model, 0, 0.7, bf16=bf16).score(MicroBatch("rows", [[s] for s in samples])).logprobs.sum()
+    total.backward()  # type: ignore[no-untyped-call]
+    return total.detach(), torch.cat([p.grad.flatten() for p in policy.model.parameters() if p.grad is not None])
+
+
+def merged_count(policy: Policy) -> int:
+    return sum("forward" in vars(module) for module in policy.model.modules())
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+@pytest.mark.parametrize(("kind", "linears"), [("qwen2", 14), ("llama", 14), ("gpt2", 0)])
+def test_value_and_gradient_are_those_of_the_separate_products(
+    kind: str, linears: int, fresh: bool, make_policy: MakePolicy, make_samples: MakeSamples
+) -> None:
+    """GPT-2 has no linears but transposed ones, which are left as they are."""
+    policy, samples = make_policy(kind, fresh=fresh), make_samples()
+    value, gradient = value_and_gradient(policy, samples)
+    with merged_linears(policy.model):
+        assert merged_count(policy) == linears
+        merged_value, merged_gradient = value_and_gradient(policy, samples)
+    assert merged_count(policy) == 0
+    torch.testing.assert_close(merged_value, value, rtol=1e-5, atol=0)
+    assert (merged_gradient - gradient).norm() <= 1e-5 * gradient.norm()
+
+
+def test_the_gradient_is_exact_in_float64(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
+    policy, samples = make_policy(dtype="float64"), make_samples()
+    _, gradient = value_and_gradient(policy, samples)
+    with merged_linears(policy.model):
+        _, merged_gradient = value_and_gradient(policy, samples)
+    assert (merged_gradient - gradient).norm() <= 1e-12 * gradient.norm()
+
+
+def test_weights_that_have_moved_are_merged_anew(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
+    policy, samples = make_policy(), make_samples()
+    with merged_linears(policy.model):
+        before, _ = value_and_gradient(policy, samples)
+    with torch.no_grad():
+        for name, weight in policy.model.named_parameters():
+            if "lora_B" in name:
+                weight.add_(0.1)
+    with merged_linears(policy.model):
+        after, _ = value_and_gradient(policy, samples)
+    plain, _ = value_and_gradient(policy, samples)
+    assert abs(float(after - before)) > 0.1
+    torch.testing.assert_close(after, plain, rtol=1e-5, atol=0)
+
+
+def test_what_is_not_plain_is_left_as_it_is(make_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch) -> None:
+    def merged_in(policy: Policy) -> int:
+        with merged_linears(policy.model):
+            return merged_count(policy)
+
+    policy = make_policy()
+    assert merged_in(policy) == 14
+    with policy.model.disable_adapter():
+        assert merged_in(policy) == 0
+    assert merged_in(make_policy(dtype="bfloat16")) == 0
+    for settings in ({"use_dora": True}, {"lora_dropout": 0.1}, {"lora_bias": True}):
+        config = LoraConfig(r=2, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM", **settings)
+        other = replace(policy, model=get_peft_model(make_policy().model.unload(), config))
+        assert merged_in(other) == 0, settings
+    assert merged_in(replace(policy, model=policy.model.get_base_model())) == 14
+    monkeypatch.setattr(merged, "MERGED_PARAMETERS", 1000)
+    assert merged_in(policy) == 0
+
+
+def test_autocast_has_the_separate_products(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
+    policy, samples = make_policy(), make_samples()
+    value, gradient = value_and_gradient(policy, samples, bf16=True)
+    with torch.autocast("cpu", torch.bfloat16), merged_linears(policy.model):
+        merged_value, merged_gradient = value_and_gradient(policy, samples, bf16=True)
+    assert torch.equal(merged_value, value)
+    assert torch.equal(merged_gradient, gradient)
+
+
+def test_nothing_is_left_behind_where_the_block_fails(make_policy: MakePolicy) -> None:
+    policy = make_policy()
+    with pytest.raises(ZeroDivisionError), merged_linears(policy.model):
+        raise ZeroDivisionError
+    assert merged_count(policy) == 0

@@ -1,0 +1,288 @@
+"""The law of sampling on many architectures: tokens and log-probabilities are what plain forward passes give."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+import torch
+
+from tasks.model.policy import Policy, attach_adapter
+from tasks.model.sampling.backends import _decode_lean, way_of
+from tasks.model.sampling.batch_state import Request, Rows
+from tasks.model.sampling.decode_loop import decode, decode_blocks
+from tasks.model.sampling.hf_generate import generate
+from tasks.model.sampling.inverse_cdf import uniforms
+from tasks.model.sampling.llama_blocks import is_known
+from tasks.model.sampling.prefix_attention import OwnPrefix, SharedPrefix
+from tasks.model.sampling.sampler import sample
+from tasks.model.scoring.hf_model import plain_model
+from tasks.records import Completion
+
+MakePolicy = Callable[..., Policy]
+
+COMMON: dict[str, Any] = {
+    "vocab_size": 300,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+    "max_position_embeddings": 256,
+    "initializer_range": 0.2,
+    "pad_token_id": 0,
+    "eos_token_id": 1,
+    "bos_token_id": None,
+}
+HEADS = {"num_key_value_heads": 2, "head_dim": 8}
+GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 256}
+CONFIGS: dict[str, dict[str, Any]] = {
+    "qwen2": COMMON | HEADS,
+    "qwen3": COMMON | HEADS,
+    "llama": COMMON | HEADS,
+    "gpt2": COMMON | GPT2,
+    "gpt_neox": COMMON,
+    "phi": COMMON,
+    "bloom": COMMON | {"n_head": 4, "n_layer": 2},
+    "mistral": COMMON | HEADS | {"sliding_window": 6},
+    "gemma2": COMMON | HEADS | {"sliding_window": 6, "query_pre_attn_scalar": 8},
+    "gemma3_text": COMMON | HEADS | {"sliding_window": 6, "query_pre_attn_scalar": 8},
+    "mixtral": COMMON | HEADS | {"num_local_experts": 4, "sliding_window": None},
+    "mamba": COMMON | {"state_size": 4},
+    "rwkv": COMMON | {"attention_hidden_size": 32},
+}
+WRITTEN_OUT = {"qwen2", "llama"}
+SHARING = {"qwen2", "qwen3", "llama", "gpt2", "gpt_neox", "phi", "mixtral"}
+REFUSED = {"mamba": 3, "rwkv": 4}  # a state instead of keys and values; transformers' generate loses rwkv's
+
+
+def policy_of(kind: str, make_policy: MakePolicy, lora: bool = False) -> Policy:
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **CONFIGS[kind])).eval()
+    if lora:
+        model = attach_adapter(model, rank=4, alpha=8.0, seed=0)
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                if "lora_B" in name:
+                    parameter.normal_(0, 0.05)
+    return Policy(model, make_policy().tokenizer, "tiny", "scratch")
+
+
+def asked() -> list[Request]:
+    """Prompts of unlike lengths, most more than once, rows that end apart, one with a prefix."""
+    long, short = [5, 9, 200, 31, 77, 8, 12, 90, 41], [17, 4]
+    prompts = [long, short, short, [7, 7, 7, 7, 250], long, long, short, long]
+    lengths = [9, 3, 12, 5, 2, 11, 6, 1]
+    rows = [Request(prompt, seed, longest=n) for seed, (prompt, n) in enumerate(zip(prompts, lengths, strict=True))]
+    return [*rows, Request([17], 9, Completion(tokens=[4, 30], logprobs=[-1.0, -2.0]))]
+
+
+def followed(policy: Policy, request: Request, temperature: float) -> tuple[list[int], list[float]]:
+    """Token by token through plain forward passes without a cache, by the formula of the sampler in float64."""
+    tokens, logprobs = [], []
+    points = uniforms([request.seed], 12)[0].tolist()
+    for point in points[: request.budget(12)]:
+        with torch.no_grad():
+            logits = (
+                plain_model(policy.model)(input_ids=torch.tensor([[*request.context, *tokens]])).logits[0, -1].double()
+            )
+        scaled = (logits / (temperature or 1.0)).log_softmax(-1)
+        token = int((scaled.exp().cumsum(-1) > point).nonzero()[0]) if temperature else int(logits.argmax())
+        tokens.append(token)
+        logprobs.append(float(scaled[token]))
+        if token == policy.tokenizer.eos_token_id:
+            break
+    return tokens, logprobs
+
+
+@pytest.mark.parametrize("kind", CONFIGS)
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_every_architecture_keeps_the_law(kind: str, temperature: float, make_policy: MakePolicy, caplog: Any) -> None:
+    policy = policy_of(kind, make_policy)
+    found = sample(policy, asked(), temperature, 12, "test")
+    for request, completion in zip(asked(), found, strict=True):
+        tokens, logprobs = followed(policy, request, temperature)
+        cut = len(request.prefix.tokens)
+        assert completion.tokens[cut:] == tokens
+        assert completion.logprobs[cut:] == pytest.approx(logprobs, abs=1e-5)
+    assert [sample(policy, [r], temperature, 12, "test")[0].tokens for r in asked()] == [c.tokens for c in found]
+    said = [
+        r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING and "does not sample" in r.getMessage()
+    ]
+    assert len(said) == REFUSED.get(kind, 0)  # once, however often it is sampled
+    if kind not in REFUSED:
+        assert way_of(policy, [5]).func is (decode_blocks if kind in WRITTEN_OUT else _decode_lean)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("kind", sorted(CONFIGS.keys() - REFUSED))
+@pytest.mark.parametrize("few", [0, 20, 10_000])
+def test_attention_on_contexts_shared_or_not_gives_the_same_rows(kind: str, few: int, make_policy: MakePolicy) -> None:
+    policy = policy_of(kind, make_policy)
+    told, untold = rows_of(policy, asked()), rows_of(policy, asked())
+    with spied(SharedPrefix) as shared, spied(OwnPrefix) as own:
+        decode(policy.model, told, few=few)
+    assert shared.called == (kind in SHARING and few < 10_000)
+    assert own.called == (kind in SHARING and few > 0)
+    assert policy.model.config._attn_implementation != "row_prefix"
+    decode(policy.model, untold, told=False)
+    expect_alike(told, untold)
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "llama", "mistral"])
+@pytest.mark.parametrize("few", [0, 20, 10_000])
+@pytest.mark.parametrize("lora", [False, True])
+def test_blocks_written_out_write_what_the_model_writes(
+    kind: str, few: int, lora: bool, make_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = {"attention_bias": True, "mlp_bias": True} if kind == "llama" else {"sliding_window": None}
+    monkeypatch.setitem(CONFIGS, kind, CONFIGS[kind] | more)
+    policy = policy_of(kind, make_policy, lora)
+    with torch.no_grad():
+        for name, parameter in policy.model.named_parameters():
+            if "norm" in name or "bias" in name:
+                parameter.add_(torch.rand_like(parameter), alpha=0.2)
+    model = plain_model(policy.model)
+    assert is_known(model)
+    ours, theirs = rows_of(policy, asked()), rows_of(policy, asked())
+    decode_blocks(model, ours, few)
+    decode(model, theirs, told=False)
+    expect_alike(ours, theirs)
+
+
+def test_contexts_of_one_length_need_no_mask(make_policy: MakePolicy) -> None:
+    policy = policy_of("qwen2", make_policy)
+    requests = [Request([5, 9, 3, k % 2], k, longest=3 + k) for k in range(6)]
+    ours, theirs = rows_of(policy, requests), rows_of(policy, requests)
+    decode_blocks(policy.model, ours)
+    decode(policy.model, theirs, told=False)
+    expect_alike(ours, theirs)
+
+
+def with_hook(model: Any) -> None:
+    model.model.layers[0].mlp.register_forward_hook(lambda *_: None)
+
+
+def with_own_forward(model: Any) -> None:
+    model.model.layers[0].forward = model.model.layers[0].forward
+
+
+def in_training(model: Any) -> None:
+    model.train()
+
+
+def in_few_bits(model: Any) -> None:
+    model.to(torch.bfloat16)
+
+
+def with_a_rotation_that_looks_at_the_length(model: Any) -> None:
+    model.model.rotary_emb.rope_type = "dynamic"
+
+
+def with_another_linear(model: Any) -> None:
+    torch.nn.utils.parametrizations.weight_norm(model.model.layers[1].mlp.up_proj)
+
+
+CHANGES = [
+    with_hook,
+    with_own_forward,
+    in_training,
+    in_few_bits,
+    with_a_rotation_that_looks_at_the_length,
+    with_another_linear,
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_model_that_is_not_as_transformers_made_it_runs_itself(
+    change: Callable[[Any], None], make_policy: MakePolicy
+) -> None:
+    model = policy_of("qwen2", make_policy).model
+    assert is_known(model)
+    change(model)
+    assert not is_known(model)
+
+
+@pytest.mark.parametrize("kind", sorted(CONFIGS.keys() - WRITTEN_OUT))
+def test_only_the_family_is_written_out(kind: str, make_policy: MakePolicy) -> None:
+    assert not is_known(policy_of(kind, make_policy).model)
+
+
+def spied(prefix: type) -> Any:
+    return patch.object(prefix, "attend", autospec=True, side_effect=prefix.attend)  # type: ignore[attr-defined]
+
+
+def expect_alike(ours: Rows, theirs: Rows) -> None:
+    assert [c.tokens for c in ours.completions()] == [c.tokens for c in theirs.completions()]
+    for a, b in zip(ours.completions(), theirs.completions(), strict=True):
+        assert a.logprobs == pytest.approx(b.logprobs, abs=1e-5)
+
+
+def rows_of(policy: Policy, requests: list[Request], eos: int | None = None) -> Rows:
+    return Rows(requests, 0.8, 12, eos, policy.device)
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "gpt2", "mistral"])
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_generate_writes_what_our_loop_writes(kind: str, use_cache: bool, make_policy: MakePolicy) -> None:
+    policy = policy_of(kind, make_policy)
+    policy.model.generation_config.repetition_penalty = 3.0  # a checkpoint's own settings change nothing
+    free = rows_of(policy, asked())
+    decode(policy.model, free)
+    common = max(t for c in free.completions() for t in c.tokens if sum(t in d.tokens for d in free.completions()) > 1)
+    ours, theirs = rows_of(policy, asked(), common), rows_of(policy, asked(), common)
+    decode(policy.model, ours)
+    generate(policy.model, theirs, use_cache)
+    expect_alike(ours, theirs)
+    assert [c.tokens for c in ours.completions()] != [c.tokens for c in free.completions()]  # some ended
+    assert policy.model.generation_config.repetition_penalty == 3.0
+
+
+def expect_the_law(policy: Policy) -> None:
+    for request, completion in zip(asked(), sample(policy, asked(), 0.8, 12, "test"), strict=True):
+        tokens, logprobs = followed(policy, request, 0.8)
+        cut = len(request.prefix.tokens)
+        assert completion.tokens[cut:] == tokens
+        assert completion.logprobs[cut:] == pytest.approx(logprobs, abs=1e-5)
+
+
+def test_a_model_with_a_wrong_cache_is_found_out(make_policy: MakePolicy, caplog: pytest.LogCaptureFixture) -> None:
+    policy = policy_of("qwen2", make_policy)
+    forward = type(policy.model).forward
+
+    def forgets(input_ids: Any, past_key_values: Any = None, use_cache: bool = False, **inputs: Any) -> Any:
+        """Takes each new token for the first one, as if nothing stood before it."""
+        inputs.pop("position_ids", None)
+        ids = torch.zeros_like(input_ids) if input_ids.shape[1] == 1 else None
+        return forward(
+            policy.model, input_ids, position_ids=ids, past_key_values=past_key_values, use_cache=use_cache, **inputs
+        )
+
+    policy.model.forward = forgets
+    expect_the_law(policy)
+    assert "our loop does not sample it: its log-probabilities are" in caplog.text
+    assert way_of(policy, [5]) is not decode
+
+
+def test_an_adapter_on_tied_weights_changes_the_head_alone(make_policy: MakePolicy) -> None:
+    from peft import LoraConfig, get_peft_model
+
+    policy = make_policy()
+    config = LoraConfig(r=4, target_modules=["lm_head"], task_type="CAUSAL_LM", init_lora_weights=False)
+    policy.model = get_peft_model(policy.model.unload(), config).eval()
+    assert plain_model(policy.model).config.tie_word_embeddings
+    expect_the_law(policy)
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "mamba"])
+def test_bfloat16_is_sampled_as_it_scores(kind: str, make_policy: MakePolicy) -> None:
+    policy = policy_of(kind, make_policy)
+    policy.model.to(torch.bfloat16)
+    for request, completion in zip(asked(), sample(policy, asked(), 1.0, 12, "test"), strict=True):
+        ids = torch.tensor([[*request.prompt, *completion.tokens]])
+        logits = policy.model(input_ids=ids).logits[0, len(request.context) - 1 : -1].float()
+        expected = logits.log_softmax(-1).gather(-1, ids[0, len(request.context) :, None])[:, 0]
+        found = torch.tensor(completion.logprobs[len(request.prefix.tokens) :])
+        assert (found - expected).abs().mean() < 0.1

@@ -1,0 +1,83 @@
+"""Drawing by the inverse CDF: the softmax, whatever the vocabulary's size, and a row by itself."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tasks.model.sampling.inverse_cdf import AT_ONCE, BLOCK, draw, uniforms
+
+SIZES = [1, 2, BLOCK + 1, AT_ONCE, AT_ONCE + 1, AT_ONCE + BLOCK, AT_ONCE + BLOCK + 1]
+JUST_BELOW_ONE = 1 - 2**-53
+
+
+def random_logits(rows: int, tokens: int, seed: int = 0, spread: float = 3.0) -> torch.Tensor:
+    return torch.randn(rows, tokens, generator=torch.Generator().manual_seed(seed)) * spread
+
+
+@pytest.mark.parametrize("tokens", SIZES)
+@given(seed=st.integers(0, 1000))
+@settings(max_examples=20, deadline=None)
+def test_the_token_is_where_the_running_sum_passes_the_point(tokens: int, seed: int) -> None:
+    logits, points = random_logits(16, tokens, seed), uniforms(range(seed, seed + 16), 1)[:, 0]
+    chosen, logprobs = draw(logits, points)
+    exact = logits.double().softmax(-1).cumsum(-1)
+    above = exact.gather(1, chosen[:, None])[:, 0]
+    below = above - logits.double().softmax(-1).gather(1, chosen[:, None])[:, 0]
+    assert ((below - 1e-6 <= points) & (points <= above + 1e-6)).all()
+    expected = logits.log_softmax(-1).gather(1, chosen[:, None])[:, 0]
+    assert torch.allclose(logprobs, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("tokens", [50, 1000, AT_ONCE + 44])
+def test_draws_follow_the_softmax(tokens: int) -> None:
+    from scipy.stats import chisquare
+
+    count = 100_000
+    logits = random_logits(1, tokens, spread=1.5)
+    chosen, _ = draw(logits.expand(count, -1), uniforms([7], count)[0])
+    expected = logits[0].double().softmax(-1) * count
+    common = expected >= 5
+    seen = torch.bincount(chosen, minlength=tokens).double()
+    rest = [float(count - x[common].sum()) for x in (seen, expected)]
+    groups = [x[common].tolist() + ([r] if rest[1] >= 5 else []) for x, r in zip((seen, expected), rest, strict=True)]
+    groups[1] = [x * sum(groups[0]) / sum(groups[1]) for x in groups[1]]
+    assert chisquare(*groups).pvalue > 0.001
+
+
+@pytest.mark.parametrize("tokens", SIZES[1:])
+@pytest.mark.parametrize("point", [0.0, 2**-53, 0.5, JUST_BELOW_ONE])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_a_token_of_probability_zero_is_never_drawn(tokens: int, point: float, dtype: torch.dtype) -> None:
+    """In float32, where a device has no more, the last point is 1 itself."""
+    for seed in range(20):
+        logits = random_logits(8, tokens, seed)
+        kept = torch.rand(8, tokens, generator=torch.Generator().manual_seed(seed)) < 0.02
+        kept[torch.arange(8), torch.randint(tokens, (8,), generator=torch.Generator().manual_seed(seed))] = True
+        logits[~kept] = -torch.inf
+        chosen, logprobs = draw(logits, torch.full((8,), point, dtype=dtype))
+        assert kept[torch.arange(8), chosen].all()
+        assert torch.isfinite(logprobs).all()
+        if point in (0.0, JUST_BELOW_ONE):
+            places = kept.nonzero()
+            ends = torch.stack([places[places[:, 0] == row][0 if point == 0 else -1, 1] for row in range(8)])
+            likely = logits.softmax(-1).gather(1, ends[:, None])[:, 0] > 1e-5
+            assert (chosen == ends)[likely].all()
+
+
+@pytest.mark.parametrize("tokens", [300, 1300])
+def test_a_row_is_drawn_alike_alone_and_among_others_to_the_last_bit(tokens: int) -> None:
+    logits, points = random_logits(37, tokens), uniforms(range(37), 1)[:, 0]
+    together = draw(logits, points)
+    for row in range(37):
+        alone = draw(logits[row : row + 1], points[row : row + 1])
+        assert torch.equal(alone[0][0], together[0][row])
+        assert torch.equal(alone[1][0], together[1][row])
+
+
+def test_numbers_are_the_seeds_own_and_more_steps_only_add_to_them() -> None:
+    short, long = uniforms([3, 4], 5), uniforms([4, 3, 5], 9)
+    assert torch.equal(short[0], long[1, :5])
+    assert torch.equal(short[1], long[0, :5])
+    assert len(set(long.flatten().tolist())) == 27
+    assert 0 <= long.min() <= long.max() < 1

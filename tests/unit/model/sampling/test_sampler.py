@@ -1,0 +1,259 @@
+"""Sampling: what a row becomes depends on its request and the policy, and on nothing beside it."""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+import torch
+
+from tasks.errors import GraftError
+from tasks.model.fast_layers import merged_lora as merged
+from tasks.model.policy import Policy
+from tasks.model.sampling import decode_loop as decoding
+from tasks.model.sampling import sampler
+from tasks.model.sampling.sampler import Request, sample
+from tasks.model.scoring.padded_rows import collate
+from tasks.records import Completion
+from tests.support.plain_scores import completion_logprobs
+
+MakePolicy = Callable[..., Policy]
+KINDS = ["qwen2", "llama", "gpt2"]
+
+
+def requests(count: int = 12, repeat: int = 1) -> list[Request]:
+    """Prompts of unlike lengths, each `repeat` times with seeds of its own."""
+    rng = random.Random(0)
+    prompts = [[rng.randrange(2, 300) for _ in range(rng.randint(1, 15))] for _ in range(count)]
+    return [Request(prompt, seed) for seed, prompt in enumerate(p for p in prompts for _ in range(repeat))]
+
+
+def run(policy: Policy, asked: Sequence[Request], temperature: float = 1.0, longest: int = 10) -> list[Completion]:
+    return sample(policy, asked, temperature, longest, "test")
+
+
+def forced(policy: Policy, asked: Sequence[Request], found: Sequence[Completion], temperature: float) -> torch.Tensor:
+    """Teacher forcing: log-probabilities of the completions, a row each, one after the other."""
+    batch = collate([r.prompt for r in asked], [c.tokens for c in found], policy.tokenizer.pad_token_id)
+    with torch.no_grad():
+        scores: torch.Tensor = completion_logprobs(policy.model, batch, temperature)[batch.mask]
+    return scores
+
+
+def tokens_of(found: Sequence[Completion]) -> list[list[int]]:
+    return [c.tokens for c in found]
+
+
+def end_with(policy: Policy, token: int) -> None:
+    policy.tokenizer.eos_token = policy.tokenizer.convert_ids_to_tokens(token)
+    assert policy.tokenizer.eos_token_id == token
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_greedy_is_what_transformers_generates(kind: str, make_policy: MakePolicy) -> None:
+    policy = make_policy(kind)
+    end_with(policy, Counter(t for c in run(policy, requests(), 0.0) for t in c.tokens[2:]).most_common(1)[0][0])
+    found = run(policy, requests(), 0.0)
+    for request, completion in zip(requests(), found, strict=True):
+        ids = torch.tensor([request.prompt])
+        whole = policy.model.generate(
+            input_ids=ids,
+            attention_mask=torch.ones_like(ids),
+            do_sample=False,
+            max_new_tokens=10,
+            eos_token_id=policy.tokenizer.eos_token_id,
+        )
+        assert completion.tokens == whole[0, len(request.prompt) :].tolist()
+    assert len({len(c.tokens) for c in found}) > 1  # some ended, some were cut
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("temperature", [0.0, 0.6, 1.0])
+def test_log_probabilities_are_those_of_teacher_forcing(kind: str, temperature: float, make_policy: MakePolicy) -> None:
+    policy, asked = make_policy(kind), requests(6, repeat=2)
+    found = run(policy, asked, temperature)
+    expected = forced(policy, asked, found, temperature or 1.0)
+    assert [x for c in found for x in c.logprobs] == pytest.approx(expected.tolist(), abs=1e-5)
+
+
+def test_a_row_depends_on_neither_batch_nor_order_nor_other_rows(
+    make_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy, asked = make_policy(), requests(8, repeat=3)
+    together = run(policy, asked)
+    alone = [run(policy, [request])[0] for request in asked]
+    shuffled = random.Random(1).sample(range(len(asked)), len(asked))
+    mixed = dict(zip(shuffled, run(policy, [asked[i] for i in shuffled]), strict=True))
+    monkeypatch.setattr(sampler, "ROWS", 5)
+    cut = run(policy, asked)
+    for i, completion in enumerate(together):
+        for other in (alone[i], mixed[i], cut[i]):
+            assert other.tokens == completion.tokens
+            assert other.logprobs == pytest.approx(completion.logprobs, abs=1e-5)
+    assert len({tuple(t) for t in tokens_of(together)}) == len(asked)  # seeds of their own
+
+
+def test_the_same_requests_give_the_same_bytes_and_another_seed_another_row(make_policy: MakePolicy) -> None:
+    policy, asked = make_policy(), requests()
+    first = run(policy, asked)
+    assert run(policy, asked) == first
+    other = run(policy, [Request(r.prompt, r.seed + 1000) for r in asked])
+    assert tokens_of(other) != tokens_of(first)
+
+
+def test_sampling_leaves_the_policy_as_it_was(make_policy: MakePolicy) -> None:
+    policy = make_policy()
+    before = {name: p.clone() for name, p in policy.model.state_dict().items()}
+    run(policy, requests())
+    after = policy.model.state_dict()
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_a_large_model_is_sampled_without_merging_and_gives_the_same(
+    make_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = make_policy()
+    before = run(policy, requests())
+    monkeypatch.setattr(merged, "MERGED_PARAMETERS", 0)
+    assert tokens_of(run(policy, requests())) == tokens_of(before)
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0])
+def test_first_tokens_follow_the_softmax(temperature: float, make_policy: MakePolicy) -> None:
+    from scipy.stats import chisquare
+
+    policy, prompt, count = make_policy(), requests()[0].prompt, 4000
+    found = run(policy, [Request(prompt, seed) for seed in range(count)], temperature, longest=1)
+    with torch.no_grad():
+        logits = policy.model(input_ids=torch.tensor([prompt])).logits[0, -1].double()
+    expected = ((logits / temperature).softmax(-1) * count).tolist()
+    seen = Counter(c.tokens[0] for c in found)
+    common = [token for token in range(len(expected)) if expected[token] >= 5]
+    assert len(common) > 10
+    observed = [seen[token] for token in common]
+    rest = count - sum(observed), count - sum(expected[token] for token in common)
+    assert rest[1] > 5
+    assert chisquare([*observed, rest[0]], [*(expected[t] for t in common), rest[1]]).pvalue > 0.001
+
+
+def test_a_lower_temperature_is_surer(make_policy: MakePolicy) -> None:
+    policy, prompt = make_policy(), requests()[0].prompt
+    asked = [Request(prompt, seed) for seed in range(200)]
+    variety = [len({c.tokens[0] for c in run(policy, asked, t, longest=1)}) for t in (0.1, 0.7, 2.0)]
+    assert variety[0] < variety[1] < variety[2]
+    greedy = run(policy, asked[:1], 0.0, longest=1)
+    assert run(policy, asked[:1], 0.001, longest=1)[0].tokens == greedy[0].tokens
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_row_that_ends_is_the_uncut_row_up_to_its_end(temperature: float, make_policy: MakePolicy) -> None:
+    policy, asked = make_policy(), requests(10, repeat=4)
+    whole = run(policy, asked, temperature, longest=12)
+    end = Counter(t for c in whole for t in c.tokens).most_common(1)[0][0]
+    first_end = policy.tokenizer.eos_token_id
+    end_with(policy, end)
+    lengths = set()
+    for before, after in zip(whole, run(policy, asked, temperature, longest=12), strict=True):
+        if first_end not in before.tokens:
+            assert end not in after.tokens[:-1]
+            assert after.tokens == before.tokens[: len(after.tokens)]
+            assert after.tokens[-1] == end or len(after.tokens) == 12
+            lengths.add(len(after.tokens))
+    assert len(lengths) > 2
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_a_prefix_is_kept_and_continued(temperature: float, make_policy: MakePolicy) -> None:
+    policy, asked = make_policy(), requests()
+    written = run(policy, asked, temperature)
+    begun = [
+        Request(r.prompt, r.seed + 50, Completion(tokens=c.tokens[:cut], logprobs=c.logprobs[:cut]))
+        for cut, (r, c) in enumerate(zip(asked, written, strict=True), start=1)
+        if cut < len(c.tokens)
+    ]
+    assert len(begun) > 5
+    found = run(policy, begun, temperature)
+    for request, completion in zip(begun, found, strict=True):
+        cut = len(request.prefix.tokens)
+        assert completion.tokens[:cut] == request.prefix.tokens
+        assert completion.logprobs[:cut] == request.prefix.logprobs
+        assert cut < len(completion.tokens) <= 10
+    expected = forced(policy, begun, found, temperature or 1.0).tolist()
+    assert [x for c in found for x in c.logprobs] == pytest.approx(expected, abs=1e-5)
+    if not temperature:  # the greedy path from a point of the greedy path
+        prompts = {tuple(r.prompt): c.tokens for r, c in zip(asked, written, strict=True)}
+        assert tokens_of(found) == [prompts[tuple(r.prompt)] for r in begun]
+
+
+def test_a_prefix_that_is_long_enough_is_given_back(make_policy: MakePolicy) -> None:
+    prefix = Completion(tokens=[5, 6, 7], logprobs=[-1.0, -2.0, -3.0])
+    asked = [Request([9], 0, prefix), Request([9], 1)]
+    found = run(make_policy(), asked, longest=3)
+    assert found[0] == prefix
+    assert len(found[1].tokens) <= 3
+
+
+@pytest.mark.parametrize("longest", [1, 4])
+def test_no_completion_is_longer_than_asked_for(longest: int, make_policy: MakePolicy) -> None:
+    assert {len(c.tokens) for c in run(make_policy(), requests(), longest=longest)} == {longest}
+
+
+def test_a_longer_budget_only_adds_to_a_row_whatever_the_others_have(make_policy: MakePolicy) -> None:
+    policy, asked = make_policy(), requests(6, repeat=3)
+    whole = run(policy, asked, longest=14)
+    lengths = [random.Random(i).randint(1, 14) for i in range(len(asked))]
+    found = run(policy, [replace(r, longest=n) for r, n in zip(asked, lengths, strict=True)], longest=14)
+    end = policy.tokenizer.eos_token_id
+    for length, cut, completion in zip(lengths, found, whole, strict=True):
+        assert cut.tokens == completion.tokens[:length]
+        assert len(cut.tokens) == length or cut.tokens[-1] == end
+        assert cut.logprobs == pytest.approx(completion.logprobs[:length], abs=1e-5)
+    assert tokens_of(run(policy, [replace(r, longest=20) for r in asked], longest=14)) == tokens_of(whole)
+
+
+def test_the_budget_of_a_request_counts_its_prefix(make_policy: MakePolicy) -> None:
+    prefix = Completion(tokens=[5, 6], logprobs=[-1.0, -2.0])
+    found = run(make_policy(), [Request([9], 0, prefix, longest=n) for n in (2, 3)])
+    assert found[0] == prefix
+    assert len(found[1].tokens) == 3
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.5, 1.0])
+def test_when_finished_rows_are_dropped_changes_nothing(
+    kept: float, make_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy, asked = make_policy(), [replace(r, longest=r.seed % 9 + 1) for r in requests(6, repeat=3)]
+    expected = run(policy, asked)
+    monkeypatch.setattr(decoding, "KEPT", kept)
+    assert tokens_of(run(policy, asked)) == tokens_of(expected)
+
+
+def test_two_threads_write_what_one_writes(make_policy: MakePolicy) -> None:
+    policy, asked = make_policy(), requests(8, repeat=4)
+    one = run(policy, asked)
+    torch.set_num_threads(2)
+    try:
+        assert tokens_of(run(policy, asked)) == tokens_of(one)
+    finally:
+        torch.set_num_threads(1)
+
+
+def test_logits_that_are_no_numbers_are_an_error(make_policy: MakePolicy) -> None:
+    policy = make_policy()
+    with torch.no_grad():
+        next(policy.model.parameters()).fill_(torch.nan)
+    with pytest.raises(GraftError, match="logits are not finite"):
+        run(policy, requests())
+
+
+def test_no_requests_give_no_completions(make_policy: MakePolicy) -> None:
+    assert run(make_policy(), []) == []
+
+
+def test_a_prompt_that_leaves_no_room_is_refused(make_policy: MakePolicy) -> None:
+    policy = make_policy("gpt2")
+    assert len(run(policy, [Request([5] * 246, 0)], longest=10)[0].tokens) <= 10
+    with pytest.raises(GraftError, match=r"holds 256 tokens, .* has 247 and policy\.max_new_tokens is 10; lower"):
+        run(policy, [Request([5] * 247, 0)], longest=10)

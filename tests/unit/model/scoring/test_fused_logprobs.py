@@ -1,0 +1,51 @@
+"""The numbers of chosen tokens and their gradients are those of torch's own formulas."""
+
+import pytest
+import torch
+
+from tasks.model.scoring.fused_logprobs import chosen
+
+ROWS, TOKENS = torch.tensor([0, 2, 2, 2, 4]), torch.tensor([3, 1, 1, 0, 5])  # rows without a token, one with a twin
+
+
+def plain(logits: torch.Tensor, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:
+    given = torch.distributions.Categorical(logits=logits / temperature)
+    return given.logits[ROWS, TOKENS], given.entropy()[ROWS]
+
+
+def logits_of(seed: int = 0, dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    drawn = torch.randn(5, 7, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return (3 * drawn).to(dtype).requires_grad_()
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7, 2.0])
+@pytest.mark.parametrize("weights", [(1.0, 0.0), (0.0, 1.0), (0.6, -0.3)])
+def test_values_and_gradients_are_exact(temperature: float, weights: tuple[float, float]) -> None:
+    each = torch.tensor([1.0, -2.0, 0.5, 3.0, 0.1], dtype=torch.float64)
+    found, expected = chosen(ours := logits_of(), ROWS, TOKENS, temperature), plain(theirs := logits_of(), temperature)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+    gradients = []
+    for values, logits in ((found, ours), (expected, theirs)):
+        total = sum((weight * each * value).sum() for weight, value in zip(weights, values, strict=True))
+        gradients += torch.autograd.grad(total, logits)
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-11, atol=1e-12)
+
+
+def test_a_gradient_of_either_alone_is_enough() -> None:
+    for place in (0, 1):
+        ours, theirs = logits_of(), logits_of()
+        chosen(ours, ROWS, TOKENS, 0.7)[place].sum().backward()
+        plain(theirs, 0.7)[place].sum().backward()
+        assert ours.grad is not None
+        assert theirs.grad is not None
+        torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-11, atol=1e-12)
+
+
+def test_numbers_are_fp32_and_the_gradient_is_of_the_type_of_the_logits() -> None:
+    logits = logits_of(dtype=torch.bfloat16)
+    logprobs, entropies = chosen(logits, ROWS, TOKENS, 0.7)
+    assert logprobs.dtype == entropies.dtype == torch.float32
+    logprobs.sum().backward()  # type: ignore[no-untyped-call]
+    assert logits.grad is not None
+    assert logits.grad.dtype == torch.bfloat16

@@ -1,0 +1,92 @@
+"""Packed attention is attention with a mask, in value and gradient."""
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn.functional import scaled_dot_product_attention
+
+from tasks.model.fast_layers.attention_hook import attending, check_plain
+from tasks.model.sample import Sample
+from tasks.model.scoring.layouts.packed import collate_packed
+from tasks.model.scoring.micro_batches import cut
+from tasks.model.scoring.packed_attention import packed_attention
+
+KV, GROUP, SIZE = 2, 3, 4  # key-value heads, queries of each, numbers in each
+
+Lengths = list[tuple[int, list[int]]]
+
+
+def groups_of(lengths: Lengths) -> list[list[Sample]]:
+    return [
+        [Sample(str(d), m, (d,) * prompt, (9,) * n, (), 1.0) for m, n in enumerate(completions)]
+        for d, (prompt, completions) in enumerate(lengths)
+    ]
+
+
+def sees(lengths: Lengths) -> torch.Tensor:
+    """[N, N], from what the layout says it is: prompts without their last tokens, these, then completions."""
+    tokens = [(d, 0, i) for d, (prompt, _) in enumerate(lengths) for i in range(prompt - 1)]
+    tokens += [(d, 0, prompt - 1) for d, (prompt, _) in enumerate(lengths)]
+    tokens += [
+        (d, m, prompt + i)
+        for d, (prompt, completions) in enumerate(lengths)
+        for m, n in enumerate(completions, start=1)
+        for i in range(n - 1)
+    ]
+    return torch.tensor(
+        [[d == e and branch in (0, own) and at <= place for e, branch, at in tokens] for d, own, place in tokens]
+    )
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 5), st.lists(st.integers(1, 6), min_size=1, max_size=5)), min_size=1, max_size=4),
+    st.integers(0, 100),
+)
+@settings(max_examples=60, deadline=None)
+def test_it_is_attention_with_a_mask_in_value_and_gradient(lengths: Lengths, seed: int) -> None:
+    random = torch.Generator().manual_seed(seed)
+    visible = sees(lengths)
+    shape = (1, len(visible), KV * GROUP, SIZE)
+    drawn = [torch.randn(shape, generator=random, dtype=torch.float64) for _ in range(4)]
+    above, given = drawn[0], [drawn[1], drawn[2][:, :, :KV], drawn[3][:, :, :KV]]
+    results = []
+    for packed in (True, False):
+        query, key, value = (x.transpose(1, 2).detach().requires_grad_() for x in given)
+        if packed:
+            places = collate_packed(groups_of(lengths), torch.float64).places
+            found = packed_attention(query, key, value, places, 0.6)
+        else:
+            wide = [x.repeat_interleave(GROUP, 1) for x in (key, value)]
+            found = scaled_dot_product_attention(query, *wide, attn_mask=visible, scale=0.6).transpose(1, 2)
+        results.append([found, *torch.autograd.grad((found * above).sum(), [query, key, value])])
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
+
+
+@given(st.lists(st.integers(0, 9), max_size=20), st.integers(0, 5))
+def test_chunks_hold_whole_completions_in_order_as_many_as_fit(lengths: list[int], spare: int) -> None:
+    room = max(lengths, default=0) + spare
+    chunks = cut(lengths, room)
+    assert [item for chunk in chunks for item in chunk] == list(enumerate(lengths))
+    used = [sum(length for _, length in chunk) for chunk in chunks]
+    assert all(size <= room for size in used)
+    assert all(size + after[0][1] > room for size, after in zip(used, chunks[1:], strict=False))
+
+
+@pytest.mark.parametrize("name", ["softcap", "s_aux"])
+def test_attention_that_does_more_is_refused(name: str) -> None:
+    check_plain({name: None, "dropout": 0.0})
+    with pytest.raises(ValueError, match=f"its attention has {name}"):
+        check_plain({name: 30.0})
+
+
+def test_a_model_attends_as_it_did_once_the_block_has_ended(make_policy: Any) -> None:
+    model = make_policy().model.get_base_model()
+    usual = model.config._attn_implementation
+    with pytest.raises(ZeroDivisionError), attending(model, "test", lambda *_args, **_more: (1 / 0, None)):
+        model(input_ids=torch.tensor([[5]]))
+    assert model.config._attn_implementation == usual
+    model(input_ids=torch.tensor([[5]]))

@@ -1,0 +1,204 @@
+"""What is exported is what plain libraries load, with the policy's logits, whatever form the policy has."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from flows.champion.export import export
+from tasks.artifacts import digest_path, write_json, write_text
+from tasks.bootstrap.start import formed, start_of
+from tasks.errors import GraftError
+from tasks.layout import Layout
+from tasks.model.export import Form, export_policy
+from tasks.model.policy import Policy, load_policy, save_policy
+from tasks.params.file import load_params
+from tasks.params.sections import Lora
+from tasks.params.sections import Policy as PolicyParams
+from tasks.records import Promotion
+
+SHIPPED = Path(__file__).parents[3] / "params.yaml"
+MakePolicy = Callable[..., Policy]
+LORA = Lora(rank=4, alpha=8.0, targets="all-linear")
+MERGED = 1e-5  # float32: the adapter is added to the weights instead of to what they give
+
+
+def params(base: Path, lora: Lora | None, sha256: str | None = None) -> PolicyParams:
+    update = {"base": str(base), "lora": lora, "base_sha256": sha256}
+    return load_params(SHIPPED).policy.model_copy(update=update)
+
+
+def logits(model: Any) -> torch.Tensor:
+    with torch.no_grad():
+        found: torch.Tensor = model(input_ids=torch.tensor([[5, 17, 250, 3, 99]])).logits
+    return found.float()
+
+
+def plain(folder: Path, form: Form, base: Path | None) -> Any:
+    """As the README.md of an export says it."""
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    if form == "merged":
+        return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    model = AutoModelForCausalLM.from_pretrained(base or folder / "base", dtype=torch.float32)
+    return PeftModel.from_pretrained(model, folder)
+
+
+def trained(policy: Policy) -> Policy:
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in policy.model.parameters():
+            if parameter.requires_grad:
+                parameter.add_(0.02 * torch.randn(parameter.shape, generator=generator))
+    return policy
+
+
+def hub(folder: Path, make_policy: MakePolicy, dtype: str = "float32") -> Path:
+    """A base as somebody else hands it over."""
+    policy = make_policy(whole=True, dtype=dtype)
+    policy.model.save_pretrained(folder)
+    policy.tokenizer.save_pretrained(folder)
+    return folder
+
+
+def make(kind: str, root: Path, make_policy: MakePolicy) -> tuple[Path, Path | None]:
+    """A policy folder of a kind, and the base that it needs beside it."""
+    folder = root / "policy"
+    if kind == "scratch":
+        save_policy(make_policy(), folder, None, 1)
+        return folder, None
+    if kind == "full":
+        save_policy(trained(make_policy(whole=True)), folder, None, 1)
+        return folder, None
+    base = hub(root / "hub", make_policy, "bfloat16" if kind == "bf16" else "float32")
+    form = params(base, LORA, digest_path(base))
+    save_policy(trained(formed(start_of(form)[0], form, 0)), folder, None, 1)
+    if kind == "continued":
+        save_policy(trained(formed(start_of(params(folder, LORA))[0], params(folder, LORA), 1)), root / "next", "p", 1)
+        return root / "next", base
+    return folder, base
+
+
+@pytest.mark.parametrize("form", ["merged", "adapter"])
+@pytest.mark.parametrize("kind", ["scratch", "full", "hub", "continued", "bf16"])
+def test_plain_libraries_give_the_same_logits(kind: str, form: Form, tmp_path: Path, make_policy: MakePolicy) -> None:
+    policy, base = make(kind, tmp_path, make_policy)
+    out = tmp_path / "out"
+    if (kind, form) == ("full", "adapter"):
+        with pytest.raises(GraftError, match="has no adapter, all its weights were trained; export it with --merged"):
+            export_policy(policy, out, form, None)
+        return
+    expected = logits(load_policy(policy).model)
+    told = export_policy(policy, out, form, "0.5")
+    shutil.rmtree(policy)  # it needs nothing of it
+    found = plain(out, form, base)
+    difference = float((logits(found) - expected).abs().max())
+    if form == "adapter" or kind == "full":
+        assert told == difference == 0
+    elif kind == "bf16":  # its own type: the sum is rounded to 8 bits
+        spread = float(expected.std())
+        assert MERGED < difference < 0.05 * spread
+        assert told < 0.05 * spread
+        assert "bfloat16" in (out / "config.json").read_text()
+    else:
+        assert max(told, difference) < MERGED
+    from transformers import AutoTokenizer
+
+    tokenizer: Any = AutoTokenizer.from_pretrained(out)
+    assert tokenizer.decode(tokenizer("1 + 2")["input_ids"]) == "1 + 2"
+    assert not list(out.rglob("lineage.json"))
+
+
+def test_float32_keeps_what_bfloat16_rounds(tmp_path: Path, make_policy: MakePolicy) -> None:
+    policy, _ = make("bf16", tmp_path, make_policy)
+    expected = logits(load_policy(policy).model)
+    assert export_policy(policy, tmp_path / "out", "merged", None, float32=True) < MERGED
+    assert float((logits(plain(tmp_path / "out", "merged", None)) - expected).abs().max()) < MERGED
+
+
+@pytest.mark.parametrize("kind", ["scratch", "hub"])
+def test_an_adapter_also_loads_by_its_own_config(kind: str, tmp_path: Path, make_policy: MakePolicy) -> None:
+    from peft import AutoPeftModelForCausalLM
+
+    policy, _ = make(kind, tmp_path, make_policy)
+    export_policy(policy, tmp_path / "out", "adapter", None)
+    found = AutoPeftModelForCausalLM.from_pretrained(tmp_path / "out", dtype=torch.float32)
+    assert torch.equal(logits(found), logits(load_policy(policy).model))
+
+
+def full(policy: Path, base: Path, out: Path) -> None:  # noqa: ARG001
+    write_text(out / "mine.txt", "mine")
+
+
+def damaged(policy: Path, base: Path, out: Path) -> None:  # noqa: ARG001
+    path = policy / "adapter" / "adapter_model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+
+
+def without_weights(policy: Path, base: Path, out: Path) -> None:  # noqa: ARG001
+    (policy / "adapter" / "adapter_model.safetensors").unlink()
+
+
+def half_config(policy: Path, base: Path, out: Path) -> None:  # noqa: ARG001
+    (policy / "tokenizer.json").unlink()
+    (base / "config.json").write_text("{")
+
+
+def other_base(policy: Path, base: Path, out: Path) -> None:  # noqa: ARG001
+    (base / "config.json").write_text((base / "config.json").read_text() + " ")
+
+
+def no_base(policy: Path, base: Path, out: Path) -> None:  # noqa: ARG001
+    shutil.rmtree(base)
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        (full, r"out: is there already and not empty; name a new folder"),
+        (damaged, r"policy: its weights are damaged or not its own .*; name another policy"),
+        (without_weights, r"policy: its weights are damaged"),
+        (half_config, r"hub, is changed since the policy was made of it; put back"),
+        (other_base, r"hub, is changed since the policy was made of it; put back"),
+        (no_base, r"hub, is gone; put back"),
+    ],
+)
+def test_what_cannot_be_exported_whole_is_told_and_nothing_is_written(
+    harm: Callable[[Path, Path, Path], None], message: str, tmp_path: Path, make_policy: MakePolicy
+) -> None:
+    policy, base = make("hub", tmp_path, make_policy)
+    out = tmp_path / "out"
+    assert base
+    harm(policy, base, out)
+    before = digest_path(tmp_path)
+    with pytest.raises(GraftError, match=message) as error:
+        export_policy(policy, out, "merged", None)
+    assert "\n" not in str(error.value)
+    assert digest_path(tmp_path) == before
+
+
+def test_the_card_says_what_it_is_what_was_measured_and_how_to_load_it(
+    tmp_path: Path, make_policy: MakePolicy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    layout = Layout(tmp_path)
+    version = save_policy(make_policy(), layout.run_policy, "p", 6).version
+    figures = {"pass_at_1": 0.575, "champion_pass_at_1": 0.495, "difference": 0.08, "low": 0.045, "high": 0.12}
+    decision = Promotion(promoted=True, reason="better", version=version, champion_version=None, **figures)
+    for form, merged in (("merged", True), ("adapter", False)):
+        export(layout, layout.run_policy, tmp_path / form, "merged" if merged else "adapter", False)
+        assert "pass@1: not measured." in (tmp_path / form / "README.md").read_text()
+    write_json(layout.promotion, decision)
+    export(layout, layout.run_policy, tmp_path / "again", "merged", False)
+    card = (tmp_path / "again" / "README.md").read_text()
+    assert f"# Policy {version}" in card
+    assert "pass@1: 0.575, greedy, on the test problems of its run." in card
+    assert 'AutoModelForCausalLM.from_pretrained("again")' in card
+    assert (
+        f"again: {layout.run_policy} ({version}), merged; loaded again, no logit differs by" in capsys.readouterr().out
+    )
+    with pytest.raises(GraftError, match="there is no champion yet"):
+        export(layout, None, tmp_path / "none", "merged", False)

@@ -1,0 +1,274 @@
+"""The forms of a policy, and what becomes of each when a later run starts from it: plain libraries load them all."""
+
+import re
+import shutil
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tasks.artifacts import digest_path, read_json
+from tasks.bootstrap.start import formed, start_of
+from tasks.errors import GraftError
+from tasks.model.lora import linear_modules
+from tasks.model.policy import Policy, load_model, load_policy, save_policy
+from tasks.params.file import load_params, override
+from tasks.params.sections import Lora
+from tasks.params.sections import Policy as PolicyParams
+from tasks.programs.contract import prompt_of
+from tasks.records import Lineage
+
+SHIPPED = Path(__file__).parents[3] / "params.yaml"
+MakePolicy = Callable[..., Policy]
+LORA = Lora(rank=4, alpha=8.0, targets="all-linear")
+ADAPTER = "adapter/adapter_model.safetensors"
+
+
+def params(base: Path | str, lora: Lora | None = LORA) -> PolicyParams:
+    return load_params(SHIPPED).policy.model_copy(update={"base": str(base), "lora": lora})
+
+
+def logits(model: Any) -> torch.Tensor:
+    with torch.no_grad():
+        found: torch.Tensor = model(input_ids=torch.tensor([[5, 17, 250, 3, 99]])).logits
+    return found
+
+
+def same(a: Any, b: Any) -> bool:
+    return float((logits(a) - logits(b)).abs().max()) <= 1e-6
+
+
+def plainly_loaded(folder: Path) -> Any:
+    """As README says it."""
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    weights = folder if (folder / "model.safetensors").exists() else read_json(folder / "lineage.json", Lineage).base
+    model = AutoModelForCausalLM.from_pretrained(weights)
+    return PeftModel.from_pretrained(model, folder / "adapter") if (folder / "adapter").exists() else model
+
+
+def trained(policy: Policy) -> Policy:
+    """What an update changes, changed."""
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in policy.model.parameters():
+            if parameter.requires_grad:
+                parameter.add_(0.02 * torch.randn(parameter.shape, generator=generator))
+    return policy
+
+
+@pytest.fixture
+def hub(tmp_path: Path, make_policy: MakePolicy) -> Path:
+    """A model as somebody else hands it over."""
+    policy = make_policy(whole=True)
+    policy.model.save_pretrained(tmp_path / "hub")
+    policy.tokenizer.save_pretrained(tmp_path / "hub")
+    return tmp_path / "hub"
+
+
+def first_champion(root: str, form: Lora | None, hub: Path, make_policy: MakePolicy, folder: Path) -> Policy:
+    """What the first run of all left behind."""
+    if root == "scratch":
+        policy = formed(make_policy(whole=True), params("scratch", form), seed=0)
+    else:
+        policy = formed(start_of(params(hub, form))[0], params(hub, form), seed=0)
+    save_policy(trained(policy), folder, parent="p", round=3)
+    return policy
+
+
+@pytest.mark.parametrize("forms", [(LORA,), (None,), (LORA, LORA), (None, None), (None, LORA), (None, LORA, LORA)])
+@pytest.mark.parametrize("root", ["scratch", "hub"])
+def test_run_after_run_the_folder_loads_plainly_and_says_where_it_comes_from(
+    root: str, forms: tuple[Lora | None, ...], hub: Path, tmp_path: Path, make_policy: MakePolicy
+) -> None:
+    champion, folder = tmp_path / "champion", tmp_path / "policy"
+    policy = first_champion(root, forms[0], hub, make_policy, champion)
+    for form in forms[1:]:
+        continued, parent = start_of(params(champion, form))
+        assert parent == read_json(champion / "lineage.json", Lineage).version
+        continued = formed(continued, params(champion, form), seed=1)
+        assert same(continued.model, policy.model)
+        shutil.rmtree(champion)  # a promotion puts another in its place
+        lineage = save_policy(continued, folder, parent, round=0)
+        assert (lineage.parent, lineage.round) == (parent, 0)
+        assert same(load_policy(folder).model, policy.model)
+        assert same(plainly_loaded(folder), policy.model)
+        policy = trained(load_policy(folder))
+        assert not same(policy.model, plainly_loaded(folder))
+        save_policy(policy, champion, lineage.version, round=1)
+        shutil.rmtree(folder)
+    lineage = read_json(champion / "lineage.json", Lineage)
+    assert lineage.base == ("scratch" if root == "scratch" else str(hub))
+    whole = root == "scratch" or None in forms
+    assert lineage.holds == ["weights"] * whole + ["adapter"] * (forms[-1] is not None)
+    assert (champion / "model.safetensors").exists() == whole
+    assert (champion / "adapter").exists() == (forms[-1] is not None)
+    back = load_policy(champion)
+    assert same(back.model, policy.model)
+    assert same(back.model, plainly_loaded(champion))
+    assert (prompt_of("How many?", back.base) == "How many?\n") == (root == "scratch")
+
+
+def test_a_continued_adapter_is_the_parents_to_the_byte(hub: Path, tmp_path: Path, make_policy: MakePolicy) -> None:
+    first_champion("hub", LORA, hub, make_policy, tmp_path / "champion")
+    policy, parent = start_of(params(tmp_path / "champion"))
+    policy = formed(policy, params(tmp_path / "champion"), seed=7)
+    save_policy(policy, tmp_path / "policy", parent, round=0)
+    assert digest_path(tmp_path / "policy" / "adapter") == digest_path(tmp_path / "champion" / "adapter")
+    trainable = {name for name, p in policy.model.named_parameters() if p.requires_grad}
+    assert trainable == {name for name, _ in policy.model.named_parameters() if "lora_" in name}
+
+
+@pytest.mark.parametrize("root", ["scratch", "hub"])
+def test_full_fine_tuning_is_a_plain_model_whose_weights_are_written(
+    root: str, hub: Path, tmp_path: Path, make_policy: MakePolicy
+) -> None:
+    folder = tmp_path / "policy"
+    policy = first_champion(root, None, hub, make_policy, folder)
+    files = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()} - {"generation_config.json"}
+    tokenizer = {"tokenizer.json", "tokenizer_config.json"}
+    assert files == {"config.json", "model.safetensors", "lineage.json"} | tokenizer
+    back = load_policy(folder)
+    assert not back.has_adapter
+    assert not back.model.training
+    assert all(p.requires_grad for p in back.model.parameters())
+    save_policy(load_policy(folder), tmp_path / "again", parent="p", round=3)
+    for name in ("model.safetensors", "lineage.json", "config.json"):
+        assert digest_path(folder / name) == digest_path(tmp_path / "again" / name)
+    version = read_json(folder / "lineage.json", Lineage).version
+    with torch.no_grad():
+        next(policy.model.parameters()).view(-1)[0] += 0.01
+    assert save_policy(policy, folder, parent="p", round=3).version != version
+
+
+@pytest.mark.parametrize("form", [LORA, None])
+@pytest.mark.parametrize("root", ["scratch", "hub"])
+def test_a_policy_loaded_instead_of_another_is_the_same_as_loaded_alone(
+    root: str, form: Lora | None, hub: Path, tmp_path: Path, make_policy: MakePolicy
+) -> None:
+    policy = first_champion(root, form, hub, make_policy, tmp_path / "0")
+    save_policy(trained(policy), tmp_path / "1", parent="p", round=1)
+    given_up = load_policy(tmp_path / "0")
+    weights = weakref.ref(next(given_up.model.parameters()))
+    after = load_policy(tmp_path / "1", instead_of=given_up)
+    assert given_up.model is None
+    assert (weights() is None) == (form is None)  # nobody holds it, or it is in use again
+    alone = load_policy(tmp_path / "1")
+    assert torch.equal(logits(after.model), logits(alone.model))
+    assert (after.version, after.base, after.holds) == (alone.version, alone.base, alone.holds)
+    states = [{name: p.requires_grad for name, p in each.model.named_parameters()} for each in (after, alone)]
+    assert states[0] == states[1]
+    save_policy(after, tmp_path / "2", parent="p", round=1)
+    assert (tmp_path / "2" / "lineage.json").read_bytes() == (tmp_path / "1" / "lineage.json").read_bytes()
+
+
+# --- an adapter can only be continued in the form that it has
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        LORA.model_copy(update={"rank": 8}),
+        LORA.model_copy(update={"alpha": 16.0}),
+        LORA.model_copy(update={"targets": ["q_proj", "v_proj"]}),
+        None,
+    ],
+)
+def test_another_form_than_the_parents_is_refused_with_a_remedy_that_helps(
+    wanted: Lora | None, hub: Path, tmp_path: Path, make_policy: MakePolicy
+) -> None:
+    champion = tmp_path / "champion"
+    first_champion("hub", LORA, hub, make_policy, champion)
+    with pytest.raises(GraftError) as error:
+        formed(start_of(params(champion))[0], params(champion, wanted), seed=0)
+    is_now = "null" if wanted is None else f"{{rank: {wanted.rank}, alpha: {wanted.alpha:g}, targets: "
+    has = r"\{rank: 4, alpha: 8, targets: all-linear\}"
+    message = (
+        rf"^policy\.lora: is {re.escape(is_now)}.*, but the adapter of '.*champion'.* is {has}; set policy\.lora to"
+    )
+    assert re.match(message, str(error.value))
+    told = re.search(has, str(error.value))
+    assert told
+    shutil.copyfile(SHIPPED, tmp_path / "params.yaml")
+    override(tmp_path / "params.yaml", [f"policy.lora={told[0]}"])
+    mended = load_params(tmp_path / "params.yaml").policy.lora
+    formed(start_of(params(champion))[0], params(champion, mended), seed=0)
+
+
+def test_an_adapter_on_named_modules_is_continued_by_their_names_in_any_order(
+    hub: Path, tmp_path: Path, make_policy: MakePolicy
+) -> None:
+    champion = tmp_path / "champion"
+    named = LORA.model_copy(update={"targets": ["q_proj", "v_proj"]})
+    policy = first_champion("hub", named, hub, make_policy, champion)
+    turned = LORA.model_copy(update={"targets": ["v_proj", "q_proj"]})
+    assert same(formed(start_of(params(champion))[0], params(champion, turned), seed=0).model, policy.model)
+    with pytest.raises(GraftError, match=r"is \{rank: 4, alpha: 8, targets: \[q_proj, v_proj\]\}; set policy\.lora to"):
+        formed(start_of(params(champion))[0], params(champion), seed=0)
+
+
+def test_an_adapter_of_unknown_origin_is_refused(hub: Path, tmp_path: Path, make_policy: MakePolicy) -> None:
+    first_champion("scratch", LORA, hub, make_policy, tmp_path / "policy")
+    (tmp_path / "policy" / "lineage.json").unlink()
+    with pytest.raises(
+        GraftError, match=r"^policy\.base: '.*policy' has an adapter, but no lineage\.json .*; restore "
+    ):
+        start_of(params(tmp_path / "policy"))
+
+
+# --- targets
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("qwen2", "down_proj, gate_proj, k_proj, o_proj, q_proj, up_proj, v_proj"),
+        ("llama", "down_proj, gate_proj, k_proj, o_proj, q_proj, up_proj, v_proj"),
+        ("gpt2", "c_attn, c_fc, c_proj"),
+    ],
+)
+def test_a_target_that_is_no_linear_module_is_named_with_those_there_are(
+    kind: str, names: str, make_policy: MakePolicy
+) -> None:
+    known = names.split(", ")
+    for wrong in ("query", "lm_head", "mlp", known[0][1:]):
+        lora = LORA.model_copy(update={"targets": [known[0], wrong]})
+        with pytest.raises(
+            GraftError, match=rf"^policy\.lora\.targets: '{wrong}' is no linear .* it has {names}: name"
+        ):
+            formed(make_policy(kind, whole=True), params("hub", lora), seed=0)
+
+
+@pytest.mark.filterwarnings("ignore:fan_in_fan_out")
+@pytest.mark.parametrize(
+    ("kind", "targets", "per_layer"),
+    [
+        ("qwen2", "all-linear", 7),
+        ("qwen2", ["q_proj", "v_proj"], 2),
+        ("qwen2", ["self_attn.q_proj", "down_proj"], 2),
+        ("qwen2", ["layers.1.mlp.up_proj"], 0.5),
+        ("gpt2", "all-linear", 4),
+        ("gpt2", ["c_proj"], 2),
+    ],
+)
+def test_the_adapter_sits_on_the_targets_and_nowhere_else(
+    kind: str, targets: str | list[str], per_layer: float, make_policy: MakePolicy
+) -> None:
+    policy = make_policy(kind, whole=True)
+    expected = linear_modules(policy.model, targets)
+    assert len(expected) == 2 * per_layer
+    formed(policy, params("hub", LORA.model_copy(update={"targets": targets})), seed=0)
+    found = {
+        name.partition(".lora_A")[0] for name, _ in policy.model.get_base_model().named_modules() if "lora_A" in name
+    }
+    assert found == expected == linear_modules(policy.model.get_base_model(), targets)
+
+
+def test_without_any_lineage_a_folder_is_a_model_like_any_other(hub: Path) -> None:
+    policy, parent = start_of(params(hub, None).model_copy(update={"base_sha256": "digest"}))
+    assert (policy.base, policy.base_sha256, policy.version, parent) == (str(hub), "digest", "", None)
+    assert same(policy.model, load_model(str(hub)))

@@ -1,0 +1,304 @@
+"""A policy folder is what plain transformers and peft make of it, and says where it comes from."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tasks.artifacts import digest_path, read_json, write_json
+from tasks.errors import GraftError
+from tasks.model.policy import (
+    Policy,
+    attach_adapter,
+    decode,
+    encode_completion,
+    encode_prompt,
+    load_model,
+    load_policy,
+    load_tokenizer,
+    save_policy,
+)
+from tasks.records import Lineage
+
+REPOSITORY = Path(__file__).parents[3]
+MakePolicy = Callable[..., Policy]
+WEIGHTS, ADAPTER = "model.safetensors", "adapter/adapter_model.safetensors"
+
+
+def logits(model: Any) -> torch.Tensor:
+    with torch.no_grad():
+        found: torch.Tensor = model(input_ids=torch.tensor([[5, 17, 250, 3, 99]])).logits
+    return found
+
+
+def same(a: Any, b: Any) -> bool:
+    return float((logits(a) - logits(b)).abs().max()) <= 1e-6
+
+
+def nudge(policy: Policy, part: str) -> None:
+    """Change one weight whose name holds `part`."""
+    with torch.no_grad():
+        next(p for name, p in policy.model.named_parameters() if part in name).view(-1)[0] += 0.01
+
+
+def base_folder(make_policy: MakePolicy, folder: Path, kind: str) -> str:
+    """A base as somebody else would hand it over: no adapter, no lineage."""
+    policy = make_policy(kind)
+    policy.model.unload().save_pretrained(folder)
+    policy.tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+def policy_on(base: str, seed: int = 0) -> Policy:
+    """A policy of another base than scratch, its adapter trained a little."""
+    policy = Policy(attach_adapter(load_model(base), rank=4, alpha=8.0, seed=seed), load_tokenizer(base), "", base)
+    with torch.no_grad():
+        for name, parameter in policy.model.named_parameters():
+            if "lora_B" in name:
+                parameter.fill_(0.01)
+    return policy
+
+
+def test_plain_transformers_and_peft_load_the_same_model(tmp_path: Path, make_policy: MakePolicy) -> None:
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    policy = make_policy()
+    save_policy(policy, tmp_path / "policy", parent=None, round=0)
+    plain = AutoModelForCausalLM.from_pretrained(tmp_path / "policy")
+    assert not same(plain, policy.model)  # the adapter matters
+    assert same(PeftModel.from_pretrained(plain, tmp_path / "policy" / "adapter"), policy.model)
+    assert encode_prompt(policy, "1 + 2 é") == AutoTokenizer.from_pretrained(tmp_path / "policy")("1 + 2 é").input_ids
+
+
+def test_a_saved_policy_comes_back_ready_to_sample_and_to_train(tmp_path: Path, make_policy: MakePolicy) -> None:
+    policy = make_policy()
+    lineage = save_policy(policy, tmp_path / "policy", parent=None, round=0)
+    back = load_policy(tmp_path / "policy")
+    assert same(back.model, policy.model)
+    assert (back.version, back.base) == (lineage.version, "scratch")
+    assert not back.model.training
+    assert {name for name, p in back.model.named_parameters() if p.requires_grad} == {
+        name for name, _ in back.model.named_parameters() if "lora_" in name
+    }
+
+
+def test_saving_leaves_the_policy_as_it_was(tmp_path: Path, make_policy: MakePolicy) -> None:
+    policy, untouched = make_policy(), make_policy()
+    save_policy(policy, tmp_path / "policy", parent=None, round=0)
+    assert same(policy.model, untouched.model)
+    assert policy.model.state_dict().keys() == untouched.model.state_dict().keys()
+
+
+def test_saving_again_elsewhere_and_over_itself_gives_the_same_bytes(tmp_path: Path, make_policy: MakePolicy) -> None:
+    first, other = tmp_path / "one" / "policy", tmp_path / "another" / "name"
+    for folder in (first, other, other):
+        save_policy(make_policy(), folder, parent="p", round=2)
+    assert digest_path(first) == digest_path(other)
+    for file in first.rglob("*.json"):
+        assert str(tmp_path) not in file.read_text()
+
+
+def test_loading_and_saving_changes_no_weight_and_after_once_no_byte(tmp_path: Path, make_policy: MakePolicy) -> None:
+    folders = [tmp_path / name for name in "abc"]
+    save_policy(make_policy(), folders[0], parent=None, round=0)
+    for before, after in pairwise(folders):  # transformers writes a tokenizer of its own class a little differently
+        save_policy(load_policy(before), after, parent=None, round=0)
+        for part in (WEIGHTS, "adapter", "config.json", "lineage.json"):
+            assert digest_path(before / part) == digest_path(after / part)
+    assert digest_path(folders[1]) == digest_path(folders[2])
+
+
+SAVE = """
+from pathlib import Path
+from tasks.model.policy import Policy, attach_adapter, save_policy
+from tasks.bootstrap.scratch_model import scratch_model
+from tasks.bootstrap.tokenizer import train_tokenizer
+tokenizer = train_tokenizer(["def solve(problem): 1 + 2"] * 3, 300)
+model = attach_adapter(scratch_model(tokenizer, hidden=32, layers=2, seed=0), rank=2, alpha=2.0, seed=0)
+save_policy(Policy(model, tokenizer, "", "scratch"), Path("policy"), parent=None, round=0)
+"""
+
+
+@pytest.mark.slow
+def test_a_process_with_another_hash_seed_makes_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "other").mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-c", SAVE],
+        env=os.environ | {"PYTHONHASHSEED": "1", "PYTHONPATH": str(REPOSITORY)},
+        cwd=tmp_path / "other",
+        stderr=subprocess.DEVNULL,
+    )
+    monkeypatch.chdir(tmp_path)
+    exec(SAVE, {})
+    assert process.wait() == 0
+    assert digest_path(tmp_path / "policy") == digest_path(tmp_path / "other" / "policy")
+
+
+def test_the_version_changes_with_any_weight_and_with_nothing_else(tmp_path: Path, make_policy: MakePolicy) -> None:
+    versions = []
+    for part in ("", "lora_A", "embed_tokens"):
+        policy = make_policy()
+        if part:
+            nudge(policy, part)
+        versions.append(save_policy(policy, tmp_path / "policy", parent=None, round=0).version)
+    assert len(set(versions)) == 3
+    assert save_policy(make_policy(), tmp_path / "policy", parent="other", round=7).version == versions[0]
+
+
+def test_the_lineage_names_parent_round_and_base(tmp_path: Path, make_policy: MakePolicy) -> None:
+    lineage = save_policy(make_policy(), tmp_path / "policy", parent="0123456789abcdef", round=3)
+    assert (lineage.parent, lineage.round, lineage.base) == ("0123456789abcdef", 3, "scratch")
+    assert read_json(tmp_path / "policy" / "lineage.json", Lineage) == lineage
+
+
+def test_a_base_folder_of_other_content_makes_another_version(tmp_path: Path, make_policy: MakePolicy) -> None:
+    """Where the folder's name and the adapter are the same, nothing else would tell."""
+    base = base_folder(make_policy, tmp_path / "base", "qwen2")
+    versions = set()
+    for digest in (None, "one", "two"):
+        policy = policy_on(base)
+        policy.base_sha256 = digest
+        lineage = save_policy(policy, tmp_path / "policy", parent=None, round=0)
+        assert lineage.base_sha256 == load_policy(tmp_path / "policy").base_sha256 == digest
+        versions.add(lineage.version)
+    assert len(versions) == 3
+
+
+def test_a_fresh_adapter_computes_what_the_base_computes_and_comes_from_its_seed(make_policy: MakePolicy) -> None:
+    fresh = make_policy(fresh=True)
+    with fresh.model.disable_adapter():
+        bare = logits(fresh.model)
+    assert torch.equal(logits(fresh.model), bare)
+    torch.manual_seed(1)
+    state = torch.random.get_rng_state()
+    adapters = []
+    for seed in (3, 3, 4):
+        model = attach_adapter(make_policy().model.unload(), rank=2, alpha=2.0, seed=seed)
+        adapters.append(next(p.clone() for name, p in model.named_parameters() if "lora_A" in name))
+    assert torch.equal(adapters[0], adapters[1])
+    assert not torch.equal(adapters[0], adapters[2])
+    assert torch.equal(torch.random.get_rng_state(), state)  # nobody else's random numbers are touched
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "gpt2"])
+def test_another_base_stays_where_it_is(kind: str, tmp_path: Path, make_policy: MakePolicy) -> None:
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    base = base_folder(make_policy, tmp_path / "base", kind)
+    before = digest_path(Path(base))
+    policy, folder = policy_on(base), tmp_path / "policy"
+    lineage = save_policy(policy, folder, parent=None, round=0)
+    assert lineage.base == base
+    assert [p.relative_to(folder).as_posix() for p in folder.rglob("*.safetensors")] == [ADAPTER]
+    assert digest_path(Path(base)) == before
+    assert same(load_policy(folder).model, policy.model)
+    plain = AutoModelForCausalLM.from_pretrained(base)
+    assert not same(plain, policy.model)
+    assert same(PeftModel.from_pretrained(plain, folder / "adapter"), policy.model)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:100])
+
+
+def widen(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    write_json(folder / "config.json", config | {"hidden_size": 64})
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "no lineage": lambda folder: (folder / "lineage.json").unlink(),
+    "no config": lambda folder: (folder / "config.json").unlink(),
+    "config of nothing": lambda folder: (folder / "config.json").write_text("{}"),
+    "config of another size": widen,
+    "no weights": lambda folder: (folder / WEIGHTS).unlink(),
+    "cut weights": lambda folder: cut(folder / WEIGHTS),
+    "no adapter": lambda folder: shutil.rmtree(folder / "adapter"),
+    "no adapter weights": lambda folder: (folder / ADAPTER).unlink(),
+    "cut adapter weights": lambda folder: cut(folder / ADAPTER),
+    "adapter config that is no JSON": lambda folder: (folder / "adapter/adapter_config.json").write_text("{"),
+    "no tokenizer": lambda folder: (folder / "tokenizer.json").unlink(),
+    "tokenizer that is no JSON": lambda folder: (folder / "tokenizer.json").write_text("{"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_policy_folder_is_one_line_that_names_it(
+    damage: str, tmp_path: Path, make_policy: MakePolicy
+) -> None:
+    save_policy(make_policy(), tmp_path / "policy", parent=None, round=0)
+    DAMAGES[damage](tmp_path / "policy")
+    with pytest.raises(GraftError) as caught:
+        load_policy(tmp_path / "policy")
+    assert str(tmp_path / "policy") in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert ";" in str(caught.value)  # the remedy
+
+
+@pytest.mark.parametrize("name", ["nowhere", "empty"])
+def test_a_base_that_is_no_model_is_one_line(name: str, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(GraftError, match=rf"^policy\.base: '.*{name}' is no causal language model .*; give .*\Z"):
+        load_model(str(tmp_path / name))
+
+
+def test_a_base_that_went_away_is_named_with_the_policy(tmp_path: Path, make_policy: MakePolicy) -> None:
+    base = base_folder(make_policy, tmp_path / "base", "qwen2")
+    save_policy(policy_on(base), tmp_path / "policy", parent=None, round=0)
+    shutil.rmtree(base)
+    with pytest.raises(GraftError, match=r"policy: its base '.*base' is no causal language model .*; put it back .*\Z"):
+        load_policy(tmp_path / "policy")
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "llama", "gpt2"])
+def test_a_base_without_tokenizer_is_one_line(kind: str, tmp_path: Path, make_policy: MakePolicy) -> None:
+    make_policy(kind).model.unload().save_pretrained(tmp_path)
+    with pytest.raises(GraftError, match=r"^policy\.base: '.*' has no tokenizer .*; add tokenizer\.json to it\Z"):
+        load_tokenizer(str(tmp_path))
+
+
+def tokenizer_folder(folder: Path, **special: str) -> str:
+    from tokenizers import Tokenizer, models
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0, "1": 1, "[END]": 2}, unk_token="[UNK]"))
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special).save_pretrained(folder)
+    return str(folder)
+
+
+def test_a_tokenizer_without_an_end_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(GraftError, match=r"^policy\.base: the tokenizer of .* has no end-of-text token; set eos_token"):
+        load_tokenizer(tokenizer_folder(tmp_path))
+
+
+def test_a_tokenizer_without_padding_pads_with_its_end(tmp_path: Path) -> None:
+    tokenizer = load_tokenizer(tokenizer_folder(tmp_path, eos_token="[END]"))
+    assert tokenizer.pad_token_id == tokenizer.eos_token_id == 2
+
+
+def test_a_completion_ends_with_the_end_and_reads_back(make_policy: MakePolicy) -> None:
+    policy = make_policy()
+    code = "def solve(problem):\n    return 'it , s' + 12\n"
+    tokens = encode_completion(policy, code)
+    assert tokens[-1] == policy.tokenizer.eos_token_id
+    assert decode(policy, tokens) == decode(policy, tokens[:-1]) == code
+
+
+def test_a_chat_template_makes_the_prompt_the_users_message(make_policy: MakePolicy) -> None:
+    policy = make_policy()
+    plain = encode_prompt(policy, "7?\n")
+    policy.tokenizer.chat_template = (
+        "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<me>{% endif %}"
+    )
+    assert decode(policy, plain) == "7?\n"
+    assert decode(policy, encode_prompt(policy, "7?\n")) == "<user>7?\n<me>"

@@ -1,0 +1,96 @@
+"""Laws of group-relative advantages."""
+
+from itertools import pairwise
+from statistics import fmean, pstdev, stdev
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.objective.advantages import EPSILON, advantages_of, group_advantages, has_signal, lone
+from tasks.params.fields import Baseline
+
+REWARDS = st.lists(st.none() | st.floats(-10, 10), max_size=12)
+
+
+RULES: list[Baseline] = ["group", "batch", "none", "leave_one_out"]
+
+
+def test_the_seed_formula_with_ddof_1_is_ours() -> None:
+    assert group_advantages([1, 1, 0]) == pytest.approx([0.577, 0.577, -1.155], abs=1e-3)
+
+
+def test_the_seed_formula_with_ddof_0_is_not() -> None:
+    rewards = [1.0, 1.0, 0.0]
+    with_ddof_0 = [(r - fmean(rewards)) / pstdev(rewards) for r in rewards]
+    assert with_ddof_0 == pytest.approx([0.707, 0.707, -1.414], abs=1e-3)
+    assert group_advantages(rewards) != pytest.approx(with_ddof_0, abs=0.1)
+
+
+def test_the_rules_by_hand() -> None:
+    groups = [[1.0, 1.0, 0.0], [2.0, 4.0]]
+    batch = stdev([1, 1, 0, 2, 4]) + EPSILON
+    assert advantages_of("group", groups) == [group_advantages(rewards) for rewards in groups]
+    assert advantages_of("none", groups) == [pytest.approx([1 / 3, 1 / 3, -2 / 3]), [-1.0, 1.0]]
+    assert advantages_of("leave_one_out", groups) == [pytest.approx([0.5, 0.5, -1]), [-2.0, 2.0]]
+    third = 1 / 3 / batch
+    assert advantages_of("batch", groups) == [
+        pytest.approx([third, third, -2 * third]),
+        pytest.approx([-1 / batch, 1 / batch]),
+    ]
+
+
+def test_a_group_with_one_known_reward_is_compared_with_the_batch() -> None:
+    groups = [[1.0, 0.0], [None, 0.75], [None, None]]
+    known, std = [1.0, 0.0, 0.75], stdev([1.0, 0.0, 0.75]) + EPSILON
+    expected = {
+        "group": (0.75 - fmean(known)) / std,
+        "batch": (0.75 - fmean(known)) / std,
+        "none": 0.75 - fmean(known),
+        "leave_one_out": 0.75 - 0.5,
+    }
+    assert lone(groups) == 1
+    for rule in RULES:
+        assert advantages_of(rule, groups)[1:] == [[0.0, pytest.approx(expected[rule])], [0.0, 0.0]]
+
+
+def test_groups_of_one_learn_from_the_batch() -> None:
+    assert advantages_of("none", [[1.0], [0.0], [0.5]]) == [[0.5], [-0.5], [0.0]]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_equal_rewards_have_advantage_exactly_zero_beside_others(rule: Baseline) -> None:
+    equal, _ = advantages_of(rule, [[0.1 + 0.2, 0.3, 0.3, None], [0.0, 1.0]])
+    assert equal == [0.0] * 4
+
+
+def test_a_failed_reward_leaves_mean_and_spread() -> None:
+    advantages = group_advantages([1.5, 0.0, None, 1.25])
+    assert advantages == pytest.approx([0.72578, -1.14050, 0.0, 0.41473], abs=1e-5)  # as TRL 1.16 gives
+
+
+@pytest.mark.parametrize(
+    "rewards", [[2.3] * 12, [0.1 + 0.2, 0.3, 0.3], [0.0, 0.0], [1.0, None], [None, None], [5.0], []]
+)
+def test_without_a_spread_the_advantage_is_exactly_zero(rewards: list[float | None]) -> None:
+    assert group_advantages(rewards) == [0.0] * len(rewards)
+
+
+@given(st.sampled_from(RULES), REWARDS)
+def test_advantages_sum_to_zero_and_keep_the_order_of_rewards(rule: Baseline, rewards: list[float | None]) -> None:
+    (advantages,) = advantages_of(rule, [rewards])
+    assert sum(advantages) == pytest.approx(0, abs=1e-6)
+    pairs = sorted((r, a) for r, a in zip(rewards, advantages, strict=True) if r is not None)
+    assert all(a <= b for (_, a), (_, b) in pairwise(pairs))
+
+
+@given(REWARDS, st.floats(-5, 5))
+def test_a_constant_added_to_all_rewards_changes_nothing(rewards: list[float | None], constant: float) -> None:
+    shifted = [None if r is None else r + constant for r in rewards]
+    if has_signal(rewards) == has_signal(shifted):
+        assert group_advantages(shifted) == pytest.approx(group_advantages(rewards), abs=1e-3)
+
+
+@given(REWARDS)
+def test_the_order_of_members_does_not_matter(rewards: list[float | None]) -> None:
+    assert group_advantages(rewards[::-1]) == group_advantages(rewards)[::-1]

@@ -1,0 +1,412 @@
+"""`params.yaml`: typed, restricted, rewritten without losing a comment, and every mistake named."""
+
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dvc.fs import localfs
+from dvc.utils.serialize import load_path
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tasks.errors import GraftError
+from tasks.params.file import leaf_of, load_params, override, restrict, rounds_of
+from tasks.params.params import Params
+from tasks.params.sections import Lora
+
+SHIPPED = Path(__file__).parents[3] / "params.yaml"
+TEXT = SHIPPED.read_text()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "params.yaml"
+    path.write_text(TEXT)
+    return path
+
+
+def leaves(section: Any, prefix: str = "") -> dict[str, Any]:
+    """Dotted key → value of all that is not a section; `rounds` is one leaf."""
+    found = {}
+    for name in type(section).model_fields:
+        value = getattr(section, name)
+        if hasattr(type(value), "model_fields") and name != "rounds":
+            found |= leaves(value, f"{prefix}{name}.")
+        else:
+            found[f"{prefix}{name}"] = value
+    return found
+
+
+LEAVES = leaves(load_params(SHIPPED))
+
+
+def test_the_shipped_file_is_valid_and_explains_every_param() -> None:
+    plain = [line for line in TEXT.splitlines() if re.match(r"\s*\w+:", line) and "#" not in line]
+    sections = [line for line in plain if line.endswith(":")]
+    assert plain == sections
+    assert load_params(SHIPPED).rounds.start == {n: n - 1 for n in range(1, load_params(SHIPPED).rounds.last + 1)}
+
+
+# --- mistakes
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("seed: 0", "sede: 0", r":\d+: no param 'sede'; did you mean 'seed'\?"),
+        ("  beta:", "  betta:", r":\d+: no param 'grpo\.betta'; did you mean 'grpo\.beta'\?"),
+        (
+            "seed: 0",
+            "seed: 0\nxyzzy: 1",
+            r":\d+: no param 'xyzzy'; the sections are seed, environment, env",
+        ),
+        ("  beta: 0.01", "  beta: -1", r":\d+: grpo\.beta: .*greater than or equal to 0, not -1"),
+        ("  group_size: 12", "  group_size: 0", r":\d+: grpo\.group_size: .*greater than or equal to 1, not 0"),
+        ("  loss: dapo", "  loss: ppo", r":\d+: grpo\.loss: .*'sapo', not 'ppo'"),
+        ("  importance: token", "  importance: word", r":\d+: grpo\.importance: .*'sequence', not 'word'"),
+        ("  advantages: group", "  advantages: best", r":\d+: grpo\.advantages: .*'leave_one_out', not 'best'"),
+        ("  truncated: learn", "  truncated: drop", r":\d+: grpo\.truncated: .*'leave_out', not 'drop'"),
+        ("  unfit: stop", "  unfit: keep", r":\d+: grpo\.unfit: .*'skip', not 'keep'"),
+        ("  schedule: linear", "  schedule: step", r":\d+: grpo\.schedule: .*'constant', not 'step'"),
+        (
+            "  schedule: linear",
+            "  schedule: constant",
+            r":\d+: grpo\.warmup_steps: .*does nothing in schedule constant",
+        ),
+        ("  warmup_steps: 4", "  warmup_steps: -1", r":\d+: grpo\.warmup_steps: .*greater than or equal to 0, not -1"),
+        (
+            "  micro_batch_tokens: 2048",
+            "  micro_batch_tokens: 8",
+            r":\d+: grpo\.micro_batch_tokens: .*equal to 64, not 8",
+        ),
+        ("  processes: 1 ", "  processes: 0 ", r":\d+: grpo\.processes: .*greater than or equal to 1, not 0"),
+        ("  kl: k3", "  kl: k4", r":\d+: grpo\.kl: .*'k3', not 'k4'"),
+        ("  entropy: 0.0", "  entropy: -1", r":\d+: grpo\.entropy: .*greater than or equal to 0, not -1"),
+        ("    rank: 16", "    rank: 0", r":\d+: policy\.lora\.rank: .*greater than or equal to 1, not 0"),
+        ("    rank: 16", "    rnk: 16", r":\d+: no param 'policy\.lora\.rnk'; did you mean 'policy\.lora\.rank'\?"),
+        (
+            "targets: all-linear",
+            "targets: all",
+            r":\d+: policy\.lora\.targets: write all-linear, or a list .*not 'all'",
+        ),
+        ("targets: all-linear", "targets: []", r":\d+: policy\.lora\.targets: write all-linear, or a list .*not \[\]"),
+        ("targets: all-linear", "targets: [1]", r":\d+: policy\.lora\.targets: write all-linear, or a .*not \[1\]"),
+        ("  delta: null", "  delta: 1.0", r":\d+: grpo\.delta: .*greater than 1, not 1\.0"),
+        ("  delta: null", "  delta: 3.0", r":\d+: grpo\.delta: delta \(3\.0\) must be above 1 \+ clip_high \(5\.0\)"),
+        ("  beta: 0.01", "  beta: .nan", r":\d+: grpo\.beta: .*finite number, not nan"),
+        ("  beta: 0.01", "  beta: .inf", r":\d+: grpo\.beta: "),
+        ("  own_sha256: null", "  own_sha256: 1", r":\d+: rewards\.own_sha256: .*valid string, not 1"),
+        ("  seconds: 10 ", "  seconds: 0 ", r":\d+: rewards\.seconds: .*greater than or equal to 0\.1, not 0"),
+        ("  model_sha256: null", "  model_sha256: 1", r":\d+: rewards\.model_sha256: .*valid string, not 1"),
+        (
+            "  model: null",
+            "  model: {base: a, weight: 1, batch: 0, label: null}",
+            r":\d+: rewards\.model\.batch: .*greater than or equal to 1, not 0",
+        ),
+        (
+            "  model: null",
+            "  model: {base: a, weight: 1, batch: 1, label: null, labels: 2}",
+            r":\d+: no param 'rewards\.model\.labels'; did you mean 'rewards\.model\.label'\?",
+        ),
+        (
+            "  own: []",
+            "  own: [{name: a, term: a.b, weight: 1}]",
+            r":\d+: rewards\.own\.0\.term: write module:function, manners:polite for instance, not 'a\.b'",
+        ),
+        (
+            "  own: []",
+            '  own: [{name: length, term: "a:b", weight: 1}]',
+            r":\d+: rewards\.own: 'length' is the name of Graft's own; choose another",
+        ),
+        (
+            "  own: []",
+            '  own: [{name: model, term: "a:b", weight: 1}]',
+            r":\d+: rewards\.own: 'model' is the name of Graft's own; choose another",
+        ),
+        (
+            "  own: []",
+            '  own: [{name: x, term: "a:b", weight: 1}, {name: x, term: "a:c", weight: 1}]',
+            r":\d+: rewards\.own: 'x' is the name of a second term; choose another",
+        ),
+        (
+            "  correctness: 1.0",
+            "  correctness: 0",
+            r":\d+: rewards: every weight is 0: give at least one term a weight",
+        ),
+        ("  seconds: null", "  seconds: 0", r":\d+: search\.seconds: .*greater than 0, not 0"),
+        ("  stop_at: 0", "  stop_at: -1", r":\d+: search\.stop_at: .*greater than or equal to 0, not -1"),
+        ("seed: 0", "seed: true", r":\d+: seed: .*integer, not True"),
+        ("seed: 0", "seed: -1", r":\d+: seed: .*greater than or equal to 0, not -1"),
+        (
+            "source: generated",
+            "source: downloaded",
+            r":\d+: problems\.source: .*'jsonl', not 'downloaded'",
+        ),
+        ("environment: workflow", "environment: poems", r":\d+: environment: write workflow, answer, or module:CLASS"),
+        ("hard_format: 0.5", "hard_format: -1", r":\d+: rewards\.environment\.hard_format: .*equal to 0, not -1"),
+        ("  spoilt: 0.3", "  spoilt: 2", r":\d+: bootstrap\.spoilt: .*less than or equal to 1, not 2"),
+        ('"2": 1', '"2": 0', r":\d+: rounds: start must be the chain"),
+        ('"1": 0', "1: 0", r":\d+: rounds\.start: the rounds must stand in quotes"),
+        (
+            "  ks: [1, 5, 10]",
+            "  ks: [1, 11]",
+            r":\d+: evaluation: samples \(20\) must be at least twice the largest k \(11\), .*raise samples to 22",
+        ),
+        ("  ks: [1, 5, 10]", "  ks: []", r":\d+: evaluation\.ks: .*at least 1 item"),
+        ("seed: 0", "seed: 0\nseed: 1", r":\d+: not YAML: "),
+        ("seed: 0", "seed: a: b", r":\d+: not YAML: "),
+    ],
+)
+def test_a_mistake_is_named_with_its_line_and_remedy(file: Path, old: str, new: str, message: str) -> None:
+    assert old in TEXT
+    file.write_text(TEXT.replace(old, new, 1))
+    with pytest.raises(GraftError, match=rf"^{re.escape(str(file))}{message}") as error:
+        load_params(file)
+    assert "\n" not in str(error.value)
+    named = re.search(r":(\d+): ", str(error.value))
+    assert named is not None
+    pairs = zip(TEXT.splitlines(), file.read_text().splitlines(), strict=False)
+    changed = next(number for number, (before, now) in enumerate(pairs, start=1) if before != now)
+    assert -1 <= changed - int(named[1]) <= 3  # the line itself, the one after it, or the head of its section
+
+
+@pytest.mark.parametrize(
+    "other",
+    ['own=[{name: x, term: "a.b:c", weight: 0.1}]', "model={base: some/judge, weight: 0.1, batch: 4, label: 1}"],
+)
+def test_a_term_of_another_kind_is_enough(file: Path, other: str) -> None:
+    override(file, ["rewards.correctness=0", f"rewards.{other}"])
+    with pytest.raises(GraftError, match="every weight is 0"):
+        override(file, [f"rewards.{other.replace('0.1', '0')}"])
+
+
+def test_influence_needs_an_adapter(file: Path) -> None:
+    message = r":\d+: influence: selection is positive, .* policy\.lora is null: set influence\.selection to none, or "
+    with pytest.raises(GraftError, match=rf"^{re.escape(str(file))}{message}"):
+        override(file, ["policy.lora=null", "influence.selection=positive"])
+    override(file, ["policy.lora=null", "influence.selection=none"])
+    assert load_params(file).policy.lora is None
+    override(file, ["policy.lora={rank: 4, alpha: 8, targets: [q_proj, v_proj]}", "influence.selection=positive"])
+    assert load_params(file).policy.lora == Lora(rank=4, alpha=8.0, targets=["q_proj", "v_proj"])
+
+
+@pytest.mark.parametrize("changes", [["influence.validation=trajectories"], ["influence.trajectories=old.jsonl"]])
+def test_fixed_validation_trajectories_are_named_and_asked_for(file: Path, changes: list[str]) -> None:
+    with pytest.raises(GraftError, match=r"influence: validation is .* and trajectories is .*: with validation"):
+        override(file, changes)
+
+
+@pytest.mark.parametrize("loss", ["cispo", "sapo"])
+def test_delta_is_refused_where_it_would_do_nothing(file: Path, loss: str) -> None:
+    with pytest.raises(GraftError, match=rf"grpo\.delta: delta \(8\.0\) does nothing in loss {loss}: set it to null"):
+        override(file, [f"grpo.loss={loss}", "grpo.delta=8.0"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            ["evaluation.every=2"],
+            r"every is 2, but there are no problems .*: set problems\.dev to 100, for instance, or",
+        ),
+        (
+            ["problems.dev=50"],
+            r"every is 0, so nothing is measured on the 50 .*: set evaluation\.every to 1, or problems",
+        ),
+    ],
+)
+def test_rounds_are_compared_on_problems_of_their_own(file: Path, changes: list[str], message: str) -> None:
+    with pytest.raises(GraftError, match=rf"^{re.escape(str(file))}:\d+: evaluation: {message}"):
+        override(file, changes)
+    assert file.read_text() == TEXT
+    override(file, ["evaluation.every=2", "problems.dev=50"])
+    assert (load_params(file).evaluation.every, load_params(file).problems.dev) == (2, 50)
+
+
+REVISING = ["search.simulations=20", "search.samples=8", "search.revisions=12"]
+MODEL = "operators.model=some-model"
+
+
+@pytest.mark.parametrize(
+    ("assignments", "message"),
+    [
+        (
+            ["search.revisions=13", "operators.backend=openai", MODEL],
+            r"search: revisions \(13\) must be at most .*\(12\)",
+        ),
+        (["search.revisions=-1"], r"search\.revisions: .*greater than or equal to 0, not -1"),
+        (
+            ["operators.backend=none"],
+            r"operators: search\.revisions is 12, .* set operators\.backend to openai or policy",
+        ),
+        (
+            ["operators.backend=policy", "policy.base=scratch"],
+            r"operators: .* from scratch cannot read .* set operators\.",
+        ),
+    ],
+)
+def test_revisions_need_room_and_a_model_that_can_write_them(file: Path, assignments: list[str], message: str) -> None:
+    with pytest.raises(GraftError, match=rf"^{re.escape(str(file))}:\d+: {message}") as error:
+        override(file, [*REVISING, *assignments])
+    assert "\n" not in str(error.value)
+    assert file.read_text() == TEXT
+
+
+@pytest.mark.parametrize("model", [["backend=openai", "model=some-model"], ["backend=policy"]])
+def test_revisions_by_a_server_and_by_a_policy_that_can_read(file: Path, model: list[str]) -> None:
+    override(file, [*REVISING, "policy.base=some/model", *(f"operators.{one}" for one in model)])
+    assert load_params(file).search.revisions == 12
+
+
+@pytest.mark.parametrize("key", LEAVES)
+def test_a_missing_param_is_named(file: Path, key: str) -> None:
+    lines = TEXT.splitlines(keepends=True)
+    section = key.partition(".")[0]
+    start = next(n for n, line in enumerate(lines) if line.startswith(f"{section}:"))
+    indent = "  " * key.count(".")
+    at = next(n for n, line in enumerate(lines) if n >= start and line.startswith(f"{indent}{leaf_of(key)}:"))
+    end = next((n for n in range(at + 1, len(lines)) if not lines[n].startswith(indent + " ")), len(lines))
+    file.write_text("".join(lines[:at] + lines[end:]))
+    with pytest.raises(GraftError, match=rf":\d+: ({re.escape(key)} is missing|{section}: .*not None)"):
+        load_params(file)
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "- a\n- b\n", "text\n"])
+def test_a_file_without_params_is_told(file: Path, text: str) -> None:
+    file.write_text(text)
+    with pytest.raises(GraftError, match="holds nothing; restore the file"):
+        load_params(file)
+
+
+def test_a_missing_file_is_told(tmp_path: Path) -> None:
+    with pytest.raises(GraftError, match=r"params\.yaml: no such file"):
+        load_params(tmp_path / "params.yaml")
+
+
+# --- override
+
+
+@pytest.mark.parametrize("key", LEAVES)
+def test_writing_a_param_as_it_is_changes_no_byte(file: Path, key: str) -> None:
+    value = {"rounds": load_params(SHIPPED).rounds.last}.get(key, LEAVES[key])
+    text = "null" if value is None else str(value)
+    assert override(file, [f"{key}={text}"]) == {}
+    assert file.read_text() == TEXT
+
+
+@settings(max_examples=30)
+@given(seed=st.integers(0, 2**40), beta=st.floats(0, 10), rounds=st.integers(1, 12))
+def test_what_is_written_is_read_back_and_every_comment_stays(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, beta: float, rounds: int
+) -> None:
+    file = tmp_path_factory.mktemp("params") / "params.yaml"
+    file.write_text(TEXT)
+    override(file, [f"seed={seed}", f"grpo.beta={beta!r}", f"rounds={rounds}"])
+    params = load_params(file)
+    assert load_path(str(file), localfs)["grpo"]["beta"] == beta  # what DVC reads
+    assert (params.seed, params.grpo.beta, params.rounds.last) == (seed, beta, rounds)
+    assert params.rounds.start == {n: n - 1 for n in range(1, rounds + 1)}
+    assert re.findall("#.*", file.read_text()) == re.findall("#.*", TEXT)
+    override(file, [f"{key}={LEAVES[key]}" for key in ("seed", "grpo.beta")] + [f"rounds={LEAVES['rounds'].last}"])
+    assert load_params(file) == load_params(SHIPPED)
+
+
+def test_lists_and_mappings_stay_in_their_line(file: Path) -> None:
+    """Over several lines they would take the comments and blank lines around them along, when they are set back."""
+    there = ['rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]', "evaluation.ks=[1, 2]"]
+    there += ["rewards.model={base: some/judge, weight: 1.0, batch: 16, label: null}"]
+    changes = override(file, there)
+    assert len(file.read_text().splitlines()) == len(TEXT.splitlines())
+    assert changes["rewards.own"] == ([], [{"name": "polite", "term": "manners:polite", "weight": 0.5}])
+    assert load_path(str(file), localfs)["rewards"]["own"] == changes["rewards.own"][1]  # what DVC reads
+    override(file, ["rewards.model.base=other/judge"])
+    override(file, ["rewards.own=[]", "rewards.model=null", "evaluation.ks=[1, 5, 10]"])
+    assert re.sub(" +", " ", file.read_text()) == re.sub(" +", " ", TEXT)
+
+
+def test_a_list_that_was_written_over_several_lines_is_replaced_whole(file: Path) -> None:
+    block = "  own:  # mine\n    - name: polite\n      term: manners:polite  # theirs\n      weight: 0.5\n"
+    file.write_text(re.sub("  own: .*\n", block, TEXT))
+    assert load_params(file).rewards.own[0].term == "manners:polite"
+    override(file, ["rewards.own=[]"])
+    assert load_params(file) == load_params(SHIPPED)
+
+
+@pytest.mark.parametrize(
+    ("assignments", "message"),
+    [
+        (["seed=1", "grpo.betta=1"], "no param 'grpo.betta'; did you mean 'grpo.beta'?"),
+        (["seed=1", "nothing"], "-S nothing: not of the form key=value"),
+        (["seed=1", "grpo.beta=11"], "less than or equal to 10, not 11"),
+        (["seed=1", "grpo.beta=[1"], "-S grpo.beta:"),
+        (["seed=1", "grpo=1"], "grpo:"),
+        (["seed=1", "rounds=0"], "rounds:"),
+        (["seed=1", "seed.more=0"], "no param 'seed.more'"),
+        (["seed=1", "=1"], "no param ''"),
+        (["seed=1", "search.samples="], "search.samples: "),
+    ],
+)
+def test_a_wrong_assignment_leaves_the_file_untouched(file: Path, assignments: list[str], message: str) -> None:
+    with pytest.raises(GraftError, match=re.escape(message)):
+        override(file, assignments)
+    assert file.read_text() == TEXT
+
+
+def test_an_empty_value_is_an_empty_text(file: Path) -> None:
+    assert override(file, ["tracking.uri="]) == {"tracking.uri": (load_params(SHIPPED).tracking.uri, "")}
+    assert load_params(file).tracking.uri == ""
+
+
+def test_values_that_depend_on_each_other_change_together(file: Path) -> None:
+    override(file, ["search.samples=100", "search.simulations=100"])
+    assert load_params(file).search.samples == 100
+
+
+def test_rounds_are_keyed_by_text_because_dvc_overlooks_numbers() -> None:
+    assert rounds_of(2) == {"last": 2, "start": {"1": 0, "2": 1}}
+
+
+def test_the_way_null_is_written_stays_ours(file: Path) -> None:
+    """ruamel keeps representers by class; ours must not change how DVC writes its lock in the same process."""
+    from ruamel.yaml import YAML
+
+    override(file, ["seed=7"])
+    assert "base_sha256: null" in file.read_text()
+    stream = io.StringIO()
+    YAML().dump({"a": None}, stream)
+    assert stream.getvalue() == "a:\n"
+
+
+# --- restrict
+
+
+@given(st.sets(st.sampled_from(sorted(LEAVES))))
+def test_a_restricted_stage_reads_its_params_and_no_others(keys: set[str]) -> None:
+    params = load_params(SHIPPED)
+    seen = restrict(params, keys)
+    for key in LEAVES:
+        if key in keys:
+            assert read(seen, key) == read(params, key)
+        else:
+            with pytest.raises(AttributeError):
+                read(seen, key)
+
+
+def read(params: Params, key: str) -> Any:
+    value: Any = params
+    for part in key.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def test_a_whole_section_includes_what_is_below() -> None:
+    seen = restrict(load_params(SHIPPED), ["policy", "policy.base"])
+    assert seen.policy == load_params(SHIPPED).policy
+
+
+@pytest.mark.parametrize("key", ["grop", "grpo.betta"])
+def test_a_param_that_does_not_exist_is_told(key: str) -> None:
+    with pytest.raises(GraftError, match=rf"dvc\.yaml: no param '{leaf_of(key)}'"):
+        restrict(load_params(SHIPPED), [key])

@@ -1,0 +1,224 @@
+"""Laws of the generator: every template × phrasing is solved by its reference program, siblings included."""
+
+import random
+import re
+from collections import Counter
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tasks.errors import GraftError
+from tasks.params.sections import Problems
+from tasks.problems.generate import generate, held_out_templates
+from tasks.problems.stories.all_stories import TEMPLATES
+from tasks.problems.stories.words import NAMES, PLACES
+from tasks.problems.template import Template, draw, program_of, whole
+from tasks.programs.answer_check import is_right
+from tasks.programs.contract import HEADER
+from tasks.programs.operators.builtin import numbers
+from tasks.records import Problem, Result
+
+PARAMS = Problems(
+    source="generated", path="", train=200, validation=128, test=200, dev=100, phrasings=3, siblings=2, unseen=0.25
+)
+MORE_NUMBER_WORDS = re.compile(
+    r"\b(zero|one|once|single|pair|couple|both|first|second|third|fourth|fifth|quarters?|halves|quadruple)\b",
+    re.IGNORECASE,
+)
+CASES = [
+    pytest.param(template, phrasing, id=f"{template.name}-{phrasing}")
+    for template in TEMPLATES
+    for phrasing in range(len(template.phrasings))
+]
+
+
+def workflow(template: Template, phrasing: int) -> Callable[[str], int | float]:
+    """The reference program as a function `solve(problem)` over the real operators."""
+    body = "".join(f"    {line}\n" for line in program_of(template, phrasing).splitlines())
+    scope: dict[str, Any] = {"numbers": numbers}
+    exec(HEADER + body, scope)
+    solve: Callable[[str], int | float] = scope["solve"]
+    return solve
+
+
+def solves(solve: Callable[[str], int | float], question: str, answer: int | float) -> bool:
+    return is_right(Result(status="ok", value=solve(question)), answer)
+
+
+def short_and_positive(answer: int | float) -> bool:
+    return answer > 0 and round(answer, 2) == answer and not (isinstance(answer, float) and answer.is_integer())
+
+
+def template_of(problem: Problem) -> Template:
+    return next(template for template in TEMPLATES if template.name == problem.template)
+
+
+def phrasing_of(problem: Problem, question: str = "") -> int:
+    """The phrasing that a question (by default its own) was made from, recognised by its fixed words."""
+    patterns = [re.sub(r"\\{\w+\\}", ".+", re.escape(text)) for text in template_of(problem).phrasings]
+    found = [i for i, p in enumerate(patterns) if re.fullmatch(p, question or problem.question, re.IGNORECASE)]
+    assert len(found) == 1, question or problem.question
+    return found[0]
+
+
+@pytest.mark.parametrize(("template", "phrasing"), CASES)
+def test_the_reference_program_gives_the_answer(template: Template, phrasing: int) -> None:
+    solve = workflow(template, phrasing)
+    draws = (draw(template, phrasing, random.Random(seed)) for seed in range(1000))
+    sensible = list(islice((found for found in draws if found is not None), 20))
+    assert len(sensible) == 20, "too few draws make sense: widen the quantities"
+    for drawn, answer in sensible:
+        cast = {"name": "Ada", "other": "Ben", "place": "market", "item": "pears"}
+        texts = {name: text for name, (text, _) in drawn.items()}
+        question = template.phrasings[phrasing].format(**cast, **texts)
+        values = [drawn[name][1] for name in template.order(phrasing)]
+        assert numbers(question) == pytest.approx([float(value) for value in values])
+        assert solves(solve, question, float(answer))
+        assert (answer * 100).denominator == 1
+        assert answer > 0
+        assert answer not in values
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_reference_programs_solve_every_problem_and_sibling(seed: int) -> None:
+    for problem in (problem for problems in generate(PARAMS, seed).values() for problem in problems):
+        solve = workflow(template_of(problem), phrasing_of(problem))
+        assert solves(solve, problem.question, problem.answer)
+        assert short_and_positive(problem.answer)
+        assert len({problem.answer, *(sibling.answer for sibling in problem.siblings)}) == 3
+        for sibling in problem.siblings:
+            assert solves(solve, sibling.question, sibling.answer)
+            assert short_and_positive(sibling.answer)
+            assert phrasing_of(problem, sibling.question) == phrasing_of(problem)
+
+
+def test_siblings_have_names_of_their_own() -> None:
+    """A workflow that looks for a name is right once and wrong on the siblings."""
+    families = [[set(question.split()) & set(NAMES) for question in p.questions] for p in generate(PARAMS, 0)["train"]]
+    named = [family for family in families if all(family)]
+    assert len(named) > 50
+    assert sum(family[0] == family[1] for family in named) < 0.2 * len(named)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_run_tells_each_story_in_as_many_ways_as_asked(count: int) -> None:
+    told: dict[str, set[int]] = {}
+    for problem in (p for split in generate(PARAMS.model_copy(update={"phrasings": count}), 0).values() for p in split):
+        told.setdefault(problem.template, set()).add(phrasing_of(problem))
+    assert max(map(len, told.values())) == count
+    if count == 1:  # which one, the seed says
+        assert len(set.union(*told.values())) == 3
+
+
+def test_a_program_that_is_right_once_by_luck_fails_on_siblings() -> None:
+    """Every quantity of a sibling that can vary does, so a program that ignores a used number cannot follow."""
+    for problem in generate(PARAMS, 3)["train"]:
+        template = template_of(problem)
+        order = template.order(phrasing_of(problem))
+        for sibling in problem.siblings:
+            for name, old, new in zip(order, numbers(problem.question), numbers(sibling.question), strict=True):
+                varies = len({value for _, value in template.quantities[name].options}) > 1
+                assert (old != new) == varies
+
+
+def test_templates_cover_what_the_issue_asks_for() -> None:
+    assert len(TEMPLATES) >= 48
+    assert len({template.name for template in TEMPLATES}) == len(TEMPLATES)
+    by_operations = Counter(template.operations for template in TEMPLATES)
+    assert by_operations == {1: 8, 2: 16, 3: 14, 4: 10}
+    assert min(Counter(template.family for template in TEMPLATES).values()) >= 3
+    distractors = [case for case in CASES if _has_distractor(*case.values)]  # type: ignore[arg-type]
+    assert 0.2 <= len(distractors) / len(CASES) <= 0.5
+    ratios = [t for t in TEMPLATES if any(quantity.ratio for quantity in t.quantities.values())]
+    assert len(ratios) >= 12
+
+
+def _has_distractor(template: Template, phrasing: int) -> bool:
+    used = set(re.findall(r"[a-z]+", template.solution))
+    return bool(set(template.order(phrasing)) - used)
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda template: template.name)
+def test_phrasings_differ_in_where_the_numbers_stand(template: Template) -> None:
+    assert len(template.phrasings) >= 2
+    assert len({program_of(template, phrasing) for phrasing in range(len(template.phrasings))}) >= 2
+
+
+@pytest.mark.parametrize(("template", "phrasing"), CASES)
+def test_no_number_hides_in_the_words(template: Template, phrasing: int) -> None:
+    fixed = re.sub(r"\{\w+\}", "", template.phrasings[phrasing])
+    for text in (fixed, *template.items, *NAMES, *PLACES):
+        assert numbers(text) == [], text
+        assert not MORE_NUMBER_WORDS.search(text), text
+    used = set(re.findall(r"[a-z]+", template.solution))
+    assert used <= set(template.order(phrasing))
+    assert len(set(template.order(phrasing))) == len(template.order(phrasing))
+
+
+def test_questions_are_short() -> None:
+    lengths = [len(problem.question.split()) for problem in generate(PARAMS, 0)["train"]]
+    assert min(lengths) >= 10
+    assert max(lengths) <= 45
+
+
+def test_no_question_occurs_twice() -> None:
+    problems = [problem for split in generate(PARAMS, 0).values() for problem in split]
+    texts = [text for p in problems for text in (p.question, *(sibling.question for sibling in p.siblings))]
+    assert len(set(texts)) == len(texts) == 3 * len(problems)
+    assert len({problem.problem_id for problem in problems}) == len(problems)
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 2**31), unseen=st.sampled_from([0.0, 0.1, 0.25, 0.5, 1.0]), test=st.integers(1, 60))
+def test_the_share_of_unseen_templates(seed: int, unseen: float, test: int) -> None:
+    params = PARAMS.model_copy(update={"unseen": unseen, "test": test, "train": 60, "validation": 30, "siblings": 0})
+    splits = generate(params, seed)
+    learnt = {problem.template for split in ("train", "validation") for problem in splits[split]}
+    held_out = {template.name for template in held_out_templates(seed)} if unseen else set()
+    assert not learnt & held_out
+    for problem in splits["test"]:
+        assert problem.seen == (problem.template not in held_out)
+    assert sum(not problem.seen for problem in splits["test"]) == round(test * unseen)
+    assert all(problem.seen for split in ("train", "validation") for problem in splits[split])
+
+
+def test_a_quarter_of_the_templates_is_held_out_at_every_length() -> None:
+    held_out = held_out_templates(0)
+    assert Counter(template.operations for template in held_out) == {1: 2, 2: 4, 3: 4, 4: 2}
+    assert [t.name for t in held_out] != [t.name for t in held_out_templates(1)]
+
+
+def test_templates_are_used_equally_often() -> None:
+    counts = Counter(problem.template for problem in generate(PARAMS, 0)["train"])
+    assert len(counts) == len(TEMPLATES) - len(held_out_templates(0))
+    assert max(counts.values()) - min(counts.values()) <= 1
+
+
+def test_the_same_seed_gives_the_same_problems() -> None:
+    assert generate(PARAMS, 7) == generate(PARAMS, 7)
+    assert generate(PARAMS, 7) != generate(PARAMS, 8)
+
+
+def test_test_problems_do_not_depend_on_the_number_of_train_problems() -> None:
+    fewer = PARAMS.model_copy(update={"train": 20})
+    assert generate(fewer, 0)["test"] == generate(PARAMS, 0)["test"]
+    assert generate(fewer, 0)["validation"] == generate(PARAMS, 0)["validation"]
+
+
+def test_dev_problems_come_from_templates_that_training_sees() -> None:
+    dev = generate(PARAMS, 0)["dev"]
+    assert len(dev) == 100
+    assert not {problem.template for problem in dev} & {template.name for template in held_out_templates(0)}
+
+
+def test_too_many_problems_name_the_template(monkeypatch: pytest.MonkeyPatch) -> None:
+    narrow = Template("narrow", "x", "a + b", ("{a} and {b}?",), {"a": whole(12, 14), "b": whole(12, 14)})
+    monkeypatch.setattr("tasks.problems.generate.TEMPLATES", (narrow,))
+    monkeypatch.setattr("tasks.problems.generate.TRIES", 200)
+    params = PARAMS.model_copy(update={"unseen": 0.0, "siblings": 0})
+    with pytest.raises(GraftError, match="template 'narrow' gives no further question"):
+        generate(params, 0)

@@ -1,0 +1,220 @@
+"""Laws of reading problems from a file, the file's mistakes included."""
+
+import json
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tasks.errors import GraftError
+from tasks.params.sections import Problems
+from tasks.problems.jsonl import answer_of, read_problems, split_problems
+from tasks.programs.operators.builtin import numbers
+from tasks.records import Sibling
+
+REPOSITORY = Path(__file__).parents[3]
+GSM8K = REPOSITORY.parent / "shared/data/gsm8k/train.jsonl"
+GOOD = '{"question": "2 and 3?", "answer": 5}'
+
+
+def params_of(train: int, validation: int, test: int, dev: int = 0) -> Problems:
+    return Problems(
+        source="jsonl",
+        path="",
+        train=train,
+        validation=validation,
+        test=test,
+        dev=dev,
+        phrasings=1,
+        siblings=0,
+        unseen=0,
+    )
+
+
+def line(**fields: Any) -> str:
+    return json.dumps(fields)
+
+
+def refusal(text: str) -> str:
+    with pytest.raises(GraftError) as caught:
+        read_problems("mine.jsonl", text, "mine.jsonl")
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+@pytest.mark.skipif(not GSM8K.exists(), reason="GSM8K is not beside this repository")
+def test_all_of_gsm8k_loads() -> None:
+    problems = read_problems("train.jsonl", GSM8K.read_text(encoding="utf-8"), "train.jsonl")
+    assert len(problems) == 7473
+    assert len({problem.problem_id for problem in problems}) == 7473
+    assert problems[0].question.startswith("Natalia sold clips to 48 of her friends")
+    assert problems[0].answer == 72
+    assert not any(problem.siblings for problem in problems)
+    splits = split_problems("train.jsonl", problems, params_of(200, 128, 200), seed=0)
+    assert {split: len(listed) for split, listed in splits.items()} == {
+        "test": 200,
+        "validation": 128,
+        "train": 200,
+        "dev": 0,
+    }
+
+
+def test_the_shipped_example_loads() -> None:
+    text = (REPOSITORY / "examples/problems.jsonl").read_text(encoding="utf-8")
+    problems = read_problems("problems.jsonl", text, "problems.jsonl")
+    assert len(problems) == 12
+    assert sum(bool(problem.siblings) for problem in problems) >= 3
+    for problem in problems:
+        for sibling in problem.siblings:
+            assert sibling.answer != problem.answer
+            assert len(numbers(sibling.question)) == len(numbers(problem.question))
+            assert re.sub(r"[\d/]+|half", "#", sibling.question) == re.sub(r"[\d/]+|half", "#", problem.question)
+
+
+def test_a_line_becomes_a_problem() -> None:
+    text = "\n".join(
+        [
+            "\ufeff" + line(id=7, question=" 2 and 3?\n", answer="Two and three:\n2+3=5\n#### 5", note="left alone"),
+            "",
+            line(
+                problem_id="b",
+                question="Half of 3?",
+                answer=1.5,
+                siblings=[{"question": "Half of 5?", "answer": "2.5"}],
+            ),
+            "  ",
+        ]
+    )
+    first, second = read_problems("mine.jsonl", text.replace("\n", "\r\n"), "mine.jsonl")
+    assert (first.problem_id, first.question, first.answer, first.source) == ("7", "2 and 3?", 5, "mine.jsonl")
+    assert (first.template, first.seen, first.operations, first.siblings) == (None, None, None, [])
+    assert second.siblings == [Sibling(question="Half of 5?", answer=2.5)]
+
+
+@pytest.mark.parametrize(
+    ("given", "answer"),
+    [
+        (72, 72),
+        (-3.5, -3.5),
+        ("72", 72),
+        (" 1,234 ", 1234),
+        ("$12", 12),
+        ("-$1,200.50", -1200.5),
+        ("so 5 #### 6\n#### 1,000", 1000),
+        ("####-7", -7),
+        ("#### $0.25", 0.25),
+    ],
+)
+def test_answers_that_are_numbers(given: Any, answer: float) -> None:
+    assert answer_of(given) == answer
+    assert type(answer_of(given)) is type(answer)
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ("72%", "could mean the percentage or the fraction"),
+        ("3/4", "'3/4' is no number"),
+        ("12 apples", "'12 apples' is no number"),
+        ("", "'' is no number"),
+        ("#### none", "'none' is no number"),
+        ("5 ####", "'' is no number"),
+        ("1,23", "'1,23' is no number"),
+        ("1e5", "'1e5' is no number"),
+        ("NaN", "'NaN' is no number"),
+        ("٣", "is no number"),
+        (True, "true or false, not a number"),
+        ([5], "a list, not a number"),
+        (float("nan"), "nan is not finite"),
+        (float("inf"), "inf is not finite"),
+        (10**400, "beyond ±1e15"),
+        ("9" * 5000, "not finite"),
+    ],
+)
+def test_answers_that_are_none(given: Any, complaint: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(complaint)):
+        answer_of(given)
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ("{broken", "mine.jsonl:2: not JSON: Expecting property name"),
+        ("[" * 100_000, "mine.jsonl:2: not JSON"),
+        ('{"question": "q", "answer": ' + "9" * 5000 + "}", "mine.jsonl:2: not JSON"),
+        ("[1]", "mine.jsonl:2: a list, not an object"),
+        ("5", "mine.jsonl:2: a number, not an object"),
+        (line(answer=5), "mine.jsonl:2: question: missing"),
+        (line(question="q"), "mine.jsonl:2: answer: missing"),
+        (line(question="q", answer=None), "mine.jsonl:2: answer: missing"),
+        (line(question="   ", answer=5), "mine.jsonl:2: question: empty"),
+        (line(question=5, answer=5), "mine.jsonl:2: question: a number, not a text"),
+        (line(question="\ud800", answer=5), "mine.jsonl:2: question: holds half of a surrogate pair"),
+        (line(question="q", answer="five"), "mine.jsonl:2: answer: 'five' is no number"),
+        ('{"question": "q", "answer": NaN}', "mine.jsonl:2: answer: nan is not finite"),
+        (line(question="q", answer=5, siblings={"a": 1}), "mine.jsonl:2: siblings: an object, not a list"),
+        (line(question="q", answer=5, siblings=["x"]), "mine.jsonl:2: siblings.0: a text, not"),
+        (line(question="q", answer=5, siblings=[{"question": "r"}]), "mine.jsonl:2: siblings.0.answer: missing"),
+        (line(problem_id="a/../b", question="q", answer=5), "mine.jsonl:2: problem_id: 'a/../b' cannot name a file"),
+        (line(id="..", question="q", answer=5), "mine.jsonl:2: id: '..' cannot name a file"),
+        (line(id="", question="q", answer=5), "mine.jsonl:2: id: '' cannot name a file"),
+        (line(id=True, question="q", answer=5), "mine.jsonl:2: id: 'True' cannot name a file"),
+        (GOOD, "mine.jsonl:2: line 1 asks the same"),
+    ],
+)
+def test_a_bad_line_is_named(bad: str, message: str) -> None:
+    assert refusal(f"{GOOD}\n{bad}\n").startswith(message)
+
+
+def test_two_problems_with_one_id_are_named() -> None:
+    text = "\n".join([line(id="a", question="q", answer=5), "", line(problem_id="a", question="r", answer=6)])
+    assert refusal(text).startswith("mine.jsonl:3: line 1 has the problem_id 'a' too")
+
+
+def test_too_few_lines_say_how_many() -> None:
+    problems = read_problems("mine.jsonl", GOOD, "mine.jsonl")
+    with pytest.raises(GraftError, match=r"mine.jsonl: 1 problems, but .* ask for 9 \(4 \+ 3 \+ 2\)"):
+        split_problems("mine.jsonl", problems, params_of(4, 3, 2), seed=0)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 2**31),
+    extra=st.integers(0, 5),
+    sizes=st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(1, 9)),
+)
+def test_the_split_depends_on_seed_and_ids_only(seed: int, extra: int, sizes: tuple[int, int, int]) -> None:
+    lines = [line(question=f"{number} and 1?", answer=number + 1) for number in range(sum(sizes) + extra)]
+    params = params_of(*sizes)
+    splits = split_problems("x", read_problems("x", "\n".join(lines), "x"), params, seed)
+    assert tuple(len(splits[split]) for split in ("train", "validation", "test")) == sizes
+    dealt = [problem.problem_id for listed in splits.values() for problem in listed]
+    assert len(set(dealt)) == len(dealt)
+    random.Random(seed).shuffle(lines)
+    assert split_problems("x", read_problems("x", "\n".join(lines), "x"), params, seed) == splits
+    fewer = params_of(1, sizes[1], sizes[2])
+    assert split_problems("x", read_problems("x", "\n".join(lines), "x"), fewer, seed)["test"] == splits["test"]
+    others = split_problems("x", read_problems("x", "\n".join(lines), "x"), params_of(*sizes, dev=extra), seed)
+    assert {**others, "dev": []} == splits
+    assert len({problem.problem_id for listed in others.values() for problem in listed}) == sum(sizes) + extra
+
+
+def test_dev_is_named_where_problems_are_too_few() -> None:
+    problems = read_problems("x", "\n".join(line(question=f"{n} and 1?", answer=n + 1) for n in range(9)), "x")
+    with pytest.raises(
+        GraftError, match=r"x: 9 problems, but problems\.dev \+ train .* ask for 10 \(1 \+ 4 \+ 3 \+ 2\)"
+    ):
+        split_problems("x", problems, params_of(4, 3, 2, dev=1), seed=0)
+
+
+def test_another_seed_deals_otherwise() -> None:
+    lines = "\n".join(line(question=f"{number} and 1?", answer=number + 1) for number in range(40))
+    problems = read_problems("x", lines, "x")
+    assert split_problems("x", problems, params_of(20, 10, 10), 0) != split_problems(
+        "x", problems, params_of(20, 10, 10), 1
+    )

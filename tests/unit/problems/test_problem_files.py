@@ -1,0 +1,126 @@
+"""`problems.path` may be a folder of files that grows: by copying, by `dvc add`, by `dvc import-url`."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.artifacts import read_jsonl
+from tasks.errors import GraftError
+from tasks.layout import Layout
+from tasks.params.file import load_params, restrict
+from tasks.params.params import Params
+from tasks.problems.files import problem_files
+from tasks.problems.jsonl import read_files, split_problems
+from tasks.problems.task import run
+from tasks.records import Problem
+
+SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
+
+
+def params_of(path: str, train: int = 4, validation: int = 3, test: int = 3) -> Params:
+    sizes = {"train": train, "validation": validation, "test": test, "dev": 0}
+    problems = SHIPPED.problems.model_copy(update={"source": "jsonl", "path": path, **sizes})
+    return restrict(SHIPPED.model_copy(update={"problems": problems}), ["seed", "problems"])
+
+
+def lines(name: str, count: int) -> str:
+    return "".join(json.dumps({"question": f"{name} {n}?", "answer": n}) + "\n" for n in range(count))
+
+
+def put(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def problems(root: Path) -> set[str]:
+    layout = Layout(root)
+    return {p.question for s in ("train", "validation", "test") for p in read_jsonl(layout.problems(s), Problem)}
+
+
+def dvc(root: Path, *arguments: str) -> None:
+    command = [str(Path(sys.executable).with_name("dvc")), *arguments]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_files_of_a_folder_come_sorted_and_hidden_ones_do_not(tmp_path: Path) -> None:
+    for name in ("b.jsonl", "a.jsonl", "more/c.jsonl", ".hidden.jsonl", ".put/away.jsonl", "notes.txt"):
+        put(tmp_path / "data" / name, "")
+    assert list(problem_files(tmp_path, "data")) == ["data/a.jsonl", "data/b.jsonl", "data/more/c.jsonl"]
+    assert list(problem_files(tmp_path, "data/b.jsonl")) == ["data/b.jsonl"]
+    assert list(problem_files(tmp_path / "data", "../data/more")) == ["../data/more/c.jsonl"]
+
+
+def test_one_file_cut_into_several_gives_the_same_bytes(tmp_path: Path) -> None:
+    text = lines("sum", 12)
+    for name, parts in (("one", [text]), ("three", ["".join(text.splitlines(True)[n::3]) for n in range(3)])):
+        for number, part in enumerate(parts):
+            put(tmp_path / name / "data" / f"{number}.jsonl", part)
+        run(Layout(tmp_path / name), params_of("data"))
+    first, second = (
+        [line.model_copy(update={"source": ""}) for line in read_jsonl(Layout(tmp_path / n).problems("train"), Problem)]
+        for n in ("one", "three")
+    )
+    assert first == second
+
+
+def test_duplicates_across_files_name_both_files_and_lines(tmp_path: Path) -> None:
+    put(tmp_path / "data" / "a.jsonl", '\n{"question": "1?", "answer": 1, "id": "one"}\n')
+    put(
+        tmp_path / "data" / "b.jsonl", '{"question": "2?", "answer": 2}\n{"question": "3?", "answer": 3, "id": "one"}\n'
+    )
+    with pytest.raises(GraftError) as told:
+        run(Layout(tmp_path), params_of("data", 1, 1, 1))
+    assert str(told.value) == (
+        "data/b.jsonl:2: data/a.jsonl:2 has the problem_id 'one' too; give one of the two another id"
+    )
+    put(tmp_path / "data" / "b.jsonl", '{"question": "1?", "answer": 1}\n')
+    with pytest.raises(GraftError, match=r"^data/b\.jsonl:1: data/a\.jsonl:2 asks the same; remove one of the two$"):
+        run(Layout(tmp_path), params_of("data", 1, 1, 1))
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_empty_folder_and_a_missing_one_are_named(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    with pytest.raises(GraftError, match=r"^problems\.path: no \*\.jsonl in the folder data; put one there$"):
+        problem_files(tmp_path, "data")
+    with pytest.raises(GraftError, match=r"^problems\.path: no file none; name a jsonl file, .* or a folder$"):
+        problem_files(tmp_path, "none")
+
+
+@pytest.mark.slow
+def test_files_enter_by_dvc_add_and_import_url_and_a_missing_one_is_named(tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    put(root / "data" / "a.jsonl", lines("a", 10))
+    subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+    dvc(root, "init", "-q")
+    dvc(root, "add", "-q", "data/a.jsonl")
+    run(Layout(root), params_of("data"))
+    assert {question[0] for question in problems(root)} == {"a"}
+
+    put(tmp_path / "elsewhere" / "b.jsonl", lines("b", 10))
+    dvc(root, "import-url", "-q", str(tmp_path / "elsewhere" / "b.jsonl"), "data/b.jsonl")
+    run(Layout(root), params_of("data", 10, 5, 5))
+    assert {question[0] for question in problems(root)} == {"a", "b"}
+
+    (root / "data" / "b.jsonl").unlink()  # as in a fresh clone
+    with pytest.raises(GraftError) as told:
+        run(Layout(root), params_of("data"))
+    assert str(told.value) == "data/b.jsonl.dvc: its data is not here; run: dvc pull data/b.jsonl.dvc"
+
+
+@given(old=st.integers(10, 40), new=st.integers(0, 40), seed=st.integers(0, 5))
+def test_what_was_learnt_from_is_never_tested_on_when_problems_are_added(old: int, new: int, seed: int) -> None:
+    """The champion of an earlier run is measured on the present test problems: it must not have seen their answers."""
+    params = params_of("data").problems
+    before = split_problems("data", read_files([("a", lines("a", old), "a")]), params, seed)
+    grown = [("a", lines("a", old), "a"), ("b", lines("b", new), "b")]
+    after = split_problems("data", read_files(grown), params, seed)
+    learnt = {problem.problem_id for split in ("train", "validation") for problem in before[split]}
+    assert learnt.isdisjoint(problem.problem_id for problem in after["test"])

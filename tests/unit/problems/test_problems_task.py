@@ -1,0 +1,88 @@
+"""The stage `problems`, through its files."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tasks.artifacts import read_jsonl
+from tasks.errors import GraftError
+from tasks.layout import Layout
+from tasks.params.file import load_params, restrict
+from tasks.params.params import Params
+from tasks.problems.task import run
+from tasks.records import Problem
+
+REPOSITORY = Path(__file__).parents[3]
+FILES = [
+    "metrics/problems.json",
+    "problems/dev.jsonl",
+    "problems/test.jsonl",
+    "problems/train.jsonl",
+    "problems/validation.jsonl",
+]
+
+
+def params_with(**changes: object) -> Params:
+    params = restrict(load_params(REPOSITORY / "params.yaml"), ["seed", "problems"])
+    return params.model_copy(update={"problems": params.problems.model_copy(update=changes)})
+
+
+def written(root: Path) -> dict[str, bytes]:
+    run_folder = root / "run"
+    return {str(p.relative_to(run_folder)): p.read_bytes() for p in sorted(run_folder.rglob("*")) if p.is_file()}
+
+
+def test_generated_problems_are_the_same_bytes_again(tmp_path: Path) -> None:
+    params = params_with(train=20, validation=8, test=12)
+    for name in ("here", "there"):
+        run(Layout(tmp_path / name), params, None)
+    assert written(tmp_path / "here") == written(tmp_path / "there")
+    assert list(written(tmp_path / "here")) == FILES
+    layout = Layout(tmp_path / "here")
+    problems = read_jsonl(layout.problems("train"), Problem)
+    assert [problem.problem_id[:10] for problem in problems[:2]] == ["train-0000", "train-0001"]
+    assert json.loads(layout.metrics("problems").read_text()) == {
+        "train": 20,
+        "validation": 8,
+        "test": 12,
+        "dev": 0,
+        "templates": pytest.approx(30, abs=12),
+        "with_siblings": 1.0,
+        "test_unseen": 0.25,
+    }
+
+
+def test_dev_problems_move_no_byte_of_the_others(tmp_path: Path) -> None:
+    for name, dev in (("without", 0), ("with", 15)):
+        run(Layout(tmp_path / name), params_with(train=20, validation=8, test=12, dev=dev), None)
+    without, others = written(tmp_path / "without"), written(tmp_path / "with")
+    assert [name for name in FILES if without[name] != others[name]] == ["metrics/problems.json", "problems/dev.jsonl"]
+    assert without["problems/dev.jsonl"] == b""
+    dev = read_jsonl(Layout(tmp_path / "with").problems("dev"), Problem)
+    assert len(dev) == 15
+    assert all(problem.seen for problem in dev)
+
+
+def test_a_file_is_read_from_beside_the_params(tmp_path: Path) -> None:
+    (tmp_path / "examples").mkdir()
+    source = (REPOSITORY / "examples/problems.jsonl").read_text(encoding="utf-8")
+    (tmp_path / "examples/problems.jsonl").write_text(source, encoding="utf-8")
+    run(Layout(tmp_path), params_with(source="jsonl", train=6, validation=3, test=3), None)
+    problems = [p for s in ("train", "validation", "test") for p in read_jsonl(Layout(tmp_path).problems(s), Problem)]
+    assert len(problems) == 12
+    assert {problem.source for problem in problems} == {"problems.jsonl"}
+    metrics = json.loads(Layout(tmp_path).metrics("problems").read_text())
+    assert metrics == {"train": 6, "validation": 3, "test": 3, "dev": 0, "with_siblings": pytest.approx(4 / 12)}
+
+
+def test_a_bad_file_leaves_what_was_there(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    run(layout, params_with(train=2, validation=1, test=1), None)
+    before = written(tmp_path)
+    with pytest.raises(GraftError, match=r"problems\.path: no file mine\.jsonl"):
+        run(layout, params_with(source="jsonl", path="mine.jsonl"), None)
+    (tmp_path / "mine.jsonl").write_text('{"question": "2 and 3?"}\n')
+    with pytest.raises(GraftError, match=r"^mine\.jsonl:1: answer: missing"):
+        run(layout, params_with(source="jsonl", path="mine.jsonl"), None)
+    assert written(tmp_path) == before

@@ -1,0 +1,275 @@
+"""Operators that a model serves: programs in the real sandbox, and a model that is a function of the prompt."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.errors import GraftError
+from tasks.params.file import load_params
+from tasks.params.sections import Operators
+from tasks.programs.operators.model import Prompt, Reply
+from tasks.programs.operators.model_calls import MAX_PROMPT, OTHERWISE, SERVED, fits
+from tasks.programs.operators.reply_cache import Served
+from tasks.programs.sandbox.sandbox import Program, Sandbox
+from tasks.records import Result
+
+SHIPPED = load_params(Path(__file__).parents[4] / "params.yaml").operators
+KEY = "sk-never-in-the-sandbox"
+
+
+class Function:
+    """A model whose reply is a function of the prompt; notes what it was asked."""
+
+    def __init__(self, reply: Callable[[Prompt], str | Reply], name: str = "function") -> None:
+        self.reply, self.name = reply, name
+        self.asked: list[Prompt] = []
+        self.batches: list[int] = []
+
+    def complete(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Reply]]:
+        self.batches.append(len(prompts))
+        for place, prompt in reversed(list(enumerate(prompts))):  # replies come in any order
+            self.asked.append(prompt)
+            given = self.reply(prompt)
+            yield place, Reply(given, prompt_tokens=2, completion_tokens=1) if isinstance(given, str) else given
+
+
+def served(model: Function, folder: Path, **changes: Any) -> Served:
+    return Served(model, Operators.model_validate({**SHIPPED.model_dump(), **changes}), folder)
+
+
+def solving(body: str) -> str:
+    lines = "".join(f"    {line}\n" for line in body.splitlines())
+    return f"def solve(problem):\n{lines}"
+
+
+def value(body: str, model: Function, folder: Path, **changes: Any) -> Result:
+    """What a workflow of these lines gives on "q"."""
+    with Sandbox(2.0, 256, allow_weak=True, workers=1, served=served(model, folder, **changes)) as sandbox:
+        ((result,),) = sandbox.run([Program(solving(body), ("q",))])
+    return result
+
+
+OPERATORS: dict[str, tuple[str, Callable[[Prompt], str], Any]] = {
+    "ask": ("return ask('Say it', 'twice')", lambda p: p.text, "Say it\n\ntwice"),
+    "ask alone": ("return ask('Say it')", lambda p: p.text, "Say it"),
+    "answer": ("return answer(problem)", lambda _: "3 + 4 = 7\nAnswer: **7**.", 7),
+    "answer in words": ("return answer(problem)", lambda _: "Answer: seven or eight", "seven or eight"),
+    "answer with a unit": ("return answer(problem)", lambda _: "answer: $1,200 a year", 1200),
+    "answer as a percentage": ("return answer(problem)", lambda _: "Answer: 20%", 20),
+    "answer below zero": ("return answer(problem)", lambda _: "Answer: -5", -5),
+    "answer in words alone": ("return answer(problem)", lambda _: "Answer: unknown", "unknown"),
+    "answer without a mark": ("return answer(problem)", lambda _: "I think\n12", 12),
+    "write_code": (
+        "return run(write_code(problem), 'two and 40')",
+        lambda _: "Here:\n```python\ndef solve(problem):\n    return sum(numbers(problem))\n```\nDone.",
+        42,
+    ),
+    "ensemble": ("return ensemble([5, 6, 5], problem)", lambda _: "B", 6),
+    "ensemble of equals": ("return ensemble([5, 5], problem)", lambda _: 1 / 0, 5),
+    "ensemble without a letter": ("return ensemble([6, 5, 5], problem)", lambda _: "no idea", 5),
+    "review": ("return review(problem, 5)", lambda p: "wrong" if "5" in p.text else "", "wrong"),
+    "revise": ("return revise(problem, 5, 'too small')", lambda p: f"Answer: {6 if 'too small' in p.text else 0}", 6),
+    "revise code": ("return revise(problem, 'x', 'y')", lambda _: "```\nx = 1\n```", "x = 1\n"),
+    "check": ("return 1 if check(problem, 5) else 0", lambda _: "No doubt.\nYES", 1),
+    "check that fails": ("return 1 if check(problem, 5) else 0", lambda _: "yes? no.", 0),
+    "check without a verdict": ("return 1 if check(problem, 5) else 0", lambda _: "hm", 0),
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_each_operator(name: str, tmp_path: Path) -> None:
+    body, reply, expected = OPERATORS[name]
+    assert value(body, Function(reply), tmp_path) == Result(status="ok", value=expected)
+
+
+def test_each_operator_has_a_case_and_a_line_for_the_prompt() -> None:
+    assert {name.split()[0] for name in OPERATORS} == set(SERVED)
+    assert all((function.__doc__ or "").split("\n")[0].endswith((".", ").")) for function in SERVED.values())
+
+
+def test_many_programs_are_served_as_one_batch_and_asked_once(tmp_path: Path) -> None:
+    model = Function(lambda p: str(len(p.text)))
+    body = "a = ask(problem)\nb = ask(a)\nreturn a + b"
+    with Sandbox(2.0, 256, allow_weak=True, workers=2, served=served(model, tmp_path)) as sandbox:
+        results = sandbox.run([Program(solving(body), ("q" * n,)) for n in (3, 4, 5)] * 2)
+    assert [result.value for (result,) in results] == ["31", "41", "51"] * 2
+    assert model.batches == [3, 3]
+    assert max(Counter((p.text, p.nth) for p in model.asked).values()) == 1
+
+
+def test_the_same_prompt_again_is_another_draw(tmp_path: Path) -> None:
+    model = Function(lambda p: str(p.nth))
+    assert value("return ask('a') + ask('b') + ask('a') + ask('a')", model, tmp_path).value == "0012"
+
+
+def test_replies_depend_on_the_program_alone(tmp_path: Path) -> None:
+    """Which programs run beside it, in what order, on how many workers and what is remembered changes nothing."""
+    programs = [
+        Program(solving(f"return ask('{i % 3}') + ask(problem) + ask('{i % 3}')"), ("x", "y")) for i in range(6)
+    ]
+    outcomes = []
+    for folder, order, workers in ((tmp_path / "a", 1, 1), (tmp_path / "b", -1, 2), (tmp_path / "a", -1, 2)):
+        model = Function(lambda p: f"<{p.text}{p.nth}>")
+        with Sandbox(2.0, 256, allow_weak=True, workers=workers, served=served(model, folder)) as sandbox:
+            outcomes.append(sandbox.run(programs[::order])[::order])
+    assert outcomes[0] == outcomes[1] == outcomes[2]
+
+
+def test_the_budget_of_prompts(tmp_path: Path) -> None:
+    model = Function(lambda _: "x")
+    endless = "while True:\n    ask('more')"
+    assert value(endless, model, tmp_path, calls=3) == Result(status="error", error="asks more than 3 prompts")
+    assert len(model.asked) == 3
+    assert value("return ask('1') + ask('2') + ask('3')", model, tmp_path, calls=3).status == "ok"
+
+
+def test_a_reply_that_does_not_come_is_a_failure_and_no_mistake(tmp_path: Path) -> None:
+    """Nothing that a program does can turn it into anything else; it is asked again the next time."""
+    down = Function(lambda _: Reply(failed="no reply from http://x"))
+    bodies = [
+        "return ask('a')",
+        "try:\n    return ask('a')\nexcept BaseException:\n    return 5\nfinally:\n    ask('b')",
+    ]
+    for body in bodies:
+        assert value(body, down, tmp_path) == Result(status="failed", error="ask(): no reply from http://x")
+    assert value("return ask('a')", Function(lambda _: "up"), tmp_path).value == "up"
+
+
+def test_a_prompt_that_nobody_takes_is_the_programs_mistake(tmp_path: Path) -> None:
+    refusing = Function(lambda _: Reply(refused="900 tokens"))
+    assert value("return ask('a')", refusing, tmp_path) == Result(status="error", error="ask(): 900 tokens")
+    for text in (f"'x' * {MAX_PROMPT + 1}", r"'\ud800'"):
+        result = value(f"return ask({text})", refusing, tmp_path)
+        assert result == Result(
+            status="error", error=f"ValueError: ask() asks with Unicode text of at most {MAX_PROMPT} characters"
+        )
+    assert value(f"return ask('x' * {MAX_PROMPT})", Function(lambda _: "x"), tmp_path).value == "x"
+    assert value(f"return ask('\\u20ac' * {MAX_PROMPT})", Function(lambda _: "x"), tmp_path).value == "x"
+
+
+def test_without_a_model_it_is_the_programs_mistake() -> None:
+    with Sandbox(2.0, 256, allow_weak=True, workers=1) as sandbox:
+        ((result,),) = sandbox.run([Program(solving("return ask('a')"), ("q",))])
+    assert result == Result(status="error", error="ask() has no model here: operators.backend is none")
+
+
+def test_a_program_that_asks_something_else_the_second_time(tmp_path: Path) -> None:
+    body = "import time\na = ask(str(time.perf_counter_ns()))\nreturn ask('b')"
+    assert value(body, Function(lambda _: "x"), tmp_path) == Result(status="error", error=OTHERWISE)
+
+
+def test_waiting_for_a_model_is_no_time_of_the_program(tmp_path: Path) -> None:
+    import time
+
+    def slow(_: Prompt) -> str:
+        time.sleep(0.6)
+        return "x"
+
+    with Sandbox(0.5, 256, allow_weak=True, workers=1, served=served(Function(slow), tmp_path)) as sandbox:
+        ((result,),) = sandbox.run([Program(solving("return ask('a') + ask('b')"), ("q",))])
+    assert result.value == "xx"
+
+
+FORGED = [
+    '["ask", "open", "/etc/passwd"]',
+    '["ask", "ask", 5]',
+    '["ask", "ask", "\\ud800"]',
+    json.dumps(["ask", "ask", "x" * (MAX_PROMPT + 1)]),
+    '["ask", "ask"]',
+]
+
+
+@pytest.mark.parametrize("forged", FORGED)
+def test_a_forged_prompt_reaches_nobody(forged: str, tmp_path: Path) -> None:
+    model = Function(lambda _: "x")
+    result = value(f"import os\nos.write(3, {forged!r}.encode())\nos._exit(0)", model, tmp_path)
+    assert result.status in ("killed", "error")
+    assert model.asked == []
+
+
+def test_neither_key_nor_answer_nor_server_is_where_a_program_can_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    look = (
+        "import gc, os, sys\nask('a')\n"
+        "seen = repr(os.environ) + repr(gc.get_objects()) + repr([vars(m) for m in sys.modules.values() if m])\n"
+        f"if ''.join(reversed({KEY[::-1]!r})) in seen:\n    return 'key'\n"
+        "return 'openai' if 'openai' in sys.modules else 'nothing'"
+    )
+    assert value(look, Function(lambda _: "x"), tmp_path).value == "nothing"
+
+
+@given(st.text(st.characters(), max_size=30))
+def test_what_fits_can_be_written(text: str) -> None:
+    if fits(text):
+        text.encode()
+    else:
+        with pytest.raises(UnicodeEncodeError):
+            text.encode()
+
+
+# The memory and the ledger
+
+
+def test_what_was_asked_once_is_remembered_by_content(tmp_path: Path) -> None:
+    prompts = [Prompt("ask", "a"), Prompt("ask", "a", 1), Prompt("review", "a")]
+    first = Function(lambda p: f"{p.text}{p.nth}")
+    assert [r.text for r in served(first, tmp_path).complete(prompts)] == ["a0", "a1", "a0"]
+    second = Function(lambda _: 1 / 0)
+    assert [r.text for r in served(second, tmp_path).complete(prompts)] == ["a0", "a1", "a0"]
+    other = Function(lambda _: "other", name="another model")
+    assert served(other, tmp_path).complete(prompts)[0].text == "other"
+
+
+def test_a_damaged_memory_is_asked_again(tmp_path: Path) -> None:
+    served(Function(lambda _: "a"), tmp_path).complete([Prompt("ask", "a")])
+    (file,) = tmp_path.rglob("*.json")
+    for damage in ("", "{", "[]", '{"text": 5, "x": 1}', '{"text": null}', '{"text": 5}'):
+        file.write_text(damage)
+        assert served(Function(lambda _: "b"), tmp_path).complete([Prompt("ask", "a")])[0].text == "b"
+
+
+def test_what_came_before_a_breakdown_is_kept(tmp_path: Path) -> None:
+    def breaking(prompt: Prompt) -> str:
+        if prompt.text == "a":  # the last one: replies come backwards here
+            raise GraftError("the server is gone")
+        return "x"
+
+    model = served(Function(breaking), tmp_path)
+    with pytest.raises(GraftError):
+        model.complete([Prompt("ask", text) for text in "abc"])
+    again = Function(lambda _: "y")
+    assert [r.text for r in served(again, tmp_path).complete([Prompt("ask", t) for t in "abc"])] == ["y", "x", "x"]
+
+
+def test_the_ledger(tmp_path: Path) -> None:
+    def reply(prompt: Prompt) -> str | Reply:
+        return Reply(failed="down") if prompt.text == "c" else "x"
+
+    prompts = [Prompt("ask", text) for text in "aabc"]
+    first = served(Function(reply), tmp_path, price=(1.0, 10.0))
+    first.complete(prompts)
+    assert first.numbers == {"model_calls": 4, "model_tokens": 6, "model_failed": 1}
+    assert first.cost == pytest.approx((2 * 2 * 1.0 + 2 * 1 * 10.0) / 1e6)
+    second = served(Function(lambda _: "x"), tmp_path, price=(1.0, 10.0))
+    second.complete(prompts[:3])
+    assert (second.ledger.asked, second.ledger.remembered, second.cost) == (2, 2, 0.0)
+    book = tmp_path / "ledger.jsonl"
+    first.enter(book, "search@1")
+    second.enter(book, "search@2")
+    assert [json.loads(line)["paid"] for line in book.read_text().splitlines()] == [[4, 2], [0, 0]]
+
+
+def test_the_cost_of_an_unknown_price_is_unknown(tmp_path: Path) -> None:
+    model = served(Function(lambda _: "x"), tmp_path)
+    model.complete([Prompt("ask", "a")])
+    assert model.cost is None
+    assert "cost unknown (operators.price is not set)" in model.describe()
+    assert "$0.0000" in served(Function(lambda _: "x"), tmp_path, price=(1.0, 1.0)).describe()

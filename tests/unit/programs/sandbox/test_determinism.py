@@ -1,0 +1,184 @@
+"""Which programs need no second run: what is plainly the same in every run. The attacks of `chance` are the others."""
+
+import builtins
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tasks.programs.contract import HEADER
+from tasks.programs.operators.builtin import OPERATORS
+from tasks.programs.sandbox.determinism import may_differ, tree_may_differ
+from tasks.programs.sandbox.sandbox import UNSTEADY, Program, Sandbox, settled
+from tasks.records import Result
+
+STEADY = {
+    "arithmetic": HEADER + "    return n[0] * 1.5 + n[1] % 7 ** 2\n",
+    "operators": HEADER + '    return majority([calculate("2 * 3 % 4"), n[0], convert(3, "hours", "minutes")])\n',
+    "loops": HEADER
+    + "    total = 0\n    for i, x in enumerate(n):\n        while total < x:\n            total += i + 1\n"
+    "    return total\n",
+    "comprehensions": HEADER
+    + "    return sum(x * y for x, y in zip(n, n[1:])) + max([x for x in n if x > 2], default=0)\n",
+    "text methods": 'def solve(problem):\n    return len(",".join(problem.lower().split()).strip("?"))\n',
+    "f-strings": HEADER + "    return f'{n[0]:.2f} and {int(n[1])}'\n",
+    "type hints": "def solve(problem: str) -> float:\n    return float(len(problem))\n",
+    "modules": "import math\nimport re\nfrom collections import Counter\nfrom fractions import Fraction\n"
+    "def solve(problem):\n    found = re.findall(r'[0-9]+', problem)\n"
+    "    return math.floor(Fraction(int(found[0]), 3)) + Counter(found).most_common(1)[0][1]\n",
+    "functions": "def half(x):\n    return x / 2\ndef solve(problem):\n    return str(half(sum(map(half, [3]))))\n",
+    "sorted by a function": "def solve(problem):\n    return str(sorted(numbers(problem), key=lambda x: -x)[0])\n",
+    "sets": "def solve(problem):\n    return len(set(problem)) if 3 in {3, 4} else sum({1, 2})\n",
+    "exceptions": "def solve(problem):\n    try: return 1 // 0\n    except ZeroDivisionError: return 0\n",
+    "dictionaries": "def solve(problem):\n    prices = {'pen': 3}\n    for name, price in prices.items():\n"
+    "        problem = problem.replace(name, str(price))\n    return prices.get('pen', 0)\n",
+    "a module's name": "mine = None\ndef solve(problem):\n    return 3\n",
+}
+
+
+@pytest.mark.parametrize("name", STEADY)
+def test_what_is_the_same_in_every_run_is_not_run_again(name: str) -> None:
+    assert not may_differ(STEADY[name])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "import time; return 1",
+        "from time import time as now; return 1",
+        "import math as m; return m.__loader__",
+        "import collections; return collections.abc.sys",
+        "from statistics import random; return 1",
+        "from math import *; return 1",
+        "from . import x; return 1",
+        "return len({solve: 1}.keys() & {numbers: 1}.keys())",
+        "return list({None, solve})[0] is None",
+        "return str(set(problem))",
+        "return sorted({1.0, 2.0, float('nan')})[0]",
+        "return max({solve, numbers}, key=lambda f: 0) is solve",
+        "return str(lambda: 0)",
+        "return str(x for x in problem)",
+        "return '{0}'.format(solve)",
+        "import functools; return str(functools.partial(solve))",
+        "import operator; return operator.attrgetter('x')(problem)",
+        "import itertools; return str(itertools.chain([1]))",
+        "list = lambda x: x\n    return str(list(map(len, problem)))",
+        "sorted = list\n    return sorted({None, solve})[0] is None",
+        "return problem % solve",
+        "id = 3\n    return id",
+        "class A: pass\n    return str(A())",
+        "match problem:\n        case str(__len__=n): return 1",
+    ],
+)
+def test_where_there_is_doubt_it_is_run_again(body: str) -> None:
+    assert may_differ("def solve(problem):\n    " + body)
+
+
+def test_what_cannot_be_parsed_is_in_doubt() -> None:
+    assert all(map(tree_may_differ, ("-" * 20_000 + "1", "(" * 5000, "\0", "'\ud800'")))
+
+
+RISKY = sorted({"id", "hash", "object", "open", "eval", "exec", "vars", "dir", "globals", "getattr", "type", "format"})
+
+
+def test_no_builtin_is_forgotten() -> None:
+    assert {name for name in dir(builtins) if may_differ(f"def solve(problem): return {name}")} >= set(RISKY)
+    assert not any(
+        may_differ(f"def solve(problem): return {name}(2)") for name in ("abs", "int", "round", "len", "sum")
+    )
+    assert not any(may_differ(f"def solve(problem): return {name}(2)") for name in OPERATORS)
+
+
+def expressions() -> st.SearchStrategy[str]:
+    leaf = st.sampled_from(
+        [
+            "1",
+            "2.5",
+            "'a%sb'",
+            "problem",
+            "solve",
+            "numbers",
+            "None",
+            "math.pi",
+            "n",
+            "str",
+            "set",
+            "id",
+            "len",
+            "lambda: 0",
+        ]
+    )
+
+    def larger(smaller: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+        two = st.tuples(smaller, smaller)
+        names = st.sampled_from(
+            ["str", "set", "sorted", "len", "map", "solve", "repr", "list", "hash", "numbers", "min"]
+        )
+        return (
+            two.map(lambda p: f"({p[0]} % {p[1]})")
+            | two.map(lambda p: f"({p[0]} + {p[1]})")
+            | two.map(lambda p: f"{{{p[0]}, {p[1]}}}")
+            | two.map(lambda p: f"[x for x in ({p[0]}) if {p[1]}]")
+            | st.tuples(names, smaller).map(lambda p: f"{p[0]}({p[1]})")
+            | st.tuples(names, smaller, smaller).map(lambda p: f"{p[0]}({p[1]}, {p[2]})")
+            | st.tuples(smaller, st.sampled_from(["real", "upper()", "keys()", "__doc__", "sys"])).map(
+                lambda p: f"({p[0]}).{p[1]}"
+            )
+            | smaller.map(lambda e: f"f'{{({e})}}'" if "'" not in e else f"[{e}]")
+        )
+
+    return st.recursive(leaf, larger, max_leaves=6)
+
+
+@given(expressions())
+@settings(max_examples=300, deadline=None)
+def test_the_quick_look_lets_nothing_through_that_the_tree_holds_back(expression: str) -> None:
+    code = f"import math\ndef solve(problem):\n    n = [1]\n    return {expression}\n"
+    for source in (code, code.removeprefix("import math\n")):
+        assert may_differ(source) or not tree_may_differ(source)
+
+
+@pytest.fixture(scope="module")
+def sandboxes() -> Iterator[tuple[Sandbox, Sandbox]]:
+    """Two, whose memory lies at different places."""
+    with Sandbox(2.0, 256, False, workers=1) as one, Sandbox(2.0, 256, False, workers=1) as other:
+        yield one, other
+
+
+@given(st.lists(expressions(), min_size=4, max_size=8))
+@settings(max_examples=15, deadline=None)
+def test_what_is_said_to_be_the_same_is_the_same(sandboxes: tuple[Sandbox, Sandbox], found: list[str]) -> None:
+    codes = [f"import math\ndef solve(problem):\n    n = [1]\n    return str({expression})\n" for expression in found]
+    programs = [Program(code, ("2 and 3",)) for code in codes if not may_differ(code)]
+    one, other = (sandbox.run(programs) for sandbox in sandboxes)
+    assert one == other
+    assert all(len(sandbox.pids) == 1 for sandbox in sandboxes)  # nothing was run again
+
+
+def test_chance_that_is_the_same_in_every_run_may_stay() -> None:
+    code = "import random\nimport time\ndef solve(problem):\n    time.sleep(0.01)\n    return random.random()\n"
+    assert may_differ(code)
+    with Sandbox(2.0, 256, allow_weak=False, workers=1) as sandbox:
+        (result,) = sandbox.run([Program(code, ("",))])[0]
+        assert len(sandbox.pids) == 2  # it was run again, in another zygote
+    assert result.status == "ok"
+
+
+OK, OTHER = Result(status="ok", value=3), Result(status="ok", value=4)
+
+
+@pytest.mark.parametrize(
+    ("second", "end"),
+    [
+        (OK, OK),
+        (OTHER, Result(status="error", error=UNSTEADY)),
+        (Result(status="ok", value=3.0), OK),
+        (Result(status="error", error="ValueError"), Result(status="error", error=UNSTEADY)),
+        (Result(status="timeout", error="out of time"), OK),
+        (Result(status="memory", error="MemoryError"), OK),
+        (Result(status="killed", error="the sandbox process died"), OK),
+    ],
+)
+def test_a_second_run_that_did_not_come_to_an_end_tells_nothing(second: Result, end: Result) -> None:
+    assert settled(OK, second) == end

@@ -1,0 +1,369 @@
+"""Laws of the sandbox as a function: order, repetition, workers, tiers of speed, healing, nothing left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tasks.errors import GraftError
+from tasks.params.sections import Sandbox as SandboxParams
+from tasks.programs.contract import HEADER
+from tasks.programs.sandbox.plain_programs import is_plain
+from tasks.programs.sandbox.sandbox import Program, Sandbox, probe_tier, sandbox_of, tier_of
+from tasks.programs.sandbox.zygote import MODULES
+from tasks.records import Result
+
+QUESTION = "Ann has 3 pens, 1,200 nails and half a pie; 20% are 1/4 of 7."
+FORKED = "\nforked = None\n"
+"""Added to a plain program, it has the same results and is plain no more."""
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    with Sandbox(2.0, 256, allow_weak=False, workers=2) as running:
+        yield running
+
+
+def run_one(sandbox: Sandbox, code: str, question: str = QUESTION) -> Result:
+    return sandbox.run([Program(code, (question,))])[0][0]
+
+
+def plain(body: str) -> str:
+    return f"{HEADER}    {body}\n"
+
+
+def session(leaders: list[int]) -> list[int]:
+    """Process ids in the sessions that `leaders` lead, zombies left out."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            state, _, _, leader = (folder / "stat").read_text().rpartition(")")[2].split()[:4]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(leader) in leaders and state != "Z":
+            found.append(int(folder.name))
+    return found
+
+
+def test_this_machine_has_the_full_tier_and_says_so(sandbox: Sandbox) -> None:
+    tier, reason = probe_tier()
+    assert (tier, sandbox.tier) == ("full", "full")
+    assert "landlock and seccomp" in reason
+
+
+ENDINGS = {
+    plain("return n[0] * n[1]"): Result(status="ok", value=3600),
+    plain("return n[2]"): Result(status="ok", value=0.5),
+    plain("return n[99]"): Result(status="error", error="IndexError: list index out of range"),
+    plain("return x"): Result(status="error", error="NameError: name 'x' is not defined"),
+    plain("return n[0] / (n[0] - 3)"): Result(status="error", error="ZeroDivisionError: division by zero"),
+    plain("return n"): Result(status="error", error="returned list"),
+    plain("a = 1"): Result(status="error", error="returned NoneType"),
+    plain("return problem"): Result(status="ok", value=QUESTION),
+    plain("return problem * 100"): Result(status="error", error="returned a text of over 4000 characters"),
+    plain("return 1e12 * 1e12\n" + "    #"): Result(status="ok", value=1e24),
+    plain("return True"): Result(status="error", error="returned bool"),
+    plain("return None"): Result(status="error", error="returned NoneType"),
+    plain("return float('nan')"): Result(status="error", error="returned nan"),
+    plain("return -float('inf')"): Result(status="error", error="returned -inf"),
+    plain("return {1: 2}"): Result(status="error", error="returned dict"),
+    plain("return 10**99"): Result(status="ok", value=10**99),
+    plain("return -10**100"): Result(status="error", error="returned a number of over 100 digits"),
+    plain("return 10**5000"): Result(status="error", error="returned a number of over 100 digits"),
+    plain("return 'half'"): Result(status="ok", value="half"),
+    plain("return chr(0xD800)"): Result(status="error", error="returned a text that is not Unicode"),
+    plain("return type('Money', (float,), {})(3)"): Result(status="error", error="returned Money"),
+    plain("raise ValueError('a\\nb', object)"): Result(status="error", error="ValueError: ('a\\nb', <class 'object'>)"),
+    plain("raise ValueError(object())"): Result(status="error", error="ValueError: <object object>"),
+    plain("raise ValueError('x' * 9999)"): Result(status="error", error=f"ValueError: {'x' * 188}"),
+    plain("open('/usr/share/secret')"): Result(
+        status="error", error="PermissionError: [Errno 1] Operation not permitted: '<path>'"
+    ),
+    "def solve(": Result(status="error", error="SyntaxError: '(' was never closed (<workflow>, line 1)"),
+    "x = 1": Result(status="error", error="NameError: the program defines no function solve(problem)"),
+    "": Result(status="error", error="NameError: the program defines no function solve(problem)"),
+    "solve = 3": Result(status="error", error="NameError: the program defines no function solve(problem)"),
+    "def solve(): return 1": Result(
+        status="error", error="TypeError: solve() takes 0 positional arguments but 1 was given"
+    ),
+    "raise SystemExit(0)": Result(status="error", error="SystemExit: 0"),
+    "#" * 20_001: Result(status="error", error="source: over 20000 bytes"),
+    "#" + "é" * 10_000: Result(status="error", error="source: over 20000 bytes"),
+    "x = '\ud800'": Result(status="error", error="source: not Unicode text"),
+    "import os\ndef solve(problem): os._exit(0)": Result(status="killed", error="ended without a result"),
+    "def solve(problem): return bytes(2 * 10**9)": Result(status="memory", error="MemoryError"),
+    "def solve(problem): import time; time.sleep(99)": Result(status="timeout", error="out of time"),
+}
+
+
+def test_endings(sandbox: Sandbox) -> None:
+    found = sandbox.run([Program(code, (QUESTION,)) for code in ENDINGS])
+    assert {code: results[0] for code, results in zip(ENDINGS, found, strict=True)} == ENDINGS
+
+
+def test_a_question_may_hold_anything(sandbox: Sandbox) -> None:
+    questions = ("", "\0", "\ud800 5", "é" * 5000, '"]', "7 " * 9000)
+    for code in (plain("return n + n"), plain("return n + n") + FORKED):
+        statuses = [result.error for result in sandbox.run([Program(code, questions)])[0]]
+        assert statuses == ["returned list"] * len(questions)
+
+
+def test_order_is_kept_and_nothing_runs_when_nothing_is_asked(sandbox: Sandbox) -> None:
+    assert sandbox.run([]) == []
+    assert sandbox.run([Program(plain("return 1"), ())]) == [[]]
+    programs = [
+        Program(plain(f"return n[0] + {i}") + FORKED * (i % 3 == 0), tuple(f"{i * j}" for j in range(i % 4)))
+        for i in range(60)
+    ]
+    expected = [[Result(status="ok", value=i * j + i) for j in range(i % 4)] for i in range(60)]
+    assert sandbox.run(programs) == expected
+
+
+def test_equal_pairs_run_once(sandbox: Sandbox) -> None:
+    clock = "import time\ndef solve(problem): raise ValueError(time.perf_counter())"
+    first, second, other = sandbox.run([Program(clock, ("a", "a")), Program(clock, ("a",)), Program(clock, ("b",))])
+    assert first[0] == first[1] == second[0]
+    assert other[0] != second[0]
+    assert run_one(sandbox, clock, "a") != first[0]  # and within one call only
+
+
+def test_a_program_cannot_tell_which_question_it_is_on(sandbox: Sandbox) -> None:
+    counter = "calls = 0\ndef solve(problem):\n    global calls\n    calls += 1\n    return calls"
+    spoil = "import tasks.programs.operators.builtin as o\ndef solve(problem):\n    o.numbers = None\n    return 1"
+    program = Program(counter, tuple("abcdef"))
+    assert sandbox.run([program, Program(spoil, tuple("abc")), Program(plain("return n[0]"), ("4",)), program]) == [
+        [Result(status="ok", value=1)] * 6,
+        [Result(status="ok", value=1)] * 3,
+        [Result(status="ok", value=4)],
+        [Result(status="ok", value=1)] * 6,
+    ]
+
+
+def test_chance_and_the_order_of_sets_are_the_same_in_every_run(sandbox: Sandbox) -> None:
+    code = "import random\ndef solve(problem): return f'{random.random()} {set(map(chr, range(97, 123)))}'"
+    with Sandbox(2.0, 256, allow_weak=False, workers=1) as other:
+        assert run_one(sandbox, code) == run_one(other, code)
+    assert run_one(sandbox, code).status == "ok"
+
+
+def names() -> st.SearchStrategy[str]:
+    return st.sampled_from(["n[0]", "n[1]", "n[-1]", "n[2]", "n[9]", "a", "b", "n", "problem", "undefined", "numbers"])
+
+
+def statements() -> st.SearchStrategy[str]:
+    number = st.integers(0, 99).map(str) | st.sampled_from(["0", "0.5", "1e12"])
+    call = st.sampled_from(
+        ["calculate('3*4')", "numbers(problem)", "majority([n[0], 3, 3])", "calculate(a)", "majority(n)"]
+    )
+    leaf = names() | number | call
+    operator = st.sampled_from(["+", "-", "*", "/", "//", "%"])
+    expression = st.recursive(
+        leaf, lambda e: st.tuples(e, operator, e).map(" ".join) | e.map(lambda x: f"-({x})"), max_leaves=4
+    )
+    return st.tuples(st.sampled_from(["a = ", "b = ", "n = ", "return "]), expression).map("".join)
+
+
+@given(st.lists(st.lists(statements(), min_size=1, max_size=5), min_size=6, max_size=12))
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_the_fast_tier_gives_what_the_fork_tier_gives(sandbox: Sandbox, bodies: list[list[str]]) -> None:
+    codes = [plain("\n    ".join([*body, "return a"])) for body in bodies]
+    assert all(map(is_plain, codes))
+    assert not any(is_plain(code + FORKED) for code in codes)
+    questions = (QUESTION, "Bob has 7 cats.")
+    fast = sandbox.run([Program(code, questions) for code in codes])
+    assert fast == sandbox.run([Program(code + FORKED, questions) for code in codes])
+
+
+@given(st.lists(st.lists(statements(), min_size=1, max_size=4), min_size=6, max_size=12), st.integers(0, 80))
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_broken_source_ends_alike_in_both_tiers(sandbox: Sandbox, bodies: list[list[str]], cut: int) -> None:
+    codes = [plain("\n    ".join(body))[: -1 - cut] + " )\n" for body in bodies]
+    fast = sandbox.run([Program(code, (QUESTION,)) for code in codes])
+    assert fast == sandbox.run([Program(code + "#" * 5000, (QUESTION,)) for code in codes])
+
+
+def test_a_plain_bomb_is_found_out_alone() -> None:
+    squares = plain("a = n[0]\n" + "    a = a * a\n" * 50 + "    return a")
+    big_text = plain("return problem * 1000000000")
+    good = [Program(plain(f"return n[0] + {i}"), (QUESTION,)) for i in range(70)]
+    assert is_plain(squares)
+    with Sandbox(0.3, 256, allow_weak=False, workers=1) as sandbox:
+        found = sandbox.run([*good[:35], Program(squares, (QUESTION,)), Program(big_text, (QUESTION,)), *good[35:]])
+    assert found[35][0].status in ("timeout", "memory")
+    assert found[36][0] == Result(status="memory", error="MemoryError")
+    assert [r[0].value for r in found[:35] + found[37:]] == [3 + i for i in range(70)]
+
+
+def test_workers_do_not_change_the_results() -> None:
+    programs = [
+        Program(plain(f"return n[0] * {i} / n[{i % 9}]") + FORKED * (i % 2), (QUESTION, "5")) for i in range(40)
+    ]
+    found = []
+    for workers in (1, 2, 5):
+        with Sandbox(2.0, 256, allow_weak=False, workers=workers) as sandbox:
+            found.append(sandbox.run(programs))
+    assert found[0] == found[1] == found[2]
+
+
+def test_a_busy_machine_does_not_change_the_results() -> None:
+    work = "import time\ndef solve(problem):\n    while time.process_time() < 0.05: pass\n    return 5"
+    crowd = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4 * (os.cpu_count() or 1))]
+    try:
+        with Sandbox(0.1, 256, allow_weak=False, workers=1) as sandbox:
+            found = [run_one(sandbox, f"{work} + {number}").value for number in range(4)]
+    finally:
+        for process in crowd:
+            process.kill()
+            process.wait()
+    assert found == [5, 6, 7, 8]
+
+
+# A killed zygote: noticed, replaced, nothing lost.
+
+
+def test_a_zygote_that_dies_between_runs_is_replaced() -> None:
+    with Sandbox(2.0, 256, allow_weak=False, workers=2) as sandbox:
+        programs = [Program(plain(f"return {i}") + FORKED * (i % 2), (QUESTION,)) for i in range(40)]
+        expected = sandbox.run(programs)
+        before = sandbox.pids
+        for zygote in before:
+            os.kill(zygote, signal.SIGKILL)
+        assert sandbox.run(programs) == expected
+        assert set(sandbox.pids).isdisjoint(before)
+
+
+def test_a_zygote_that_dies_over_a_program_is_replaced_and_the_program_repeated() -> None:
+    killer = subprocess.Popen(
+        [sys.executable, "-c", "import os, sys, time; pid = int(input()); time.sleep(0.4); os.kill(pid, 9)"],
+        stdin=subprocess.PIPE,
+        text=True,
+    )
+    with Sandbox(1.0, 256, allow_weak=False, workers=1) as sandbox:
+        (before,) = sandbox.pids
+        assert killer.stdin
+        killer.stdin.write(f"{before}\n")
+        killer.stdin.close()
+        slow = "import time\ndef solve(problem):\n    time.sleep(0.8)\n    return 5"
+        assert run_one(sandbox, slow) == Result(status="ok", value=5)
+        assert sandbox.pids != [before]
+        assert session([before]) == []
+    assert killer.wait() == 0
+
+
+def test_a_zygote_that_keeps_dying_costs_only_the_program() -> None:
+    """Without the kernel's layers a program can kill the zygote each time; the next program is run all the same."""
+    kill = "import os, signal\ndef solve(problem): os.kill(os.getppid(), signal.SIGKILL)"
+    with Sandbox(1.0, 256, allow_weak=True, workers=1, layers=()) as sandbox:
+        assert sandbox.tier == "limits-only"
+        results = sandbox.run([Program(kill, ("a", "b")), Program(plain("return 3") + FORKED, ("a",))])
+        died = Result(status="failed", error="the sandbox process died")
+        assert results == [[died, died], [Result(status="ok", value=3)]]
+
+
+def test_no_process_is_left() -> None:
+    with Sandbox(0.3, 256, allow_weak=False, workers=2) as sandbox:
+        loop = "def solve(problem):\n    while True: pass"
+        sandbox.run([Program(loop, tuple("ab")), *(Program(plain(f"return {i}"), (QUESTION,)) for i in range(40))])
+        zygotes = sandbox.pids
+        assert len(zygotes) == 2
+        assert len(session(zygotes)) == 4  # each with its warm worker: the session is where they are to be found
+    assert session(zygotes) == []
+    sandbox.close()  # twice is no mistake
+
+
+def test_no_process_outlives_a_host_that_is_killed() -> None:
+    script = (
+        "import sys, threading\n"
+        "from tasks.programs.sandbox.sandbox import Program, Sandbox\n"
+        "sandbox = Sandbox(30.0, 256, False, workers=1)\n"
+        "sandbox.run([Program('def solve(problem):\\n    return 1\\n', ('q',))])\n"
+        "print(sandbox.pids[0], flush=True)\n"
+        "sandbox.run([Program('def solve(problem):\\n    while True: pass', ('q',))])\n"
+    )
+    host = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert host.stdout
+    zygote = int(host.stdout.readline())
+    while len(session([zygote])) < 3:  # zygote, warm worker, the endless program
+        assert host.poll() is None
+    host.kill()
+    host.wait()
+    while session([zygote]):  # ends, or the test hangs
+        pass
+
+
+def test_what_a_program_may_import_works_without_opening_a_file(sandbox: Sandbox) -> None:
+    uses = {
+        "array": "array.array('d', [1, 2])[1]",
+        "bisect": "bisect.bisect([1, 3], 2)",
+        "calendar": "calendar.monthrange(2024, 2)[1] + len(calendar.month_name[2])",
+        "cmath": "cmath.sqrt(-1).imag",
+        "collections": "collections.Counter('aba').most_common(1)[0][1] + len(collections.namedtuple('P', 'x')(1))",
+        "collections.abc": "isinstance([], collections.abc.Sequence) + 1",
+        "copy": "copy.deepcopy([1, [2]])[1][0]",
+        "dataclasses": "dataclasses.make_dataclass('P', ['x'])(4).x",
+        "datetime": "datetime.datetime.strptime('3 March 2024', '%d %B %Y').timetuple().tm_yday"
+        " + (datetime.date(2024, 3, 1) - datetime.date(2024, 2, 1)).days",
+        "decimal": "float(decimal.Decimal('1.10').quantize(decimal.Decimal('0.1'))) + int(decimal.getcontext().prec)",
+        "enum": "enum.Enum('E', 'A B').B.value",
+        "fractions": "float(fractions.Fraction('3/4') + fractions.Fraction(0.5).limit_denominator(10))",
+        "functools": "functools.reduce(lambda a, b: a + b, [1, 2]) + functools.lru_cache(len)('ab')",
+        "heapq": "heapq.nlargest(1, [1, 3])[0] + list(heapq.merge([1], [2]))[0]",
+        "itertools": "len(list(itertools.permutations('abc')))",
+        "json": "json.loads(json.dumps({'a': [1.5, None]}, indent=1))['a'][0]",
+        "math": "math.comb(5, 2) + math.isqrt(10)",
+        "numbers": "isinstance(1, numbers.Number) + 0",
+        "operator": "operator.itemgetter(1)([1, 2])",
+        "random": "random.Random(1).choice([4]) + random.randint(2, 2) + len(random.sample(range(9), 3))",
+        "re": "len(re.findall(r'(?i)[a-z]+', 'Ab 1 cd')) + len(re.sub('a', lambda m: 'b', 'aa'))",
+        "statistics": "statistics.median([1, 2, 9]) + statistics.mode('aab').count('a') + statistics.pstdev([1, 1])"
+        " + statistics.NormalDist(0, 1).cdf(0) + statistics.fmean([1, 2])",
+        "string": "len(string.Template('$a').substitute(a='xy')) + len(string.Formatter().format('{:>3}', 1))",
+        "textwrap": "len(textwrap.wrap('a b c', 1))",
+        "time": "int(time.time() > 0)",
+        "typing": "typing.NamedTuple('P', [('x', int)])(3).x",
+        "unicodedata": "unicodedata.numeric('½') + len('\\N{DIGIT ONE}')",
+    }
+    assert sorted(uses) == sorted(MODULES)
+    programs = [
+        Program(f"import {module}\ndef solve(problem): return ({use}) * 1", (QUESTION,)) for module, use in uses.items()
+    ]
+    failed = {m: r[0] for m, r in zip(uses, sandbox.run(programs), strict=True) if r[0].status != "ok"}
+    assert failed == {}
+
+
+def test_what_it_may_not_import_fails_at_once(sandbox: Sandbox) -> None:
+    for module in ("subprocess", "torch", "socket", "nothing_of_that_name"):
+        result = run_one(sandbox, f"import {module}\ndef solve(problem): return 1")
+        assert result.error == f"ModuleNotFoundError: No module named '{module}'"
+
+
+def test_weak_machines_are_refused_unless_the_user_says_so() -> None:
+    with pytest.raises(GraftError, match=r"sandbox\.allow_weak=true"):
+        Sandbox(1.0, 256, allow_weak=False, layers=())
+    for layers, tier in ((("seccomp",), "partial"), (("landlock",), "partial")):
+        with Sandbox(1.0, 256, allow_weak=False, workers=1, layers=layers) as sandbox:
+            assert sandbox.tier == tier
+            assert run_one(sandbox, plain("return n[0]")).value == 3
+    assert [tier_of(layers) for layers in ((), ("user",), ("user", "landlock"), ("landlock", "seccomp"))] == [
+        "limits-only",
+        "limits-only",
+        "partial",
+        "full",
+    ]
+
+
+def test_the_params_reach_the_sandbox() -> None:
+    eat = "def solve(problem): return len(bytearray({} << 20))"
+    with sandbox_of(SandboxParams(seconds=0.2, memory_mb=64, allow_weak=False)) as sandbox:
+        assert run_one(sandbox, "import time\ndef solve(problem): time.sleep(0.4)").status == "timeout"
+        assert run_one(sandbox, eat.format(64)).status == "memory"
+        assert run_one(sandbox, plain("return n[0]")).value == 3
+    with sandbox_of(SandboxParams(seconds=2.0, memory_mb=128, allow_weak=False)) as sandbox:
+        assert run_one(sandbox, "import time\ndef solve(problem): time.sleep(0.4)").error == "returned NoneType"
+        assert run_one(sandbox, eat.format(64)).value == 64 << 20

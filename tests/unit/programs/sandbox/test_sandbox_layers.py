@@ -1,0 +1,122 @@
+"""What holds a program, layer by layer: what is missing says why, and memory is watched where nothing limits it."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tasks.programs.contract import HEADER
+from tasks.programs.sandbox.memory_use import resident_bytes
+from tasks.programs.sandbox.sandbox import LAYERS, Program, Sandbox, describe_tier, tier_of
+from tasks.programs.sandbox.seatbelt import confinement
+from tasks.programs.sandbox.zygote_client import Worker
+from tasks.records import Result
+
+SOLVE = "def solve(problem):\n    "
+TOO_BIG = Result(status="memory", error="MemoryError")
+
+
+@pytest.fixture(scope="module")
+def unlimited() -> Iterator[Sandbox]:
+    """As on macOS: with the kernel's barriers, and no limit on the address space."""
+    with Sandbox(5.0, 128, allow_weak=False, workers=1, layers=("landlock", "seccomp", "seatbelt")) as running:
+        yield running
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return len(bytearray(2 * 10**9))",
+        "found = []\n    while True: found.append(bytearray(10**6))",
+        "found = {}\n    while True: found[len(found)] = 'x' * 1000",
+        "return len('x' * 400_000_000)",
+        "a = bytearray(300_000_000)\n    del a\n    return 5",  # given back before anybody looked
+    ],
+)
+def test_a_memory_bomb_is_ended_where_no_limit_holds_it(unlimited: Sandbox, body: str) -> None:
+    (bomb,), (sound,) = unlimited.run([Program(SOLVE + body, ("",)), Program(SOLVE + "return 5 + 0 * len({1})", ("",))])
+    assert bomb == TOO_BIG
+    assert sound == Result(status="ok", value=5)
+
+
+def test_a_bomb_in_the_shared_worker_is_ended_too(unlimited: Sandbox) -> None:
+    bomb = HEADER + "    return problem * 1000000000\n"
+    good = [Program(HEADER + f"    return n[0] + {number}\n", ("3 pens",)) for number in range(20)]
+    results = unlimited.run([*good, Program(bomb, ("3 pens",))])
+    assert [result.value for (result,) in results[:-1]] == [3 + number for number in range(20)]
+    assert results[-1] == [TOO_BIG]
+
+
+def test_what_stays_below_is_left_alone(unlimited: Sandbox) -> None:
+    body = "import time\n    a = bytearray(50 << 20)\n    time.sleep(0.05)\n    return len(a)"
+    assert unlimited.run([Program(SOLVE + body, ("",))]) == [[Result(status="ok", value=50 << 20)]]
+
+
+def test_memory_is_counted() -> None:
+    code = "import sys; a = bytearray(int(sys.argv[1])); print(len(a), flush=True); input()"
+    sizes = []
+    for size in (0, 100 << 20):
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, str(size)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout
+        assert process.stdout.readline() == f"{size}\n"
+        sizes.append(resident_bytes(process.pid))
+        process.communicate("\n")
+        assert resident_bytes(process.pid) == 0
+    assert 90 << 20 < sizes[1] - sizes[0] < 110 << 20
+
+
+def test_every_layer_that_is_missing_says_why() -> None:
+    worker = Worker(1.0, 256, LAYERS)
+    try:
+        worker.start()
+        assert set(worker.layers) | set(worker.reasons) == set(LAYERS)
+        assert set(worker.layers).isdisjoint(worker.reasons)
+        if sys.platform.startswith("linux"):
+            assert worker.reasons["seatbelt"] == "Seatbelt exists on macOS only"
+            assert "memory" in worker.layers
+            assert ("user" in worker.layers) == (os.geteuid() == 0)
+    finally:
+        worker.close()
+
+
+def test_seatbelt_says_why_it_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    if sys.platform == "darwin":
+        pytest.skip("it is there")
+    with pytest.raises(OSError, match="on macOS only"):
+        confinement()
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(OSError, match="no sandbox_init any more"):
+        confinement()
+
+
+@pytest.mark.parametrize(
+    ("layers", "tier"),
+    [
+        (("landlock", "seccomp"), "full"),
+        (("user", "landlock", "memory", "seccomp"), "full"),
+        (("landlock",), "partial"),
+        (("seccomp", "memory"), "partial"),
+        (("user", "seatbelt"), "partial"),
+        (("user", "memory"), "limits-only"),
+        ((), "limits-only"),
+    ],
+)
+def test_tiers(layers: tuple[str, ...], tier: str) -> None:
+    assert tier_of(layers) == tier
+
+
+def test_the_doctor_says_that_nobody_has_tested_seatbelt(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = Worker(1.0, 256, LAYERS)
+    worker.layers, worker.reasons = ["seatbelt"], {"landlock": "Linux only", "memory": "macOS does not keep it"}
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert describe_tier(worker) == (
+        "programs are held by seatbelt; no memory: macOS does not keep it; "
+        "seatbelt has never been tested by Graft's makers"
+    )
+    monkeypatch.undo()
+    worker.layers, worker.reasons = ["landlock", "seccomp", "memory"], {"seatbelt": "Seatbelt exists on macOS only"}
+    assert describe_tier(worker) == "programs are held by landlock and seccomp"

@@ -1,0 +1,104 @@
+"""Laws of agreement: the behaviour of most completions counts in full, what rests on no quantity counts nothing."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.programs.agreement import agreement, agrees, behaviour_of, rests_on_nothing
+from tasks.records import Result, Workflow
+
+OWN = 72
+
+
+def ok(value: int | float | str) -> Result:
+    return Result(status="ok", value=value)
+
+
+def workflow(name: str, completions: int, *given: int | float | str | None) -> Workflow:
+    """It gives OWN on the problem, and these values where that is asked with other quantities; None: an error."""
+    perturbed = [Result(status="error", error="IndexError") if value is None else ok(value) for value in given]
+    return Workflow(
+        problem_id="p",
+        split="train",
+        workflow_id=name,
+        code=name,
+        proposer="sample",
+        parent_id=None,
+        depth=1,
+        visits=completions,
+        value=1.0,
+        prior=0.5,
+        result=ok(OWN),
+        sibling_results=[],
+        perturbed_results=perturbed,
+    )
+
+
+GIVEN = st.tuples(st.sampled_from([OWN, 5, 6.5, None, "9"]), st.sampled_from([OWN, 7, 8]))
+POOLS = st.lists(st.tuples(st.integers(1, 5), GIVEN), max_size=7).map(
+    lambda drawn: [workflow(f"w{place}", count, *given) for place, (count, given) in enumerate(drawn)]
+)
+
+
+@given(pool=POOLS, data=st.data())
+def test_neither_the_order_nor_what_is_written_matters(pool: list[Workflow], data: st.DataObject) -> None:
+    counts = dict(zip([w.workflow_id for w in pool], agreement(pool), strict=True))
+    order = data.draw(st.permutations(pool))
+    assert agreement(order) == [counts[w.workflow_id] for w in order]
+    assert agrees(order) == agrees(pool)
+    renamed = [w.model_copy(update={"workflow_id": w.workflow_id[::-1]}) for w in pool]
+    assert agreement(renamed) == agreement(pool)
+
+
+@given(pool=POOLS)
+def test_most_completions_count_in_full_and_others_by_their_share_of_that(pool: list[Workflow]) -> None:
+    counts = agreement(pool)
+    assert all(0 <= count <= 1 for count in counts)
+    trusted = [w for w in pool if not rests_on_nothing(w)]
+    assert (1.0 in counts) == bool(trusted)
+    votes = {behaviour_of(w): sum(o.visits for o in trusted if behaviour_of(o) == behaviour_of(w)) for w in trusted}
+    for w, count in zip(pool, counts, strict=True):
+        assert (count == 0) == rests_on_nothing(w)
+        if count:
+            assert count * max(votes.values()) == pytest.approx(votes[behaviour_of(w)])
+
+
+@given(pool=POOLS)
+def test_a_workflow_written_twice_is_as_one_with_all_its_completions(pool: list[Workflow]) -> None:
+    halves = [
+        part
+        for w in pool
+        for part in (w.model_copy(update={"visits": 2 * w.visits - 1}), w.model_copy(update={"visits": 1}))
+    ]
+    assert agreement(halves)[::2] == agreement(pool)
+    assert agrees(halves) == agrees(pool), "one workflow does not agree with itself"
+
+
+@pytest.mark.parametrize("given", [(OWN, OWN), (72.0000001, "72"), (None, None), (OWN, None), ("much", "more")])
+def test_what_rests_on_no_quantity_counts_nothing(given: tuple[int | float | str | None, ...]) -> None:
+    pool = [workflow("constant", 9, *given), workflow("lone", 1, 5, 6)]
+    assert agreement(pool) == [0, 1]
+    assert not agrees([*pool, workflow("other constant", 1, *given)])
+
+
+def test_without_perturbed_results_a_right_answer_counts_in_full() -> None:
+    assert agreement([workflow("a", 1), workflow("b", 3)]) == [1, 1]
+    assert not agrees([workflow("a", 1), workflow("b", 3)])
+    assert agreement([]) == []
+
+
+def test_values_are_the_same_as_answers_are() -> None:
+    same = [(0.1 + 0.2, 7), (0.3, 7.0), ("0.30", "7"), (0.3 + 1e-12, 7 - 1e-12)]
+    pool = [workflow(f"w{place}", 1, *given) for place, given in enumerate(same)]
+    assert len({behaviour_of(w) for w in pool}) == 1
+    apart = [(0.3, 7), (0.30001, 7), (0.3, 7.001), (0.3, None), (0.3, "seven"), (-0.3, 7)]
+    assert len({behaviour_of(workflow("w", 1, *given)) for given in apart}) == len(apart)
+    nearly_nothing = [workflow("w", 1, value, 1e12) for value in (0, 0.0, -0.0, 5e-17, -5e-17)]
+    assert len({behaviour_of(w) for w in nearly_nothing}) == 1
+
+
+@given(st.decimals(0, 1000, places=2), st.decimals(0, 1000, places=2), st.decimals(0, 1000, places=2))
+def test_the_order_of_operations_does_not_matter(a: object, b: object, c: object) -> None:
+    x, y, z = float(str(a)), float(str(b)), float(str(c))
+    one, other = workflow("one", 1, x * y * z, (x + y) * z), workflow("other", 1, z * (y * x), x * z + y * z)
+    assert behaviour_of(one) == behaviour_of(other)

@@ -1,0 +1,74 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tasks.params.file import load_params
+from tasks.promotion.gate import decide
+from tasks.records import Promotion
+
+PARAMS = load_params(Path(__file__).parents[3] / "params.yaml").evaluation.model_copy(update={"resamples": 2000})
+
+
+def compare(right: list[bool], champion_right: list[bool], champion: str | None = "old") -> Promotion:
+    return decide(right, champion_right, "new", champion, PARAMS, seed=0)
+
+
+def solved(count: int, of: int = 200) -> list[bool]:
+    return [i < count for i in range(of)]
+
+
+def test_a_clearly_better_policy_is_promoted() -> None:
+    decision = compare(solved(131), solved(112))
+    assert decision.promoted
+    assert decision.low > 0
+    assert decision.reason.startswith("promoted: 0.655 beats the champion's 0.560 by 0.095 (95 % interval 0.0")
+
+
+def test_a_lead_that_may_be_chance_is_not_enough() -> None:
+    ours = [i % 2 == 0 for i in range(200)]
+    theirs = [i % 2 == 1 for i in range(200)]
+    theirs[1] = theirs[3] = False  # 100 against 98, on other problems
+    decision = compare(ours, theirs)
+    assert decision.difference == pytest.approx(0.01)
+    assert not decision.promoted
+    assert "may be chance" in decision.reason
+
+
+def test_a_worse_policy_and_an_equal_one_are_not_promoted() -> None:
+    assert not compare(solved(90), solved(112)).promoted
+    tie = compare(solved(112), solved(112))
+    assert (tie.promoted, tie.difference, tie.low, tie.high) == (False, 0, 0, 0)
+    assert "0.560 is not above the champion's 0.560" in tie.reason
+
+
+def test_without_a_champion_the_first_policy_stands_in() -> None:
+    decision = compare(solved(131), solved(112), champion=None)
+    assert decision.promoted
+    assert decision.champion_version is None
+    assert "the first policy's 0.560" in decision.reason
+
+
+def test_the_champion_does_not_beat_itself() -> None:
+    decision = compare(solved(112), solved(112), champion="new")
+    assert not decision.promoted
+    assert decision.reason == "not promoted: this policy is the champion already"
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60))
+def test_never_both_policies_beat_each_other(pairs: list[tuple[bool, bool]]) -> None:
+    ours, theirs = [a for a, _ in pairs], [b for _, b in pairs]
+    there, back = compare(ours, theirs), compare(theirs, ours)
+    assert not (there.promoted and back.promoted)
+    if there.promoted:
+        assert there.pass_at_1 > there.champion_pass_at_1
+        assert there.reason.startswith("promoted:")
+    else:
+        assert there.reason.startswith("not promoted:")
+
+
+def test_other_problems_cannot_be_compared() -> None:
+    with pytest.raises(ValueError, match="argument 2"):
+        compare(solved(1, of=3), solved(1, of=4))

@@ -1,0 +1,262 @@
+"""Laws of the model reward: what transformers says of each pair alone, whatever stands beside it in a batch."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.errors import GraftError
+from tasks.params.sections import ModelReward
+from tasks.records import RewardedTrajectory
+from tasks.rewards import classifier_term as model
+from tasks.rewards.classifier_term import batches, judged, label_of, model_column, probability
+
+PAIRS = [
+    ("2 and 3?", "return 5"),
+    ("2 and 3?", "def solve(problem): return numbers(problem)[0] + numbers(problem)[1]"),
+    ("Ann has 12 pens and gives 5 away. How many are left?", "x"),
+    ("7?", "7"),
+    ("7?", ""),
+    ("2 and 3?", "please " * 30),
+    ("2 and 3?", "return 5<|endoftext|>"),
+]
+LETTERS = "abcdefghijklmnopqrstuvwxyzAHS0123456789?()[]_+:.<|>"
+WIDE = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+CHAT = "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}{% endfor %}"
+
+
+def make(folder: Path, kind: str, labels: int = 2, chat: bool = False, **config: Any) -> Path:
+    """A random model of two layers with a tokenizer: bert, with a padding token, or qwen2, whose config names none."""
+    import torch
+    from transformers import (
+        BertConfig,
+        BertForSequenceClassification,
+        BertTokenizer,
+        Qwen2Config,
+        Qwen2ForSequenceClassification,
+    )
+
+    from tasks.bootstrap.tokenizer import train_tokenizer
+
+    torch.set_num_threads(1)
+    torch.manual_seed(labels)
+    common = {**WIDE, "num_labels": labels, "initializer_range": 0.2, "max_position_embeddings": 256} | config
+    if kind == "bert":
+        folder.mkdir(parents=True)
+        words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{letter}" for letter in LETTERS)]
+        (folder / "vocab.txt").write_text("\n".join(words))
+        tokenizer: Any = BertTokenizer(str(folder / "vocab.txt"), do_lower_case=False)
+        judge: Any = BertForSequenceClassification(BertConfig(vocab_size=len(words), **common))
+    else:
+        tokenizer = train_tokenizer(["def solve(problem): 1 + 2"], 300)
+        shape = {"vocab_size": len(tokenizer), "num_key_value_heads": 2, "pad_token_id": None}
+        judge = Qwen2ForSequenceClassification(Qwen2Config(**shape | common))
+    if chat:
+        tokenizer.chat_template = CHAT
+    judge.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def params(base: Path | str, batch: int = 4, label: int | str | None = 1) -> ModelReward:
+    return ModelReward(base=str(base), weight=1.0, batch=batch, label=label)
+
+
+def alone(folder: Path, label: int, chat: bool = False) -> list[float]:
+    """By transformers itself, each pair in a pass of its own, nothing filled up."""
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    judge, tokenizer = AutoModelForSequenceClassification.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    values = []
+    for question, text in PAIRS:
+        written = [[f"<user>{question}<assistant>{text}"]] if chat else [[question], [text]]
+        tokens = tokenizer(*written, add_special_tokens=not chat, split_special_tokens=True, return_tensors="pt")
+        with torch.no_grad():
+            logits = judge(**tokens).logits[0]
+        values.append(float(logits.sigmoid()[0] if len(logits) == 1 else logits.softmax(0)[label]))
+    return values
+
+
+@pytest.mark.parametrize("kind", ["bert", "qwen2"])
+@pytest.mark.parametrize("labels", [1, 3])
+@pytest.mark.parametrize("chat", [False, True])
+def test_the_batch_changes_nothing(tmp_path: Path, kind: str, labels: int, chat: bool) -> None:
+    folder = make(tmp_path / "judge", kind, labels, chat)
+    label = None if labels == 1 else 2
+    expected = alone(folder, 2, chat)
+    assert max(expected) - min(expected) > 0.01  # it tells them apart
+    for size in (1, 2, 3, len(PAIRS)):
+        found = judged(tmp_path, params(folder, size, label), PAIRS)
+        assert found == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_order_changes_nothing(tmp_path: Path) -> None:
+    folder = make(tmp_path / "judge", "qwen2")
+    turned = judged(tmp_path, params(folder), PAIRS[::-1])
+    assert turned[::-1] == pytest.approx(judged(tmp_path, params(folder), PAIRS), abs=1e-6)
+
+
+@pytest.mark.parametrize("chat", [False, True])
+@pytest.mark.parametrize("pad", [None, 1])
+def test_what_is_written_as_a_control_token_is_text(tmp_path: Path, pad: int | None, chat: bool) -> None:
+    """Else a policy could end its text where it likes: a decoder judges by the last token that is not its padding."""
+    folder = make(tmp_path / "judge", "qwen2", chat=chat, pad_token_id=pad)
+    found = judged(tmp_path, params(folder), PAIRS)
+    assert found == pytest.approx(alone(folder, 1, chat), abs=1e-6)
+    assert found[0] != pytest.approx(found[6], abs=1e-6)
+
+
+def test_a_tokenizer_that_adds_the_padding_token_itself_is_heard(tmp_path: Path) -> None:
+    """Where a model names its end-of-text token as padding, it judges by what stands before, alone as in a batch."""
+    from tokenizers.processors import TemplateProcessing
+    from transformers import AutoTokenizer
+
+    folder = make(tmp_path / "judge", "qwen2", pad_token_id=1)
+    before = judged(tmp_path, params(folder), PAIRS)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    end = tokenizer.convert_ids_to_tokens(1)
+    adding = TemplateProcessing(single=f"$A {end}", pair=f"$A $B {end}", special_tokens=[(end, 1)])
+    tokenizer.backend_tokenizer.post_processor = adding
+    tokenizer.save_pretrained(folder)
+    assert judged(tmp_path, params(folder), PAIRS) == pytest.approx(before, abs=1e-6)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"pad_token_id": None}))
+    last = judged(tmp_path, params(folder), PAIRS)  # none named: the last token is the one, whatever it is
+    assert last == pytest.approx(alone(folder, 1), abs=1e-6)
+    assert last != pytest.approx(before, abs=1e-3)
+
+
+def test_a_decoder_whose_tokens_are_all_in_use_reads_one_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transformers import AutoConfig, AutoTokenizer
+
+    folder = make(tmp_path / "judge", "qwen2")
+    config, tokenizer = AutoConfig.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    all_of_them = list(range(len(tokenizer)))
+    assert model._unused_token(config, tokenizer, [{"input_ids": all_of_them}]) is None
+    assert model._unused_token(config, tokenizer, [{"input_ids": all_of_them[:7]}, {"input_ids": all_of_them[8:]}]) == 7
+    monkeypatch.setattr(model, "_unused_token", lambda *_: None)
+    assert judged(tmp_path, params(folder, 8), PAIRS) == pytest.approx(alone(folder, 1), abs=1e-6)
+
+
+def test_what_is_too_long_for_the_model_loses_its_end(tmp_path: Path) -> None:
+    folder = make(tmp_path / "judge", "bert", max_position_embeddings=24)
+    same, shorter = [("7?", "7" * count) for count in (500, 1000)], ("7?", "7")
+    first, second, third = judged(tmp_path, params(folder), [*same, shorter])
+    assert first == second != pytest.approx(third, abs=1e-6)
+    question = judged(tmp_path, params(folder), [("7" * 500, "x"), ("7" * 400, "x"), ("7" * 500, "y")])
+    assert question[0] == question[1] != pytest.approx(question[2], abs=1e-6)  # the text is there still
+
+
+def test_a_model_of_several_labels_at_once_has_a_sigmoid_for_each(tmp_path: Path) -> None:
+    import torch
+
+    logits = torch.tensor([0.0, 2.0, -1.0])
+    assert probability(logits, 0, "multi_label_classification") == 0.5
+    assert probability(logits, 0, None) == pytest.approx(float(logits.double().softmax(0)[0]), abs=1e-15)
+    assert probability(logits[1:2], 0, None) == pytest.approx(1 / (1 + 2.718281828459045**-2))
+    folder = make(tmp_path / "judge", "bert", 3, problem_type="multi_label_classification")
+    of_each = [judged(tmp_path, params(folder, 4, label), PAIRS[:1])[0] for label in range(3)]
+    assert sum(of_each) != pytest.approx(1, abs=1e-3)
+
+
+def test_what_stands_together_is_about_as_long() -> None:
+    lengths = [3, 9, 1, 9, 4, 7]
+    assert [[lengths[place] for place in group] for group in batches(lengths, 2)] == [[9, 9], [7, 4], [3, 1]]
+    assert sorted(place for group in batches(lengths, 4) for place in group) == list(range(6))
+    assert list(batches([], 4)) == []
+
+
+def named(*names: str) -> Any:
+    from transformers import BertConfig
+
+    return BertConfig(id2label=dict(enumerate(names)))
+
+
+def test_a_label_by_name_or_place() -> None:
+    config = named("rude", "polite", "1")
+    assert [label_of(config, label) for label in ("rude", "polite", 0, 1, 2, "1")] == [0, 1, 0, 1, 2, 2]
+    assert label_of(named("only"), None) == 0
+
+
+@pytest.mark.parametrize("label", [None, "kind", 2, -1])
+def test_another_label_is_told_with_those_there_are(label: int | str | None) -> None:
+    message = r"rewards\.model: label is (null|'kind'|2|-1); name one of rude \(0\), polite \(1\)$"
+    with pytest.raises(GraftError, match=message):
+        label_of(named("rude", "polite"), label)
+    with pytest.raises(GraftError, match="name one of same"):
+        label_of(named("same", "same"), "same")
+
+
+def broken(folder: Path, kind: str) -> Path:
+    """A folder that is no judge."""
+    if kind == "nothing":
+        return folder
+    make(folder, "qwen2")
+    if kind == "no head":
+        from transformers import AutoModelForCausalLM
+
+        AutoModelForCausalLM.from_pretrained(folder).save_pretrained(folder)
+    if kind == "no tokenizer":
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            (folder / name).unlink()
+    if kind == "damaged":
+        (folder / "model.safetensors").write_bytes(b"x" * 100)
+    if kind == "other tokens":
+        from transformers import AutoModelForSequenceClassification
+
+        judge = AutoModelForSequenceClassification.from_pretrained(folder)
+        judge.resize_token_embeddings(40)
+        judge.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        ("nothing", r"is no sequence-classification model with a tokenizer \("),
+        ("no head", r"is no sequence-classification model with a tokenizer \(it has no score\.weight\)"),
+        ("no tokenizer", r"is no sequence-classification model with a tokenizer \("),
+        ("damaged", r"is no sequence-classification model with a tokenizer \("),
+        ("other tokens", r"could not read the completions \("),
+    ],
+)
+def test_what_is_no_judge_is_told_in_one_line(tmp_path: Path, kind: str, why: str) -> None:
+    folder = broken(tmp_path / "judge", kind)
+    with pytest.raises(GraftError, match=rf"^rewards\.model: '{folder}' {why}.*; name a folder or") as error:
+        judged(tmp_path, params(folder), PAIRS)
+    assert "\n" not in str(error.value)
+
+
+Make = Callable[..., RewardedTrajectory]
+
+
+def test_a_column_has_the_value_of_each_completion(tmp_path: Path, make_trajectory: Make) -> None:
+    make(tmp_path / "judge", "bert")
+    texts = [["return 5", "x", "return 5"], ["x"]]
+    groups = [
+        make_trajectory(f"p{place}", [0.0] * len(own)).model_copy(update={"workflow_codes": own})
+        for place, own in enumerate(texts)
+    ]
+    first, second = model_column(tmp_path, params("judge", 2), groups)  # by its name in the project
+    pairs = [("p0?", "return 5"), ("p0?", "x"), ("p1?", "x")]
+    expected = judged(tmp_path, params("judge", 2), pairs)
+    assert [each.value for each in first] == [expected[0], expected[1], expected[0]]
+    assert [each.value for each in second] == [expected[2]]
+    assert {each.status for each in (*first, *second)} == {"ok"}
+
+
+def test_a_model_whose_arithmetic_fails_fails_and_earns_nothing(tmp_path: Path, make_trajectory: Make) -> None:
+    import torch
+    from transformers import AutoModelForSequenceClassification
+
+    folder = make(tmp_path / "judge", "bert")
+    judge = AutoModelForSequenceClassification.from_pretrained(folder)
+    torch.nn.init.constant_(judge.classifier.bias, torch.nan)
+    judge.save_pretrained(folder)
+    ((measured,),) = model_column(tmp_path, params(folder), [make_trajectory("p", [0.0])])
+    assert measured == (None, "failed", "the model's logits are not finite")

@@ -1,0 +1,329 @@
+"""Laws of terms of the user's own: each call in a process that can be ended, and no call spoils another's."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tasks.errors import GraftError
+from tasks.params.sections import OwnTerm
+from tasks.records import Problem, Result, RewardedTrajectory, Trajectory
+from tasks.rewards.term_process import Caller
+from tasks.rewards.user_terms import own_column
+from tasks.rewards.weighted_sum import Column, Measured
+
+PROBLEM = Problem(problem_id="p", question="2 and 3?", answer=5, source="test")
+LONG = 60.0
+"""Seconds that no call here takes."""
+
+TERMS = '''
+import ctypes, fractions, math, os, signal, subprocess, sys, threading, time
+from pathlib import Path
+import numpy
+
+calls = 0
+
+
+def by_text(problem, text, results):
+    """Does what the text says."""
+    global calls
+    calls += 1
+    return eval(text)
+
+
+def exits():
+    os._exit(7)
+
+
+def hangs():
+    time.sleep(3600)
+
+
+def hangs_in_c():
+    ctypes.PyDLL(None).sleep(3600)  # holds the interpreter's lock
+
+
+def crashes():
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def raises():
+    raise ValueError("not\\nthis one")
+
+
+def closes_all():
+    os.closerange(0, 256)
+    time.sleep(3600)
+
+
+def starts(path):
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
+    Path(path).write_text(str(child.pid))
+    time.sleep(3600)
+
+
+def dies_later():
+    threading.Timer(0.05, os._exit, [3]).start()
+    return 1
+'''
+
+
+LINE = TERMS[: TERMS.index("raise ValueError")].count("\n") + 1
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "terms.py").write_text(TERMS)
+    return tmp_path
+
+
+def running(pid: int) -> bool:
+    """A zombie is not: who waits for orphans may be slow."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def wait_until_gone(pid: int) -> None:
+    deadline = time.monotonic() + 60
+    while running(pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def called(root: Path, text: str, seconds: float = LONG) -> Measured:
+    with Caller(root, "terms:by_text", seconds) as call:
+        return call(PROBLEM, text, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1", 1.0),
+        ("-2.5", -2.5),
+        ("True", 1.0),
+        ("1e9", 1e9),
+        ("fractions.Fraction(1, 4)", 0.25),
+        ("numpy.float32(0.5)", 0.5),
+        ("numpy.float64(0.25)", 0.25),
+        ("numpy.int64(3)", 3.0),
+    ],
+)
+def test_a_real_number_is_a_term(root: Path, text: str, value: float) -> None:
+    assert called(root, text) == Measured(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("None", "TypeError: it returned None, a NoneType, which is no number"),
+        ("'text'", "TypeError: it returned 'text', a str, which is no number"),
+        ("1j", "TypeError: it returned 1j, a complex, which is no number"),
+        ("numpy.array([1.0])", "TypeError: it returned array([1.]), a ndarray, which is no number"),
+        ("math.nan", "ValueError: it returned nan, not a number from -1e+09 to 1e+09"),
+        ("-math.inf", "ValueError: it returned -inf, not a number from -1e+09 to 1e+09"),
+        ("numpy.float32('nan')", "ValueError: it returned np.float32(nan), not a number from -1e+09 to 1e+09"),
+        ("2e9", "ValueError: it returned 2000000000.0, not a number from -1e+09 to 1e+09"),
+        ("10**400", "OverflowError: int too large to convert to float"),
+        ("raises()", f"ValueError: not this one (terms.py:{LINE})"),
+        ("sys.exit('enough')", "SystemExit: enough (<string>:1)"),
+        ("exits()", "its process ended with exit code 7"),
+        ("crashes()", "its process was ended by SIGSEGV"),
+    ],
+)
+def test_what_is_none_fails_and_says_why(root: Path, text: str, why: str) -> None:
+    """Twice, with a good call in between: the next one finds a sound process."""
+    with Caller(root, "terms:by_text", LONG) as call:
+        for _ in range(2):
+            assert call(PROBLEM, text, []) == Measured(None, "failed", why)
+            assert call(PROBLEM, "0.5", []) == Measured(0.5)
+
+
+@pytest.mark.parametrize("text", ["hangs()", "hangs_in_c()"])
+def test_what_takes_too_long_is_ended(root: Path, text: str) -> None:
+    with Caller(root, "terms:by_text", 0.5) as call:
+        assert call(PROBLEM, text, []) == Measured(None, "timeout", "no answer within 0.5 s")
+    with Caller(root, "terms:by_text", LONG) as call:
+        assert call(PROBLEM, "calls", []) == Measured(1.0)
+
+
+def test_a_process_that_hangs_up_is_ended(root: Path) -> None:
+    assert called(root, "closes_all()").status == "failed"
+
+
+def test_what_a_call_has_started_ends_with_it(root: Path) -> None:
+    assert called(root, f"starts({str(root / 'pid')!r})", 2.0).status == "timeout"
+    child = Path(f"/proc/{(root / 'pid').read_text()}/stat")
+    while (
+        child.exists() and child.read_text().rpartition(")")[2].split()[0] != "Z"
+    ):  # who waits for orphans may be slow
+        time.sleep(0.01)
+
+
+def test_a_process_that_dies_between_calls_spoils_none(root: Path) -> None:
+    with Caller(root, "terms:by_text", LONG) as call:
+        assert call(PROBLEM, "dies_later()", []) == Measured(1.0)
+        assert call._process is not None
+        os.waitid(os.P_PID, call._process.pid, os.WEXITED | os.WNOWAIT)
+        assert call(PROBLEM, "calls", []) == Measured(1.0)  # the first call of a fresh one
+
+
+def test_its_module_is_loaded_once_and_keeps_what_it_holds(root: Path) -> None:
+    with Caller(root, "terms:by_text", LONG) as call:
+        assert [call(PROBLEM, "calls", []).value for _ in range(3)] == [1, 2, 3]
+
+
+def test_loading_does_not_count_as_a_call(root: Path) -> None:
+    """A module may load a model: the time for that is not the call's."""
+    (root / "slow.py").write_text("import time\ntime.sleep(1.5)\ndef f(p, t, r):\n    return eval(t)\n")
+    with Caller(root, "slow:f", 1.0) as call:
+        assert call(PROBLEM, "time.sleep(60)", []).status == "timeout"
+        assert call(PROBLEM, "1", []) == Measured(1.0)  # loaded anew meanwhile
+
+
+def test_it_is_given_the_problem_what_was_written_and_what_that_gave(root: Path) -> None:
+    results = [Result(status="ok", value=1e308), Result(status="error", error="a\nb")]
+    (root / "given.py").write_text("def f(problem, text, results):\n    return eval(text)\n")
+    with Caller(root, "given:f", LONG) as call:
+        same = f"problem.model_dump() == {PROBLEM.model_dump()!r} and type(problem).__name__ == 'Problem'"
+        assert call(PROBLEM, same, results).value == 1
+        assert (
+            call(PROBLEM, "results[0].value > 1e300 and results[1].error == 'a\\nb' and len(results)", results).value
+            == 2
+        )
+        assert call(PROBLEM, "len('𝟙é\\udc80')", results).value == 3
+
+
+def test_it_prints_where_it_disturbs_nobody(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert called(root, "print('seen', flush=True) or 1 + len(sys.stdin.read())").value == 1
+    assert capfd.readouterr() == ("", "seen\n")
+
+
+def test_sets_have_the_same_order_each_time(root: Path) -> None:
+    (root / "order.py").write_text(
+        "def f(p, text, r):\n    return float(''.join({'1', '2', '3', '4', '5', '6', '7'}))\n"
+    )
+    values = set()
+    for _ in range(4):
+        with Caller(root, "order:f", LONG) as call:
+            values.add(call(PROBLEM, "", []).value)
+    assert len(values) == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("import nothing_such\n", r"ModuleNotFoundError: No module named 'nothing_such' \(broken\.py:1\)"),
+        ("1 / 0\n", r"ZeroDivisionError: division by zero \(broken\.py:1\)"),
+        ("def f(\n", r"SyntaxError: '\(' was never closed \(broken\.py, line 1\)"),
+        ("f = 3\n", r"TypeError: broken:f is a int, not a function"),
+        ("def g(p, t, r): ...\n", r"AttributeError: module 'broken' has no attribute 'f'"),
+        ("def f(text): ...\n", r"TypeError: broken:f must take three arguments, problem, text and results"),
+        ("import os\nos._exit(4)\n", "its process ended with exit code 4"),
+        ("import sys\nsys.exit(0)\n", r"SystemExit: 0 \(broken\.py:2\)"),
+    ],
+)
+def test_what_cannot_be_loaded_is_told_before_any_call(tmp_path: Path, source: str, why: str) -> None:
+    (tmp_path / "broken.py").write_text(source)
+    with (
+        pytest.raises(GraftError, match=rf"^rewards\.own: broken:f could not be loaded: {why}.*; mend it, or") as error,
+        Caller(tmp_path, "broken:f", LONG),
+    ):
+        pass
+    assert "\n" not in str(error.value)
+
+
+def test_no_process_is_left(root: Path) -> None:
+    caller, pids = Caller(root, "terms:by_text", LONG), []
+
+    def interrupted() -> None:
+        with caller:
+            assert caller._process is not None
+            pids.append(caller._process.pid)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    (pid,) = pids
+    with pytest.raises(ProcessLookupError):
+        os.killpg(pid, signal.SIGCONT)
+
+
+def test_none_is_left_where_the_one_that_calls_is_killed(root: Path) -> None:
+    code = (
+        "import sys\nfrom pathlib import Path\n"
+        "from tasks.records import Problem\nfrom tasks.rewards.term_process import Caller\n"
+        "with Caller(Path(sys.argv[1]), 'terms:by_text', 3600) as call:\n"
+        "    print(call._process.pid, flush=True)\n"
+        "    call(Problem(problem_id='p', question='?', answer=1, source='test'), 'hangs()', [])\n"
+    )
+    command = [sys.executable, "-c", code, str(root)]
+    with subprocess.Popen(command, cwd=Path(__file__).parents[3], stdout=subprocess.PIPE, text=True) as caller:
+        assert caller.stdout is not None
+        pid = int(caller.stdout.readline())
+        assert running(pid)
+        caller.kill()
+    wait_until_gone(pid)
+
+
+# --- columns
+
+
+Make = Callable[..., RewardedTrajectory]
+
+
+def group(make: Make, problem_id: str, *texts: str) -> Trajectory:
+    return make(problem_id, [0.0] * len(texts)).model_copy(update={"workflow_codes": list(texts)})
+
+
+def column(root: Path, groups: list[Trajectory], limit: float, seconds: float = LONG) -> list[Column]:
+    total = sum(len(group.workflow_ids) for group in groups)
+    return own_column(root, OwnTerm(name="told", term="terms:by_text", weight=1.0), groups, seconds, limit, total)
+
+
+def test_values_stand_where_their_completions_do(root: Path, make_trajectory: Make) -> None:
+    groups = [
+        group(make_trajectory, "a", "1", "raises()", "2", "exits()"),
+        group(make_trajectory, "b", "hangs()", "3", "float(problem.problem_id == 'b')"),
+    ]
+    found = column(root, groups, 0.5, 3.0)
+    assert [[each.value for each in of_one] for of_one in found] == [[1, None, 2, None], [None, 3, 1]]
+    assert [[each.status for each in of_one] for of_one in found] == [
+        ["ok", "failed", "ok", "failed"],
+        ["timeout", "ok", "ok"],
+    ]
+
+
+def test_a_completion_that_was_written_twice_is_judged_once(root: Path, make_trajectory: Make) -> None:
+    twice = group(make_trajectory, "a", "calls", "calls", "calls + 0", "calls")
+    again = group(make_trajectory, "b", "calls")
+    found = column(root, [twice, again], 0.0)
+    assert [[each.value for each in of_one] for of_one in found] == [[1, 1, 2, 1], [3]]
+    other = twice.model_copy(update={"results": [*twice.results[:3], Result(status="timeout")]})
+    assert [each.value for each in column(root, [other], 0.0)[0]] == [1, 1, 2, 3]
+
+
+def test_it_is_given_up_as_soon_as_too_many_failed(root: Path, make_trajectory: Make) -> None:
+    """The calls after that would leave a note."""
+    note = root / "called"
+    texts = ["1", "raises()", "raises() + 0", f"Path({str(note)!r}).touch() or 1"]
+    with pytest.raises(GraftError) as error:
+        column(root, [group(make_trajectory, "a", *texts)], 0.25)
+    assert str(error.value) == (
+        "rewards.own: told (terms:by_text) has failed on 2 of 4 completions, rewards.failed_limit is 25%; workflow a-2 "
+        f"of problem a, for instance: ValueError: not this one (terms.py:{LINE}); mend it"
+    )
+    assert not note.exists()
+    column(root, [group(make_trajectory, "a", *texts)], 0.5)
+    assert note.exists()
+
+
+def test_one_that_is_too_slow_is_told_how_to_have_more_time(root: Path, make_trajectory: Make) -> None:
+    with pytest.raises(GraftError, match=r"no answer within 0\.5 s; mend it, or raise rewards\.seconds$"):
+        column(root, [group(make_trajectory, "a", "hangs()")], 0.0, 0.5)

@@ -1,0 +1,378 @@
+"""The stage `search` with revisions that a server writes: HTTP on loopback, a real tiny policy, the real sandbox."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from flows.reports.search_tree import drawn
+from tasks.artifacts import digest_path, read_json, read_jsonl, write_jsonl
+from tasks.environments.workflow import Programs
+from tasks.errors import GraftError
+from tasks.grpo import task as updating
+from tasks.influence import task as selecting
+from tasks.layout import Layout
+from tasks.model.policy import Policy, encode_completion, encode_prompt, load_policy
+from tasks.model.scoring.padded_rows import collate
+from tasks.params.file import load_params, restrict
+from tasks.params.params import Params
+from tasks.programs.operators.model import Prompt, Reply
+from tasks.programs.operators.reply_cache import Served
+from tasks.programs.sandbox.sandbox import Sandbox
+from tasks.records import Lineage, Problem, Sibling, TreeNode, Workflow
+from tasks.rewards import task as rewarding
+from tasks.search.files import tree_records
+from tasks.search.policy_tree import GuidedTree
+from tasks.search.revisions.reviser import Reviser
+from tasks.search.task import run
+from tasks.trajectories import task as collecting
+from tasks.trajectories.groups import Tried, collect
+from tests.support.plain_scores import completion_logprobs
+
+INFLUENCE = ("influence.validation", "influence.n", "influence.completions")
+SHIPPED = load_params(Path(__file__).parents[4] / "params.yaml")
+SAMPLES, REVISIONS = 2, 4
+ENOUGH = 12  # revisions until a test's parent is drawn twice
+BROKEN = "def solve(problem):\n    n = numbers(problem)\n    return n[0] * n[9]\n"
+WRONG = "def solve(problem):\n    n = numbers(problem)\n    return n[0] + n[1]\n"
+RIGHT = "def solve(problem):\n    n = numbers(problem)\n    return n[0] * n[1]\n"
+TRIPLES = [(31, 41, 1271), (6, 212, 1272), (8, 77, 616)]
+
+Answer = Callable[[str], str | None]
+
+
+def problem(name: str, thing: str) -> Problem:
+    first, *others = [(f"{a} boxes of {b} {thing}?", answer) for a, b, answer in TRIPLES]
+    siblings = [Sibling(question=question, answer=answer) for question, answer in others]
+    return Problem(problem_id=name, question=first[0], answer=first[1], source="test", siblings=siblings)
+
+
+PENS, CUPS = problem("pens", "pens"), problem("cups", "cups")
+
+
+class Server:
+    """Speaks as much of OpenAI's chat completions as is needed. `answer` maps a prompt to a reply, None to a 503."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer, self.prompts = answer, list[str]()
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                (message,) = body["messages"]
+                outer.prompts.append(message["content"])
+                text = outer.answer(message["content"])
+                choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
+                usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+                reply = {"id": "1", "object": "chat.completion", "created": 0, "model": body["model"]}
+                data = json.dumps(reply | {"choices": [choice], "usage": usage}).encode()
+                self.send_response(503 if text is None else 200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
+
+
+@contextmanager
+def serving(answer: Answer) -> Iterator[Server]:
+    server = Server(answer)
+    thread = threading.Thread(target=server.http.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.http.shutdown()
+        server.http.server_close()
+        thread.join()
+
+
+def reply(change: str, code: str) -> str:
+    return f"Change: {change}\n\n```python\n{code}```\n"
+
+
+def all_params(url: str, revisions: int = REVISIONS, wave: int = 1, longest: int = 128) -> Params:
+    shape = {"samples": SAMPLES, "simulations": SAMPLES + revisions, "wave": wave, "temperature": 0.01}
+    model = {"backend": "openai", "base_url": url, "model": "test", "retries": 0, "parallel": 1, "seconds": 20.0}
+    changes = {
+        "seed": 0,
+        "search": SHIPPED.search.model_copy(update={**shape, "revisions": revisions}),
+        "policy": SHIPPED.policy.model_copy(update={"max_new_tokens": longest}),
+        "sandbox": SHIPPED.sandbox.model_copy(update={"allow_weak": True}),
+        "influence": SHIPPED.influence.model_copy(update={"validation": "same_batch"}),
+        "operators": SHIPPED.operators.model_copy(update=model),
+    }
+    return SHIPPED.model_copy(update=changes)
+
+
+def params(url: str, *knobs: int, **more: int) -> Params:
+    keys = [
+        "seed",
+        "policy.base",
+        "policy.max_new_tokens",
+        "search",
+        "sandbox",
+        "operators",
+        "rewards",
+        "grpo.group_size",
+    ]
+    return restrict(
+        all_params(url, *knobs, **more),
+        [
+            *keys,
+            "environment",
+            "environment_sha256",
+            "shard",
+            "grpo.group_size",
+            "influence.validation",
+            "influence.n",
+            "influence.completions",
+        ],
+    )
+
+
+@pytest.fixture
+def layout(tmp_path: Path, make_solver: Callable[[Path, str], str]) -> Layout:
+    """One train problem and a policy that writes BROKEN whatever it is asked. Round 3 asks as the problem stands."""
+    layout = Layout(tmp_path)
+    for round in (0, 2):
+        make_solver(layout.policy(round), BROKEN)
+    write_jsonl(layout.problems("train"), [PENS])
+    return layout
+
+
+def index_of(layout: Layout) -> dict[str, Workflow]:
+    """Code → workflow."""
+    return {w.code: w for w in read_jsonl(layout.workflows(3) / "index.jsonl", Workflow)}
+
+
+def numbers_of(layout: Layout) -> dict[str, float]:
+    numbers: dict[str, float] = json.loads(layout.metrics("search", 3).read_text())
+    return numbers
+
+
+def mending(prompt: str) -> str:
+    """Where it reads of the error it adds at first, and multiplies when it reads that this did not help."""
+    if "IndexError" not in prompt:
+        return reply("nothing", WRONG)
+    before = "did not help; make none of them again:\n- add the first two" in prompt
+    return reply("multiply the first two", RIGHT) if before else reply("add the first two", WRONG)
+
+
+def test_an_error_of_the_parent_is_mended(layout: Layout) -> None:
+    with serving(mending) as server:
+        run(layout, params(server.url, ENOUGH), 3)
+    found = index_of(layout)
+    assert set(found) == {BROKEN, WRONG, RIGHT}
+    assert {code: (w.proposer, w.value) for code, w in found.items()} == {
+        BROKEN: ("sample", 0.0),
+        WRONG: ("revision", 0.0),
+        RIGHT: ("revision", 1.0),
+    }
+    policy = load_policy(layout.policy(2))
+    mended = found[RIGHT]
+    (completion,) = mended.completions
+    assert (completion.tokens, completion.logprobs) == (encode_completion(policy, RIGHT), [])
+    assert (mended.sampled, mended.prior, mended.visits) == (0, 1.0, 1)
+    trees = {n.node_id: n for n in read_jsonl(layout.workflows(3) / "trees.jsonl", TreeNode)}
+    (node,) = [n for n in trees.values() if n.statement == "multiply the first two"]
+    assert (node.parent_id, node.value, node.visits, node.depth) == (mended.parent_id, 1.0, 1, mended.depth)
+    numbers = numbers_of(layout)
+    assert (numbers["solved"], numbers["solved_by_samples"], numbers["solved_by_revisions"]) == (1, 0, 1)
+    assert numbers["completions"] == trees["0"].visits == SAMPLES + numbers["revisions"]
+    assert len(server.prompts) == numbers["revisions"] < ENOUGH  # a solved problem is left alone
+
+
+def test_the_prompts_hold_code_error_and_experience_and_never_the_answers(layout: Layout) -> None:
+    with serving(mending) as server:
+        run(layout, params(server.url, ENOUGH), 3)
+    revising = [prompt for prompt in server.prompts if f"```python\n{BROKEN}```" in prompt]
+    assert revising
+    for prompt in revising:
+        assert "- on this problem: error: IndexError: list index out of range" in prompt
+        assert PENS.question in prompt
+    assert revising[-1] is server.prompts[-1]
+    assert "- add the first two (before 0 of 3 right, then 0)" in revising[-1]
+    secrets = [str(answer) for answer in PENS.answers] + [sibling.question for sibling in PENS.siblings]
+    assert not [secret for prompt in server.prompts for secret in secrets if secret in prompt]
+
+
+def test_the_tree_is_drawn_with_the_revisions(layout: Layout) -> None:
+    with serving(mending) as server:
+        run(layout, params(server.url, ENOUGH), 3)
+    console = Console(width=100, color_system=None)
+    with console.capture() as capture:
+        console.print(drawn(layout, "pens", 3), highlight=False)
+    (line,) = [line for line in capture.get().splitlines() if "multiply the first two" in line]
+    assert line.endswith("×1  value 1.00  p 1")
+
+
+def test_identical_replies_are_run_once_and_counted_each_time(layout: Layout) -> None:
+    asking = "def solve(problem):\n    return ask('how many?', problem)\n"
+    counts = iter(range(100))
+    with serving(lambda p: f"{p[:3]} 5" if p.startswith("how") else reply(f"change {next(counts)}", asking)) as server:
+        run(layout, params(server.url, wave=3), 3)
+    numbers = numbers_of(layout)
+    assert (numbers["revisions"], numbers["revisions_repeated"]) == (REVISIONS, REVISIONS - 1)
+    assert sum(p.startswith("how many?") for p in server.prompts) == len(PENS.questions)
+    entry = json.loads((layout.replies / "ledger.jsonl").read_text().splitlines()[-1])
+    assert entry["calls"] == REVISIONS + len(PENS.questions)
+    once = index_of(layout)[asking]
+    assert (once.visits, len(once.completions)) == (REVISIONS, 1)
+
+
+def test_a_second_run_asks_nothing_and_writes_the_same_bytes(layout: Layout) -> None:
+    counts = iter(range(100))
+
+    def unlike(_: str) -> str:
+        """A server that cannot repeat itself."""
+        number = next(counts)
+        return reply(f"change {number}", f"def solve(problem):\n    return {number}\n")
+
+    written = []
+    with serving(unlike) as server:
+        for asked in (REVISIONS, REVISIONS):
+            run(layout, params(server.url), 3)
+            assert len(server.prompts) == asked
+            written.append((digest_path(layout.workflows(3)), digest_path(layout.metrics("search", 3))))
+    assert written[0] == written[1]
+
+
+def test_a_server_that_is_down_stops_the_stage_with_one_line(layout: Layout) -> None:
+    with serving(mending) as server:
+        url = server.url
+    with pytest.raises(
+        GraftError, match=r"^search\.revisions: no reply to any of 1 prompts \(no reply from http"
+    ) as stop:
+        run(layout, params(url), 3)
+    assert "\n" not in str(stop.value)
+    assert "set search.revisions to 0" in str(stop.value)
+    assert not layout.workflows(3).exists()
+
+
+def test_a_prompt_without_a_reply_is_skipped_and_not_scored(layout: Layout) -> None:
+    write_jsonl(layout.problems("train"), [PENS, CUPS])
+    with serving(lambda prompt: None if "cups" in prompt else reply("add", WRONG)) as server:
+        run(layout, params(server.url), 3)
+    numbers = numbers_of(layout)
+    assert (numbers["revisions"], numbers["revisions_skipped"]) == (REVISIONS, REVISIONS)
+    assert numbers["completions"] == 2 * SAMPLES + REVISIONS
+    roots = {n.problem_id: n for n in read_jsonl(layout.workflows(3) / "trees.jsonl", TreeNode) if not n.parent_id}
+    assert roots["pens"].visits == SAMPLES + REVISIONS
+    assert "cups" not in roots or roots["cups"].visits == SAMPLES
+    kept = {w.workflow_id for w in read_jsonl(layout.workflows(3) / "index.jsonl", Workflow) if w.problem_id == "cups"}
+    assert len(kept) == 1
+
+
+def test_a_policy_that_was_made_from_scratch_is_not_asked_to_revise(layout: Layout) -> None:
+    """Whatever `policy.base` names it by: its lineage says so."""
+    knobs = params("http://localhost", 4)
+    knobs = knobs.model_copy(update={"operators": knobs.operators.model_copy(update={"backend": "policy"})})
+    with pytest.raises(GraftError, match=r"^search\.revisions is 4, but policy\.base is a policy made from scratch, "):
+        run(layout, knobs, 3)
+
+
+def test_without_revisions_nobody_is_asked(layout: Layout) -> None:
+    with serving(mending) as server:
+        run(layout, params(server.url, 0), 3)
+    assert server.prompts == []
+    assert "revisions" not in numbers_of(layout)
+
+
+@pytest.mark.parametrize(("longest", "learnt"), [(128, True), (len(BROKEN) // 2, False)])
+def test_a_revision_that_is_too_long_for_the_policy_is_kept_but_joins_no_group(
+    layout: Layout, longest: int, learnt: bool
+) -> None:
+    long = RIGHT.replace("    return", "    # each box holds as many as the next one does\n    return")
+    with serving(lambda _: reply("multiply", RIGHT if learnt else long)) as server:
+        run(layout, params(server.url, longest=longest), 3)
+    found = index_of(layout)
+    revised = found[RIGHT if learnt else long]
+    assert (revised.value, len(revised.completions), revised.visits) == (1.0, int(learnt), 1)
+    assert numbers_of(layout)["revisions_too_long"] == (not learnt)
+    lineage = read_json(layout.policy(2) / "lineage.json", Lineage)
+    tried = Tried("train", PENS, list(found.values()))
+    (trajectory,) = collect(Programs(), [tried], lineage, 12, True, 0)
+    assert trajectory.proposers == ["sample"] * SAMPLES + ["revision"] * learnt
+    assert trajectory.logprobs[SAMPLES:] == [[]] * learnt
+
+
+def test_the_policy_learns_what_a_revision_solved(layout: Layout) -> None:
+    grpo = {"group_size": 4, "epochs": 4, "learning_rate": 0.01, "negative_weight": 0.0}
+    with serving(mending) as server:
+        knobs = all_params(server.url, ENOUGH)
+        changes = {
+            "search": knobs.search.model_copy(update={"temperature": 1.0}),  # the update scores at it too
+            "influence": knobs.influence.model_copy(update={"selection": "none"}),
+            "grpo": knobs.grpo.model_copy(update=grpo),
+        }
+        knobs = knobs.model_copy(update=changes)
+        run(layout, knobs, 3)
+    assert index_of(layout)[RIGHT].proposer == "revision"
+    write_jsonl(layout.problems("validation"), [])
+    for stage in (collecting, rewarding, selecting, updating):
+        stage.run(layout, knobs, 3)
+    numbers = json.loads(layout.metrics("update", 3).read_text())
+    assert (numbers["first_ratio"], numbers["samples"] > 0) == (pytest.approx(1, abs=1e-5), True)
+    before, after = (chance_of(RIGHT, load_policy(layout.policy(number))) for number in (2, 3))
+    assert after > before + 1
+
+
+def chance_of(code: str, policy: Policy) -> float:
+    """Log-probability of a workflow for PENS."""
+    rows = collate([encode_prompt(policy, f"{PENS.question}\n")], [encode_completion(policy, code)], pad=0)
+    return float(completion_logprobs(policy.model, rows, 1.0).sum().detach())
+
+
+# --- many problems at once
+
+
+class Written:
+    """A model whose replies are a function of the prompt; it notes how many it is asked at once."""
+
+    name = "written"
+
+    def __init__(self) -> None:
+        self.batches: list[int] = []
+
+    def complete(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Reply]]:
+        self.batches.append(len(prompts))
+        for place, prompt in enumerate(prompts):
+            number = (len(prompt.text) * 7 + prompt.nth) % 10
+            yield place, Reply(reply(f"times {number}", RIGHT.replace("n[1]", f"{number}")))
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    with Sandbox(2.0, 256, allow_weak=True, workers=1) as sandbox:
+        yield sandbox
+
+
+def revised(problems: Sequence[Problem], sandbox: Sandbox, folder: Path) -> tuple[dict[str, list[TreeNode]], list[int]]:
+    trees = [GuidedTree(p, lambda token: token == 9, str, 8) for p in problems]
+    model, knobs = Written(), params("http://unused", wave=2)
+    served = Served(model, knobs.operators, folder)
+    Reviser(served, sandbox, lambda code: list(code.encode()), knobs, 3).revise(trees)
+    return {t.problem.problem_id: list(tree_records(t.problem.problem_id, t.root)) for t in trees}, model.batches
+
+
+def test_a_wave_is_one_batch_and_no_problem_depends_on_those_beside_it(sandbox: Sandbox, tmp_path: Path) -> None:
+    both, batches = revised([PENS, CUPS], sandbox, tmp_path / "both")
+    assert batches == [4, 4]
+    turned, _ = revised([CUPS, PENS], sandbox, tmp_path / "turned")
+    assert turned == both
+    for each in (PENS, CUPS):
+        alone, _ = revised([each], sandbox, tmp_path / each.problem_id)
+        assert alone[each.problem_id] == both[each.problem_id]
+        assert len(alone[each.problem_id]) > 1

@@ -1,0 +1,146 @@
+"""What a model is asked when it revises a workflow, and how its reply is read."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tasks.programs.contract import WITH_A_MODEL, prompt_of
+from tasks.records import Result
+from tasks.search.revisions.prompt import (
+    EXPERIENCES,
+    MAX_CHANGE,
+    Ran,
+    Trial,
+    fresh_prompt,
+    key_of,
+    revision_of,
+    revision_prompt,
+)
+
+QUESTION = "3 boxes of 4 pens?"
+CODE = "def solve(problem):\n    n = numbers(problem)\n    return n[0] * n[9]\n"
+WRONG = Result(status="ok", value=7)
+FAILED = Result(status="error", error="IndexError: list index out of range")
+
+
+def asked(trials: list[Trial] | None = None, results: tuple[Result, ...] = (WRONG, FAILED, FAILED)) -> str:
+    return revision_prompt(QUESTION, Ran(CODE, results, [False] * len(results)), trials or [])
+
+
+def test_the_prompt_holds_the_contract_the_problem_the_parent_and_what_running_it_gave() -> None:
+    prompt = asked()
+    contract = prompt_of(QUESTION, "a model", served=True).partition("Answer with the code only.")[0]
+    assert prompt.startswith(contract)
+    assert all(f"- {name}(" in prompt for name in WITH_A_MODEL)
+    for part in (f"Problem: {QUESTION}\n", f"```python\n{CODE}```\n", "begins with Change:"):
+        assert prompt.count(part) == 1
+    assert (
+        "What running it gave:\n"
+        "- on this problem: wrong, it returned 7\n"
+        "- on the same problem with other quantities (2 ×): error: IndexError\n"
+    ) in prompt
+    alike = asked(results=(FAILED, FAILED, WRONG))
+    assert "- on this problem: error: IndexError: list index out of range\n" in alike
+    assert "other quantities (1 ×): error: IndexError: list index out of range\n" in alike
+    assert "other quantities (1 ×): wrong, it returned 7\n" in alike
+    assert "tried" not in prompt
+
+
+def test_of_a_right_result_the_value_is_not_told() -> None:
+    text, right = Result(status="ok", value="67 pens"), Result(status="ok", value=12345)
+    prompt = revision_prompt(QUESTION, Ran(CODE, (text, right), (False, True)), [])
+    assert "on this problem: wrong, it returned '67 pens'\n" in prompt
+    assert "with other quantities (1 ×): right\n" in prompt
+    assert "12345" not in prompt
+    assert "on this problem: right\n" in revision_prompt(QUESTION, Ran(CODE, (right, text), (True, False)), [])
+
+
+def test_nothing_that_a_sibling_asks_is_told() -> None:
+    """A program can return its question, or raise it."""
+    secret = "6 boxes of 212 pens?"
+    leaks = [
+        Result(status="ok", value=secret),
+        Result(status="error", error=f"ValueError: invalid literal for int(): {secret!r}"),
+        Result(status="error", error=f"{secret}: raised"),
+        Result(status="ok", value=int.from_bytes(secret.encode())),
+    ]
+    prompt = asked(results=(WRONG, *leaks))
+    assert "it returned a text\n" in prompt
+    assert "error: ValueError\n" in prompt
+    assert "(1 ×): error\n" in prompt
+    assert "212" not in prompt.partition("What running it gave")[2]
+    assert str(int.from_bytes(secret.encode()))[:7] not in prompt
+
+
+def test_what_helped_is_told_as_a_success_and_the_rest_is_not() -> None:
+    prompt = asked([Trial("better", 1, 3), Trial("worse", 1, 0), Trial("equal", 1, 1)])
+    good, bad = prompt.partition("made it better; go on from them:\n")[2].split("\n\n")[:2]
+    assert good == "- better (before 1 of 3 right, then 3)"
+    assert bad.splitlines() == [
+        "These changes of it were tried and did not help; make none of them again:",
+        "- worse (before 1 of 3 right, then 0)",
+        "- equal (before 1 of 3 right, then 1)",
+    ]
+    assert "prohibit" not in prompt
+
+
+def test_only_successes_forbid_nothing() -> None:
+    assert "did not help" not in asked([Trial("better", 0, 1)])
+    assert "made it better" not in asked([Trial("worse", 1, 0)])
+
+
+def test_each_change_is_told_once_and_of_many_the_latest() -> None:
+    trials = [Trial(f"change number {n}.", 0, n % 2) for n in range(EXPERIENCES + 4)]
+    prompt = asked([*trials, *trials])
+    assert prompt.count("change number ") == EXPERIENCES
+    assert all(prompt.count(f"- {trial.change} ") == (place >= 4) for place, trial in enumerate(trials))
+
+
+def test_a_fresh_one_is_asked_for_without_any_parent() -> None:
+    prompt = fresh_prompt(QUESTION, 3, [Trial("add them all", 0, 1)])
+    assert f"Problem: {QUESTION}\n" in prompt
+    assert "take another one:\n- add them all (1 of 3 right)\n" in prompt
+    assert "gave" not in prompt
+    assert "tried" not in fresh_prompt(QUESTION, 3, [])
+
+
+FENCED = f"```python\n{CODE}```"
+
+
+@pytest.mark.parametrize(
+    ("reply", "change"),
+    [
+        (f"Change: read n[1]\n\n{FENCED}\nThis works.", "read n[1]"),
+        (f"**Change:** read n[1]\n{FENCED}", "read n[1]"),
+        (f"Sure!\nI see.\n- idea : read  n[1]\n{FENCED}", "read n[1]"),
+        (f"\nread n[1]\nand so on\n{FENCED}", "read n[1]"),
+        (f"Change: read n[1]\n{CODE}", "read n[1]"),
+        (FENCED, ""),
+        (CODE, ""),
+        (f"Change:\n{FENCED}", "Change:"),
+    ],
+)
+def test_a_reply_is_a_line_and_the_code(reply: str, change: str) -> None:
+    revision = revision_of(reply)
+    assert (revision.change, revision.code) == (change, CODE)
+
+
+def test_a_reply_without_code_is_an_empty_workflow() -> None:
+    assert revision_of("") == revision_of("  \n")
+    assert revision_of("Change: none").code == ""
+
+
+@settings(max_examples=200)
+@given(st.text(st.characters(codec=None), max_size=400), st.booleans())
+def test_any_reply_gives_what_files_and_terminals_can_hold(text: str, fenced: bool) -> None:
+    revision = revision_of(f"Change: {text}\n```\n{text}\n```\n" if fenced else text)
+    revision.code.encode()
+    assert revision.change.isprintable()
+    assert len(revision.change) <= MAX_CHANGE
+    assert key_of(key_of(revision.change)) == key_of(revision.change)
+
+
+def test_the_same_change_in_other_marks_is_the_same() -> None:
+    assert key_of("Use n[1], not n[9].") == key_of("use  `n[1]` not n[9]")
+    assert len({key_of(f"a {operation} b") for operation in ("+", "-", "*", "**", "/", "//")}) == 6
+    assert key_of(" ... ") == ""

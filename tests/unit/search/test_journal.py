@@ -1,0 +1,105 @@
+"""What a killed search leaves is read back whole, and what is not whole is not believed."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.model.sampling.sampler import Request
+from tasks.records import Completion, Result
+from tasks.search.journal import Batch, Journal, Written, name_of, remove_journals
+
+VALUES: list[int | float | str | None] = [3, 3.0, 10**30, 1e-9, "drei\n 3", "", None]
+
+
+def batch(number: int) -> Batch:
+    written = [
+        Written(
+            completion=Completion(tokens=[number, i], logprobs=[-0.123457, -1e-06]),
+            results=[Result(status="ok", value=value), Result(status="error", error="ZeroDivisionError: ü\r")],
+        )
+        for i, value in enumerate(VALUES)
+    ]
+    return Batch(name=f"name-{number}", seconds=0.1 * number, written=written)
+
+
+BATCHES = [batch(number) for number in range(3)]
+
+
+def whole(path: Path) -> bytes:
+    journal = Journal(path)
+    for each in BATCHES:
+        journal.add(each)
+    return path.read_bytes()
+
+
+def known(path: Path) -> list[Batch]:
+    journal = Journal(path)
+    found = [journal.batch(each.name) for each in BATCHES]
+    assert journal.completions == sum(len(each.written) for each in found if each)
+    return [each for each in found if each is not None]
+
+
+def test_what_is_added_is_read_back_to_the_type(tmp_path: Path) -> None:
+    path = tmp_path / "below" / "search.jsonl"
+    assert known(path) == []
+    whole(path)
+    assert known(path) == BATCHES
+    values = [[written.results[0].value for written in each.written] for each in known(path)]
+    assert [[(type(value), value) for value in own] for own in values] == [[(type(v), v) for v in VALUES]] * 3
+    assert Journal(path).batch("name-3") is None
+
+
+@given(st.data())
+def test_of_a_torn_journal_the_whole_lines_remain_and_it_can_be_gone_on_with(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    path = tmp_path_factory.mktemp("journal") / "search.jsonl"
+    text = whole(path)
+    cut = data.draw(st.integers(0, len(text)))
+    path.write_bytes(text[:cut])
+    found = known(path)
+    assert found == BATCHES[: len(found)]
+    assert len(found) >= text[:cut].count(b"\n") - 1
+    journal = Journal(path)
+    for each in BATCHES[len(found) :]:
+        journal.add(each)
+    assert known(path) == BATCHES
+
+
+@given(st.data())
+def test_a_damaged_line_is_not_believed_and_the_others_are(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    path = tmp_path_factory.mktemp("journal") / "search.jsonl"
+    text = bytearray(whole(path))
+    text[data.draw(st.integers(0, len(text) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    path.write_bytes(text)
+    found = known(path)
+    assert len(found) >= 1
+    assert all(each in BATCHES for each in found)
+    assert len(found) >= 2 or text.count(b"\n") != 3  # a line break that was lost or made harms its neighbour
+
+
+def test_a_search_that_is_done_takes_the_journals_of_other_inputs_along(tmp_path: Path) -> None:
+    folder = tmp_path / "search@1"
+    other, own, next_round = folder / "a.jsonl", folder / "b.jsonl", tmp_path / "search@2" / "a.jsonl"
+    for path in (other, own, next_round):
+        whole(path)
+    remove_journals(own.parent)
+    assert [path.exists() for path in (other, own, next_round)] == [False, False, True]
+    remove_journals(own.parent)  # nothing to remove
+
+
+def test_a_batch_is_named_by_seeds_prompts_and_prefixes() -> None:
+    first = Request([1, 2], seed=3)
+    changed = [
+        [Request([1, 2], seed=4)],
+        [Request([1], seed=3)],
+        [Request([1, 2], 3, Completion(tokens=[2], logprobs=[0.0]))],
+        [first, first],
+        [],
+    ]
+    assert name_of([first]) == name_of([Request([1, 2], seed=3)])
+    assert len({name_of(requests) for requests in [[first], *changed]}) == 6

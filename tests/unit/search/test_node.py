@@ -1,0 +1,205 @@
+"""The tree and the rules that choose in it: PUCT as in the paper, virtual loss, backpropagation, closing."""
+
+from collections import Counter
+from math import sqrt
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.search.node import Node, backpropagate, start
+from tasks.search.rules import RULES, Rule
+from tasks.search.select_node import choose
+
+
+def select(root: Node, exploration: float) -> Node | None:
+    """By the default rule, which draws nothing."""
+    return choose(root, "puct", exploration, Random(0))
+
+
+def root_of(*priors: float, unseen: float = 0.0, terminal: bool = False) -> Node:
+    """A root that was visited, with children that still have all below them unseen."""
+    root = Node("", None, 1.0, unseen)
+    for i, prior in enumerate(priors):
+        root.add(f"s{i}", prior, unseen=0.0 if terminal else 1.0, terminal=terminal)
+    return root
+
+
+def reward(node: Node, *rewards: float) -> None:
+    for each in rewards:
+        backpropagate(node, each)
+
+
+def test_selection_by_hand() -> None:
+    root = root_of(0.6, 0.3)
+    first, second = root.children
+    reward(first, 0.2, 0.4, 0.0)  # Q = 0.2, n = 3
+    reward(second, 0.5)  # Q = 0.5, n = 1
+    scores = {c: [0.2 + c * 0.6 * sqrt(4) / 4, 0.5 + c * 0.3 * sqrt(4) / 2] for c in (0.1, 1.0, 100.0)}
+    assert scores[1.0] == [pytest.approx(0.5), pytest.approx(0.8)]
+    for exploration, (left, right) in scores.items():
+        assert select(root, exploration) is (first if left > right else second)
+    root.children[0].prior, root.children[1].prior = 0.9, 0.05
+    assert select(root, 100.0) is first  # 100 · 0.9 · 2 / 4 against 100 · 0.05 · 2 / 2
+
+
+def test_a_child_never_visited_has_its_parents_value() -> None:
+    root = root_of(0.5, 0.5)
+    tried, untried = root.children
+    reward(tried, 0.2, 0.6)  # the parent's mean is 0.4, and so is this child's
+    assert select(root, 0.5) is untried  # the same value, a larger bonus
+    reward(tried, 1.0, 1.0, 1.0, 1.0)  # Q = 0.8 for both: 0.8 + c · 0.5 · √6 / 7 against 0.8 + c · 0.5 · √6
+    assert select(root, 0.0) is tried  # ties go to the first
+
+
+def test_the_unseen_share_counts_as_a_child_that_was_never_visited() -> None:
+    root = root_of(0.5, unseen=0.5)
+    reward(root.children[0], 0.0)  # 0 + c · 0.5 · 1 / 2 against 0 + c · 0.5 · 1
+    assert select(root, 1.0) is root
+    root.unseen = 0.2  # c · 0.25 against c · 0.2
+    assert select(root, 1.0) is root.children[0]
+    assert select(root, 0.0) is root  # a tie goes to what is new
+
+
+def test_a_tree_with_nothing_left_is_closed() -> None:
+    root = root_of(0.5, 0.5, terminal=True)
+    assert select(root, 1.0) is None
+    assert root.closed
+    assert select(root, 1.0) is None
+
+
+def test_a_closed_branch_is_left_for_another_one() -> None:
+    root = root_of(0.9, 0.1)
+    likely, other = root.children
+    likely.unseen = 0.0
+    likely.add("end", 1.0, 0.0, terminal=True)
+    reward(likely.children[0], 1.0)
+    assert select(root, 1.0) is other
+    assert likely.closed
+    assert not root.closed
+
+
+def test_virtual_loss_spreads_a_wave() -> None:
+    root = root_of(0.4, 0.3, 0.3)
+    for child in root.children:
+        reward(child, 0.5)
+    alone = [select(root, 1.0) for _ in range(3)]
+    assert len(set(map(id, alone))) == 1
+    wave = []
+    for _ in range(3):
+        node = select(root, 1.0)
+        assert node is not None
+        start(node)
+        wave.append(node)
+    assert len(set(map(id, wave))) == 3
+    assert (root.pending, [c.pending for c in root.children]) == (3, [1, 1, 1])
+
+
+def test_backpropagation_adds_to_all_above_and_to_nobody_else() -> None:
+    root = root_of(0.5, 0.5)
+    left, right = root.children
+    leaf = left.add("x", 1.0, 1.0)
+    reward(leaf, 0.5, 1.0)
+    reward(right, 0.0)
+    assert (leaf.visits, leaf.total, leaf.value) == (2, 1.5, 0.75)
+    assert (left.visits, left.value) == (2, 0.75)
+    assert (right.visits, right.value) == (1, 0.0)
+    assert (root.visits, root.value) == (3, 0.5)
+
+
+def nodes_of(root: Node) -> list[Node]:
+    return [root, *(each for child in root.children for each in nodes_of(child))]
+
+
+@given(
+    growth=st.lists(st.tuples(st.floats(0.05, 1), st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.booleans()), max_size=25),
+    wave=st.integers(1, 5),
+    exploration=st.sampled_from([0.0, 0.5, 1.5, 10.0]),
+    rule=st.sampled_from(RULES),
+)
+def test_a_search_keeps_its_books(
+    growth: list[tuple[float, float, bool]], wave: int, exploration: float, rule: Rule
+) -> None:
+    """Waves of simulations: each starts at a chosen node, adds a child there and brings its reward home."""
+    root, sum_of_rewards, done = Node("", None, 1.0, unseen=1.0), 0.0, 0
+    dice = Random(0)
+    while growth:
+        started = []
+        for _ in range(min(wave, len(growth))):
+            node = choose(root, rule, exploration, dice)
+            assert (node is None) == all(each.unseen == 0 for each in nodes_of(root))
+            if node is not None:
+                assert node.unseen > 0
+                assert not node.terminal
+                start(node)
+                started.append(node)
+        assert root.pending == len(started)
+        if not started:
+            break
+        for node in started:
+            share, earned, terminal = growth.pop()
+            prior = node.unseen * share
+            child = node.add("x", prior, unseen=0.0 if terminal else 1.0, terminal=terminal)
+            node.unseen -= prior
+            backpropagate(child, earned, started=node)
+            sum_of_rewards, done = sum_of_rewards + earned, done + 1
+        assert all(node.pending == 0 for node in nodes_of(root))
+    assert (root.visits, root.total) == (done, sum_of_rewards)
+    for node in nodes_of(root):
+        below = sum(child.visits for child in node.children)
+        assert node.visits == below + (node is not root)
+        assert node.depth == len(node.path())
+        assert 0 <= node.value <= 1
+
+
+def test_uct_widens_with_the_root_of_its_visits() -> None:
+    """Each node that was tried n times has about √n children, and a child that was never visited comes first."""
+    root = Node("", None, 1.0, unseen=1.0)
+    for _ in range(64):
+        node = choose(root, "uct", 1.4, Random(0))
+        assert node is not None
+        backpropagate(node.add("x", 0.01, unseen=0.0, terminal=True), 0.0)
+        if node is root:
+            node.children[-1].terminal, node.children[-1].unseen, node.children[-1].closed = False, 1.0, False
+    assert len(root.children) == 8
+    assert max(child.visits for child in root.children) <= 3 * min(child.visits for child in root.children)
+
+
+def drawn_from(rule: Rule, root: Node, times: int) -> Counter[str]:
+    dice = Random(0)
+    chosen = [choose(root, rule, 1.0, dice) for _ in range(times)]
+    return Counter(node.statement for node in chosen if node)
+
+
+def test_random_draws_open_nodes_alike() -> None:
+    root = root_of(0.9, 0.1, unseen=0.5)
+    root.children[0].add("end", 1.0, unseen=0.0, terminal=True)
+    counts = drawn_from("random", root, 3000)
+    assert set(counts) == {"", "s0", "s1"}
+    assert all(count == pytest.approx(1000, rel=0.1) for count in counts.values())
+
+
+def test_aflow_draws_the_good_ones_oftener_and_never_a_fourth() -> None:
+    root = root_of(*[0.1] * 5, unseen=0.5)
+    for i, child in enumerate(root.children):
+        reward(child, i / 50)
+    counts = drawn_from("aflow", root, 3000)
+    assert set(counts) == {"", "s2", "s3", "s4"}
+    assert counts["s4"] > counts["s3"] > counts["s2"] > counts[""] > 0
+
+
+def test_enumerate_takes_open_nodes_in_turn() -> None:
+    root = root_of(0.5, 0.4, unseen=0.1)
+    taken = []
+    for _ in range(6):
+        node = choose(root, "enumerate", 1.0, Random(0))
+        assert node is not None
+        taken.append(node.statement)
+        start(node)
+    assert taken == ["", "s0", "s1"] * 2
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_nothing_is_open(rule: Rule) -> None:
+    assert choose(root_of(0.5, terminal=True), rule, 1.0, Random(0)) is None

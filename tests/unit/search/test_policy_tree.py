@@ -1,0 +1,177 @@
+"""The guided tree, fed with completions by hand: token 9 ends a statement, token 1 the text."""
+
+from collections import Counter
+from itertools import pairwise
+from math import exp, log
+
+import pytest
+
+from tasks.records import Completion, Problem, Result
+from tasks.search.node import Node
+from tasks.search.policy_tree import NEGLIGIBLE, GuidedTree, Rollout
+from tasks.search.rules import Rule
+
+PROBLEM = Problem(problem_id="p", question="?", answer=1, source="test")
+OK = [Result(status="ok", value=1)]
+LONGEST = 6
+
+
+def tree_of() -> GuidedTree:
+    return GuidedTree(PROBLEM, lambda token: token == 9, lambda tokens: "-".join(map(str, tokens)), LONGEST)
+
+
+def completion(tokens: list[int], *probabilities: float) -> Completion:
+    """With all the tokens' probabilities, or with 1 for those not given."""
+    filled = [*probabilities, *([1.0] * (len(tokens) - len(probabilities)))]
+    return Completion(tokens=tokens, logprobs=[log(p) for p in filled])
+
+
+def learn(tree: GuidedTree, rollout: Rollout, written: Completion, reward: float = 0.0) -> None:
+    tree.learn(rollout, written, str(written.tokens), OK, reward)
+
+
+def nodes_of(node: Node) -> list[Node]:
+    return [node, *(each for child in node.children for each in nodes_of(child))]
+
+
+def test_statements_become_nodes_with_the_policys_probabilities() -> None:
+    tree = tree_of()
+    (rollout,) = tree.samples(1)
+    learn(tree, rollout, completion([5, 9, 6, 9, 1], 0.5, 0.5, 0.8, 1.0, 0.9), reward=0.5)
+    first, second, end = (chain := nodes_of(tree.root))[1:]
+    assert [n.statement for n in chain] == ["", "5-9", "6-9", "1"]
+    assert [n.prior for n in chain] == pytest.approx([1, 0.25, 0.8, 0.9])
+    assert [n.unseen for n in chain] == pytest.approx([0.75, 0.2, 0.1, 0])
+    assert [n.terminal for n in chain] == [False, False, False, True]
+    assert [(n.visits, n.value) for n in chain] == [(1, 0.5)] * 4
+    assert tree.prefix(second).tokens == [5, 9, 6, 9]
+    assert tree.prefix(second).logprobs == pytest.approx([log(0.5), log(0.5), log(0.8), 0])
+    assert tree.prefix(None).tokens == []
+    assert end.depth == 3
+    assert first.closed is False
+
+
+def test_completions_share_what_they_have_in_common() -> None:
+    tree = tree_of()
+    one, two, three = tree.samples(3)
+    learn(tree, one, completion([5, 9, 6, 9, 1], 0.5, 1.0, 0.5))
+    learn(tree, two, completion([5, 9, 7, 1], 0.5, 1.0, 0.25), reward=1.0)
+    learn(tree, three, completion([5, 9, 6, 9, 1], 0.5, 1.0, 0.5))
+    (shared,) = tree.root.children
+    assert [child.statement for child in shared.children] == ["6-9", "7-1"]
+    assert (shared.visits, shared.unseen) == (3, pytest.approx(0.25))
+    assert tree.root.value == pytest.approx(1 / 3)
+    assert {code: len(found.samples) for code, found in tree.found.items()} == {"[5, 9, 6, 9, 1]": 2, "[5, 9, 7, 1]": 1}
+
+
+def test_a_last_token_that_ends_a_statement_is_no_statement_of_its_own() -> None:
+    tree = tree_of()
+    learn(tree, tree.samples(1)[0], completion([5, 5, 5, 5, 5, 9], 0.5))  # cut at LONGEST
+    (leaf,) = tree.root.children
+    assert (leaf.terminal, leaf.unseen) == (True, 0.0)
+
+
+def test_a_negligible_rest_is_not_worth_a_rollout() -> None:
+    tree = tree_of()
+    learn(tree, tree.samples(1)[0], completion([5, 9, 1], 1 - NEGLIGIBLE / 2, 1.0, 0.5))
+    assert tree.root.unseen == 0.0
+    (first,) = tree.root.children
+    (rollout,) = tree.propose(1, exploration=1.0)
+    assert rollout.from_node is first
+
+
+def test_a_rollout_comes_back_below_the_node_that_it_left_from() -> None:
+    tree = tree_of()
+    learn(tree, tree.samples(1)[0], completion([5, 9, 6, 9, 1], 1.0, 1.0, 0.5), reward=0.5)
+    (rollout,) = tree.propose(1, exploration=1.0)
+    first = tree.root.children[0]
+    assert rollout.from_node is first
+    assert (rollout.row, tree.rows) == (1, 2)
+    assert (first.pending, tree.root.pending) == (1, 1)
+    written = completion([5, 9, 7, 1], 1.0, 1.0, 0.25)
+    learn(tree, rollout, written, reward=1.0)
+    assert [(c.statement, c.visits) for c in first.children] == [("6-9", 1), ("7-1", 1)]
+    assert all(node.pending == 0 for node in nodes_of(tree.root))
+    found = tree.found[str(written.tokens)]
+    assert (found.samples, found.rollouts, found.from_node) == ([], [written], first)
+
+
+def test_a_wave_is_spread_and_each_completion_has_a_row_of_its_own() -> None:
+    tree = tree_of()
+    rollouts = tree.samples(2)
+    learn(tree, rollouts[0], completion([5, 9, 1], 0.4, 1.0, 0.5))
+    learn(tree, rollouts[1], completion([6, 9, 1], 0.4, 1.0, 0.5))
+    rollouts += tree.propose(3, exploration=2.0)
+    assert [r.row for r in rollouts] == list(range(5))
+    assert len({id(r.from_node) for r in rollouts[2:]}) == 3
+
+
+def test_the_rule_says_where_rollouts_begin() -> None:
+    """After a good and a bad completion puct and aflow stay with the good one, enumerate takes one after another."""
+
+    def begins(rule: Rule, seed: int = 0) -> list[str]:
+        tree = tree_of()
+        good, bad = tree.samples(2)
+        learn(tree, good, completion([5, 9, 6, 9, 1], 0.4, 1.0, 0.1), reward=0.9)
+        learn(tree, bad, completion([6, 9, 1], 0.4, 1.0, 0.5))
+        rollouts = tree.propose(4, exploration=0.1, rule=rule, seed=seed)
+        return [rollout.from_node.statement for rollout in rollouts if rollout.from_node]
+
+    assert begins("puct")[0] == "5-9"
+    assert begins("enumerate")[:3] == ["", "5-9", "6-9"]
+    assert begins("random", seed=1) == begins("random", seed=1) != begins("random", seed=2)
+    assert Counter(begins("aflow")).most_common(1)[0][0] == "5-9"
+
+
+@pytest.mark.parametrize("wave", [0, -3])
+def test_no_room_no_rollouts(wave: int) -> None:
+    tree = tree_of()
+    learn(tree, tree.samples(1)[0], completion([5, 9, 1], 0.5))
+    assert tree.propose(wave, exploration=1.0) == []
+
+
+def test_a_tree_whose_completions_are_all_right_proposes_nothing() -> None:
+    tree = tree_of()
+    one, two = tree.samples(2)
+    learn(tree, one, completion([5, 9, 1], 0.3), reward=1.0)
+    assert tree.propose(4, exploration=1.0) == []
+    learn(tree, two, completion([6, 9, 1], 0.3), reward=2 / 3)
+    assert len(tree.propose(4, exploration=1.0)) == 4
+
+
+def test_a_tree_that_is_written_out_proposes_nothing() -> None:
+    tree = tree_of()
+    learn(tree, tree.samples(1)[0], completion([5, 9, 1]))  # the policy is sure of every token, and wrong
+    assert tree.propose(4, exploration=1.0) == []
+    assert tree.root.closed
+
+
+def test_priors_and_what_is_unseen_add_up_however_the_completions_fall() -> None:
+    """A policy of three statements that it strings together at will, told as it would sample them."""
+    import random
+
+    rng, tree = random.Random(0), tree_of()
+    chances = {5: 0.5, 6: 0.3, 7: 0.2}
+
+    def write(prefix: Completion) -> Completion:
+        tokens, probabilities = list(prefix.tokens), [exp(x) for x in prefix.logprobs]
+        while len(tokens) < LONGEST and 1 not in tokens:
+            token = rng.choices(list(chances), list(chances.values()))[0] if rng.random() < 0.8 else 1
+            chance = chances.get(token, 1.0) * (0.2 if token == 1 else 0.8)
+            tokens += [token] if token == 1 or len(tokens) == LONGEST - 1 else [token, 9]
+            probabilities += [chance, 1.0][: len(tokens) - len(probabilities)]
+        return completion(tokens, *probabilities)
+
+    for rollout in tree.samples(5):
+        learn(tree, rollout, write(tree.prefix(None)))
+    while rollouts := tree.propose(4, exploration=3.0):
+        for rollout in rollouts:
+            learn(tree, rollout, write(tree.prefix(rollout.from_node)))
+    expanded = [node for node in nodes_of(tree.root) if node.children]
+    assert len(expanded) > 10
+    for node in expanded:
+        assert node.unseen + sum(child.prior for child in node.children) == pytest.approx(1, abs=NEGLIGIBLE)
+        assert node.unseen == 0  # nothing was left when it gave up
+    for above, below in pairwise(nodes_of(tree.root)):
+        if below.parent is above:
+            assert tree.prefix(below).tokens[: len(tree.prefix(above).tokens)] == tree.prefix(above).tokens

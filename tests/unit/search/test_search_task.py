@@ -1,0 +1,379 @@
+"""The stage `search` with a real tiny policy, which half knows a few workflows, and the real sandbox."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from math import exp
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.artifacts import digest_path, read_jsonl, write_jsonl
+from tasks.bootstrap.scratch_model import scratch_model
+from tasks.bootstrap.supervised import Example, warm_up
+from tasks.bootstrap.tokenizer import train_tokenizer
+from tasks.core.sharding import fanning_out
+from tasks.environments.workflow import Programs
+from tasks.layout import Layout
+from tasks.model.policy import (
+    Policy,
+    attach_adapter,
+    decode,
+    encode_completion,
+    encode_prompt,
+    load_policy,
+    save_policy,
+)
+from tasks.model.sampling.sampler import Request, sample
+from tasks.params.file import load_params, restrict
+from tasks.params.params import Params
+from tasks.programs.answer_check import solved_share
+from tasks.programs.code_blocks import code_of
+from tasks.programs.contract import HEADER, prompt_of, workflow_id
+from tasks.programs.sandbox.sandbox import Program, Sandbox
+from tasks.records import Problem, Sibling, TreeNode, Workflow
+from tasks.search.files import node_id
+from tasks.search.node import Node
+from tasks.search.policy_search import Search
+from tasks.search.policy_tree import NEGLIGIBLE, GuidedTree
+from tasks.search.task import drawn, run
+from tasks.seeds import derive_seed
+
+SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
+SAMPLES, SIMULATIONS, WAVE = 4, 14, 3
+JUDGES = 3  # completions of a validation problem
+INFLUENCE = ("influence.validation", "influence.n", "influence.completions")
+CODES = [
+    HEADER + "    a = n[0] * n[1]\n    return a\n",
+    HEADER + "    a = n[0] * n[1]\n    b = a + n[2]\n    return b\n",
+    HEADER + "    a = n[0] + n[1]\n    b = a * n[2]\n    return b\n",
+    HEADER + "    a = n[0] + n[1]\n    return a\n",
+]
+
+
+def problem(name: str, operation: Callable[[int, int, int], int]) -> Problem:
+    triples = [(3, 4, 5), (6, 2, 9), (8, 7, 2)]
+    (first, *others) = [(f"{a} boxes, {b} pens and {c} more?", operation(a, b, c)) for a, b, c in triples]
+    siblings = [Sibling(question=question, answer=answer) for question, answer in others]
+    return Problem(problem_id=name, question=first[0], answer=first[1], source="test", siblings=siblings)
+
+
+TRAIN = [
+    problem("product", lambda a, b, _: a * b),
+    problem("both", lambda a, b, c: a * b + c),
+    problem("hopeless", lambda a, b, c: a - b - c),
+]
+VALIDATION = [problem("held-out", lambda a, b, c: (a + b) * c)]
+
+
+@pytest.fixture(scope="module")
+def writers(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two policy folders: the first writes all CODES, the second mostly the last two."""
+    folders = []
+    for number, codes in enumerate((CODES, [*CODES, *CODES[2:] * 3])):
+        tokenizer = train_tokenizer([prompt_of(p.question, "scratch") for p in TRAIN] + CODES, 300)
+        policy = Policy(scratch_model(tokenizer, hidden=32, layers=1, seed=0), tokenizer, "", "scratch")
+        prompts = [encode_prompt(policy, prompt_of(q, "scratch")) for q in TRAIN[0].questions]
+        rows = [Example(prompt, encode_completion(policy, code)) for prompt in prompts for code in codes]
+        warm_up(policy.model, rows, epochs=60, learning_rate=0.01, batch=12, pad=tokenizer.pad_token_id, seed=0)
+        policy.model = attach_adapter(policy.model, rank=2, alpha=2.0, seed=0)
+        folders.append(tmp_path_factory.mktemp("policies") / str(number))
+        save_policy(policy, folders[-1], parent=None, round=0)
+    return folders
+
+
+def params(validation: str = "held_out", **search: float) -> Params:
+    knobs = {"samples": SAMPLES, "simulations": SIMULATIONS, "wave": WAVE, **search}
+    changes = {
+        "search": SHIPPED.search.model_copy(update=knobs),
+        "policy": SHIPPED.policy.model_copy(update={"max_new_tokens": 48}),
+        "sandbox": SHIPPED.sandbox.model_copy(update={"allow_weak": True}),
+        "influence": SHIPPED.influence.model_copy(update={"validation": validation, "completions": JUDGES}),
+    }
+    keys = [
+        "seed",
+        "policy.base",
+        "policy.max_new_tokens",
+        "search",
+        "sandbox",
+        "operators",
+        "rewards.failed_limit",
+        "grpo.group_size",
+    ]
+    return restrict(
+        SHIPPED.model_copy(update=changes), [*keys, "environment", "environment_sha256", "shard", *INFLUENCE]
+    )
+
+
+@pytest.fixture
+def layout(tmp_path: Path, writers: list[Path]) -> Layout:
+    """Round 1 starts from the first writer, round 2 from the second."""
+    layout = Layout(tmp_path)
+    write_jsonl(layout.problems("train"), TRAIN)
+    write_jsonl(layout.problems("validation"), VALIDATION)
+    for number, folder in enumerate(writers):
+        layout.policy(number).parent.mkdir(parents=True)
+        layout.policy(number).symlink_to(folder)
+    return layout
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    with Sandbox(2.0, 256, allow_weak=True, workers=1) as sandbox:
+        yield sandbox
+
+
+def index_of(layout: Layout, number: int = 1) -> list[Workflow]:
+    return read_jsonl(layout.workflows(number) / "index.jsonl", Workflow)
+
+
+def asked_in(number: int) -> list[Problem]:
+    """The problems in the quantities that round `number` asks them in."""
+    return [p.turned(number) for p in [*TRAIN, *VALIDATION]]
+
+
+def nodes_of(node: Node) -> list[Node]:
+    return [node, *(each for child in node.children for each in nodes_of(child))]
+
+
+def test_validation_problems_are_drawn_anew_in_each_round() -> None:
+    problems = [VALIDATION[0].model_copy(update={"problem_id": f"v{number}"}) for number in range(20)]
+    rounds = [[p.problem_id for p in drawn(problems, 8, 0, round)] for round in range(6)]
+    assert all(len(set(names)) == 8 and names == sorted(names, key=lambda n: int(n[1:])) for names in rounds)
+    assert len({tuple(names) for names in rounds}) == 6
+    assert len({name for names in rounds for name in names}) > 15
+    assert drawn(problems[::-1], 8, 0, 1)[::-1] == drawn(problems, 8, 0, 1)  # by name, not by place
+    assert drawn(problems, 20, 0, 1) == drawn(problems, 99, 0, 1) == problems
+
+
+def test_only_the_drawn_validation_problems_are_sampled(layout: Layout) -> None:
+    influence = params().influence.model_copy(update={"n": 1})
+    run(layout, params().model_copy(update={"influence": influence}), 1)
+    (name,) = {p.problem_id for p in drawn(VALIDATION, 1, 0, 1)}
+    assert {w.problem_id for w in index_of(layout)} == {*(p.problem_id for p in TRAIN), name}
+
+
+def test_the_first_wave_is_independent_samples(layout: Layout) -> None:
+    run(layout, params(), 1)
+    policy = load_policy(layout.policy(0))
+    for each in asked_in(1):
+        prompt = encode_prompt(policy, prompt_of(each.question, "scratch"))
+        count = SAMPLES if each.problem_id in {p.problem_id for p in TRAIN} else JUDGES
+        seeds = [derive_seed(0, "search", 1, each.problem_id, row) for row in range(count)]
+        wave = sample(policy, [Request(prompt, seed) for seed in seeds], 1.0, 48, "test")
+        own = [w for w in index_of(layout) if w.problem_id == each.problem_id]
+        sampled = [c for w in own for c in w.completions[: w.sampled]]
+        assert sorted(c.tokens for c in sampled) == sorted(c.tokens for c in wave)
+        for w in own:
+            assert w.proposer == ("sample" if w.sampled else "tree")
+            assert w.visits == len(w.completions) > 0
+            assert {code_of(decode(policy, c.tokens)) for c in w.completions} == {w.code}
+            likeliest = max(exp(sum(c.logprobs)) for c in w.completions)
+            assert w.prior == pytest.approx(likeliest, rel=1e-5)
+
+
+def test_each_workflow_has_the_name_that_its_code_hashes_to_and_what_was_recorded_holds(
+    layout: Layout, sandbox: Sandbox
+) -> None:
+    run(layout, params(), 1)
+    index = index_of(layout)
+    assert len({(w.problem_id, w.workflow_id) for w in index}) == len(index)
+    problems = {p.problem_id: p for p in asked_in(1)}
+    assert {(w.problem_id, w.split) for w in index} == {
+        *((p.problem_id, "train") for p in TRAIN),
+        *((p.problem_id, "validation") for p in VALIDATION),
+    }
+    programs = [Program(w.code, problems[w.problem_id].questions) for w in index]
+    for w, program, results in zip(index, programs, sandbox.run(programs), strict=True):
+        assert workflow_id(program.code) == w.workflow_id
+        assert [w.result, *w.sibling_results] == results
+        assert w.value == pytest.approx(solved_share(results, problems[w.problem_id].answers), rel=1e-5)
+
+
+def test_train_problems_get_a_tree_and_validation_problems_samples_alone(layout: Layout) -> None:
+    run(layout, params(), 1)
+    completions = {p.problem_id: 0 for p in [*TRAIN, *VALIDATION]}
+    for w in index_of(layout):
+        completions[w.problem_id] += len(w.completions)
+        assert w.split == "train" or (w.sampled, w.parent_id) == (len(w.completions), None)
+    assert completions["held-out"] == JUDGES
+    assert completions["hopeless"] == SIMULATIONS
+    trees = read_jsonl(layout.workflows(1) / "trees.jsonl", TreeNode)
+    assert {n.problem_id for n in trees} == {p.problem_id for p in TRAIN}
+    roots = {n.problem_id: n for n in trees if n.parent_id is None}
+    assert {name: root.visits for name, root in roots.items()} == {
+        name: count for name, count in completions.items() if name in roots
+    }
+    known = {(n.problem_id, n.node_id) for n in trees}
+    assert len(known) == len(trees)
+    assert all((n.problem_id, n.parent_id) in known for n in trees if n.parent_id is not None)
+    numbers = json.loads(layout.metrics("search", 1).read_text())
+    train = [w for w in index_of(layout) if w.split == "train"]
+    assert numbers == {
+        "problems": 3,
+        "completions": sum(len(w.completions) for w in train),
+        "workflows": len(train),
+        "solved": len({w.problem_id for w in train if w.value == 1}),
+        "solved_by_samples": len({w.problem_id for w in train if w.value == 1 and w.sampled}),
+    }
+    assert 1 <= numbers["solved"] < 3
+
+
+def test_a_workflow_from_the_tree_begins_with_the_statements_of_its_parent(layout: Layout) -> None:
+    run(layout, params(), 1)
+    trees = {(n.problem_id, n.node_id): n for n in read_jsonl(layout.workflows(1) / "trees.jsonl", TreeNode)}
+    from_inside = 0
+    for w in index_of(layout):
+        assert (w.parent_id is None) == (w.sampled > 0)
+        statements: list[str] = []
+        place = w.parent_id
+        while place is not None:
+            node = trees[w.problem_id, place]
+            statements, place = [node.statement, *statements], node.parent_id
+        wanted = [line.strip() for statement in statements for line in statement.splitlines()]
+        lines = [line.strip() for line in w.code.splitlines()]
+        assert lines[: len(wanted)] == wanted
+        from_inside += bool(wanted)
+    assert from_inside > 0
+
+
+def search_of(layout: Layout, sandbox: Sandbox, folder: int = 0, **knobs: float) -> tuple[Search, list[GuidedTree]]:
+    search = Search(load_policy(layout.policy(folder)), Programs(), sandbox, params(**knobs), round=1)
+    return search, search.trees(TRAIN)
+
+
+def grown(layout: Layout, sandbox: Sandbox, folder: int = 0, **knobs: float) -> list[GuidedTree]:
+    search, trees = search_of(layout, sandbox, folder, **knobs)
+    search.sample_all(trees)
+    search.explore(trees)
+    return trees
+
+
+@pytest.mark.parametrize("temperature", [0.7, 1.0])
+def test_priors_and_what_is_unseen_add_up(temperature: float, layout: Layout, sandbox: Sandbox) -> None:
+    expanded = 0
+    for tree in grown(layout, sandbox, temperature=temperature):
+        for node in nodes_of(tree.root):
+            assert node.pending == 0
+            if node.children:
+                rest = 1 - sum(child.prior for child in node.children)
+                assert node.unseen == pytest.approx(rest, abs=1e-5 if node.unseen else NEGLIGIBLE + 1e-5)
+                expanded += 1
+            else:
+                assert (node.terminal, node.unseen) == (True, 0)
+    assert expanded > 10
+
+
+def test_a_request_from_inside_the_tree_is_answered_with_its_prefix(layout: Layout, sandbox: Sandbox) -> None:
+    search, trees = search_of(layout, sandbox)
+    search.sample_all(trees)
+    search.explore(trees)
+    wave = [(tree, rollout) for tree in trees for rollout in tree.propose(WAVE, exploration=1.5)]
+    requests = [search._request(tree, rollout) for tree, rollout in wave]
+    found = sample(search.policy, requests, 1.0, 48, "test")
+    assert len({node_id(rollout.from_node) for _, rollout in wave if rollout.from_node}) > 1
+    assert len({request.seed for request in requests}) == len(requests)
+    for (tree, rollout), request, completion in zip(wave, requests, found, strict=True):
+        prefix = tree.prefix(rollout.from_node)
+        assert request.prefix == prefix
+        assert completion.tokens[: len(prefix.tokens)] == prefix.tokens
+        assert completion.logprobs[: len(prefix.logprobs)] == prefix.logprobs
+
+
+def test_the_tree_is_the_present_policys(layout: Layout, sandbox: Sandbox) -> None:
+    def shape(tree: GuidedTree) -> list[tuple[str, float, int]]:
+        return [(n.statement, round(n.prior, 4), n.visits) for n in nodes_of(tree.root)]
+
+    first, again, other = (grown(layout, sandbox, folder) for folder in (0, 0, 1))
+    assert [shape(t) for t in first] == [shape(t) for t in again]
+    for one, two in zip(first, other, strict=True):
+        assert shape(one) != shape(two)
+
+
+def test_each_round_searches_with_the_policy_of_the_round_before(layout: Layout) -> None:
+    for number in (1, 2):
+        run(layout, params(simulations=SAMPLES), number)
+        policy = load_policy(layout.policy(number - 1))
+        seed = derive_seed(0, "search", number, "product", 0)
+        prompt = encode_prompt(policy, prompt_of(TRAIN[0].turned(number).question, "scratch"))
+        (expected,) = sample(policy, [Request(prompt, seed)], 1.0, 48, "test")
+        assert any(
+            [round(x, 3) for x in c.logprobs] == [round(x, 3) for x in expected.logprobs]
+            for w in index_of(layout, number)
+            if w.problem_id == "product"
+            for c in w.completions
+        )
+
+
+def test_rounds_ask_in_turn_in_the_quantities_of_each_sibling() -> None:
+    own = [(TRAIN[0].question, TRAIN[0].answer), *((s.question, s.answer) for s in TRAIN[0].siblings)]
+    turns = [TRAIN[0].turned(number) for number in range(6)]
+    assert turns[0] == TRAIN[0]
+    assert [(t.question, t.answer) for t in turns] == own * 2
+    for turn in turns:
+        asked = zip(turn.questions, turn.answers, strict=True)
+        assert sorted(asked) == sorted(own)
+
+
+def test_the_same_seed_writes_the_same_bytes_and_another_seed_others(layout: Layout) -> None:
+    written = []
+    for seed in (0, 0, 1):
+        run(layout, params().model_copy(update={"seed": seed}), 1)
+        written.append((digest_path(layout.workflows(1)), digest_path(layout.metrics("search", 1))))
+    assert written[0] == written[1]
+    assert written[0][0] != written[2][0]
+
+
+def test_the_same_batch_mode_leaves_validation_alone(layout: Layout) -> None:
+    layout.problems("validation").unlink()
+    run(layout, params(validation="same_batch"), 1)
+    assert {w.split for w in index_of(layout)} == {"train"}
+
+
+def test_a_policy_that_is_always_right_is_not_searched_further(
+    layout: Layout, make_solver: Callable[[Path, str], str]
+) -> None:
+    layout.policy(0).unlink()
+    make_solver(layout.policy(0), CODES[0])
+    known = Problem(problem_id="known", question="3 boxes of 4 pens?", answer=12, source="test")
+    write_jsonl(layout.problems("train"), [known])
+    run(layout, params(temperature=0.01), 1)
+    (workflow,) = [w for w in index_of(layout) if w.split == "train"]
+    assert (workflow.value, workflow.sampled, len(workflow.completions)) == (1.0, SAMPLES, SAMPLES)
+
+
+def test_a_shard_of_each_problem_finds_what_one_of_all_finds(layout: Layout) -> None:
+    """Tokens do not depend on what is decoded beside them; the last digits of log-probabilities may."""
+    run(layout, params(), 1)
+    together = [(w.problem_id, w.workflow_id, w.proposer, w.visits) for w in index_of(layout)]
+    numbers, nodes = layout.metrics("search", 1).read_text(), (layout.workflows(1) / "trees.jsonl").read_text()
+    run(layout, params().model_copy(update={"shard": 1}), 1)
+    assert [(w.problem_id, w.workflow_id, w.proposer, w.visits) for w in index_of(layout)] == together
+    assert layout.metrics("search", 1).read_text() == numbers
+    assert (layout.workflows(1) / "trees.jsonl").read_text().count("\n") == nodes.count("\n")
+
+
+class Cut:
+    """Ends after the first shard."""
+
+    def map(self, function: Callable[[Any], Any], shards: Iterable[Any]) -> Iterator[Any]:
+        yield function(next(iter(shards)))
+        raise KeyboardInterrupt
+
+
+def test_a_search_that_was_cut_short_repeats_no_finished_shard(
+    layout: Layout, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = params().model_copy(update={"shard": 1})
+    run(layout, small, 1)
+    undisturbed = digest_path(layout.workflows(1))
+    with pytest.raises(KeyboardInterrupt), fanning_out(Cut()):
+        run(layout, small, 1)
+    assert digest_path(layout.workflows(1)) == undisturbed, "the earlier result is still there"
+    (left,) = layout.journals("search", 1).iterdir()
+    assert left.name.endswith("-0.jsonl")
+    capsys.readouterr()
+    run(layout, small, 1)
+    assert capsys.readouterr().err.count("completions that a search cut short has left") == 1
+    assert digest_path(layout.workflows(1)) == undisturbed
+    assert not layout.journals("search", 1).exists()

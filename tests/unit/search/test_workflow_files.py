@@ -1,0 +1,82 @@
+"""What a search writes: workflows and trees."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tasks.artifacts import digest_path, read_jsonl
+from tasks.programs.contract import workflow_id
+from tasks.programs.workflow_files import write_workflows
+from tasks.records import Result, TreeNode, Workflow
+from tasks.search.files import node_id, tree_records
+from tasks.search.node import Node, backpropagate
+
+CODE = "def solve(problem):\n    return 'ü\r'\n"
+
+
+def workflow(code: str) -> Workflow:
+    return Workflow(
+        problem_id="p",
+        split="train",
+        workflow_id=workflow_id(code),
+        code=code,
+        proposer="sample",
+        parent_id=None,
+        depth=1,
+        visits=1,
+        value=0.0,
+        prior=1.0,
+        result=Result(status="ok", value=1),
+        sibling_results=[],
+    )
+
+
+def tree() -> Node:
+    """Of the root's children the second was tried once and earned nothing."""
+    root = Node("", None, 1.0, 0.1)
+    first, second, third = (root.add(name, 0.3, 1.0) for name in ("a", "b", "c"))
+    end = third.add("d", 0.123456789, 0.0, terminal=True)
+    for node, reward in ((first, 1 / 3), (second, 0.0), (end, 0.0)):
+        backpropagate(node, reward)
+    return root
+
+
+def test_workflows_and_trees_read_back(tmp_path: Path) -> None:
+    records, nodes = [workflow(CODE), workflow("x")], list(tree_records("p", tree()))
+    write_workflows(tmp_path / "workflows", [(records[:1], nodes[:1]), (records[1:], nodes[1:])])
+    assert read_jsonl(tmp_path / "workflows/index.jsonl", Workflow) == records
+    assert read_jsonl(tmp_path / "workflows/trees.jsonl", TreeNode) == nodes
+    assert {file.name for file in (tmp_path / "workflows").iterdir()} == {"index.jsonl", "trees.jsonl"}
+
+
+def test_the_folder_takes_the_place_of_the_one_before_or_leaves_it_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "workflows"
+    write_workflows(folder, [([workflow(CODE)], [])])
+    before = digest_path(folder)
+
+    def broken() -> Iterator[Workflow]:
+        yield workflow("x")
+        raise KeyError("in the middle")
+
+    with pytest.raises(KeyError):
+        write_workflows(folder, [(broken(), [])])
+    assert digest_path(folder) == before
+    write_workflows(folder, [([workflow("y")], [])])
+    assert read_jsonl(folder / "index.jsonl", Workflow) == [workflow("y")]
+
+
+def test_trees_are_written_in_preorder_without_leaves_that_tell_nothing() -> None:
+    rows = list(tree_records("p", tree()))
+    assert [(r.node_id, r.parent_id, r.statement, r.depth, r.visits) for r in rows] == [
+        ("0", None, "", 0, 3),
+        ("0.0", "0", "a", 1, 1),
+        ("0.2", "0", "c", 1, 1),  # its child earned nothing, but it shows how far the search came
+    ]
+    assert (rows[0].value, rows[1].value) == (0.111111, 0.333333)
+
+
+def test_a_node_id_is_the_path_of_child_numbers() -> None:
+    root = tree()
+    assert node_id(root) == "0"
+    assert node_id(root.children[2].children[0]) == "0.2.0"

@@ -1,0 +1,282 @@
+"""Laws of the groups: who is a member, in what order, and that both outcomes are there."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tasks.environments.workflow import Programs
+from tasks.errors import GraftError
+from tasks.programs.contract import workflow_id
+from tasks.records import Completion, Lineage, Problem, Result, Sibling, Split, Trajectory, Workflow
+from tasks.trajectories.groups import Tried, by_problem, collect, members_of, training_group, validation_group
+from tasks.trajectories.metrics import Counts
+
+WORKFLOW = Programs()
+
+PROBLEM = Problem(
+    problem_id="p", question="2 and 3?", answer=5, source="test", siblings=[Sibling(question="3 and 4?", answer=7)]
+)
+LINEAGE = Lineage(version="v1", parent=None, base="scratch", round=0, holds=["adapter"])
+
+
+def workflow(code: str, solved: int, samples: int, tree: int, problem: str = "p", split: Split = "train") -> Workflow:
+    """A workflow that solves nothing (0), the problem (1), problem and sibling (2) or the sibling alone (3)."""
+    values = [5 if solved in (1, 2) else 0, 7 if solved > 1 else 0]
+    results = [Result(status="ok", value=value) for value in values]
+    start = int(workflow_id(code)[:4], 16)
+    return Workflow(
+        problem_id=problem,
+        split=split,
+        workflow_id=workflow_id(code),
+        code=code,
+        proposer="sample" if samples else "tree",
+        parent_id=None,
+        depth=1,
+        visits=samples + tree,
+        value=(0, 0.5, 1, 0.5)[solved],
+        prior=0.5,
+        result=results[0],
+        sibling_results=results[1:],
+        completions=[Completion(tokens=[start, place], logprobs=[-0.5, -0.25]) for place in range(samples + tree)],
+        sampled=samples,
+    )
+
+
+def revision(code: str, solved: int) -> Workflow:
+    written = Completion(tokens=[7, 1], logprobs=[])
+    return workflow(code, solved, 0, 0).model_copy(
+        update={"proposer": "revision", "completions": [written], "visits": 1, "prior": 1.0}
+    )
+
+
+def grouped(
+    workflows: list[Workflow],
+    size: int,
+    split: Split = "train",
+    seed: int = 0,
+    problem: Problem = PROBLEM,
+    by_agreement: bool = True,
+) -> Trajectory:
+    ((_, _, listed),) = by_problem([(split, problem)], workflows)
+    (trajectory,) = collect(WORKFLOW, [Tried(split, problem, listed)], LINEAGE, size, by_agreement, seed)
+    return trajectory
+
+
+counts = st.tuples(st.integers(0, 3), st.integers(0, 5), st.integers(0, 5)).filter(lambda c: c[1] + c[2] > 0)
+pools = st.lists(counts, min_size=1, max_size=6).map(
+    lambda drawn: [workflow(f"w{place}", *one) for place, one in enumerate(drawn)]
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(pool=pools, size=st.integers(2, 14), seed=st.integers(0, 99))
+def test_laws_of_a_training_group(pool: list[Workflow], size: int, seed: int) -> None:
+    members = members_of(WORKFLOW, PROBLEM, pool, True, seed)
+    group = training_group(members, size)
+    samples = [member for member in members if member.proposer == "sample"]
+    tree = [member for member in members if member.proposer == "tree"]
+    assert len(group) == min(size, len(members))
+    assert len({id(member) for member in group}) == len(group), "a completion stands in a group once"
+    kept = [member for member in group if member.proposer == "sample"]
+    lost = [member for member in samples[:size] if not any(member is one for one in kept)]
+    assert len(lost) <= 2
+    if lost:  # given up for a solution or a hard negative, where no failure of the tree had a place
+        assert sum(member.share == 1 for member in group) == 1 or sum(is_hard(member.workflow) for member in group) == 1
+        assert all(member.share == 1 or is_hard(member.workflow) for member in group if member.proposer == "tree")
+    if any(member.share == 1 for member in members):
+        assert any(member.share == 1 for member in group)
+    if len(samples) < size and any(member.share < 1 for member in tree):
+        assert any(member.share < 1 for member in group)
+    if any(is_hard(member.workflow) for member in members):
+        assert any(is_hard(member.workflow) for member in group)
+    assert members_of(WORKFLOW, PROBLEM, pool[::-1], True, seed) == members
+
+
+def is_hard(workflow: Workflow) -> bool:
+    """Right on the problem, wrong on its sibling."""
+    return (workflow.result.value, workflow.sibling_results[0].value) == (5, 0)
+
+
+SIBLING_ALONE = {"result": Result(status="ok", value=0), "sibling_results": [Result(status="ok", value=7)]}
+
+
+@settings(max_examples=150, deadline=None)
+@given(pool=pools, size=st.integers(2, 14), seed=st.integers(0, 99))
+def test_what_the_tree_wrote_twice_leaves_room_for_what_does_as_well(
+    pool: list[Workflow], size: int, seed: int
+) -> None:
+    members = members_of(WORKFLOW, PROBLEM, pool, True, seed)
+    group = training_group(members, size)
+    had = Counter(member.workflow.workflow_id for member in group)
+    there = {id(member) for member in group}
+    left = [member for member in members if member.proposer == "tree" and id(member) not in there]
+    for twice in [m for m in group if m.proposer == "tree" and had[m.workflow.workflow_id] > 1]:
+        assert not [m for m in left if m.share == twice.share and not had[m.workflow.workflow_id]]
+
+
+@settings(max_examples=150, deadline=None)
+@given(pool=pools, size=st.integers(2, 14), seed=st.integers(0, 99))
+def test_a_hard_negative_hardly_ever_costs_a_solution(pool: list[Workflow], size: int, seed: int) -> None:
+    """The same pool without hard negatives: they solve the sibling instead of the problem."""
+    tamed = [one.model_copy(update=SIBLING_ALONE) if is_hard(one) else one for one in pool]
+    group, without = (training_group(members_of(WORKFLOW, PROBLEM, each, True, seed), size) for each in (pool, tamed))
+    solutions, before = (sum(member.share == 1 for member in each) for each in (group, without))
+    assert before - 1 <= solutions <= before
+    if any(member.proposer == "tree" and member.share < 1 for member in without):
+        assert solutions == before
+
+
+@settings(max_examples=60, deadline=None)
+@given(pool=pools)
+def test_a_validation_group_is_not_chosen_by_outcome(pool: list[Workflow]) -> None:
+    group = validation_group(members_of(WORKFLOW, PROBLEM, pool, True, 0))
+    assert len(group) == sum(one.sampled for one in pool)
+    assert all(member.proposer == "sample" for member in group)
+    answers_changed = PROBLEM.model_copy(update={"answer": -1, "siblings": [Sibling(question="?", answer=-1)]})
+    again = validation_group(members_of(WORKFLOW, answers_changed, pool, True, 0))
+    assert [member.order for member in again] == [member.order for member in group]
+
+
+def test_duplicates_by_independent_sampling_stay() -> None:
+    trajectory = grouped([workflow("a", 2, 3, 0), workflow("b", 0, 1, 0)], 8)
+    assert Counter(trajectory.workflow_ids) == {workflow_id("a"): 3, workflow_id("b"): 1}
+    assert len({tuple(tokens) for tokens in trajectory.tokens}) == 4
+
+
+def test_the_tree_fills_up_with_what_solves_most() -> None:
+    pool = [workflow("a", 0, 2, 0), workflow("none", 0, 0, 3), workflow("half", 1, 0, 1), workflow("full", 2, 0, 1)]
+    trajectory = grouped(pool, 5)
+    assert trajectory.proposers == ["sample", "sample", "tree", "tree", "tree"]
+    assert trajectory.workflow_ids[2:] == [workflow_id("full"), workflow_id("half"), workflow_id("none")]
+
+
+@pytest.mark.parametrize(("half", "joins"), [(3, "none"), (1, "half")], ids=["the worst", "a hard negative"])
+def test_a_failure_joins_a_group_that_solves_all(half: int, joins: str) -> None:
+    pool = [workflow("a", 2, 2, 0), workflow("full", 2, 0, 5), workflow("half", half, 0, 1), workflow("none", 0, 0, 1)]
+    assert grouped(pool, 5).workflow_ids == [*[workflow_id("a")] * 2, *[workflow_id("full")] * 2, workflow_id(joins)]
+
+
+def test_a_hard_negative_of_the_tree_joins_a_group_of_samples() -> None:
+    pool = [workflow("a", 2, 2, 0), workflow("b", 0, 2, 0), workflow("hard", 1, 0, 1), workflow("none", 0, 0, 9)]
+    ids = grouped(pool, 4).workflow_ids
+    assert Counter(ids) == {workflow_id("a"): 2, workflow_id("b"): 1, workflow_id("hard"): 1}
+
+
+def test_a_workflow_that_the_tree_wrote_often_does_not_crowd_out_others() -> None:
+    pool = [workflow("a", 0, 2, 3), workflow("often", 0, 0, 9), workflow("b", 0, 0, 1), workflow("c", 0, 0, 1)]
+    assert Counter(grouped(pool, 6).workflow_ids) == {
+        workflow_id(w): n for w, n in [("a", 2), ("often", 2), ("b", 1), ("c", 1)]
+    }
+
+
+def test_a_solution_of_the_tree_joins_full_groups_that_fail() -> None:
+    pool = [workflow("a", 0, 6, 0), workflow("full", 2, 0, 1)]
+    trajectory = grouped(pool, 4)
+    assert trajectory.workflow_ids == [*[workflow_id("a")] * 3, workflow_id("full")]
+    assert trajectory.proposers == ["sample", "sample", "sample", "tree"]
+
+
+def test_revisions_fill_up_like_the_trees_and_no_validation_group() -> None:
+    pool = [workflow("a", 0, 2, 0), workflow("half", 1, 0, 1), revision("full", 2), revision("none", 0)]
+    trajectory = grouped(pool, 4)
+    assert trajectory.proposers == ["sample", "sample", "revision", "tree"]
+    assert trajectory.workflow_ids[2:] == [workflow_id("full"), workflow_id("half")]
+    assert [len(logprobs) for logprobs in trajectory.logprobs] == [2, 2, 0, 2]
+    assert [m.proposer for m in validation_group(members_of(WORKFLOW, PROBLEM, pool, True, 0))] == [
+        "sample",
+        "sample",
+    ]
+
+
+def test_a_revision_that_no_completion_holds_joins_no_group() -> None:
+    too_long = revision("full", 2).model_copy(update={"completions": []})
+    assert grouped([workflow("a", 0, 2, 0), too_long], 4).proposers == ["sample", "sample"]
+
+
+def test_without_siblings_answers_count_as_far_as_others_agree() -> None:
+    alone = PROBLEM.model_copy(update={"siblings": []})
+    given = {"most": 9, "second": 9, "lone": 8, "constant": 5}
+    pool = [
+        workflow(name, 1, 2, 1).model_copy(
+            update={"sibling_results": [], "perturbed_results": [Result(status="ok", value=value)]}
+        )
+        for name, value in given.items()
+    ]
+    pool.append(workflow("wrong", 0, 2, 0).model_copy(update={"sibling_results": []}))
+    for size in (4, 12, 20):
+        trajectory = grouped(pool, size, problem=alone)
+        counts = dict(zip(trajectory.workflow_ids, trajectory.agreement, strict=True))
+        expected = {"most": 1, "second": 1, "lone": 0.5, "constant": 0, "wrong": 1}
+        assert counts.items() <= {workflow_id(name): count for name, count in expected.items()}.items()
+        assert 1 in counts.values()
+    assert set(grouped(pool, 20, problem=alone, by_agreement=False).agreement) == {1}
+    assert "agreement" not in grouped([workflow("a", 2, 1, 0)], 4).model_dump()
+
+
+def test_the_seed_says_which_samples_fit() -> None:
+    pool = [workflow("a", 0, 10, 0), workflow("b", 0, 10, 0)]
+    chosen = {tuple(map(tuple, grouped(pool, 4, seed=seed).tokens)) for seed in range(5)}
+    assert len(chosen) == 5
+
+
+def test_what_a_trajectory_holds() -> None:
+    one = workflow("a", 1, 1, 0)
+    trajectory = grouped([one], 4)
+    assert trajectory.problem == PROBLEM
+    assert trajectory.prompt == "2 and 3?\n"
+    assert trajectory.workflow_codes == [one.code]
+    assert trajectory.results == [Result(status="ok", value=5)]
+    assert trajectory.sibling_results == [[Result(status="ok", value=0)]]
+    assert (trajectory.tokens, trajectory.logprobs) == ([one.completions[0].tokens], [[-0.5, -0.25]])
+    assert trajectory.policy_version == "v1"
+
+
+def test_problems_keep_their_order_and_those_without_completions_are_left_out() -> None:
+    problems = [PROBLEM.model_copy(update={"problem_id": name}) for name in ("z", "empty", "a")]
+    pool = [workflow("two", 2, 2, 1, "z"), workflow("one", 1, 2, 1, "a"), workflow("three", 2, 1, 3, "v", "validation")]
+    asked: list[tuple[Split, Problem]] = [("train", problem) for problem in problems]
+    asked.append(("validation", PROBLEM.model_copy(update={"problem_id": "v"})))
+    tried = [Tried(*each) for each in by_problem(asked, pool)]
+    trajectories = list(collect(WORKFLOW, tried, LINEAGE, 3, True, 0))
+    assert [(one.split, one.problem_id) for one in trajectories] == [
+        ("train", "z"),
+        ("train", "a"),
+        ("validation", "v"),
+    ]
+    counts = Counts(3)
+    for trajectory in trajectories:
+        counts.add(trajectory)
+    assert counts.numbers == {
+        "train": 2,
+        "validation": 1,
+        "completions": 6,
+        "full_groups": 2,
+        "tree_share": pytest.approx(1 / 3),
+        "distinct_share": pytest.approx(1 / 3),
+    }
+
+
+@pytest.mark.parametrize(
+    "stray",
+    [
+        workflow("a", 1, 1, 0, "unknown"),
+        workflow("a", 1, 1, 0, "p", "validation"),
+        workflow("a", 1, 1, 0).model_copy(update={"sibling_results": []}),
+    ],
+    ids=["problem", "split", "siblings"],
+)
+def test_a_workflow_of_other_problems_is_refused(stray: Workflow) -> None:
+    told = f"workflow {stray.workflow_id} of {stray.problem_id}: was not run on a {stray.split} problem as it is now"
+    with pytest.raises(GraftError, match=told):
+        grouped([stray], 4)
+
+
+def test_a_workflow_out_of_the_order_of_the_problems_is_refused() -> None:
+    asked: list[tuple[Split, Problem]] = [("train", PROBLEM.model_copy(update={"problem_id": name})) for name in "ab"]
+    pool = [workflow("one", 1, 1, 0, "b"), workflow("two", 1, 1, 0, "a")]
+    told = f"workflow {pool[1].workflow_id} of a: was not run on a train problem as it is now"
+    with pytest.raises(GraftError, match=told):
+        list(by_problem(asked, pool))
+    assert [problem.problem_id for _, problem, _ in by_problem(asked, pool[::-1])] == ["a", "b"]
