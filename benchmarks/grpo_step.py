@@ -21,8 +21,8 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.sides import Side
 from benchmarks.step_sides import Shape, lengths_of
+from benchmarks.support.turns import Side
 from flows.process.exit_codes import exit_code
 
 if TYPE_CHECKING:

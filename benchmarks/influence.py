@@ -40,8 +40,8 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.influence_libraries import LIBRARIES, absence, is_installed, package_of
 from benchmarks.influence_ways import Shape, lean_pass, loop, ours, plain, samples_of, scorer_of, vmap
-from benchmarks.sides import Side
 from benchmarks.step_sides import forget_peak, memory
+from benchmarks.support.turns import Side
 from flows.process.exit_codes import exit_code
 
 if TYPE_CHECKING:

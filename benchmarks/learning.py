@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from benchmarks.workspace import graft, make_workspace
+from benchmarks.support.workspace import graft, make_workspace
 from flows.process.exit_codes import exit_code
 from tasks.core.metrics_files import read_metrics
 from tasks.errors import GraftError

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.workspace import dvc, environment, graft, make_workspace
+from benchmarks.support.workspace import dvc, environment, graft, make_workspace
 from flows.prefect_runs.temporary_server import TemporaryServer
 from flows.process.exit_codes import exit_code
 from flows.process.settings import PREFECT, QUIET

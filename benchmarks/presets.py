@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.sums import write_sums
-from benchmarks.workspace import graft, make_workspace
+from benchmarks.support.workspace import graft, make_workspace
 from flows.cli.presets import PRESETS
 from flows.process.exit_codes import exit_code
 from tasks.core.metrics_files import read_metrics

@@ -27,11 +27,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.pool import pool_of
 from benchmarks.statement_search.annotated import Solution, is_annotated, likely_program, solution_of
 from benchmarks.statement_search.array_search import Outcome, Plan, search
 from benchmarks.statement_search.confirm import Kept, kept
 from benchmarks.statement_search.evaluator import behaviour
+from benchmarks.support.process_pool import pool_of
 from flows.process import settings
 from flows.process.exit_codes import exit_code
 from tasks.coldstart.enumerate_programs import Expression, workflow_of

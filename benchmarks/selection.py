@@ -4,8 +4,8 @@
 
 Each seed has its problems and first policy. From there every variant learns in the same number of rounds and optimiser
 steps from the same number of completions: what is held out for validation is not trained on, unless it is mixed in.
-benchmarks/selection_world.py has the conditions; GRPO is as shipped but for KL and schedule. In a table of its own,
-fewer steps are taken where fewer training samples are kept.
+benchmarks/influence_selection/world.py has the conditions; GRPO is as shipped except for KL and schedule. A table of
+its own takes fewer steps where fewer training samples are kept.
 
 `final` is trusted pass@1 of test problems (right on the problem and all its siblings, sampled at temperature 1),
 `curve` the mean over the rounds of the same for the training rollouts (the area under the curve), both less vanilla's
@@ -28,12 +28,12 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
-from benchmarks.pool import pool_of
-from benchmarks.selection_auc import auc
-from benchmarks.selection_run import Job, Learned, run
-from benchmarks.selection_variants import ALL, CHOSEN, FULL, LEAST, PLAN, PROBLEMS
-from benchmarks.selection_world import Condition
-from benchmarks.workspace import graft, make_workspace
+from benchmarks.influence_selection.flip_auc import auc
+from benchmarks.influence_selection.training_run import Job, Learned, run
+from benchmarks.influence_selection.variants import ALL, CHOSEN, FULL, LEAST, PLAN, PROBLEMS
+from benchmarks.influence_selection.world import Condition
+from benchmarks.support.process_pool import pool_of
+from benchmarks.support.workspace import graft, make_workspace
 from flows.process.exit_codes import exit_code
 from tasks.errors import GraftError
 

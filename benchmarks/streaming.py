@@ -153,7 +153,7 @@ STAGES: dict[str, Callable[[Layout, int | None], None]] = {"collect": collect, "
 
 def _params(stage: str, shard: int | None) -> Params:
     params = load_params(PROJECT / "params.yaml")
-    changed = params.model_copy(update={"shard": shard}) if shard else params
+    changed = params.model_copy(update={"shard_size": shard}) if shard else params
     return restrict(changed, declared_params(PROJECT, stage))
 
 

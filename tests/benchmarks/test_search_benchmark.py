@@ -15,7 +15,7 @@ from tasks.records import Problem
 PROJECT = Path(__file__).parents[2]
 WORKING = """
 import os, sys, time
-from benchmarks.pool import pool_of
+from benchmarks.support.process_pool import pool_of
 
 if __name__ == "__main__":
     with pool_of(1) as pool:

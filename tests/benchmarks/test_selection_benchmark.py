@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.influence_selection.equal_quantities import coincident
+from benchmarks.influence_selection.training_run import Learned, steps_of, successes
+from benchmarks.influence_selection.variants import ALL, CHOSEN, FULL, GROUP, LEAST, PLAN, PROBLEMS, VARIANTS
+from benchmarks.influence_selection.world import FLIPPED, LONG, Condition, Rollout, is_flipped, rewards_of
 from benchmarks.selection import Runs, figures, jobs, table
-from benchmarks.selection_coincidences import coincident
-from benchmarks.selection_run import Learned, steps_of, successes
-from benchmarks.selection_variants import ALL, CHOSEN, FULL, GROUP, LEAST, PLAN, PROBLEMS, VARIANTS
-from benchmarks.selection_world import FLIPPED, LONG, Condition, Rollout, is_flipped, rewards_of
 from tasks.model.sample import Sample
 from tasks.problems.generate import generate_splits
 from tasks.programs.operators.builtin import numbers

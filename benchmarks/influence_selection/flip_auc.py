@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from benchmarks.selection_run import measured, samples_of, successes, validation_of
-from benchmarks.selection_variants import GROUP, PROBLEMS, Variant
-from benchmarks.selection_world import drawn, is_flipped, rewards_of, turned, world_of
+from benchmarks.influence_selection.training_run import measured, samples_of, successes, validation_of
+from benchmarks.influence_selection.variants import GROUP, PROBLEMS, Variant
+from benchmarks.influence_selection.world import drawn, is_flipped, rewards_of, turned, world_of
 
 
 def auc(folder: Path, seed: int, judges: int) -> float:

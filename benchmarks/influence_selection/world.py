@@ -17,7 +17,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from benchmarks.selection_coincidences import coincident
+from benchmarks.influence_selection.equal_quantities import coincident
 from tasks.records import Completion, Problem
 from tasks.seeds import derive_seed
 

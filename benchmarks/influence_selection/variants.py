@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from benchmarks.selection_world import Condition
+from benchmarks.influence_selection.world import Condition
 from tasks.influence.tracin import Measure
 from tasks.params.fields import Similarity
 

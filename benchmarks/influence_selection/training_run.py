@@ -10,8 +10,17 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from benchmarks.selection_variants import PROBLEMS, STEPS, Variant
-from benchmarks.selection_world import Condition, Rollout, World, drawn, rewards_of, trusted_of, turned, world_of
+from benchmarks.influence_selection.variants import PROBLEMS, STEPS, Variant
+from benchmarks.influence_selection.world import (
+    Condition,
+    Rollout,
+    World,
+    drawn,
+    rewards_of,
+    trusted_of,
+    turned,
+    world_of,
+)
 from tasks.influence.conformal_control import from_fault_line, trusted_influences
 from tasks.influence.loss_gradients import Validation
 from tasks.influence.selection import select
