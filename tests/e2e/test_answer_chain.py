@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.sums import write_sums
-from benchmarks.workspace import dvc, graft, make_workspace
+from benchmarks.support.workspace import dvc, graft, make_workspace
 from tasks.artifacts import read_jsonl, read_text
 from tasks.core.metrics_files import read_metrics
 from tasks.environments.tags import hard_format, mark

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from benchmarks.workspace import PROJECT, clone_workspace, dvc, graft, make_workspace
+from benchmarks.support.workspace import PROJECT, clone_workspace, dvc, graft, make_workspace
 from flows.retrain import chain
 from flows.stages.dvc_yaml import parse
 from tasks.artifacts import digest_path, read_json, read_jsonl
@@ -49,7 +49,7 @@ SMALL = [
     *["problems.phrasings=3", "problems.siblings=3"],
     *["bootstrap.hidden=96", "bootstrap.layers=2", "bootstrap.vocabulary=768", "bootstrap.epochs=14"],
     *["bootstrap.batch=8", "bootstrap.learning_rate=0.004"],
-    *["search.samples=8", "search.simulations=12", "search.wave=4", "search.temperature=1.0"],
+    *["search.samples=8", "search.simulations=12", "search.wave_size=4", "search.temperature=1.0"],
     *["rewards.correctness=1.0", "rewards.runs=0.0", "rewards.length=0.0"],
     *["influence.validation=held_out", "influence.completions=6", "influence.selection=positive"],
     *["grpo.group_size=10", "grpo.prompts_per_step=8", "grpo.epochs=8", "grpo.learning_rate=0.006"],

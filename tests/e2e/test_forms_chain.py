@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.workspace import dvc, graft, make_workspace
+from benchmarks.support.workspace import dvc, graft, make_workspace
 from tasks.artifacts import digest_path, read_json, read_jsonl
 from tasks.core.metrics_files import read_metrics
 from tasks.layout import Layout
@@ -18,7 +18,7 @@ SMALL = [
     *["rounds=2", "problems.train=32", "problems.validation=8", "problems.test=8", "problems.siblings=3"],
     *["bootstrap.hidden=64", "bootstrap.layers=2", "bootstrap.vocabulary=512", "bootstrap.epochs=20"],
     *["bootstrap.batch=8", "bootstrap.learning_rate=0.004", "rewards.runs=0.5", "grpo.negative_weight=1.0"],
-    *["search.samples=6", "search.simulations=8", "search.wave=2", "search.temperature=1.0"],
+    *["search.samples=6", "search.simulations=8", "search.wave_size=2", "search.temperature=1.0"],
     *["grpo.group_size=8", "grpo.prompts_per_step=8", "grpo.epochs=4", "grpo.beta=0.05"],
     *["evaluation.samples=2", "evaluation.ks=[1]", "evaluation.resamples=200"],
     *["tracking.uri="],

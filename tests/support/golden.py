@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.workspace import graft, make_workspace
+from benchmarks.support.workspace import graft, make_workspace
 from tasks.artifacts import digest_path, digest_text
 from tests.support import tiny_project
 
@@ -22,7 +22,7 @@ SMALL = [
     *["problems.dev=4", "evaluation.every=1", "tracking.uri="],
     *["bootstrap.hidden=64", "bootstrap.layers=2", "bootstrap.vocabulary=512", "bootstrap.epochs=16"],
     *["bootstrap.batch=8", "bootstrap.learning_rate=0.004"],
-    *["search.samples=6", "search.simulations=8", "search.wave=2", "search.temperature=1.0"],
+    *["search.samples=6", "search.simulations=8", "search.wave_size=2", "search.temperature=1.0"],
     *["influence.validation=held_out", "influence.completions=6", "influence.selection=positive"],
     *["grpo.group_size=8", "grpo.prompts_per_step=8", "grpo.epochs=2"],
     *["evaluation.samples=4", "evaluation.ks=[1, 2]", "evaluation.resamples=200"],

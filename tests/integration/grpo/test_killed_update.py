@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.workspace import environment, make_workspace
+from benchmarks.support.workspace import environment, make_workspace
 from flows.stages.sources import write as write_sources
 from tasks.artifacts import digest_path, write_jsonl
 from tasks.grpo import checkpoint
@@ -22,7 +22,7 @@ from tests.support.selections import selected
 
 MOMENTS = 20
 PARAMS = ["grpo.epochs=6", "grpo.prompts_per_step=2", "grpo.negative_weight=1.0", "grpo.beta=0.05"]
-PARAMS += ["grpo.learning_rate=0.01", "grpo.truncated=learn", "grpo.unfit=stop"]
+PARAMS += ["grpo.learning_rate=0.01", "grpo.truncated=learn", "grpo.on_invalid_completion=stop"]
 ADDRESS = "update@1"
 
 SERVER = get_context("forkserver")

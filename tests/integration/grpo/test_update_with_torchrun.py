@@ -15,7 +15,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from benchmarks.workspace import environment, make_workspace
+from benchmarks.support.workspace import environment, make_workspace
 from flows.stages.sources import write as write_sources
 from tasks.artifacts import digest_path, write_jsonl
 from tasks.errors import GraftError
@@ -30,7 +30,13 @@ from tests.support.selections import selected
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 CHANGED = {"epochs": 10, "prompts_per_step": 2, "negative_weight": 1.0, "beta": 0.05, "entropy": 0.01}
-CHANGED |= {"learning_rate": 0.001, "truncated": "learn", "unfit": "stop", "loss": "dapo", "importance": "token"}
+CHANGED |= {
+    "learning_rate": 0.001,
+    "truncated": "learn",
+    "on_invalid_completion": "stop",
+    "loss": "dapo",
+    "importance": "token",
+}
 CHANGED |= {"micro_batch_tokens": 128}
 ADVANTAGES = (1.0, -1.0, 0.5)
 MakeTrajectory = Callable[..., RewardedTrajectory]

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks.workspace import environment, make_workspace
+from benchmarks.support.workspace import environment, make_workspace
 from flows.stages.sources import write as write_sources
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.bootstrap.scratch_model import scratch_model
@@ -49,7 +49,7 @@ KEYS = ["seed", "policy.base", "policy.max_new_tokens", "search", "sandbox", "op
 KEYS += [
     "environment",
     "environment_sha256",
-    "shard",
+    "shard_size",
     "grpo.group_size",
     "influence.validation",
     "influence.n",
@@ -94,7 +94,7 @@ def sandbox() -> Iterator[Sandbox]:
 def params(**search: float | None) -> Params:
     changes = {
         "search": SHIPPED.search.model_copy(
-            update={"samples": SAMPLES, "simulations": SIMULATIONS, "wave": WAVE, "temperature": 1.0, **search}
+            update={"samples": SAMPLES, "simulations": SIMULATIONS, "wave_size": WAVE, "temperature": 1.0, **search}
         ),
         "policy": SHIPPED.policy.model_copy(update={"max_new_tokens": 48}),
         "sandbox": SHIPPED.sandbox.model_copy(update={"allow_weak": True}),
@@ -183,7 +183,7 @@ def test_a_journal_is_not_believed_for_other_inputs(
 @pytest.mark.slow
 def test_a_stage_that_is_killed_goes_on_where_it_was(tmp_path: Path, writer: Path) -> None:
     """The real stage in a process of its own, ended with SIGKILL in the middle of its tree search."""
-    knobs = {"samples": SAMPLES, "simulations": 60, "wave": 1, "temperature": 1.0}
+    knobs = {"samples": SAMPLES, "simulations": 60, "wave_size": 1, "temperature": 1.0}
     assignments = [*(f"search.{name}={value}" for name, value in knobs.items()), "sandbox.allow_weak=true"]
     more = ["policy.max_new_tokens=48", "influence.validation=held_out"]
     root = make_workspace(tmp_path / "project", [*assignments, *more])
