@@ -1,8 +1,11 @@
 # Each target does all of its own set-up, the virtual environment in .venv included.
 #   make retrain                          run the main job; ARGS="--rounds 1 -S seed=1" are handed to graft retrain
-#   make test                             lint, types, import contracts, all tests
+#   make test                             lint, types, import contracts, every law in its cheapest instance: 10 minutes
+#   make test-all                         and the slow tests: faults, real servers, browser, clusters, all chains
+#   make test-nightly                     and many more examples, broken files, and the tests of the benchmarks
 #   make browser                          chromium, which some tests look at pages in; by apt-get, as root
 #   make postgres                         Postgres, which some tests start servers on; the same way
+#   make docs                             the pages of docs/ as a site in site/, reference pages generated anew
 #   make repro                            the same run by DVC alone, a process for each stage
 #   make setup PYTHON=/path/to/python3.11 only the environment
 
@@ -15,7 +18,7 @@ ARGS ?=
 export VIRTUAL_ENV := $(CURDIR)/.venv
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: setup retrain repro browser postgres test clean
+.PHONY: setup retrain repro docs browser postgres test clean
 
 setup: $(READY)
 
@@ -34,6 +37,10 @@ retrain: setup
 repro: setup
 	$(BIN)/dvc repro $(ARGS)
 
+docs: setup
+	$(BIN)/python -m docs.reference
+	$(BIN)/zensical build --strict
+
 browser:
 	@command -v chromium || command -v chromium-browser || command -v google-chrome || \
 	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; }
@@ -42,15 +49,32 @@ postgres:
 	@ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null || command -v initdb || \
 	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql; }
 
+# Two workers of one torch thread each; the dear files come first (tests/conftest.py), so that both end together.
+PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+SECONDS_SINCE = echo "$@: $$(( $$(date +%s) - $(1) )) s"
+
 test: setup
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
-	$(BIN)/pytest $(ARGS)
+	@start=$$(date +%s); $(MAKE) --no-print-directory lint && \
+	  $(PYTEST) -m "not slow and not nightly" $(ARGS) && $(call SECONDS_SINCE,$$start)
+
+test-slow: setup
+	@start=$$(date +%s); HYPOTHESIS_PROFILE=ci GRAFT_BROKEN_FILES=200 \
+	  $(PYTEST) -m "slow and not nightly" $(ARGS) && $(call SECONDS_SINCE,$$start)
+
+test-all: setup
+	@start=$$(date +%s); $(MAKE) --no-print-directory test && $(MAKE) --no-print-directory test-slow && \
+	  $(call SECONDS_SINCE,$$start)
+
+test-nightly: setup
+	@start=$$(date +%s); HYPOTHESIS_PROFILE=nightly GRAFT_BROKEN_FILES=10000 $(PYTEST) $(ARGS) && \
+	  $(call SECONDS_SINCE,$$start)
+
+lint: setup
+	@$(BIN)/ruff check . & ruff=$$!; $(BIN)/mypy & mypy=$$!; \
+	  $(BIN)/ruff format --check . && $(BIN)/lint-imports && wait $$ruff && wait $$mypy
 
 # Results, caches of tools and the environment; never champion/, mlflow.db or params.yaml.
 # The DVC cache goes too: what is removed here has to be computed again.
 clean:
 	rm -rf run .dvc/cache .dvc/tmp .graft .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
-	rm -rf .venv graft.egg-info
+	rm -rf site .cache .venv graft.egg-info

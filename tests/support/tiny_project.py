@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 
 from flows.stages.dvc_yaml import MODULES
 from tasks.params.file import override
+from tests.support import fork_server
 
 REPOSITORY = Path(__file__).parents[2]
 ADDRESSES = [
@@ -37,7 +38,7 @@ import subprocess
 import time
 
 from tasks.artifacts import digest_path, whole_folder, write_json, write_text
-from tasks.errors import GraftError, Passing
+from tasks.errors import GraftError, TransientError
 
 
 def compute(stage, layout, params, round, weight=1):
@@ -56,7 +57,7 @@ def compute(stage, layout, params, round, weight=1):
     if os.environ.get("TINY_BUG") == address:
         raise ZeroDivisionError(os.environ.get("TINY_TELLS", "told to break"))
     if os.environ.get("TINY_AWAY") == address and not (layout.root / "server_is_up").exists():
-        raise Passing(f"{address}: no server")
+        raise TransientError(f"{address}: no server")
     if os.environ.get("TINY_CHILDREN") == address:
         pids = [subprocess.Popen(["sleep", "300"], start_new_session=own).pid for own in (False, True)]
         (layout.root / "children").write_text(" ".join(map(str, [os.getpid(), *pids])))
@@ -205,13 +206,18 @@ def environment(**more: str) -> dict[str, str]:
 def run(root: Path, *command: str, code: int | None = 0, **more: str) -> subprocess.CompletedProcess[str]:
     """Run a command in the project, and expect its exit code; None: any."""
     done = subprocess.run(command, cwd=root, env=environment(**more), capture_output=True, text=True, timeout=300)
-    assert code in (done.returncode, None), f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return _expect(done, code)
+
+
+def _expect(done: subprocess.CompletedProcess[str], code: int | None) -> subprocess.CompletedProcess[str]:
+    assert code in (done.returncode, None), f"{done.args}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done
 
 
 def graft(root: Path, *arguments: str, code: int | None = 0, **more: str) -> subprocess.CompletedProcess[str]:
-    """`graft …` of the tiny project itself: the folder that it stands in comes first for `python -m`."""
-    return run(root, sys.executable, "-m", "flows.cli.main", *arguments, code=code, **more)
+    """`graft …` with the sources of the tiny project, in a process forked from one that has imported DVC."""
+    done = fork_server.run("flows.cli.main", arguments, root, environment(**more), timeout=300)
+    return _expect(done, code)
 
 
 def begin(root: Path, address: str, *arguments: str, **more: str) -> "subprocess.Popen[str]":

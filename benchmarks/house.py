@@ -1,0 +1,74 @@
+"""Size of the project, counted from its tree: README, folders, files, lines, and attributes of libraries it replaces.
+
+    python -m benchmarks.house
+
+Prints a table of the largest folders and files, then one JSON object as the last line of standard output.
+"""
+
+import ast
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PRODUCT = ("flows", "tasks")
+LIBRARIES = ("dvc", "dvc_data", "dvc_objects", "prefect", "mlflow", "torch", "transformers", "peft", "sqlalchemy")
+
+
+def modules(*folders: str) -> list[Path]:
+    """The Python files below these folders but the `__init__.py`, which are empty."""
+    return sorted(p for folder in folders for p in (ROOT / folder).rglob("*.py") if p.name != "__init__.py")
+
+
+def lines(files: list[Path]) -> int:
+    return sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
+
+
+def patched_attributes(file: Path) -> Iterator[str]:
+    """`name.attribute` for each assignment in `file` to an attribute of what it imported from one of `LIBRARIES`."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    imported: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imported |= {(a.asname or a.name).split(".")[0] for a in node.names if a.name.split(".")[0] in LIBRARIES}
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] in LIBRARIES:
+            imported |= {a.asname or a.name for a in node.names}
+    for node in ast.walk(tree):
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        for target in (part for each in targets for part in ast.walk(each)):
+            if isinstance(target, ast.Attribute) and isinstance(target.ctx, ast.Store):
+                owner = ast.unparse(target.value)
+                if owner.split(".")[0].split("(")[0] in imported:
+                    yield f"{owner}.{target.attr}"
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "setattr" and node.args:
+            owner = ast.unparse(node.args[0])
+            if owner.split(".")[0] in imported:
+                yield f"{owner}.{ast.unparse(node.args[1])}"
+
+
+def main() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    product = modules(*PRODUCT)
+    folders = Counter(file.parent.relative_to(ROOT).as_posix() for file in modules(*PRODUCT, "benchmarks"))
+    sizes = Counter({file.relative_to(ROOT).as_posix(): lines([file]) for file in product})
+    patches = [f"{file.relative_to(ROOT)}: {name}" for file in product for name in patched_attributes(file)]
+    for title, found in (("modules in a folder", folders), ("lines in a file", sizes)):
+        print(title)
+        for name, count in found.most_common(5):
+            print(f"  {count:5}  {name}")
+    print("patched attributes", *(patches or ["none"]), sep="\n  ")
+    counts = {
+        "readme_lines": len(readme.splitlines()),
+        "readme_words": len(readme.split()),
+        "largest_folder": folders.most_common(1)[0][1],
+        "largest_file": sizes.most_common(1)[0][1],
+        "product_lines": lines(product),
+        "test_lines": lines(modules("tests")),
+        "patched_attributes": len(patches),
+    }
+    print(json.dumps(counts))
+
+
+if __name__ == "__main__":
+    main()
