@@ -176,7 +176,7 @@ def _alone(step: str, root: str, count: int, whole: bool) -> tuple[float, float]
 
 def _step(step: str, root: Path, count: int, whole: bool) -> None:
     """In that process. Its peak is its own, as it was started by a small one."""
-    settings.settle()
+    settings.set_environment()
     layout, started = Layout(root), time.perf_counter()
     if step == "make_policy":
         make_policy(layout)

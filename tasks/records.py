@@ -163,14 +163,14 @@ class Selected(Record):
     """Whether the update may see a sample: a line of `selection.jsonl`."""
 
     problem_id: str
-    member: int  # place in the group, from 0; among those that fit, where `grpo.unfit` skips the others
+    member: int  # place in the group, from 0; among those that fit, where `grpo.on_invalid_completion` skips the others
     workflow_id: str
     advantage: float
     influence: float | None  # None: not measured, `influence.selection` is none, or a sample of validation
     gradient_norm: float | None
     selected: bool
     weight: float = 1.0  # what its advantage is multiplied by, if it is selected; other than 1 with `reweight`
-    split: Split = "train"  # validation: learned from, too, by `influence.mix`
+    split: Split = "train"  # validation: learned from, too, by `influence.train_on_validation`
 
 
 Part = Literal["weights", "adapter"]
@@ -188,7 +188,7 @@ class Lineage(Record):
     base_sha256: str | None = None  # of the folder that `base` names
 
 
-class Outcome(Record):
+class ProblemOutcome(Record):
     """How one test problem went: a line of `evaluation/*/outcomes.jsonl`."""
 
     problem_id: str
@@ -261,7 +261,7 @@ class Champion(Record):
     environment: str = Field(default="workflow", exclude_if=lambda name: name == "workflow")  # that it was trained in
 
 
-How = Literal["promoted", "rolled back", "reinstated"]
+SuccessionKind = Literal["promoted", "rolled back", "reinstated"]
 """How a policy became champion; reinstated: a rollback that took it back was itself taken back."""
 
 
@@ -270,6 +270,6 @@ class Succession(Record):
 
     version: str  # the champion from now on
     replaced: str | None  # the champion until now; None: there was none
-    how: How
+    how: SuccessionKind
     reason: str  # one line for people
     time: str  # UTC, as in 2026-11-22T18:00:00Z

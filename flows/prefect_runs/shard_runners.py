@@ -26,9 +26,9 @@ from prefect.exceptions import CrashedRun
 from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner, ThreadPoolTaskRunner
 
 from flows.process import settings
-from flows.process.signals import deaf_to
+from flows.process.signals import block_signals
 from tasks.artifacts import digest_text
-from tasks.errors import GraftError, Passing
+from tasks.errors import GraftError, TransientError
 from tasks.params.sections import Runner
 from tasks.sources.process_sources import python_path, sources_at_start
 
@@ -51,7 +51,7 @@ def compute(work: Callable[[], Any], sources: str, threads: int) -> "Made":
 
     `sources` are those of the one that asks: with others the bytes may be others.
     """
-    settings.settle()
+    settings.set_environment()
     _end_with_the_run()
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))
     if sources != digest_sources():
@@ -110,7 +110,7 @@ class Fanned:
         """See FanOut. A lone shard is computed here."""
         rest = iter(shards)
         first = list(islice(rest, 2))
-        if self._params.kind == "here" or len(first) < 2:
+        if self._params.kind == "sequential" or len(first) < 2:
             yield from map(function, chain(first, rest))
             return
         try:
@@ -125,7 +125,7 @@ class Fanned:
         under_way: deque[Any] = deque()
         for shard in shards:
             parameters = {"work": work_of(shard), "sources": digest_sources(), "threads": threads}
-            with deaf_to(SIGINT):
+            with block_signals(SIGINT):
                 under_way.append(runner.submit(compute, parameters))
             if len(under_way) >= AHEAD * self._workers:
                 yield self._value(under_way.popleft())
@@ -133,15 +133,15 @@ class Fanned:
             yield self._value(under_way.popleft())
 
     def _value(self, future: Any) -> Any:
-        """Raises what the shard raised, Passing where its worker was killed."""
+        """Raises what the shard raised, TransientError where its worker was killed."""
         try:
             return future.result().value
         except Exception as error:
             if not _is_a_loss(error):
                 raise
-            raise Passing(
+            raise TransientError(
                 f"runner: a worker of {self._params.kind} was lost ({type(error).__name__}), as where memory is short "
-                "or somebody killed it; run it again, with fewer runner.workers or a smaller shard"
+                "or somebody killed it; run it again, with fewer runner.workers or a smaller shard_size"
             ) from error
 
     def _started(self) -> TaskRunner[Any]:
@@ -149,11 +149,13 @@ class Fanned:
             runner = _made(self._params, self._workers)
             ensure_running()  # whoever starts Python's resource tracker is deaf to nothing any more
             try:
-                with deaf_to(SIGINT), _still_heard(SIGTERM):
+                with block_signals(SIGINT), _still_heard(SIGTERM):
                     self._runner = runner.__enter__()
             except (OSError, TimeoutError, ConnectionError) as error:
                 where = self._params.address or "here"
-                raise Passing(f"runner: no {self._params.kind} ({where}): {error}; see runner.address") from error
+                raise TransientError(
+                    f"runner: no {self._params.kind} ({where}): {error}; see runner.address"
+                ) from error
         return self._runner
 
     def _end(self, at_once: bool = False) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from signal import SIGKILL
 
 from flows.process import settings
-from flows.process.exit_codes import PASSING, exit_code
+from flows.process.exit_codes import TRANSIENT_ERROR, exit_code
 from flows.stages.durations import keep
 from flows.stages.dvc_yaml import MODULES, declared_params, round_of, stage_of
 from flows.stages.sources import SOURCES, refuse_outdated
@@ -45,7 +45,7 @@ def run(root: Path, address: str) -> None:
 def _one_process(address: str, kind: str) -> FanOut:
     """Whoever computes shards already; where nobody does but this process, and `runner` names another, it says so."""
     present = fan_out()
-    return InPlaceOf(kind, address) if isinstance(present, Here) and kind != "here" else present
+    return InPlaceOf(kind, address) if isinstance(present, Here) and kind != "sequential" else present
 
 
 class InPlaceOf(Here):
@@ -72,11 +72,11 @@ def main(arguments: Sequence[str]) -> int:
 
     `--tied`: end as soon as standard input does, with the process that started this one.
     """
-    settings.settle()
+    settings.set_environment()
     if "--tied" in arguments:
         threading.Thread(target=_end_with_the_one_that_waits, daemon=True).start()
     addresses = [argument for argument in arguments if argument not in ("--debug", "--tied")]
-    return exit_code(lambda: _main(addresses), debug="--debug" in arguments, passing=PASSING)
+    return exit_code(lambda: _main(addresses), debug="--debug" in arguments, transient=TRANSIENT_ERROR)
 
 
 def _end_with_the_one_that_waits() -> None:

@@ -54,7 +54,7 @@ def _from_scratch(layout: Layout, params: Params, metrics: dict[str, float]) -> 
     environment = environment_in(layout.root, params)
     problems = read_jsonl(layout.problems("train"), Problem)
     found = solved(problems, layout.coldstart)
-    pairs = demonstrations(environment, found, params.bootstrap.spoilt, params.seed)
+    pairs = demonstrations(environment, found, params.bootstrap.malformed_share, params.seed)
     if not pairs:
         raise GraftError(
             "bootstrap: cold-start search solved none of the train problems, so there is nothing to learn from; "

@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.progress import track
 
 from tasks.artifacts import read_jsonl, write_json
-from tasks.coldstart.candidate_scores import Pool, learnt_scores
-from tasks.coldstart.enumerate_programs import Expression, shortest, workflow_of
+from tasks.coldstart.candidate_scores import CandidatePool, score_candidates
+from tasks.coldstart.enumerate_programs import Expression, shortest_expressions, write_workflow
 from tasks.coldstart.expression_space import STATEMENTS, Space, other_inputs, space_of
 from tasks.coldstart.expression_space import Program as SpaceProgram
 from tasks.layout import Layout
@@ -36,16 +36,16 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
     if problems:
         console, quiet = Console(stderr=True), not sys.stderr.isatty()
         watched = track(problems, "cold-start search", console=console, disable=quiet, transient=True)
-        listed = [candidates(problem, params.coldstart.operations) for problem in watched]
-        listed = settled(problems, listed, params.coldstart.passes, params.seed)
+        listed = [find_candidates(problem, params.coldstart.operations) for problem in watched]
+        listed = order_candidates(problems, listed, params.coldstart.em_passes, params.seed)
         tried = [(p, e) for p, found in zip(problems, listed, strict=True) for e in found[:TRIED]]
         with sandbox_of(params.sandbox) as sandbox:
-            found = confirmed(tried, sandbox)
+            found = confirm_candidates(tried, sandbox)
     write_workflows(layout.coldstart, [(found, [])])
     write_json(layout.metrics("coldstart"), {"problems": len(problems), "solved": len(found)})
 
 
-def candidates(problem: Problem, operations: int) -> list[Expression]:
+def find_candidates(problem: Problem, operations: int) -> list[Expression]:
     """Expressions that give all answers of a problem, likelier ones first.
 
     Siblings leave hardly any wrong one. A problem without them has many: none may stand for another that merely has
@@ -53,12 +53,12 @@ def candidates(problem: Problem, operations: int) -> list[Expression]:
     """
     quantities = [numbers(question) for question in problem.questions]
     if problem.siblings:
-        return shortest(quantities, problem.answers, operations)
+        return shortest_expressions(quantities, problem.answers, operations)
     others = other_inputs(problem.problem_id, quantities[0])
-    return shortest([*quantities, *others], problem.answers, operations, FURTHER)
+    return shortest_expressions([*quantities, *others], problem.answers, operations, FURTHER)
 
 
-def settled(
+def order_candidates(
     problems: Sequence[Problem], listed: Sequence[list[Expression]], passes: int, seed: int
 ) -> list[list[Expression]]:
     """The candidates of each problem; without siblings, equally strange ones in the order that all problems suggest.
@@ -71,10 +71,10 @@ def settled(
     for problem, found in zip(problems, listed, strict=True):
         space = space_of(problem.problem_id, problem.questions, problem.answers)
         pairs = [(place, program_of(e, space)) for place, e in enumerate(found[: 1 if problem.siblings else JUDGED])]
-        pools.append(Pool(space, [program for _, program in pairs if program], bool(problem.siblings)))
+        pools.append(CandidatePool(space, [program for _, program in pairs if program], bool(problem.siblings)))
         places.append([place for place, program in pairs if program])
     ordered = []
-    for found, own, scores in zip(listed, places, learnt_scores(pools, passes, seed), strict=True):
+    for found, own, scores in zip(listed, places, score_candidates(pools, passes, seed), strict=True):
         score = dict(zip(own, scores.tolist(), strict=True))
         order = sorted(range(len(found)), key=lambda i: (sum(found[i].strangeness[:2]), -score.get(i, -inf)))
         ordered.append([found[i] for i in order])
@@ -98,9 +98,9 @@ def program_of(expression: Expression, space: Space) -> SpaceProgram | None:
     return tuple(statements)
 
 
-def confirmed(tried: list[tuple[Problem, Expression]], sandbox: Sandbox) -> list[Workflow]:
+def confirm_candidates(tried: list[tuple[Problem, Expression]], sandbox: Sandbox) -> list[Workflow]:
     """Each problem's first candidate that solves all its questions when it is really run."""
-    codes = [workflow_of(expression, HEADER) for _, expression in tried]
+    codes = [write_workflow(expression, HEADER) for _, expression in tried]
     programs = [Program(code, problem.questions) for code, (problem, _) in zip(codes, tried, strict=True)]
     found: dict[str, Workflow] = {}
     for (problem, expression), code, results in zip(tried, codes, sandbox.run(programs), strict=True):

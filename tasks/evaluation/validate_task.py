@@ -1,12 +1,13 @@
 """The validate stage: the dev problems and a round's policy → the standings of the rounds so far.
 
-Nothing learns from dev, which `validation` cannot claim: influence is measured on it and `influence.mix` trains on it.
+Nothing is trained on dev. `validation` would not do: influence is measured on it, and
+`influence.train_on_validation` trains on it.
 A round that `evaluation.every` does not ask for is passed over; its numbers are none.
 """
 
 from tasks.artifacts import digest_path, read_json, read_jsonl, write_json, write_jsonl
 from tasks.evaluation.best_round import is_measured
-from tasks.evaluation.measure import measure
+from tasks.evaluation.measure import evaluate_problems
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.records import Lineage, Problem, Standing
@@ -20,7 +21,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     if is_measured(round, params.rounds.last, params.evaluation.every):
         policy = layout.policy(round)
         problems = read_jsonl(layout.problems("dev"), Problem)
-        outcomes, _, numbers = measure(layout, params, policy, problems, f"validate@{round}")
+        outcomes, _, numbers = evaluate_problems(layout, params, policy, problems, f"validate@{round}")
         standings.append(
             Standing(
                 round=round,

@@ -12,7 +12,7 @@ from tasks.influence.loss_gradients import TokenLosses, summed_losses
 from tasks.influence.sample_gradients import SampleGradients, hear_gradients, held_gradients, lora_factors
 from tasks.model.distributed.collectives import gathered, share
 from tasks.model.sample import Sample
-from tasks.model.scoring.micro_batches import MicroBatch, packed
+from tasks.model.scoring.micro_batches import MicroBatch, make_micro_batches
 from tasks.model.scoring.scorer import Scorer
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Passes:
         self.budget, self.shared = budget, shared
         self.fit = all(gathered(each * len(rows) <= budget))  # the same in all processes
         self._scorer = scorer
-        self._whole = packed("rows", rows, scorer.tokens)
+        self._whole = make_micro_batches("rows", rows, scorer.tokens)
         self._batches = _by_group(scorer, rows, most) if whole_groups else _blocks(_cut(self._whole, most), most)
         self._names = {self.row_of(s) for s in rows}
         self._kept: list[Part] = []
@@ -178,12 +178,13 @@ def _by_group(scorer: Scorer, rows: Sequence[Sample], most: int) -> list[list[Mi
         if len(group) > most:
             raise GraftError(
                 f"influence.memory_budget: has room for the gradients of {most} samples, but problem {name!r} has "
-                f"{len(group)}, which influence.control and leave_group_out need at once; raise it, or switch them off"
+                f"{len(group)}, which influence.fdr_control and leave_group_out need at once; raise it, or switch "
+                "them off"
             )
         if len(found[-1]) + len(group) > room:
             found.append([])
         found[-1] += group
-    return [packed("rows", batch, scorer.tokens) for batch in found if batch]
+    return [make_micro_batches("rows", batch, scorer.tokens) for batch in found if batch]
 
 
 def _joined(parts: Sequence[SampleGradients]) -> "tuple[SampleGradients, Tensor]":

@@ -22,7 +22,7 @@ from tasks.model.distributed.torchrun import run_in_processes
 from tasks.model.out_of_memory import memory_named
 from tasks.model.policy import Policy, load_policy
 from tasks.model.sample import Sample
-from tasks.model.scoring.scorer import Scorer, scorer_of
+from tasks.model.scoring.scorer import Scorer, scorer_for
 from tasks.objective.advantages import advantages_of, lone, weighted
 from tasks.objective.recorded_completions import fitting, fitting_file
 from tasks.objective.samples import counted_rewards, samples_of
@@ -56,7 +56,7 @@ def compute(layout: Layout, params: Params, round: int) -> None:
     splits: list[Split] = ["train", "validation"] if held_out else ["train"]
     unfit = Counter[Split]()
     groups: dict[Split, _Groups] = {split: _Groups(policy, params.grpo) for split in splits}
-    for trajectory in fitting(policy, layout, round, splits, params.grpo.unfit, unfit):
+    for trajectory in fitting(policy, layout, round, splits, params.grpo.on_invalid_completion, unfit):
         groups[trajectory.split].add(trajectory)
     train = groups["train"].weighed()
     mixed: list[Selected] = []
@@ -66,7 +66,7 @@ def compute(layout: Layout, params: Params, round: int) -> None:
     else:
         judges = _judges(layout, params, round, policy, groups)
         scored, kept, heard = _measured(policy, train, judges, params, round)
-        if held_out and own.mix:
+        if held_out and own.train_on_validation:
             mixed = _lines(judges, [NOT_MEASURED] * len(judges.samples), _with_signal(judges), "validation")
     if rank():
         return
@@ -122,7 +122,7 @@ def _judges(layout: Layout, params: Params, round: int, policy: Policy, groups: 
         judges = groups["validation"].weighed()
     elif own.trajectories is not None:
         judges = _Groups(policy, params.grpo)
-        for trajectory in fitting_file(policy, layout.root / own.trajectories, params.grpo.unfit):
+        for trajectory in fitting_file(policy, layout.root / own.trajectories, params.grpo.on_invalid_completion):
             judges.add(trajectory)
         judges.weighed()
     if not judges.rewards:
@@ -162,7 +162,7 @@ def _measured(
     own, validation = params.influence, _validation(judges, params)
     averaging = Averaging(params.grpo.loss, params.policy.max_new_tokens)
     tokens, samples, measure = params.grpo.micro_batch_tokens, train.samples, _measure(own, params.grpo)
-    scorer = scorer_of(policy, [*samples, *validation.samples], params.search.temperature, tokens)
+    scorer = scorer_for(policy, [*samples, *validation.samples], params.search.temperature, tokens)
     with memory_named(tokens):
         held = judges_of(scorer, validation, measure.budget) if own.similarity == "local" else None
         found = influences(scorer, samples, averaging, validation, measure, train.shares, judges=held)
@@ -176,7 +176,7 @@ def _measured(
         if not numbers["validation_with_signal"]:
             logger.warning("no validation sample has a signal: every training sample that has one is kept")
             counted = None
-        elif own.control and own.selection in CONTROLLED and not validation.same_batch:
+        elif own.fdr_control and own.selection in CONTROLLED and not validation.same_batch:
             trusted = trusted_influences(
                 scorer, judges.samples, averaging, validation, measure, judges.shares, samples, held
             )

@@ -1,7 +1,7 @@
 """Recorded completions that a policy can learn from, and why it cannot from others.
 
-`grpo.unfit` says what becomes of those: they stop the stage, or they are skipped as if nobody had written them. Then
-they are neither in the loss nor in the baseline of their group, and influence and the update both leave them out.
+By `grpo.on_invalid_completion` the others stop the stage, or they are skipped. A skipped completion is neither in the
+loss nor in the baseline of its group, and influence and the update both leave it out.
 """
 
 import logging
@@ -14,7 +14,7 @@ from tasks.artifacts import read_json, read_numbered
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import Policy, decode, encode_completion, encode_prompt
-from tasks.params.fields import Unfit
+from tasks.params.fields import OnInvalid
 from tasks.programs.code_blocks import code_of
 from tasks.records import Lineage, RewardedTrajectory, Split
 
@@ -28,7 +28,12 @@ logger = logging.getLogger(__name__)
 
 
 def fitting(
-    policy: Policy, layout: Layout, round: int, splits: Sequence[Split], rule: Unfit, skipped: Counter[Split]
+    policy: Policy,
+    layout: Layout,
+    round: int,
+    splits: Sequence[Split],
+    rule: OnInvalid,
+    skipped: Counter[Split],
 ) -> Iterator[RewardedTrajectory]:
     """The round's rewarded trajectories of these splits, one at a time.
 
@@ -53,7 +58,7 @@ def fitting(
             yield kept
 
 
-def fitting_file(policy: Policy, path: Path, rule: Unfit) -> Iterator[RewardedTrajectory]:
+def fitting_file(policy: Policy, path: Path, rule: OnInvalid) -> Iterator[RewardedTrajectory]:
     """The same of any file of rewarded trajectories, whatever their split and whoever wrote them."""
     for line, trajectory in read_numbered(path, RewardedTrajectory):
         kept = _fitting_part(policy, f"{path}:{line}", trajectory, rule)
@@ -61,13 +66,15 @@ def fitting_file(policy: Policy, path: Path, rule: Unfit) -> Iterator[RewardedTr
             yield kept
 
 
-def _fitting_part(policy: Policy, where: str, trajectory: RewardedTrajectory, rule: Unfit) -> RewardedTrajectory:
+def _fitting_part(policy: Policy, where: str, trajectory: RewardedTrajectory, rule: OnInvalid) -> RewardedTrajectory:
     _check_entries(where, trajectory)
     reasons = unfit(policy, trajectory)
     for member, why in reasons.items():
         told = f"{where}: completion {member} of problem {trajectory.problem_id!r} {why}"
         if rule == "stop":
-            raise GraftError(f"{told}; run the search and collect stages again, or set grpo.unfit to skip")
+            raise GraftError(
+                f"{told}; run the search and collect stages again, or set grpo.on_invalid_completion to skip"
+            )
         logger.warning("%s; skipped", told)
     kept = [member for member in range(len(trajectory.workflow_codes)) if member not in reasons]
     return _only(trajectory, kept) if reasons else trajectory

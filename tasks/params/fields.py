@@ -39,7 +39,7 @@ KlEstimate = Literal["k1", "k2", "k3"]
 Truncated = Literal["learn", "leave_out"]
 
 
-Unfit = Literal["stop", "skip"]
+OnInvalid = Literal["stop", "skip"]
 
 
 Schedule = Literal["linear", "cosine", "inverse_sqrt", "constant_with_warmup", "constant"]

@@ -16,6 +16,18 @@ from tasks.params.params import Params
 from tasks.params.sections import Section
 from tasks.params.strict_yaml import load_yaml
 
+RENAMED = {
+    "shard": "shard_size",
+    "problems.unseen": "problems.unseen_template_share",
+    "coldstart.passes": "coldstart.em_passes",
+    "bootstrap.spoilt": "bootstrap.malformed_share",
+    "search.wave": "search.wave_size",
+    "influence.control": "influence.fdr_control",
+    "influence.mix": "influence.train_on_validation",
+    "grpo.unfit": "grpo.on_invalid_completion",
+}
+RENAMED_VALUES = {("runner.kind", "here"): "sequential"}
+
 
 def rounds_of(count: int) -> dict[str, Any]:
     """The `rounds` section for `count` rounds in a row."""
@@ -113,7 +125,7 @@ def _assign(path: Path, document: Any, key: str, value: Any) -> Any:
     place = document
     for depth, part in enumerate([*folders, leaf]):
         if not isinstance(place, dict) or part not in place:
-            raise GraftError(f"{path}: no param {key!r}{_nearest(key, document)}")
+            raise GraftError(f"{path}: no param {key!r}{_remedy(key, document)}")
         if depth < len(folders):
             place = place[part]
     old, place[leaf] = _plain(place[leaf]), _in_one_line(value)
@@ -157,7 +169,9 @@ def _validate(path: Path, text: str) -> Params:
         key = ".".join(str(part) for part in loc)
         where = f"{path}:{_line_of(text, loc)}"
         if first["type"] == "extra_forbidden":
-            raise GraftError(f"{where}: no param {key!r}{_nearest(key, Params)}") from None
+            raise GraftError(f"{where}: no param {key!r}{_remedy(key, Params)}") from None
+        if renamed := RENAMED_VALUES.get((key, str(first["input"]))):
+            raise GraftError(f"{where}: {key}: {first['input']!r} was renamed; write {renamed!r}") from None
         if first["type"] == "missing":
             raise GraftError(f"{where}: {key} is missing; add it, git show HEAD:params.yaml has it") from None
         message = re.sub(r"^(Value error|Assertion failed), ", "", first["msg"])
@@ -209,9 +223,11 @@ def _plainly(annotation: Any) -> Any:
     )
 
 
-def _nearest(key: str, known: Any) -> str:
-    """`; did you mean …?`, by the whole dotted name first, then by its last part."""
-    keys = _keys(known)
+def _remedy(key: str, valid: Any) -> str:
+    """The new name of a renamed param; else `; did you mean …?`, by the full dotted name, then by its last part."""
+    if key in RENAMED:
+        return f"; it was renamed to {RENAMED[key]!r}"
+    keys = _keys(valid)
     close = difflib.get_close_matches(key, keys, n=1, cutoff=0.6)
     if not close:
         leaves = difflib.get_close_matches(leaf_of(key), [leaf_of(k) for k in keys], n=1)

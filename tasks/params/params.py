@@ -35,7 +35,7 @@ class Params(Section):
     seed: Annotated[int, Field(ge=0, strict=True)]
     environment: str
     environment_sha256: str | None
-    shard: Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
+    shard_size: Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
     rounds: Rounds
     problems: Problems
     policy: Policy

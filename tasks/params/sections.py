@@ -20,6 +20,7 @@ from tasks.params.fields import (
     KlEstimate,
     LearningRate,
     Loss,
+    OnInvalid,
     Price,
     Schedule,
     Selection,
@@ -27,7 +28,6 @@ from tasks.params.fields import (
     Similarity,
     Temperature,
     Truncated,
-    Unfit,
     ValidationLoss,
     Weight,
 )
@@ -78,7 +78,7 @@ class Problems(Section):
     dev: Annotated[int, Field(ge=0, strict=True)]
     phrasings: Annotated[int, Field(ge=1, le=3)]
     siblings: Annotated[int, Field(ge=0, le=16)]
-    unseen: Share
+    unseen_template_share: Share
 
 
 class Lora(Section):
@@ -104,7 +104,7 @@ class Policy(Section):
 
 class Coldstart(Section):
     operations: Annotated[int, Field(ge=1, le=5)]
-    passes: Annotated[int, Field(ge=0, le=5)]
+    em_passes: Annotated[int, Field(ge=0, le=5)]
 
 
 class Bootstrap(Section):
@@ -114,14 +114,14 @@ class Bootstrap(Section):
     epochs: Annotated[int, Field(ge=1, le=1000)]
     learning_rate: LearningRate
     batch: Count
-    spoilt: Share
+    malformed_share: Share
 
 
 class Search(Section):
     samples: Annotated[int, Field(ge=1, le=256)]
     simulations: Count
     revisions: Annotated[int, Field(ge=0, strict=True)]
-    wave: Annotated[int, Field(ge=1, le=64)]
+    wave_size: Annotated[int, Field(ge=1, le=64)]
     rule: Literal["puct", "uct", "aflow", "random", "enumerate"]
     exploration: Annotated[float, Field(ge=0, le=100)]
     temperature: Temperature
@@ -237,8 +237,8 @@ class Influence(Section):
     selection: Selection
     fraction: Annotated[float, Field(gt=0, le=1)]
     minimum_kept: Annotated[int, Field(ge=0, strict=True)]
-    control: bool
-    mix: bool
+    fdr_control: bool
+    train_on_validation: bool
     exclude_self: bool
     leave_group_out: bool
     similarity: Similarity
@@ -269,7 +269,7 @@ class Grpo(Section):
     importance: Importance
     advantages: Baseline
     truncated: Truncated
-    unfit: Unfit
+    on_invalid_completion: OnInvalid
     clip_low: Share
     clip_high: Annotated[float, Field(ge=0, le=10)]
     delta: Annotated[float, Field(gt=1, le=100)] | None
@@ -342,7 +342,7 @@ class Scheduling(Section):
 class Runner(Section):
     """Who computes shards."""
 
-    kind: Literal["here", "threads", "processes", "dask", "ray"]
+    kind: Literal["sequential", "threads", "processes", "dask", "ray"]
     workers: Annotated[int, Field(ge=1, le=1024, strict=True)] | None
     address: Annotated[str, Field(min_length=1)] | None
 

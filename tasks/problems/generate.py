@@ -9,7 +9,7 @@ from tasks.errors import GraftError
 from tasks.params.sections import Problems
 from tasks.problems.stories.all_stories import TEMPLATES
 from tasks.problems.stories.words import NAMES, PLACES
-from tasks.problems.template import Option, Template, draw
+from tasks.problems.template import Option, Template, draw_quantities
 from tasks.records import Problem, Sibling, Split
 from tasks.seeds import derive_seed
 
@@ -40,7 +40,7 @@ def generate(params: Problems, seed: int) -> dict[Split, list[Problem]]:
         "train": params.train,
         "dev": params.dev,
     }
-    return generate_splits(sizes, params.phrasings, params.siblings, params.unseen, seed)
+    return generate_splits(sizes, params.phrasings, params.siblings, params.unseen_template_share, seed)
 
 
 def generate_splits(
@@ -125,7 +125,7 @@ def cast_of(template: Template, dice: random.Random) -> dict[str, str]:
     return cast | ({"item": dice.choice(template.items)} if template.items else {})
 
 
-def told(template: Template, phrasing: int, cast: dict[str, str], drawn: dict[str, Option]) -> str:
+def phrase_question(template: Template, phrasing: int, cast: dict[str, str], drawn: dict[str, Option]) -> str:
     """The question with these quantities."""
     question = template.phrasings[phrasing].format(**cast, **{name: text for name, (text, _) in drawn.items()})
     return question[0].upper() + question[1:]
@@ -141,11 +141,11 @@ def _story(
 ) -> _Story:
     """A new question; it differs from its siblings in the answer, and from the first in each quantity that varies."""
     for _ in range(TRIES):
-        found = draw(template, phrasing, dice)
+        found = draw_quantities(template, phrasing, dice)
         if found is None:
             continue
         drawn, exact = found
-        story = _Story(told(template, phrasing, cast, drawn), plain_number(exact), drawn)
+        story = _Story(phrase_question(template, phrasing, cast, drawn), plain_number(exact), drawn)
         if story.question not in used and _differs(template, story, family):
             return story
     raise GraftError(

@@ -12,8 +12,8 @@ from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.params.sections import Rewards
 from tasks.records import RewardedTrajectory, Trajectory
-from tasks.rewards.compute import Rewarded, own_terms, reward_shard
-from tasks.rewards.metrics import Totals, remarks
+from tasks.rewards.compute import RewardedShard, active_user_terms, reward_shard
+from tasks.rewards.metrics import RewardTotals, remarks
 
 logger = logging.getLogger(__name__)
 
@@ -23,8 +23,8 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     assert round is not None
     path = layout.trajectories(round)
     work = partial(reward_shard, layout.root, params, _completions(path, params.rewards))
-    shards = shards_of(stream_jsonl(path, Trajectory), params.shard)
-    with Totals(environment_in(layout.root, params, params.rewards.strict)) as totals:
+    shards = shards_of(stream_jsonl(path, Trajectory), params.shard_size)
+    with RewardTotals(environment_in(layout.root, params, params.rewards.strict)) as totals:
         write_jsonl(layout.rewarded(round), _counted(fan_out().map(work, shards), totals, path, params.rewards))
         numbers = totals.numbers
     for remark in remarks(numbers):
@@ -34,10 +34,12 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
 
 def _completions(path: Path, rewards: Rewards) -> int:
     """So many there are in all, where somebody asks: a pass of its own."""
-    return sum(len(t.workflow_ids) for t in stream_jsonl(path, Trajectory)) if own_terms(rewards) else 0
+    return sum(len(t.workflow_ids) for t in stream_jsonl(path, Trajectory)) if active_user_terms(rewards) else 0
 
 
-def _counted(shards: Iterable[Rewarded], totals: Totals, path: Path, rewards: Rewards) -> Iterator[RewardedTrajectory]:
+def _counted(
+    shards: Iterable[RewardedShard], totals: RewardTotals, path: Path, rewards: Rewards
+) -> Iterator[RewardedTrajectory]:
     """All trajectories. Raises GraftError after the last one where too many rewards failed."""
     for shard in shards:
         totals.failures.tell(shard.failure)

@@ -12,13 +12,13 @@ from tasks.programs.answer_check import solved_share, why_lost
 from tasks.programs.operators.model import error_for
 from tasks.programs.sandbox.sandbox import Program
 from tasks.records import Completion, Problem, Result
-from tasks.search.journal import Batch, Journal, Written, name_of
-from tasks.search.policy_tree import GuidedTree, Rollout
+from tasks.search.journal import Batch, EvaluatedCompletion, Journal, batch_name
+from tasks.search.policy_tree import PolicyTree, Rollout
 from tasks.search.progress import Tally
 from tasks.seeds import derive_seed
 
 
-class Search:
+class PolicySearch:
     """One round's search: the policy writes, `runner` runs or reads that, the trees learn.
 
     What `journal` holds is not done again, and what is done is added to it; `tally` is told of each completion.
@@ -42,15 +42,15 @@ class Search:
         texts = policy.tokenizer.batch_decode([[i] for i in range(len(policy.tokenizer))])
         self._ends = {i for i, text in enumerate(texts) if "\n" in text}
 
-    def trees(self, problems: Sequence[Problem]) -> list[GuidedTree]:
+    def trees(self, problems: Sequence[Problem]) -> list[PolicyTree]:
         """A tree for each problem."""
         longest = self.params.policy.max_new_tokens
-        return [GuidedTree(problem, self._ends.__contains__, self._text, longest) for problem in problems]
+        return [PolicyTree(problem, self._ends.__contains__, self._text, longest) for problem in problems]
 
     def _text(self, tokens: list[int]) -> str:
         return decode(self.policy, tokens).strip()
 
-    def sample_all(self, trees: Sequence[GuidedTree], judges: Sequence[GuidedTree] = ()) -> None:
+    def sample_all(self, trees: Sequence[PolicyTree], judges: Sequence[PolicyTree] = ()) -> None:
         """The first wave: independent samples for every problem; `judges` are those of validation problems."""
         count = self.params.search.samples if self.environment.asks_siblings else self.params.grpo.group_size
         samples = [(tree, rollout) for tree in trees for rollout in tree.samples(count)]
@@ -61,7 +61,7 @@ class Search:
         """Share of the problem and its siblings that the results solve."""
         return solved_share(results, problem.answers, self.environment.is_right)
 
-    def explore(self, trees: Sequence[GuidedTree]) -> None:
+    def explore(self, trees: Sequence[PolicyTree]) -> None:
         """Waves of rollouts from inside the trees, up to `search.simulations` completions for each problem.
 
         No wave begins once all have taken `search.seconds` for each tree. A problem that nothing solves yet keeps the
@@ -74,20 +74,20 @@ class Search:
                 return
             spent += self._run(wave)
 
-    def _proposed(self, tree: GuidedTree) -> list[Rollout]:
+    def _proposed(self, tree: PolicyTree) -> list[Rollout]:
         search = self.params.search
         kept_back = 0 if tree.solved else search.revisions
-        count = min(search.wave, search.simulations - kept_back - tree.rows)
+        count = min(search.wave_size, search.simulations - kept_back - tree.rows)
         seed = derive_seed(self.params.seed, "search", self.round)
         rollouts = tree.propose(count, search.exploration, search.rule, seed, search.stop_at)
         if not rollouts:
             self.tally.ended(tree.problem.problem_id)
         return rollouts
 
-    def _run(self, rollouts: Sequence[tuple[GuidedTree, Rollout]]) -> float:
+    def _run(self, rollouts: Sequence[tuple[PolicyTree, Rollout]]) -> float:
         """Let the trees learn from these rollouts; gives the seconds that it took, now or before an interruption."""
         requests = [self._request(tree, rollout) for tree, rollout in rollouts]
-        came: dict[int, Written] = {}
+        came: dict[int, EvaluatedCompletion] = {}
         seconds = 0.0
         for rows in self.sampler.batches(requests):
             problems = [rollouts[i][0].problem for i in rows]
@@ -104,14 +104,14 @@ class Search:
 
     def _batch(self, requests: Sequence[Request], problems: Sequence[Problem]) -> Batch:
         """The completions of these requests, each run on the questions of its problem; from the journal if it can."""
-        name = name_of(requests)
+        name = batch_name(requests)
         if self.journal and (known := self.journal.batch(name)):
             return known
         started = perf_counter()
         completions = self.sampler.complete(requests)
         programs = [Program(self._code(c), p.questions) for c, p in zip(completions, problems, strict=True)]
         pairs = zip(completions, self._ran(programs), strict=True)
-        written = [Written(completion=completion, results=results) for completion, results in pairs]
+        written = [EvaluatedCompletion(completion=completion, results=results) for completion, results in pairs]
         batch = Batch(name=name, seconds=perf_counter() - started, written=written)
         failures = [why for each in written if (why := why_lost(each.results))]
         if len(failures) > self.params.rewards.failed_limit * len(written):
@@ -134,7 +134,7 @@ class Search:
     def _code(self, completion: Completion) -> str:
         return self.environment.text(decode(self.policy, completion.tokens))
 
-    def _request(self, tree: GuidedTree, rollout: Rollout) -> Request:
+    def _request(self, tree: PolicyTree, rollout: Rollout) -> Request:
         problem = tree.problem
         seed = derive_seed(self.params.seed, "search", self.round, problem.problem_id, rollout.row)
         prompt = self.environment.prompt(problem.question, self.policy.base, self.runner.serves)

@@ -9,15 +9,15 @@ from rich.console import Console
 from tasks.artifacts import read_jsonl, write_json, write_text
 from tasks.core.sharding import fan_out, shards_of
 from tasks.environments.lookup import environment_in
-from tasks.environments.protocol import Environment, posed
+from tasks.environments.protocol import Environment, with_checked_siblings
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.programs.workflow_files import Part, write_workflows
 from tasks.records import Problem, Split
 from tasks.search.journal import remove_journals
-from tasks.search.progress import Tally, shown
-from tasks.search.shard import Searched, Telling, search_shard
-from tasks.search.tree_drawing import picture
+from tasks.search.progress import Tally, show_progress
+from tasks.search.shard import ExampleTree, ShardResult, search_shard
+from tasks.search.tree_drawing import tree_svg
 from tasks.seeds import derive_seed
 from tasks.sources.fingerprint import fingerprint
 
@@ -37,40 +37,40 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     most = {"train": simulations, "validation": params.influence.completions}
     tally = Tally({problem.problem_id: most[split] for split, problem in asked})
     work = partial(search_shard, layout.root, params, round, inputs)
-    totals = Totals(tally)
-    with shown(tally, f"search@{round}", Console(stderr=True)):
-        searched = fan_out().map(work, enumerate(shards_of(asked, params.shard)))
+    totals = SearchTotals(tally)
+    with show_progress(tally, f"search@{round}", Console(stderr=True)):
+        searched = fan_out().map(work, enumerate(shards_of(asked, params.shard_size)))
         write_workflows(layout.workflows(round), totals.parts(searched))
-    told = totals.telling
+    told = totals.example
     assert told is not None, "there is a train problem"
-    write_text(layout.tree(round), picture(told.nodes, told.problem, round))
+    write_text(layout.tree(round), tree_svg(told.nodes, told.problem, round))
     write_json(layout.metrics("search", round), totals.numbers)
     remove_journals(layout.journals("search", round))
 
 
-class Totals:
+class SearchTotals:
     """What the shards have found, in numbers, and the one tree that tells most."""
 
     def __init__(self, tally: Tally) -> None:
-        self.telling: Telling | None = None
+        self.example: ExampleTree | None = None
         self._tally = tally
         self._numbers: Counter[str] = Counter()
         self._support: Counter[str] = Counter()
         self._all_by_siblings = True
 
-    def parts(self, searched: Iterable[Searched]) -> Iterator[Part]:
+    def parts(self, searched: Iterable[ShardResult]) -> Iterator[Part]:
         """Of each shard what there is to write."""
         for shard in searched:
             self._add(shard)
             yield shard.found, shard.nodes
 
-    def _add(self, shard: Searched) -> None:
+    def _add(self, shard: ShardResult) -> None:
         self._tally.over(shard.problems, shard.solved)
         self._numbers.update(shard.numbers)
         self._support.update(shard.support)
         self._all_by_siblings &= all(w.sibling_results for w in shard.found if w.split == "train")
-        if shard.telling and (self.telling is None or shard.telling.rank > self.telling.rank):
-            self.telling = shard.telling
+        if shard.example and (self.example is None or shard.example.rank > self.example.rank):
+            self.example = shard.example
 
     @property
     def numbers(self) -> dict[str, float]:
@@ -80,11 +80,13 @@ class Totals:
 
 def _problems(layout: Layout, params: Params, environment: Environment, split: Split, round: int) -> list[Problem]:
     """As the round asks them; of validation so many as are drawn."""
-    problems = [posed(environment, p.turned(round)) for p in read_jsonl(layout.problems(split), Problem)]
-    return drawn(problems, params.influence.n, params.seed, round) if split == "validation" else problems
+    problems = [
+        with_checked_siblings(environment, p.turned(round)) for p in read_jsonl(layout.problems(split), Problem)
+    ]
+    return draw_validation(problems, params.influence.n, params.seed, round) if split == "validation" else problems
 
 
-def drawn(problems: Sequence[Problem], count: int, seed: int, round: int) -> list[Problem]:
+def draw_validation(problems: Sequence[Problem], count: int, seed: int, round: int) -> list[Problem]:
     """So many of the problems, by lot in each round, in their order; all where there are no more."""
     lots = sorted(problems, key=lambda problem: derive_seed(seed, "validation", round, problem.problem_id))
     chosen = {problem.problem_id for problem in lots[:count]}

@@ -1,4 +1,4 @@
-"""The stage `collect`: workflows, as they were found → trajectories, as an update needs them."""
+"""The stage `build_trajectories`: workflows, as they were found → trajectories, as an update needs them."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -8,14 +8,14 @@ from pathlib import Path
 from tasks.artifacts import read_json, stream_jsonl, write_json, write_jsonl
 from tasks.core.sharding import fan_out, shards_of
 from tasks.environments.lookup import environment_in
-from tasks.environments.protocol import Environment, posed
+from tasks.environments.protocol import Environment, with_checked_siblings
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.programs.integrity import fault_of, faulty, place_of
 from tasks.records import Lineage, Problem, Split, Trajectory, Workflow
-from tasks.trajectories.groups import Tried, by_problem, collect
-from tasks.trajectories.metrics import Counts
+from tasks.trajectories.groups import SearchedProblem, build_trajectories, pair_with_workflows
+from tasks.trajectories.metrics import TrajectoryCounts
 
 SPLITS: tuple[Split, ...] = ("train", "validation")
 
@@ -31,38 +31,42 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     assert round is not None
     environment = environment_in(layout.root, params)
     lineage = read_json(layout.policy(round - 1) / "lineage.json", Lineage)
-    shards = shards_of(_tried(layout, environment, round), params.shard)
+    shards = shards_of(_tried(layout, environment, round), params.shard_size)
     collected = fan_out().map(partial(collect_shard, layout.root, params, lineage), shards)
-    counts = Counts(params.grpo.group_size)
+    counts = TrajectoryCounts(params.grpo.group_size)
     write_jsonl(layout.trajectories(round), _counted(collected, counts, layout, round))
     write_json(layout.metrics("collect", round), counts.numbers)
 
 
-def collect_shard(root: Path, params: Params, lineage: Lineage, tried: Sequence[Tried]) -> list[Trajectory]:
+def collect_shard(root: Path, params: Params, lineage: Lineage, tried: Sequence[SearchedProblem]) -> list[Trajectory]:
     """The trajectories of some problems. Reads nothing of the project's folder `root` but an environment in it."""
     environment, served = environment_in(root, params), params.operators.backend != "none"
     size, agreement = params.grpo.group_size, params.rewards.agreement
-    return list(collect(environment, tried, lineage, size, agreement, params.seed, served))
+    return list(build_trajectories(environment, tried, lineage, size, agreement, params.seed, served))
 
 
-def _tried(layout: Layout, environment: Environment, round: int) -> Iterator[Tried]:
+def _tried(layout: Layout, environment: Environment, round: int) -> Iterator[SearchedProblem]:
     """Each problem that has workflows, with them."""
     index = layout.workflows(round) / "index.jsonl"
-    for split, problem, listed in by_problem(_problems(layout, environment, round), stream_jsonl(index, Workflow)):
+    for split, problem, listed in pair_with_workflows(
+        _problems(layout, environment, round), stream_jsonl(index, Workflow)
+    ):
         for place, workflow in enumerate(listed):
             if fault := fault_of(workflow):
                 logger.warning("%s: %s; run graft stage search@%d again", place_of(workflow, index), fault, round)
                 listed[place] = faulty(workflow, fault)
-        yield Tried(split, problem, listed)
+        yield SearchedProblem(split, problem, listed)
 
 
 def _problems(layout: Layout, environment: Environment, round: int) -> Iterator[tuple[Split, Problem]]:
     for split in SPLITS:
         for problem in stream_jsonl(layout.problems(split), Problem):
-            yield split, posed(environment, problem.turned(round))
+            yield split, with_checked_siblings(environment, problem.turned(round))
 
 
-def _counted(collected: Iterator[list[Trajectory]], counts: Counts, layout: Layout, round: int) -> Iterator[Trajectory]:
+def _counted(
+    collected: Iterator[list[Trajectory]], counts: TrajectoryCounts, layout: Layout, round: int
+) -> Iterator[Trajectory]:
     for shard in collected:
         for trajectory in shard:
             counts.add(trajectory)

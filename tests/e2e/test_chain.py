@@ -31,8 +31,8 @@ from tasks.records import (
     Attempt,
     Choice,
     Lineage,
-    Outcome,
     Problem,
+    ProblemOutcome,
     Promotion,
     RewardedTrajectory,
     Selected,
@@ -187,7 +187,7 @@ def test_the_reward_on_train_rises(first: Run) -> None:
 
 @pytest.mark.parametrize("name", ["before", "after"])
 def test_every_test_problem_has_its_outcome(first: Run, name: str) -> None:
-    outcomes = read_jsonl(first.layout.evaluation(name) / "outcomes.jsonl", Outcome)
+    outcomes = read_jsonl(first.layout.evaluation(name) / "outcomes.jsonl", ProblemOutcome)
     attempts = read_jsonl(first.layout.evaluation(name) / "attempts.jsonl", Attempt)
     assert [o.problem_id for o in outcomes] == [p.problem_id for p in first.problems("test")]
     assert {o.seen for o in outcomes} == {True, False}
@@ -399,7 +399,7 @@ def test_real_input_ends_with_honest_figures(tmp_path: Path) -> None:
     assert "The test problems have no siblings: correctness rests on one answer each." in run.stdout
     assert len(run.problems("train")) == 80
     for name in ("before", "after"):
-        outcomes = read_jsonl(run.layout.evaluation(name) / "outcomes.jsonl", Outcome)
+        outcomes = read_jsonl(run.layout.evaluation(name) / "outcomes.jsonl", ProblemOutcome)
         assert {(o.seen, o.siblings_passed) for o in outcomes} == {(None, None)}
         numbers = run.metrics(f"evaluate@{name}")
         assert numbers["pass_at_1_greedy"] == sum(o.greedy for o in outcomes) / 16

@@ -169,14 +169,14 @@ def test_a_worker_that_is_killed_is_one_line(kind: str, root: Path) -> None:
     assert ended.returncode == 2
     last = ended.stderr.strip().splitlines()[-1]
     assert last.startswith(f"graft: runner: a worker of {kind} was lost (")
-    assert last.endswith("run it again, with fewer runner.workers or a smaller shard")
+    assert last.endswith("run it again, with fewer runner.workers or a smaller shard_size")
 
 
 def test_a_stage_alone_says_that_no_runner_computes_its_shards(here: Path, tmp_path: Path) -> None:
     """`graft stage`, `dvc repro` and a stage with a time limit: all of them begin here."""
     root = Path(shutil.copytree(here, tmp_path / "project", symlinks=True))
     told = {}
-    for kind in ("here", "processes"):
+    for kind in ("sequential", "processes"):
         override(root / "params.yaml", [f"runner.kind={kind}"])
         shutil.rmtree(root / "run" / "metrics")
         alone = [sys.executable, "-m", "flows.stages.run", "collect@1"]
@@ -184,7 +184,7 @@ def test_a_stage_alone_says_that_no_runner_computes_its_shards(here: Path, tmp_p
         told[kind] = subprocess.run(alone, cwd=root, env=ours, capture_output=True, text=True, check=True).stderr
         assert Layout(root).trajectories(1).read_bytes() == Layout(here).trajectories(1).read_bytes()
     assert told == {
-        "here": "",
+        "sequential": "",
         "processes": "warning: collect@1: this process computes all shards; runner.kind processes is for graft "
         "retrain, and there for stages without a limit in schedule.seconds\n",
     }
@@ -203,7 +203,7 @@ def test_what_is_not_installed_is_named_with_the_extra_that_installs_it(
     assert any(each.startswith(f"prefect-{kind}") for each in extras[kind])
 
 
-@pytest.mark.parametrize("kind", ["here", "threads", "processes"])
+@pytest.mark.parametrize("kind", ["sequential", "threads", "processes"])
 def test_only_a_cluster_has_an_address(kind: Any) -> None:
     with pytest.raises(ValidationError, match=f"address is tcp://a:1, but kind is {kind}: set kind to dask or ray"):
         Runner(kind=kind, workers=None, address="tcp://a:1")

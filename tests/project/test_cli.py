@@ -32,6 +32,7 @@ def refused(root: Path, *arguments: str) -> str:
     ("assignment", "expected"),
     [
         ("grpo.betta=0.1", r"params\.yaml: no param 'grpo\.betta'; did you mean 'grpo\.beta'\?"),
+        ("grpo.unfit=skip", r"params\.yaml: no param 'grpo\.unfit'; it was renamed to 'grpo\.on_invalid_completion'$"),
         ("beta=0.1", r"params\.yaml: no param 'beta'; did you mean 'grpo\.beta'\?"),
         ("grpo.clip_low=1.5", r"params\.yaml:\d+: grpo\.clip_low: .*less than or equal to 1, not 1\.5"),
         ("seed=half", r"params\.yaml:\d+: seed: .*integer, not 'half'"),
@@ -211,4 +212,4 @@ def test_dvc_alone_refuses_a_stage_whose_sources_are_not_those_recorded(done: Pa
 
 def test_a_source_that_is_not_python_is_named_with_its_line(done: Path) -> None:
     (done / "tasks/rewards/builtin_terms.py").write_text("WEIGHT = 5\ndef\n")
-    assert re.search(r"tasks/rewards/terms\.py:2: not Python", refused(done, "stage", "reward@1"))
+    assert re.search(r"tasks/rewards/builtin_terms\.py:2: not Python", refused(done, "stage", "reward@1"))

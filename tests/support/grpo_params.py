@@ -18,7 +18,7 @@ PLAIN: dict[str, Any] = {
     "importance": "token",
     "advantages": "group",
     "truncated": "learn",
-    "unfit": "stop",
+    "on_invalid_completion": "stop",
     "clip_low": 0.2,
     "clip_high": 0.2,
     "delta": None,

@@ -15,7 +15,9 @@ SHIPPED = load_params(Path(__file__).parents[2] / "params.yaml")
 
 def params(grpo: dict[str, Any] | None = None, **influence: Any) -> Params:
     """As shipped, but for influence by `dot`, without control and mix, and GRPO as published."""
-    changed = SHIPPED.influence.model_copy(update={"similarity": "dot", "control": False, "mix": False} | influence)
+    changed = SHIPPED.influence.model_copy(
+        update={"similarity": "dot", "fdr_control": False, "train_on_validation": False} | influence
+    )
     keys = ["policy.max_new_tokens", "search.temperature", "influence"]
     grpo_keys = [
         "negative_weight",
@@ -25,10 +27,16 @@ def params(grpo: dict[str, Any] | None = None, **influence: Any) -> Params:
         "prompts_per_step",
         "micro_batch_tokens",
         "processes",
-        "unfit",
+        "on_invalid_completion",
     ]
     keys += [f"grpo.{key}" for key in grpo_keys]
-    plain = {"negative_weight": 1.0, "advantages": "group", "loss": "dapo", "truncated": "learn", "unfit": "stop"}
+    plain = {
+        "negative_weight": 1.0,
+        "advantages": "group",
+        "loss": "dapo",
+        "truncated": "learn",
+        "on_invalid_completion": "stop",
+    }
     changes = {"influence": changed, "grpo": SHIPPED.grpo.model_copy(update=plain | (grpo or {}))}
     return restrict(SHIPPED.model_copy(update=changes), keys)
 

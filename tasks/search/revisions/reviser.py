@@ -8,9 +8,9 @@ from tasks.programs.operators.model import Reply, error_for
 from tasks.programs.operators.reply_cache import Served
 from tasks.programs.sandbox.sandbox import Program
 from tasks.records import Completion
-from tasks.search.policy_tree import GuidedTree
-from tasks.search.revisions.problem_revisions import Draft, Revisions
-from tasks.search.revisions.prompt import Revision, revision_of
+from tasks.search.policy_tree import PolicyTree
+from tasks.search.revisions.problem_revisions import Draft, ProblemRevisions
+from tasks.search.revisions.prompt import Revision, parse_revision
 from tasks.seeds import SEED_BITS, derive_seed
 
 
@@ -27,13 +27,13 @@ class Reviser:
         self._served, self._runner, self._encode, self._params, self._round = served, runner, encode, params, round
         self._replied = False
 
-    def revise(self, trees: Sequence[GuidedTree]) -> None:
+    def revise(self, trees: Sequence[PolicyTree]) -> None:
         """Waves of revisions, up to `search.revisions` for each problem that nothing solves.
 
         A prompt without a reply is counted and skipped. Raises GraftError where none has had one.
         """
         revisions = [self._revisions(tree) for tree in trees]
-        while wave := [(each, draft) for each in revisions for draft in each.drafts(self._params.search.wave)]:
+        while wave := [(each, draft) for each in revisions for draft in each.drafts(self._params.search.wave_size)]:
             replies = self._served.complete([draft.prompt for _, draft in wave])
             self._check(replies)
             read = []
@@ -41,11 +41,11 @@ class Reviser:
                 if reply.text is None:
                     each.tree.revision_counts["revisions_skipped"] += 1
                 else:
-                    revision = revision_of(reply.text)
+                    revision = parse_revision(reply.text)
                     read.append((each, draft, revision, each.is_new(draft, revision)))
             self._run(read)
 
-    def _run(self, read: Sequence[tuple[Revisions, Draft, Revision, bool]]) -> None:
+    def _run(self, read: Sequence[tuple[ProblemRevisions, Draft, Revision, bool]]) -> None:
         programs = [Program(revision.code, each.tree.problem.questions) for each, _, revision, new in read if new]
         outcomes = iter(self._runner.run(programs))
         for each, draft, revision, new in read:
@@ -56,13 +56,13 @@ class Reviser:
         tokens = self._encode(code)
         return Completion(tokens=tokens, logprobs=[]) if len(tokens) <= self._params.policy.max_new_tokens else None
 
-    def _revisions(self, tree: GuidedTree) -> Revisions:
+    def _revisions(self, tree: PolicyTree) -> ProblemRevisions:
         name = tree.problem.problem_id
 
         def draw(count: int) -> float:
             return derive_seed(self._params.seed, "revise", self._round, name, count) / float(1 << SEED_BITS)
 
-        return Revisions(tree, self._params.search.revisions, draw)
+        return ProblemRevisions(tree, self._params.search.revisions, draw)
 
     def _check(self, replies: Sequence[Reply]) -> None:
         self._replied |= any(reply.text is not None for reply in replies)

@@ -26,7 +26,7 @@ def params(processes: int, **influence: Any) -> Params:
     grpo = SHIPPED.grpo.model_copy(update={"processes": processes, "negative_weight": 1.0, "micro_batch_tokens": 128})
     own = SHIPPED.influence.model_copy(update=influence)
     changed = SHIPPED.model_copy(update={"grpo": grpo, "influence": own})
-    keys = ["policy.max_new_tokens", "search.temperature", "influence", "grpo.unfit"]
+    keys = ["policy.max_new_tokens", "search.temperature", "influence", "grpo.on_invalid_completion"]
     return restrict(changed, keys + [f"grpo.{name}" for name in SEEN])
 
 
@@ -68,7 +68,7 @@ def test_what_goes_wrong_in_one_process_is_one_line_here(
         run(layout, params(2, similarity="dot", validation="same_batch", leave_group_out=True, memory_budget=1), 1)
     line = str(caught.value)
     assert line.startswith("influence.memory_budget: has room for the gradients of ")
-    assert "problem 'large' has 200, which influence.control and leave_group_out need at once; raise it" in line
+    assert "problem 'large' has 200, which influence.fdr_control and leave_group_out need at once; raise it" in line
     assert "\n" not in line
     assert "in _by_group" in caught.value.__notes__[0]
     assert capfd.readouterr().err == ""

@@ -18,7 +18,7 @@ from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.bootstrap.scratch_model import scratch_model
 from tasks.bootstrap.supervised import Example, warm_up
 from tasks.bootstrap.tokenizer import train_tokenizer
-from tasks.environments.workflow import Programs
+from tasks.environments.workflow import WorkflowEnvironment
 from tasks.layout import Layout
 from tasks.model.policy import Policy, attach_adapter, encode_completion, encode_prompt, load_policy, save_policy
 from tasks.params.file import load_params, restrict
@@ -27,8 +27,8 @@ from tasks.programs.contract import HEADER, prompt_of
 from tasks.programs.sandbox.sandbox import Sandbox
 from tasks.records import Problem, TreeNode, Workflow
 from tasks.search.journal import Batch, Journal
-from tasks.search.policy_search import Search
-from tasks.search.policy_tree import GuidedTree
+from tasks.search.policy_search import PolicySearch
+from tasks.search.policy_tree import PolicyTree
 from tasks.search.progress import Tally
 from tasks.search.task import run
 
@@ -240,7 +240,7 @@ def test_what_a_search_took_before_it_was_cut_short_counts(layout: Layout, sandb
     policy = load_policy(layout.policy(0))
 
     def rows(journal: Journal, seconds: float) -> list[int]:
-        search = Search(policy, Programs(), sandbox, params(seconds=seconds), 1, journal)
+        search = PolicySearch(policy, WorkflowEnvironment(), sandbox, params(seconds=seconds), 1, journal)
         trees = search.trees(TRAIN)
         search.sample_all(trees)
         search.explore(trees)
@@ -281,7 +281,9 @@ def test_a_tree_search_ends_once_enough_completions_are_right(layout: Layout, st
 
 def test_the_tally_ends_with_all_problems(layout: Layout, sandbox: Sandbox) -> None:
     tally = Tally({problem.problem_id: SIMULATIONS for problem in TRAIN})
-    search = Search(load_policy(layout.policy(0)), Programs(), sandbox, params(stop_at=1), 1, tally=tally)
+    search = PolicySearch(
+        load_policy(layout.policy(0)), WorkflowEnvironment(), sandbox, params(stop_at=1), 1, tally=tally
+    )
     trees = search.trees(TRAIN)
     search.sample_all(trees)
     assert (tally.done, tally.left) == (0, len(TRAIN) * (SIMULATIONS - SAMPLES))
@@ -290,7 +292,7 @@ def test_the_tally_ends_with_all_problems(layout: Layout, sandbox: Sandbox) -> N
     assert tally.solved == sum(solved(tree) for tree in trees) < len(TRAIN)
 
 
-def solved(tree: GuidedTree) -> bool:
+def solved(tree: PolicyTree) -> bool:
     return any(found.reward == 1.0 for found in tree.found.values())
 
 

@@ -73,7 +73,7 @@ def workspace(root: Path, base: Path) -> Layout:
 
 
 def params(base: Path, **operators: Any) -> Params:
-    knobs = {"samples": SAMPLES, "simulations": SAMPLES + REVISIONS, "revisions": REVISIONS, "wave": WAVE}
+    knobs = {"samples": SAMPLES, "simulations": SAMPLES + REVISIONS, "revisions": REVISIONS, "wave_size": WAVE}
     changes = {
         "seed": 0,
         "search": SHIPPED.search.model_copy(update=knobs),
@@ -98,7 +98,7 @@ def params(base: Path, **operators: Any) -> Params:
             *keys,
             "environment",
             "environment_sha256",
-            "shard",
+            "shard_size",
             "grpo.group_size",
             "influence.validation",
             "influence.n",

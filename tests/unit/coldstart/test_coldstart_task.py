@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
-from tasks.coldstart.enumerate_programs import Expression, shortest, workflow_of
-from tasks.coldstart.task import candidates, confirmed, run, settled
+from tasks.coldstart.enumerate_programs import Expression, shortest_expressions, write_workflow
+from tasks.coldstart.task import confirm_candidates, find_candidates, order_candidates, run
 from tasks.layout import Layout
 from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
@@ -39,7 +39,7 @@ def problems() -> list[Problem]:
 def params(base: str = "scratch", operations: int = 4, passes: int = 0) -> Params:
     changes = {
         "policy": SHIPPED.policy.model_copy(update={"base": base}),
-        "coldstart": SHIPPED.coldstart.model_copy(update={"operations": operations, "passes": passes}),
+        "coldstart": SHIPPED.coldstart.model_copy(update={"operations": operations, "em_passes": passes}),
         "sandbox": SHIPPED.sandbox.model_copy(update={"allow_weak": True}),
     }
     return restrict(SHIPPED.model_copy(update=changes), ["seed", "policy.base", "coldstart", "sandbox"])
@@ -103,8 +103,8 @@ def test_problems_with_and_without_siblings_in_any_order(layout: Layout, problem
 def test_without_siblings_the_likeliest_is_right_more_often_than_the_shortest() -> None:
     sizes: dict[Split, int] = {"train": 96}
     problems = generate_splits(sizes, phrasings=1, siblings=3, unseen=0.0, seed=0)["train"]
-    likeliest = [candidates(p.model_copy(update={"siblings": []}), 4) for p in problems]
-    fewest = [shortest([numbers(p.question)], [p.answer], 4) for p in problems]
+    likeliest = [find_candidates(p.model_copy(update={"siblings": []}), 4) for p in problems]
+    fewest = [shortest_expressions([numbers(p.question)], [p.answer], 4) for p in problems]
     right = [
         sum(is_right(found[0], problem) for found, problem in zip(listed, problems, strict=True))
         for listed in (likeliest, fewest)
@@ -127,12 +127,12 @@ def test_what_problems_have_in_common_tells_which_candidate_is_right() -> None:
         leaves = Expression(leaf="n[0]"), Expression(leaf="n[1]")
         right, wrong = Expression(symbol, *leaves), Expression(others[i // 2 % 3], *leaves)
         told.append([right, wrong] if i % 3 else [wrong, right])
-    assert settled(problems, told, 0, seed=0) == told
-    learnt = settled(problems, told, 1, seed=0)
+    assert order_candidates(problems, told, 0, seed=0) == told
+    learnt = order_candidates(problems, told, 1, seed=0)
     rights = [found[0].symbol == ("*" if i % 2 else "-") for i, found in enumerate(learnt)]
     assert sum(rights) > 44
     assert [sorted(map(str, found)) for found in learnt] == [sorted(map(str, found)) for found in told]
-    assert settled(problems[::-1], told[::-1], 1, seed=0)[::-1] == learnt
+    assert order_candidates(problems[::-1], told[::-1], 1, seed=0)[::-1] == learnt
 
 
 @pytest.mark.slow
@@ -155,7 +155,7 @@ def test_the_params_say_how_often_candidates_learn_and_siblings_need_no_learning
 def is_right(expression: Expression, problem: Problem) -> bool:
     """Whether it gives the answers of the siblings that the search did not see."""
     names: dict[str, Any] = {"numbers": numbers}
-    exec(workflow_of(expression, HEADER), names)
+    exec(write_workflow(expression, HEADER), names)
     return [names["solve"](question) for question in problem.questions] == pytest.approx(list(problem.answers))
 
 
@@ -179,8 +179,8 @@ def test_the_first_candidate_that_solves_all_questions_is_taken(sandbox: Sandbox
     problem = Problem(problem_id="p", question="2 and 2?", answer=4, source="test", siblings=siblings)
     leaves = Expression(leaf="n[0]"), Expression(leaf="n[1]")
     tried = [(problem, Expression(symbol, *leaves)) for symbol in "-+*"]
-    (workflow,) = confirmed([*tried, *tried], sandbox)
+    (workflow,) = confirm_candidates([*tried, *tried], sandbox)
     assert "n[0] * n[1]" in workflow.code  # n[0] + n[1] solves the problem, but not its sibling
     assert [r.value for r in (workflow.result, *workflow.sibling_results)] == [4, 15]
-    assert confirmed(tried[:2], sandbox) == []
-    assert confirmed([], sandbox) == []
+    assert confirm_candidates(tried[:2], sandbox) == []
+    assert confirm_candidates([], sandbox) == []

@@ -17,12 +17,12 @@ PARAMS = {
     "problems": "seed problems",
     "coldstart": "seed policy.base coldstart sandbox",
     "bootstrap": "seed environment environment_sha256 policy bootstrap",
-    "search": "seed environment environment_sha256 shard policy.max_new_tokens search sandbox operators "
+    "search": "seed environment environment_sha256 shard_size policy.max_new_tokens search sandbox operators "
     "rewards.failed_limit grpo.group_size influence.validation influence.n influence.completions",
-    "collect": "seed environment environment_sha256 shard operators.backend rewards.agreement grpo.group_size",
-    "reward": "environment environment_sha256 shard rewards policy.max_new_tokens",
+    "collect": "seed environment environment_sha256 shard_size operators.backend rewards.agreement grpo.group_size",
+    "reward": "environment environment_sha256 shard_size rewards policy.max_new_tokens",
     "select": "policy.max_new_tokens search.temperature influence grpo.negative_weight grpo.advantages grpo.loss "
-    "grpo.truncated grpo.prompts_per_step grpo.micro_batch_tokens grpo.processes grpo.unfit",
+    "grpo.truncated grpo.prompts_per_step grpo.micro_batch_tokens grpo.processes grpo.on_invalid_completion",
     "update": "seed policy.max_new_tokens search.temperature grpo",
     "validate": "seed environment environment_sha256 rounds.last policy.max_new_tokens sandbox operators evaluation",
     "choose": "seed rounds.last evaluation.resamples evaluation.confidence",

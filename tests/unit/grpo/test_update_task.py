@@ -140,7 +140,7 @@ def test_what_does_not_fit_is_skipped_where_that_is_asked_and_the_selection_know
     with pytest.raises(GraftError, match=r"rewarded\.jsonl:1: completion 2 of problem 'mixed' holds token 300"):
         run(layout, params(), 1)
     skipping = params()
-    skipping = skipping.model_copy(update={"grpo": skipping.grpo.model_copy(update={"unfit": "skip"})})
+    skipping = skipping.model_copy(update={"grpo": skipping.grpo.model_copy(update={"on_invalid_completion": "skip"})})
     with pytest.raises(GraftError, match="does not name the samples"):  # it is of all but the third, by their places
         run(layout, skipping, 1)
     fit = mixed.model_copy(update={"workflow_ids": [mixed.workflow_ids[place] for place in (0, 1, 3)]})

@@ -77,7 +77,7 @@ def control_case(layout: Layout, make_trajectory: MakeTrajectory, train: list[fl
         [make_trajectory(f"t{n}", train, tokens=RIGHT + WRONG) for n in range(6)]
         + [make_trajectory(f"v{n}", [1, 1, 0, 0], "validation", tokens=RIGHT + WRONG) for n in range(6)],
     )
-    return params(**{"similarity": "local", "control": True, **influence})
+    return params(**{"similarity": "local", "fdr_control": True, **influence})
 
 
 @pytest.mark.parametrize("similarity", ["dot", "cosine", "centred", "local"])
@@ -92,7 +92,7 @@ def test_what_validation_would_drop_of_its_own_is_no_reason_to_drop(
 
 
 @pytest.mark.parametrize(
-    "without", [{"control": False}, {"selection": "top_fraction"}, {"validation": "same_batch"}], ids=str
+    "without", [{"fdr_control": False}, {"selection": "top_fraction"}, {"validation": "same_batch"}], ids=str
 )
 def test_without_control_there_is_none(
     without: dict[str, Any], layout: Layout, make_trajectory: MakeTrajectory
@@ -104,7 +104,7 @@ def test_without_control_there_is_none(
 def test_the_update_may_learn_from_validations_completions_too(layout: Layout) -> None:
     run(layout, params(), 1)
     alone, told = read_jsonl(layout.selection(1), Selected), numbers(layout)
-    run(layout, params(mix=True), 1)
+    run(layout, params(train_on_validation=True), 1)
     lines = read_jsonl(layout.selection(1), Selected)
     assert lines[: len(alone)] == alone
     trajectories = read_jsonl(layout.rewarded(1), RewardedTrajectory)
@@ -122,7 +122,7 @@ def test_the_update_may_learn_from_validations_completions_too(layout: Layout) -
     "other", [{"validation": "same_batch"}, {"selection": "none"}, {"selection": "random"}], ids=str
 )
 def test_where_nothing_is_held_out_nothing_is_mixed(other: dict[str, Any], layout: Layout) -> None:
-    run(layout, params(mix=True, **other), 1)
+    run(layout, params(train_on_validation=True, **other), 1)
     assert {line.split for line in read_jsonl(layout.selection(1), Selected)} == {"train"}
     assert numbers(layout)["mixed"] == 0
 

@@ -204,7 +204,7 @@ def test_what_does_not_fit_stops_or_is_skipped_and_counted(layout: Layout, make_
     with pytest.raises(GraftError, match=told):
         run(layout, params(), 1)
     assert not layout.selection(1).exists()
-    run(layout, params({"unfit": "skip"}, selection="none"), 1)
+    run(layout, params({"on_invalid_completion": "skip"}, selection="none"), 1)
     lines = read_jsonl(layout.selection(1), Selected)
     assert [line.workflow_id for line in lines] == ["t-0", "t-2"]
     assert [line.advantage for line in lines] == group_advantages([1.0, 0.0])  # it left the baseline too

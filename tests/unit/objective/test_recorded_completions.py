@@ -119,7 +119,8 @@ def test_what_does_not_fit_is_named_by_file_and_line(
     held_out = trajectory.model_copy(update={"split": "validation"})
     write_jsonl(path, [held_out, changed(trajectory, name, value)])
     with pytest.raises(
-        GraftError, match=rf"rewarded\.jsonl:2: completion 1 of problem 'p' .*{why}.* grpo\.unfit to skip"
+        GraftError,
+        match=rf"rewarded\.jsonl:2: completion 1 of problem 'p' .*{why}.* grpo\.on_invalid_completion to skip",
     ):
         list(fitting(policy, layout, 1, ["train"], "stop", Counter()))
     found = fitting(policy, layout, 1, ["validation"], "stop", Counter())

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.errors import GraftError
-from tasks.params.file import leaf_of, load_params, override, restrict, rounds_of
+from tasks.params.file import RENAMED, RENAMED_VALUES, leaf_of, load_params, override, restrict, rounds_of
 from tasks.params.params import Params
 from tasks.params.sections import Lora
 
@@ -68,7 +68,11 @@ def test_the_shipped_file_is_valid_and_explains_every_param() -> None:
         ("  importance: token", "  importance: word", r":\d+: grpo\.importance: .*'sequence', not 'word'"),
         ("  advantages: group", "  advantages: best", r":\d+: grpo\.advantages: .*'leave_one_out', not 'best'"),
         ("  truncated: learn", "  truncated: drop", r":\d+: grpo\.truncated: .*'leave_out', not 'drop'"),
-        ("  unfit: stop", "  unfit: keep", r":\d+: grpo\.unfit: .*'skip', not 'keep'"),
+        (
+            "  on_invalid_completion: stop",
+            "  on_invalid_completion: keep",
+            r":\d+: grpo\.on_invalid_completion: .*'skip', not 'keep'",
+        ),
         ("  schedule: linear", "  schedule: step", r":\d+: grpo\.schedule: .*'constant', not 'step'"),
         (
             "  schedule: linear",
@@ -146,7 +150,11 @@ def test_the_shipped_file_is_valid_and_explains_every_param() -> None:
         ),
         ("environment: workflow", "environment: poems", r":\d+: environment: write workflow, answer, or module:CLASS"),
         ("hard_format: 0.5", "hard_format: -1", r":\d+: rewards\.environment\.hard_format: .*equal to 0, not -1"),
-        ("  spoilt: 0.3", "  spoilt: 2", r":\d+: bootstrap\.spoilt: .*less than or equal to 1, not 2"),
+        (
+            "  malformed_share: 0.3",
+            "  malformed_share: 2",
+            r":\d+: bootstrap\.malformed_share: .*less than or equal to 1, not 2",
+        ),
         ('"2": 1', '"2": 0', r":\d+: rounds: start must be the chain"),
         ('"1": 0', "1: 0", r":\d+: rounds\.start: the rounds must stand in quotes"),
         (
@@ -170,6 +178,24 @@ def test_a_mistake_is_named_with_its_line_and_remedy(file: Path, old: str, new: 
     pairs = zip(TEXT.splitlines(), file.read_text().splitlines(), strict=False)
     changed = next(number for number, (before, now) in enumerate(pairs, start=1) if before != now)
     assert -1 <= changed - int(named[1]) <= 3  # the line itself, the one after it, or the head of its section
+
+
+@pytest.mark.parametrize(("old", "new"), RENAMED.items())
+def test_an_old_name_is_an_error_that_names_the_new_one(file: Path, old: str, new: str) -> None:
+    """In the file and on the command line."""
+    with pytest.raises(GraftError, match=rf"^{re.escape(f'{file}: no param {old!r}; it was renamed to {new!r}')}$"):
+        override(file, [f"{old}={LEAVES[new]}"])
+    file.write_text(re.sub(rf"(?m)^( *){leaf_of(new)}:", rf"\1{leaf_of(old)}:", TEXT))
+    with pytest.raises(GraftError, match=rf":\d+: no param {old!r}; it was renamed to {new!r}$"):
+        load_params(file)
+
+
+@pytest.mark.parametrize(("param", "new"), RENAMED_VALUES.items())
+def test_an_old_value_is_an_error_that_names_the_new_one(file: Path, param: tuple[str, str], new: str) -> None:
+    key, old = param
+    with pytest.raises(GraftError, match=rf":\d+: {key}: {old!r} was renamed; write {new!r}$"):
+        override(file, [f"{key}={old}"])
+    assert override(file, [f"{key}={new}"]) == {}
 
 
 @pytest.mark.parametrize(

@@ -16,14 +16,22 @@ from tasks.params.sections import Problems
 from tasks.problems.generate import generate, held_out_templates
 from tasks.problems.stories.all_stories import TEMPLATES
 from tasks.problems.stories.words import NAMES, PLACES
-from tasks.problems.template import Template, draw, program_of, whole
+from tasks.problems.template import Template, draw_quantities, program_of, whole
 from tasks.programs.answer_check import is_right
 from tasks.programs.contract import HEADER
 from tasks.programs.operators.builtin import numbers
 from tasks.records import Problem, Result
 
 PARAMS = Problems(
-    source="generated", path="", train=200, validation=128, test=200, dev=100, phrasings=3, siblings=2, unseen=0.25
+    source="generated",
+    path="",
+    train=200,
+    validation=128,
+    test=200,
+    dev=100,
+    phrasings=3,
+    siblings=2,
+    unseen_template_share=0.25,
 )
 MORE_NUMBER_WORDS = re.compile(
     r"\b(zero|one|once|single|pair|couple|both|first|second|third|fourth|fifth|quarters?|halves|quadruple)\b",
@@ -68,7 +76,7 @@ def phrasing_of(problem: Problem, question: str = "") -> int:
 @pytest.mark.parametrize(("template", "phrasing"), CASES)
 def test_the_reference_program_gives_the_answer(template: Template, phrasing: int) -> None:
     solve = workflow(template, phrasing)
-    draws = (draw(template, phrasing, random.Random(seed)) for seed in range(1000))
+    draws = (draw_quantities(template, phrasing, random.Random(seed)) for seed in range(1000))
     sensible = list(islice((found for found in draws if found is not None), 20))
     assert len(sensible) == 20, "too few draws make sense: widen the quantities"
     for drawn, answer in sensible:
@@ -175,7 +183,9 @@ def test_no_question_occurs_twice() -> None:
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**31), unseen=st.sampled_from([0.0, 0.1, 0.25, 0.5, 1.0]), test=st.integers(1, 60))
 def test_the_share_of_unseen_templates(seed: int, unseen: float, test: int) -> None:
-    params = PARAMS.model_copy(update={"unseen": unseen, "test": test, "train": 60, "validation": 30, "siblings": 0})
+    params = PARAMS.model_copy(
+        update={"unseen_template_share": unseen, "test": test, "train": 60, "validation": 30, "siblings": 0}
+    )
     splits = generate(params, seed)
     learnt = {problem.template for split in ("train", "validation") for problem in splits[split]}
     held_out = {template.name for template in held_out_templates(seed)} if unseen else set()
@@ -219,6 +229,6 @@ def test_too_many_problems_name_the_template(monkeypatch: pytest.MonkeyPatch) ->
     narrow = Template("narrow", "x", "a + b", ("{a} and {b}?",), {"a": whole(12, 14), "b": whole(12, 14)})
     monkeypatch.setattr("tasks.problems.generate.TEMPLATES", (narrow,))
     monkeypatch.setattr("tasks.problems.generate.TRIES", 200)
-    params = PARAMS.model_copy(update={"unseen": 0.0, "siblings": 0})
+    params = PARAMS.model_copy(update={"unseen_template_share": 0.0, "siblings": 0})
     with pytest.raises(GraftError, match="template 'narrow' gives no further question"):
         generate(params, 0)

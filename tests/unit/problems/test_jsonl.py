@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tasks.errors import GraftError
 from tasks.params.sections import Problems
-from tasks.problems.jsonl import answer_of, read_problems, split_problems
+from tasks.problems.jsonl import parse_answer, read_problems, split_problems
 from tasks.programs.operators.builtin import numbers
 from tasks.records import Sibling
 
@@ -31,7 +31,7 @@ def params_of(train: int, validation: int, test: int, dev: int = 0) -> Problems:
         dev=dev,
         phrasings=1,
         siblings=0,
-        unseen=0,
+        unseen_template_share=0,
     )
 
 
@@ -111,8 +111,8 @@ def test_a_line_becomes_a_problem() -> None:
     ],
 )
 def test_answers_that_are_numbers(given: Any, answer: float) -> None:
-    assert answer_of(given) == answer
-    assert type(answer_of(given)) is type(answer)
+    assert parse_answer(given) == answer
+    assert type(parse_answer(given)) is type(answer)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_answers_that_are_numbers(given: Any, answer: float) -> None:
 )
 def test_answers_that_are_none(given: Any, complaint: str) -> None:
     with pytest.raises(ValueError, match=re.escape(complaint)):
-        answer_of(given)
+        parse_answer(given)
 
 
 @pytest.mark.parametrize(

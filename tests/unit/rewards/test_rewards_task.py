@@ -20,7 +20,7 @@ from tasks.rewards.task import run
 from tasks.sources.user_modules import digest_modules
 
 REPOSITORY = Path(__file__).parents[3]
-KEYS = ["environment", "environment_sha256", "shard", "rewards", "policy.max_new_tokens"]
+KEYS = ["environment", "environment_sha256", "shard_size", "rewards", "policy.max_new_tokens"]
 PARAMS = restrict(load_params(REPOSITORY / "params.yaml"), KEYS)
 
 
@@ -199,7 +199,7 @@ def test_a_model_is_a_part_of_the_reward(tmp_path: Path) -> None:
     from transformers import Qwen2Config, Qwen2ForSequenceClassification
 
     from tasks.bootstrap.tokenizer import train_tokenizer
-    from tasks.rewards.classifier_term import judged
+    from tasks.rewards.classifier_term import classifier_values
 
     tokenizer = train_tokenizer(["please"], 300)
     torch.manual_seed(0)
@@ -211,7 +211,9 @@ def test_a_model_is_a_part_of_the_reward(tmp_path: Path) -> None:
     params = with_terms(tmp_path, "rewards.model={base: judge, weight: 2.0, batch: 2, label: null}")
     rewarded, metrics = rewarded_by(tmp_path, params, "please", "x", "please please")
     assert params.rewards.model is not None
-    expected = judged(tmp_path, params.rewards.model, [("2 and 3?", text) for text in ("please", "x", "please please")])
+    expected = classifier_values(
+        tmp_path, params.rewards.model, [("2 and 3?", text) for text in ("please", "x", "please please")]
+    )
     assert rewarded.reward_terms["model"] == expected
     assert rewarded.rewards[0] == pytest.approx(1 + 0.5 * 1.01 + 2 * expected[0])
     assert metrics["model/mean"] == pytest.approx(sum(expected) / 3)

@@ -13,7 +13,7 @@ from tasks.bootstrap.scratch_model import scratch_model
 from tasks.bootstrap.supervised import Example, warm_up
 from tasks.bootstrap.tokenizer import train_tokenizer
 from tasks.core.sharding import fanning_out
-from tasks.environments.workflow import Programs
+from tasks.environments.workflow import WorkflowEnvironment
 from tasks.layout import Layout
 from tasks.model.policy import (
     Policy,
@@ -34,9 +34,9 @@ from tasks.programs.sandbox.sandbox import Program, Sandbox
 from tasks.records import Problem, Sibling, TreeNode, Workflow
 from tasks.search.files import node_id
 from tasks.search.node import Node
-from tasks.search.policy_search import Search
-from tasks.search.policy_tree import NEGLIGIBLE, GuidedTree
-from tasks.search.task import drawn, run
+from tasks.search.policy_search import PolicySearch
+from tasks.search.policy_tree import NEGLIGIBLE, PolicyTree
+from tasks.search.task import draw_validation, run
 from tasks.seeds import derive_seed
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
@@ -83,7 +83,7 @@ def writers(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def params(validation: str = "held_out", **search: float) -> Params:
-    knobs = {"samples": SAMPLES, "simulations": SIMULATIONS, "wave": WAVE, **search}
+    knobs = {"samples": SAMPLES, "simulations": SIMULATIONS, "wave_size": WAVE, **search}
     changes = {
         "search": SHIPPED.search.model_copy(update=knobs),
         "policy": SHIPPED.policy.model_copy(update={"max_new_tokens": 48}),
@@ -101,7 +101,7 @@ def params(validation: str = "held_out", **search: float) -> Params:
         "grpo.group_size",
     ]
     return restrict(
-        SHIPPED.model_copy(update=changes), [*keys, "environment", "environment_sha256", "shard", *INFLUENCE]
+        SHIPPED.model_copy(update=changes), [*keys, "environment", "environment_sha256", "shard_size", *INFLUENCE]
     )
 
 
@@ -138,18 +138,18 @@ def nodes_of(node: Node) -> list[Node]:
 
 def test_validation_problems_are_drawn_anew_in_each_round() -> None:
     problems = [VALIDATION[0].model_copy(update={"problem_id": f"v{number}"}) for number in range(20)]
-    rounds = [[p.problem_id for p in drawn(problems, 8, 0, round)] for round in range(6)]
+    rounds = [[p.problem_id for p in draw_validation(problems, 8, 0, round)] for round in range(6)]
     assert all(len(set(names)) == 8 and names == sorted(names, key=lambda n: int(n[1:])) for names in rounds)
     assert len({tuple(names) for names in rounds}) == 6
     assert len({name for names in rounds for name in names}) > 15
-    assert drawn(problems[::-1], 8, 0, 1)[::-1] == drawn(problems, 8, 0, 1)  # by name, not by place
-    assert drawn(problems, 20, 0, 1) == drawn(problems, 99, 0, 1) == problems
+    assert draw_validation(problems[::-1], 8, 0, 1)[::-1] == draw_validation(problems, 8, 0, 1)  # by name, not by place
+    assert draw_validation(problems, 20, 0, 1) == draw_validation(problems, 99, 0, 1) == problems
 
 
 def test_only_the_drawn_validation_problems_are_sampled(layout: Layout) -> None:
     influence = params().influence.model_copy(update={"n": 1})
     run(layout, params().model_copy(update={"influence": influence}), 1)
-    (name,) = {p.problem_id for p in drawn(VALIDATION, 1, 0, 1)}
+    (name,) = {p.problem_id for p in draw_validation(VALIDATION, 1, 0, 1)}
     assert {w.problem_id for w in index_of(layout)} == {*(p.problem_id for p in TRAIN), name}
 
 
@@ -237,12 +237,14 @@ def test_a_workflow_from_the_tree_begins_with_the_statements_of_its_parent(layou
     assert from_inside > 0
 
 
-def search_of(layout: Layout, sandbox: Sandbox, folder: int = 0, **knobs: float) -> tuple[Search, list[GuidedTree]]:
-    search = Search(load_policy(layout.policy(folder)), Programs(), sandbox, params(**knobs), round=1)
+def search_of(
+    layout: Layout, sandbox: Sandbox, folder: int = 0, **knobs: float
+) -> tuple[PolicySearch, list[PolicyTree]]:
+    search = PolicySearch(load_policy(layout.policy(folder)), WorkflowEnvironment(), sandbox, params(**knobs), round=1)
     return search, search.trees(TRAIN)
 
 
-def grown(layout: Layout, sandbox: Sandbox, folder: int = 0, **knobs: float) -> list[GuidedTree]:
+def grown(layout: Layout, sandbox: Sandbox, folder: int = 0, **knobs: float) -> list[PolicyTree]:
     search, trees = search_of(layout, sandbox, folder, **knobs)
     search.sample_all(trees)
     search.explore(trees)
@@ -281,7 +283,7 @@ def test_a_request_from_inside_the_tree_is_answered_with_its_prefix(layout: Layo
 
 
 def test_the_tree_is_the_present_policys(layout: Layout, sandbox: Sandbox) -> None:
-    def shape(tree: GuidedTree) -> list[tuple[str, float, int]]:
+    def shape(tree: PolicyTree) -> list[tuple[str, float, int]]:
         return [(n.statement, round(n.prior, 4), n.visits) for n in nodes_of(tree.root)]
 
     first, again, other = (grown(layout, sandbox, folder) for folder in (0, 0, 1))
@@ -347,7 +349,7 @@ def test_a_shard_of_each_problem_finds_what_one_of_all_finds(layout: Layout) -> 
     run(layout, params(), 1)
     together = [(w.problem_id, w.workflow_id, w.proposer, w.visits) for w in index_of(layout)]
     numbers, nodes = layout.metrics("search", 1).read_text(), (layout.workflows(1) / "trees.jsonl").read_text()
-    run(layout, params().model_copy(update={"shard": 1}), 1)
+    run(layout, params().model_copy(update={"shard_size": 1}), 1)
     assert [(w.problem_id, w.workflow_id, w.proposer, w.visits) for w in index_of(layout)] == together
     assert layout.metrics("search", 1).read_text() == numbers
     assert (layout.workflows(1) / "trees.jsonl").read_text().count("\n") == nodes.count("\n")
@@ -364,7 +366,7 @@ class Cut:
 def test_a_search_that_was_cut_short_repeats_no_finished_shard(
     layout: Layout, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    small = params().model_copy(update={"shard": 1})
+    small = params().model_copy(update={"shard_size": 1})
     run(layout, small, 1)
     undisturbed = digest_path(layout.workflows(1))
     with pytest.raises(KeyboardInterrupt), fanning_out(Cut()):

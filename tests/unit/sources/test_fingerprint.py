@@ -19,7 +19,7 @@ def test_a_result_is_named_by_all_that_it_depends_on(tmp_path: Path, monkeypatch
     params = restrict(SHIPPED, ["seed", "search", "policy.base"])
 
     def name(round: int = 1, seed: int = 0, wave: int = 3, threads: int = 1) -> str:
-        search = params.search.model_copy(update={"wave": wave})
+        search = params.search.model_copy(update={"wave_size": wave})
         return fingerprint(
             [policy, problems], params.model_copy(update={"seed": seed, "search": search}), round, threads
         )

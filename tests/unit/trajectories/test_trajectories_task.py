@@ -42,7 +42,7 @@ def params() -> Params:
             "seed",
             "environment",
             "environment_sha256",
-            "shard",
+            "shard_size",
             "policy.base",
             "operators.backend",
             "rewards.agreement",

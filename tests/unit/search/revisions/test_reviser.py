@@ -12,7 +12,7 @@ from rich.console import Console
 
 from flows.reports.search_tree import drawn
 from tasks.artifacts import digest_path, read_json, read_jsonl, write_jsonl
-from tasks.environments.workflow import Programs
+from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.grpo import task as updating
 from tasks.influence import task as selecting
@@ -27,11 +27,11 @@ from tasks.programs.sandbox.sandbox import Sandbox
 from tasks.records import Lineage, Problem, Sibling, TreeNode, Workflow
 from tasks.rewards import task as rewarding
 from tasks.search.files import tree_records
-from tasks.search.policy_tree import GuidedTree
+from tasks.search.policy_tree import PolicyTree
 from tasks.search.revisions.reviser import Reviser
 from tasks.search.task import run
 from tasks.trajectories import task as collecting
-from tasks.trajectories.groups import Tried, collect
+from tasks.trajectories.groups import SearchedProblem, build_trajectories
 from tests.support.plain_scores import completion_logprobs
 
 INFLUENCE = ("influence.validation", "influence.n", "influence.completions")
@@ -103,7 +103,7 @@ def reply(change: str, code: str) -> str:
 
 
 def all_params(url: str, revisions: int = REVISIONS, wave: int = 1, longest: int = 128) -> Params:
-    shape = {"samples": SAMPLES, "simulations": SAMPLES + revisions, "wave": wave, "temperature": 0.01}
+    shape = {"samples": SAMPLES, "simulations": SAMPLES + revisions, "wave_size": wave, "temperature": 0.01}
     model = {"backend": "openai", "base_url": url, "model": "test", "retries": 0, "parallel": 1, "seconds": 20.0}
     changes = {
         "seed": 0,
@@ -133,7 +133,7 @@ def params(url: str, *knobs: int, **more: int) -> Params:
             *keys,
             "environment",
             "environment_sha256",
-            "shard",
+            "shard_size",
             "grpo.group_size",
             "influence.validation",
             "influence.n",
@@ -302,8 +302,8 @@ def test_a_revision_that_is_too_long_for_the_policy_is_kept_but_joins_no_group(
     assert (revised.value, len(revised.completions), revised.visits) == (1.0, int(learnt), 1)
     assert numbers_of(layout)["revisions_too_long"] == (not learnt)
     lineage = read_json(layout.policy(2) / "lineage.json", Lineage)
-    tried = Tried("train", PENS, list(found.values()))
-    (trajectory,) = collect(Programs(), [tried], lineage, 12, True, 0)
+    tried = SearchedProblem("train", PENS, list(found.values()))
+    (trajectory,) = build_trajectories(WorkflowEnvironment(), [tried], lineage, 12, True, 0)
     assert trajectory.proposers == ["sample"] * SAMPLES + ["revision"] * learnt
     assert trajectory.logprobs[SAMPLES:] == [[]] * learnt
 
@@ -360,7 +360,7 @@ def sandbox() -> Iterator[Sandbox]:
 
 
 def revised(problems: Sequence[Problem], sandbox: Sandbox, folder: Path) -> tuple[dict[str, list[TreeNode]], list[int]]:
-    trees = [GuidedTree(p, lambda token: token == 9, str, 8) for p in problems]
+    trees = [PolicyTree(p, lambda token: token == 9, str, 8) for p in problems]
     model, knobs = Written(), params("http://unused", wave=2)
     served = Served(model, knobs.operators, folder)
     Reviser(served, sandbox, lambda code: list(code.encode()), knobs, 3).revise(trees)
