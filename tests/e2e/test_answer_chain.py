@@ -11,9 +11,9 @@ from tasks.artifacts import read_jsonl, read_text
 from tasks.core.metrics_files import read_metrics
 from tasks.environments.tags import hard_format, mark
 from tasks.layout import Layout
-from tasks.records import Attempt, Outcome, RewardedTrajectory, Selected, Workflow
+from tasks.records import Attempt, ProblemOutcome, RewardedTrajectory, Selected, Workflow
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 SMALL = [
     *["problems.source=jsonl", "problems.path=sums.jsonl"],
@@ -71,7 +71,7 @@ def test_influence_and_evaluation_work_as_for_workflows(answers: Layout) -> None
     lines = read_jsonl(answers.selection(1), Selected)
     assert any(line.influence for line in lines)
     assert len({line.selected for line in lines}) == 2
-    outcomes = read_jsonl(answers.evaluation("after") / "outcomes.jsonl", Outcome)
+    outcomes = read_jsonl(answers.evaluation("after") / "outcomes.jsonl", ProblemOutcome)
     attempts = read_jsonl(answers.evaluation("after") / "attempts.jsonl", Attempt)
     assert all(outcome.siblings_passed is None for outcome in outcomes)
     right = [attempt for attempt in attempts if attempt.right]
@@ -95,11 +95,11 @@ def test_dvc_has_nothing_to_do_after_it(answers: Layout) -> None:
     assert "Data and pipelines are up to date." in ended.stdout, ended.stderr
 
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
-(OWN,) = [block for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if "class Parity" in block]
+PAGE = (Path(__file__).parents[2] / "docs" / "environments.md").read_text(encoding="utf-8")
+(OWN,) = [block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "class Parity" in block]
 
 
-def test_the_environment_of_the_readme_runs_through_all_stages(tmp_path: Path) -> None:
+def test_the_environment_of_the_documentation_runs_through_all_stages(tmp_path: Path) -> None:
     assert len(OWN.splitlines()) < 60
     root = make_workspace(tmp_path / "project", [*SMALL, "rounds=1", "bootstrap.epochs=4"])
     (root / "parity.py").write_text(OWN)

@@ -364,6 +364,7 @@ def test_what_was_deleted_or_damaged_comes_back_byte_for_byte(again: Run) -> Non
     assert {**files_of(again.root / "run"), "dvc.lock": mended.lock} == before
 
 
+@pytest.mark.slow
 def test_same_bytes_e2e(first: Run, tmp_path: Path) -> None:
     """`dvc repro`, a process for each stage, from the same commit and params."""
     root = clone_workspace(tmp_path / "project", first.root)
@@ -389,6 +390,7 @@ def files_of(folder: Path) -> dict[str, str]:
     return {p.relative_to(folder).as_posix(): digest_path(p) for p in folder.rglob("*") if p.is_file()}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (PROJECT.parent / GSM8K).is_file(), reason="GSM8K is not beside the project")
 def test_real_input_ends_with_honest_figures(tmp_path: Path) -> None:
     """The command of the README, with the file at the same relative place, on a small set-up."""

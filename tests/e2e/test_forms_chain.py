@@ -12,7 +12,7 @@ from tasks.core.metrics_files import read_metrics
 from tasks.layout import Layout
 from tasks.records import Lineage, Selected, Trajectory
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 SMALL = [
     *["rounds=2", "problems.train=32", "problems.validation=8", "problems.test=8", "problems.siblings=3"],
