@@ -34,11 +34,11 @@ from benchmarks.statement_search.evaluator import behaviour
 from benchmarks.support.process_pool import pool_of
 from flows.process import settings
 from flows.process.exit_codes import exit_code
-from tasks.coldstart.enumerate_programs import Expression, workflow_of
+from tasks.coldstart.enumerate_programs import Expression, write_workflow
 from tasks.coldstart.expression_space import APPLY, STATEMENTS, Array, Space, space_of
-from tasks.coldstart.prior_training import Example, train
+from tasks.coldstart.prior_training import Example, train_prior
 from tasks.coldstart.statement_prior import Prior
-from tasks.coldstart.task import TRIED, candidates, confirmed, settled
+from tasks.coldstart.task import TRIED, confirm_candidates, find_candidates, order_candidates
 from tasks.errors import GraftError
 from tasks.problems.generate import generate_splits
 from tasks.programs.answer_check import solved_share
@@ -145,10 +145,10 @@ def cold_start(problems: Sequence[Annotated], sandbox: Sandbox) -> tuple[float, 
     """Share of the problems that cold start solves from one answer; of these, share that behaves as annotated."""
     known = {p.space.problem_id: p for p in problems}
     records = [_record(problem) for problem in problems]
-    listed = settled(records, [candidates(record, OPERATIONS) for record in records], PASSES, seed=0)
+    listed = order_candidates(records, [find_candidates(record, OPERATIONS) for record in records], PASSES, seed=0)
     tried = [(record, e) for record, found in zip(records, listed, strict=True) for e in found[:TRIED]]
-    by_code = {(record.problem_id, workflow_of(e, HEADER)): e for record, e in tried}
-    chosen = [(known[w.problem_id], by_code[w.problem_id, w.code]) for w in confirmed(tried, sandbox)]
+    by_code = {(record.problem_id, write_workflow(e, HEADER)): e for record, e in tried}
+    chosen = [(known[w.problem_id], by_code[w.problem_id, w.code]) for w in confirm_candidates(tried, sandbox)]
     right = [
         problem.solution is not None and is_annotated(_values(e, problem.space), problem.solution, problem.space)
         for problem, e in chosen
@@ -232,11 +232,11 @@ def main(arguments: Sequence[str]) -> None:
     from rich.console import Console
 
     options = _options(arguments)
-    settings.settle()
+    settings.set_environment()
     problems = read_gsm8k(options.gsm8k)
     examples = examples_of(problems[LEARNT])
     started = time.monotonic()
-    prior = train(examples, EPOCHS, seed=0)
+    prior = train_prior(examples, EPOCHS, seed=0)
     _say(f"prior learnt from {len(examples)} annotated programs in {time.monotonic() - started:.0f} s")
 
     searched = problems[SEARCHED]

@@ -7,7 +7,7 @@ told from a right one.
 
 import random
 
-from tasks.problems.generate import cast_of, phrasings_of, plain_number, told
+from tasks.problems.generate import cast_of, phrase_question, phrasings_of, plain_number
 from tasks.problems.stories.all_stories import TEMPLATES
 from tasks.problems.template import Option, Template, answer_of
 from tasks.records import Problem, Sibling
@@ -27,7 +27,7 @@ def coincident(problem: Problem, phrasings: int, seed: int) -> Problem | None:
     drawn = min(tried, key=distinct)
     answer = answer_of(template, {name: value for name, (_, value) in drawn.items()})
     assert answer is not None
-    question = told(template, phrasing, cast_of(template, dice), drawn)
+    question = phrase_question(template, phrasing, cast_of(template, dice), drawn)
     own = Sibling(question=problem.question, answer=problem.answer)
     changed = {"question": question, "answer": plain_number(answer), "siblings": [own, *problem.siblings]}
     return problem.model_copy(update=changed)

@@ -15,10 +15,10 @@ from benchmarks.statement_search.array_tree import NONE, SPENT, STOP, Forest, Id
 from benchmarks.statement_search.behaviour_set import Seen, fingerprints
 from benchmarks.statement_search.start_rules import starts_of
 from tasks.coldstart.expression_space import STATEMENTS, SYMBOLS, Program, Space
-from tasks.coldstart.expression_states import States, apply_symbol, leaves_of, legal, width_of
+from tasks.coldstart.expression_states import States, apply_symbol, leaves_of, legal_statements, width_of
 from tasks.coldstart.statement_prior import Prior
 from tasks.programs.answer_check import TOLERANCE
-from tasks.search.rules import Rule, drawn, puct, uct, uniform
+from tasks.search.rules import Rule, draw_index, puct, uct, uniform
 from tasks.seeds import derive_seed
 
 ITERATIONS = 20
@@ -249,7 +249,7 @@ class _Random:
         self.outcomes = [Outcome() for _ in spaces]
         self.seen = Seen(len(spaces))
         self._begin = np.zeros((len(spaces), len(SYMBOLS), self.width, self.width), dtype=bool)
-        self._begin[:] = legal(self._empty(np.arange(len(spaces))))
+        self._begin[:] = legal_statements(self._empty(np.arange(len(spaces))))
 
     def _empty(self, problems: Ids) -> States:
         size = len(problems)
@@ -263,17 +263,17 @@ class _Random:
         """One program for each of `problems` [B]. Returns [B] True, and whether nothing can be drawn at all."""
         counters = np.array([self.outcomes[p].iterations for p in problems.tolist()])
         draw = uniform(self.seeds[problems], counters, np.zeros_like(problems))
-        lengths = 1 + drawn(np.tile(np.array(self.plan.lengths, dtype=np.float64), (len(problems), 1)), draw)
+        lengths = 1 + draw_index(np.tile(np.array(self.plan.lengths, dtype=np.float64), (len(problems), 1)), draw)
         states = self._empty(problems)
         codes = np.full((len(problems), STATEMENTS), NONE, dtype=np.int64)
         last = np.full((len(problems), self.leaves.inputs), np.nan)
         going = np.arange(len(problems))
         for step in range(STATEMENTS):
             part = _rows(states, going)
-            allowed = self._begin[problems[going]] if step == 0 else legal(part)
+            allowed = self._begin[problems[going]] if step == 0 else legal_statements(part)
             flat = allowed.reshape(len(going), -1)
             u = uniform(self.seeds[problems[going]], counters[going], np.full_like(going, step + 1))
-            chosen = drawn(flat.astype(np.float64), u)
+            chosen = draw_index(flat.astype(np.float64), u)
             possible = flat[np.arange(len(going)), chosen]
             going, chosen = going[possible], chosen[possible]
             self._add(states, going, step, chosen, last, codes)

@@ -13,9 +13,17 @@ from numpy.typing import NDArray
 
 from benchmarks.statement_search.behaviour_set import Seen, fingerprints
 from tasks.coldstart.expression_space import STATEMENTS, SYMBOLS, Program, Space
-from tasks.coldstart.expression_states import States, apply_symbol, bits_of, leaves_of, legal, stop_kinds, width_of
+from tasks.coldstart.expression_states import (
+    States,
+    apply_symbol,
+    bits_of,
+    leaves_of,
+    legal_statements,
+    stop_kinds,
+    width_of,
+)
 from tasks.coldstart.statement_prior import Prior, describe_value
-from tasks.search.rules import scrambled, uniform
+from tasks.search.rules import mix_bits, uniform
 
 Ids = NDArray[np.int64]
 
@@ -101,7 +109,7 @@ class Forest:
 
     def _flat_priors(self, states: States, nodes: Ids) -> NDArray[np.float32]:
         """In a drawn order; rules without a prior look at nothing else."""
-        allowed = legal(states).reshape(len(nodes), -1)
+        allowed = legal_statements(states).reshape(len(nodes), -1)
         codes = codes_of(self.width)[None, :-1]
         places = uniform(self.seeds[states.problem][:, None] ^ self.state[nodes][:, None], codes)
         logs = np.where(allowed, -16 * places, -1e9)
@@ -138,7 +146,7 @@ class Forest:
         path = self.path[parents]
         known = (self.leaf_prints[problem] == prints[:, None]).any(axis=1)
         known |= ((self.print[path[:, 1:]] == prints[:, None]) & (path[:, 1:] >= 0)).any(axis=1)
-        state = self.state[parents] + scrambled(prints)  # a sum: the order of statements does not matter
+        state = self.state[parents] + mix_bits(prints)  # a sum: the order of statements does not matter
         new = np.flatnonzero(~known)
         new = new[self.states_seen.add(problem[new], np.maximum(state[new], np.uint64(1)))]
         children = np.full(len(parents), NONE, dtype=np.int64)

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.search.rules import scrambled
+from tasks.search.rules import mix_bits
 
 Keys = NDArray[np.uint64]
 
@@ -19,7 +19,7 @@ def fingerprints(values: NDArray[np.float64]) -> Keys:
     bits = np.ascontiguousarray(whole).view(np.uint64)
     mixed = np.zeros(len(values), dtype=np.uint64)
     for column in range(values.shape[1]):
-        mixed = scrambled(mixed + bits[:, column] + np.uint64(0x9E3779B97F4A7C15))
+        mixed = mix_bits(mixed + bits[:, column] + np.uint64(0x9E3779B97F4A7C15))
     return np.maximum(mixed, np.uint64(1))
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from benchmarks.statement_search.array_tree import NONE, Forest, Ids
 from tasks.coldstart.expression_space import STATEMENTS
-from tasks.search.rules import AFLOW_BEST, Rule, drawn, soft_mix, uniform
+from tasks.search.rules import AFLOW_BEST, Rule, draw_index, soft_mix, uniform
 
 Rewards = NDArray[np.float64]
 
@@ -80,7 +80,7 @@ class SoftMixed:
         for place, problem in enumerate(problems.tolist()):
             for column, (cost, node) in enumerate(self._open(problem)):
                 candidates[place, column], scores[place, column] = node, -cost
-        chosen = drawn(
+        chosen = draw_index(
             soft_mix(scores, candidates != NONE), uniform(self.forest.seeds[problems], self._chosen[problems])
         )
         self._chosen[problems] += 1

@@ -6,14 +6,14 @@ from tasks.artifacts import read_json
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.export import Form, export_policy
-from tasks.promotion.champion import kept, present
+from tasks.promotion.champion import current_champion, previous_champions
 from tasks.records import Lineage, Promotion
 
 
 def export(layout: Layout, policy: Path | None, folder: Path, form: Form, float32: bool) -> None:
     """Write it and say how far its logits are from the policy's own."""
     if policy is None:
-        present(layout.champion)
+        current_champion(layout.champion)
         policy = layout.champion / "policy"
     if not policy.is_dir():
         raise GraftError(f"{policy}: no such policy folder; name one, run/policy for instance")
@@ -24,7 +24,7 @@ def export(layout: Layout, policy: Path | None, folder: Path, form: Form, float3
 
 def measured(layout: Layout, version: str) -> str | None:
     """What a promotion, or an attempt at one, said of a version; None where nobody measured it."""
-    champions = [layout.champion, *kept(layout.champion).values()]
+    champions = [layout.champion, *previous_champions(layout.champion).values()]
     for path in (*(place / "promotion.json" for place in champions), layout.promotion):
         if path.is_file() and (decision := read_json(path, Promotion)).version == version:
             return f"{decision.pass_at_1:.3f}, greedy, on the test problems of its run"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from tasks.artifacts import read_json
 from tasks.layout import Layout
 from tasks.params.params import Params
-from tasks.promotion.champion import kept, present, read_history
+from tasks.promotion.champion import current_champion, previous_champions, read_history
 from tasks.promotion.history import utc_now
 from tasks.promotion.rollback import roll_back
 from tasks.records import Promotion
@@ -38,7 +38,7 @@ def print_champions(layout: Layout, console: "Console") -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    champion, others = present(layout.champion).version, kept(layout.champion)
+    champion, others = current_champion(layout.champion).version, previous_champions(layout.champion)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     for title in ("since", "champion", "", "replaced", "why"):
         table.add_column(title, no_wrap=title != "why")

@@ -12,7 +12,7 @@ from flows.process import settings
 from flows.process.exit_codes import exit_code
 
 if TYPE_CHECKING:
-    from flows.stages.result import Outcome
+    from flows.stages.result import StageResult
     from tasks.tracking.mlflow_process import Worker
 
 app = typer.Typer(
@@ -80,7 +80,7 @@ def retrain(
 
     from flows.cli.presets import preset as assignments_of
     from flows.preflight import project_root, proposed_params, settle_params
-    from flows.process.workspace_lock import alone
+    from flows.process.workspace_lock import exclusive_lock
     from flows.run_session import start_beside
     from tasks.layout import Layout
     from tasks.promotion.champion import read_champion
@@ -95,10 +95,10 @@ def retrain(
         read_champion(Layout(root).champion, params.environment)
         print_forecast(root, text, params, Console(highlight=False))
         return
-    with alone(root, "graft retrain"):
+    with exclusive_lock(root, "graft retrain"):
         params = settle_params(root, chosen, print)
         read_champion(Layout(root).champion, params.environment)  # what would stop the last stage stops the first
-        settings.settle_prefect(root)
+        settings.set_prefect_home(root)
         beside = start_beside(params, context.obj)
         gc.disable()  # what is imported is no garbage; Python would look it through again and again
         from flows.reports.terminal import print_report
@@ -133,10 +133,10 @@ def stage(
     The same as `dvc repro --single-item NAME`, in one process. The names are those of `graft status`.
     """
     from flows.preflight import project_root, settle_params
-    from flows.process.workspace_lock import beside_others
+    from flows.process.workspace_lock import shared_lock
 
     root = project_root()
-    with beside_others(root, f"graft stage {' '.join(names)}"):
+    with shared_lock(root, f"graft stage {' '.join(names)}"):
         params = settle_params(root, assignments or [], print)
         from flows.dvc_stages.pipeline import Stages
 
@@ -164,7 +164,7 @@ def serve(
     from flows.preflight import project_root
 
     root = project_root()
-    settings.settle_prefect(root)
+    settings.set_prefect_home(root)
     from flows.scheduling.serve import serve as served
 
     served(root, cron, every, name)
@@ -329,12 +329,12 @@ def rollback(
     """
     from flows.champion.rollback import rollback
     from flows.preflight import project_root
-    from flows.process.workspace_lock import alone
+    from flows.process.workspace_lock import exclusive_lock
     from tasks.layout import Layout
     from tasks.params.file import load_params
 
     root = project_root()
-    with alone(root, "graft rollback"):  # a run may be about to put its policy there
+    with exclusive_lock(root, "graft rollback"):  # a run may be about to put its policy there
         rollback(Layout(root), load_params(root / "params.yaml"), version, reason)
 
 
@@ -392,12 +392,12 @@ def clean(
     is in use stays, however old. Refused while a run is at work.
     """
     from flows.preflight import project_root
-    from flows.process.workspace_lock import alone
+    from flows.process.workspace_lock import exclusive_lock
     from tasks.layout import Layout
     from tasks.params.file import load_params
 
     root = project_root()
-    with alone(root, "graft clean"):
+    with exclusive_lock(root, "graft clean"):
         from flows.retention.clean import clean
 
         clean(Layout(root), load_params(root / "params.yaml"), keep, yes, replies)
@@ -434,13 +434,13 @@ def doctor(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
     raise typer.Exit(any(finding.remedy for finding in findings))
 
 
-def _tell(outcome: "Outcome") -> None:
+def _tell(outcome: "StageResult") -> None:
     print(f"{outcome.address:<16} {outcome.how:<10} {outcome.seconds:7.1f} s", flush=True)
 
 
 def main() -> None:
     """Run the command line; exit code 2 and one line for what the user can mend, 130 after Ctrl-C."""
-    settings.settle()
+    settings.set_environment()
     arguments = sys.argv[1:]
     sys.exit(exit_code(lambda: app(prog_name="graft", obj=_worker(arguments)), debug="--debug" in arguments))
 

@@ -16,34 +16,35 @@ from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 
-from flows.diagnosis.problems import Compared, Performance, asked_of, compared, greedy_of, right_of
+from flows.diagnosis.problems import Performance, asked_of, greedy_of, right_of
 from flows.diagnosis.record import Diagnosis
 from tasks.artifacts import read_json, read_jsonl, read_text
 from tasks.environments.lookup import environment_in
-from tasks.environments.protocol import Environment, posed
-from tasks.environments.runner import Runner, runner_of
+from tasks.environments.protocol import Environment, with_checked_siblings
+from tasks.environments.runner import Runner, make_runner
 from tasks.errors import GraftError
+from tasks.grpo.compute import update_scorer
 from tasks.grpo.diagnostics.health import Score, Signs, verdicts
 from tasks.grpo.diagnostics.one_step import OneStep, one_step
-from tasks.grpo.groups import groups_of
+from tasks.grpo.groups import weighted_group
 from tasks.grpo.recorded_logprobs import Scores, scores_of
 from tasks.layout import Layout
 from tasks.model.out_of_memory import memory_named
 from tasks.model.policy import Policy, load_policy
 from tasks.model.rollouts.attempts import attempts
 from tasks.model.rollouts.operator_model import entered, served_by
-from tasks.model.sample import Sample
-from tasks.model.scoring.scorer import Scorer, scorer_of
+from tasks.objective.groups import SampleGroup, sample_groups, samples_in
+from tasks.objective.token_weights import Averaging
 from tasks.params.params import Params
 from tasks.programs.answer_check import why_lost
-from tasks.records import Lineage, Problem, RewardedTrajectory, Selected, Trajectory
+from tasks.records import Lineage, Problem, RewardedTrajectory, Trajectory
 from tasks.rewards.builtin_terms import results_of
-from tasks.rewards.compute import reward
+from tasks.rewards.compute import compute_rewards
 from tasks.search.answer_support import run_perturbed
-from tasks.search.policy_search import Search
-from tasks.search.shard import records_of
+from tasks.search.policy_search import PolicySearch
+from tasks.search.shard import workflow_records
 from tasks.seeds import derive_seed
-from tasks.trajectories.groups import Tried, collect
+from tasks.trajectories.groups import SearchedProblem, build_trajectories
 
 KNOBS = (
     "seed",
@@ -68,31 +69,31 @@ def diagnose(layout: Layout, params: Params, count: int, round: int | None = Non
     A function of the project's files, the params and the arguments. Raises GraftError where there is no such policy.
     """
     round = _round(layout, round)
-    problems = _drawn(layout, params.seed, count, round)
+    problems, tolerant = _drawn(layout, params.seed, count, round), _tolerant(params)
     lineage = read_json(layout.policy(round) / "lineage.json", Lineage)
     policy = load_policy(layout.policy(round))
     environment = environment_in(layout.root, params, params.rewards.strict)
-    problems = [posed(environment, problem) for problem in problems]
+    problems = [with_checked_siblings(environment, problem) for problem in problems]
     served = served_by(policy, params.operators, layout)
-    with runner_of(environment, params.sandbox, served) as runner:
-        completions = written(policy, environment, problems, runner, params, round + 1, lineage)
+    with make_runner(environment, params.sandbox, served) as runner:
+        completions = written(policy, environment, problems, runner, tolerant, round + 1, lineage)
         before = measured(policy, environment, problems, runner, params)
-    trajectories = rewarded(layout, params, environment, completions)
+    trajectories = rewarded(layout, tolerant, environment, completions)
     entered(served, layout, "diagnose, before the step")
-    groups = compared(policy, trajectories, params.grpo)
+    groups = sample_groups(policy, trajectories, params.grpo)
     policy, step, scores = _stepped(layout, params, round, policy, groups)
     served = served_by(policy, params.operators, layout)
-    with runner_of(environment, params.sandbox, served) as runner:
+    with make_runner(environment, params.sandbox, served) as runner:
         after = measured(policy, environment, problems, runner, params)
     entered(served, layout, "diagnose, after the step")
-    signs = _signs(layout, params, round, groups, step, (before, after))
+    signs = _signs(layout, params, round, trajectories, groups, step, (before, after))
     return Diagnosis(
         round=round,
         version=lineage.version,
         reference=read_json(layout.policy(0) / "lineage.json", Lineage).version,
         samples=params.evaluation.samples,
         knobs={name: f"{reduce(getattr, name.split('.'), params)}" for name in KNOBS},
-        problems=asked_of(policy, params.grpo, groups, scores, (before, after)),
+        problems=asked_of(policy, params.grpo, trajectories, groups, scores, (before, after)),
         step=step,
         before=signs.before,
         after=signs.after,
@@ -110,31 +111,33 @@ def written(
     round: int,
     lineage: Lineage,
 ) -> list[Trajectory]:
-    """A group of `grpo.group_size` completions for each problem with what they gave: what the stages search (its
-    first wave) and collect make of it. However many have no result, the others are told."""
-    size = params.grpo.group_size
-    wave = params.model_copy(
-        update={
-            "search": params.search.model_copy(update={"samples": size}),
-            "rewards": params.rewards.model_copy(update={"failed_limit": 1.0}),
-        }
-    )
-    search = Search(policy, environment, runner, wave, round)
+    """A group of `grpo.group_size` completions for each problem, as the stages search (its first wave) and collect make
+    it."""
+    search = PolicySearch(policy, environment, runner, params, round)
     trees = search.trees(problems)
     search.sample_all(trees)
     if environment.asks_siblings:
         run_perturbed(trees, runner)
-    tried = [Tried("train", tree.problem, records_of(tree, "train")) for tree in trees]
-    return list(collect(environment, tried, lineage, size, params.rewards.agreement, params.seed, served=runner.serves))
+    tried = [SearchedProblem("train", tree.problem, workflow_records(tree, "train")) for tree in trees]
+    return list(
+        build_trajectories(
+            environment,
+            tried,
+            lineage,
+            params.grpo.group_size,
+            params.rewards.agreement,
+            params.seed,
+            served=runner.serves,
+        )
+    )
 
 
 def rewarded(
     layout: Layout, params: Params, environment: Environment, trajectories: Sequence[Trajectory]
 ) -> list[RewardedTrajectory]:
-    """As the stage reward does; however many fail, the others are told."""
-    patient = params.model_copy(update={"rewards": params.rewards.model_copy(update={"failed_limit": 1.0})})
+    """As the stage reward does."""
     total = sum(len(trajectory.workflow_ids) for trajectory in trajectories)
-    return reward(layout.root, patient, environment, trajectories, total).trajectories
+    return compute_rewards(layout.root, params, environment, trajectories, total).trajectories
 
 
 def measured(
@@ -149,6 +152,16 @@ def measured(
         )
     except GraftError as error:
         return str(error)
+
+
+def _tolerant(params: Params) -> Params:
+    """Params to sample one group for each problem with, and to show it however many of its results fail."""
+    return params.model_copy(
+        update={
+            "search": params.search.model_copy(update={"samples": params.grpo.group_size}),
+            "rewards": params.rewards.model_copy(update={"failed_limit": 1.0}),
+        }
+    )
 
 
 def _round(layout: Layout, round: int | None) -> int:
@@ -169,46 +182,24 @@ def _drawn(layout: Layout, seed: int, count: int, round: int) -> list[Problem]:
 
 
 def _stepped(
-    layout: Layout, params: Params, round: int, policy: Policy, groups: Compared
+    layout: Layout, params: Params, round: int, policy: Policy, groups: Sequence[SampleGroup]
 ) -> tuple[Policy, OneStep, tuple[Scores, Scores]]:
-    """The policy after the step, the step, and what policy and reference gave to the completions before it.
+    """The policy after the step, the step, and the log-probabilities of policy and reference before it.
 
-    As in the update, one model is in memory: the reference takes the policy's place while it scores.
+    As in the update, one model is in memory: the reference replaces the policy while it scores.
     """
-    taught = groups_of(policy, groups.trajectories, _all_kept(groups), params.grpo, params.policy.max_new_tokens)
+    averaging, samples = Averaging(params.grpo.loss, params.policy.max_new_tokens), samples_in(groups)
+    all_kept = [weighted_group(group, [1.0] * len(group.samples), averaging) for group in groups]
     with memory_named(params.grpo.micro_batch_tokens):
-        scorer = _scorer(policy, groups.samples, params)
-        own = reference = scores_of(scorer, groups.samples)
+        scorer = update_scorer(policy, samples, params)
+        own = reference = scores_of(scorer, samples)
         if round:
             policy = load_policy(layout.policy(0), instead_of=policy)
-            reference = scores_of(_scorer(policy, groups.samples, params), groups.samples)
+            reference = scores_of(update_scorer(policy, samples, params), samples)
             policy = load_policy(layout.policy(round), instead_of=policy)
-            scorer = _scorer(policy, groups.samples, params)
-        step = one_step(scorer, taught, params.grpo, reference if params.grpo.beta > 0 else None)
+            scorer = update_scorer(policy, samples, params)
+        step = one_step(scorer, all_kept, params.grpo, reference if params.grpo.beta > 0 else None)
     return replace(policy, version=_moved_version(policy)), step, (own, reference)
-
-
-def _all_kept(groups: Compared) -> list[Selected]:
-    """What select writes with `influence.selection: none`."""
-    return [
-        Selected(
-            problem_id=trajectory.problem_id,
-            member=member,
-            workflow_id=name,
-            advantage=advantage,
-            influence=None,
-            gradient_norm=None,
-            selected=advantage != 0,
-        )
-        for trajectory, advantages in zip(groups.trajectories, groups.advantages, strict=True)
-        for member, (name, advantage) in enumerate(zip(trajectory.workflow_ids, advantages, strict=True))
-    ]
-
-
-def _scorer(policy: Policy, samples: Sequence[Sample], params: Params) -> Scorer:
-    """As the update's."""
-    scorer = scorer_of(policy, samples, params.search.temperature, params.grpo.micro_batch_tokens)
-    return replace(scorer, bf16=params.grpo.bf16)
 
 
 def _moved_version(policy: Policy) -> str:
@@ -229,7 +220,8 @@ def _signs(
     layout: Layout,
     params: Params,
     round: int,
-    groups: Compared,
+    trajectories: Sequence[RewardedTrajectory],
+    groups: Sequence[SampleGroup],
     step: OneStep,
     performance: tuple[Performance, Performance],
 ) -> Signs:
@@ -237,12 +229,10 @@ def _signs(
     before, after = (_score_of(found, params.evaluation.samples) for found in performance)
     parts = step.before if round or step.after is None else step.after
     return Signs(
-        rewards=groups.rewards,
-        advantages=groups.advantages,
-        distinct=[len(set(map(tuple, t.tokens))) for t in groups.trajectories],
-        errors=[
-            _error(t, m) for t in groups.trajectories for m, status in enumerate(t.reward_status) if status != "ok"
-        ],
+        rewards=[group.baseline_rewards for group in groups],
+        advantages=[group.advantages for group in groups],
+        distinct=[len(set(map(tuple, t.tokens))) for t in trajectories],
+        errors=[_error(t, m) for t in trajectories for m, status in enumerate(t.reward_status) if status != "ok"],
         served=params.operators.backend != "none",
         norm=step.row["grad_norm"] if step.row else 0.0,
         max_norm=params.grpo.max_grad_norm,

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from flows.reports.run_record import Account, When
 from tasks.core.disk_memo import known
 from tasks.errors import GraftError
-from tasks.evaluation.summary import measured
-from tasks.records import Outcome
+from tasks.evaluation.summary import measures
+from tasks.records import ProblemOutcome
 from tasks.seeds import derive_seed
 from tasks.statistics.intervals import BATCH, Estimate, difference_interval
 
@@ -117,11 +117,11 @@ def _changes(first: tuple[Side, When], second: tuple[Side, When]) -> list[Change
     return changes
 
 
-def _by_problem(outcomes: Sequence[Outcome], ks: Sequence[int]) -> dict[str, dict[str, float]]:
+def _by_problem(outcomes: Sequence[ProblemOutcome], ks: Sequence[int]) -> dict[str, dict[str, float]]:
     """Measure → problem → its value, measures in the order of the report."""
-    found: dict[str, dict[str, float]] = {name: {} for name in measured(outcomes, ks)}
+    found: dict[str, dict[str, float]] = {name: {} for name in measures(outcomes, ks)}
     for outcome in outcomes:
-        for name, values in measured([outcome], ks).items():
+        for name, values in measures([outcome], ks).items():
             if values:
                 found[name][outcome.problem_id] = values[0]
     return found

@@ -19,7 +19,7 @@ from tasks.core.metrics_files import flatten, read_metrics, read_table
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import UNSEEN
-from tasks.records import Attempt, Number, Outcome, Problem, Promotion, Record, Result
+from tasks.records import Attempt, Number, Problem, ProblemOutcome, Promotion, Record, Result
 from tasks.statistics.influence_extremes import read_extremes
 
 When = Literal["before", "after"]
@@ -90,7 +90,7 @@ class Account(Record):
     rounds: Annotated[int, Field(ge=1, le=999_999)]
     test_sha256: str  # of run/problems/test.jsonl
     decision: str  # the reason that promotion gave
-    outcomes: dict[When, list[Outcome]]
+    outcomes: dict[When, list[ProblemOutcome]]
     examples: list[Example]  # all test problems, in the order of their file
     metrics: dict[str, dict[str, float]]  # stage's address → its numbers
     steps: dict[str, dict[str, list[float | None]]]  # round → column → its value at each step; None: not finite
@@ -128,7 +128,7 @@ def account_of(layout: Layout) -> Account:
         rounds=rounds,
         test_sha256=digest_path(layout.problems("test")),
         decision=read_json(layout.promotion, Promotion).reason,
-        outcomes={when: read_jsonl(layout.evaluation(when) / "outcomes.jsonl", Outcome) for when in WHENS},
+        outcomes={when: read_jsonl(layout.evaluation(when) / "outcomes.jsonl", ProblemOutcome) for when in WHENS},
         examples=_examples(layout),
         metrics={address: read_metrics(layout, address) for address in _addresses(layout, rounds)},
         steps={str(n): _steps(layout.steps(n)) for n in range(1, rounds + 1) if layout.steps(n).is_file()},

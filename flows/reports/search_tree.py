@@ -8,7 +8,7 @@ from tasks.artifacts import read_jsonl, stream_jsonl
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.records import Problem, TreeNode, Workflow
-from tasks.search.tree_drawing import grown
+from tasks.search.tree_drawing import rich_tree
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -31,7 +31,7 @@ def drawn(layout: Layout, problem_id: str, round: int | None) -> "Tree":
         raise GraftError(f"{path}: no whole tree of a problem as it is now; run graft stage search@{round}")
     seen = [node.model_copy(update={"statement": visible(node.statement)}) for node in nodes]
     problem = asked[0].turned(round)
-    return grown(seen, problem.model_copy(update={"question": visible(problem.question)}), round)
+    return rich_tree(seen, problem.model_copy(update={"question": visible(problem.question)}), round)
 
 
 def visible(text: str) -> str:

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 from flows.stages.dvc_yaml import stage_of
 from tasks.artifacts import read_json, read_jsonl
 from tasks.core.metrics_files import read_metrics
-from tasks.evaluation.best_round import unmoved as unmoved_on_dev
+from tasks.evaluation.best_round import plateau_remarks as unmoved_on_dev
 from tasks.evaluation.by_template import by_template, hardest
-from tasks.evaluation.summary import BY_OPERATIONS, measured
+from tasks.evaluation.summary import BY_OPERATIONS, measures
 from tasks.evaluation.summary import remarks as evaluation_remarks
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.programs.contract import HEADER
-from tasks.records import Choice, Outcome, Promotion, Standing
+from tasks.records import Choice, ProblemOutcome, Promotion, Standing
 from tasks.redaction import redacted
+from tasks.rewards.metrics import plateau_remarks as unmoved_rewards
 from tasks.rewards.metrics import remarks as reward_remarks
-from tasks.rewards.metrics import unmoved as unmoved_rewards
 from tasks.seeds import derive_seed
 from tasks.statistics.influence_extremes import COUNT, Bin, Extremes, read_extremes
 from tasks.statistics.intervals import SMALL, Estimate, difference_interval
@@ -41,7 +41,9 @@ def print_report(
 
     Raises GraftError where a file that the run should have written is missing or broken.
     """
-    outcomes = {name: read_jsonl(layout.evaluation(name) / "outcomes.jsonl", Outcome) for name in ("before", "after")}
+    outcomes = {
+        name: read_jsonl(layout.evaluation(name) / "outcomes.jsonl", ProblemOutcome) for name in ("before", "after")
+    }
     console.print(_learning(layout, params, outcomes["before"], outcomes["after"]))
     for note in _notes(layout, params, outcomes["after"], read_metrics(layout, "evaluate@after")):
         console.print(note, style="dim", highlight=False)
@@ -65,11 +67,11 @@ def print_report(
     console.print(_places(layout, params))
 
 
-def _learning(layout: Layout, params: Params, before: list[Outcome], after: list[Outcome]) -> "Table":
+def _learning(layout: Layout, params: Params, before: list[ProblemOutcome], after: list[ProblemOutcome]) -> "Table":
     """The test split before and after. Intervals as the evaluation wrote them; the change is paired over problems."""
     first, last = read_metrics(layout, "evaluate@before"), read_metrics(layout, "evaluate@after")
     evaluation = params.evaluation
-    values = {name: measured(outcomes, evaluation.ks) for name, outcomes in (("before", before), ("after", after))}
+    values = {name: measures(outcomes, evaluation.ks) for name, outcomes in (("before", before), ("after", after))}
     titles = _titles(params, values["after"])
     table = _table(f"{len(after)} test problems", "before", "after", "change", right=False)
     for name, title in titles.items():
@@ -104,7 +106,7 @@ def _change(change: Estimate) -> str:
     return f"{change.mean:+.3f} ({change.low:+.2f} … {change.high:+.2f})"
 
 
-def _notes(layout: Layout, params: Params, outcomes: list[Outcome], metrics: Mapping[str, float]) -> list[str]:
+def _notes(layout: Layout, params: Params, outcomes: list[ProblemOutcome], metrics: Mapping[str, float]) -> list[str]:
     evaluation = params.evaluation
     notes = [
         f"pass@k and maj@k without bias from {evaluation.samples} samples at temperature {evaluation.temperature:g}; "
@@ -117,7 +119,7 @@ def _notes(layout: Layout, params: Params, outcomes: list[Outcome], metrics: Map
     return [*notes, *_hardest(layout, outcomes)]
 
 
-def _hardest(layout: Layout, outcomes: list[Outcome]) -> list[str]:
+def _hardest(layout: Layout, outcomes: list[ProblemOutcome]) -> list[str]:
     """The templates of training that are solved least often; nothing where the problems have none."""
     rows = hardest(by_template(outcomes), SHOWN)
     if not rows:
@@ -154,8 +156,8 @@ def _terms(layout: Layout, params: Params) -> list[str]:
 
 
 def _dev(layout: Layout, number: int) -> str:
-    measured = read_metrics(layout, f"validate@{number}")
-    return f"{measured['pass_at_1']:.3f}" if measured else ""
+    metrics = read_metrics(layout, f"validate@{number}")
+    return f"{metrics['pass_at_1']:.3f}" if metrics else ""
 
 
 def _best(layout: Layout, params: Params) -> list[str]:

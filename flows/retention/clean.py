@@ -12,7 +12,7 @@ from flows.retention.prefect_runs import prefect_part
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import Params
-from tasks.promotion.champion import kept, read_history
+from tasks.promotion.champion import previous_champions, read_history
 from tasks.tracking.retention import expired
 
 SHOWN = 10  # of a kind, the largest; of the others their number
@@ -47,7 +47,7 @@ def _parts(layout: Layout, params: Params, keep: int, replies: bool) -> Iterator
 def _mlflow_part(layout: Layout, params: Params, keep: int) -> Part:
     part = Part("MLflow runs")
     needed = {hashlib.md5(text).hexdigest() for text in last_lock_texts(layout.root, keep)}
-    champions = {step.version for step in read_history(layout.champion)} | set(kept(layout.champion))
+    champions = {step.version for step in read_history(layout.champion)} | set(previous_champions(layout.champion))
     try:
         goes, part.stays, part.remove = expired(
             layout.root, params.tracking, workspace(layout.root), keep, needed, champions

@@ -13,7 +13,7 @@ from tasks.artifacts import read_json
 from tasks.core.metrics_files import flatten
 from tasks.layout import Layout
 from tasks.params.params import UNSEEN, Params
-from tasks.problems.digests import Data, problems_now
+from tasks.problems.digests import ProblemFile, digest_problem_files
 from tasks.promotion.champion import read_champion
 from tasks.records import Lineage, Record
 
@@ -30,7 +30,7 @@ NAMED = 3  # files of a kind that are told by their names; of more their number
 class Seen(Record):
     """What a run saw: `.graft/seen.json` of the last scheduled one that ended well."""
 
-    problems: dict[str, Data]  # by file; empty where they are generated
+    problems: dict[str, ProblemFile]  # by file; empty where they are generated
     params: dict[str, str]  # by their dotted names, without what a run sets by itself
     sources: dict[str, str]  # file → sha256
 
@@ -56,7 +56,7 @@ def seen_now(layout: Layout, params: Params) -> Seen:
         if flat.get(path, "").startswith(("run/", "champion/")):
             del flat[digest]  # what the runs write themselves is nobody's news
     sources = {file: digest for stage in MODULES for file, digest in digests_of_sources(layout.root, stage).items()}
-    return Seen(problems=problems_now(layout.root, params), params=flat, sources=sources)
+    return Seen(problems=digest_problem_files(layout.root, params), params=flat, sources=sources)
 
 
 def news(before: Seen | None, now: Seen) -> list[str]:
@@ -68,7 +68,7 @@ def news(before: Seen | None, now: Seen) -> list[str]:
     return [*_problems(before.problems, now.problems), *_params(before.params, now.params), *_sources(before, now)]
 
 
-def _problems(before: Mapping[str, Data], now: Mapping[str, Data]) -> Iterator[str]:
+def _problems(before: Mapping[str, ProblemFile], now: Mapping[str, ProblemFile]) -> Iterator[str]:
     new = {name: data for name, data in now.items() if name not in before}
     gone = {name: data for name, data in before.items() if name not in now}
     if new:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.coldstart.expression_space import Program, Space
-from tasks.coldstart.prior_training import log_likelihoods, train
+from tasks.coldstart.prior_training import log_likelihoods, train_prior
 from tasks.seeds import derive_seed
 
 EPOCHS, STEPS = 15, 150  # of training: at least so many of both
@@ -26,7 +26,7 @@ Scores = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Pool:
+class CandidatePool:
     """A problem's candidates, likelier ones first as far as it tells alone. `sure`: siblings have told already."""
 
     space: Space
@@ -34,7 +34,7 @@ class Pool:
     sure: bool
 
 
-def learnt_scores(pools: Sequence[Pool], passes: int, seed: int) -> list[Scores]:
+def score_candidates(pools: Sequence[CandidatePool], passes: int, seed: int) -> list[Scores]:
     """[candidates] of each pool: log-likelihood under a prior that was trained on other problems.
 
     A function of the set of pools: their order is nothing. -inf where a program is pruned by the search's space.
@@ -59,7 +59,7 @@ def learnt_scores(pools: Sequence[Pool], passes: int, seed: int) -> list[Scores]
     return [back[place] for place in range(len(pools))]
 
 
-def _judged(pools: list[Pool], others: list[Pool], weights: list[Scores], seed: int) -> list[Scores]:
+def _judged(pools: list[CandidatePool], others: list[CandidatePool], weights: list[Scores], seed: int) -> list[Scores]:
     """Scores of the candidates of `pools`, by a prior that is trained on those of `others`."""
     taught = [
         ((pool.space, program), float(weight))
@@ -70,13 +70,13 @@ def _judged(pools: list[Pool], others: list[Pool], weights: list[Scores], seed: 
     if not taught:
         return [np.arange(len(pool.programs)) / -DECAY for pool in pools]
     epochs = max(EPOCHS, STEPS * BATCH // len(taught))
-    prior = train([example for example, _ in taught], epochs, seed, weights=[weight for _, weight in taught])
+    prior = train_prior([example for example, _ in taught], epochs, seed, weights=[weight for _, weight in taught])
     flat = log_likelihoods(prior, [(pool.space, program) for pool in pools for program in pool.programs])
     ends = np.cumsum([len(pool.programs) for pool in pools])
     return [np.asarray(part) for part in np.split(flat, ends[:-1])] if pools else []
 
 
-def _weights(pool: Pool, scores: Scores) -> Scores:
+def _weights(pool: CandidatePool, scores: Scores) -> Scores:
     """[candidates], of sum 1: what each counts in training. Where siblings have told, the first one counts alone."""
     if pool.sure:
         return np.where(np.arange(len(scores)) == 0, 1.0, 0.0)

@@ -50,7 +50,7 @@ class Expression:
         return (len(quantities) - len(set(quantities)), len(self.leaves) - len(quantities), quantities)
 
 
-def workflow_of(expression: Expression, header: str) -> str:
+def write_workflow(expression: Expression, header: str) -> str:
     """The workflow: one statement for each operation, in the order in which they are computed."""
     lines: list[str] = []
 
@@ -66,7 +66,7 @@ def workflow_of(expression: Expression, header: str) -> str:
     return header + "".join(lines) + f"    return {result}\n"
 
 
-def shortest(
+def shortest_expressions(
     quantities: Sequence[Sequence[float]], answers: Sequence[float], operations: int, further: int = 0
 ) -> list[Expression]:
     """The expressions of fewest operations, 1 to `operations`, whose values are the answers; likelier ones first.

@@ -58,7 +58,7 @@ def width_of(space: Space) -> int:
 
 def leaves_of(spaces: Sequence[Space], width: int) -> Leaves:
     """Arrays of problems that have the same width. Missing siblings stand in as copies of the problem itself."""
-    from tasks.coldstart.question_words import relations
+    from tasks.coldstart.question_words import quantity_relations
 
     real = max(len(space.answers) for space in spaces)
     extra = len(spaces[0].inputs) - len(spaces[0].answers)
@@ -74,11 +74,11 @@ def leaves_of(spaces: Sequence[Space], width: int) -> Leaves:
         quantity[p, : space.quantities] = True
         constant[p, space.quantities : space.leaves] = True
         one[p] = constant[p] & (values[p, 0] == 1)
-        relation[p, : space.quantities, : space.quantities] = relations(space)
+        relation[p, : space.quantities, : space.quantities] = quantity_relations(space)
     return Leaves(values, real, quantity, constant, _sensible(constant, one), relation, real + extra)
 
 
-def legal(states: States) -> Flags:
+def legal_statements(states: States) -> Flags:
     """[B, S, M, M]: the statements that are not pruned.
 
     Pruned: a result that is not above 0 or is beyond LARGEST on a real input; times or divided by the constant 1; two
@@ -191,7 +191,7 @@ def bits_of(flags: Flags) -> Ints:
     return (flags.astype(np.int64) << np.arange(flags.shape[1])).sum(axis=1)  # type: ignore[no-any-return]
 
 
-def replayed(spaces: Sequence[Space], programs: Sequence[Program], steps: int, width: int) -> States:
+def replay(spaces: Sequence[Space], programs: Sequence[Program], steps: int, width: int) -> States:
     """The states after the first `steps` statements of each problem's program, all of the same width."""
     leaves = leaves_of(spaces, width)
     size = len(spaces)

@@ -8,7 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.coldstart.expression_space import STATEMENTS, SYMBOLS, Program, Space
-from tasks.coldstart.expression_states import bits_of, legal, pair_kinds, replayed, stop_kinds, use_kinds, width_of
+from tasks.coldstart.expression_states import (
+    bits_of,
+    legal_statements,
+    pair_kinds,
+    replay,
+    stop_kinds,
+    use_kinds,
+    width_of,
+)
 from tasks.coldstart.statement_prior import (
     IMPOSSIBLE,
     Prior,
@@ -31,7 +39,7 @@ Example = tuple[Space, Program]
 
 
 @dataclass(frozen=True)
-class Lesson:
+class TrainingBatch:
     """A batch of P problems of one width; steps T = STATEMENTS + 1, with M operands."""
 
     texts: Texts
@@ -51,13 +59,13 @@ def canonical(program: Program) -> Program:
     return tuple((s, *((min(a, b), max(a, b)) if s in "+*" else (a, b))) for s, a, b in program)
 
 
-def lessons_of(
+def training_batches(
     examples: Sequence[Example],
     vocabulary: dict[str, int],
     size: int,
     seed: int,
     weights: Sequence[float] | None = None,
-) -> list[Lesson]:
+) -> list[TrainingBatch]:
     """Batches of examples of one width, `size` problems each; those with a step that is pruned are left out.
 
     `weights`: what each example counts; 1 without them.
@@ -79,10 +87,10 @@ def _batches(examples: Sequence[Example], order: Sequence[int], size: int) -> li
     return [(w, places[i : i + size]) for w, places in sorted(by_width.items()) for i in range(0, len(places), size)]
 
 
-def _lesson(batch: Sequence[Example], vocabulary: dict[str, int], width: int, weights: Any) -> Lesson:
+def _lesson(batch: Sequence[Example], vocabulary: dict[str, int], width: int, weights: Any) -> TrainingBatch:
     spaces, programs = [s for s, _ in batch], [canonical(p) for _, p in batch]
-    steps = [replayed(spaces, [p[:t] for p in programs], t, width) for t in range(STATEMENTS + 1)]
-    allowed = np.stack([legal(states) for states in steps], axis=1)
+    steps = [replay(spaces, [p[:t] for p in programs], t, width) for t in range(STATEMENTS + 1)]
+    allowed = np.stack([legal_statements(states) for states in steps], axis=1)
     targets = np.full((len(batch), STATEMENTS + 1), -1, dtype=np.int64)
     symbols = np.zeros((len(batch), STATEMENTS), dtype=np.int64)
     operands = np.zeros((len(batch), STATEMENTS, 2), dtype=np.int64)
@@ -94,7 +102,7 @@ def _lesson(batch: Sequence[Example], vocabulary: dict[str, int], width: int, we
         targets[p, len(program)] = S * width * width
         if not all(allowed[p, t].reshape(-1)[targets[p, t]] for t in range(len(program))):
             targets[p] = -1
-    return Lesson(
+    return TrainingBatch(
         texts_of(spaces, vocabulary, width - STATEMENTS),
         symbols,
         operands,
@@ -110,7 +118,7 @@ def _lesson(batch: Sequence[Example], vocabulary: dict[str, int], width: int, we
     )
 
 
-def train(
+def train_prior(
     examples: Sequence[Example],
     epochs: int,
     seed: int,
@@ -152,7 +160,7 @@ def _trained(
     import torch
 
     vocabulary = vocabulary_of([space for space, _ in examples], least=3)
-    lessons = lessons_of(examples, vocabulary, 64, seed, counts)
+    lessons = training_batches(examples, vocabulary, 64, seed, counts)
     generator = torch.Generator().manual_seed(seed)
     weights = {
         name: (torch.randn(shape, generator=generator) * _scale(name, shape)).requires_grad_()
@@ -186,7 +194,7 @@ def _scale(name: str, shape: tuple[int, ...]) -> float:
     return 0.3 if name == "embedding" else float((shape[-2] if len(shape) > 1 else shape[0]) ** -0.5)
 
 
-def mean_loss(weights: Weights, lesson: Lesson, drop: Any = None) -> "torch.Tensor":
+def mean_loss(weights: Weights, lesson: TrainingBatch, drop: Any = None) -> "torch.Tensor":
     """Mean cross-entropy over the decisions of a lesson, in nats, each weighed as its problem."""
     import torch
 
@@ -195,7 +203,7 @@ def mean_loss(weights: Weights, lesson: Lesson, drop: Any = None) -> "torch.Tens
     return (losses * torch.from_numpy(counts)).sum() / max(1.0, float(counts.sum()))
 
 
-def torch_losses(weights: Weights, lesson: Lesson, drop: Any = None) -> "torch.Tensor":
+def torch_losses(weights: Weights, lesson: TrainingBatch, drop: Any = None) -> "torch.Tensor":
     """[decisions]: cross-entropy of each decision."""
     import torch
 

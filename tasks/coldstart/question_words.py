@@ -15,7 +15,7 @@ _WORD = re.compile(r"[a-z]+|[$%?.,;:]")
 
 
 @dataclass(frozen=True)
-class Reading:
+class QuestionWords:
     """A question as words; each quantity is the word NUMBER. `places` [Q]; `sentences` [words]: number of each."""
 
     words: tuple[str, ...]
@@ -24,7 +24,7 @@ class Reading:
 
 
 @lru_cache(maxsize=16384)
-def reading_of(question: str) -> Reading:
+def read_words(question: str) -> QuestionWords:
     """The words of a question, lower case, punctuation and `$` among them."""
     words: list[str] = []
     places: list[int] = []
@@ -38,12 +38,12 @@ def reading_of(question: str) -> Reading:
     for word in words:
         sentences.append(current)
         current += word in ".?"
-    return Reading(tuple(words), tuple(places), tuple(sentences))
+    return QuestionWords(tuple(words), tuple(places), tuple(sentences))
 
 
-def relations(space: Space) -> NDArray[np.int64]:
+def quantity_relations(space: Space) -> NDArray[np.int64]:
     """[Q, Q] in [1, 40): distance of two quantities in the text, whether the same word or sentence is around them."""
-    reading = reading_of(space.question)
+    reading = read_words(space.question)
     count = space.quantities
     nexts = [_following(reading, place) for place in reading.places[:count]]
     sentence = [reading.sentences[place] for place in reading.places[:count]]
@@ -56,7 +56,7 @@ def relations(space: Space) -> NDArray[np.int64]:
     return made
 
 
-def _following(reading: Reading, place: int) -> str:
+def _following(reading: QuestionWords, place: int) -> str:
     """The word after a quantity, and whether it is money: what it counts."""
     if place > 0 and reading.words[place - 1] == "$":
         return "$"

@@ -16,8 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.coldstart.expression_space import CONSTANTS, CUES, STATEMENTS, SYMBOLS, Space
-from tasks.coldstart.expression_states import PAIR_KINDS, STOP_KINDS, USE_KINDS, States, legal, pair_kinds, use_kinds
-from tasks.coldstart.question_words import NUMBER, reading_of
+from tasks.coldstart.expression_states import (
+    PAIR_KINDS,
+    STOP_KINDS,
+    USE_KINDS,
+    States,
+    legal_statements,
+    pair_kinds,
+    use_kinds,
+)
+from tasks.coldstart.question_words import NUMBER, read_words
 
 Weights = dict[str, Any]
 """Name → numpy array, or torch tensor while it is trained."""
@@ -59,7 +67,7 @@ class Prior:
     ) -> NDArray[np.float32]:
         """[B, S M M]: log-probabilities of the statements, given that the program goes on; illegal ones IMPOSSIBLE."""
         statements = statement_scores(self.weights, operands, question, pair_kinds(states), use_kinds(states))
-        np.copyto(statements, IMPOSSIBLE, where=~legal(states))
+        np.copyto(statements, IMPOSSIBLE, where=~legal_statements(states))
         every = statements.reshape(len(operands), -1)
         top = every.max(axis=1, keepdims=True)
         every -= top
@@ -160,7 +168,7 @@ def texts_of(spaces: Sequence[Space], vocabulary: dict[str, int], leaves: int) -
     words = np.zeros((size, TEXT), dtype=np.int64)
     whole, asked = np.zeros((size, 1, TEXT), dtype=np.float32), np.zeros((size, 1, TEXT), dtype=np.float32)
     for p, space in enumerate(spaces):
-        reading = reading_of(space.question)
+        reading = read_words(space.question)
         numbers = [vocabulary.get(word, 0) for word in reading.words]
         padded = [0] * WINDOW + numbers + [0] * WINDOW
         for i in range(space.quantities):
@@ -179,7 +187,7 @@ def texts_of(spaces: Sequence[Space], vocabulary: dict[str, int], leaves: int) -
 def _features(space: Space) -> NDArray[np.float32]:
     """[leaves, FEATURES] of what kind a leaf is and where it stands."""
     made = np.zeros((space.leaves, FEATURES), dtype=np.float32)
-    reading = reading_of(space.question)
+    reading = read_words(space.question)
     values = space.inputs[0]
     for i in range(space.quantities):
         value, place = values[i], reading.places[i]
@@ -197,7 +205,7 @@ def vocabulary_of(spaces: Sequence[Space], least: int) -> dict[str, int]:
     """Words of at least `least` questions, numbered from 1 by frequency, then alphabet."""
     counts: dict[str, int] = {}
     for space in spaces:
-        for word in set(reading_of(space.question).words):
+        for word in set(read_words(space.question).words):
             counts[word] = counts.get(word, 0) + 1
     kept = sorted((-count, word) for word, count in counts.items() if count >= least or word == NUMBER)
     return {word: number for number, (_, word) in enumerate(kept, start=1)}

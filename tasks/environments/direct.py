@@ -8,7 +8,7 @@ from random import Random
 
 from tasks.environments.numerals import matches
 from tasks.environments.protocol import Term
-from tasks.environments.worked_steps import traced
+from tasks.environments.worked_steps import worked_steps
 from tasks.errors import GraftError
 from tasks.records import Number, Result
 
@@ -62,5 +62,5 @@ class Direct(ABC):
 
     def demonstration(self, code: str, question: str, spoilt: int | None = None) -> str:
         """The steps of the workflow and its answer, as `written` tells them."""
-        text = self.written(*traced(code, question))
+        text = self.written(*worked_steps(code, question))
         return text if spoilt is None else self.spoil(text, Random(spoilt))

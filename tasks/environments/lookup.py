@@ -5,8 +5,8 @@ from importlib import import_module
 from pathlib import Path
 
 from tasks.environments.protocol import Environment
-from tasks.environments.tagged_answer import Answers
-from tasks.environments.workflow import Programs
+from tasks.environments.tagged_answer import TaggedAnswer
+from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.params.params import Params
 from tasks.sources.user_modules import module_of_environment, refuse_changed
@@ -32,9 +32,9 @@ def environment_of(name: str, strict: bool = False) -> Environment:
     `strict`: of `answer`, whether tags need new lines around them. Raises GraftError where there is none of the name.
     """
     if name == WORKFLOW:
-        return Programs()
+        return WorkflowEnvironment()
     if name == ANSWER:
-        return Answers(strict)
+        return TaggedAnswer(strict)
     return _own(name)
 
 

@@ -41,6 +41,6 @@ class Environment(Protocol):
         """
 
 
-def posed(environment: Environment, problem: Problem) -> Problem:
+def with_checked_siblings(environment: Environment, problem: Problem) -> Problem:
     """The problem with the siblings that what is written will be checked on: all of them or none."""
     return problem if environment.asks_siblings else problem.model_copy(update={"siblings": []})

@@ -26,14 +26,14 @@ class Runner(Protocol):
         """Of each text a result for each of its questions, in their order."""
 
 
-def runner_of(
+def make_runner(
     environment: Environment, sandbox: SandboxParams, served: Served | None
 ) -> AbstractContextManager[Runner]:
     """What finds the answers: reads them where the environment is a `Direct` one, else runs programs in the sandbox."""
-    return nullcontext(Reader(environment)) if isinstance(environment, Direct) else sandbox_of(sandbox, served)
+    return nullcontext(AnswerReader(environment)) if isinstance(environment, Direct) else sandbox_of(sandbox, served)
 
 
-class Reader:
+class AnswerReader:
     """Finds answers by reading."""
 
     serves = False

@@ -31,7 +31,7 @@ SPOILS: tuple[Callable[[str], str], ...] = (
 """Ways to get the form wrong: tags of the thoughts left out, one of them, one of the answer, both; no thoughts."""
 
 
-class Answers(Direct):
+class TaggedAnswer(Direct):
     """The answer in tags. `strict`: tags count for the terms only with new lines around them."""
 
     parts: Sequence[str] = (

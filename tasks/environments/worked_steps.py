@@ -12,7 +12,7 @@ from tasks.programs.operators.builtin import numbers
 _SYMBOLS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 
 
-def traced(code: str, question: str) -> tuple[list[str], str]:
+def worked_steps(code: str, question: str) -> tuple[list[str], str]:
     """(steps, answer): each statement with its values, and the value that is returned, both as people write them.
 
     Raises ValueError where the code is anything else, or divides by 0.
@@ -25,15 +25,17 @@ def traced(code: str, question: str) -> tuple[list[str], str]:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.BinOp(left=left, op=op, right=right)):
                 first, second = (_value(side, quantities, known) for side in (left, right))
                 known[name] = _applied(op, first, second)
-                steps.append(f"{plain(first)} {_SYMBOLS[type(op)]} {plain(second)} = {plain(known[name])}")
+                steps.append(
+                    f"{format_number(first)} {_SYMBOLS[type(op)]} {format_number(second)} = {format_number(known[name])}"
+                )
             case ast.Return(value=ast.expr() as value):
-                return steps, plain(_value(value, quantities, known))
+                return steps, format_number(_value(value, quantities, known))
             case _:
                 raise ValueError(f"no step: {ast.unparse(statement)}")
     raise ValueError("returns nothing")
 
 
-def plain(value: Fraction) -> str:
+def format_number(value: Fraction) -> str:
     """`48`, `0.25`; at most six decimals, rounded."""
     if value.denominator == 1:
         return str(value.numerator)

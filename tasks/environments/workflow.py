@@ -9,7 +9,7 @@ from tasks.programs.contract import PARTS, prompt_of
 from tasks.records import Number, Result
 
 
-class Programs:
+class WorkflowEnvironment:
     """Workflows: Python that defines `solve(problem)`."""
 
     asks_siblings = True

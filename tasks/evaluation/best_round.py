@@ -14,7 +14,7 @@ def is_measured(round: int, last: int, every: int) -> bool:
     return every > 0 and (round % every == 0 or round == last)
 
 
-def best(standings: Sequence[Standing]) -> Standing:
+def best_standing(standings: Sequence[Standing]) -> Standing:
     """The one with the most right samples, of equals the earliest round. Raises ValueError where there is none.
 
     Samples, as n of them a problem say more than one greedy completion does: see the README for how much.
@@ -22,26 +22,26 @@ def best(standings: Sequence[Standing]) -> Standing:
     return min(standings, key=lambda standing: (-sum(standing.correct), standing.round))
 
 
-def ahead(one: Standing, other: Standing, params: Evaluation, seed: int) -> Estimate:
+def pass_at_1_difference(one: Standing, other: Standing, params: Evaluation, seed: int) -> Estimate:
     """How far one round's pass@1 is above another's, with its interval; paired over the dev problems."""
     own_seed = derive_seed(seed, "rounds", one.round, other.round)
     return difference_interval(_shares(one), _shares(other), params.resamples, params.confidence, own_seed)
 
 
-def unmoved(standings: Sequence[Standing], params: Evaluation, seed: int) -> list[str]:
+def plateau_remarks(standings: Sequence[Standing], params: Evaluation, seed: int) -> list[str]:
     """A remark where pass@1 has not moved for some rounds; see tasks/statistics/plateau.py. The paired interval of a
     change that may be chance holds 0."""
     by_round = {standing.round: standing for standing in standings}
 
     def differ(one: int, other: int) -> bool:
-        change = ahead(by_round[one], by_round[other], params, seed)
+        change = pass_at_1_difference(by_round[one], by_round[other], params, seed)
         return change.low > 0 or change.high < 0
 
     levels = {standing.round: standing.pass_at_1 for standing in standings}
     return stands_still("pass@1 on dev", levels, differ, "or stop earlier")
 
 
-def reason(chosen: Standing, standings: Sequence[Standing], last: int, params: Evaluation, seed: int) -> str:
+def choice_reason(chosen: Standing, standings: Sequence[Standing], last: int, params: Evaluation, seed: int) -> str:
     """Why this round, in one line for people."""
     name = f"round {chosen.round}" + (", the last," if chosen.round == last else "")
     if len(standings) == 1:
@@ -50,7 +50,7 @@ def reason(chosen: Standing, standings: Sequence[Standing], last: int, params: E
     if chosen.round == last:
         return level
     final = standings[-1]
-    change = ahead(chosen, final, params, seed)
+    change = pass_at_1_difference(chosen, final, params, seed)
     return (
         f"{level}, against {final.pass_at_1:.3f} of the last ({100 * params.confidence:g} % interval of the difference "
         f"{change.low:.3f} … {change.high:.3f})"

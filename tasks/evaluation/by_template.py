@@ -7,11 +7,11 @@ from dataclasses import astuple, dataclass, fields
 from io import StringIO
 from statistics import fmean
 
-from tasks.records import Outcome
+from tasks.records import ProblemOutcome
 
 
 @dataclass(frozen=True)
-class ByTemplate:
+class TemplateRow:
     """The problems of one template, by the generator's name of it."""
 
     template: str
@@ -22,14 +22,14 @@ class ByTemplate:
     sampled: float  # mean share of right samples
 
 
-def by_template(outcomes: Sequence[Outcome]) -> list[ByTemplate]:
+def by_template(outcomes: Sequence[ProblemOutcome]) -> list[TemplateRow]:
     """A row a template, the one that is solved least often by the samples first; problems without one are in none."""
-    groups: dict[str, list[Outcome]] = defaultdict(list)
+    groups: dict[str, list[ProblemOutcome]] = defaultdict(list)
     for outcome in outcomes:
         if outcome.template is not None:
             groups[outcome.template].append(outcome)
     rows = [
-        ByTemplate(
+        TemplateRow(
             template=name,
             operations=own[0].operations,
             seen=own[0].seen,
@@ -42,15 +42,15 @@ def by_template(outcomes: Sequence[Outcome]) -> list[ByTemplate]:
     return sorted(rows, key=lambda row: (row.sampled, row.greedy, row.template))
 
 
-def hardest(rows: Sequence[ByTemplate], count: int) -> list[ByTemplate]:
+def hardest(rows: Sequence[TemplateRow], count: int) -> list[TemplateRow]:
     """The first `count` of the templates that training saw: those that it never saw are measured apart."""
     return [row for row in rows if row.seen is not False][:count]
 
 
-def table_of(rows: Sequence[ByTemplate]) -> str:
+def csv_table(rows: Sequence[TemplateRow]) -> str:
     """The rows as a csv file, with a line of names first; what is not known is empty."""
     file = StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(field.name for field in fields(ByTemplate))
+    writer.writerow(field.name for field in fields(TemplateRow))
     writer.writerows(astuple(row) for row in rows)
     return file.getvalue()

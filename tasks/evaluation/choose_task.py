@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from tasks.artifacts import copy_folder, digest_path, read_json, read_jsonl, whole_folder, write_json
 from tasks.errors import GraftError
-from tasks.evaluation.best_round import best, reason, unmoved
+from tasks.evaluation.best_round import best_standing, choice_reason, plateau_remarks
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.records import Choice, Lineage, Standing
@@ -31,7 +31,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
     with whole_folder(layout.run_policy) as new:
         copy_folder(policy, new)
     write_json(layout.best, choice)
-    for remark in unmoved(standings, params.evaluation, params.seed):
+    for remark in plateau_remarks(standings, params.evaluation, params.seed):
         logger.warning(remark)
     write_json(layout.metrics("choose"), _numbers(choice, standings))
 
@@ -39,8 +39,8 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
 def _choice(layout: Layout, params: Params, standings: Sequence[Standing]) -> Choice:
     last = params.rounds.last
     if standings:
-        found = best(standings)
-        why = reason(found, standings, last, params.evaluation, params.seed)
+        found = best_standing(standings)
+        why = choice_reason(found, standings, last, params.evaluation, params.seed)
         return Choice(round=found.round, version=found.version, reason=why)
     version = read_json(layout.policy(last) / "lineage.json", Lineage).version
     why = f"round {last}, the last: evaluation.every is 0, so rounds were not compared"
@@ -51,6 +51,6 @@ def _numbers(choice: Choice, standings: Sequence[Standing]) -> dict[str, float]:
     """The round, and its pass@1 on dev beside the last one's, where they were measured."""
     numbers: dict[str, float] = {"round": choice.round}
     if standings:
-        numbers["pass_at_1"] = best(standings).pass_at_1
+        numbers["pass_at_1"] = best_standing(standings).pass_at_1
         numbers["last_pass_at_1"] = standings[-1].pass_at_1
     return numbers

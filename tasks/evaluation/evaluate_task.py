@@ -3,8 +3,8 @@
 import logging
 
 from tasks.artifacts import read_jsonl, whole_folder, write_json, write_jsonl, write_text
-from tasks.evaluation.by_template import by_template, table_of
-from tasks.evaluation.measure import measure
+from tasks.evaluation.by_template import by_template, csv_table
+from tasks.evaluation.measure import evaluate_problems
 from tasks.evaluation.summary import remarks
 from tasks.layout import Layout
 from tasks.params.params import Params
@@ -21,11 +21,11 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     """
     name, policy = ("after", layout.run_policy) if round is None else ("before", layout.policy(round))
     problems = read_jsonl(layout.problems("test"), Problem)
-    outcomes, written, numbers = measure(layout, params, policy, problems, f"evaluate@{name}")
+    outcomes, written, numbers = evaluate_problems(layout, params, policy, problems, f"evaluate@{name}")
     with whole_folder(layout.evaluation(name)) as folder:
         write_jsonl(folder / "outcomes.jsonl", outcomes)
         write_jsonl(folder / "attempts.jsonl", [attempt for own in written for attempt in own])
-    write_text(layout.by_template(name), table_of(by_template(outcomes)))
+    write_text(layout.by_template(name), csv_table(by_template(outcomes)))
     for remark in remarks(numbers, params.evaluation.ks):
         logger.warning(remark)
     write_json(layout.metrics("evaluate", name), numbers)

@@ -9,7 +9,7 @@ from tasks.evaluation.maj_at_k import maj_at_k
 from tasks.evaluation.pass_at_k import pass_at_k
 from tasks.params.sections import Evaluation
 from tasks.programs.answer_check import number_of
-from tasks.records import Attempt, Outcome, Problem, Result
+from tasks.records import Attempt, Problem, ProblemOutcome, Result
 from tasks.seeds import derive_seed
 from tasks.statistics.intervals import Estimate, mean_interval
 
@@ -21,10 +21,10 @@ _maj_at_k = lru_cache(10_000)(maj_at_k)
 """Many problems went the same way, and a report counts them for each of its tables."""
 
 
-def outcome_of(problem: Problem, attempts: Sequence[Attempt]) -> Outcome:
+def problem_outcome(problem: Problem, attempts: Sequence[Attempt]) -> ProblemOutcome:
     """How a problem went; exactly one of its attempts is the greedy one."""
     (greedy,) = [a for a in attempts if a.greedy]
-    return Outcome(
+    return ProblemOutcome(
         problem_id=problem.problem_id,
         template=problem.template,
         seen=problem.seen,
@@ -57,7 +57,7 @@ def _answer(result: Result) -> str | None:
     return result.value.strip() if result.status == "ok" and isinstance(result.value, str) else None
 
 
-def measured(outcomes: Sequence[Outcome], ks: Sequence[int]) -> dict[str, list[float]]:
+def measures(outcomes: Sequence[ProblemOutcome], ks: Sequence[int]) -> dict[str, list[float]]:
     """Each measure by its name in the metrics file, with its value for each problem that it is known of.
 
     `pass_at_1_greedy` is the accuracy at temperature 0; `pass_at_1` is the unbiased estimate from the samples, c/n;
@@ -77,7 +77,7 @@ def measured(outcomes: Sequence[Outcome], ks: Sequence[int]) -> dict[str, list[f
     }
 
 
-def summarise(outcomes: Sequence[Outcome], params: Evaluation, seed: int) -> dict[str, float]:
+def summarise(outcomes: Sequence[ProblemOutcome], params: Evaluation, seed: int) -> dict[str, float]:
     """All numbers of an evaluation by the names that the metrics file gives them; what is not known has no name."""
     samples = sum(o.samples for o in outcomes)
     numbers: dict[str, float] = {
@@ -88,14 +88,14 @@ def summarise(outcomes: Sequence[Outcome], params: Evaluation, seed: int) -> dic
         "distinct": sum(o.distinct for o in outcomes) / len(outcomes),
         **{f"answers_at_{k}": fmean(answers_at_k(o, k) for o in outcomes) for k in params.ks},
     }
-    for name, values in measured(outcomes, params.ks).items():
+    for name, values in measures(outcomes, params.ks).items():
         if values:
             own_seed = derive_seed(seed, "interval", name)
             numbers |= _named(name, mean_interval(values, params.resamples, params.confidence, own_seed))
     return numbers
 
 
-def answers_at_k(outcome: Outcome, k: int) -> float:
+def answers_at_k(outcome: ProblemOutcome, k: int) -> float:
     """How many different answers k of its samples give on average; a sample that ends in an error gives none."""
     return sum(pass_at_k(outcome.samples, count, k) for count in (outcome.correct, *outcome.wrong))
 

@@ -45,7 +45,7 @@ from tasks.influence.directions import adam_scale, by_row, directions, sign
 from tasks.influence.gradient_algebra import rescaled
 from tasks.influence.gradient_passes import Passes
 from tasks.influence.local_similarity import Likeness
-from tasks.influence.loss_gradients import TokenLosses, Validation, coefficients, loss_weights
+from tasks.influence.loss_gradients import TokenLosses, Validation, loss_weights, score_weights
 from tasks.influence.projections import Heard, Measured, hear
 from tasks.influence.sample_gradients import Direction
 from tasks.model.sample import Sample
@@ -130,8 +130,8 @@ def influences(
             f"influence.similarity: {measure.similarity} compares completions by ∇ Σ log p, which is not the gradient "
             "of the token losses that are given; take dot or cosine"
         )
-    own = loss_weights(samples, averaging) if token_losses else coefficients(samples, averaging)
-    votes = coefficients(validation.samples, validation.averaging)
+    own = loss_weights(samples, averaging) if token_losses else score_weights(samples, averaging)
+    votes = validation.score_weights
     counts = [sign(c) / len(votes) for c in votes] if measure.shortened else votes
     given = counts if validation.same_batch else [0.0] * len(samples)
     shares = [abs(s.advantage) for s in samples] if shares is None else shares
@@ -167,7 +167,7 @@ def influences(
 
 def judges_of(scorer: Scorer, validation: Validation, budget: int) -> Passes:
     """The validation samples' gradients, in every process: kept if they fit in `budget` bytes."""
-    passes = Passes(scorer, [s for s in validation.samples if s.advantage], budget, shared=False)
+    passes = Passes(scorer, validation.samples_with_signal, budget, shared=False)
     passes.keep()
     return passes
 

@@ -8,28 +8,28 @@ from tasks.problems.files import problem_files
 from tasks.records import Record
 
 
-class Data(Record):
+class ProblemFile(Record):
     """A file of problems."""
 
     sha256: str
     problems: int
 
 
-def problems_now(root: Path, params: Params) -> dict[str, Data]:
+def digest_problem_files(root: Path, params: Params) -> dict[str, ProblemFile]:
     """The files of problems; none where they are generated."""
     if params.problems.source == "generated":
         return {}
     return {name: _data(file) for name, file in problem_files(root, params.problems.path).items()}
 
 
-def _data(file: Path) -> Data:
+def _data(file: Path) -> ProblemFile:
     with file.open("rb") as lines:
-        return Data(sha256=digest_path(file), problems=sum(1 for line in lines if line.strip()))
+        return ProblemFile(sha256=digest_path(file), problems=sum(1 for line in lines if line.strip()))
 
 
 def problems_tag(root: Path, params: Params) -> dict[str, str]:
     """The digest of all files of problems, for MLflow."""
-    files = problems_now(root, params)
+    files = digest_problem_files(root, params)
     if not files:
         return {}
     return {"problems_sha256": digest_text("".join(f"{name}\0{data.sha256}\n" for name, data in files.items()))}

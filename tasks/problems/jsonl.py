@@ -30,7 +30,7 @@ def read_files(files: Iterable[tuple[str, str, str]]) -> list[Problem]:
     """The problems of files, each (name, text, source), in their order; `name` is the file's name in errors, `source`
     that in the records.
 
-    Fields: `question`; `answer` (see `answer_of`); `problem_id` or `id`, if there is one (otherwise the id is a hash of
+    Fields: `question`; `answer` (see `parse_answer`); `problem_id` or `id`, if there is one (otherwise the id is a hash of
     the question, so that neither the order of the lines nor their number changes it); `siblings`, if there are any,
     a list of {question, answer}. Other fields are left alone, blank lines too.
 
@@ -86,7 +86,7 @@ def split_problems(name: str, problems: list[Problem], params: Problems, seed: i
     return {"dev": [], **dealt}
 
 
-def answer_of(value: Any) -> int | float:
+def parse_answer(value: Any) -> int | float:
     """The number that an `answer` field means.
 
     A JSON number; a text that is a number ("72", "-3.5", "1,234", "$12"); or GSM8K's free text, whose number stands
@@ -161,7 +161,7 @@ def _question_and_answer(where: str, prefix: str, fields: dict[str, Any]) -> tup
     if not _is_text(question):
         raise GraftError(f"{where}: {prefix}question: holds half of a surrogate pair; save the line as proper Unicode")
     try:
-        return question.strip(), answer_of(fields["answer"])
+        return question.strip(), parse_answer(fields["answer"])
     except ValueError as error:
         raise GraftError(f"{where}: {prefix}answer: {error}; write a number, or a text that ends in #### 72") from None
 

@@ -3,7 +3,7 @@
 from tasks.records import Problem, Split
 
 
-def metrics_of(problems: dict[Split, list[Problem]]) -> dict[str, float]:
+def problem_metrics(problems: dict[Split, list[Problem]]) -> dict[str, float]:
     """Counts of each split, share with siblings; for generated problems also what is known of their templates."""
     everything = [problem for listed in problems.values() for problem in listed]
     numbers: dict[str, float] = {split: len(listed) for split, listed in problems.items()}

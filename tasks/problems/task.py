@@ -6,7 +6,7 @@ from tasks.params.params import Params
 from tasks.problems.files import problem_files
 from tasks.problems.generate import generate
 from tasks.problems.jsonl import read_files, split_problems
-from tasks.problems.metrics import metrics_of
+from tasks.problems.metrics import problem_metrics
 from tasks.records import Problem, Split
 
 
@@ -15,7 +15,7 @@ def run(layout: Layout, params: Params, round: int | None = None) -> None:  # no
     problems = _read(layout, params) if params.problems.source == "jsonl" else generate(params.problems, params.seed)
     for split, listed in problems.items():
         write_jsonl(layout.problems(split), listed)
-    write_json(layout.metrics("problems"), metrics_of(problems))
+    write_json(layout.metrics("problems"), problem_metrics(problems))
 
 
 def _read(layout: Layout, params: Params) -> dict[Split, list[Problem]]:

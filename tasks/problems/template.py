@@ -141,7 +141,9 @@ def answer_of(template: Template, values: dict[str, Fraction]) -> Fraction | Non
     return None if answer in values.values() else answer
 
 
-def draw(template: Template, phrasing: int, dice: random.Random) -> tuple[dict[str, Option], Fraction] | None:
+def draw_quantities(
+    template: Template, phrasing: int, dice: random.Random
+) -> tuple[dict[str, Option], Fraction] | None:
     """One try at the quantities of a phrasing: what each is drawn as, and the answer; None where they do not fit.
 
     The drawn values differ from each other, so that a program that reads the wrong number is wrong.

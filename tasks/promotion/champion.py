@@ -35,8 +35,8 @@ from tasks.records import Champion, Succession
 
 PREVIOUS = "previous"
 HISTORY = "history.jsonl"
-OWN = ("champion.json", "policy", "outcomes.jsonl", "promotion.json")
-KEPT = 3  # others, with their weights; the history names all
+CHAMPION_FILES = ("champion.json", "policy", "outcomes.jsonl", "promotion.json")
+PREVIOUS_LIMIT = 3  # others, with their weights; the history names all
 
 
 def read_champion(folder: Path, environment: str) -> Champion | None:
@@ -47,7 +47,7 @@ def read_champion(folder: Path, environment: str) -> Champion | None:
     """
     if not folder.exists():
         return None
-    champion = present(folder)
+    champion = current_champion(folder)
     if champion.environment != environment:
         raise GraftError(
             f"{folder}: its policy was trained in environment {champion.environment}, this run's is {environment}; "
@@ -56,7 +56,7 @@ def read_champion(folder: Path, environment: str) -> Champion | None:
     return champion
 
 
-def present(folder: Path) -> Champion:
+def current_champion(folder: Path) -> Champion:
     """The present champion, whatever its environment. Raises GraftError where there is none, or a damaged one."""
     if not folder.exists():
         raise GraftError(f"{folder}: there is no champion yet; graft retrain promotes the first policy that is better")
@@ -70,7 +70,7 @@ def read_history(folder: Path) -> list[Succession]:
     return read_jsonl(folder / HISTORY, Succession) if (folder / HISTORY).exists() else []
 
 
-def kept(folder: Path) -> dict[str, Path]:
+def previous_champions(folder: Path) -> dict[str, Path]:
     """Version → folder of the others that can be put in the champion's place, the last champion first."""
     previous = folder / PREVIOUS
     one = (previous / "champion.json").exists()  # as it was when only one was kept
@@ -78,7 +78,7 @@ def kept(folder: Path) -> dict[str, Path]:
     return {read_json(found / "champion.json", Champion).version: found for found in folders}
 
 
-def replace_champion(
+def promote_policy(
     folder: Path, policy: Path, outcomes: Path, decision: str, champion: Champion, reason: str, time: str
 ) -> None:
     """Put a policy in the champion's place, whole or not at all; the old champion goes to `previous/`.
@@ -92,14 +92,14 @@ def replace_champion(
         write_text(new / "promotion.json", decision)
         write_json(new / "champion.json", champion)
 
-    with alone(folder):
-        old = present(folder).version if folder.exists() else None
+    with champion_lock(folder):
+        old = current_champion(folder).version if folder.exists() else None
         step = Succession(version=champion.version, replaced=old, how="promoted", reason=reason, time=time)
-        succeed(folder, fill, step)
+        replace_champion(folder, fill, step)
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
+def champion_lock(folder: Path) -> Iterator[None]:
     """One writer of the champion at a time, whoever started it; what one that was killed left is put in order."""
     lock = folder.parent / ".graft" / "champion.lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
@@ -110,18 +110,18 @@ def alone(folder: Path) -> Iterator[None]:
         yield
 
 
-def succeed(folder: Path, fill: Callable[[Path], None], step: Succession) -> None:
-    """A new champion, which `fill` writes into an empty folder, in the place of the old one. To be called `alone`."""
-    others = {} if step.replaced is None else {step.replaced: folder, **kept(folder)}
-    places = [place for version, place in others.items() if version != step.version][:KEPT]
+def replace_champion(folder: Path, fill: Callable[[Path], None], step: Succession) -> None:
+    """A new champion, which `fill` writes into an empty folder, in the place of the old one. To be called `champion_lock`."""
+    others = {} if step.replaced is None else {step.replaced: folder, **previous_champions(folder)}
+    places = [place for version, place in others.items() if version != step.version][:PREVIOUS_LIMIT]
     with whole_folder(folder) as new:
         fill(new)
         for number, place in enumerate(places, start=1):
-            take(place, new / PREVIOUS / str(number))
+            copy_champion(place, new / PREVIOUS / str(number))
         write_jsonl(new / HISTORY, [*read_history(folder), step])
 
 
-def take(place: Path, target: Path) -> None:
-    """A champion's own files, those of the present one or of a `kept` one, as files of another folder."""
-    for name in OWN:
+def copy_champion(place: Path, target: Path) -> None:
+    """A champion's own files, those of the present one or of a `previous_champions` one, as files of another folder."""
+    for name in CHAMPION_FILES:
         copy_folder(place / name, target / name, link=True)

@@ -7,7 +7,7 @@ from tasks.records import Promotion
 from tasks.statistics.intervals import Estimate, difference_interval
 
 
-def decide(
+def decide_promotion(
     right: Sequence[bool],
     champion_right: Sequence[bool],
     version: str,

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from tasks.records import Succession
 
 
-def line(history: Sequence[Succession]) -> list[str]:
+def fallback_order(history: Sequence[Succession]) -> list[str]:
     """Versions in the order in which they are fallen back on: the champion last, before it the one that a rollback
     puts in its place, and so on. [] of no history."""
     champions: list[str] = []
@@ -22,13 +22,13 @@ def line(history: Sequence[Succession]) -> list[str]:
     return champions
 
 
-def taken_back(history: Sequence[Succession]) -> dict[str, str]:
+def rolled_back_versions(history: Sequence[Succession]) -> dict[str, str]:
     """Version → the reason of the rollback that took it back; those that were put back in their place are not in it."""
     taken: dict[str, str] = {}
     for end, step in enumerate(history, start=1):
         if step.how == "rolled back":
-            still = line(history[:end])
-            taken |= {version: step.reason for version in line(history[: end - 1]) if version not in still}
+            still = fallback_order(history[:end])
+            taken |= {version: step.reason for version in fallback_order(history[: end - 1]) if version not in still}
         taken.pop(step.version, None)
     return taken
 

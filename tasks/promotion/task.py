@@ -5,10 +5,10 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.rollouts.evaluate_policy import trial
 from tasks.params.params import Params
-from tasks.promotion.champion import read_champion, read_history, replace_champion
-from tasks.promotion.gate import decide
-from tasks.promotion.history import taken_back, utc_now
-from tasks.records import Champion, Lineage, Outcome, Problem, Promotion
+from tasks.promotion.champion import promote_policy, read_champion, read_history
+from tasks.promotion.gate import decide_promotion
+from tasks.promotion.history import rolled_back_versions, utc_now
+from tasks.records import Champion, Lineage, Problem, ProblemOutcome, Promotion
 from tasks.seeds import derive_seed
 
 
@@ -28,18 +28,18 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
         write_text(layout.promotion, read_text(layout.champion / "promotion.json"))
     else:
         after = _outcomes(layout, "after")
-        decision = decide(
+        decision = decide_promotion(
             [outcome.greedy for outcome in after],
             _opponent(layout, params, champion, test_sha256),
             version,
             champion.version if champion else None,
             params.evaluation,
             derive_seed(params.seed, "promote"),
-            taken_back(read_history(layout.champion)).get(version),
+            rolled_back_versions(read_history(layout.champion)).get(version),
         )
         write_json(layout.promotion, decision)
         if decision.promoted:
-            replace_champion(
+            promote_policy(
                 layout.champion,
                 policy,
                 layout.evaluation("after") / "outcomes.jsonl",
@@ -56,16 +56,16 @@ def _opponent(layout: Layout, params: Params, champion: Champion | None, test_sh
     if champion is None:
         return [outcome.greedy for outcome in _outcomes(layout, "before")]
     if champion.test_sha256 == test_sha256:
-        return [outcome.greedy for outcome in read_jsonl(layout.champion / "outcomes.jsonl", Outcome)]
+        return [outcome.greedy for outcome in read_jsonl(layout.champion / "outcomes.jsonl", ProblemOutcome)]
     problems = read_jsonl(layout.problems("test"), Problem)
     tried = trial(layout, params, layout.champion / "policy", problems, "promote")
     return [own[0].right for own in tried.attempts]
 
 
-def _outcomes(layout: Layout, name: str) -> list[Outcome]:
+def _outcomes(layout: Layout, name: str) -> list[ProblemOutcome]:
     """Outcomes in the order of the test problems. Raises GraftError where they are of other problems."""
     path = layout.evaluation(name) / "outcomes.jsonl"
-    outcomes = read_jsonl(path, Outcome)
+    outcomes = read_jsonl(path, ProblemOutcome)
     problems = read_jsonl(layout.problems("test"), Problem)
     if [o.problem_id for o in outcomes] != [p.problem_id for p in problems]:
         raise GraftError(f"{path}: measured on other test problems; run again: graft stage evaluate@{name}")

@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tasks.errors import GraftError, Passing
+from tasks.errors import GraftError, TransientError
 from tasks.model.hub_errors import is_away
 from tasks.model.policy import LOADING, best_device, may_run, reason_of, refuse_pickles, remedy_of
 from tasks.params.sections import ModelReward
 from tasks.records import Trajectory
-from tasks.rewards.weighted_sum import Column, Measured
+from tasks.rewards.weighted_sum import TermColumn, TermValue
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,23 +35,23 @@ Tokens = Mapping[str, Sequence[int]]
 """What the tokenizer gives of one pair: `input_ids`, and parallel to them what else the model asks for."""
 
 
-def model_column(root: Path, params: ModelReward, trajectories: Sequence[Trajectory]) -> list[Column]:
+def classifier_column(root: Path, params: ModelReward, trajectories: Sequence[Trajectory]) -> list[TermColumn]:
     """What the model says of each completion [P, G]; `failed` where that is no number.
 
     Raises GraftError where `params.base` is no such model, or has no such label.
     """
     groups = [[(each.problem.question, text) for text in each.workflow_codes] for each in trajectories]
     distinct = list(dict.fromkeys(pair for group in groups for pair in group))
-    values = dict(zip(distinct, judged(root, params, distinct), strict=True))
+    values = dict(zip(distinct, classifier_values(root, params, distinct), strict=True))
     return [[_measured(values[pair]) for pair in group] for group in groups]
 
 
-def judged(root: Path, params: ModelReward, pairs: Sequence[Pair]) -> list[float]:
+def classifier_values(root: Path, params: ModelReward, pairs: Sequence[Pair]) -> list[float]:
     """The term of each pair [N], NaN where the model's arithmetic failed. It is the same whatever `params.batch`."""
     base = str(root / params.base) if (root / params.base).is_dir() else params.base
     with LOADING, _named(f"rewards.model: {params.base!r} is no sequence-classification model with a tokenizer"):
         model, tokenizer = _model(base, params.base), _tokenizer(base, params.base)
-    label = label_of(model.config, params.label)
+    label = label_index(model.config, params.label)
     values = [math.nan] * len(pairs)
     with _named(f"rewards.model: {params.base!r} could not read the completions"):
         config = model.config.get_text_config()
@@ -81,7 +81,7 @@ def probability(logits: "Tensor", label: int, problem_type: str | None) -> float
     return float((torch.sigmoid(wide) if alone else torch.softmax(wide, dim=0))[label])
 
 
-def label_of(config: Any, label: str | int | None) -> int:
+def label_index(config: Any, label: str | int | None) -> int:
     """Place of the label among the model's. Raises GraftError that names those there are."""
     names: dict[int, str] = {place: str(config.id2label[place]) for place in sorted(config.id2label)}
     if label is None and len(names) == 1:
@@ -95,10 +95,10 @@ def label_of(config: Any, label: str | int | None) -> int:
     raise GraftError(f"rewards.model: label is {'null' if label is None else repr(label)}; name one of {known}")
 
 
-def _measured(value: float) -> Measured:
+def _measured(value: float) -> TermValue:
     if math.isfinite(value):
-        return Measured(value)
-    return Measured(None, "failed", "the model's logits are not finite")
+        return TermValue(value)
+    return TermValue(None, "failed", "the model's logits are not finite")
 
 
 def _model(base: str, named: str) -> Any:
@@ -176,5 +176,7 @@ def _named(trouble: str) -> Iterator[None]:
     except Exception as error:
         remedy = "name a folder or a Hugging Face id of one; where memory is short, lower rewards.model.batch"
         if is_away(error):
-            raise Passing(f"{trouble} ({reason_of(error)}); try again later, or name a folder that is here") from error
+            raise TransientError(
+                f"{trouble} ({reason_of(error)}); try again later, or name a folder that is here"
+            ) from error
         raise GraftError(f"{trouble} ({reason_of(error)}); {remedy_of(error) or remedy}") from error

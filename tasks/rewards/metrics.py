@@ -21,7 +21,7 @@ CHANCE = 1.96
 """Standard errors that chance rarely exceeds (1 time in 20)."""
 
 
-class Totals:
+class RewardTotals:
     """Sum and mean of the train rewards, mean and deviation of each term, and how many groups can teach something.
 
     Told of a group at a time; kept are sums, and columns of numbers beside memory. Use it in a `with` block.
@@ -35,7 +35,7 @@ class Totals:
         self._terms: dict[str, Column] = {}
         self._columns = ExitStack()
 
-    def __enter__(self) -> "Totals":
+    def __enter__(self) -> "RewardTotals":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -113,10 +113,10 @@ def remarks(numbers: Mapping[str, float]) -> list[str]:
     return found
 
 
-def unmoved(rounds: Mapping[int, Mapping[str, float]]) -> list[str]:
+def plateau_remarks(rounds: Mapping[int, Mapping[str, float]]) -> list[str]:
     """A remark where the mean reward has not moved for some rounds; see tasks/statistics/plateau.py.
 
-    `rounds` are the numbers of each by `Totals`, in order; the means of two rounds differ by chance where that is
+    `rounds` are the numbers of each by `RewardTotals`, in order; the means of two rounds differ by chance where that is
     at most CHANCE standard errors of the difference. Nothing is said of groups of one.
     """
     if any("mean_reward_error" not in numbers for numbers in rounds.values()):

@@ -18,21 +18,21 @@ from types import TracebackType
 
 from tasks.errors import GraftError
 from tasks.records import Problem, Result
-from tasks.rewards.weighted_sum import Measured
+from tasks.rewards.weighted_sum import TermValue
 from tasks.sources.process_sources import python_path
 
 LOADING = 600.0
 """Longest time for the import of the function's module, in seconds: it may load a model."""
 
 
-class Caller:
+class TermProcess:
     """Calls `module:function`, each call for at most `seconds`. Use it in a `with` block."""
 
     def __init__(self, root: Path, name: str, seconds: float) -> None:
         self._root, self._name, self._seconds = root, name, seconds
         self._process: subprocess.Popen[bytes] | None = None
 
-    def __enter__(self) -> "Caller":
+    def __enter__(self) -> "TermProcess":
         """Raises GraftError where the function cannot be loaded."""
         try:
             self._load()
@@ -44,7 +44,7 @@ class Caller:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._end()
 
-    def __call__(self, problem: Problem, text: str, results: Sequence[Result]) -> Measured:
+    def __call__(self, problem: Problem, text: str, results: Sequence[Result]) -> TermValue:
         """What the function says of a completion: `timeout` where it took too long, `failed` where it gave no number.
 
         Whatever it did to its process, the next call finds a sound one.
@@ -75,19 +75,19 @@ class Caller:
             return False
         return True
 
-    def _answer(self, seconds: float) -> Measured:
+    def _answer(self, seconds: float) -> TermValue:
         """Its answer; where none comes, why, and the process is no more."""
         if self._process is None:
-            return Measured(None, "failed", "its process ended before it was called")
+            return TermValue(None, "failed", "its process ended before it was called")
         assert self._process.stdout is not None
         if not wait([self._process.stdout.fileno()], seconds):
             self._end()
-            return Measured(None, "timeout", f"no answer within {seconds:g} s")
+            return TermValue(None, "timeout", f"no answer within {seconds:g} s")
         line = self._process.stdout.readline()
         if not line.endswith(b"\n"):
             code = self._end()
             how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-            return Measured(None, "failed", f"its process {how}")
+            return TermValue(None, "failed", f"its process {how}")
         return _read(line)
 
     def _end(self) -> int:
@@ -101,19 +101,19 @@ class Caller:
         return process.returncode
 
 
-def _read(line: bytes) -> Measured:
+def _read(line: bytes) -> TermValue:
     """[number, null] or [null, what went wrong]; the function is not Graft's, and might write there, too."""
     try:
         match json.loads(line):
             case [int() | float() as value, None] if math.isfinite(value):
-                return Measured(value)
+                return TermValue(value)
             case [None, None]:  # it is loaded
-                return Measured(None)
+                return TermValue(None)
             case [None, str() as error]:
-                return Measured(None, "failed", error)
+                return TermValue(None, "failed", error)
     except (ValueError, RecursionError):
         pass
-    return Measured(None, "failed", "its process gave an answer that is none")
+    return TermValue(None, "failed", "its process gave an answer that is none")
 
 
 def _start(root: Path, name: str) -> "subprocess.Popen[bytes]":

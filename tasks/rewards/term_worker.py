@@ -42,7 +42,7 @@ def main(root: Path, name: str) -> None:
     try:
         function = load(name)
     except BaseException as error:  # noqa: BLE001 (told to the one that waits)
-        _send(answers, (None, told(error)))
+        _send(answers, (None, format_error(error)))
         return
     _send(answers, (None, None))
     while True:
@@ -69,7 +69,7 @@ def call(function: Callable[..., Any], problem: Problem, text: str, results: lis
     try:
         return number(function(problem, text, results)), None
     except BaseException as error:  # noqa: BLE001 (its own: SystemExit too)
-        return None, told(error)
+        return None, format_error(error)
 
 
 def number(value: Any) -> float:
@@ -82,7 +82,7 @@ def number(value: Any) -> float:
     return converted
 
 
-def told(error: BaseException) -> str:
+def format_error(error: BaseException) -> str:
     """An error in one short line, with the file and line that raised it."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not _is_of_the_machinery(f.filename)]
     place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""

@@ -7,23 +7,23 @@ from tasks.errors import GraftError
 from tasks.params.sections import OwnTerm
 from tasks.records import Result, Trajectory
 from tasks.rewards.builtin_terms import results_of
-from tasks.rewards.term_process import Caller
-from tasks.rewards.weighted_sum import Column, Measured
+from tasks.rewards.term_process import TermProcess
+from tasks.rewards.weighted_sum import TermColumn, TermValue
 
 
-def own_column(
+def user_term_column(
     root: Path, term: OwnTerm, trajectories: Sequence[Trajectory], seconds: float, limit: float, total: int
-) -> list[Column]:
+) -> list[TermColumn]:
     """What `term` is worth to each completion [P, G]. It is called once for each distinct completion of a problem.
 
     Raises GraftError where it cannot be loaded, and as soon as more than `limit` (a share) of all `total` completions
     of the round failed: a function that hangs at each of thousands would take hours to say so.
     """
     failed = 0
-    columns: list[Column] = []
-    with Caller(root, term.term, seconds) as call:
+    columns: list[TermColumn] = []
+    with TermProcess(root, term.term, seconds) as call:
         for trajectory in trajectories:
-            known: dict[tuple[str, tuple[Result, ...]], Measured] = {}
+            known: dict[tuple[str, tuple[Result, ...]], TermValue] = {}
             column = []
             for member, text in enumerate(trajectory.workflow_codes):
                 results = tuple(results_of(trajectory, member))
@@ -41,5 +41,5 @@ def own_column(
     return columns
 
 
-def _slow(measured: Measured) -> str:
+def _slow(measured: TermValue) -> str:
     return ", or raise rewards.seconds" if measured.status == "timeout" else ""

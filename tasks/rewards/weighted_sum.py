@@ -12,7 +12,7 @@ from tasks.records import RewardedTrajectory, RewardStatus, Trajectory
 from tasks.rewards.builtin_terms import COMMON, results_of, terms_of
 
 
-class Measured(NamedTuple):
+class TermValue(NamedTuple):
     """What a term is worth to one completion; None, with its status and why, where nobody knows."""
 
     value: float | None
@@ -20,16 +20,16 @@ class Measured(NamedTuple):
     error: str | None = None
 
 
-Column = Sequence[Measured]
+TermColumn = Sequence[TermValue]
 """A term's worth to each member of a group [G]."""
 
 
-def score(
+def reward_group(
     environment: Environment,
     trajectory: Trajectory,
     params: Rewards,
     max_new_tokens: int,
-    measured: Mapping[str, Column] | None = None,
+    measured: Mapping[str, TermColumn] | None = None,
 ) -> RewardedTrajectory:
     """The trajectory with its rewards [G], their terms {name: [G]} and their status [G].
 
@@ -42,7 +42,7 @@ def score(
     columns = dict(measured or {})
     for name, term in terms_of(environment, max_new_tokens).items():
         values = [term(trajectory, member) for member in members] if name in weights else []
-        columns[name] = [Measured(value, "failed" if value is None else "ok") for value in values]
+        columns[name] = [TermValue(value, "failed" if value is None else "ok") for value in values]
     terms = {name: [each.value for each in columns[name]] for name in weights}
     rewards = [combine({name: terms[name][member] for name in terms}, weights) for member in members]
     status = [_worst(columns[name][member].status for name in weights) for member in members]
@@ -87,11 +87,11 @@ def combine(terms: Mapping[str, float | None], weights: Mapping[str, float]) -> 
 
 
 def first_failure(
-    trajectories: Sequence[RewardedTrajectory], measured: Mapping[str, Sequence[Column]] | None = None
+    trajectories: Sequence[RewardedTrajectory], measured: Mapping[str, Sequence[TermColumn]] | None = None
 ) -> str | None:
     """The first reward that failed, why, and the remedy; None where none did.
 
-    `measured` {name: [P, G]} tells why terms that `score` was given did.
+    `measured` {name: [P, G]} tells why terms that `reward_group` was given did.
     """
     for place, trajectory in enumerate(trajectories):
         for member, status in enumerate(trajectory.reward_status):
@@ -140,7 +140,7 @@ class Failures:
             )
 
 
-def _trouble(trajectory: Trajectory, member: int, measured: Mapping[str, Column]) -> str:
+def _trouble(trajectory: Trajectory, member: int, measured: Mapping[str, TermColumn]) -> str:
     """Why nobody knows what a member is worth, and the remedy."""
     lost = why_lost(results_of(trajectory, member))
     if lost is not None:

@@ -6,24 +6,24 @@ from tasks.environments.runner import Runner
 from tasks.programs.agreement import agrees
 from tasks.programs.sandbox.sandbox import Program
 from tasks.records import Workflow
-from tasks.search.perturbed_questions import perturbed
-from tasks.search.policy_tree import Found, GuidedTree
+from tasks.search.perturbed_questions import perturb_question
+from tasks.search.policy_tree import FoundWorkflow, PolicyTree
 
 
-def run_perturbed(trees: Sequence[GuidedTree], runner: Runner) -> None:
-    """Run what is right on a problem without siblings on its perturbed questions; the results go into `perturbed`."""
-    right: list[Found] = []
+def run_perturbed(trees: Sequence[PolicyTree], runner: Runner) -> None:
+    """Run what is right on a problem without siblings on its perturbed questions; the results go into `perturb_question`."""
+    right: list[FoundWorkflow] = []
     programs: list[Program] = []
     for tree in trees:
         own = [found for found in tree.found.values() if found.reward == 1.0 and not tree.problem.siblings]
-        texts = perturbed(tree.problem.question, tree.problem.problem_id) if own else ()
+        texts = perturb_question(tree.problem.question, tree.problem.problem_id) if own else ()
         right += own
         programs += [Program(found.code, texts) for found in own]
     for found, results in zip(right, runner.run(programs), strict=True):
         found.perturbed = results
 
 
-def support_of(workflows: Sequence[Workflow]) -> dict[str, float]:
+def count_support(workflows: Sequence[Workflow]) -> dict[str, float]:
     """How many of the solved problems rest on what."""
     solving: dict[str, list[Workflow]] = {}
     for workflow in workflows:

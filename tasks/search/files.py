@@ -26,7 +26,7 @@ def tree_records(problem_id: str, root: Node) -> Iterator[TreeNode]:
             prior=round(node.prior, 6),
             terminal=node.terminal,
         )
-        stack.extend(child for child in reversed(node.children) if _tells(child))
+        stack.extend(child for child in reversed(node.children) if _is_informative(child))
 
 
 def node_id(node: Node) -> str:
@@ -35,5 +35,5 @@ def node_id(node: Node) -> str:
     return ".".join(map(str, [0, *steps]))
 
 
-def _tells(node: Node) -> bool:
+def _is_informative(node: Node) -> bool:
     return bool(node.children) or node.visits > 1 or node.total > 0 or node.revision

@@ -17,7 +17,7 @@ from tasks.model.sampling.sampler import Request
 from tasks.records import Completion, Record, Result
 
 
-class Written(Record):
+class EvaluatedCompletion(Record):
     """A completion, and what it returned on the problem and its siblings."""
 
     completion: Completion
@@ -29,7 +29,7 @@ class Batch(Record):
 
     name: str
     seconds: float
-    written: list[Written]
+    written: list[EvaluatedCompletion]
 
 
 class Journal:
@@ -38,7 +38,7 @@ class Journal:
     def __init__(self, path: Path) -> None:
         """Read what an earlier search has left; a line that is torn or damaged counts as not there."""
         self._path = path
-        self._batches = {batch.name: batch for batch in _whole_lines(path)}
+        self._batches = {batch.name: batch for batch in _intact_batches(path)}
 
     @property
     def completions(self) -> int:
@@ -61,12 +61,12 @@ def remove_journals(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def name_of(requests: Sequence[Request]) -> str:
+def batch_name(requests: Sequence[Request]) -> str:
     """A name for the batch of these requests."""
     return digest_text(repr([(request.seed, request.context, request.longest) for request in requests]))
 
 
-def _whole_lines(path: Path) -> Iterator[Batch]:
+def _intact_batches(path: Path) -> Iterator[Batch]:
     lines = path.read_bytes().split(b"\n") if path.exists() else []
     for line in lines:
         digest, _, text = line.decode("utf-8", "replace").partition(" ")

@@ -45,7 +45,7 @@ class Node:
         return child
 
 
-def start(node: Node) -> None:
+def begin_simulation(node: Node) -> None:
     """Mark a simulation from `node` as under way."""
     node.started += 1
     for each in _upwards(node):
@@ -53,7 +53,7 @@ def start(node: Node) -> None:
 
 
 def backpropagate(node: Node, reward: float, started: Node | None = None) -> None:
-    """Add a simulation's reward to `node` and all above it; `started` is the node that `start` was called with."""
+    """Add a simulation's reward to `node` and all above it; `started` is the node that `begin_simulation` was called with."""
     for each in _upwards(node):
         each.visits += 1
         each.total += reward

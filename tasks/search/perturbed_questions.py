@@ -21,7 +21,7 @@ _PERCENT = re.compile(r"([ ]?%|[ -]percent)\Z", re.IGNORECASE)
 _PLAIN = re.compile(r"[0-9,]*(?:\.([0-9]+))?")
 
 
-def perturbed(question: str, problem_id: str, texts: int = TEXTS) -> tuple[str, ...]:
+def perturb_question(question: str, problem_id: str, texts: int = TEXTS) -> tuple[str, ...]:
     """The question with each of its quantities replaced by another one of the same kind, in up to `texts` ways.
 
     Whole numbers stay whole, percentages percentages, shares below 1, and what is written with decimals keeps as many.

@@ -14,9 +14,9 @@ from random import Random
 
 from tasks.programs.answer_check import why_lost
 from tasks.records import Completion, Problem, Result
-from tasks.search.node import Node, backpropagate, start
+from tasks.search.node import Node, backpropagate, begin_simulation
 from tasks.search.rules import Rule
-from tasks.search.select_node import choose
+from tasks.search.select_node import select_node
 from tasks.seeds import derive_seed
 
 NEGLIGIBLE = 1e-3  # an unseen share below this is not worth a rollout
@@ -31,7 +31,7 @@ class Rollout:
 
 
 @dataclass
-class Found:
+class FoundWorkflow:
     """A distinct workflow of one problem."""
 
     code: str
@@ -46,7 +46,7 @@ class Found:
     perturbed: list[Result] = field(default_factory=list)  # on the perturbed questions; without siblings only
 
 
-class GuidedTree:
+class PolicyTree:
     """The search tree of one problem."""
 
     def __init__(
@@ -58,7 +58,7 @@ class GuidedTree:
     ) -> None:
         self.problem = problem
         self.root = Node("", None, 1.0, unseen=1.0)
-        self.found: dict[str, Found] = {}
+        self.found: dict[str, FoundWorkflow] = {}
         self.rows = 0
         self.right = 0  # completions that earned all
         self.revision_counts: Counter[str] = Counter()  # what became of its revisions
@@ -91,10 +91,10 @@ class GuidedTree:
             return rollouts
         while len(rollouts) < wave and self.root.value < 1.0:
             dice = Random(derive_seed(seed, "choose", self.problem.problem_id, self.rows))
-            node = choose(self.root, rule, exploration, dice)
+            node = select_node(self.root, rule, exploration, dice)
             if node is None:
                 break
-            start(node)
+            begin_simulation(node)
             rollouts.append(Rollout(node, self._next_row()))
         return rollouts
 
@@ -112,7 +112,7 @@ class GuidedTree:
         leaf = self._grow(rollout.from_node or self.root, completion)
         backpropagate(leaf, self.credit(results, reward), started=rollout.from_node)
         self.right += reward == 1.0
-        found = self.found.setdefault(code, Found(code, results, reward, leaf, rollout.from_node))
+        found = self.found.setdefault(code, FoundWorkflow(code, results, reward, leaf, rollout.from_node))
         (found.samples if rollout.from_node is None else found.rollouts).append(completion)
 
     def _grow(self, node: Node, completion: Completion) -> Node:

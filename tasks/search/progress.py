@@ -52,13 +52,13 @@ class Tally:
 _watched: ContextVar[Tally | None] = ContextVar("tally", default=None)
 
 
-def watched() -> Tally:
+def current_tally() -> Tally:
     """The tally that is shown; in a process where nobody watches, one that counts nothing."""
     return _watched.get() or Tally({})
 
 
 @contextmanager
-def shown(tally: Tally, title: str, console: "Console") -> Iterator[None]:
+def show_progress(tally: Tally, title: str, console: "Console") -> Iterator[None]:
     """Draw a tally while the block runs, and nothing where the console is no terminal."""
     from rich.progress import Progress, ProgressColumn, Task, TimeElapsedColumn
     from rich.progress_bar import ProgressBar

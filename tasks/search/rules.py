@@ -54,7 +54,7 @@ def soft_mix(scores: Floats, open_: NDArray[np.bool_]) -> Floats:
     return mixed
 
 
-def drawn(probabilities: Floats, u: Floats) -> NDArray[np.int64]:
+def draw_index(probabilities: Floats, u: Floats) -> NDArray[np.int64]:
     """One index for each row of `probabilities` [B, n] (they need not sum to 1), by `u` [B] uniform in [0, 1)."""
     heights = np.cumsum(probabilities, axis=1)
     places = (heights <= u[:, None] * heights[:, -1:]).sum(axis=1)
@@ -65,11 +65,11 @@ def uniform(seeds: Seeds, *counters: NDArray[np.int64]) -> Floats:
     """Numbers in [0, 1) that are a function of the seed and the counters alone (splitmix64): no order, no state."""
     mixed = seeds
     for counter in counters:
-        mixed = scrambled(mixed + counter.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+        mixed = mix_bits(mixed + counter.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
     return (mixed >> np.uint64(11)).astype(np.float64) / float(1 << 53)
 
 
-def scrambled(keys: Seeds) -> Seeds:
+def mix_bits(keys: Seeds) -> Seeds:
     """Each key's bits well mixed (the finaliser of splitmix64, Steele et al. 2014)."""
     keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -10,10 +10,10 @@ from random import Random
 import numpy as np
 
 from tasks.search.node import Node
-from tasks.search.rules import AFLOW_BEST, Rule, drawn, puct, soft_mix, uct
+from tasks.search.rules import AFLOW_BEST, Rule, draw_index, puct, soft_mix, uct
 
 
-def choose(root: Node, rule: Rule, exploration: float, dice: Random) -> Node | None:
+def select_node(root: Node, rule: Rule, exploration: float, dice: Random) -> Node | None:
     """The node to go on from; None where no node is open.
 
     `puct` and `uct` descend; simulations under way count as visits that earned nothing ("virtual loss"), so that a wave
@@ -72,7 +72,7 @@ def _mixed(open_nodes: list[Node], dice: Random) -> Node:
     best = sorted((node for node in open_nodes if node.parent), key=lambda node: -node.value)[:AFLOW_BEST]
     scores = np.array([[0.0] * len(root) + [node.value for node in best]])
     probabilities = soft_mix(scores, np.ones(scores.shape, dtype=bool))
-    return [*root, *best][int(drawn(probabilities, np.array([dice.random()]))[0])]
+    return [*root, *best][int(draw_index(probabilities, np.array([dice.random()]))[0])]
 
 
 def _preorder(root: Node) -> Iterator[Node]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tasks.environments.lookup import environment_in
 from tasks.environments.protocol import Environment
-from tasks.environments.runner import runner_of
+from tasks.environments.runner import make_runner
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import LOADING, SCRATCH, Policy, encode_completion, load_policy
@@ -22,43 +22,45 @@ from tasks.model.rollouts.operator_model import entered, served_by
 from tasks.params.params import Params
 from tasks.programs.contract import workflow_id
 from tasks.records import Problem, Split, TreeNode, Workflow
-from tasks.search.answer_support import run_perturbed, support_of
+from tasks.search.answer_support import count_support, run_perturbed
 from tasks.search.files import node_id, tree_records
 from tasks.search.journal import Journal
-from tasks.search.policy_search import Search
-from tasks.search.policy_tree import Found, GuidedTree
-from tasks.search.progress import watched
-from tasks.search.revisions.problem_revisions import revision_numbers
+from tasks.search.policy_search import PolicySearch
+from tasks.search.policy_tree import FoundWorkflow, PolicyTree
+from tasks.search.progress import current_tally
+from tasks.search.revisions.problem_revisions import revision_metrics
 from tasks.search.revisions.reviser import Reviser
-from tasks.search.tree_drawing import Rank, rank_of, telling
+from tasks.search.tree_drawing import TreeRank, example_tree, tree_rank
 
-Asked = tuple[Split, Problem]
+SplitProblem = tuple[Split, Problem]
 """A problem as the round asks it."""
 
 
 @dataclass(frozen=True)
-class Telling:
+class ExampleTree:
     """The tree of a shard that tells most, and how much."""
 
-    rank: Rank
+    rank: TreeRank
     nodes: list[TreeNode]
     problem: Problem
 
 
 @dataclass(frozen=True)
-class Searched:
+class ShardResult:
     """What the search of a shard has found; `numbers` and `support` add up over shards."""
 
     problems: list[str]
     solved: list[str]
     found: list[Workflow]
     nodes: list[TreeNode]
-    telling: Telling | None
+    example: ExampleTree | None
     numbers: dict[str, float]
     support: dict[str, float]  # what the solved train problems rest on
 
 
-def search_shard(root: Path, params: Params, round: int, inputs: str, shard: tuple[int, Sequence[Asked]]) -> Searched:
+def search_shard(
+    root: Path, params: Params, round: int, inputs: str, shard: tuple[int, Sequence[SplitProblem]]
+) -> ShardResult:
     """Search the train problems of a shard, sample groups for its validation problems.
 
     `inputs` names all that the round's search depends on: what an earlier search of the same left is gone on with.
@@ -71,8 +73,8 @@ def search_shard(root: Path, params: Params, round: int, inputs: str, shard: tup
     _check_reviser(policy, params)
     journal = _journal(layout, round, f"{inputs}-{number}")
     served = served_by(policy, params.operators, layout)
-    with runner_of(environment, params.sandbox, served) as runner:
-        search = Search(policy, environment, runner, params, round, journal, watched())
+    with make_runner(environment, params.sandbox, served) as runner:
+        search = PolicySearch(policy, environment, runner, params, round, journal, current_tally())
         trees = search.trees([problem for _, problem in asked])
         splits = [split for split, _ in asked]
         train = [tree for split, tree in zip(splits, trees, strict=True) if split == "train"]
@@ -91,21 +93,21 @@ def _searched(
     environment: Environment,
     params: Params,
     splits: Sequence[Split],
-    trees: Sequence[GuidedTree],
-    train: Sequence[GuidedTree],
-) -> Searched:
+    trees: Sequence[PolicyTree],
+    train: Sequence[PolicyTree],
+) -> ShardResult:
     pairs = zip(splits, trees, strict=True)
-    found = [workflow for split, tree in pairs for workflow in records_of(tree, split)]
-    told = telling(train) if train else None
+    found = [workflow for split, tree in pairs for workflow in workflow_records(tree, split)]
+    told = example_tree(train) if train else None
     of_train = [workflow for workflow in found if workflow.split == "train"]
-    return Searched(
+    return ShardResult(
         problems=[tree.problem.problem_id for tree in trees],
         solved=[tree.problem.problem_id for tree in trees if tree.solved],
         found=found,
         nodes=[node for tree in train for node in _nodes(tree)],
-        telling=Telling(rank_of(told), _nodes(told), told.problem) if told else None,
-        numbers=_metrics(train) | (revision_numbers(train) if params.search.revisions else {}),
-        support=support_of(of_train) if environment.asks_siblings else {},
+        example=ExampleTree(tree_rank(told), _nodes(told), told.problem) if told else None,
+        numbers=_metrics(train) | (revision_metrics(train) if params.search.revisions else {}),
+        support=count_support(of_train) if environment.asks_siblings else {},
     )
 
 
@@ -127,16 +129,16 @@ def _journal(layout: Layout, round: int, name: str) -> Journal:
     return journal
 
 
-def _nodes(tree: GuidedTree) -> list[TreeNode]:
+def _nodes(tree: PolicyTree) -> list[TreeNode]:
     return list(tree_records(tree.problem.problem_id, tree.root))
 
 
-def records_of(tree: GuidedTree, split: Split) -> list[Workflow]:
+def workflow_records(tree: PolicyTree, split: Split) -> list[Workflow]:
     """A record for each workflow that the tree has found."""
     return [_record(tree.problem.problem_id, split, found) for found in tree.found.values()]
 
 
-def _record(problem_id: str, split: Split, found: Found) -> Workflow:
+def _record(problem_id: str, split: Split, found: FoundWorkflow) -> Workflow:
     written = found.samples + found.rollouts
     return Workflow(
         problem_id=problem_id,
@@ -147,8 +149,8 @@ def _record(problem_id: str, split: Split, found: Found) -> Workflow:
         parent_id=node_id(found.from_node) if found.from_node else None,
         depth=found.leaf.depth,
         visits=len(written) + found.revisions,
-        value=rounded(found.reward),
-        prior=rounded(max((exp(sum(c.logprobs)) for c in written), default=1.0)),
+        value=round_significant(found.reward),
+        prior=round_significant(max((exp(sum(c.logprobs)) for c in written), default=1.0)),
         result=found.results[0],
         sibling_results=found.results[1:],
         completions=written + found.revised,
@@ -157,12 +159,12 @@ def _record(problem_id: str, split: Split, found: Found) -> Workflow:
     )
 
 
-def rounded(value: float) -> float:
+def round_significant(value: float) -> float:
     """Six significant digits: what a record keeps of a mean or a probability."""
     return float(f"{value:.6g}")
 
 
-def _metrics(trees: Sequence[GuidedTree]) -> dict[str, float]:
+def _metrics(trees: Sequence[PolicyTree]) -> dict[str, float]:
     best = [max(found.reward for found in tree.found.values()) for tree in trees]
     sampled = [max((f.reward for f in tree.found.values() if f.samples), default=0.0) for tree in trees]
     return {

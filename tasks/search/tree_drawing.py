@@ -10,7 +10,7 @@ from tasks.records import Problem, TreeNode
 if TYPE_CHECKING:
     from rich.tree import Tree
 
-    from tasks.search.policy_tree import GuidedTree
+    from tasks.search.policy_tree import PolicyTree
 
 LINES = 60  # of a picture: what a screen shows
 COLUMNS = 120
@@ -19,7 +19,7 @@ _UNDRAWABLE = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd
 """What XML forbids or advises against."""
 
 
-def grown(nodes: Sequence[TreeNode], problem: Problem, round: int) -> "Tree":
+def rich_tree(nodes: Sequence[TreeNode], problem: Problem, round: int) -> "Tree":
     """The tree of a problem, as the round asked it; `nodes` in preorder, the root first."""
     from rich.markup import escape
     from rich.tree import Tree
@@ -35,7 +35,7 @@ def grown(nodes: Sequence[TreeNode], problem: Problem, round: int) -> "Tree":
     return branches[root.node_id]
 
 
-def picture(nodes: Sequence[TreeNode], problem: Problem, round: int) -> str:
+def tree_svg(nodes: Sequence[TreeNode], problem: Problem, round: int) -> str:
     """The tree as SVG that needs nothing but itself: the same text for the same nodes.
 
     Of a large tree the LINES nodes that tell most: those that came to something, then those visited most.
@@ -43,7 +43,7 @@ def picture(nodes: Sequence[TreeNode], problem: Problem, round: int) -> str:
     from rich.console import Console
 
     first = sorted(range(len(nodes)), key=lambda i: (nodes[i].value == 0, -nodes[i].visits, i))[:LINES]
-    tree = grown([nodes[i] for i in sorted(first)], problem, round)  # whole: no node beats the one above it
+    tree = rich_tree([nodes[i] for i in sorted(first)], problem, round)  # whole: no node beats the one above it
     if len(nodes) > LINES:
         tree.add(f"[dim]… and {len(nodes) - LINES} nodes more[/]")
     console = Console(record=True, file=io.StringIO(), width=COLUMNS, force_terminal=True, color_system="truecolor")
@@ -53,19 +53,19 @@ def picture(nodes: Sequence[TreeNode], problem: Problem, round: int) -> str:
     return _UNDRAWABLE.sub("\ufffd", local)
 
 
-def telling(trees: Sequence["GuidedTree"]) -> "GuidedTree":
+def example_tree(trees: Sequence["PolicyTree"]) -> "PolicyTree":
     """The tree to show: of those that solved what no sample had solved, else of all, the one that was right most often.
 
     Of equal ones the largest, then the first.
     """
-    return max(trees, key=rank_of)
+    return max(trees, key=tree_rank)
 
 
-Rank = tuple[bool, int, int]
+TreeRank = tuple[bool, int, int]
 """How much a tree tells: the greater the more."""
 
 
-def rank_of(tree: "GuidedTree") -> Rank:
-    """See `telling`."""
+def tree_rank(tree: "PolicyTree") -> TreeRank:
+    """See `example_tree`."""
     right = [found for found in tree.found.values() if found.reward == 1.0]
     return bool(right) and not any(found.samples for found in right), tree.right, tree.size

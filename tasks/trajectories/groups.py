@@ -39,7 +39,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Tried:
+class SearchedProblem:
     """A problem with the workflows that were tried on it."""
 
     split: Split
@@ -47,9 +47,9 @@ class Tried:
     workflows: Sequence[Workflow]
 
 
-def collect(
+def build_trajectories(
     environment: Environment,
-    tried: Iterable[Tried],
+    tried: Iterable[SearchedProblem],
     lineage: Lineage,
     group_size: int,
     by_agreement: bool,
@@ -62,14 +62,14 @@ def collect(
     serves. Without `by_agreement` a right answer counts in full on problems without siblings too.
     """
     for each in tried:
-        members = members_of(environment, each.problem, each.workflows, by_agreement, seed)
+        members = group_members(environment, each.problem, each.workflows, by_agreement, seed)
         group = training_group(members, group_size) if each.split == "train" else validation_group(members)
         if group:
             prompt = environment.prompt(each.problem.question, lineage.base, served)
             yield _trajectory(each, prompt, group, lineage)
 
 
-def by_problem(
+def pair_with_workflows(
     problems: Iterable[tuple[Split, Problem]], workflows: Iterable[Workflow]
 ) -> Iterator[tuple[Split, Problem, list[Workflow]]]:
     """Each problem that has workflows, with them. Both stand in one order, so that a problem at a time is in memory.
@@ -87,7 +87,7 @@ def by_problem(
     _refuse(own)
 
 
-def members_of(
+def group_members(
     environment: Environment, problem: Problem, workflows: Sequence[Workflow], by_agreement: bool, seed: int
 ) -> list[Member]:
     """All completions of a problem, in an order that depends on the seed and on what was written, not on the file."""
@@ -178,7 +178,7 @@ def _spare(group: Sequence[Member]) -> int:
     return max(range(len(group)), key=ease)
 
 
-def _trajectory(tried: Tried, prompt: str, group: Sequence[Member], lineage: Lineage) -> Trajectory:
+def _trajectory(tried: SearchedProblem, prompt: str, group: Sequence[Member], lineage: Lineage) -> Trajectory:
     problem = tried.problem
     return Trajectory(
         problem_id=problem.problem_id,

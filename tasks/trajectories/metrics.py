@@ -3,7 +3,7 @@
 from tasks.records import Trajectory
 
 
-class Counts:
+class TrajectoryCounts:
     """Counts of each split; of the train groups: how many are full, shares of the tree and of distinct workflows.
 
     A revision counts with the tree.

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tasks.artifacts import digest_path, write_json, write_text
 from tasks.model.version import version_of
-from tasks.promotion.champion import kept, present, replace_champion
+from tasks.promotion.champion import current_champion, previous_champions, promote_policy
 from tasks.records import Champion, Lineage
 from tests.support.tiny_project import graft
 
@@ -18,7 +18,7 @@ def promote(root: Path, weights: str) -> str:
     write_json(policy / "lineage.json", lineage)
     write_text(root / "outcomes.jsonl", "")
     champion = Champion(version=version, test_sha256="0")
-    replace_champion(
+    promote_policy(
         root / "champion", policy, root / "outcomes.jsonl", "{}", champion, f"[{weights}] is better", "2026-11-22"
     )
     return version
@@ -32,7 +32,7 @@ def test_a_promotion_is_taken_back_and_put_back_by_one_command_each(done: Path) 
     told = graft(done, "rollback", "--reason", "rambles\nand worse").stdout
     assert told.startswith(f"champion: {first}, rolled back (rambles and worse); {second} was taken back and is kept\n")
     assert f"to undo this: graft rollback {second}\n" in told
-    assert (present(champion).version, list(kept(champion))) == (first, [second])
+    assert (current_champion(champion).version, list(previous_champions(champion))) == (first, [second])
     for arguments in ([], [first]):
         assert graft(done, "rollback", *arguments, code=2).stderr.count("\n") == 1
 
@@ -46,4 +46,4 @@ def test_a_promotion_is_taken_back_and_put_back_by_one_command_each(done: Path) 
 
     assert "reinstated (no reason given)" in graft(done, "rollback", second).stdout
     assert digest_path(champion / "policy") == good
-    assert (present(champion).version, list(kept(champion))) == (second, [first])
+    assert (current_champion(champion).version, list(previous_champions(champion))) == (second, [first])

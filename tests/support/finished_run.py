@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 
 from tasks.artifacts import write_json, write_jsonl, write_text
-from tasks.evaluation.summary import outcome_of, summarise
+from tasks.evaluation.summary import problem_outcome, summarise
 from tasks.layout import Layout
 from tasks.params.file import load_params, override
 from tasks.records import Attempt, Problem, Promotion, Result, RewardedTrajectory, Selected, Sibling
@@ -27,7 +27,7 @@ def write(root: Path, seed: int = 0, skill: float = 0.6, rounds: int = 2, assign
     write_jsonl(layout.problems("test"), problems)
     for name, chance in (("before", 0.3), ("after", skill)):
         written = [attempts(p, chance, luck) for p in problems]
-        outcomes = [outcome_of(p, own) for p, own in zip(problems, written, strict=True)]
+        outcomes = [problem_outcome(p, own) for p, own in zip(problems, written, strict=True)]
         write_jsonl(layout.evaluation(name) / "outcomes.jsonl", outcomes)
         write_jsonl(layout.evaluation(name) / "attempts.jsonl", [a for own in written for a in own])
         write_json(layout.metrics("evaluate", name), summarise(outcomes, params.evaluation, params.seed))

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tasks.environments.lookup import environment_in
-from tasks.environments.protocol import posed
-from tasks.environments.runner import runner_of
+from tasks.environments.protocol import with_checked_siblings
+from tasks.environments.runner import make_runner
 from tasks.layout import Layout
 from tasks.model.policy import load_policy
 from tasks.model.rollouts.attempts import attempts
@@ -37,10 +37,10 @@ def trial(
     Raises GraftError where the folder is no policy, or nobody knows what one of its workflows gives.
     """
     environment = environment_in(layout.root, params)
-    asked = [posed(environment, problem) for problem in problems]
+    asked = [with_checked_siblings(environment, problem) for problem in problems]
     policy = load_policy(folder)
     served = served_by(policy, params.operators, layout)
-    with runner_of(environment, params.sandbox, served) as runner:
+    with make_runner(environment, params.sandbox, served) as runner:
         length = params.policy.max_new_tokens
         written = attempts(policy, environment, asked, runner, length, samples, temperature, params.seed)
     return Trial(asked, written, entered(served, layout, address))

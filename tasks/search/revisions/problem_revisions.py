@@ -16,30 +16,30 @@ from tasks.programs.operators.model import Prompt
 from tasks.programs.operators.model_calls import MAX_PROMPT
 from tasks.records import Completion, Result
 from tasks.search.node import Node, backpropagate
-from tasks.search.policy_tree import Found, GuidedTree
-from tasks.search.revisions.prompt import Ran, Revision, Trial, fresh_prompt, key_of, revision_prompt
-from tasks.search.rules import AFLOW_BEST, drawn, soft_mix
+from tasks.search.policy_tree import FoundWorkflow, PolicyTree
+from tasks.search.revisions.prompt import EvaluatedWorkflow, Revision, Trial, change_key, fresh_prompt, revision_prompt
+from tasks.search.rules import AFLOW_BEST, draw_index, soft_mix
 
 
 @dataclass(frozen=True)
 class Draft:
     """A revision that was asked for. `parent` None: a fresh workflow."""
 
-    parent: Found | None
+    parent: FoundWorkflow | None
     prompt: Prompt
 
 
-class Revisions:
+class ProblemRevisions:
     """The revisions of one problem, at most `most`. `draw(n)` in [0, 1) chooses the parent of the n-th."""
 
-    def __init__(self, tree: GuidedTree, most: int, draw: Callable[[int], float]) -> None:
+    def __init__(self, tree: PolicyTree, most: int, draw: Callable[[int], float]) -> None:
         self.tree = tree
         self._most, self._draw = most, draw
         self._asked = 0
         self._times: Counter[str] = Counter()  # that a prompt was asked
         self._codes = set(tree.found)
-        self._changes: set[Place] = set()
-        self._nodes: dict[Place, tuple[Node, float]] = {}  # of each change, with its reward
+        self._changes: set[ChangeKey] = set()
+        self._nodes: dict[ChangeKey, tuple[Node, float]] = {}  # of each change, with its reward
         self._trials: dict[Node, list[Trial]] = {}
 
     def drafts(self, wave: int) -> list[Draft]:
@@ -48,18 +48,20 @@ class Revisions:
         return [self._draft() for _ in range(room)]
 
     def _draft(self) -> Draft:
-        parent = parent_of(list(self.tree.found.values()), self._draw(self._asked))
+        parent = select_parent(list(self.tree.found.values()), self._draw(self._asked))
         text = self._text(parent)
         nth = self._times[text]
         self._times[text] += 1
         self._asked += 1
         return Draft(parent, Prompt("revision", text, nth))
 
-    def _text(self, parent: Found | None) -> str:
+    def _text(self, parent: FoundWorkflow | None) -> str:
         problem, trials = self.tree.problem, self._trials.get(self._above(parent), [])
         if parent is None:
             return fresh_prompt(problem.question, len(problem.answers), trials)
-        return revision_prompt(problem.question, Ran(parent.code, parent.results, self._right(parent.results)), trials)
+        return revision_prompt(
+            problem.question, EvaluatedWorkflow(parent.code, parent.results, self._right(parent.results)), trials
+        )
 
     def is_new(self, draft: Draft, revision: Revision) -> bool:
         """Whether it has to be run: neither the workflow nor this change of its parent was there. Remembers both."""
@@ -90,12 +92,12 @@ class Revisions:
 
     def _grow(self, draft: Draft, revision: Revision, results: list[Result] | None, written: Completion | None) -> None:
         tree, place = self.tree, self._place(draft, revision)
-        node = place[0].add(revision.change or NOT_SAID, 1.0, 0.0, terminal=True)
+        node = place[0].add(revision.change or NO_DESCRIPTION, 1.0, 0.0, terminal=True)
         node.revision = True
         if results is not None:
             revised = [written] if written else []
             reward = solved_share(results, tree.problem.answers)
-            new = Found(revision.code, results, reward, node, place[0], revised=revised)
+            new = FoundWorkflow(revision.code, results, reward, node, place[0], revised=revised)
             tree.found[revision.code] = new
         found = tree.found[revision.code]
         credit = tree.credit(found.results, found.reward)
@@ -107,24 +109,24 @@ class Revisions:
                 trial = Trial(revision.change, before, sum(self._right(found.results)))
                 self._trials.setdefault(place[0], []).append(trial)
 
-    def _place(self, draft: Draft, revision: Revision) -> "Place":
-        return self._above(draft.parent), key_of(revision.change)
+    def _place(self, draft: Draft, revision: Revision) -> "ChangeKey":
+        return self._above(draft.parent), change_key(revision.change)
 
-    def _above(self, parent: Found | None) -> Node:
+    def _above(self, parent: FoundWorkflow | None) -> Node:
         return parent.leaf if parent else self.tree.root
 
     def _right(self, results: Sequence[Result]) -> list[bool]:
         return list(map(is_right, results, self.tree.problem.answers))
 
 
-Place = tuple[Node, str]
+ChangeKey = tuple[Node, str]
 """A parent's node and the key of a change."""
 
-NOT_SAID = "(not said)"
+NO_DESCRIPTION = "(not said)"
 """The statement of a revision that came without a word on what was changed."""
 
 
-def parent_of(found: Sequence[Found], u: float) -> Found | None:
+def select_parent(found: Sequence[FoundWorkflow], u: float) -> FoundWorkflow | None:
     """The workflow to revise, None for a fresh one: AFlow's rule over the root, which is worth 0, and the best.
 
     Of equal ones the earliest are the best. Left out: a workflow of which nobody knows what it gives, a blank one, one
@@ -133,11 +135,11 @@ def parent_of(found: Sequence[Found], u: float) -> Found | None:
     known = [each for each in found if 0 < len(each.code) <= MAX_PROMPT and why_lost(each.results) is None]
     best = sorted(known, key=lambda each: -each.reward)[:AFLOW_BEST]
     scores = np.array([[0.0, *(each.reward for each in best)]])
-    (place,) = drawn(soft_mix(scores, np.ones(scores.shape, dtype=np.bool_)), np.array([u]))
+    (place,) = draw_index(soft_mix(scores, np.ones(scores.shape, dtype=np.bool_)), np.array([u]))
     return best[place - 1] if place else None
 
 
-def revision_numbers(trees: Sequence[GuidedTree]) -> dict[str, float]:
+def revision_metrics(trees: Sequence[PolicyTree]) -> dict[str, float]:
     """What became of the revisions of all problems, for the stage's metrics."""
     names = ("revisions", "revisions_repeated", "revisions_skipped", "revisions_too_long")
     by_others = [any(f.reward == 1.0 for f in tree.found.values() if f.samples or f.rollouts) for tree in trees]

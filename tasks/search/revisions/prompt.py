@@ -23,7 +23,7 @@ EXPERIENCES = 12
 
 
 @dataclass(frozen=True)
-class Ran:
+class EvaluatedWorkflow:
     """A workflow with its results on the problem and its siblings, and whether each is right; both [1 + siblings]."""
 
     code: str
@@ -48,7 +48,7 @@ class Revision:
     code: str
 
 
-def revision_prompt(question: str, parent: Ran, trials: Sequence[Trial]) -> str:
+def revision_prompt(question: str, parent: EvaluatedWorkflow, trials: Sequence[Trial]) -> str:
     """Asks for a better workflow than `parent`. `trials`: the changes of it that were tried, each told once."""
     told = list(dict.fromkeys(trials))[-EXPERIENCES:]
     helped = [trial for trial in told if trial.after > trial.before]
@@ -80,7 +80,7 @@ def fresh_prompt(question: str, count: int, trials: Sequence[Trial]) -> str:
     )
 
 
-def revision_of(reply: str) -> Revision:
+def parse_revision(reply: str) -> Revision:
     """A model's reply to one of the prompts above, as Unicode text. Without a code the code is "".
 
     What is changed stands behind `Change:` or `Idea:`, else on the first line above the code's fence.
@@ -95,7 +95,7 @@ def revision_of(reply: str) -> Revision:
     return Revision(_line(change), code_of(head + fence + rest))
 
 
-def key_of(change: str) -> str:
+def change_key(change: str) -> str:
     """The same for changes whose texts differ in case, blanks and marks alone."""
     return " ".join(re.findall(r"\w+|[^\w\s.,;:!`'\"]", change.casefold()))
 
@@ -103,7 +103,7 @@ def key_of(change: str) -> str:
 _SAID = re.compile(r"^[^\w\n]*(?:change|idea)[ \t*_]*:[ \t*_]*(.+)$", re.IGNORECASE | re.MULTILINE)
 
 
-def _outcome(ran: Ran) -> str:
+def _outcome(ran: EvaluatedWorkflow) -> str:
     """The results in words, a line each; equal ones of siblings in one line."""
     own = _gave(ran.results[0], ran.right[0])
     pairs = zip(ran.results[1:], ran.right[1:], strict=True)

@@ -12,8 +12,8 @@ from benchmarks.statement_search.behaviour_set import fingerprints
 from benchmarks.statement_search.confirm import kept
 from benchmarks.statement_search.evaluator import behaviour
 from tasks.coldstart.expression_space import STATEMENTS, SYMBOLS, Space, space_of
-from tasks.coldstart.expression_states import legal, replayed, width_of
-from tasks.coldstart.question_words import reading_of
+from tasks.coldstart.expression_states import legal_statements, replay, width_of
+from tasks.coldstart.question_words import read_words
 from tasks.coldstart.statement_prior import Prior, shapes
 from tasks.programs.operators.builtin import numbers
 from tasks.programs.sandbox import sandbox as boxes
@@ -90,7 +90,7 @@ def test_random_statements_are_uniform_over_the_legal_ones() -> None:
     question = "Ann has 3 pens and buys 5 and 11 more."
     copies = [space_of(f"c{i}", [question], [8.0]) for i in range(6000)]
     space = copies[0]
-    options = np.argwhere(legal(replayed([space], [()], 0, width_of(space)))[0])
+    options = np.argwhere(legal_statements(replay([space], [()], 0, width_of(space)))[0])
     eight = [1 for s, a, b in options if abs(_value(space, s, a, b) - 8) < 1e-9]
     outcomes = search(copies, Plan("random", 1, seed=0, lengths=(1, 0, 0, 0, 0, 0)))
     hits = Counter(outcome.hits[0][1] for outcome in outcomes if outcome.hits)
@@ -105,7 +105,7 @@ def _value(space: Space, symbol: int, left: int, right: int) -> float:
 
 def test_what_is_pruned() -> None:
     space = space_of("p", ["8 and 4 and 4?"], [1])
-    allowed = legal(replayed([space], [()], 0, width_of(space)))[0]
+    allowed = legal_statements(replay([space], [()], 0, width_of(space)))[0]
     eight, four, other, one, two = range(STATEMENTS, STATEMENTS + 5)
     plus, minus, times, over = range(4)
     assert allowed[plus, eight, four]
@@ -125,7 +125,7 @@ def test_what_is_pruned() -> None:
 def test_loose_values_can_still_be_joined() -> None:
     space = space_of("p", ["8 and 4 and 3?"], [1])
     steps = (("+", 6, 7), ("*", 6, 8), ("+", 7, 8), ("*", 2, 6))  # three of the four are loose, two statements are left
-    allowed = legal(replayed([space], [steps], 4, width_of(space)))[0]
+    allowed = legal_statements(replay([space], [steps], 4, width_of(space)))[0]
     assert allowed[0, 0, 1]
     assert not allowed[:, 6:, 6:].any()  # a fourth loose value: the last statement could not join them
     assert not allowed[:, :4, 6:].any()
@@ -158,7 +158,7 @@ def test_a_search_ends_where_there_is_nothing_to_try(rule: Rule) -> None:
 
 def test_places_of_quantities_are_those_that_numbers_reads() -> None:
     for question, _ in QUESTIONS:
-        reading = reading_of(question)
+        reading = read_words(question)
         assert len(reading.places) == len(numbers(question))
         assert all(reading.words[place] == "<number>" for place in reading.places)
 

@@ -10,9 +10,9 @@ import torch
 
 from tasks.artifacts import digest_path, read_json, write_jsonl
 from tasks.bootstrap.task import demonstrations, run, solved
-from tasks.environments.tagged_answer import Answers
+from tasks.environments.tagged_answer import TaggedAnswer
 from tasks.environments.tags import hard_format, mark
-from tasks.environments.workflow import Programs
+from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import Policy, decode, encode_prompt, load_policy
@@ -204,15 +204,19 @@ def test_a_damaged_workflow_is_left_out_and_named(
 
 
 def test_a_workflow_is_learned_as_it_is_and_on_its_problem_alone() -> None:
-    assert demonstrations(Programs(), [(PROBLEMS[0], PRODUCT)], 1.0, seed=0) == [("3 boxes of 40 pens?", PRODUCT)]
+    assert demonstrations(WorkflowEnvironment(), [(PROBLEMS[0], PRODUCT)], 1.0, seed=0) == [
+        ("3 boxes of 40 pens?", PRODUCT)
+    ]
 
 
 def test_answers_are_worked_out_for_siblings_too_and_a_share_by_lot_is_badly_formatted() -> None:
     many = [(problem(f"p{i}", f"{{}} boxes of {{}} pens, {i}?", [120, 164]), PRODUCT) for i in range(200)]
-    pairs = demonstrations(Answers(), many, 0.3, seed=0)
+    pairs = demonstrations(TaggedAnswer(), many, 0.3, seed=0)
     assert [question for question, _ in pairs] == [question for each, _ in many for question in each.questions]
     assert pairs[0][1].count("3 * 40 = 120") == 1
     bad = [text for _, text in pairs if hard_format(text) + mark(text) < 1]
     assert len(bad) / len(pairs) == pytest.approx(0.3, abs=0.06)
-    assert demonstrations(Answers(), many[::-1], 0.3, seed=0)[-2:] == pairs[:2]  # by the question, not by its place
-    assert all(hard_format(text) + mark(text) == 1 for _, text in demonstrations(Answers(), many, 0.0, seed=0))
+    assert (
+        demonstrations(TaggedAnswer(), many[::-1], 0.3, seed=0)[-2:] == pairs[:2]
+    )  # by the question, not by its place
+    assert all(hard_format(text) + mark(text) == 1 for _, text in demonstrations(TaggedAnswer(), many, 0.0, seed=0))

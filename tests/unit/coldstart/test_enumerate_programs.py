@@ -13,7 +13,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tasks.coldstart.enumerate_programs import Expression, Values, shortest, workflow_of
+from tasks.coldstart.enumerate_programs import Expression, Values, shortest_expressions, write_workflow
 from tasks.coldstart.expression_space import APPLY
 from tasks.programs.contract import HEADER
 from tasks.programs.sandbox.plain_programs import is_plain
@@ -68,12 +68,12 @@ def check_found(operations: int, expression: Expression, quantities: list[list[f
     exact = [value_of(expression, q) for q in quantities]
     assume(None not in exact)
     answers = [float(value) for value in exact if value is not None]
-    found = shortest(quantities, answers, operations)
+    found = shortest_expressions(quantities, answers, operations)
     assert found
     assert {operations_of(e) for e in found} == {operations_of(found[0])}
     assert 1 <= operations_of(found[0]) <= operations
     for each in found[:3]:
-        code = workflow_of(each, HEADER)
+        code = write_workflow(each, HEADER)
         assert is_plain(code)
         assert [ran(code, q) for q in quantities] == pytest.approx(answers, rel=1e-5)
 
@@ -96,7 +96,7 @@ def test_four_operations_are_met_in_the_middle(expression: Expression, quantitie
 def test_a_workflow_computes_what_its_expression_says(expression: Expression, quantities: list[float]) -> None:
     value = value_of(expression, quantities)
     assume(value is not None)
-    code = workflow_of(expression, HEADER)
+    code = write_workflow(expression, HEADER)
     assert value is not None
     assert ran(code, quantities) == pytest.approx(float(value), rel=1e-9)
     assert code.startswith(HEADER)
@@ -107,31 +107,31 @@ def test_a_fraction_on_the_border_of_two_roundings_is_found() -> None:
     quantities = [[1, 64, 3.0], [3, 64, 7.0], [5, 64, 11.0]]  # 1/64 = 0.015625: half a unit of the fifth place
     answers = [(q[0] / q[1] + 1) * q[2] / 7 for q in quantities]
     quantities = [[*q, 7] for q in quantities]
-    found = shortest(quantities, answers, 4)
+    found = shortest_expressions(quantities, answers, 4)
     assert found
-    assert [ran(workflow_of(found[0], HEADER), q) for q in quantities] == pytest.approx(answers)
+    assert [ran(write_workflow(found[0], HEADER), q) for q in quantities] == pytest.approx(answers)
 
 
 def test_what_no_expression_gives_is_not_found() -> None:
-    assert shortest([[3, 4], [5, 6]], [1234.567, 89.123], 3) == []
+    assert shortest_expressions([[3, 4], [5, 6]], [1234.567, 89.123], 3) == []
 
 
 def test_no_more_operations_than_allowed() -> None:
     quantities = [[3, 5, 7, 11], [4, 9, 2, 13], [17, 6, 8, 3]]
     answers = [(a * b + c) * d for a, b, c, d in quantities]
-    assert shortest(quantities, answers, 2) == []
-    assert operations_of(shortest(quantities, answers, 3)[0]) == 3
-    assert shortest(quantities, answers, 5) == shortest(quantities, answers, 3)
+    assert shortest_expressions(quantities, answers, 2) == []
+    assert operations_of(shortest_expressions(quantities, answers, 3)[0]) == 3
+    assert shortest_expressions(quantities, answers, 5) == shortest_expressions(quantities, answers, 3)
 
 
 def test_siblings_keep_right_and_wrong_apart() -> None:
     """On the problem alone 2 + 2 and 2 * 2 have the same value, and one of both would stand for the other."""
     one, all_of_them = [[2, 2, 5]], [[2, 2, 5], [3, 7, 2], [6, 4, 9]]
     answers = [float((a + b) * c) for a, b, c in all_of_them]
-    right = shortest(all_of_them, answers, 2)
-    assert [[ran(workflow_of(e, HEADER), q) for q in all_of_them] for e in right] == [answers] * len(right)
-    alone = shortest(one, answers[:1], 2)
-    assert any(ran(workflow_of(e, HEADER), all_of_them[1]) != answers[1] for e in alone)
+    right = shortest_expressions(all_of_them, answers, 2)
+    assert [[ran(write_workflow(e, HEADER), q) for q in all_of_them] for e in right] == [answers] * len(right)
+    alone = shortest_expressions(one, answers[:1], 2)
+    assert any(ran(write_workflow(e, HEADER), all_of_them[1]) != answers[1] for e in alone)
 
 
 def values_of(expression: Expression, quantities: list[list[float]]) -> Values:
@@ -155,7 +155,7 @@ def test_inputs_without_an_answer_keep_right_and_wrong_apart(
     exact = [value_of(expression, q) for q in quantities]
     assume(None not in exact)
     wanted = [float(value) for value in exact if value is not None]
-    found = shortest(quantities, wanted[:1], operations, further=operations - 1)
+    found = shortest_expressions(quantities, wanted[:1], operations, further=operations - 1)
     given_values = [values_of(e, quantities) for e in found]
     assert all(values[0] == pytest.approx(wanted[0], rel=1e-6) for values in given_values)
     assert any(np.allclose(values, wanted, rtol=1e-6, atol=0) for values in given_values)
@@ -169,7 +169,7 @@ def test_looking_further_adds_expressions_of_so_many_operations_more(
     value = value_of(expression, quantities[0])
     assume(value is not None)
     assert value is not None
-    fewest, more = (shortest(quantities, [float(value)], 3, further) for further in (0, 1))
+    fewest, more = (shortest_expressions(quantities, [float(value)], 3, further) for further in (0, 1))
     length = operations_of(fewest[0])
     assert {operations_of(e) for e in fewest} == {length}
     assert [e for e in more if operations_of(e) == length] == fewest
@@ -177,14 +177,14 @@ def test_looking_further_adds_expressions_of_so_many_operations_more(
 
 
 def test_only_quantities_that_all_questions_have_are_used() -> None:
-    found = shortest([[3, 4, 9], [5, 6]], [7, 11], 2)
-    assert [workflow_of(e, "") for e in found] == ["    a = n[0] + n[1]\n    return a\n"]
+    found = shortest_expressions([[3, 4, 9], [5, 6]], [7, 11], 2)
+    assert [write_workflow(e, "") for e in found] == ["    a = n[0] + n[1]\n    return a\n"]
 
 
 def test_the_likelier_expression_comes_first() -> None:
     quantities = [[3, 4, 3, 100], [5, 6, 5, 100]]
-    found = shortest(quantities, [7, 11], 1)
-    texts = [workflow_of(e, "") for e in found]
+    found = shortest_expressions(quantities, [7, 11], 1)
+    texts = [write_workflow(e, "") for e in found]
     assert texts[0] == "    a = n[0] + n[1]\n    return a\n"  # not n[1] + n[2], in the order of the text
     pairs = [("n[2]", "n[10]"), ("n[10]", "n[2]"), ("n[0]", "100"), ("n[0]", "n[0]")]
     order = [Expression("+", Expression(leaf=left), Expression(leaf=right)) for left, right in pairs]
@@ -204,7 +204,7 @@ def test_every_process_finds_the_same_in_the_same_order() -> None:
     """Also where many are equally likely: (a * b) * c and a * (b * c)."""
     quantities = [[3, 5, 7, 100], [4, 9, 2, 100], [17, 6, 8, 100]]
     answers = [a * b * c / 100 for a, b, c, _ in quantities]
-    here = [workflow_of(e, "") for e in shortest(quantities, answers, 3)]
+    here = [write_workflow(e, "") for e in shortest_expressions(quantities, answers, 3)]
     assert len(here) > 5
     question = json.dumps([quantities, answers])
     processes = [

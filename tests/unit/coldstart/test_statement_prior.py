@@ -7,8 +7,8 @@ import pytest
 
 from benchmarks.statement_search.array_search import Plan, search
 from tasks.coldstart.expression_space import STATEMENTS, SYMBOLS, Program, Space, space_of
-from tasks.coldstart.expression_states import legal, replayed, width_of
-from tasks.coldstart.prior_training import Example, lessons_of, torch_losses, train
+from tasks.coldstart.expression_states import legal_statements, replay, width_of
+from tasks.coldstart.prior_training import Example, torch_losses, train_prior, training_batches
 from tasks.coldstart.statement_prior import IMPOSSIBLE, Prior, describe_value
 
 TIMES: Program = (("*", 6, 7),)
@@ -27,14 +27,14 @@ def examples() -> list[Example]:
 
 @cache
 def learnt() -> Prior:
-    return train(examples(), epochs=30, seed=0)
+    return train_prior(examples(), epochs=30, seed=0)
 
 
 def first_log_priors(prior: Prior, space: Space) -> np.ndarray:
     width = width_of(space)
     leaves, question = prior.descriptions([space], width - STATEMENTS)
     operands = np.concatenate([np.zeros((1, STATEMENTS, leaves.shape[2]), dtype=np.float32), leaves], axis=1)
-    logs = prior.log_priors(replayed([space], [()], 0, width), operands, question)
+    logs = prior.log_priors(replay([space], [()], 0, width), operands, question)
     return logs.reshape(len(SYMBOLS), width, width)
 
 
@@ -49,7 +49,7 @@ def test_log_priors_are_a_distribution_over_the_legal_statements() -> None:
     space = examples()[1][0]
     logs = first_log_priors(learnt(), space)
     assert np.exp(logs).sum() == pytest.approx(1, abs=1e-5)
-    allowed = legal(replayed([space], [()], 0, width_of(space)))[0]
+    allowed = legal_statements(replay([space], [()], 0, width_of(space)))[0]
     assert (logs[~allowed] < IMPOSSIBLE / 2).all()
 
 
@@ -57,7 +57,7 @@ def test_the_search_computes_what_training_differentiated() -> None:
     import torch
 
     prior, example = learnt(), examples()[0]
-    (lesson,) = lessons_of([example], prior.vocabulary, 1, 0)
+    (lesson,) = training_batches([example], prior.vocabulary, 1, 0)
     weights = {name: torch.from_numpy(value) for name, value in prior.weights.items()}
     first, end = torch_losses(weights, lesson).tolist()
     assert -first_log_priors(prior, example[0])[2, 6, 7] == pytest.approx(first, abs=1e-4)
@@ -69,7 +69,7 @@ def test_the_search_computes_what_training_differentiated() -> None:
 
 def test_training_is_a_function_of_its_arguments() -> None:
     few = examples()[:20]
-    one, two = train(few, epochs=1, seed=3), train(few, epochs=1, seed=3)
+    one, two = train_prior(few, epochs=1, seed=3), train_prior(few, epochs=1, seed=3)
     assert all((one.weights[name] == two.weights[name]).all() for name in one.weights)
 
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from tasks.environments.direct import Direct
 from tasks.environments.lookup import environment_of
-from tasks.environments.protocol import Environment, posed
-from tasks.environments.runner import runner_of
-from tasks.environments.tagged_answer import SPOILS, Answers
+from tasks.environments.protocol import Environment, with_checked_siblings
+from tasks.environments.runner import make_runner
+from tasks.environments.tagged_answer import SPOILS, TaggedAnswer
 from tasks.environments.tags import hard_format, mark
-from tasks.environments.workflow import Programs
+from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.params.file import load_params
 from tasks.programs.contract import HEADER, prompt_of
@@ -36,28 +36,30 @@ DEMONSTRATION = "<think>\n12 * 4 = 48\n48 + 5 = 53\n</think>\n<answer>\n53\n</an
 
 def results(environment: Environment, *texts: str) -> list[Result]:
     """What each of them gives on QUESTION."""
-    with runner_of(environment, SANDBOX, None) as runner:
+    with make_runner(environment, SANDBOX, None) as runner:
         return [first for first, *_ in runner.run([Program(text, (QUESTION,)) for text in texts])]
 
 
 def test_a_program_and_an_answer_are_right_for_the_same_problem() -> None:
-    for environment, text in ((Programs(), CODE), (Answers(), DEMONSTRATION)):
+    for environment, text in ((WorkflowEnvironment(), CODE), (TaggedAnswer(), DEMONSTRATION)):
         (result,) = results(environment, environment.text(text))
         assert environment.is_right(result, PROBLEM.answer)
         assert not environment.is_right(result, PROBLEM.answer + 1)
 
 
 def test_a_program_is_checked_on_the_siblings_too_an_answer_is_not() -> None:
-    assert posed(Programs(), PROBLEM) == PROBLEM
-    assert posed(Answers(), PROBLEM).questions == (QUESTION,)
+    assert with_checked_siblings(WorkflowEnvironment(), PROBLEM) == PROBLEM
+    assert with_checked_siblings(TaggedAnswer(), PROBLEM).questions == (QUESTION,)
 
 
 def test_a_policy_from_scratch_reads_the_question_alone_any_other_is_told_the_form() -> None:
-    assert Programs().prompt(QUESTION, "base") == prompt_of(QUESTION, "base")
-    for environment in (Programs(), Answers()):
+    assert WorkflowEnvironment().prompt(QUESTION, "base") == prompt_of(QUESTION, "base")
+    for environment in (WorkflowEnvironment(), TaggedAnswer()):
         assert environment.prompt(QUESTION, "scratch") == f"{QUESTION}\n"
         assert environment.prompt(QUESTION, "base").endswith(f"{QUESTION}\n")
-    assert all(tag in Answers().prompt(QUESTION, "base") for tag in ("<think>", "</think>", "<answer>", "</answer>"))
+    assert all(
+        tag in TaggedAnswer().prompt(QUESTION, "base") for tag in ("<think>", "</think>", "<answer>", "</answer>")
+    )
 
 
 @pytest.mark.parametrize(
@@ -75,12 +77,12 @@ def test_a_policy_from_scratch_reads_the_question_alone_any_other_is_told_the_fo
     ],
 )
 def test_the_answer_is_read_from_its_block_and_from_nowhere_else(text: str, value: float | str | None) -> None:
-    (result,) = results(Answers(), text)
+    (result,) = results(TaggedAnswer(), text)
     assert (result.status, result.value) == (("ok", value) if value is not None else ("error", None))
 
 
 def test_a_demonstration_earns_everything_and_a_spoilt_one_less() -> None:
-    environment = Answers(strict=True)
+    environment = TaggedAnswer(strict=True)
     whole = environment.demonstration(CODE, QUESTION)
     assert whole == DEMONSTRATION
     assert [term(PROBLEM, whole, []) for term in environment.terms.values()] == [0.5, 0.5]
@@ -93,7 +95,11 @@ def test_a_demonstration_earns_everything_and_a_spoilt_one_less() -> None:
 
 
 def test_a_workflow_is_its_own_demonstration() -> None:
-    assert Programs().demonstration(CODE, QUESTION) == Programs().demonstration(CODE, QUESTION, 1) == CODE
+    assert (
+        WorkflowEnvironment().demonstration(CODE, QUESTION)
+        == WorkflowEnvironment().demonstration(CODE, QUESTION, 1)
+        == CODE
+    )
 
 
 def test_strict_terms_demand_new_lines() -> None:
@@ -105,9 +111,9 @@ def test_strict_terms_demand_new_lines() -> None:
 
 @given(st.text())
 def test_any_text_can_be_kept_and_read(text: str) -> None:
-    kept = Answers().text(text)
-    assert kept.encode() == Answers().text(kept).encode()
-    (result,) = results(Answers(), kept)
+    kept = TaggedAnswer().text(text)
+    assert kept.encode() == TaggedAnswer().text(kept).encode()
+    (result,) = results(TaggedAnswer(), kept)
     assert result.status in ("ok", "error")
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.coldstart.enumerate_programs import Expression, workflow_of
-from tasks.environments.worked_steps import plain, traced
+from tasks.coldstart.enumerate_programs import Expression, write_workflow
+from tasks.environments.worked_steps import format_number, worked_steps
 from tasks.params.file import load_params
 from tasks.programs.contract import HEADER
 from tasks.programs.sandbox.sandbox import Program, Sandbox, sandbox_of
@@ -33,7 +33,7 @@ def code(*statements: str) -> str:
     ],
 )
 def test_each_statement_is_a_step_with_its_values(statements: list[str], steps: list[str], answer: str) -> None:
-    assert traced(code(*statements), QUESTION) == (steps, answer)
+    assert worked_steps(code(*statements), QUESTION) == (steps, answer)
 
 
 @pytest.mark.parametrize(
@@ -51,12 +51,12 @@ def test_each_statement_is_a_step_with_its_values(statements: list[str], steps: 
 )
 def test_anything_else_is_refused_and_never_run(statements: list[str]) -> None:
     with pytest.raises(ValueError, match=r"\w"):
-        traced(code(*statements), QUESTION)
+        worked_steps(code(*statements), QUESTION)
 
 
 def test_text_that_is_no_function_is_refused() -> None:
     with pytest.raises(ValueError, match="not one function"):
-        traced("x = 1\n", QUESTION)
+        worked_steps("x = 1\n", QUESTION)
 
 
 leaves = st.sampled_from(["n[0]", "n[1]", "n[2]", "n[3]", "1", "2", "100"]).map(lambda leaf: Expression(leaf=leaf))
@@ -73,17 +73,17 @@ def sandbox() -> Iterator[Sandbox]:
 
 @given(found=st.lists(expressions, min_size=1, max_size=4))
 def test_the_answer_is_what_the_sandbox_finds(sandbox: Sandbox, found: list[Expression]) -> None:
-    codes = [workflow_of(expression, HEADER) for expression in found]
+    codes = [write_workflow(expression, HEADER) for expression in found]
     results = sandbox.run([Program(text, (QUESTION,)) for text in codes])
     for text, (result,) in zip(codes, results, strict=True):
         if result.status == "ok":
-            assert abs(float(traced(text, QUESTION)[1]) - float(result.value or 0)) < 1e-5
+            assert abs(float(worked_steps(text, QUESTION)[1]) - float(result.value or 0)) < 1e-5
         else:
             with pytest.raises(ValueError, match="divides by 0"):
-                traced(text, QUESTION)
+                worked_steps(text, QUESTION)
 
 
 @given(st.fractions(min_value=-(10**9), max_value=10**9, max_denominator=10**4))
 def test_plain_loses_at_most_six_decimals(value: Fraction) -> None:
-    assert abs(Fraction(plain(value)) - value) <= Fraction(1, 10**6)
-    assert plain(value) == str(value) or "/" not in plain(value)
+    assert abs(Fraction(format_number(value)) - value) <= Fraction(1, 10**6)
+    assert format_number(value) == str(value) or "/" not in format_number(value)

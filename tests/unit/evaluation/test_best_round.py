@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.evaluation.best_round import best, is_measured, reason, unmoved
+from tasks.evaluation.best_round import best_standing, choice_reason, is_measured, plateau_remarks
 from tasks.params.file import load_params
 from tasks.records import Standing
 
@@ -28,16 +28,16 @@ def test_each_so_many_rounds_and_the_last_are_measured(last: int, every: int, ro
 @given(st.lists(st.lists(st.integers(0, 10), min_size=7, max_size=7), min_size=1, max_size=8), st.randoms())
 def test_none_is_above_the_best_and_of_equals_it_is_the_first(counts: list[list[int]], order: object) -> None:
     standings = [standing(round, own) for round, own in enumerate(counts, start=1)]
-    found = best(standings)
+    found = best_standing(standings)
     assert found.pass_at_1 == max(s.pass_at_1 for s in standings)
     assert all(sum(s.correct) < sum(found.correct) for s in standings if s.round < found.round)
     order.shuffle(standings)  # type: ignore[attr-defined]
-    assert best(standings) == found
+    assert best_standing(standings) == found
 
 
 def test_equal_sums_are_equal_however_they_are_made_up() -> None:
     """Means of floats would differ in the last digit."""
-    assert best([standing(1, [1, 2, 7], 30), standing(2, [3, 3, 4], 30)]).round == 1
+    assert best_standing([standing(1, [1, 2, 7], 30), standing(2, [3, 3, 4], 30)]).round == 1
 
 
 def level(share: float, seed: int = 0) -> list[int]:
@@ -69,7 +69,7 @@ WITHIN_CHANCE = [count + (1 if i % 2 else -1) * (0 < count < 10) for i, count in
 def test_pass_at_1_that_stands_still_for_three_rounds_is_remarked_on(
     counts: dict[int, list[int]], since: int | None
 ) -> None:
-    told = unmoved([standing(round, own) for round, own in counts.items()], PARAMS, seed=0)
+    told = plateau_remarks([standing(round, own) for round, own in counts.items()], PARAMS, seed=0)
     if since is None:
         assert told == []
     else:
@@ -80,12 +80,12 @@ def test_pass_at_1_that_stands_still_for_three_rounds_is_remarked_on(
 
 def test_the_reason_says_what_the_round_was_compared_with() -> None:
     three = [standing(1, STEADY), standing(2, HIGHER), standing(3, WITHIN_CHANCE)]
-    assert reason(three[1], three, 3, PARAMS, 0).startswith(
+    assert choice_reason(three[1], three, 3, PARAMS, 0).startswith(
         "round 2 has the highest pass@1 on 60 dev problems: 0.680, against 0.500 of the last (95 % interval of the "
     )
-    assert reason(three[1], three[:2], 2, PARAMS, 0) == (
+    assert choice_reason(three[1], three[:2], 2, PARAMS, 0) == (
         "round 2, the last, has the highest pass@1 on 60 dev problems: 0.680"
     )
-    assert reason(three[1], three[1:2], 2, PARAMS, 0) == (
+    assert choice_reason(three[1], three[1:2], 2, PARAMS, 0) == (
         "round 2, the last, is the only one that was measured: pass@1 0.680 on dev"
     )

@@ -5,12 +5,14 @@ import random
 
 import pytest
 
-from tasks.evaluation.by_template import ByTemplate, by_template, hardest, table_of
-from tasks.records import Outcome
+from tasks.evaluation.by_template import TemplateRow, by_template, csv_table, hardest
+from tasks.records import ProblemOutcome
 
 
-def outcome(template: str | None, correct: int, greedy: bool, seen: bool | None = True, operations: int = 2) -> Outcome:
-    return Outcome(
+def outcome(
+    template: str | None, correct: int, greedy: bool, seen: bool | None = True, operations: int = 2
+) -> ProblemOutcome:
+    return ProblemOutcome(
         problem_id=f"{template}-{correct}",
         template=template,
         seen=seen,
@@ -38,14 +40,14 @@ OUTCOMES = [
 def test_a_row_has_the_means_over_its_problems_and_the_worst_is_first() -> None:
     rows = by_template(OUTCOMES)
     assert [row.template for row in rows] == ["new, by far", "fence", "boxes", "eggs"]
-    assert rows[-1] == ByTemplate("eggs", 2, True, 2, 0.5, pytest.approx(0.5))
-    assert rows[0] == ByTemplate("new, by far", 3, False, 1, 0.0, 0.0)
+    assert rows[-1] == TemplateRow("eggs", 2, True, 2, 0.5, pytest.approx(0.5))
+    assert rows[0] == TemplateRow("new, by far", 3, False, 1, 0.0, 0.0)
     assert sum(row.problems for row in rows) == 5
 
 
 def test_the_order_of_the_problems_does_not_matter() -> None:
     shuffled = random.Random(0).sample(OUTCOMES, len(OUTCOMES))
-    assert table_of(by_template(shuffled)) == table_of(by_template(OUTCOMES))
+    assert csv_table(by_template(shuffled)) == csv_table(by_template(OUTCOMES))
 
 
 def test_the_hardest_are_of_the_templates_that_training_saw() -> None:
@@ -55,7 +57,7 @@ def test_the_hardest_are_of_the_templates_that_training_saw() -> None:
 
 
 def test_the_table_is_read_back() -> None:
-    lines = table_of(by_template(OUTCOMES)).splitlines()
+    lines = csv_table(by_template(OUTCOMES)).splitlines()
     assert lines[0] == "template,operations,seen,problems,greedy,sampled"
     rows = list(csv.DictReader(lines))
     assert [row["template"] for row in rows] == ["new, by far", "fence", "boxes", "eggs"]
@@ -67,4 +69,4 @@ def test_the_table_is_read_back() -> None:
         "greedy": "0.5",
         "sampled": "0.5",
     }
-    assert table_of([]) == "template,operations,seen,problems,greedy,sampled\n"
+    assert csv_table([]) == "template,operations,seen,problems,greedy,sampled\n"

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
-from tasks.evaluation.by_template import by_template, table_of
+from tasks.evaluation.by_template import by_template, csv_table
 from tasks.evaluation.evaluate_task import run
 from tasks.layout import Layout
 from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
-from tasks.records import Attempt, Outcome, Problem, Sibling
+from tasks.records import Attempt, Problem, ProblemOutcome, Sibling
 from tasks.seeds import derive_seed
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
@@ -54,7 +54,7 @@ def layout(tmp_path: Path, make_solver: Callable[[Path, str], str]) -> Layout:
 
 def test_outcomes_attempts_and_numbers_agree(layout: Layout) -> None:
     run(layout, params(), 0)
-    outcomes = read_jsonl(layout.evaluation("before") / "outcomes.jsonl", Outcome)
+    outcomes = read_jsonl(layout.evaluation("before") / "outcomes.jsonl", ProblemOutcome)
     assert [(o.problem_id, o.greedy, o.siblings_passed) for o in outcomes] == [
         ("product", True, True),
         ("lucky", True, False),
@@ -74,7 +74,7 @@ def test_outcomes_attempts_and_numbers_agree(layout: Layout) -> None:
     assert numbers["pass_at_1_greedy_unseen"] == 0.5
     assert numbers["siblings_passed"] == pytest.approx(1 / 3)
     assert (numbers["pass_at_1_greedy_operations_1"], numbers["pass_at_1_greedy_operations_2"]) == (0.5, 1)
-    assert layout.by_template("before").read_text() == table_of(by_template(outcomes))
+    assert layout.by_template("before").read_text() == csv_table(by_template(outcomes))
     assert len(by_template(outcomes)) == 3
 
 

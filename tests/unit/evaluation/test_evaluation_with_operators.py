@@ -13,7 +13,7 @@ from tasks.layout import Layout
 from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
 from tasks.params.sections import Operators
-from tasks.records import Outcome, Problem
+from tasks.records import Problem, ProblemOutcome
 from tests.support.chat_server import chat_server
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
@@ -62,7 +62,7 @@ def test_a_server_that_fails_is_never_scored_and_nothing_is_asked_twice(
         run(layout, params(server.url), 0)
         assert len(server.requests) == asked
     assert digest_path(layout.root / "run") == written
-    outcomes = read_jsonl(layout.evaluation("before") / "outcomes.jsonl", Outcome)
+    outcomes = read_jsonl(layout.evaluation("before") / "outcomes.jsonl", ProblemOutcome)
     assert [outcome.greedy for outcome in outcomes] == [True, False]
     numbers = json.loads((layout.root / "run/metrics/evaluate@before.json").read_text())
     assert numbers["model_failed"] == 0

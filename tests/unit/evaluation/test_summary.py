@@ -5,9 +5,9 @@ from statistics import fmean
 import pytest
 
 from tasks.evaluation.maj_at_k import maj_at_k
-from tasks.evaluation.summary import BY_OPERATIONS, answers_at_k, outcome_of, remarks, summarise
+from tasks.evaluation.summary import BY_OPERATIONS, answers_at_k, problem_outcome, remarks, summarise
 from tasks.params.file import load_params
-from tasks.records import Attempt, Outcome, Problem, Result, Status
+from tasks.records import Attempt, Problem, ProblemOutcome, Result, Status
 
 PARAMS = load_params(Path(__file__).parents[3] / "params.yaml").evaluation
 PROBLEM = Problem(problem_id="p", question="?", answer=1, source="test", template="t", seen=False, operations=3)
@@ -32,9 +32,9 @@ def attempt(
     )
 
 
-def outcome(number: int, seen: bool | None = True, siblings_passed: bool | None = True) -> Outcome:
+def outcome(number: int, seen: bool | None = True, siblings_passed: bool | None = True) -> ProblemOutcome:
     """`number` of 20 samples are right; greedy is right from 10 on."""
-    return Outcome(
+    return ProblemOutcome(
         problem_id=f"p{number}",
         template="t",
         seen=seen,
@@ -50,7 +50,7 @@ def outcome(number: int, seen: bool | None = True, siblings_passed: bool | None 
 
 
 def test_an_outcome_counts_samples_not_attempts() -> None:
-    found = outcome_of(
+    found = problem_outcome(
         PROBLEM,
         [
             attempt(0, right=True, greedy=True, passed=True),
@@ -65,7 +65,7 @@ def test_an_outcome_counts_samples_not_attempts() -> None:
             attempt(1, status="timeout"),
         ],
     )
-    assert found == Outcome(
+    assert found == ProblemOutcome(
         problem_id="p",
         template="t",
         seen=False,

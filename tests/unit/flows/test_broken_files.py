@@ -42,7 +42,7 @@ from tasks.grpo.checkpoint import Checkpoint, _digest
 from tasks.layout import Layout
 from tasks.model.distributed.safe_serialization import packed
 from tasks.params.file import load_params
-from tasks.problems.digests import Data
+from tasks.problems.digests import ProblemFile
 from tasks.problems.jsonl import read_problems
 from tasks.programs.contract import workflow_id
 from tasks.programs.operators.model import Prompt
@@ -58,8 +58,8 @@ from tasks.records import (
     Choice,
     Completion,
     Lineage,
-    Outcome,
     Problem,
+    ProblemOutcome,
     Promotion,
     Result,
     RewardedTrajectory,
@@ -72,7 +72,7 @@ from tasks.records import (
     Workflow,
 )
 from tasks.rewards.term_process import _read as read_answer
-from tasks.search.journal import Batch, Journal, Written
+from tasks.search.journal import Batch, EvaluatedCompletion, Journal
 from tasks.sources.user_modules import parsed
 from tasks.statistics.influence_extremes import read_extremes
 from tasks.tracking.recorder import Answer
@@ -184,7 +184,7 @@ SELECTED = [
     )
     for member in range(2)
 ]
-OUTCOME = Outcome(
+OUTCOME = ProblemOutcome(
     problem_id="p", template="sum", seen=True, greedy=True, siblings_passed=True, samples=20, correct=2, invalid=1,
     timeouts=0, distinct=2, wrong=[1], operations=None,
 )  # fmt: skip
@@ -194,7 +194,9 @@ PROMOTION = Promotion(
 )  # fmt: skip
 LINEAGE = Lineage(version="v", parent=None, base="scratch", base_sha256=None, round=1, holds=["weights", "adapter"])
 CHAMPION = Champion(version="v", test_sha256="0" * 64)
-BATCHES = [Batch(name="n", seconds=0.5, written=[Written(completion=WORKFLOW.completions[0], results=[OK])])]
+BATCHES = [
+    Batch(name="n", seconds=0.5, written=[EvaluatedCompletion(completion=WORKFLOW.completions[0], results=[OK])])
+]
 
 DVC_YAML = b"stages:\n  update:\n    foreach: ${rounds}\n    do:\n      cmd: python\n      params: [seed, grpo.beta]\n"
 DVC_LOCK = b"""schema: '2.0'
@@ -338,7 +340,9 @@ def told_by_sandbox(many: bool, folder: Path) -> None:
             assert line_of(result)
 
 
-SEEN = Seen(problems={"a.jsonl": Data(sha256="0", problems=3)}, params={"seed": "0"}, sources={"tasks/a.py": "1"})
+SEEN = Seen(
+    problems={"a.jsonl": ProblemFile(sha256="0", problems=3)}, params={"seed": "0"}, sources={"tasks/a.py": "1"}
+)
 SUCCESSION = Succession(version="v", replaced=None, how="promoted", reason="better", time="2026-11-22T18:00:00Z")
 ENTRY = Entry(when="2026-11-22 03:00:00", done=True, line="Promoted", flow_run="f", mlflow_run=None)
 
@@ -424,7 +428,7 @@ READERS: dict[str, Reader] = {
         lambda folder: [standing.pass_at_1 for standing in read_jsonl(folder / "file", Standing)],
     ),
     "best.json": Reader("file", text_of(Choice(round=1, version="v", reason="the only one")), of_json(Choice)),
-    "outcomes.jsonl": Reader("file", text_of([OUTCOME] * 2), of_lines(Outcome)),
+    "outcomes.jsonl": Reader("file", text_of([OUTCOME] * 2), of_lines(ProblemOutcome)),
     "attempts.jsonl": Reader(
         "file",
         text_of(

@@ -5,14 +5,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.params.file import load_params
-from tasks.promotion.gate import decide
+from tasks.promotion.gate import decide_promotion
 from tasks.records import Promotion
 
 PARAMS = load_params(Path(__file__).parents[3] / "params.yaml").evaluation.model_copy(update={"resamples": 2000})
 
 
 def compare(right: list[bool], champion_right: list[bool], champion: str | None = "old") -> Promotion:
-    return decide(right, champion_right, "new", champion, PARAMS, seed=0)
+    return decide_promotion(right, champion_right, "new", champion, PARAMS, seed=0)
 
 
 def solved(count: int, of: int = 200) -> list[bool]:

@@ -8,10 +8,10 @@ from tasks.artifacts import digest_path, read_json, write_json, write_jsonl, wri
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.file import load_params, restrict
-from tasks.promotion.champion import KEPT, OWN, kept, read_champion, read_history
+from tasks.promotion.champion import CHAMPION_FILES, PREVIOUS_LIMIT, previous_champions, read_champion, read_history
 from tasks.promotion.rollback import roll_back
 from tasks.promotion.task import run
-from tasks.records import Champion, Lineage, Outcome, Problem, Promotion
+from tasks.records import Champion, Lineage, Problem, ProblemOutcome, Promotion
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 KEYS = ["seed", "environment", "environment_sha256", "policy.base", "policy.max_new_tokens", "sandbox", "operators"]
@@ -21,8 +21,8 @@ PARAMS = restrict(SHIPPED.model_copy(update={"policy": LONGER}), KEYS)
 PRODUCT = "def solve(problem):\n    n = numbers(problem)\n    return n[0] * n[1]\n"
 
 
-def outcome(problem_id: str, right: bool) -> Outcome:
-    return Outcome(
+def outcome(problem_id: str, right: bool) -> ProblemOutcome:
+    return ProblemOutcome(
         problem_id=problem_id,
         template=None,
         seen=None,
@@ -100,18 +100,18 @@ def test_a_policy_that_is_not_better_leaves_the_champion_alone(tmp_path: Path) -
 
 def test_a_better_policy_takes_the_place_and_the_last_champions_are_kept(tmp_path: Path) -> None:
     digests: list[str] = []
-    versions = [f"v{number}" for number in range(KEPT + 3)]
+    versions = [f"v{number}" for number in range(PREVIOUS_LIMIT + 3)]
     for number, version in enumerate(versions):
         layout = finished_run(tmp_path, version, before=2, after=10 + 6 * number, problems=many_problems())
         run(layout, PARAMS, None)
         assert decision(layout).promoted
         digests.insert(0, digest_path(layout.run_policy))
     assert digest_path(layout.champion / "policy") == digests[0]
-    others = kept(layout.champion)
-    assert list(others) == versions[-2 : -2 - KEPT : -1]
-    assert [digest_path(place / "policy") for place in others.values()] == digests[1 : 1 + KEPT]
+    others = previous_champions(layout.champion)
+    assert list(others) == versions[-2 : -2 - PREVIOUS_LIMIT : -1]
+    assert [digest_path(place / "policy") for place in others.values()] == digests[1 : 1 + PREVIOUS_LIMIT]
     assert {place.name for place in (layout.champion / "previous").iterdir()} == {"1", "2", "3"}
-    assert {path.name for path in (layout.champion / "previous" / "3").iterdir()} == set(OWN)
+    assert {path.name for path in (layout.champion / "previous" / "3").iterdir()} == set(CHAMPION_FILES)
     history = read_history(layout.champion)
     assert [(step.version, step.replaced) for step in history] == list(zip(versions, [None, *versions], strict=False))
     assert history[-1].reason == decision(layout).reason
@@ -146,7 +146,7 @@ def test_a_policy_that_was_taken_back_is_not_promoted_again_and_the_next_is_comp
     assert decision(layout).promoted
     assert decision(layout).champion_version == first
     assert decision(layout).champion_pass_at_1 == 15 / 40
-    assert list(kept(layout.champion)) == [first, second]
+    assert list(previous_champions(layout.champion)) == [first, second]
 
     layout = finished_run(tmp_path, "", before=5, after=25)
     make_solver(layout.run_policy, "def solve(problem):\n    return 2\n")

@@ -11,7 +11,7 @@ import pytest
 from tasks.artifacts import digest_path, read_json, write_json, write_text
 from tasks.errors import GraftError
 from tasks.model.version import version_of
-from tasks.promotion.champion import kept, present, read_history, replace_champion
+from tasks.promotion.champion import current_champion, previous_champions, promote_policy, read_history
 from tasks.promotion.rollback import roll_back
 from tasks.records import Champion, Lineage, Succession
 
@@ -31,9 +31,7 @@ def promote(root: Path, weights: str) -> str:
     version = policy(root / "run" / "policy", weights)
     write_text(root / "outcomes.jsonl", f"outcomes of {weights}\n")
     champion = Champion(version=version, test_sha256="0")
-    replace_champion(
-        root / "champion", root / "run" / "policy", root / "outcomes.jsonl", weights, champion, weights, NOW
-    )
+    promote_policy(root / "champion", root / "run" / "policy", root / "outcomes.jsonl", weights, champion, weights, NOW)
     return version
 
 
@@ -45,7 +43,7 @@ def three(tmp_path: Path) -> list[str]:
 
 def state(folder: Path) -> dict[str, str]:
     """Version → digest of all of its own, of the champion (first) and of those that are kept."""
-    places = {present(folder).version: folder, **kept(folder)}
+    places = {current_champion(folder).version: folder, **previous_champions(folder)}
     names = ("champion.json", "policy", "outcomes.jsonl", "promotion.json")
     return {v: "".join(digest_path(place / name) for name in names) for v, place in places.items()}
 
@@ -101,7 +99,7 @@ def test_a_damaged_policy_does_not_become_champion(
     tmp_path: Path, three: list[str], harm: Callable[[Path], None]
 ) -> None:
     champion = tmp_path / "champion"
-    harm(kept(champion)[three[1]] / "policy")
+    harm(previous_champions(champion)[three[1]] / "policy")
     before = digest_path(champion)
     with pytest.raises(GraftError, match=rf"previous/1/policy: its weights are damaged or .*{three[1]} by its record"):
         roll_back(champion, None, "", NOW)
@@ -119,7 +117,7 @@ def test_a_champion_folder_of_before_there_was_a_history(tmp_path: Path, three: 
     assert roll_back(champion, None, "", NOW).version == three[1]
     assert state(champion) == {version: before[version] for version in (three[1], three[2])}
     assert promote(tmp_path, "four")
-    assert list(kept(champion)) == [three[1], three[2]]
+    assert list(previous_champions(champion)) == [three[1], three[2]]
 
 
 KILLED_AT_EACH_MOMENT = """
@@ -170,7 +168,7 @@ def test_killed_at_any_moment_it_leaves_the_old_champion_or_the_new_one(
         status = 9
         while status == 9:
             status = int(process.stdout.readline().split()[1])
-            found.append(present(champion).version if champion.exists() else "none")
+            found.append(current_champion(champion).version if champion.exists() else "none")
             if found[-1] != second:
                 roll_back(champion, second, "", NOW)  # the same again: it goes on from whatever was left
             assert state(champion) == before
@@ -192,5 +190,5 @@ def test_a_champion_is_made_whole_again_by_a_promotion_too(tmp_path: Path, three
     (tmp_path / ".champion.abcd1234").mkdir()
     champion.rename(tmp_path / ".champion.abcd1234" / "champion")
     promote(tmp_path, "four")
-    assert list(kept(champion)) == [three[2], three[1], three[0]]
+    assert list(previous_champions(champion)) == [three[2], three[1], three[0]]
     assert read_json(champion / "previous" / "1" / "champion.json", Champion).version == three[2]

@@ -11,7 +11,7 @@ from tasks.errors import GraftError
 from tasks.params.sections import ModelReward
 from tasks.records import RewardedTrajectory
 from tasks.rewards import classifier_term as model
-from tasks.rewards.classifier_term import batches, judged, label_of, model_column, probability
+from tasks.rewards.classifier_term import batches, classifier_column, classifier_values, label_index, probability
 
 PAIRS = [
     ("2 and 3?", "return 5"),
@@ -89,14 +89,14 @@ def test_the_batch_changes_nothing(tmp_path: Path, kind: str, labels: int, chat:
     expected = alone(folder, 2, chat)
     assert max(expected) - min(expected) > 0.01  # it tells them apart
     for size in (1, 2, 3, len(PAIRS)):
-        found = judged(tmp_path, params(folder, size, label), PAIRS)
+        found = classifier_values(tmp_path, params(folder, size, label), PAIRS)
         assert found == pytest.approx(expected, abs=1e-6)
 
 
 def test_the_order_changes_nothing(tmp_path: Path) -> None:
     folder = make(tmp_path / "judge", "qwen2")
-    turned = judged(tmp_path, params(folder), PAIRS[::-1])
-    assert turned[::-1] == pytest.approx(judged(tmp_path, params(folder), PAIRS), abs=1e-6)
+    turned = classifier_values(tmp_path, params(folder), PAIRS[::-1])
+    assert turned[::-1] == pytest.approx(classifier_values(tmp_path, params(folder), PAIRS), abs=1e-6)
 
 
 @pytest.mark.parametrize("chat", [False, True])
@@ -104,7 +104,7 @@ def test_the_order_changes_nothing(tmp_path: Path) -> None:
 def test_what_is_written_as_a_control_token_is_text(tmp_path: Path, pad: int | None, chat: bool) -> None:
     """Else a policy could end its text where it likes: a decoder judges by the last token that is not its padding."""
     folder = make(tmp_path / "judge", "qwen2", chat=chat, pad_token_id=pad)
-    found = judged(tmp_path, params(folder), PAIRS)
+    found = classifier_values(tmp_path, params(folder), PAIRS)
     assert found == pytest.approx(alone(folder, 1, chat), abs=1e-6)
     assert found[0] != pytest.approx(found[6], abs=1e-6)
 
@@ -115,16 +115,16 @@ def test_a_tokenizer_that_adds_the_padding_token_itself_is_heard(tmp_path: Path)
     from transformers import AutoTokenizer
 
     folder = make(tmp_path / "judge", "qwen2", pad_token_id=1)
-    before = judged(tmp_path, params(folder), PAIRS)
+    before = classifier_values(tmp_path, params(folder), PAIRS)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     end = tokenizer.convert_ids_to_tokens(1)
     adding = TemplateProcessing(single=f"$A {end}", pair=f"$A $B {end}", special_tokens=[(end, 1)])
     tokenizer.backend_tokenizer.post_processor = adding
     tokenizer.save_pretrained(folder)
-    assert judged(tmp_path, params(folder), PAIRS) == pytest.approx(before, abs=1e-6)
+    assert classifier_values(tmp_path, params(folder), PAIRS) == pytest.approx(before, abs=1e-6)
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"pad_token_id": None}))
-    last = judged(tmp_path, params(folder), PAIRS)  # none named: the last token is the one, whatever it is
+    last = classifier_values(tmp_path, params(folder), PAIRS)  # none named: the last token is the one, whatever it is
     assert last == pytest.approx(alone(folder, 1), abs=1e-6)
     assert last != pytest.approx(before, abs=1e-3)
 
@@ -140,15 +140,15 @@ def test_a_decoder_whose_tokens_are_all_in_use_reads_one_at_a_time(
     assert model._unused_token(config, tokenizer, [{"input_ids": all_of_them}]) is None
     assert model._unused_token(config, tokenizer, [{"input_ids": all_of_them[:7]}, {"input_ids": all_of_them[8:]}]) == 7
     monkeypatch.setattr(model, "_unused_token", lambda *_: None)
-    assert judged(tmp_path, params(folder, 8), PAIRS) == pytest.approx(alone(folder, 1), abs=1e-6)
+    assert classifier_values(tmp_path, params(folder, 8), PAIRS) == pytest.approx(alone(folder, 1), abs=1e-6)
 
 
 def test_what_is_too_long_for_the_model_loses_its_end(tmp_path: Path) -> None:
     folder = make(tmp_path / "judge", "bert", max_position_embeddings=24)
     same, shorter = [("7?", "7" * count) for count in (500, 1000)], ("7?", "7")
-    first, second, third = judged(tmp_path, params(folder), [*same, shorter])
+    first, second, third = classifier_values(tmp_path, params(folder), [*same, shorter])
     assert first == second != pytest.approx(third, abs=1e-6)
-    question = judged(tmp_path, params(folder), [("7" * 500, "x"), ("7" * 400, "x"), ("7" * 500, "y")])
+    question = classifier_values(tmp_path, params(folder), [("7" * 500, "x"), ("7" * 400, "x"), ("7" * 500, "y")])
     assert question[0] == question[1] != pytest.approx(question[2], abs=1e-6)  # the text is there still
 
 
@@ -160,7 +160,7 @@ def test_a_model_of_several_labels_at_once_has_a_sigmoid_for_each(tmp_path: Path
     assert probability(logits, 0, None) == pytest.approx(float(logits.double().softmax(0)[0]), abs=1e-15)
     assert probability(logits[1:2], 0, None) == pytest.approx(1 / (1 + 2.718281828459045**-2))
     folder = make(tmp_path / "judge", "bert", 3, problem_type="multi_label_classification")
-    of_each = [judged(tmp_path, params(folder, 4, label), PAIRS[:1])[0] for label in range(3)]
+    of_each = [classifier_values(tmp_path, params(folder, 4, label), PAIRS[:1])[0] for label in range(3)]
     assert sum(of_each) != pytest.approx(1, abs=1e-3)
 
 
@@ -179,17 +179,17 @@ def named(*names: str) -> Any:
 
 def test_a_label_by_name_or_place() -> None:
     config = named("rude", "polite", "1")
-    assert [label_of(config, label) for label in ("rude", "polite", 0, 1, 2, "1")] == [0, 1, 0, 1, 2, 2]
-    assert label_of(named("only"), None) == 0
+    assert [label_index(config, label) for label in ("rude", "polite", 0, 1, 2, "1")] == [0, 1, 0, 1, 2, 2]
+    assert label_index(named("only"), None) == 0
 
 
 @pytest.mark.parametrize("label", [None, "kind", 2, -1])
 def test_another_label_is_told_with_those_there_are(label: int | str | None) -> None:
     message = r"rewards\.model: label is (null|'kind'|2|-1); name one of rude \(0\), polite \(1\)$"
     with pytest.raises(GraftError, match=message):
-        label_of(named("rude", "polite"), label)
+        label_index(named("rude", "polite"), label)
     with pytest.raises(GraftError, match="name one of same"):
-        label_of(named("same", "same"), "same")
+        label_index(named("same", "same"), "same")
 
 
 def broken(folder: Path, kind: str) -> Path:
@@ -228,7 +228,7 @@ def broken(folder: Path, kind: str) -> Path:
 def test_what_is_no_judge_is_told_in_one_line(tmp_path: Path, kind: str, why: str) -> None:
     folder = broken(tmp_path / "judge", kind)
     with pytest.raises(GraftError, match=rf"^rewards\.model: '{folder}' {why}.*; name a folder or") as error:
-        judged(tmp_path, params(folder), PAIRS)
+        classifier_values(tmp_path, params(folder), PAIRS)
     assert "\n" not in str(error.value)
 
 
@@ -242,9 +242,9 @@ def test_a_column_has_the_value_of_each_completion(tmp_path: Path, make_trajecto
         make_trajectory(f"p{place}", [0.0] * len(own)).model_copy(update={"workflow_codes": own})
         for place, own in enumerate(texts)
     ]
-    first, second = model_column(tmp_path, params("judge", 2), groups)  # by its name in the project
+    first, second = classifier_column(tmp_path, params("judge", 2), groups)  # by its name in the project
     pairs = [("p0?", "return 5"), ("p0?", "x"), ("p1?", "x")]
-    expected = judged(tmp_path, params("judge", 2), pairs)
+    expected = classifier_values(tmp_path, params("judge", 2), pairs)
     assert [each.value for each in first] == [expected[0], expected[1], expected[0]]
     assert [each.value for each in second] == [expected[2]]
     assert {each.status for each in (*first, *second)} == {"ok"}
@@ -258,5 +258,5 @@ def test_a_model_whose_arithmetic_fails_fails_and_earns_nothing(tmp_path: Path, 
     judge = AutoModelForSequenceClassification.from_pretrained(folder)
     torch.nn.init.constant_(judge.classifier.bias, torch.nan)
     judge.save_pretrained(folder)
-    ((measured,),) = model_column(tmp_path, params(folder), [make_trajectory("p", [0.0])])
+    ((measured,),) = classifier_column(tmp_path, params(folder), [make_trajectory("p", [0.0])])
     assert measured == (None, "failed", "the model's logits are not finite")

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tasks.environments.tagged_answer import Answers
+from tasks.environments.tagged_answer import TaggedAnswer
 from tasks.errors import GraftError
 from tasks.params.file import load_params
 from tasks.params.sections import OwnTerm, Rewards
 from tasks.records import Problem, Result, Trajectory
-from tasks.rewards.compute import measure, reward
+from tasks.rewards.compute import compute_rewards, measure_terms
 from tasks.rewards.weighted_sum import Failures
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
@@ -37,7 +37,7 @@ def fragile(problem: Problem, text: str, results: Sequence[Result]) -> float | N
     return {"nan": float("nan"), "none": None}.get(text, 1.0)
 
 
-class Fragile(Answers):
+class Fragile(TaggedAnswer):
     """With a term more, that breaks down over some texts."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ def rewards(**changes: object) -> Rewards:
 
 def test_a_term_that_breaks_down_leaves_its_member_without_a_reward(tmp_path: Path) -> None:
     params = SHIPPED.model_copy(update={"rewards": rewards(environment={"hard_format": 0.5, "fragile": 1.0})})
-    (rewarded,), failure = reward(tmp_path, params, Fragile(), [GROUP], len(TEXTS))
+    (rewarded,), failure = compute_rewards(tmp_path, params, Fragile(), [GROUP], len(TEXTS))
     assert rewarded.reward_status == ["ok", "failed", "failed", "failed", "ok"]
     assert rewarded.rewards == [2.25, None, None, None, 2.125]
     assert rewarded.reward_terms["hard_format"] == [0.5, 0, 0, 0, 0.25]
@@ -64,10 +64,10 @@ def test_a_term_that_breaks_down_leaves_its_member_without_a_reward(tmp_path: Pa
 
 def test_a_term_without_weight_is_not_called(tmp_path: Path) -> None:
     params = SHIPPED.model_copy(update={"rewards": rewards(environment={"hard_format": 0.5, "fragile": 0.0})})
-    (rewarded,), failure = reward(tmp_path, params, Fragile(), [GROUP], len(TEXTS))
+    (rewarded,), failure = compute_rewards(tmp_path, params, Fragile(), [GROUP], len(TEXTS))
     assert set(rewarded.reward_status) == {"ok"}
     assert failure is None
-    assert set(measure(tmp_path, Fragile(), params.rewards, [GROUP], len(TEXTS))) == {"hard_format"}
+    assert set(measure_terms(tmp_path, Fragile(), params.rewards, [GROUP], len(TEXTS))) == {"hard_format"}
 
 
 @pytest.mark.parametrize(
@@ -85,4 +85,4 @@ def test_a_wrong_name_is_told_before_anything_is_called(
 ) -> None:
     params = SHIPPED.model_copy(update={"rewards": rewards(**changes)})
     with pytest.raises(GraftError, match=message):
-        reward(tmp_path, params, Answers(), [GROUP], len(TEXTS))
+        compute_rewards(tmp_path, params, TaggedAnswer(), [GROUP], len(TEXTS))

@@ -13,9 +13,9 @@ import pytest
 from tasks.errors import GraftError
 from tasks.params.sections import OwnTerm
 from tasks.records import Problem, Result, RewardedTrajectory, Trajectory
-from tasks.rewards.term_process import Caller
-from tasks.rewards.user_terms import own_column
-from tasks.rewards.weighted_sum import Column, Measured
+from tasks.rewards.term_process import TermProcess
+from tasks.rewards.user_terms import user_term_column
+from tasks.rewards.weighted_sum import TermColumn, TermValue
 
 PROBLEM = Problem(problem_id="p", question="2 and 3?", answer=5, source="test")
 LONG = 60.0
@@ -97,8 +97,8 @@ def wait_until_gone(pid: int) -> None:
         time.sleep(0.01)
 
 
-def called(root: Path, text: str, seconds: float = LONG) -> Measured:
-    with Caller(root, "terms:by_text", seconds) as call:
+def called(root: Path, text: str, seconds: float = LONG) -> TermValue:
+    with TermProcess(root, "terms:by_text", seconds) as call:
         return call(PROBLEM, text, [])
 
 
@@ -116,7 +116,7 @@ def called(root: Path, text: str, seconds: float = LONG) -> Measured:
     ],
 )
 def test_a_real_number_is_a_term(root: Path, text: str, value: float) -> None:
-    assert called(root, text) == Measured(value)
+    assert called(root, text) == TermValue(value)
 
 
 @pytest.mark.parametrize(
@@ -139,18 +139,18 @@ def test_a_real_number_is_a_term(root: Path, text: str, value: float) -> None:
 )
 def test_what_is_none_fails_and_says_why(root: Path, text: str, why: str) -> None:
     """Twice, with a good call in between: the next one finds a sound process."""
-    with Caller(root, "terms:by_text", LONG) as call:
+    with TermProcess(root, "terms:by_text", LONG) as call:
         for _ in range(2):
-            assert call(PROBLEM, text, []) == Measured(None, "failed", why)
-            assert call(PROBLEM, "0.5", []) == Measured(0.5)
+            assert call(PROBLEM, text, []) == TermValue(None, "failed", why)
+            assert call(PROBLEM, "0.5", []) == TermValue(0.5)
 
 
 @pytest.mark.parametrize("text", ["hangs()", "hangs_in_c()"])
 def test_what_takes_too_long_is_ended(root: Path, text: str) -> None:
-    with Caller(root, "terms:by_text", 0.5) as call:
-        assert call(PROBLEM, text, []) == Measured(None, "timeout", "no answer within 0.5 s")
-    with Caller(root, "terms:by_text", LONG) as call:
-        assert call(PROBLEM, "calls", []) == Measured(1.0)
+    with TermProcess(root, "terms:by_text", 0.5) as call:
+        assert call(PROBLEM, text, []) == TermValue(None, "timeout", "no answer within 0.5 s")
+    with TermProcess(root, "terms:by_text", LONG) as call:
+        assert call(PROBLEM, "calls", []) == TermValue(1.0)
 
 
 def test_a_process_that_hangs_up_is_ended(root: Path) -> None:
@@ -167,30 +167,30 @@ def test_what_a_call_has_started_ends_with_it(root: Path) -> None:
 
 
 def test_a_process_that_dies_between_calls_spoils_none(root: Path) -> None:
-    with Caller(root, "terms:by_text", LONG) as call:
-        assert call(PROBLEM, "dies_later()", []) == Measured(1.0)
+    with TermProcess(root, "terms:by_text", LONG) as call:
+        assert call(PROBLEM, "dies_later()", []) == TermValue(1.0)
         assert call._process is not None
         os.waitid(os.P_PID, call._process.pid, os.WEXITED | os.WNOWAIT)
-        assert call(PROBLEM, "calls", []) == Measured(1.0)  # the first call of a fresh one
+        assert call(PROBLEM, "calls", []) == TermValue(1.0)  # the first call of a fresh one
 
 
 def test_its_module_is_loaded_once_and_keeps_what_it_holds(root: Path) -> None:
-    with Caller(root, "terms:by_text", LONG) as call:
+    with TermProcess(root, "terms:by_text", LONG) as call:
         assert [call(PROBLEM, "calls", []).value for _ in range(3)] == [1, 2, 3]
 
 
 def test_loading_does_not_count_as_a_call(root: Path) -> None:
     """A module may load a model: the time for that is not the call's."""
     (root / "slow.py").write_text("import time\ntime.sleep(1.5)\ndef f(p, t, r):\n    return eval(t)\n")
-    with Caller(root, "slow:f", 1.0) as call:
+    with TermProcess(root, "slow:f", 1.0) as call:
         assert call(PROBLEM, "time.sleep(60)", []).status == "timeout"
-        assert call(PROBLEM, "1", []) == Measured(1.0)  # loaded anew meanwhile
+        assert call(PROBLEM, "1", []) == TermValue(1.0)  # loaded anew meanwhile
 
 
 def test_it_is_given_the_problem_what_was_written_and_what_that_gave(root: Path) -> None:
     results = [Result(status="ok", value=1e308), Result(status="error", error="a\nb")]
     (root / "given.py").write_text("def f(problem, text, results):\n    return eval(text)\n")
-    with Caller(root, "given:f", LONG) as call:
+    with TermProcess(root, "given:f", LONG) as call:
         same = f"problem.model_dump() == {PROBLEM.model_dump()!r} and type(problem).__name__ == 'Problem'"
         assert call(PROBLEM, same, results).value == 1
         assert (
@@ -211,7 +211,7 @@ def test_sets_have_the_same_order_each_time(root: Path) -> None:
     )
     values = set()
     for _ in range(4):
-        with Caller(root, "order:f", LONG) as call:
+        with TermProcess(root, "order:f", LONG) as call:
             values.add(call(PROBLEM, "", []).value)
     assert len(values) == 1
 
@@ -233,14 +233,14 @@ def test_what_cannot_be_loaded_is_told_before_any_call(tmp_path: Path, source: s
     (tmp_path / "broken.py").write_text(source)
     with (
         pytest.raises(GraftError, match=rf"^rewards\.own: broken:f could not be loaded: {why}.*; mend it, or") as error,
-        Caller(tmp_path, "broken:f", LONG),
+        TermProcess(tmp_path, "broken:f", LONG),
     ):
         pass
     assert "\n" not in str(error.value)
 
 
 def test_no_process_is_left(root: Path) -> None:
-    caller, pids = Caller(root, "terms:by_text", LONG), []
+    caller, pids = TermProcess(root, "terms:by_text", LONG), []
 
     def interrupted() -> None:
         with caller:
@@ -282,9 +282,9 @@ def group(make: Make, problem_id: str, *texts: str) -> Trajectory:
     return make(problem_id, [0.0] * len(texts)).model_copy(update={"workflow_codes": list(texts)})
 
 
-def column(root: Path, groups: list[Trajectory], limit: float, seconds: float = LONG) -> list[Column]:
+def column(root: Path, groups: list[Trajectory], limit: float, seconds: float = LONG) -> list[TermColumn]:
     total = sum(len(group.workflow_ids) for group in groups)
-    return own_column(root, OwnTerm(name="told", term="terms:by_text", weight=1.0), groups, seconds, limit, total)
+    return user_term_column(root, OwnTerm(name="told", term="terms:by_text", weight=1.0), groups, seconds, limit, total)
 
 
 def test_values_stand_where_their_completions_do(root: Path, make_trajectory: Make) -> None:

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.environments.workflow import Programs
+from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.params.sections import Rewards
 from tasks.programs.sandbox.sandbox import SANDBOX_DIED, Program, Sandbox
 from tasks.records import Problem, Result, RewardedTrajectory, Sibling, Split, Status, Trajectory
 from tasks.rewards.builtin_terms import COMMON, correctness, length, runs
-from tasks.rewards.metrics import Totals, remarks, unmoved
-from tasks.rewards.weighted_sum import Failures, combine, first_failure, score
+from tasks.rewards.metrics import RewardTotals, plateau_remarks, remarks
+from tasks.rewards.weighted_sum import Failures, combine, first_failure, reward_group
 
-WORKFLOW = Programs()
+WORKFLOW = WorkflowEnvironment()
 
 OK, WRONG, KILLED = (
     Result(status="ok", value=5),
@@ -72,7 +72,7 @@ def test_correctness_is_the_share_of_problem_and_siblings() -> None:
 def test_without_siblings_a_right_answer_counts_as_far_as_others_agree() -> None:
     group = trajectory([OK], [WRONG], [OK], [KILLED]).model_copy(update={"agreement": [1.0, 1.0, 0.25, 1.0]})
     assert [correctness(WORKFLOW, group, member) for member in range(4)] == [1, 0, 0.25, None]
-    assert score(WORKFLOW, group, WEIGHTS, 8).rewards == [
+    assert reward_group(WORKFLOW, group, WEIGHTS, 8).rewards == [
         pytest.approx(1.1),
         pytest.approx(0.1),
         pytest.approx(0.35),
@@ -89,7 +89,7 @@ def test_agreement_is_only_written_where_there_is_one() -> None:
 
 @pytest.mark.parametrize("status", FAULTS)
 def test_a_fault_of_the_workflow_earns_nothing_and_is_known(status: Status) -> None:
-    rewarded = score(WORKFLOW, trajectory([Result(status=status), Result(status=status)]), WEIGHTS, 8)
+    rewarded = reward_group(WORKFLOW, trajectory([Result(status=status), Result(status=status)]), WEIGHTS, 8)
     assert rewarded.rewards == [0.0]
     assert rewarded.reward_status == ["ok"]
 
@@ -99,13 +99,13 @@ def test_a_workflow_that_ends_itself_earns_nothing() -> None:
     crash = Program("import os\ndef solve(problem):\n    os._exit(0)\n", ("2 and 3?", "4 and 1?"))
     with Sandbox(seconds=5, memory_mb=256, allow_weak=True, workers=1) as sandbox:
         (results,) = sandbox.run([crash])
-    rewarded = score(WORKFLOW, trajectory(results), WEIGHTS, 8)
+    rewarded = reward_group(WORKFLOW, trajectory(results), WEIGHTS, 8)
     assert (rewarded.rewards, rewarded.reward_status) == ([0.0], ["ok"])
 
 
 @pytest.mark.parametrize("results", [[KILLED, OK], [OK, KILLED], [KILLED, KILLED]])
 def test_what_the_sandbox_died_over_has_no_reward(results: list[Result]) -> None:
-    rewarded = score(WORKFLOW, trajectory(results, [OK, OK]), WEIGHTS, 8)
+    rewarded = reward_group(WORKFLOW, trajectory(results, [OK, OK]), WEIGHTS, 8)
     assert rewarded.rewards == [None, pytest.approx(1.1)]
     assert rewarded.reward_status == ["failed", "ok"]
     assert rewarded.reward_terms["correctness"] == [None, 1.0]
@@ -113,7 +113,7 @@ def test_what_the_sandbox_died_over_has_no_reward(results: list[Result]) -> None
 
 def test_a_workflow_whose_file_was_damaged_has_no_reward() -> None:
     fault = Result(status="failed", error="workflow file: no such file")
-    lost = score(WORKFLOW, trajectory([fault, fault], [OK, OK]), WEIGHTS, 8)
+    lost = reward_group(WORKFLOW, trajectory([fault, fault], [OK, OK]), WEIGHTS, 8)
     assert (lost.rewards, lost.reward_status) == ([None, pytest.approx(1.1)], ["failed", "ok"])
     with pytest.raises(GraftError, match="workflow w0 of problem p, for instance: workflow file: no such file;"):
         failures_of([lost]).check("trajectories.jsonl", 0.2)
@@ -159,7 +159,7 @@ def test_a_reward_is_the_weighted_sum_or_unknown(drawn: dict[str, tuple[float, f
 def test_a_weight_of_nothing_leaves_the_term_out() -> None:
     group = trajectory([KILLED])
     only_length = Rewards(correctness=0, runs=0, length=2.0, failed_limit=0, **PLAIN)
-    rewarded = score(WORKFLOW, group, only_length, 6)
+    rewarded = reward_group(WORKFLOW, group, only_length, 6)
     assert rewarded.reward_terms == {"length": [0.5]}
     assert rewarded.rewards == [1.0]
     assert rewarded.reward_status == ["ok"]
@@ -167,13 +167,13 @@ def test_a_weight_of_nothing_leaves_the_term_out() -> None:
 
 def test_a_scored_trajectory_keeps_all_that_it_was() -> None:
     group = trajectory([OK, OK], [WRONG, OK])
-    rewarded = score(WORKFLOW, group, WEIGHTS, 8)
+    rewarded = reward_group(WORKFLOW, group, WEIGHTS, 8)
     assert Trajectory(**{name: getattr(rewarded, name) for name in Trajectory.model_fields}) == group
     assert set(rewarded.reward_terms) == {"correctness", "runs"}
 
 
 def metrics_of(groups: list[RewardedTrajectory]) -> dict[str, float]:
-    with Totals(WORKFLOW) as totals:
+    with RewardTotals(WORKFLOW) as totals:
         for group in groups:
             totals.add(group)
         return totals.numbers
@@ -194,7 +194,7 @@ def rewarded_groups() -> list[RewardedTrajectory]:
         trajectory([KILLED, OK], [OK, OK]),
         trajectory([OK, OK], split="validation"),
     ]
-    return [score(WORKFLOW, group, WEIGHTS, 8) for group in groups]
+    return [reward_group(WORKFLOW, group, WEIGHTS, 8) for group in groups]
 
 
 def test_metrics() -> None:
@@ -220,7 +220,7 @@ def test_metrics() -> None:
 def test_metrics_hold_no_mean_of_nothing() -> None:
     train = [group for group in rewarded_groups() if group.split == "train"]
     assert "validation/mean_reward" not in metrics_of(train)
-    all_failed = metrics_of([score(WORKFLOW, trajectory([KILLED]), WEIGHTS, 8)])
+    all_failed = metrics_of([reward_group(WORKFLOW, trajectory([KILLED]), WEIGHTS, 8)])
     assert all_failed == {
         "epoch/accumulated_reward": 0.0,
         "failed_share": 1.0,
@@ -240,7 +240,7 @@ def test_the_error_of_the_mean_is_how_far_other_draws_lie_from_it() -> None:
     def drawn() -> dict[str, float]:
         chances = [0.1, 0.3, 0.5, 0.9] * 5
         draws = ([[OK if dice.random() < chance else WRONG] for _ in range(12)] for chance in chances)
-        return metrics_of([score(WORKFLOW, trajectory(*members), WEIGHTS, 8) for members in draws])
+        return metrics_of([reward_group(WORKFLOW, trajectory(*members), WEIGHTS, 8) for members in draws])
 
     rounds = [drawn() for _ in range(300)]
     said = fmean(numbers["mean_reward_error"] for numbers in rounds)
@@ -264,7 +264,7 @@ def level(mean: float, error: float = 0.01) -> dict[str, float]:
     ],
 )
 def test_a_reward_that_stands_still_for_three_rounds_is_remarked_on(means: list[float], since: int | None) -> None:
-    told = unmoved(dict(enumerate(map(level, means), start=1)))
+    told = plateau_remarks(dict(enumerate(map(level, means), start=1)))
     assert [remark[: remark.index(" (")] for remark in told] == (
         [f"The mean reward has not moved since round {since}"] if since else []
     )
@@ -272,16 +272,16 @@ def test_a_reward_that_stands_still_for_three_rounds_is_remarked_on(means: list[
 
 def test_nothing_earned_at_all_is_standing_still_and_what_is_not_known_is_not() -> None:
     nothing = dict.fromkeys(range(1, 5), level(0.0, 0.0))
-    assert len(unmoved(nothing)) == 1
-    assert unmoved(nothing | {4: {"epoch/mean_reward": 0.0}}) == []  # groups of one
+    assert len(plateau_remarks(nothing)) == 1
+    assert plateau_remarks(nothing | {4: {"epoch/mean_reward": 0.0}}) == []  # groups of one
 
 
 def test_groups_without_signal_are_remarked_on_where_no_term_says_it_already() -> None:
-    flat = [score(WORKFLOW, trajectory(*members), WEIGHTS, 8) for members in ([[OK], [OK]], [[WRONG], [WRONG]])]
+    flat = [reward_group(WORKFLOW, trajectory(*members), WEIGHTS, 8) for members in ([[OK], [OK]], [[WRONG], [WRONG]])]
     assert [remark[:37] for remark in remarks(metrics_of(flat))][1:] == ["no group has two different rewards, s"]
     assert not any("group" in remark for remark in remarks(metrics_of(rewarded_groups())))
     assert not any("group" in remark for remark in remarks(metrics_of(flat[:1])))  # the terms are constant
-    alone = [score(WORKFLOW, trajectory([result]), WEIGHTS, 8) for result in (OK, WRONG)]
+    alone = [reward_group(WORKFLOW, trajectory([result]), WEIGHTS, 8) for result in (OK, WRONG)]
     assert not any("group" in remark for remark in remarks(metrics_of(alone)))  # compared with the whole batch
 
 
@@ -289,10 +289,10 @@ def test_a_term_that_is_one_number_in_the_whole_round_is_remarked_on() -> None:
     assert remarks(metrics_of(rewarded_groups())) == [
         "rewards.runs is 1 for every completion: it teaches nothing; set its weight to 0, or see why none differs"
     ]
-    nothing = metrics_of([score(WORKFLOW, trajectory([WRONG, WRONG], [WRONG, WRONG]), WEIGHTS, 8)])
+    nothing = metrics_of([reward_group(WORKFLOW, trajectory([WRONG, WRONG], [WRONG, WRONG]), WEIGHTS, 8)])
     assert remarks(nothing)[0].startswith("rewards.correctness is 0 for every completion: it teaches nothing")
     assert remarks(nothing)[0].endswith("or see why none earns any")
-    assert remarks(metrics_of([score(WORKFLOW, trajectory([KILLED]), WEIGHTS, 8)])) == []  # nothing is known
+    assert remarks(metrics_of([reward_group(WORKFLOW, trajectory([KILLED]), WEIGHTS, 8)])) == []  # nothing is known
     assert remarks({"length/mean": 0.1, "length/std": 3e-17}) != []  # rounding is no difference
     assert remarks({"length/mean": 0.1, "length/std": 1e-3}) == []
 

@@ -18,8 +18,8 @@ from tasks.programs.contract import HEADER, prompt_of
 from tasks.programs.sandbox.sandbox import Program, Sandbox
 from tasks.records import Problem, RewardedTrajectory, Sibling, Trajectory, Workflow
 from tasks.rewards.task import run as reward
-from tasks.search.answer_support import support_of
-from tasks.search.perturbed_questions import TEXTS, perturbed
+from tasks.search.answer_support import count_support
+from tasks.search.perturbed_questions import TEXTS, perturb_question
 from tasks.search.task import run as search
 from tasks.trajectories.task import run as collect
 
@@ -105,7 +105,7 @@ def test_right_workflows_are_run_on_the_perturbed_questions_and_no_others_are(
         problem = problems[w.problem_id]
         assert bool(w.perturbed_results) == (w.value == 1 and not problem.siblings)
         if w.perturbed_results:
-            texts = perturbed(problem.question, problem.problem_id)
+            texts = perturb_question(problem.question, problem.problem_id)
             assert len(texts) == TEXTS
             assert sandbox.run([Program(w.code, texts)]) == [w.perturbed_results]
 
@@ -118,10 +118,10 @@ def test_the_metrics_say_what_the_solved_problems_rest_on(searched: Layout) -> N
 
 
 def test_what_solved_problems_rest_on_adds_up_over_shards(searched: Layout) -> None:
-    with_siblings = support_of([w for w in index_of(searched) if w.sibling_results])
+    with_siblings = count_support([w for w in index_of(searched) if w.sibling_results])
     assert with_siblings == {"solved_by_siblings": 1, "solved_by_agreement": 0, "solved_by_one_answer": 0}
     hopeless = [w for w in index_of(searched) if w.problem_id == "hopeless"]
-    assert set(support_of(hopeless).values()) == {0}
+    assert set(count_support(hopeless).values()) == {0}
 
 
 def rewarded(layout: Layout, agreement: bool) -> dict[str, dict[str, float | None]]:

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from tasks.model.sampling.sampler import Request
 from tasks.records import Completion, Result
-from tasks.search.journal import Batch, Journal, Written, name_of, remove_journals
+from tasks.search.journal import Batch, EvaluatedCompletion, Journal, batch_name, remove_journals
 
 VALUES: list[int | float | str | None] = [3, 3.0, 10**30, 1e-9, "drei\n 3", "", None]
 
 
 def batch(number: int) -> Batch:
     written = [
-        Written(
+        EvaluatedCompletion(
             completion=Completion(tokens=[number, i], logprobs=[-0.123457, -1e-06]),
             results=[Result(status="ok", value=value), Result(status="error", error="ZeroDivisionError: ü\r")],
         )
@@ -101,5 +101,5 @@ def test_a_batch_is_named_by_seeds_prompts_and_prefixes() -> None:
         [first, first],
         [],
     ]
-    assert name_of([first]) == name_of([Request([1, 2], seed=3)])
-    assert len({name_of(requests) for requests in [[first], *changed]}) == 6
+    assert batch_name([first]) == batch_name([Request([1, 2], seed=3)])
+    assert len({batch_name(requests) for requests in [[first], *changed]}) == 6

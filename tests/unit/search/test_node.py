@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.search.node import Node, backpropagate, start
+from tasks.search.node import Node, backpropagate, begin_simulation
 from tasks.search.rules import RULES, Rule
-from tasks.search.select_node import choose
+from tasks.search.select_node import select_node
 
 
 def select(root: Node, exploration: float) -> Node | None:
     """By the default rule, which draws nothing."""
-    return choose(root, "puct", exploration, Random(0))
+    return select_node(root, "puct", exploration, Random(0))
 
 
 def root_of(*priors: float, unseen: float = 0.0, terminal: bool = False) -> Node:
@@ -90,7 +90,7 @@ def test_virtual_loss_spreads_a_wave() -> None:
     for _ in range(3):
         node = select(root, 1.0)
         assert node is not None
-        start(node)
+        begin_simulation(node)
         wave.append(node)
     assert len(set(map(id, wave))) == 3
     assert (root.pending, [c.pending for c in root.children]) == (3, [1, 1, 1])
@@ -127,12 +127,12 @@ def test_a_search_keeps_its_books(
     while growth:
         started = []
         for _ in range(min(wave, len(growth))):
-            node = choose(root, rule, exploration, dice)
+            node = select_node(root, rule, exploration, dice)
             assert (node is None) == all(each.unseen == 0 for each in nodes_of(root))
             if node is not None:
                 assert node.unseen > 0
                 assert not node.terminal
-                start(node)
+                begin_simulation(node)
                 started.append(node)
         assert root.pending == len(started)
         if not started:
@@ -157,7 +157,7 @@ def test_uct_widens_with_the_root_of_its_visits() -> None:
     """Each node that was tried n times has about √n children, and a child that was never visited comes first."""
     root = Node("", None, 1.0, unseen=1.0)
     for _ in range(64):
-        node = choose(root, "uct", 1.4, Random(0))
+        node = select_node(root, "uct", 1.4, Random(0))
         assert node is not None
         backpropagate(node.add("x", 0.01, unseen=0.0, terminal=True), 0.0)
         if node is root:
@@ -168,7 +168,7 @@ def test_uct_widens_with_the_root_of_its_visits() -> None:
 
 def drawn_from(rule: Rule, root: Node, times: int) -> Counter[str]:
     dice = Random(0)
-    chosen = [choose(root, rule, 1.0, dice) for _ in range(times)]
+    chosen = [select_node(root, rule, 1.0, dice) for _ in range(times)]
     return Counter(node.statement for node in chosen if node)
 
 
@@ -193,13 +193,13 @@ def test_enumerate_takes_open_nodes_in_turn() -> None:
     root = root_of(0.5, 0.4, unseen=0.1)
     taken = []
     for _ in range(6):
-        node = choose(root, "enumerate", 1.0, Random(0))
+        node = select_node(root, "enumerate", 1.0, Random(0))
         assert node is not None
         taken.append(node.statement)
-        start(node)
+        begin_simulation(node)
     assert taken == ["", "s0", "s1"] * 2
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_nothing_is_open(rule: Rule) -> None:
-    assert choose(root_of(0.5, terminal=True), rule, 1.0, Random(0)) is None
+    assert select_node(root_of(0.5, terminal=True), rule, 1.0, Random(0)) is None

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.programs.operators.builtin import MAX_TEXT, numbers, read_quantities, written_quantities
-from tasks.search.perturbed_questions import TEXTS, perturbed
+from tasks.search.perturbed_questions import TEXTS, perturb_question
 
 GSM8K = Path(__file__).parents[4] / "shared/data/gsm8k/train.jsonl"
 
@@ -33,9 +33,9 @@ QUESTIONS = PIECES.map(" ".join)
 @given(question=QUESTIONS, problem_id=st.text(max_size=3))
 def test_a_perturbed_question_reads_as_the_question_with_other_quantities(question: str, problem_id: str) -> None:
     values, between = read_quantities(question)
-    texts = perturbed(question, problem_id)
+    texts = perturb_question(question, problem_id)
     assert len(set(texts)) == len(texts) <= TEXTS
-    assert perturbed(question, problem_id) == texts
+    assert perturb_question(question, problem_id) == texts
     assert bool(texts) == bool(values)
     for text in texts:
         assert read_quantities(text)[1] == between
@@ -47,7 +47,7 @@ def test_a_perturbed_question_reads_as_the_question_with_other_quantities(questi
 @given(question=QUESTIONS)
 def test_each_quantity_keeps_its_kind(question: str) -> None:
     values, written, _ = written_quantities(question)
-    for text in perturbed(question, "p"):
+    for text in perturb_question(question, "p"):
         for old, was, new, now in zip(values, written, *written_quantities(text)[:2], strict=True):
             assert re.findall("%|percent", was) == re.findall("%|percent", now)
             assert new < 1 or not 0 < old < 1
@@ -60,21 +60,21 @@ def test_each_quantity_keeps_its_kind(question: str) -> None:
 
 @given(st.text(max_size=60))
 def test_any_text_has_its_perturbed_ones_or_none(question: str) -> None:
-    for text in perturbed(question, "p"):
+    for text in perturb_question(question, "p"):
         assert len(numbers(text)) == len(numbers(question)) > 0
 
 
 def test_another_problem_is_asked_with_other_quantities() -> None:
     question = "Ann has 48 pens and gives 17 away."
-    assert perturbed(question, "a") != perturbed(question, "b")
-    assert len(perturbed(question, "a", texts=7)) == 7
-    assert perturbed(question, "a", texts=7)[:2] == perturbed(question, "a", texts=2)
+    assert perturb_question(question, "a") != perturb_question(question, "b")
+    assert len(perturb_question(question, "a", texts=7)) == 7
+    assert perturb_question(question, "a", texts=7)[:2] == perturb_question(question, "a", texts=2)
 
 
 def test_a_text_that_would_be_too_long_to_read_is_left_out() -> None:
     words = "half " * (MAX_TEXT // 5)
     assert len(numbers(words)) == MAX_TEXT // 5
-    assert perturbed(words, "p") == () or max(map(len, perturbed(words, "p"))) <= MAX_TEXT
+    assert perturb_question(words, "p") == () or max(map(len, perturb_question(words, "p"))) <= MAX_TEXT
 
 
 @pytest.mark.skipif(not GSM8K.exists(), reason="GSM8K is not here")
@@ -82,5 +82,5 @@ def test_the_questions_of_gsm8k_can_be_perturbed() -> None:
     lines = GSM8K.read_text(encoding="utf-8").splitlines()[:500]
     questions = [json.loads(line)["question"] for line in lines]
     assert (
-        sum(len(perturbed(question, "p")) == TEXTS for question in questions) >= 495
+        sum(len(perturb_question(question, "p")) == TEXTS for question in questions) >= 495
     )  # all 500, when this was written

@@ -8,7 +8,7 @@ import pytest
 
 from tasks.records import Completion, Problem, Result
 from tasks.search.node import Node
-from tasks.search.policy_tree import NEGLIGIBLE, GuidedTree, Rollout
+from tasks.search.policy_tree import NEGLIGIBLE, PolicyTree, Rollout
 from tasks.search.rules import Rule
 
 PROBLEM = Problem(problem_id="p", question="?", answer=1, source="test")
@@ -16,8 +16,8 @@ OK = [Result(status="ok", value=1)]
 LONGEST = 6
 
 
-def tree_of() -> GuidedTree:
-    return GuidedTree(PROBLEM, lambda token: token == 9, lambda tokens: "-".join(map(str, tokens)), LONGEST)
+def tree_of() -> PolicyTree:
+    return PolicyTree(PROBLEM, lambda token: token == 9, lambda tokens: "-".join(map(str, tokens)), LONGEST)
 
 
 def completion(tokens: list[int], *probabilities: float) -> Completion:
@@ -26,7 +26,7 @@ def completion(tokens: list[int], *probabilities: float) -> Completion:
     return Completion(tokens=tokens, logprobs=[log(p) for p in filled])
 
 
-def learn(tree: GuidedTree, rollout: Rollout, written: Completion, reward: float = 0.0) -> None:
+def learn(tree: PolicyTree, rollout: Rollout, written: Completion, reward: float = 0.0) -> None:
     tree.learn(rollout, written, str(written.tokens), OK, reward)
 
 

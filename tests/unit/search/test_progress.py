@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from tasks.search.progress import Tally, shown
+from tasks.search.progress import Tally, show_progress
 
 
 def test_problems_done_and_solved_are_counted() -> None:
@@ -50,7 +50,7 @@ def test_it_is_drawn_on_a_terminal() -> None:
     tally = Tally({"a": 1, "b": 1})
     with (
         os.fdopen(theirs, "w") as terminal,
-        shown(tally, "search@1", Console(file=terminal, width=100, color_system=None, force_terminal=True)),
+        show_progress(tally, "search@1", Console(file=terminal, width=100, color_system=None, force_terminal=True)),
     ):
         tally.came("a", 1.0)
     drawn = all_of(ours)
@@ -70,6 +70,6 @@ def all_of(terminal: int) -> str:
 
 def test_nothing_is_drawn_elsewhere() -> None:
     stream = io.StringIO()
-    with shown(Tally({"a": 1}), "search@1", Console(file=stream, force_terminal=True)):
+    with show_progress(Tally({"a": 1}), "search@1", Console(file=stream, force_terminal=True)):
         pass
     assert stream.getvalue() == ""

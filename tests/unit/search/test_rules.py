@@ -6,7 +6,7 @@ from math import exp, log, sqrt
 import numpy as np
 import pytest
 
-from tasks.search.rules import drawn, puct, soft_mix, uct, uniform
+from tasks.search.rules import draw_index, puct, soft_mix, uct, uniform
 
 
 def test_puct_by_hand() -> None:
@@ -32,7 +32,7 @@ def test_soft_mix_by_hand() -> None:
 
 def test_drawing_follows_the_probabilities() -> None:
     u = (np.arange(1000) + 0.5) / 1000
-    counts = Counter(drawn(np.tile([0.2, 0.0, 0.6], (1000, 1)), u).tolist())
+    counts = Counter(draw_index(np.tile([0.2, 0.0, 0.6], (1000, 1)), u).tolist())
     assert counts == {0: 250, 2: 750}
 
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.records import Completion, Problem, Result, TreeNode
-from tasks.search.policy_tree import GuidedTree
-from tasks.search.tree_drawing import LINES, picture, telling
+from tasks.search.policy_tree import PolicyTree
+from tasks.search.tree_drawing import LINES, example_tree, tree_svg
 
 PROBLEM = Problem(problem_id="train-0007", question="2 pens & <3> cups?", answer=5, source="test")
 STATEMENTS = ["a = n[0] + n[1]", "b = a < 3 and [bold]a & 'x'[/]", "return a"]
@@ -49,8 +49,8 @@ def lines_of(svg: str) -> list[str]:
 
 
 def test_the_picture_has_question_and_statements_and_is_the_same_each_time() -> None:
-    svg = picture(NODES, PROBLEM, 3)
-    assert svg == picture(NODES, PROBLEM, 3)
+    svg = tree_svg(NODES, PROBLEM, 3)
+    assert svg == tree_svg(NODES, PROBLEM, 3)
     text = "\n".join(lines_of(svg))
     title = ["graft tree train-0007 --round 3", "2 pens & <3> cups?", "= 5; round 3", "9 completions"]
     assert all(wanted in text for wanted in [*title, *STATEMENTS])
@@ -58,7 +58,7 @@ def test_the_picture_has_question_and_statements_and_is_the_same_each_time() -> 
 
 
 def test_the_picture_needs_nothing_from_elsewhere() -> None:
-    svg = picture(NODES, PROBLEM, 3)
+    svg = tree_svg(NODES, PROBLEM, 3)
     addresses = re.findall(r"\w+://[^\s\"'<)]+", svg)
     assert set(addresses) <= {"http://www.w3.org/2000/svg", "https://www.textualize.io"}  # a name, and a comment
     assert not re.search(r"@font-face|@import|href|<image|<script", svg)
@@ -67,7 +67,7 @@ def test_the_picture_needs_nothing_from_elsewhere() -> None:
 @settings(max_examples=30)
 @given(st.text(max_size=30), st.text(max_size=30))
 def test_whatever_a_policy_writes_it_stays_xml(statement: str, question: str) -> None:
-    svg = picture([NODES[0], node("0.0", statement, 1, 0.0)], PROBLEM.model_copy(update={"question": question}), 1)
+    svg = tree_svg([NODES[0], node("0.0", statement, 1, 0.0)], PROBLEM.model_copy(update={"question": question}), 1)
     svg.encode()
     assert ElementTree.fromstring(svg).tag.endswith("svg")
 
@@ -76,16 +76,16 @@ def test_of_a_large_tree_the_nodes_that_tell_most_are_drawn() -> None:
     dull = [node(f"0.{i}", f"dull{i}", 2, 0.0) for i in range(1, LINES + 20)]
     busy = node(f"0.{LINES + 20}", "busy", 5, 0.0)
     right = [node(f"0.{LINES + 21}", "path", 1, 1.0), node(f"0.{LINES + 21}.0", "goal", 1, 1.0)]
-    text = "\n".join(lines_of(picture([NODES[0], *dull, busy, *right], PROBLEM, 1)))
+    text = "\n".join(lines_of(tree_svg([NODES[0], *dull, busy, *right], PROBLEM, 1)))
     for wanted in ("busy", "path", "goal", "dull1×", "… and 23 nodes more"):
         assert wanted in text
     assert text.count("dull") == LINES - 4
-    assert "more" not in "\n".join(lines_of(picture(NODES, PROBLEM, 1)))
+    assert "more" not in "\n".join(lines_of(tree_svg(NODES, PROBLEM, 1)))
 
 
-def tree(name: str, samples: list[float], rollouts: list[float]) -> GuidedTree:
+def tree(name: str, samples: list[float], rollouts: list[float]) -> PolicyTree:
     """A tree that heard of these rewards; no two completions are alike."""
-    made = GuidedTree(PROBLEM.model_copy(update={"problem_id": name}), lambda token: token == 9, str, longest=8)
+    made = PolicyTree(PROBLEM.model_copy(update={"problem_id": name}), lambda token: token == 9, str, longest=8)
 
     def learn(reward: float) -> Callable[[int], None]:
         return lambda row: made.learn(
@@ -109,6 +109,6 @@ def test_the_tree_that_shows_what_search_is_good_for_is_told_of() -> None:
     found_twice = tree("found twice", [0.0, 0.5], [1.0, 1.0])
     order = [nothing, larger, easy, found, found_twice]
     for count in range(1, 6):
-        assert telling(order[:count]) is telling(order[:count][::-1]) is order[count - 1]
+        assert example_tree(order[:count]) is example_tree(order[:count][::-1]) is order[count - 1]
     same = [tree("one", [0.0], []), tree("two", [0.0], [])]
-    assert telling(same) is same[0]
+    assert example_tree(same) is same[0]

@@ -21,7 +21,7 @@ from tasks.core.metrics_files import flatten
 from tasks.layout import Layout
 from tasks.params.file import load_params
 from tasks.params.params import UNSEEN, Params
-from tasks.records import Champion, How, Promotion, RewardedTrajectory, Selected, Succession
+from tasks.records import Champion, Promotion, RewardedTrajectory, Selected, Succession, SuccessionKind
 from tasks.tracking.mlflow_ledger import Ledger, allowed, parent_name
 from tasks.tracking.recorder import WORKSPACE, Recorder, tell_champion
 from tasks.tracking.retention import expired
@@ -144,7 +144,7 @@ def test_a_run_and_its_cached_repetition_are_recorded_whole(layout: Layout) -> N
     assert client.get_model_version_by_alias("graft", "champion").tags["version"] == "aaaa"
 
 
-def succession(layout: Layout, *steps: tuple[How, str, str | None]) -> None:
+def succession(layout: Layout, *steps: tuple[SuccessionKind, str, str | None]) -> None:
     """What `champion/` says after these changes."""
     history = [
         Succession(version=version, replaced=replaced, how=how, reason=f"because {n}", time=f"2026-11-22T18:00:0{n}Z")
@@ -157,7 +157,7 @@ def succession(layout: Layout, *steps: tuple[How, str, str | None]) -> None:
 @pytest.mark.slow
 def test_the_registry_says_who_replaced_whom_and_why_and_makes_up_for_what_it_missed(layout: Layout) -> None:
     params = tracking("sqlite:///mlflow.db")
-    promoted: list[tuple[How, str, str | None]] = [("promoted", "aaaa", None), ("promoted", "bbbb", "aaaa")]
+    promoted: list[tuple[SuccessionKind, str, str | None]] = [("promoted", "aaaa", None), ("promoted", "bbbb", "aaaa")]
     succession(layout, *promoted[:1])
     record(layout, params)
     decide(layout, "bbbb", promoted=False)
@@ -197,7 +197,7 @@ def test_the_registry_says_who_replaced_whom_and_why_and_makes_up_for_what_it_mi
 
     away = tell_champion(layout, tracking(f"http://127.0.0.1:{free_port()}"))
     assert away is not None
-    later: list[tuple[How, str, str | None]] = [("promoted", "cccc", "aaaa"), ("promoted", "dddd", "cccc")]
+    later: list[tuple[SuccessionKind, str, str | None]] = [("promoted", "cccc", "aaaa"), ("promoted", "dddd", "cccc")]
     succession(layout, *promoted, ("rolled back", "aaaa", "bbbb"), *later)  # by dvc repro: MLflow never heard of them
     assert tell_champion(layout, params) is None
     assert tags("champion")["version"] == "dddd"

@@ -6,14 +6,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.environments.workflow import Programs
+from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.programs.contract import workflow_id
 from tasks.records import Completion, Lineage, Problem, Result, Sibling, Split, Trajectory, Workflow
-from tasks.trajectories.groups import Tried, by_problem, collect, members_of, training_group, validation_group
-from tasks.trajectories.metrics import Counts
+from tasks.trajectories.groups import (
+    SearchedProblem,
+    build_trajectories,
+    group_members,
+    pair_with_workflows,
+    training_group,
+    validation_group,
+)
+from tasks.trajectories.metrics import TrajectoryCounts
 
-WORKFLOW = Programs()
+WORKFLOW = WorkflowEnvironment()
 
 PROBLEM = Problem(
     problem_id="p", question="2 and 3?", answer=5, source="test", siblings=[Sibling(question="3 and 4?", answer=7)]
@@ -59,8 +66,10 @@ def grouped(
     problem: Problem = PROBLEM,
     by_agreement: bool = True,
 ) -> Trajectory:
-    ((_, _, listed),) = by_problem([(split, problem)], workflows)
-    (trajectory,) = collect(WORKFLOW, [Tried(split, problem, listed)], LINEAGE, size, by_agreement, seed)
+    ((_, _, listed),) = pair_with_workflows([(split, problem)], workflows)
+    (trajectory,) = build_trajectories(
+        WORKFLOW, [SearchedProblem(split, problem, listed)], LINEAGE, size, by_agreement, seed
+    )
     return trajectory
 
 
@@ -73,7 +82,7 @@ pools = st.lists(counts, min_size=1, max_size=6).map(
 @settings(max_examples=150, deadline=None)
 @given(pool=pools, size=st.integers(2, 14), seed=st.integers(0, 99))
 def test_laws_of_a_training_group(pool: list[Workflow], size: int, seed: int) -> None:
-    members = members_of(WORKFLOW, PROBLEM, pool, True, seed)
+    members = group_members(WORKFLOW, PROBLEM, pool, True, seed)
     group = training_group(members, size)
     samples = [member for member in members if member.proposer == "sample"]
     tree = [member for member in members if member.proposer == "tree"]
@@ -91,7 +100,7 @@ def test_laws_of_a_training_group(pool: list[Workflow], size: int, seed: int) ->
         assert any(member.share < 1 for member in group)
     if any(is_hard(member.workflow) for member in members):
         assert any(is_hard(member.workflow) for member in group)
-    assert members_of(WORKFLOW, PROBLEM, pool[::-1], True, seed) == members
+    assert group_members(WORKFLOW, PROBLEM, pool[::-1], True, seed) == members
 
 
 def is_hard(workflow: Workflow) -> bool:
@@ -107,7 +116,7 @@ SIBLING_ALONE = {"result": Result(status="ok", value=0), "sibling_results": [Res
 def test_what_the_tree_wrote_twice_leaves_room_for_what_does_as_well(
     pool: list[Workflow], size: int, seed: int
 ) -> None:
-    members = members_of(WORKFLOW, PROBLEM, pool, True, seed)
+    members = group_members(WORKFLOW, PROBLEM, pool, True, seed)
     group = training_group(members, size)
     had = Counter(member.workflow.workflow_id for member in group)
     there = {id(member) for member in group}
@@ -121,7 +130,9 @@ def test_what_the_tree_wrote_twice_leaves_room_for_what_does_as_well(
 def test_a_hard_negative_hardly_ever_costs_a_solution(pool: list[Workflow], size: int, seed: int) -> None:
     """The same pool without hard negatives: they solve the sibling instead of the problem."""
     tamed = [one.model_copy(update=SIBLING_ALONE) if is_hard(one) else one for one in pool]
-    group, without = (training_group(members_of(WORKFLOW, PROBLEM, each, True, seed), size) for each in (pool, tamed))
+    group, without = (
+        training_group(group_members(WORKFLOW, PROBLEM, each, True, seed), size) for each in (pool, tamed)
+    )
     solutions, before = (sum(member.share == 1 for member in each) for each in (group, without))
     assert before - 1 <= solutions <= before
     if any(member.proposer == "tree" and member.share < 1 for member in without):
@@ -131,11 +142,11 @@ def test_a_hard_negative_hardly_ever_costs_a_solution(pool: list[Workflow], size
 @settings(max_examples=60, deadline=None)
 @given(pool=pools)
 def test_a_validation_group_is_not_chosen_by_outcome(pool: list[Workflow]) -> None:
-    group = validation_group(members_of(WORKFLOW, PROBLEM, pool, True, 0))
+    group = validation_group(group_members(WORKFLOW, PROBLEM, pool, True, 0))
     assert len(group) == sum(one.sampled for one in pool)
     assert all(member.proposer == "sample" for member in group)
     answers_changed = PROBLEM.model_copy(update={"answer": -1, "siblings": [Sibling(question="?", answer=-1)]})
-    again = validation_group(members_of(WORKFLOW, answers_changed, pool, True, 0))
+    again = validation_group(group_members(WORKFLOW, answers_changed, pool, True, 0))
     assert [member.order for member in again] == [member.order for member in group]
 
 
@@ -184,7 +195,7 @@ def test_revisions_fill_up_like_the_trees_and_no_validation_group() -> None:
     assert trajectory.proposers == ["sample", "sample", "revision", "tree"]
     assert trajectory.workflow_ids[2:] == [workflow_id("full"), workflow_id("half")]
     assert [len(logprobs) for logprobs in trajectory.logprobs] == [2, 2, 0, 2]
-    assert [m.proposer for m in validation_group(members_of(WORKFLOW, PROBLEM, pool, True, 0))] == [
+    assert [m.proposer for m in validation_group(group_members(WORKFLOW, PROBLEM, pool, True, 0))] == [
         "sample",
         "sample",
     ]
@@ -238,14 +249,14 @@ def test_problems_keep_their_order_and_those_without_completions_are_left_out() 
     pool = [workflow("two", 2, 2, 1, "z"), workflow("one", 1, 2, 1, "a"), workflow("three", 2, 1, 3, "v", "validation")]
     asked: list[tuple[Split, Problem]] = [("train", problem) for problem in problems]
     asked.append(("validation", PROBLEM.model_copy(update={"problem_id": "v"})))
-    tried = [Tried(*each) for each in by_problem(asked, pool)]
-    trajectories = list(collect(WORKFLOW, tried, LINEAGE, 3, True, 0))
+    tried = [SearchedProblem(*each) for each in pair_with_workflows(asked, pool)]
+    trajectories = list(build_trajectories(WORKFLOW, tried, LINEAGE, 3, True, 0))
     assert [(one.split, one.problem_id) for one in trajectories] == [
         ("train", "z"),
         ("train", "a"),
         ("validation", "v"),
     ]
-    counts = Counts(3)
+    counts = TrajectoryCounts(3)
     for trajectory in trajectories:
         counts.add(trajectory)
     assert counts.numbers == {
@@ -278,5 +289,5 @@ def test_a_workflow_out_of_the_order_of_the_problems_is_refused() -> None:
     pool = [workflow("one", 1, 1, 0, "b"), workflow("two", 1, 1, 0, "a")]
     told = f"workflow {pool[1].workflow_id} of a: was not run on a train problem as it is now"
     with pytest.raises(GraftError, match=told):
-        list(by_problem(asked, pool))
-    assert [problem.problem_id for _, problem, _ in by_problem(asked, pool[::-1])] == ["a", "b"]
+        list(pair_with_workflows(asked, pool))
+    assert [problem.problem_id for _, problem, _ in pair_with_workflows(asked, pool[::-1])] == ["a", "b"]

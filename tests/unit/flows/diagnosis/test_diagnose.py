@@ -27,7 +27,7 @@ from tasks.artifacts import digest_path, read_json, read_jsonl, write_jsonl
 from tasks.bootstrap.scratch_model import scratch_model
 from tasks.bootstrap.supervised import Example, warm_up
 from tasks.bootstrap.tokenizer import train_tokenizer
-from tasks.environments.workflow import Programs
+from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.grpo import task as update_task
 from tasks.grpo.diagnostics.health import Verdict
@@ -168,8 +168,8 @@ def test_the_step_is_the_one_that_the_update_stage_takes(copied: Layout) -> None
     lineage = read_json(copied.policy(1) / "lineage.json", Lineage)
     problems = [p.turned(2) for p in read_jsonl(copied.problems("train"), Problem)]
     with sandbox_of(asked.sandbox) as sandbox:
-        completions = written(policy, Programs(), problems, sandbox, asked, 2, lineage)
-    trajectories = rewarded(copied, asked, Programs(), completions)
+        completions = written(policy, WorkflowEnvironment(), problems, sandbox, asked, 2, lineage)
+    trajectories = rewarded(copied, asked, WorkflowEnvironment(), completions)
     groups = compared(policy, trajectories, asked.grpo)
     write_jsonl(copied.rewarded(2), trajectories)
     write_jsonl(

@@ -14,7 +14,7 @@ from tasks.params.file import load_params
 from tasks.params.params import Params
 from tasks.params.sections import Rounds
 from tasks.programs.contract import HEADER
-from tasks.records import Choice, Outcome, Problem, Promotion, Result, RewardedTrajectory, Selected, Standing
+from tasks.records import Choice, Problem, ProblemOutcome, Promotion, Result, RewardedTrajectory, Selected, Standing
 
 SHIPPED = Path(__file__).parents[4] / "params.yaml"
 SECONDS = {"problems": 0.1, "search@1": 20.0, "search@2": 22.5, "evaluate@before": 9.0, "evaluate@after": 8.0}
@@ -26,10 +26,10 @@ def params() -> Params:
     return load_params(SHIPPED).model_copy(update={"rounds": Rounds(last=3, start={"1": 0, "2": 1, "3": 2})})
 
 
-def outcomes(right: int, siblings: bool, templates: bool) -> list[Outcome]:
+def outcomes(right: int, siblings: bool, templates: bool) -> list[ProblemOutcome]:
     """200 problems of which the first `right` are solved."""
     return [
-        Outcome(
+        ProblemOutcome(
             problem_id=f"p{i}",
             template="t" if templates else None,
             seen=i % 4 != 0 if templates else None,

@@ -10,7 +10,7 @@ from flows.preflight import CHAMPION
 from flows.scheduling.changes import Seen, base_of, news, seen_now
 from tasks.layout import Layout
 from tasks.params.file import load_params, override
-from tasks.problems.digests import Data, problems_now, problems_tag
+from tasks.problems.digests import ProblemFile, digest_problem_files, problems_tag
 from tests.support.champions import promote
 
 REPOSITORY = Path(__file__).parents[4]
@@ -95,7 +95,7 @@ def test_sources_of_stages_are_news_and_others_are_not(layout: Layout) -> None:
     assert news(before, seen(layout)) == []
     (root / "flows" / "reports" / "terminal.py").write_text("# another report\n")
     assert news(before, seen(layout)) == []
-    losses = root / "tasks" / "grpo" / "losses.py"
+    losses = root / "tasks" / "objective" / "losses.py"
     losses.write_text(losses.read_text() + "# another remark\n")
     assert news(before, seen(layout)) == ["other source in 1 file (tasks/objective/losses.py)"]
 
@@ -144,7 +144,7 @@ def test_it_starts_from_the_champion_of_the_base_that_is_named(layout: Layout) -
 def test_the_tag_is_of_every_file_by_name_and_content(layout: Layout) -> None:
     params = load_params(layout.root / "params.yaml")
     first = problems_tag(layout.root, params)
-    assert problems_now(layout.root, params)["data/a.jsonl"].problems == 3
+    assert digest_problem_files(layout.root, params)["data/a.jsonl"].problems == 3
     (layout.root / "data" / "a.jsonl").rename(layout.root / "data" / "b.jsonl")
     second = problems_tag(layout.root, params)
     write_problems(layout.root / "data" / "b.jsonl", 4)
@@ -157,4 +157,4 @@ def test_the_tag_is_of_every_file_by_name_and_content(layout: Layout) -> None:
 def test_what_was_seen_is_read_back_as_it_was(layout: Layout) -> None:
     before = seen(layout)
     assert Seen.model_validate_json(before.model_dump_json()) == before
-    assert before.problems == {"data/a.jsonl": Data(sha256=before.problems["data/a.jsonl"].sha256, problems=3)}
+    assert before.problems == {"data/a.jsonl": ProblemFile(sha256=before.problems["data/a.jsonl"].sha256, problems=3)}

@@ -14,8 +14,14 @@ from tasks.programs.operators.model_calls import MAX_PROMPT
 from tasks.records import Completion, Problem, Result, Sibling
 from tasks.search.files import node_id, tree_records
 from tasks.search.node import Node
-from tasks.search.policy_tree import Found, GuidedTree
-from tasks.search.revisions.problem_revisions import NOT_SAID, Draft, Revisions, parent_of, revision_numbers
+from tasks.search.policy_tree import FoundWorkflow, PolicyTree
+from tasks.search.revisions.problem_revisions import (
+    NO_DESCRIPTION,
+    Draft,
+    ProblemRevisions,
+    revision_metrics,
+    select_parent,
+)
 from tasks.search.revisions.prompt import Revision
 from tasks.search.rules import AFLOW_BEST, soft_mix
 
@@ -36,21 +42,23 @@ def solving(right: int) -> list[Result]:
     return [Result(status="ok", value=answer if place < right else 0) for place, answer in enumerate(ANSWERS)]
 
 
-def tree_of(*workflows: tuple[str, list[Result]]) -> GuidedTree:
+def tree_of(*workflows: tuple[str, list[Result]]) -> PolicyTree:
     """With independent samples that wrote these workflows."""
-    tree = GuidedTree(PROBLEM, lambda token: token == 9, lambda tokens: "-".join(map(str, tokens)), 8)
+    tree = PolicyTree(PROBLEM, lambda token: token == 9, lambda tokens: "-".join(map(str, tokens)), 8)
     for place, (rollout, (code, results)) in enumerate(zip(tree.samples(len(workflows)), workflows, strict=True)):
         written = Completion(tokens=[10 + place, 1], logprobs=[log(0.1), 0.0])
         tree.learn(rollout, written, code, results, solved_share(results, tree.problem.answers))
     return tree
 
 
-def revisions_of(tree: GuidedTree, most: int = 20, u: float = 0.999) -> Revisions:
+def revisions_of(tree: PolicyTree, most: int = 20, u: float = 0.999) -> ProblemRevisions:
     """`u` 0 asks for fresh ones, close to 1 for revisions of the best workflow's last equal."""
-    return Revisions(tree, most, lambda _: u)
+    return ProblemRevisions(tree, most, lambda _: u)
 
 
-def take(revisions: Revisions, change: str, code: str, results: list[Result], parent: str | None = "one") -> bool:
+def take(
+    revisions: ProblemRevisions, change: str, code: str, results: list[Result], parent: str | None = "one"
+) -> bool:
     """One revision of `parent`, None: a fresh one. Returns whether it was run."""
     draft = Draft(revisions.tree.found[parent] if parent else None, Prompt("revision", ""))
     revision = Revision(change, code)
@@ -66,14 +74,14 @@ def nodes_of(node: Node) -> list[Node]:
 # --- the parent
 
 
-def found(name: str, reward: float, results: list[Result] | None = None) -> Found:
-    return Found(name, results or solving(0), reward, Node(name, None, 1.0, 0.0), None)
+def found(name: str, reward: float, results: list[Result] | None = None) -> FoundWorkflow:
+    return FoundWorkflow(name, results or solving(0), reward, Node(name, None, 1.0, 0.0), None)
 
 
 def test_a_parent_is_drawn_by_aflows_rule_from_the_root_and_the_best_three() -> None:
     pool = [found(name, reward) for name, reward in [("a", 0.1), ("b", 0.3), ("c", 0.25), ("d", 0.2), ("e", 0.0)]]
     draws = 20_000
-    counts = Counter(each.code if (each := parent_of(pool, (n + 0.5) / draws)) else "" for n in range(draws))
+    counts = Counter(each.code if (each := select_parent(pool, (n + 0.5) / draws)) else "" for n in range(draws))
     scores = np.array([[0.0, 0.3, 0.25, 0.2]])
     (expected,) = soft_mix(scores, np.ones((1, AFLOW_BEST + 1), dtype=np.bool_))
     assert [counts[name] / draws for name in ("", "b", "c", "d")] == pytest.approx(list(expected), abs=1e-3)
@@ -83,10 +91,10 @@ def test_a_parent_is_drawn_by_aflows_rule_from_the_root_and_the_best_three() -> 
 def test_of_equals_the_earliest_are_the_best_and_some_are_no_parents() -> None:
     unfit = [found("", 0.9), found("x" * (MAX_PROMPT + 1), 0.9), found("lost", 0.9, LOST)]
     equals = [found(name, 0.5) for name in "abcd"]
-    drawn = {each.code for n in range(100) if (each := parent_of([*unfit, *equals], n / 100))}
+    drawn = {each.code for n in range(100) if (each := select_parent([*unfit, *equals], n / 100))}
     assert drawn == {"a", "b", "c"}
-    assert all(parent_of(unfit, n / 10) is None for n in range(10))
-    assert parent_of([], 0.999) is None
+    assert all(select_parent(unfit, n / 10) is None for n in range(10))
+    assert select_parent([], 0.999) is None
 
 
 # --- the tree
@@ -134,7 +142,7 @@ def test_an_identical_workflow_is_not_run_again_but_counts() -> None:
     same = tree.found["one"]
     assert (len(same.samples), same.revisions, same.revised) == (1, 1, [])
     assert (tree.found["other"].revisions, tree.found["other"].revised) == (2, [WRITTEN])
-    assert [child.statement for child in same.leaf.children] == ["nothing at all", NOT_SAID, NOT_SAID]
+    assert [child.statement for child in same.leaf.children] == ["nothing at all", NO_DESCRIPTION, NO_DESCRIPTION]
 
 
 def test_the_same_change_of_the_same_parent_is_not_run_again_but_counts() -> None:
@@ -160,7 +168,7 @@ def test_whatever_comes_is_counted_and_nothing_is_run_twice(replies: list[tuple[
     """In waves: (code, change, right, draw, drafts before the next are heard)."""
     tree = tree_of(("code 0", solving(1)), ("code 1", LOST))
     draws = [u for *_, u, _ in replies]
-    revisions = Revisions(tree, len(replies), draws.__getitem__)
+    revisions = ProblemRevisions(tree, len(replies), draws.__getitem__)
     rest, ran = list(replies), []
     while rest:
         wave, rest = rest[: rest[0][-1]], rest[rest[0][-1] :]
@@ -177,12 +185,12 @@ def test_whatever_comes_is_counted_and_nothing_is_run_twice(replies: list[tuple[
     assert revisions.drafts(1) == []
     assert len(ran) == len(set(ran)) == len(tree.found) - 2
     assert tree.rows == tree.root.visits == len(replies) + 2
-    numbers = revision_numbers([tree])
+    numbers = revision_metrics([tree])
     assert (numbers["revisions"], numbers["revisions_too_long"]) == (len(replies), len(ran))
     assert numbers["revisions_repeated"] == len(replies) - len(ran)
     for node in nodes_of(tree.root):
         assert node.visits >= sum(child.visits for child in node.children)
-        changes = [child.statement for child in node.children if child.revision and child.statement != NOT_SAID]
+        changes = [child.statement for child in node.children if child.revision and child.statement != NO_DESCRIPTION]
         assert len(changes) == len(set(changes))
 
 
@@ -191,7 +199,7 @@ def test_whatever_comes_is_counted_and_nothing_is_run_twice(replies: list[tuple[
 
 def test_the_experience_of_a_parent_is_that_of_its_own_changes() -> None:
     tree = tree_of(("one", solving(1)), ("two", solving(1)))
-    revisions = Revisions(tree, 9, [0.3, 0.5].__getitem__)
+    revisions = ProblemRevisions(tree, 9, [0.3, 0.5].__getitem__)
     take(revisions, "worse change", "a", solving(0))
     take(revisions, "unknown change", "b", LOST)
     take(revisions, "equal change", "c", solving(1))

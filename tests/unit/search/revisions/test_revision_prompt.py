@@ -9,11 +9,11 @@ from tasks.records import Result
 from tasks.search.revisions.prompt import (
     EXPERIENCES,
     MAX_CHANGE,
-    Ran,
+    EvaluatedWorkflow,
     Trial,
+    change_key,
     fresh_prompt,
-    key_of,
-    revision_of,
+    parse_revision,
     revision_prompt,
 )
 
@@ -24,7 +24,7 @@ FAILED = Result(status="error", error="IndexError: list index out of range")
 
 
 def asked(trials: list[Trial] | None = None, results: tuple[Result, ...] = (WRONG, FAILED, FAILED)) -> str:
-    return revision_prompt(QUESTION, Ran(CODE, results, [False] * len(results)), trials or [])
+    return revision_prompt(QUESTION, EvaluatedWorkflow(CODE, results, [False] * len(results)), trials or [])
 
 
 def test_the_prompt_holds_the_contract_the_problem_the_parent_and_what_running_it_gave() -> None:
@@ -48,11 +48,13 @@ def test_the_prompt_holds_the_contract_the_problem_the_parent_and_what_running_i
 
 def test_of_a_right_result_the_value_is_not_told() -> None:
     text, right = Result(status="ok", value="67 pens"), Result(status="ok", value=12345)
-    prompt = revision_prompt(QUESTION, Ran(CODE, (text, right), (False, True)), [])
+    prompt = revision_prompt(QUESTION, EvaluatedWorkflow(CODE, (text, right), (False, True)), [])
     assert "on this problem: wrong, it returned '67 pens'\n" in prompt
     assert "with other quantities (1 ×): right\n" in prompt
     assert "12345" not in prompt
-    assert "on this problem: right\n" in revision_prompt(QUESTION, Ran(CODE, (right, text), (True, False)), [])
+    assert "on this problem: right\n" in revision_prompt(
+        QUESTION, EvaluatedWorkflow(CODE, (right, text), (True, False)), []
+    )
 
 
 def test_nothing_that_a_sibling_asks_is_told() -> None:
@@ -121,26 +123,26 @@ FENCED = f"```python\n{CODE}```"
     ],
 )
 def test_a_reply_is_a_line_and_the_code(reply: str, change: str) -> None:
-    revision = revision_of(reply)
+    revision = parse_revision(reply)
     assert (revision.change, revision.code) == (change, CODE)
 
 
 def test_a_reply_without_code_is_an_empty_workflow() -> None:
-    assert revision_of("") == revision_of("  \n")
-    assert revision_of("Change: none").code == ""
+    assert parse_revision("") == parse_revision("  \n")
+    assert parse_revision("Change: none").code == ""
 
 
 @settings(max_examples=200)
 @given(st.text(st.characters(codec=None), max_size=400), st.booleans())
 def test_any_reply_gives_what_files_and_terminals_can_hold(text: str, fenced: bool) -> None:
-    revision = revision_of(f"Change: {text}\n```\n{text}\n```\n" if fenced else text)
+    revision = parse_revision(f"Change: {text}\n```\n{text}\n```\n" if fenced else text)
     revision.code.encode()
     assert revision.change.isprintable()
     assert len(revision.change) <= MAX_CHANGE
-    assert key_of(key_of(revision.change)) == key_of(revision.change)
+    assert change_key(change_key(revision.change)) == change_key(revision.change)
 
 
 def test_the_same_change_in_other_marks_is_the_same() -> None:
-    assert key_of("Use n[1], not n[9].") == key_of("use  `n[1]` not n[9]")
-    assert len({key_of(f"a {operation} b") for operation in ("+", "-", "*", "**", "/", "//")}) == 6
-    assert key_of(" ... ") == ""
+    assert change_key("Use n[1], not n[9].") == change_key("use  `n[1]` not n[9]")
+    assert len({change_key(f"a {operation} b") for operation in ("+", "-", "*", "**", "/", "//")}) == 6
+    assert change_key(" ... ") == ""
