@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from benchmarks.support.workspace import dvc, environment, graft, make_workspace
 from flows.prefect_runs.temporary_server import TemporaryServer
 from flows.process.exit_codes import exit_code
-from flows.process.settings import PREFECT, QUIET
+from flows.process.settings import NO_TELEMETRY, PREFECT
 from flows.stages.durations import last_seconds
 from tasks.errors import GraftError
 from tasks.layout import Layout
@@ -63,7 +63,7 @@ def measure(root: Path, assignments: Sequence[str], turns: int) -> dict[str, flo
 
 
 def _empty_flow(root: Path, **more: str) -> "subprocess.CompletedProcess[str]":
-    own = {"PREFECT_HOME": str(root / ".graft" / "prefect"), **QUIET, **PREFECT}
+    own = {"PREFECT_HOME": str(root / ".graft" / "prefect"), **NO_TELEMETRY, **PREFECT}
     command = [sys.executable, "-c", EMPTY_FLOW]
     return subprocess.run(command, cwd=root, env=environment(root) | own | more, capture_output=True, text=True)
 

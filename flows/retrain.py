@@ -30,14 +30,14 @@ from flows.prefect_runs.crashed_runs import mark_crashed, noted, workspace, work
 from flows.prefect_runs.shard_runners import Fanned
 from flows.prefect_runs.temporary_server import TemporaryServer
 from flows.process.exit_codes import Terminated
-from flows.process.signals import sure_to_hear
+from flows.process.signals import reraise_lost_signals
 from flows.retention.saved_locks import note_lock
 from flows.run_session import Beside
 from flows.stages.dvc_yaml import stage_of
-from flows.stages.result import Outcome
+from flows.stages.result import StageResult
 from flows.stages.sources import SOURCES
 from tasks.core.sharding import fanning_out
-from tasks.errors import GraftError, Passing
+from tasks.errors import GraftError, TransientError
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.params.sections import Scheduling
@@ -81,7 +81,7 @@ class Run:
     """What a run has to tell when it is over."""
 
     params: Params
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[StageResult] = field(default_factory=list)
     recorder: Recorder | None = None
     """MLflow's, once nothing is left to do but to wait until it has taken it all."""
     error: BaseException | None = None
@@ -106,11 +106,11 @@ class Run:
 
 def may_pass(task: Any, task_run: Any, state: State[Any]) -> bool:  # noqa: ARG001 (Prefect gives these three)
     """Whether a stage that failed is worth another try."""
-    return isinstance(state.result(raise_on_failure=False), Passing)
+    return isinstance(state.result(raise_on_failure=False), TransientError)
 
 
 @task(cache_policy=NO_CACHE, persist_result=False, retry_condition_fn=may_pass)
-def run_stage(compute: Callable[[], Outcome]) -> State[None]:
+def run_stage(compute: Callable[[], StageResult]) -> State[None]:
     """One stage as a Prefect task; the state `Cached` says that nothing had to be computed.
 
     A function is all that it takes: Prefect looks through whatever lies in the arguments of a task.
@@ -118,7 +118,7 @@ def run_stage(compute: Callable[[], Outcome]) -> State[None]:
     try:
         with without_secrets():
             outcome = compute()
-    except Passing as error:
+    except TransientError as error:
         print(f"warning: {task_run.name}: {error}; try {task_run.run_count} of this stage", file=sys.stderr)
         raise
     return Completed(name="Cached" if outcome.cached else "Completed", message=outcome.how)
@@ -127,7 +127,7 @@ def run_stage(compute: Callable[[], Outcome]) -> State[None]:
 def retrain(
     stages: "Stages | Untouched",
     params: Params,
-    tell: Callable[[Outcome], None],
+    tell: Callable[[StageResult], None],
     line: Callable[[], str] | None = None,
     worker: Worker | None = None,
     run: Run | None = None,
@@ -163,7 +163,7 @@ def as_flow(work: Callable[[], Run]) -> Flow[[], Run]:
 def _retrain(
     stages: "Stages | Untouched",
     run: Run,
-    tell: Callable[[Outcome], None],
+    tell: Callable[[StageResult], None],
     line: Callable[[], str] | None,
     worker: Worker | None,
 ) -> None:
@@ -173,7 +173,7 @@ def _retrain(
     recorder = Recorder(Layout(root), params, about, worker)
     again = run_stage.with_options(retries=params.schedule.retries, retry_delay_seconds=delays(params.schedule))
 
-    def compute(address: str) -> Outcome:
+    def compute(address: str) -> StageResult:
         run.outcomes.append(stages.run(address))
         return run.outcomes[-1]
 
@@ -187,7 +187,7 @@ def _retrain(
 
     try:
         with (
-            sure_to_hear() as end_if_asked,
+            reraise_lost_signals() as end_if_asked,
             noted(root, flow_run.id),
             Fanned(params.runner) as fanned,
             fanning_out(fanned),
@@ -253,7 +253,7 @@ def sandbox_tier() -> str:
         return "none"
 
 
-def start(root: Path, params: Params, tell: Callable[[Outcome], None], beside: Beside, pull: bool = False) -> Run:
+def start(root: Path, params: Params, tell: Callable[[StageResult], None], beside: Beside, pull: bool = False) -> Run:
     """Run the flow once, in this process. `pull`: see `Stages`.
 
     The caller holds the workspace alone. A Prefect that goes away meanwhile costs its history, never a result.

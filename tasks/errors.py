@@ -1,31 +1,41 @@
-"""What a user can put right: one line that names the thing and the remedy."""
+"""Exceptions whose message is for the user.
+
+    Exception
+    ├── GraftError                  the user can fix it; exit code 2
+    │   └── TransientError          may pass by itself: the stage is retried (`schedule.retries`); 75 for a single stage
+    │       └── WorkspaceLockedError    another process works in this folder (flows.process.workspace_lock)
+    └── InternalError               a bug in Graft, raised in a child process (flows.process.exit_codes); exit code 1
+    BaseException
+    └── Terminated                  SIGTERM or SIGHUP (flows.process.exit_codes); exit code 128 + signal
+
+`HostIsGone` and `ZygoteDied` are internal to the sandbox (tasks.programs.sandbox).
+"""
 
 from tasks.redaction import redacted
 
 LONGEST = 2000
-"""Signs of a line for people: more of a value than its beginning and its end tells them nothing."""
+"""Characters of a message; of a longer one only the beginning and the end are shown."""
 
 
 class GraftError(Exception):
-    """A mistake in the input or the surroundings, not in Graft.
+    """An error in the input or the environment, not in Graft.
 
-    The message is one line: the thing (file, line, field, value), then the remedy.
-    The command line prints it without a traceback and exits with 2. Secrets are taken out of it here, once for all:
-    what libraries say of an address often holds its password.
+    The message is one line: the thing (file, line, field, value), then the remedy. The command line prints it without
+    a traceback and exits with 2. Secrets are removed here: messages of libraries often contain a URL with its password.
     """
 
     def __init__(self, message: str) -> None:
         super().__init__(one_line(redacted(message)))
 
 
-class Passing(GraftError):
-    """What may be well again by itself: a server or a hub that does not answer, a lock that another process holds.
+class TransientError(GraftError):
+    """An error that may pass by itself: no answer from a server or hub, a lock held by another process.
 
-    A run tries such a stage again after a while (`schedule.retries`); no other error is worth a second try.
+    A run retries the stage after a delay (`schedule.retries`); no other error is retried.
     """
 
 
 def one_line(text: str) -> str:
-    """The text on one line and in plain signs: what a file holds can neither break a line nor steer a terminal."""
-    plain = "".join(sign if sign.isprintable() else " " if sign.isspace() else repr(sign)[1:-1] for sign in text)
+    """`text` on one line, control characters escaped: file contents can neither break a line nor control a terminal."""
+    plain = "".join(c if c.isprintable() else " " if c.isspace() else repr(c)[1:-1] for c in text)
     return plain if len(plain) <= LONGEST else f"{plain[: LONGEST - 500]} … {plain[-500:]}"

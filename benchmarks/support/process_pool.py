@@ -17,7 +17,7 @@ def pool_of(workers: int | None) -> ProcessPoolExecutor:
 
 
 def _begin() -> None:
-    settings.settle()
+    settings.set_environment()
     parent = multiprocessing.parent_process()
     assert parent
 

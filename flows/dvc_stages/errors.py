@@ -10,8 +10,8 @@ from pathlib import Path
 from dvc.exceptions import DvcException
 from dvc.lock import LockError
 
-from flows.process.exit_codes import answer
-from tasks.errors import GraftError, Passing
+from flows.process.exit_codes import line_and_code
+from tasks.errors import GraftError, TransientError
 
 
 @contextmanager
@@ -20,16 +20,16 @@ def told() -> Iterator[None]:
     try:
         yield
     except LockError as error:
-        raise Passing(f"{one_line(error)}; another graft or dvc is at work here: wait until it ends") from error
+        raise TransientError(f"{one_line(error)}; another graft or dvc is at work here: wait until it ends") from error
     except DvcException as error:
         raise GraftError(_remedy(error)) from error
     except sqlite3.OperationalError as error:  # DVC's memory of hashes
         if "locked" not in str(error):
             raise
-        raise Passing(f"dvc: its {error}; another dvc is at work: wait until it ends") from error
+        raise TransientError(f"dvc: its {error}; another dvc is at work: wait until it ends") from error
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise GraftError(answer(error)[0]) from error
+            raise GraftError(line_and_code(error)[0]) from error
         raise
 
 

@@ -33,7 +33,7 @@ from flows.dvc_stages.reproduce import reproduce
 from flows.dvc_stages.snapshot import DESCRIBED_BY, leave
 from flows.dvc_stages.staleness import AFTER, reasons_of
 from flows.stages.dvc_yaml import stage_of
-from flows.stages.result import Outcome
+from flows.stages.result import StageResult
 from flows.stages.run import run as run_stage
 from flows.stages.sources import SOURCES
 from flows.stages.timeout import run_limited
@@ -73,7 +73,7 @@ class Stages:
         self._stages: Any = None
         self._known: dict[str, Any] = {}  # see reproduce
         self._sources_written = False  # once is enough: see _changed_sources
-        self._outcomes: dict[str, Outcome] = {}
+        self._outcomes: dict[str, StageResult] = {}
         if pull:
             self._pull_run_cache()
 
@@ -86,8 +86,8 @@ class Stages:
             raise GraftError(f"no stage {name!r}; the stages are {', '.join(known)}")
         return found
 
-    def run(self, address: str, force: bool = False) -> Outcome:
-        """Bring one stage up to date: nothing to do, restored from the run-cache, or computed. See `Outcome.how`."""
+    def run(self, address: str, force: bool = False) -> StageResult:
+        """Bring one stage up to date: nothing to do, restored from the run-cache, or computed."""
         started = time.monotonic()
         if address != SOURCES and not self._sources_written:
             with told(), lock_repo(self._repo):
@@ -99,7 +99,7 @@ class Stages:
             stage = self._load(address)
             self._refuse_missing_deps(stage)
             how = reproduce(stage, self._function(address), force, self._pull, self._known)
-            self._outcomes[address] = outcome = Outcome(
+            self._outcomes[address] = outcome = StageResult(
                 address=address,
                 how=how,
                 seconds=time.monotonic() - started,

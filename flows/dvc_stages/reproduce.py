@@ -17,7 +17,7 @@ from dvc.stage.decorators import rwlocked, unlocked_repo
 
 from flows.dvc_stages.errors import one_line
 from flows.dvc_stages.patches.verified_hashes import copies_at_their_word
-from flows.process.exit_codes import answer
+from flows.process.exit_codes import line_and_code
 from flows.stages.dvc_yaml import stage_of
 from flows.stages.result import How
 from flows.stages.sources import SOURCES, digests
@@ -81,7 +81,7 @@ def _run_or_put_back(stage: Any, known: dict[str, Any], **options: Any) -> None:
         try:
             _put_back(stage.reload())
         except (DvcException, OSError) as second:
-            line = answer(error)[0] if isinstance(error, Exception) else "interrupted"
+            line = line_and_code(error)[0] if isinstance(error, Exception) else "interrupted"
             detail = one_line(second).partition(". ")[0]
             why = f"its last good outputs could not be put back ({detail}); the next run does it"
             raise GraftError(f"{line}; {why}") from error

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from flows.stages.result import Outcome
+from flows.stages.result import StageResult
 from flows.stages.sources import SOURCES
 from tasks.artifacts import digest_text, write_text
 from tasks.errors import GraftError
@@ -73,10 +73,10 @@ class Untouched:
     root: Path
     stages: Mapping[str, Stage]
 
-    def run(self, address: str) -> Outcome:
+    def run(self, address: str) -> StageResult:
         """Nothing to do."""
         stage = self.stages[address]
-        return Outcome(address, "unchanged", 0.0, stage.deps, stage.outs)
+        return StageResult(address, "unchanged", 0.0, stage.deps, stage.outs)
 
     def stale(self) -> dict[str, list[str]]:
         """None is."""
@@ -87,7 +87,7 @@ class Untouched:
 
 
 def leave(
-    root: Path, roots: Iterable[str], seen: Mapping[str, Seen], stores: Iterable[Path], outcomes: Sequence[Outcome]
+    root: Path, roots: Iterable[str], seen: Mapping[str, Seen], stores: Iterable[Path], outcomes: Sequence[StageResult]
 ) -> None:
     """Note how a run left its workspace; nothing where a file is not as DVC judged by it, nor of more than MOST files.
 

@@ -21,8 +21,8 @@ from pathlib import Path
 from signal import SIGHUP, SIGINT, SIGTERM
 from typing import IO, Any
 
-from flows.process.settings import PREFECT, settle
-from flows.process.signals import deaf_to
+from flows.process.settings import PREFECT, set_environment
+from flows.process.signals import block_signals
 from tasks.core.sqlite import damaged, set_aside
 from tasks.errors import GraftError
 from tasks.sources.process_sources import python_path
@@ -123,7 +123,7 @@ def _process(port: int, log: IO[str], home: Path, whole: bool) -> "subprocess.Po
     part = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1"}
     own = {"PREFECT_SERVER_UI_API_URL": _api(port)} if whole else part
     own |= {"PREFECT_HOME": str(home), "PREFECT__SERVER_FINAL": "1"}
-    with deaf_to(SIGINT, SIGTERM, SIGHUP):
+    with block_signals(SIGINT, SIGTERM, SIGHUP):
         return subprocess.Popen(
             [sys.executable, "-P", "-m", "flows.prefect_runs.temporary_server", str(port)],
             stdin=subprocess.PIPE,
@@ -192,5 +192,5 @@ def _finish(server: Any) -> None:
 
 
 if __name__ == "__main__":
-    settle()
+    set_environment()
     serve(int(sys.argv[1]))

@@ -1,4 +1,4 @@
-"""What a command answers when something went wrong: one line on stderr and an exit code."""
+"""Exit codes of a command, and the one line on stderr that says what went wrong."""
 
 import errno
 import os
@@ -8,65 +8,65 @@ import traceback
 from collections.abc import Callable
 from typing import NoReturn
 
-from tasks.errors import GraftError, Passing, one_line
+from tasks.errors import GraftError, TransientError, one_line
 from tasks.redaction import redacted
 
-MENDABLE, FAULT, INTERRUPTED, SIGNALLED = 2, 1, 130, 128
-PASSING = 75
-"""What a stage alone answers where another try may do; of sysexits.h."""
+USER_ERROR, INTERNAL_ERROR, INTERRUPTED, SIGNALLED = 2, 1, 130, 128
+TRANSIENT_ERROR = 75
+"""EX_TEMPFAIL of sysexits.h; only a stage that runs alone exits with it."""
 
 
-class Fault(Exception):
-    """A fault of Graft in another process, in the line that this one told."""
+class InternalError(Exception):
+    """A bug in Graft that a child process reported in one line."""
 
 
 class Terminated(BaseException):
-    """Somebody asks this process to end: SIGTERM, as from `kill` or a service that is stopped, or a closed terminal."""
+    """SIGTERM (`kill`, a service that stops) or SIGHUP (a closed terminal)."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.number = number
 
 
-def exit_code(command: Callable[[], None], debug: bool, passing: int = MENDABLE) -> int:
-    """Run `command`: 0, 2 where the user can mend what is wrong, 1 for a fault of Graft.
+def exit_code(command: Callable[[], None], debug: bool, transient: int = USER_ERROR) -> int:
+    """Run `command` and return the exit code: 0, 2 for an error that the user can fix, 1 for a bug in Graft.
 
-    130 after Ctrl-C, 143 after SIGTERM, 129 after a closed terminal: then, too, everything is left in order and no
-    process behind. `passing`: the code where it may pass by itself. The traceback is shown only with `debug`.
+    130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP, all raised as exceptions so that `command` cleans up.
+    `transient`: the code of a TransientError. The traceback is shown only with `debug`.
     """
     for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) == signal.SIG_DFL:  # not where it is ignored, as nohup does
-            signal.signal(number, _end)
+        if signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores SIGHUP; keep that
+            signal.signal(number, _raise_terminated)
     try:
         command()
     except KeyboardInterrupt:
         return INTERRUPTED
-    except Terminated as told:
-        return SIGNALLED + told.number
-    except Exception as error:  # noqa: BLE001 (the last stop: told, not swallowed)
+    except Terminated as error:
+        return SIGNALLED + error.number
+    except Exception as error:  # noqa: BLE001 (the outermost handler: printed, not swallowed)
         if debug:
             print(redacted(traceback.format_exc()), file=sys.stderr, end="")
-        line, code = answer(error)
+        line, code = line_and_code(error)
         print(f"graft: {one_line(redacted(line))}", file=sys.stderr)
-        return passing if isinstance(error, Passing) else code
+        return transient if isinstance(error, TransientError) else code
     return 0
 
 
-def _end(number: int, _: object) -> NoReturn:
+def _raise_terminated(number: int, _: object) -> NoReturn:
     raise Terminated(number)
 
 
-def answer(error: Exception) -> tuple[str, int]:
-    """The line and the exit code."""
+def line_and_code(error: Exception) -> tuple[str, int]:
+    """The line for the user and the exit code."""
     if isinstance(error, GraftError):
-        return str(error), MENDABLE
-    if isinstance(error, Fault):
-        return str(error), FAULT
+        return str(error), USER_ERROR
+    if isinstance(error, InternalError):
+        return str(error), INTERNAL_ERROR
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return (
             f"{error.filename or os.getcwd()}: the disk is full; free some space and run again, nothing was lost",
-            MENDABLE,
+            USER_ERROR,
         )
     if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return f"{error.filename}: not writable ({error.strerror}); mend its permissions", MENDABLE
-    return f"a fault in Graft, {type(error).__name__}: {error}; run it again with --debug to see where", FAULT
+        return f"{error.filename}: not writable ({error.strerror}); fix its permissions", USER_ERROR
+    return f"a fault in Graft, {type(error).__name__}: {error}; run it again with --debug to see where", INTERNAL_ERROR

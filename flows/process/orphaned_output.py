@@ -1,4 +1,4 @@
-"""Output that nobody reads any more ends no run."""
+"""Redirect stdout and stderr to /dev/null once their reader is gone, so that a run survives its Prefect worker."""
 
 import os
 import select
@@ -6,22 +6,22 @@ import threading
 
 
 def outlive_readers() -> None:
-    """From now on, what this process writes goes nowhere once those who read its output are gone.
+    """Start a thread that does so for this process.
 
-    Without it a run whose Prefect worker is killed would end, hours later, at the next line that it prints. Files and
-    terminals are left alone until they are gone, and what was started before keeps what it has.
+    Without it a run whose Prefect worker was killed ends, hours later, with SIGPIPE at the next line that it prints.
+    Regular files and terminals are not affected, nor are processes that were started before.
     """
     threading.Thread(target=_watch, name="readers", daemon=True).start()
 
 
 def _watch() -> None:
-    told, left = select.poll(), {1, 2}
-    for descriptor in left:
-        told.register(descriptor, 0)  # of what nobody reads poll always tells
-    while left:
-        for descriptor, _ in told.poll():
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, descriptor)
-            os.close(nowhere)
-            told.unregister(descriptor)
-            left.discard(descriptor)
+    poll, open_descriptors = select.poll(), {1, 2}
+    for descriptor in open_descriptors:
+        poll.register(descriptor, 0)  # POLLERR and POLLHUP, a pipe without a reader, are always reported
+    while open_descriptors:
+        for descriptor, _ in poll.poll():
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, descriptor)
+            os.close(null)
+            poll.unregister(descriptor)
+            open_descriptors.discard(descriptor)

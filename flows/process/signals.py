@@ -1,4 +1,4 @@
-"""The signals that end a run: who leaves them to it, and that it does hear them."""
+"""Signals that end a run: child processes are started with them blocked, and a lost one is raised again."""
 
 import signal
 import threading
@@ -10,9 +10,10 @@ from types import FrameType
 
 
 @contextmanager
-def deaf_to(*signals: Signals) -> Iterator[None]:
-    """What begins in the block never hears these: Ctrl-C in a terminal reaches each process, and so does a service's
-    stop. This thread hears them after the block; a blocked signal waits, and is inherited.
+def block_signals(*signals: Signals) -> Iterator[None]:
+    """Block `signals`: processes and threads started in the block inherit the mask and never receive them.
+
+    Ctrl-C in a terminal and the stop of a service are sent to every process. Here they arrive after the block.
     """
     unblocked = pthread_sigmask(SIG_BLOCK, signals)
     try:
@@ -22,30 +23,30 @@ def deaf_to(*signals: Signals) -> Iterator[None]:
 
 
 @contextmanager
-def sure_to_hear() -> Iterator[Callable[[], None]]:
-    """What to call between two pieces of work: it ends the run where a signal should have done so and did not.
+def reraise_lost_signals() -> Iterator[Callable[[], None]]:
+    """A function to call between two pieces of work; it raises again what a signal raised and Python dropped.
 
-    What a signal raises while Python tidies an object up (`__del__`) is dropped there, and the work goes on.
+    Python drops an exception that a signal handler raises inside `__del__`, and the work would continue.
     """
-    heard: list[Callable[[], object]] = []
+    received: list[Callable[[], object]] = []
     before = {number: signal.getsignal(number) for number in (SIGINT, SIGTERM, SIGHUP)}
-    ours = {number: handler for number, handler in before.items() if callable(handler)}
+    handlers = {number: handler for number, handler in before.items() if callable(handler)}
     if threading.current_thread() is not threading.main_thread():
-        ours = {}  # signals are the main thread's
+        handlers = {}  # only the main thread may set handlers
 
-    def listen(number: int, frame: FrameType | None) -> None:
-        handler = ours[Signals(number)]
-        heard.append(partial(handler, number, None))
+    def handle(number: int, frame: FrameType | None) -> None:
+        handler = handlers[Signals(number)]
+        received.append(partial(handler, number, None))
         handler(number, frame)
 
-    def end_if_asked() -> None:
-        if heard:
-            heard[-1]()
+    def raise_if_received() -> None:
+        if received:
+            received[-1]()
 
-    for number in ours:
-        signal.signal(number, listen)
+    for number in handlers:
+        signal.signal(number, handle)
     try:
-        yield end_if_asked
+        yield raise_if_received
     finally:
-        for number, handler in ours.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)

@@ -1,8 +1,7 @@
-"""Who is at work in a project's folder: never two runs at once.
+"""The lock of a project's folder: one run at a time.
 
-A lock on the file `.graft/lock` that the kernel holds for a process and takes back however that process ends. A run
-holds it alone; single stages (`graft stage`) share it with each other, as DVC keeps apart what they write. The file
-says who holds it, for people.
+A kernel lock (`flock`) on `.graft/lock`, released however its process ends. A run holds it exclusively; single stages
+(`graft stage`) share it, as DVC locks what they write. The text of the file names the holders, for messages only.
 """
 
 import fcntl
@@ -17,29 +16,29 @@ from typing import IO
 import psutil
 from pydantic import BaseModel, Field, ValidationError
 
-from tasks.errors import GraftError, Passing
+from tasks.errors import GraftError, TransientError
 
-TICK = 0.5  # seconds between two looks at a lock that is waited for
+TICK = 0.5  # seconds between two attempts to take the lock
 
 
-class Busy(Passing):
-    """Another process is at work here."""
+class WorkspaceLockedError(TransientError):
+    """Another process holds the lock of this folder."""
 
 
 @contextmanager
-def alone(root: Path, what: str, waiting: Callable[[str], None] | None = None) -> Iterator[None]:
-    """Be the only run at work in `root`; `what` is the command, for those who come meanwhile.
+def exclusive_lock(root: Path, what: str, waiting: Callable[[str], None] | None = None) -> Iterator[None]:
+    """Hold the lock of `root` exclusively; `what` is the command, for messages of other processes.
 
-    Where another is at work, `waiting` is told who and we wait for its end. Raises Busy where there is nobody to tell,
-    or where somebody waits already: a second one in line would do what the first one does.
+    If it is taken, `waiting` is called with its holder and this call waits. Raises WorkspaceLockedError if `waiting`
+    is None, or another process waits already: a second one in the queue would repeat the work of the first.
     """
-    with _opened(root, "lock") as lock:
-        if not _taken(lock, fcntl.LOCK_EX):
+    with _open_lock(root, "lock") as lock:
+        if not _try_lock(lock, fcntl.LOCK_EX):
             if waiting is None:
-                raise _busy(root)
+                raise _locked_error(root)
             _wait(root, lock, waiting)
         lock.truncate(0)
-        _sign(lock, what)
+        _write_holder(lock, what)
         try:
             yield
         finally:
@@ -47,35 +46,35 @@ def alone(root: Path, what: str, waiting: Callable[[str], None] | None = None) -
 
 
 @contextmanager
-def beside_others(root: Path, what: str) -> Iterator[None]:
-    """Be at work on single stages in `root`, beside others that are, but not beside a run. Raises Busy."""
-    with _opened(root, "lock") as lock:
-        if not _taken(lock, fcntl.LOCK_SH):
-            raise _busy(root)
-        _sign(lock, what)
+def shared_lock(root: Path, what: str) -> Iterator[None]:
+    """Share the lock of `root` with other single stages, but not with a run. Raises WorkspaceLockedError."""
+    with _open_lock(root, "lock") as lock:
+        if not _try_lock(lock, fcntl.LOCK_SH):
+            raise _locked_error(root)
+        _write_holder(lock, what)
         yield
 
 
 class Holder(BaseModel):
-    """A process at work, as it has signed."""
+    """A process that holds the lock."""
 
-    pid: int = Field(gt=0, lt=2**31)  # what a system can be asked for
+    pid: int = Field(gt=0, lt=2**31)
     since: str
     what: str
 
 
 def holders(root: Path) -> list[str]:
-    """Who is at work, each as `graft retrain (process 123, since 2026-11-22 03:00:00)`.
+    """The holders of the lock, each as `graft retrain (process 123, since 2026-11-22 03:00:00)`.
 
-    It is for people: the kernel keeps the lock, and what a full disk or a crash made of the file tells nothing.
+    For messages only: the lock itself is the kernel's, and a damaged file names nobody.
     """
     path = root / ".graft" / "lock"
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
-    signed = [holder for line in lines if (holder := _read(line))]
-    return [f"{h.what} (process {h.pid}, since {h.since})" for h in signed if psutil.pid_exists(h.pid)]
+    found = [holder for line in lines if (holder := _parse_holder(line))]
+    return [f"{h.what} (process {h.pid}, since {h.since})" for h in found if psutil.pid_exists(h.pid)]
 
 
-def _read(line: str) -> Holder | None:
+def _parse_holder(line: str) -> Holder | None:
     try:
         return Holder.model_validate_json(line)
     except ValidationError:
@@ -83,28 +82,28 @@ def _read(line: str) -> Holder | None:
 
 
 @contextmanager
-def _opened(root: Path, name: str) -> Iterator[IO[str]]:
+def _open_lock(root: Path, name: str) -> Iterator[IO[str]]:
     path = root / ".graft" / name
     try:
         path.parent.mkdir(exist_ok=True)
         stream = path.open("a", encoding="utf-8")
     except OSError as error:
-        raise GraftError(f"{path}: not writable ({error.strerror}); mend its permissions") from error
+        raise GraftError(f"{path}: not writable ({error.strerror}); fix its permissions") from error
     with stream:
         yield stream
 
 
 def _wait(root: Path, lock: IO[str], waiting: Callable[[str], None]) -> None:
-    who = _who(root)
-    with _opened(root, "lock.next") as line:
-        if not _taken(line, fcntl.LOCK_EX):
-            raise Busy(f"{root}: {who} is at work here, and another run waits for its end already")
+    who = _holder_names(root)
+    with _open_lock(root, "lock.next") as line:
+        if not _try_lock(line, fcntl.LOCK_EX):
+            raise WorkspaceLockedError(f"{root}: {who} is at work here, and another run waits for its end already")
         waiting(f"{who} is at work here; waiting for its end")
-        while not _taken(lock, fcntl.LOCK_EX):
+        while not _try_lock(lock, fcntl.LOCK_EX):
             time.sleep(TICK)
 
 
-def _taken(lock: IO[str], kind: int) -> bool:
+def _try_lock(lock: IO[str], kind: int) -> bool:
     try:
         fcntl.flock(lock, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -112,15 +111,15 @@ def _taken(lock: IO[str], kind: int) -> bool:
     return True
 
 
-def _sign(lock: IO[str], what: str) -> None:
+def _write_holder(lock: IO[str], what: str) -> None:
     since = datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
     lock.write(Holder(pid=os.getpid(), since=since, what=what).model_dump_json() + "\n")
     lock.flush()
 
 
-def _busy(root: Path) -> Busy:
-    return Busy(f"{root}: {_who(root)} is at work here; wait until it ends, or stop it")
+def _locked_error(root: Path) -> WorkspaceLockedError:
+    return WorkspaceLockedError(f"{root}: {_holder_names(root)} is at work here; wait until it ends, or stop it")
 
 
-def _who(root: Path) -> str:
+def _holder_names(root: Path) -> str:
     return ", ".join(holders(root)) or "another graft"

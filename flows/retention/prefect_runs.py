@@ -16,7 +16,7 @@ def prefect_part(root: Path, keep: int) -> Part:
         return part
     from flows.process import settings
 
-    settings.settle_prefect(root)
+    settings.set_prefect_home(root)
     from httpx import HTTPError
     from prefect.client.orchestration import get_client
 

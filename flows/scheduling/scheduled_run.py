@@ -17,13 +17,12 @@ from flows.dvc_stages.pipeline import Stages
 from flows.prefect_runs.crashed_runs import mark_crashed, noted, tag_run
 from flows.preflight import CHAMPION, project_root, settle_params
 from flows.process import settings
-from flows.process.exit_codes import answer
 from flows.process.orphaned_output import outlive_readers
-from flows.process.workspace_lock import Busy, alone
+from flows.process.workspace_lock import WorkspaceLockedError, exclusive_lock
 from flows.retrain import retrain
 from flows.scheduling.changes import Seen, base_of, news, seen_now
 from flows.scheduling.history import add_entry, entries
-from flows.stages.result import Outcome
+from flows.stages.result import StageResult
 from tasks.artifacts import read_json, write_json
 from tasks.errors import one_line
 from tasks.layout import Layout
@@ -38,16 +37,16 @@ def scheduled() -> State[None]:
 
     Never beside another run: waits for its end or leaves it at that, as `schedule.overlap` says.
     """
-    settings.settle()  # a worker's process begins here; no stage has imported torch by now
+    settings.set_environment()  # a worker's process begins here; no stage has imported torch by now
     outlive_readers()
     root = project_root()
     wait = load_params(root / "params.yaml").schedule.overlap == "wait"
     with noted(root, flow_run.id):
         tag_run(root, str(flow_run.id), list(flow_run.tags))
         try:
-            with alone(root, "a scheduled run", say if wait else None):
+            with exclusive_lock(root, "a scheduled run", say if wait else None):
                 line = retrain_where_new(root)
-        except Busy as busy:
+        except WorkspaceLockedError as busy:
             line = f"skipped: {busy}"
     say(line)
     return Completed(message=line)
@@ -64,7 +63,7 @@ def retrain_where_new(root: Path) -> str:
             return f"nothing new since {_last_time(root)}: no problems, params or sources; nothing was done"
         mlflow_run, line = _retrained(layout, base_of(layout, params), changes)
     except Exception as error:
-        failed = one_line(redacted(f"failed: {answer(error)[0]}"))
+        failed = one_line(redacted(f"failed: {line_and_code(error)[0]}"))
         add_entry(root, False, failed, str(flow_run.id), None)
         say(failed)  # Prefect keeps it, but tells nobody who looks at the terminal
         raise
@@ -100,7 +99,7 @@ def _seen_file(root: Path) -> Path:
     return root / ".graft" / "seen.json"
 
 
-def _tell(outcome: Outcome) -> None:
+def _tell(outcome: StageResult) -> None:
     say(f"{outcome.address:<16} {outcome.how:<10} {outcome.seconds:7.1f} s")
 
 

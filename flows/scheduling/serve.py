@@ -20,10 +20,10 @@ from pydantic import ValidationError
 from flows.doctor import refuse_traps
 from flows.prefect_runs.crashed_runs import mark_crashed, workspace_tag
 from flows.prefect_runs.temporary_server import TemporaryServer
-from flows.process.workspace_lock import Busy, alone
+from flows.process.workspace_lock import WorkspaceLockedError, exclusive_lock
 from flows.scheduling.scheduled_run import scheduled
 from tasks.artifacts import digest_text
-from tasks.errors import GraftError, Passing
+from tasks.errors import GraftError, TransientError
 from tasks.params.file import load_params
 
 Value = TypeVar("Value")
@@ -51,7 +51,7 @@ def serve(root: Path, cron: str | None, every: float | None, name: str | None) -
                 asyncio.run(runner.start())
         except httpx.TransportError as error:
             remedy = "run it again" if ours else "start that server, or unset PREFECT_API_URL"
-            raise Passing(f"prefect: no answer from {url} ({error}); {remedy}") from error
+            raise TransientError(f"prefect: no answer from {url} ({error}); {remedy}") from error
 
 
 class Served(Runner):
@@ -114,9 +114,9 @@ def deployment_name(root: Path) -> str:
 def _sweep(root: Path) -> None:
     tracking = load_params(root / "params.yaml").tracking
     try:
-        with alone(root, "graft serve"):
+        with exclusive_lock(root, "graft serve"):
             crashed = mark_crashed(root, tracking, alone=True)
-    except Busy:
+    except WorkspaceLockedError:
         crashed = mark_crashed(root, tracking, alone=False)
     if crashed:
         print(f"marked as crashed, their processes being gone: {', '.join(crashed)}", flush=True)

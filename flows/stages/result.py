@@ -1,4 +1,4 @@
-"""What becomes of a stage in a run."""
+"""Result of one stage: unchanged, restored from the cache, or executed."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -7,8 +7,8 @@ How = Literal["unchanged", "restored", "ran"]
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What became of a stage. `deps` and `outs` map paths to their md5 in `dvc.lock`."""
+class StageResult:
+    """Result of one stage. `deps` and `outs` map paths to their md5 in `dvc.lock`."""
 
     address: str
     how: How
@@ -18,5 +18,5 @@ class Outcome:
 
     @property
     def cached(self) -> bool:
-        """Whether nothing had to be computed."""
+        """True if nothing had to be computed."""
         return self.how != "ran"

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import psutil
 
-from flows.process.exit_codes import FAULT, MENDABLE, PASSING, Fault
+from flows.process.exit_codes import INTERNAL_ERROR, TRANSIENT_ERROR, USER_ERROR, InternalError
 from flows.stages.dvc_yaml import stage_of
-from tasks.errors import GraftError, Passing
+from tasks.errors import GraftError, TransientError
 from tasks.sources.process_sources import python_path
 
 ANSWER = "graft: "
@@ -88,7 +88,11 @@ def _kill(process: "subprocess.Popen[str]") -> None:
 
 
 def _error(address: str, code: int, line: str) -> BaseException:
-    kinds: dict[int, type[Exception]] = {MENDABLE: GraftError, PASSING: Passing, FAULT: Fault}
+    kinds: dict[int, type[Exception]] = {
+        USER_ERROR: GraftError,
+        TRANSIENT_ERROR: TransientError,
+        INTERNAL_ERROR: InternalError,
+    }
     if code in kinds:
         return kinds[code](line)
     if code == -signal.SIGINT or code == 128 + signal.SIGINT:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.artifacts import read_json, whole_folder, write_json, write_text
-from tasks.errors import GraftError, Passing
+from tasks.errors import GraftError, TransientError
 from tasks.model.hub_errors import is_away
 from tasks.model.lora import ALL, linear_modules
 from tasks.model.version import WEIGHTS, version_of
@@ -175,7 +175,7 @@ def damage_named(trouble: str, remedy: str) -> Iterator[None]:
     except Exception as error:
         reason, remedy = reason_of(error), remedy_of(error) or remedy
         if is_away(error):
-            raise Passing(f"{trouble} ({reason}); try again later, or name a folder that is here") from error
+            raise TransientError(f"{trouble} ({reason}); try again later, or name a folder that is here") from error
         raise GraftError(f"{trouble} ({reason}); {remedy}") from error
 
 

@@ -13,7 +13,7 @@ from flows.dvc_stages import snapshot as module
 from flows.dvc_stages.pipeline import Stages
 from flows.dvc_stages.snapshot import AT_ONCE, TICK, Untouched, leave, md5_of, untouched
 from flows.retrain import _stages
-from flows.stages.result import Outcome
+from flows.stages.result import StageResult
 from flows.stages.sources import SOURCES
 from tasks.errors import GraftError
 from tasks.params.file import load_params
@@ -30,7 +30,7 @@ def left(done: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return done
 
 
-def run(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[Outcome]:
+def run(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[StageResult]:
     monkeypatch.chdir(root)
     stages = Stages(root)
     outcomes = [stages.run(address) for address in ALL]
@@ -144,7 +144,7 @@ def test_a_file_is_believed_to_be_the_one_that_was_read_only_where_a_change_woul
     info = file.stat()
     stamp = (info.st_ino, info.st_size, info.st_mtime, info.st_ctime)
     seen = {str(file): (stamp, "0" * 32, info.st_ctime + later)}
-    leave(tmp_path, [str(file)], seen, [], [Outcome("a", "ran", 1.0, {}, {})])
+    leave(tmp_path, [str(file)], seen, [], [StageResult("a", "ran", 1.0, {}, {})])
     assert (untouched(tmp_path, ["a"]) is not None) == stands
 
 

@@ -11,8 +11,8 @@ from tests.support import tiny_project
 TASKS = 120
 PROGRAM = f"""
 import os
-from flows.process.settings import settle
-settle()
+from flows.process.settings import set_environment
+set_environment()
 from flows.prefect_runs.temporary_server import TemporaryServer
 server = TemporaryServer()
 os.environ["PREFECT_API_URL"] = server.url()

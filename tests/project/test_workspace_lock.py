@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.process.workspace_lock import Busy, alone, beside_others, holders
+from flows.process.workspace_lock import WorkspaceLockedError, exclusive_lock, holders, shared_lock
 from tests.support.tiny_project import begin, graft, ran
 from tests.support.workspace_holder import holding
 
@@ -14,14 +14,17 @@ def test_a_second_run_is_told_who_is_at_work_and_since_when(tmp_path: Path) -> N
     process = holding(tmp_path)
     (who,) = holders(tmp_path)
     assert who.startswith(f"graft retrain (process {process.pid}, since 20")
-    with pytest.raises(Busy, match=r"is at work here; wait until it ends, or stop it$") as told, alone(tmp_path, "b"):
+    with (
+        pytest.raises(WorkspaceLockedError, match=r"is at work here; wait until it ends, or stop it$") as told,
+        exclusive_lock(tmp_path, "b"),
+    ):
         pass
     assert who in str(told.value)
-    with pytest.raises(Busy), beside_others(tmp_path, "graft stage"):
+    with pytest.raises(WorkspaceLockedError), shared_lock(tmp_path, "graft stage"):
         pass
     process.communicate("")
     assert holders(tmp_path) == []
-    with alone(tmp_path, "b"):
+    with exclusive_lock(tmp_path, "b"):
         assert holders(tmp_path)[0].startswith(f"b (process {os.getpid()}, ")
 
 
@@ -30,7 +33,7 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
     process.kill()
     process.wait()
     assert holders(tmp_path) == []
-    with alone(tmp_path, "after"):
+    with exclusive_lock(tmp_path, "after"):
         pass
 
 
@@ -40,17 +43,23 @@ def test_a_torn_file_tells_nothing_and_stops_nobody(tmp_path: Path, torn: bytes)
     process = holding(tmp_path)
     (tmp_path / ".graft" / "lock").write_bytes(torn + b'\n{"pid": 99999999999, "since": "ever", "what": "nobody"}\n')
     assert holders(tmp_path) == []
-    with pytest.raises(Busy, match=r": another graft is at work here; wait until it ends"), alone(tmp_path, "b"):
+    with (
+        pytest.raises(WorkspaceLockedError, match=r": another graft is at work here; wait until it ends"),
+        exclusive_lock(tmp_path, "b"),
+    ):
         pass
     process.communicate("")
-    with alone(tmp_path, "b"):
+    with exclusive_lock(tmp_path, "b"):
         assert [who.split()[0] for who in holders(tmp_path)] == ["b"]
 
 
 def test_stages_are_beside_each_other_but_not_beside_a_run(tmp_path: Path) -> None:
-    with beside_others(tmp_path, "one"), beside_others(tmp_path, "two"):
+    with shared_lock(tmp_path, "one"), shared_lock(tmp_path, "two"):
         assert [who.split()[0] for who in holders(tmp_path)] == ["one", "two"]
-        with pytest.raises(Busy, match=r"one .*, two .* is at work here"), alone(tmp_path, "a run"):
+        with (
+            pytest.raises(WorkspaceLockedError, match=r"one .*, two .* is at work here"),
+            exclusive_lock(tmp_path, "a run"),
+        ):
             pass
 
 
@@ -60,11 +69,14 @@ def test_who_waits_comes_next_and_a_second_one_in_line_is_refused(tmp_path: Path
 
     def waiting(line: str) -> None:
         told.append(line)
-        with pytest.raises(Busy, match="another run waits for its end already"), alone(tmp_path, "third", told.append):
+        with (
+            pytest.raises(WorkspaceLockedError, match="another run waits for its end already"),
+            exclusive_lock(tmp_path, "third", told.append),
+        ):
             pass
         process.communicate("")
 
-    with alone(tmp_path, "second", waiting):
+    with exclusive_lock(tmp_path, "second", waiting):
         assert holders(tmp_path)[0].startswith("second ")
     assert len(told) == 1
     assert told[0].endswith("is at work here; waiting for its end")
@@ -72,7 +84,7 @@ def test_who_waits_comes_next_and_a_second_one_in_line_is_refused(tmp_path: Path
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / ".graft").write_text("a file")
-    with pytest.raises(Exception, match=r"\.graft"), alone(tmp_path, "a run"):
+    with pytest.raises(Exception, match=r"\.graft"), exclusive_lock(tmp_path, "a run"):
         pass
 
 

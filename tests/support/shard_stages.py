@@ -96,8 +96,8 @@ def main(root: Path, kind: Any, address: str, stages: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    settings.settle()
+    settings.set_environment()
     place = Path(sys.argv[1])
-    settings.settle_prefect(place)
+    settings.set_prefect_home(place)
     os.environ["PREFECT_API_URL"] = TemporaryServer().url()  # as graft retrain does
     sys.exit(exit_code(lambda: main(place, sys.argv[2], sys.argv[3], sys.argv[4:]), debug=False))

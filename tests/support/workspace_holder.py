@@ -9,8 +9,8 @@ from tests.support import tiny_project
 HOLD = """
 import sys
 from pathlib import Path
-from flows.process.workspace_lock import alone
-with alone(Path(sys.argv[1]), "graft retrain"):
+from flows.process.workspace_lock import exclusive_lock
+with exclusive_lock(Path(sys.argv[1]), "graft retrain"):
     print("held", flush=True)
     sys.stdin.read()
 """

@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 from pydantic import TypeAdapter
 
-from tasks.errors import GraftError, Passing
+from tasks.errors import GraftError, TransientError
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.params.sections import Section
@@ -23,7 +23,7 @@ Work = Callable[[Layout, Params, int], None]
 """What of a stage is computed in all processes: a function of a module, which each of them imports."""
 
 
-OURS = {"GraftError": GraftError, "Passing": Passing}
+OURS = {"GraftError": GraftError, "TransientError": TransientError}
 
 
 def write_order(path: Path, work: Work, layout: Layout, params: Params, round: int) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tasks.errors import GraftError, Passing
+from tasks.errors import GraftError, TransientError
 
 NO_REPLY = "no reply from"
 """What a failure begins with that may pass: the model's server is away or busy."""
@@ -49,5 +49,5 @@ class Model(Protocol):
 
 
 def error_for(why: str) -> type[GraftError]:
-    """The kind of error that a stage stops with over this failure: Passing where another try may have a reply."""
-    return Passing if NO_REPLY in why else GraftError
+    """The kind of error that a stage stops with over this failure: TransientError where another try may have a reply."""
+    return TransientError if NO_REPLY in why else GraftError

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[3]
 
 def test_telemetry_is_off_and_threads_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", {})
-    settings.settle()
+    settings.set_environment()
     assert os.environ["DO_NOT_TRACK"] == os.environ["MLFLOW_DISABLE_TELEMETRY"] == "true"
     assert os.environ["PREFECT_SERVER_ANALYTICS_ENABLED"] == "false"
     assert os.environ["DVC_NO_ANALYTICS"] == "1"
@@ -29,7 +29,7 @@ def test_a_policy_is_trained_to_the_same_bits_by_one_thread_and_by_two() -> None
     if not torch.backends.mkl.is_available():
         pytest.skip("torch is built without MKL")
     code = (
-        "from flows import environment; settings.settle()\n"
+        "from flows.process import settings; settings.set_environment()\n"
         "import torch\nfrom tasks.bootstrap.scratch_model import scratch_model\n"
         "from tasks.bootstrap.supervised import Example, warm_up\n"
         "class Names:\n"
@@ -52,22 +52,22 @@ def test_a_policy_is_trained_to_the_same_bits_by_one_thread_and_by_two() -> None
 
 def test_what_the_user_set_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", {"OMP_WAIT_POLICY": "ACTIVE", "PREFECT_HOME": "/mine"})
-    settings.settle()
-    settings.settle_prefect(ROOT)
+    settings.set_environment()
+    settings.set_prefect_home(ROOT)
     assert os.environ["OMP_WAIT_POLICY"] == "ACTIVE"
     assert os.environ["PREFECT_HOME"] == "/mine"
 
 
 def test_a_user_with_a_server_keeps_the_own_prefect_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", {"PREFECT_API_URL": "http://there/api"})
-    settings.settle_prefect(ROOT)
+    settings.set_prefect_home(ROOT)
     assert "PREFECT_HOME" not in os.environ
 
 
 def test_prefect_reads_what_was_set(tmp_path: Path) -> None:
     code = (
-        "import sys\nfrom pathlib import Path\nfrom flows import environment\n"
-        "environment.settle(); settings.settle_prefect(Path(sys.argv[1]))\n"
+        "import sys\nfrom pathlib import Path\nfrom flows.process import settings\n"
+        "settings.set_environment(); settings.set_prefect_home(Path(sys.argv[1]))\n"
         "from prefect.settings import get_current_settings as s\nimport json\n"
         "print(json.dumps([str(s().home), s().server.analytics_enabled, s().server.ephemeral.startup_timeout_seconds]))"
     )

@@ -7,8 +7,8 @@ from signal import SIGHUP, SIGINT, SIGTERM, Signals
 
 import pytest
 
-from flows.process.exit_codes import Terminated, _end
-from flows.process.signals import sure_to_hear
+from flows.process.exit_codes import Terminated, _raise_terminated
+from flows.process.signals import reraise_lost_signals
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it is what is looked at
 
@@ -28,8 +28,8 @@ class Tidied:
 @pytest.fixture(autouse=True)
 def ending() -> Iterator[Callable[..., object]]:
     """The handlers of a command."""
-    before = {number: signal.signal(number, _end) for number in (SIGTERM, SIGHUP)}
-    yield _end
+    before = {number: signal.signal(number, _raise_terminated) for number in (SIGTERM, SIGHUP)}
+    yield _raise_terminated
     for number, handler in before.items():
         signal.signal(number, handler)
 
@@ -42,7 +42,7 @@ def test_what_was_dropped_is_raised_at_the_next_piece_of_work(number: Signals) -
     done = []
 
     def work() -> None:
-        with sure_to_hear() as end_if_asked:
+        with reraise_lost_signals() as end_if_asked:
             for piece in range(3):
                 end_if_asked()
                 if piece == 1:
@@ -59,7 +59,7 @@ def test_elsewhere_it_ends_the_work_at_once(number: Signals) -> None:
     before = signal.getsignal(number)
 
     def work() -> None:
-        with sure_to_hear():
+        with reraise_lost_signals():
             os.kill(os.getpid(), number)
             signal.pause()
 
@@ -70,12 +70,12 @@ def test_elsewhere_it_ends_the_work_at_once(number: Signals) -> None:
 
 def test_what_is_ignored_stays_ignored() -> None:
     signal.signal(SIGHUP, signal.SIG_IGN)  # as by nohup
-    with sure_to_hear() as end_if_asked:
+    with reraise_lost_signals() as end_if_asked:
         os.kill(os.getpid(), SIGHUP)
         end_if_asked()
     assert signal.getsignal(SIGHUP) is signal.SIG_IGN
 
 
 def test_without_a_signal_nothing_ends() -> None:
-    with sure_to_hear() as end_if_asked:
+    with reraise_lost_signals() as end_if_asked:
         end_if_asked()

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from huggingface_hub.errors import OfflineModeIsEnabled
 
-from tasks.errors import GraftError, Passing
+from tasks.errors import GraftError, TransientError
 from tasks.model.hub_errors import is_away
 from tasks.model.policy import damage_named
 
@@ -69,7 +69,7 @@ def test_what_is_no_network_does_not_pass() -> None:
 
 def test_a_stage_stops_with_an_error_of_that_kind(url: str) -> None:
     with (
-        pytest.raises(Passing, match=r"^policy.base: trouble \(We couldn't connect\); try again later"),
+        pytest.raises(TransientError, match=r"^policy.base: trouble \(We couldn't connect\); try again later"),
         damage_named("policy.base: trouble", "mend it"),
     ):
         raise wrapped(f"{url}/503")
@@ -78,4 +78,4 @@ def test_a_stage_stops_with_an_error_of_that_kind(url: str) -> None:
         damage_named("trouble", "mend it"),
     ):
         raise wrapped(f"{url}/404")
-    assert not isinstance(told.value, Passing)
+    assert not isinstance(told.value, TransientError)
