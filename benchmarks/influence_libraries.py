@@ -101,9 +101,9 @@ def by_dattri(
     from dattri.task import AttributionTask
     from torch.utils.data import DataLoader, TensorDataset
 
-    from tasks.model.scoring.hf_model import plain_model
+    from tasks.model.scoring.hf_model import unwrap_model
 
-    plain_model(scorer.model).set_attn_implementation("eager")
+    unwrap_model(scorer.model).set_attn_implementation("eager")
     loss = rows_loss(scorer, samples)
 
     def loss_of(trained: Any, data: Any) -> Any:

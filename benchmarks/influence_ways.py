@@ -42,7 +42,7 @@ def scorer_of(shape: Shape, eager: bool = False) -> "Scorer":
         for name, weight in model.named_parameters():
             if "lora_B" in name:
                 weight.normal_(std=0.02)
-    return Scorer(model, 0, 1.0, ("rows",), tokens=2 * shape.rows * shape.tokens)
+    return Scorer(model, 0, 1.0, "rows", tokens=2 * shape.rows * shape.tokens)
 
 
 def samples_of(shape: Shape, seed: int) -> "list[Sample]":

@@ -223,7 +223,7 @@ def graft(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
     from tasks.model.policy import Policy, attach_adapter
     from tasks.model.sample import Sample
     from tasks.model.sampling.sampler import Request, Sampler
-    from tasks.model.scoring.scorer import Scorer, scorer_of
+    from tasks.model.scoring.scorer import Scorer, scorer_for
     from tasks.objective.advantages import group_advantages
     from tasks.params.file import load_params
 
@@ -265,7 +265,7 @@ def graft(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
                     for m, (c, gain) in enumerate(zip(completions, gains, strict=True))
                 ]
                 groups.append(Group(str(p), samples, sum(len(s.completion) for s in samples)))
-            scorer = scorer or scorer_of(policy, groups[0].samples, 1.0)  # as in a round: once
+            scorer = scorer or scorer_for(policy, groups[0].samples, 1.0)  # as in a round: once
             with clock.part("update"):
                 taken = Step(1, groups)
                 take(training, scorer, taken, behaviour_of(scorer, taken.samples), None, params)

@@ -17,7 +17,7 @@ def auc(folder: Path, seed: int, judges: int) -> float:
 
     from tasks.layout import Layout
     from tasks.model.policy import load_policy
-    from tasks.model.scoring.scorer import scorer_of
+    from tasks.model.scoring.scorer import scorer_for
 
     torch.set_num_threads(1)
     world, policy = world_of(folder), load_policy(Layout(folder).policy(0))
@@ -27,7 +27,7 @@ def auc(folder: Path, seed: int, judges: int) -> float:
     given = samples_of(policy, problems, groups, rewards)
     samples, shares = [successes(s) for s in given], [abs(s.advantage) for s in given]
     validation = validation_of(world, policy, judges, seed, 0)
-    scorer = scorer_of(policy, [*samples, *validation], 1.0, world.params.grpo.micro_batch_tokens)
+    scorer = scorer_for(policy, [*samples, *validation], 1.0, world.params.grpo.micro_batch_tokens)
     found = measured(scorer, samples, shares, validation, Variant("positive", judges, similarity="local"))
     flips = [is_flipped(problem, member, seed, 0) for problem in problems for member in range(GROUP)]
     rows = [(i, flip) for i, s, flip in zip(found, samples, flips, strict=True) if s.advantage]

@@ -89,7 +89,7 @@ def run(job: Job) -> Learned:
 
 
 def _round(world: World, policy: "Policy", job: Job, round: int, learned: Learned) -> None:
-    from tasks.model.scoring.scorer import scorer_of
+    from tasks.model.scoring.scorer import scorer_for
 
     count, group = job.variant.training(job.problems)
     if job.condition == "answer_only":
@@ -104,7 +104,7 @@ def _round(world: World, policy: "Policy", job: Job, round: int, learned: Learne
     judges: list[Sample] = []
     if job.variant.judges:
         judges = validation_of(world, policy, job.variant.judges, job.seed, round)
-    scorer = scorer_of(policy, [*samples, *judges], 1.0, world.params.grpo.micro_batch_tokens)
+    scorer = scorer_for(policy, [*samples, *judges], 1.0, world.params.grpo.micro_batch_tokens)
     truth = samples_of(policy, problems, groups, trusted_of(groups))
     weights = _weights(job, round, scorer, samples, shares, judges, truth)
     given = [successes(s) for s in judges] if job.variant.rule == "validation_itself" else samples

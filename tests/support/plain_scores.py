@@ -6,10 +6,10 @@ from typing import Any
 import torch
 
 from tasks.model.sample import Sample
-from tasks.model.scoring.padded_rows import Batch, collate, token_logprobs
+from tasks.model.scoring.padded_rows import PaddedBatch, collate, token_logprobs
 
 
-def completion_logprobs(model: Any, batch: Batch, temperature: float) -> torch.Tensor:
+def completion_logprobs(model: Any, batch: PaddedBatch, temperature: float) -> torch.Tensor:
     """[B, C], 0 where the mask is False. Position t's logits predict token t + 1."""
     inputs = {"input_ids": batch.ids, "attention_mask": batch.attention, "position_ids": batch.positions}
     logits = model(**inputs, use_cache=False).logits[:, -batch.completion.shape[1] - 1 : -1]

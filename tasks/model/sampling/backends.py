@@ -16,7 +16,7 @@ from tasks.model.sampling.batch_state import Request, Rows
 from tasks.model.sampling.decode_loop import FEW, decode, decode_blocks
 from tasks.model.sampling.hf_generate import generate
 from tasks.model.sampling.llama_blocks import is_known
-from tasks.model.scoring.hf_model import plain_model
+from tasks.model.scoring.hf_model import unwrap_model
 
 TRIED = 20
 """Tokens of rows' contexts up to which a trial lets them hold their own: it begins with shared ones, ends without."""
@@ -31,12 +31,12 @@ _verdicts: WeakKeyDictionary[Any, dict[str, str]] = WeakKeyDictionary()
 
 
 def way_of(policy: Policy, prompt: list[int]) -> Way:
-    """What writes rows with the policy's `plain_model`: our loop, on lean layers if it can be, or `generate`.
+    """What writes rows with the policy's `unwrap_model`: our loop, on lean layers if it can be, or `generate`.
 
     `prompt` lends its tokens to the trial, which a model has once. A way that is passed over is logged with the reason.
     """
     verdicts = _verdicts.setdefault(policy.model, {})
-    known = is_known(plain_model(policy.model))
+    known = is_known(unwrap_model(policy.model))
     tried = _ways(known, TRIED)
     for name, way in _ways(known, FEW).items():
         if name not in verdicts:
@@ -76,7 +76,7 @@ def _why_not(policy: Policy, way: Way, prompt: list[int]) -> str:
     lengths = {1: 6, 2: 2, 3: 2}
     asked = [Request(tokens, seed, longest=longest) for seed, longest in lengths.items()]
     asked += [Request(tokens[:3], 4, longest=4)]
-    model = plain_model(policy.model)
+    model = unwrap_model(policy.model)
     rows = Rows(asked, temperature=1.0, max_new_tokens=6, eos=None, device=policy.device)
     try:
         way(model, rows)

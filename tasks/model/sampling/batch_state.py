@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.errors import GraftError
 from tasks.model.sampling.inverse_cdf import draw, uniforms
-from tasks.model.scoring.padded_rows import scaled_logits, token_logprobs
+from tasks.model.scoring.padded_rows import scale_logits, token_logprobs
 from tasks.records import Completion
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Rows:
     def write(self, logits: "Tensor", live: "Tensor", step: int) -> "Tensor":
         """The next token [B] of the rows `live` [B], from logits [B, V]; a row that is not open keeps what it has."""
         if self.temperature:
-            chosen, logprobs = draw(scaled_logits(logits, self.temperature), self._points[step].index_select(0, live))
+            chosen, logprobs = draw(scale_logits(logits, self.temperature), self._points[step].index_select(0, live))
         else:
             chosen = logits.argmax(-1)
             logprobs = token_logprobs(logits, chosen, 1.0)

@@ -10,7 +10,7 @@ from tasks.errors import GraftError
 from tasks.model.policy import Policy
 from tasks.model.sampling.backends import Way, way_of
 from tasks.model.sampling.batch_state import Request, Rows
-from tasks.model.scoring.hf_model import plain_model
+from tasks.model.scoring.hf_model import unwrap_model
 from tasks.records import Completion
 
 __all__ = ["Request", "Sampler", "room_of", "sample"]
@@ -66,7 +66,7 @@ class Sampler:
             self._way = self._way or way_of(self._policy, going[0].prompt)
             eos = self._policy.tokenizer.eos_token_id
             rows = Rows(going, self._temperature, self._longest, eos, self._policy.device)
-            self._way(plain_model(self._policy.model), rows)
+            self._way(unwrap_model(self._policy.model), rows)
             written = iter(rows.completions())
         return [next(written) if r.budget(self._longest) > 0 else r.prefix for r in requests]
 

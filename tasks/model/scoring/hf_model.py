@@ -1,4 +1,4 @@
-"""Running a model for its last positions alone, through what every Hugging Face model offers."""
+"""Forward pass of any Hugging Face model for its last positions only, to logits or to hidden states."""
 
 import inspect
 from collections.abc import Callable
@@ -9,39 +9,36 @@ from tasks.model.scoring.token_scores import Head
 if TYPE_CHECKING:
     from torch import Tensor
 
-Run = Callable[..., tuple["Tensor", Any]]
-"""(kept, **inputs of the model) → what is predicted at the last `kept` positions [B, kept, ·], and the cache."""
+Forward = Callable[..., "Tensor"]
+"""(kept, **inputs of the model) → predictions at the last `kept` positions [B, kept, ·]."""
 
 
-def run_to_logits(model: Any) -> Run:
-    """Predictions are logits [B, kept, V]; only these are computed, where the model can do that."""
-    plain = plain_model(model)
-    can_keep = "logits_to_keep" in inspect.signature(plain.forward).parameters
+def forward_to_logits(model: Any) -> Forward:
+    """Predictions are logits [B, kept, V]; only these are computed, if the model supports `logits_to_keep`."""
+    can_keep = "logits_to_keep" in inspect.signature(unwrap_model(model).forward).parameters
 
-    def run(kept: int, **inputs: Any) -> tuple["Tensor", Any]:
+    def forward(kept: int, **inputs: Any) -> "Tensor":
         out = model(**inputs, logits_to_keep=kept) if can_keep else model(**inputs)
-        return _last(kept, out.logits), getattr(out, "past_key_values", None)
+        return _last(kept, out.logits)
 
-    return run
+    return forward
 
 
-def run_to_hidden(model: Any) -> tuple[Run, Head]:
-    """Predictions are hidden states [B, kept, H], and the head that makes logits of them."""
-    plain = plain_model(model)
-    decoder, head = plain.get_decoder(), plain.get_output_embeddings()
+def forward_to_hidden(model: Any) -> tuple[Forward, Head]:
+    """Predictions are hidden states [B, kept, H]; returned with the head that maps them to logits."""
+    decoder, head = unwrap_model(model).get_decoder(), unwrap_model(model).get_output_embeddings()
 
-    def run(kept: int, **inputs: Any) -> tuple["Tensor", Any]:
-        out = decoder(**inputs)
-        return _last(kept, out.last_hidden_state), getattr(out, "past_key_values", None)
+    def forward(kept: int, **inputs: Any) -> "Tensor":
+        return _last(kept, decoder(**inputs).last_hidden_state)
 
-    return run, head
+    return forward, head
 
 
 def _last(kept: int, predicted: "Tensor") -> "Tensor":
-    """The last `kept` positions; a slice of all of them would cost a copy of the gradient."""
+    """The last `kept` positions; slicing where all are kept would copy the gradient."""
     return predicted if predicted.shape[1] == kept else predicted[:, -kept:]
 
 
-def plain_model(model: Any) -> Any:
-    """The transformers model in a peft model, or the model itself."""
+def unwrap_model(model: Any) -> Any:
+    """The transformers model inside a peft model, or the model itself."""
     return model.get_base_model() if hasattr(model, "get_base_model") else model

@@ -1,10 +1,8 @@
-"""Which samples are computed together, and in which layout: plans of micro-batches, and what they would cost.
+"""Plans of micro-batches: which samples are computed together, in which layout, and how many tokens that costs.
 
-layout   what the completions of one problem are           best where
-packed   in one row with all others (layouts/packed.py)     the model's attention can be told to
-trees    one row without padding (layouts/tree.py)          it cannot, and their lengths are unlike
-prefix   rows behind one cached prompt (layouts/prefix.py)  it cannot, and they are long or alike
-rows     rows with a prompt each (layouts/rows.py)          the model computes neither of these rightly
+layout   completions of one problem                        used where
+packed   in one row with all others (layouts/packed.py)    the model's attention can be replaced
+rows     in a row each, with the prompt (layouts/rows.py)  it cannot, or packed rows would not fit in memory
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,19 +12,16 @@ from typing import Literal
 
 from tasks.model.sample import Sample
 
-Layout = Literal["packed", "trees", "prefix", "rows"]
+Layout = Literal["packed", "rows"]
 
 Group = list[Sample]
-"""Samples with one prompt; in rows each alone."""
+"""Samples with one prompt; in rows one sample each."""
 
-TREE_TOKENS = 1024
-"""A longer tree is cut in two: its attention costs the square of its length."""
-
-PADDING = 0.1
+PADDING_SHARE = 0.1
 """Share of a micro-batch that may be padding between its groups: more is slower than another micro-batch."""
 
-START = 128
-"""Tokens of padding that are always allowed: about what another micro-batch costs for its own sake, on small models."""
+MIN_PADDING = 128
+"""Tokens of padding that are always allowed: about the fixed cost of another micro-batch on small models."""
 
 
 @dataclass(frozen=True)
@@ -38,58 +33,46 @@ class MicroBatch:
 
     @property
     def samples(self) -> list[Sample]:
-        """In the order of the completions that are computed."""
+        """In the order in which they are scored."""
         return [s for group in self.groups for s in group]
 
     @property
     def tokens(self) -> int:
         """Tokens that the model computes, padding included."""
-        return tokens_of(self.layout, self.groups)
+        return count_tokens(self.layout, self.groups)
 
 
-def packed(layout: Layout, samples: Sequence[Sample], tokens: int) -> list[MicroBatch]:
-    """Micro-batches of like length of at most `tokens` tokens, padding included (or one sample).
+def make_micro_batches(layout: Layout, samples: Sequence[Sample], tokens: int) -> list[MicroBatch]:
+    """Micro-batches of similar lengths with at most `tokens` tokens, padding included (or one sample).
 
-    The order depends on nothing but the samples. Longest first, so that what does not fit in memory fails at once.
+    The order is a function of the samples alone. Longest first, so that an out-of-memory error comes at once.
     """
-    pieces = sorted(_pieces(layout, samples, tokens), key=lambda piece: _place(layout, piece))
-    return [MicroBatch(layout, groups) for groups in _filled(layout, pieces, tokens)]
+    groups = sorted(_split_by_prompt(layout, samples, tokens), key=lambda group: _sort_key(layout, group))
+    return [MicroBatch(layout, filled) for filled in _fill(layout, groups, tokens)]
 
 
-def tokens_of(layout: Layout, groups: Sequence[Group]) -> int:
+def count_tokens(layout: Layout, groups: Sequence[Group]) -> int:
     """Tokens that the model computes for these groups together, padding included."""
-    prompt, completion = _longest(groups)
-    count = sum(map(len, groups))
     if layout == "packed":
-        return sum(map(size, groups))
-    if layout == "trees":
-        return len(groups) * max(map(size, groups))
-    if layout == "prefix":
-        return len(groups) * prompt + count * (completion - 1)
-    return count * (prompt + completion)
+        return sum(map(group_tokens, groups))
+    prompt, completion = _max_lengths(groups)
+    return sum(map(len, groups)) * (prompt + completion)
 
 
-def pairs_of(layout: Layout, groups: Sequence[Group]) -> int:
-    """Pairs of tokens that attention looks at for these groups together."""
-    prompt, completion = _longest(groups)
-    count = sum(map(len, groups))
-    if layout == "packed":
-        chunks = sum(len(cut([len(s.completion) - 1 for s in group], completion - 1)) for group in groups)
-        return len(groups) * prompt**2 + chunks * (completion - 1) * (prompt + completion - 1)
-    if layout == "trees":
-        return len(groups) * max(map(size, groups)) ** 2
-    if layout == "prefix":
-        return len(groups) * prompt**2 + count * (completion - 1) * (prompt + completion - 1)
-    return count * (prompt + completion) ** 2
+def count_attention_pairs(groups: Sequence[Group]) -> int:
+    """Pairs of tokens in the attention of these groups, packed together."""
+    prompt, completion = _max_lengths(groups)
+    chunks = sum(len(cut_into_chunks([len(s.completion) - 1 for s in group], completion - 1)) for group in groups)
+    return len(groups) * prompt**2 + chunks * (completion - 1) * (prompt + completion - 1)
 
 
-def size(tree: Group) -> int:
-    """Tokens of a tree: the prompt once, and each completion but its last token."""
-    return len(tree[0].prompt) + sum(len(s.completion) - 1 for s in tree)
+def group_tokens(group: Group) -> int:
+    """Tokens of a packed group: the prompt once, and each completion except its last token."""
+    return len(group[0].prompt) + sum(len(s.completion) - 1 for s in group)
 
 
-def cut(lengths: Sequence[int], room: int) -> list[list[tuple[int, int]]]:
-    """Completions, by number and length, in chunks of at most `room` tokens; in order, at least one chunk."""
+def cut_into_chunks(lengths: Sequence[int], room: int) -> list[list[tuple[int, int]]]:
+    """Completions, as (number, length), in chunks of at most `room` tokens; in order, at least one chunk."""
     chunks: list[list[tuple[int, int]]] = [[]]
     left = room
     for number, length in enumerate(lengths):
@@ -101,45 +84,40 @@ def cut(lengths: Sequence[int], room: int) -> list[list[tuple[int, int]]]:
     return chunks
 
 
-def _longest(groups: Sequence[Group]) -> tuple[int, int]:
+def _max_lengths(groups: Sequence[Group]) -> tuple[int, int]:
     """Tokens of the longest prompt and of the longest completion."""
     return max(len(g[0].prompt) for g in groups), max(len(s.completion) for g in groups for s in g)
 
 
-def _pieces(layout: Layout, samples: Sequence[Sample], tokens: int) -> Iterator[Group]:
+def _split_by_prompt(layout: Layout, samples: Sequence[Sample], tokens: int) -> Iterator[Group]:
     """Samples with one prompt together, shorter completions first, as many as fit in a micro-batch."""
-    most = min(tokens, TREE_TOKENS) if layout == "trees" else tokens
     order = sorted(samples, key=lambda s: (s.prompt, len(s.completion), s.problem_id, s.member))
     for _, same in groupby(order, key=lambda s: s.prompt):
-        piece: Group = []
+        group: Group = []
         for sample in same:
-            if piece and (layout == "rows" or tokens_of(layout, [[*piece, sample]]) > most):
-                yield piece
-                piece = []
-            piece.append(sample)
-        yield piece
+            if group and (layout == "rows" or count_tokens(layout, [[*group, sample]]) > tokens):
+                yield group
+                group = []
+            group.append(sample)
+        yield group
 
 
-def _place(layout: Layout, piece: Group) -> tuple[int, int, str, int]:
-    prompt, completion = _longest([piece])
-    first = piece[0].problem_id, piece[0].member
-    if layout == "prefix":
-        return -completion, -prompt, *first
-    return -(size(piece) if layout in ("packed", "trees") else prompt + completion), 0, *first
+def _sort_key(layout: Layout, group: Group) -> tuple[int, str, int]:
+    return -count_tokens(layout, [group]), group[0].problem_id, group[0].member
 
 
-def _filled(layout: Layout, pieces: Sequence[Group], tokens: int) -> Iterator[list[Group]]:
-    groups: list[Group] = []
-    for piece in pieces:
-        if groups and not _fit(layout, [*groups, piece], tokens):
-            yield groups
-            groups = []
-        groups.append(piece)
-    if groups:
-        yield groups
+def _fill(layout: Layout, groups: Sequence[Group], tokens: int) -> Iterator[list[Group]]:
+    batch: list[Group] = []
+    for group in groups:
+        if batch and not _fits(layout, [*batch, group], tokens):
+            yield batch
+            batch = []
+        batch.append(group)
+    if batch:
+        yield batch
 
 
-def _fit(layout: Layout, groups: Sequence[Group], tokens: int) -> bool:
-    whole = tokens_of(layout, groups)
-    padding = whole - sum(tokens_of(layout, [group]) for group in groups)
-    return whole <= tokens and padding <= max(PADDING * whole, START)
+def _fits(layout: Layout, groups: Sequence[Group], tokens: int) -> bool:
+    total = count_tokens(layout, groups)
+    padding = total - sum(count_tokens(layout, [group]) for group in groups)
+    return total <= tokens and padding <= max(PADDING_SHARE * total, MIN_PADDING)

@@ -1,4 +1,4 @@
-"""Prompts and completions as padded rows, and log-probabilities of given tokens."""
+"""Padded batches of prompts and completions, and log-probabilities of given tokens."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,17 +9,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Batch:
+class PaddedBatch:
     """B rows: prompts padded on the left to P, completions on the right to C, S = P + C."""
 
     ids: "Tensor"  # [B, S]
     attention: "Tensor"  # [B, S] 1 = a real token
-    positions: "Tensor"  # [B, S] place among the row's real tokens
+    positions: "Tensor"  # [B, S] index among the row's real tokens
     completion: "Tensor"  # [B, C]
     mask: "Tensor"  # [B, C] bool, True = a real completion token
 
 
-def collate(prompts: Sequence[list[int]], completions: Sequence[list[int]], pad: int, device: Any = "cpu") -> Batch:
+def collate(
+    prompts: Sequence[list[int]], completions: Sequence[list[int]], pad: int, device: Any = "cpu"
+) -> PaddedBatch:
     """Pad B (prompt, completion) pairs into one batch."""
     import torch
 
@@ -32,7 +34,7 @@ def collate(prompts: Sequence[list[int]], completions: Sequence[list[int]], pad:
         for p, c in zip(prompts, completions, strict=True)
     ]
     attention = torch.tensor(real, device=device)
-    return Batch(
+    return PaddedBatch(
         ids=torch.tensor([a + b for a, b in zip(left, right, strict=True)], device=device),
         attention=attention,
         positions=(attention.cumsum(-1) - 1).clamp_(min=0),
@@ -43,10 +45,10 @@ def collate(prompts: Sequence[list[int]], completions: Sequence[list[int]], pad:
 
 def token_logprobs(logits: "Tensor", tokens: "Tensor", temperature: float) -> "Tensor":
     """log softmax(logits / temperature) at `tokens`; logits [..., V], tokens [...] → [...] fp32 (float64 stays)."""
-    return scaled_logits(logits, temperature).log_softmax(-1).gather(-1, tokens[..., None])[..., 0]
+    return scale_logits(logits, temperature).log_softmax(-1).gather(-1, tokens[..., None])[..., 0]
 
 
-def scaled_logits(logits: "Tensor", temperature: float) -> "Tensor":
+def scale_logits(logits: "Tensor", temperature: float) -> "Tensor":
     """logits / temperature in fp32 (float64 stays)."""
     wide = logits if logits.itemsize == 8 else logits.float()
     return wide if temperature == 1 else wide / temperature

@@ -1,8 +1,8 @@
-"""From what a model predicts to a number for each completion token: log-probability and entropy.
+"""Log-probability and entropy of each completion token, from a model's predictions.
 
-A layout (rows, prefix, trees) gives predictions, in pieces, and an `Aim`: which prediction is meant for which token.
-A prediction is a vector of logits; or, where so many logits would not fit in memory, the hidden state that the head
-makes them of: then the head is applied to a few at a time and its logits are computed again for the gradient.
+A layout gives predictions in chunks, and a `TokenIndex`: which prediction is for which token. A prediction is a vector
+of logits or, where so many logits would not fit in memory, a hidden state: then the head is applied to a few at a time,
+and their logits are computed again in the backward pass.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tasks.model.sample import Sample
-from tasks.model.scoring.fused_logprobs import chosen
+from tasks.model.scoring.fused_logprobs import logprobs_and_entropies
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,81 +21,86 @@ Head = Callable[["Tensor"], "Tensor"]
 
 
 @dataclass(frozen=True)
-class Aim:
+class TokenIndex:
     """The prediction of each of N completion tokens; R completions of at most C tokens."""
 
-    sources: "Tensor"  # [N] ascending: place of the prediction among all pieces' rows; on the CPU
-    targets: "Tensor"  # [N] the tokens
+    rows: "Tensor"  # [N] ascending: place of the prediction among the rows of all chunks; on the CPU
+    tokens: "Tensor"  # [N]
     places: "Tensor"  # [2, N] completion and place in it
     mask: "Tensor"  # [R, C] bool, True = a real completion token
 
 
 @dataclass(frozen=True)
-class Scored:
-    """What R completions' tokens are worth to the model, each [R, C] and 0 where the mask is False; differentiable."""
+class TokenScores:
+    """Scores of the tokens of R completions, each [R, C] and 0 where the mask is False; differentiable."""
 
     logprobs: "Tensor"
     entropies: "Tensor"  # of the distribution that each token was drawn from, in nats
     mask: "Tensor"  # bool
 
 
-def aim_at(samples: Sequence[Sample], first: Sequence[int], rest: Sequence[int], device: Any) -> Aim:
-    """Aim at the tokens of R samples' completions, given each one's `first` and `rest`: the place of the prediction of
-    its first token, and of its second; those of its later tokens follow that."""
+def index_tokens(samples: Sequence[Sample], first: Sequence[int], rest: Sequence[int], device: Any) -> TokenIndex:
+    """Index of the tokens of R samples' completions. `first` and `rest` are the places of the predictions of each
+    completion's first and second token; those of its later tokens follow the second."""
     import torch
 
     lengths = torch.tensor([len(s.completion) for s in samples])
-    rows = torch.arange(len(samples)).repeat_interleave(lengths)
-    columns = torch.arange(len(rows)) - (lengths.cumsum(0) - lengths)[rows]
-    sources = torch.where(columns == 0, torch.tensor(first)[rows], torch.tensor(rest)[rows] + columns - 1)
+    completions = torch.arange(len(samples)).repeat_interleave(lengths)
+    columns = torch.arange(len(completions)) - (lengths.cumsum(0) - lengths)[completions]
+    rows = torch.where(columns == 0, torch.tensor(first)[completions], torch.tensor(rest)[completions] + columns - 1)
     tokens = torch.tensor([token for s in samples for token in s.completion])
-    order = sources.argsort(stable=True)
-    return Aim(
-        sources=sources[order],
-        targets=tokens[order].to(device),
-        places=torch.stack([rows, columns])[:, order].to(device),
+    order = rows.argsort(stable=True)
+    return TokenIndex(
+        rows=rows[order],
+        tokens=tokens[order].to(device),
+        places=torch.stack([completions, columns])[:, order].to(device),
         mask=(torch.arange(int(lengths.max())) < lengths[:, None]).to(device),
     )
 
 
-def read(pieces: Sequence["Tensor"], aim: Aim, temperature: float, head: Head | None = None, most: int = 0) -> Scored:
-    """The numbers of each token at `temperature`, from pieces [m, V]; with a head from [m, H], `most` at a time."""
+def score_tokens(
+    chunks: Sequence["Tensor"], index: TokenIndex, temperature: float, head: Head | None = None, most: int = 0
+) -> TokenScores:
+    """Scores at `temperature` from chunks of logits [m, V]; with a head from hidden states [m, H], `most` at a time."""
     import torch
 
     parts = []
-    for piece, rows, tokens in _aimed(_cut(pieces, most) if head else pieces, aim):
+    for chunk, rows, tokens in _select(_split(chunks, most) if head else chunks, index):
         if head is None:
-            parts.append(chosen(piece, rows, tokens, temperature))
+            parts.append(logprobs_and_entropies(chunk, rows, tokens, temperature))
         else:
-            again = partial(_by_head, head)
-            numbers = torch.utils.checkpoint.checkpoint(again, piece, rows, tokens, temperature, use_reentrant=False)
-            parts.append(numbers)
-    logprobs, entropies = (_placed(torch.cat(values), aim) for values in zip(*parts, strict=True))
-    return Scored(logprobs, entropies, aim.mask)
+            compute = partial(_apply_head, head)
+            parts.append(
+                torch.utils.checkpoint.checkpoint(compute, chunk, rows, tokens, temperature, use_reentrant=False)
+            )
+    logprobs, entropies = (_scatter(torch.cat(values), index) for values in zip(*parts, strict=True))
+    return TokenScores(logprobs, entropies, index.mask)
 
 
-def _by_head(head: Head, hidden: "Tensor", rows: "Tensor", tokens: "Tensor", temperature: float) -> Any:
-    return chosen(head(hidden), rows, tokens, temperature)
+def _apply_head(head: Head, hidden: "Tensor", rows: "Tensor", tokens: "Tensor", temperature: float) -> Any:
+    return logprobs_and_entropies(head(hidden), rows, tokens, temperature)
 
 
-def _cut(pieces: Sequence["Tensor"], most: int) -> Iterator["Tensor"]:
-    for piece in pieces:
-        yield from (piece[start : start + most] for start in range(0, len(piece), most))
+def _split(chunks: Sequence["Tensor"], most: int) -> Iterator["Tensor"]:
+    for chunk in chunks:
+        yield from (chunk[start : start + most] for start in range(0, len(chunk), most))
 
 
-def _aimed(pieces: Iterator["Tensor"] | Sequence["Tensor"], aim: Aim) -> Iterator[tuple["Tensor", "Tensor", "Tensor"]]:
-    """Each piece that some token aims at, with the rows in it [n] and the tokens [n]."""
+def _select(
+    chunks: Iterator["Tensor"] | Sequence["Tensor"], index: TokenIndex
+) -> Iterator[tuple["Tensor", "Tensor", "Tensor"]]:
+    """Each chunk that predicts some token, with the rows in it [n] and the tokens [n]."""
     import torch
 
     start = 0
-    for piece in pieces:
-        end = start + len(piece)
-        low, high = torch.searchsorted(aim.sources, torch.tensor([start, end])).tolist()
+    for chunk in chunks:
+        end = start + len(chunk)
+        low, high = torch.searchsorted(index.rows, torch.tensor([start, end])).tolist()
         if high > low:
-            yield piece, (aim.sources[low:high] - start).to(piece.device), aim.targets[low:high]
+            yield chunk, (index.rows[low:high] - start).to(chunk.device), index.tokens[low:high]
         start = end
 
 
-def _placed(values: "Tensor", aim: Aim) -> "Tensor":
+def _scatter(values: "Tensor", index: TokenIndex) -> "Tensor":
     """Values [N] of the completion tokens as rows [R, C]."""
-    return values.new_zeros(aim.mask.shape).index_put(tuple(aim.places), values)
+    return values.new_zeros(index.mask.shape).index_put(tuple(index.places), values)

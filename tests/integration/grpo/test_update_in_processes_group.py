@@ -26,7 +26,7 @@ EVERYTHING = {"beta": 0.05, "entropy": 0.1}
 CASES: list[Case] = [
     (folder, layout, tokens, most, {"importance": importance, **EVERYTHING})
     for folder in ("adapter", "weights")
-    for layout in ("packed", "trees", "prefix", "rows")
+    for layout in ("packed", "rows")
     for importance in ("token", "sequence")
     for tokens, most in ((64, 21), (2048, 21), (2048, 2))
 ]
@@ -44,7 +44,7 @@ def far_from(samples: list[Sample], seed: int) -> Scores:
 
 
 def scorer_for(policy: Policy, layout: Layout, tokens: int) -> Scorer:
-    return Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7, [layout], tokens)
+    return Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7, layout, tokens)
 
 
 def steps_of(policies: dict[str, Policy], samples: list[Sample]) -> list[tuple[torch.Tensor, Sums, Scores]]:

@@ -11,7 +11,7 @@ from tasks.grpo.step_plan import Group, Step
 from tasks.grpo.update import update
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.model.scoring.scorer import Scorer, scorer_of
+from tasks.model.scoring.scorer import Scorer, scorer_for
 from tests.support.grpo_params import grpo_params
 
 MakePolicy = Callable[..., Policy]
@@ -29,7 +29,7 @@ def groups_of(samples: list[Sample]) -> list[Group]:
 def set_up(make_policy: MakePolicy, make_samples: MakeSamples) -> tuple[Policy, Scorer, list[Group], Scores]:
     """A policy that has left its reference, the adapter switched off."""
     policy, samples = make_policy(), make_samples()
-    scorer = scorer_of(policy, samples, 0.7)
+    scorer = scorer_for(policy, samples, 0.7)
     with policy.model.disable_adapter():
         reference = scores_of(scorer, samples)
     return policy, scorer, groups_of(samples), reference
@@ -83,7 +83,7 @@ def test_the_layers_squares_add_up(make_policy: MakePolicy, make_samples: MakeSa
 
 def test_at_the_reference_the_kl_pulls_only_after_the_step(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
     policy, samples = make_policy(), make_samples()
-    scorer = scorer_of(policy, samples, 0.7)
+    scorer = scorer_for(policy, samples, 0.7)
     seen = one_step(scorer, groups_of(samples), grpo_params(beta=1.0), scores_of(scorer, samples))
     assert seen.before.kl < 1e-5 * seen.before.policy
     assert seen.after.kl > 1e-3 * seen.after.policy
@@ -91,7 +91,7 @@ def test_at_the_reference_the_kl_pulls_only_after_the_step(make_policy: MakePoli
 
 def test_without_an_advantage_no_step_is_taken(make_policy: MakePolicy) -> None:
     policy = make_policy()
-    seen = one_step(scorer_of(policy, [], 1.0), [Group("p", [], 5, silent=True)], grpo_params(), None)
+    seen = one_step(scorer_for(policy, [], 1.0), [Group("p", [], 5, silent=True)], grpo_params(), None)
     assert seen.row is None
     assert (seen.before.whole, seen.before.layers) == (0.0, {"layers.0": 0.0, "layers.1": 0.0})
     assert torch.equal(weights_of(policy), weights_of(make_policy()))

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ from tasks.model.sample import Sample
 from tasks.model.sampling.sampler import Request, sample
 from tasks.model.scoring import micro_batches as packing
 from tasks.model.scoring.micro_batches import Layout, MicroBatch
-from tasks.model.scoring.scorer import LAYOUTS, Scorer, scorer_of
+from tasks.model.scoring.scorer import Scorer, scorer_for
 from tasks.objective.samples import merged, samples_of
 from tasks.params.sections import Grpo
 from tasks.records import RewardedTrajectory
@@ -40,7 +40,7 @@ def grpo(**changes: Any) -> Grpo:
 def learn(policy: Policy, groups: list[Group], params: Grpo, temperature: float, seed: int) -> Row:
     """The whole update, against the adapter switched off as reference; the round's numbers."""
     samples = [s for g in groups for s in g.samples]
-    scorer = scorer_of(policy, samples, temperature, params.micro_batch_tokens)
+    scorer = scorer_for(policy, samples, temperature, params.micro_batch_tokens)
     with policy.model.disable_adapter():
         reference = scores_of(scorer, samples) if params.beta else None
     steps, skipped = plan(groups, params.epochs, params.prompts_per_step, seed)
@@ -76,10 +76,10 @@ def moved(samples: list[Sample], by: float = 0.3) -> tuple[Scores, Scores]:
 
 
 def step_gradient(
-    policy: Policy, samples: list[Sample], layout: Layout = "trees", tokens: int = 2048, **changes: Any
+    policy: Policy, samples: list[Sample], layout: Layout = "packed", tokens: int = 2048, **changes: Any
 ) -> torch.Tensor:
     policy.model.zero_grad()
-    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, [layout], tokens)
+    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, layout, tokens)
     accumulate(scorer, groups_of(samples), *moved(samples), grpo(**changes))
     return gradient_of(policy)
 
@@ -123,7 +123,7 @@ def test_one_step_is_adamw_on_the_written_out_loss(make_policy: MakePolicy, make
 
 
 @pytest.mark.parametrize("limit", [1, 25, 10_000])
-@pytest.mark.parametrize("layout", [*LAYOUTS, "rows"])
+@pytest.mark.parametrize("layout", get_args(Layout))
 @pytest.mark.parametrize(
     "changes",
     [
@@ -168,12 +168,12 @@ def test_each_param_of_the_loss_changes_the_gradient(
     assert (changed - plain).norm() > 1e-3 * plain.norm()
 
 
-@pytest.mark.parametrize("layout", [*LAYOUTS, "rows"])
+@pytest.mark.parametrize("layout", get_args(Layout))
 def test_the_entropy_is_that_of_the_distribution_at_the_temperature(
     layout: Layout, make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
     policy, (one, *_) = make_policy(), make_samples()
-    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, [layout])
+    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, layout)
     found = scorer.score(MicroBatch(layout, [[one]])).entropies
     with torch.no_grad():
         logits = policy.model(input_ids=torch.tensor([[*one.prompt, *one.completion]])).logits[
@@ -435,13 +435,13 @@ def test_every_loss_learns_the_least_likely_arm(loss: str, importance: str, make
     assert before[right] < 0.1 < 0.6 < chances(policy)[right]
 
 
-@pytest.mark.parametrize("layout", [*LAYOUTS, "rows"])
+@pytest.mark.parametrize("layout", get_args(Layout))
 def test_bf16_is_near_full_precision_and_its_ratio_starts_at_one(
     layout: Layout, make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
     """bfloat16 has 8 bits; the weights and the gradient stay in 32. What was recorded is not what it is against."""
     policy, samples = make_policy(), [replace(s, behaviour=(-5.0,) * len(s.completion)) for s in make_samples()]
-    full = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, [layout])
+    full = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, layout)
     half = replace(full, bf16=True)
     own = [replace(s, behaviour=()) for s in samples]
     gradients = []

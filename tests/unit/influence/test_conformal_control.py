@@ -15,7 +15,7 @@ from tasks.influence.loss_gradients import Validation, denominator_of
 from tasks.influence.tracin import Measure, Scored, influences, judges_of
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.model.scoring.scorer import LAYOUTS, Scorer
+from tasks.model.scoring.scorer import Scorer
 from tasks.objective.token_weights import Averaging
 
 BY_TOKEN = Averaging("dapo", longest=64)
@@ -112,7 +112,7 @@ def test_validation_samples_are_judged_by_the_other_problems(
     make_samples: Callable[..., list[Sample]],
 ) -> None:
     policy, samples = make_policy("gpt2", "float64"), make_samples(problems=4, seed=5)
-    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7, LAYOUTS, 2048)
+    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7)
     measure = Measure(exclude_self=True, similarity=similarity, adam=adam, budget=budget)
     shares = [1.0] * len(samples)
     learned = [replace(s, advantage=max(s.advantage, 0.0)) for s in samples]
@@ -132,7 +132,7 @@ def test_control_needs_no_gradient_that_was_not_made_before(
     make_policy: Callable[..., Policy], make_samples: Callable[..., list[Sample]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     policy, samples = make_policy("gpt2", "float64"), make_samples(problems=4, seed=5)
-    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7, LAYOUTS, 2048)
+    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7)
     validation, measure, shares = Validation(samples, BY_TOKEN), Measure(similarity="local"), [1.0] * len(samples)
     given = (scorer, samples, BY_TOKEN, validation, measure, shares, samples)
     expected = trusted_influences(*given)

@@ -17,7 +17,7 @@ from tasks.influence.sample_gradients import lora_factors
 from tasks.influence.tracin import influences
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.model.scoring.scorer import LAYOUTS, Scorer
+from tasks.model.scoring.scorer import Scorer
 from tasks.objective.token_weights import Averaging
 from tests.support.plain_scores import sample_logprobs
 
@@ -65,7 +65,7 @@ class World:
         ]
 
     def influence(self, samples: list[Sample], judges: list[Sample]) -> list[float]:
-        scorer = Scorer(self.policy.model, self.policy.tokenizer.pad_token_id, 1.0, LAYOUTS, 4096)
+        scorer = Scorer(self.policy.model, self.policy.tokenizer.pad_token_id, 1.0, tokens=4096)
         found = influences(scorer, samples, BY_TOKEN, Validation(judges, BY_TOKEN)).each
         return [one.influence or 0.0 for one in found]
 

@@ -32,7 +32,7 @@ HELD, HEARD = 2**30, 1
 
 def found_for(policy: Policy, samples: list[Sample], others: list[Sample] | None, **measure: Any) -> Found:
     """Without others, against the samples themselves."""
-    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7, ("rows",))
+    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7, "rows")
     judges = Validation(others or samples, BY_TOKEN, same_batch=others is None)
     return influences(scorer, samples, BY_TOKEN, judges, Measure(**measure))
 

@@ -20,7 +20,7 @@ from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import MicroBatch
 from tasks.model.scoring.scorer import Scorer
-from tasks.model.scoring.token_scores import Scored
+from tasks.model.scoring.token_scores import TokenScores
 from tasks.objective.losses import Objective, token_losses
 from tasks.objective.token_weights import Averaging
 from tests.support.grpo_params import grpo_params
@@ -55,7 +55,7 @@ class Losses:
     seen: set[tuple[str, int]]
     clipped: int = 0
 
-    def __call__(self, samples: Sequence[Sample], scored: Scored) -> torch.Tensor:
+    def __call__(self, samples: Sequence[Sample], scored: TokenScores) -> torch.Tensor:
         self.seen |= {key_of(s) for s in samples}
         logprobs, beta, entropy = scored.logprobs, self.objective.beta, self.objective.entropy
         found = token_losses(

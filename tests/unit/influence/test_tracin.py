@@ -6,7 +6,7 @@ gpt2 where float64 must be float64: the other architectures normalise in float32
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -23,7 +23,7 @@ from tasks.influence.tracin import Measure, Scored, influences, judges_of
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import Layout
-from tasks.model.scoring.scorer import LAYOUTS, Scorer
+from tasks.model.scoring.scorer import Scorer
 from tasks.objective.token_weights import Averaging
 from tests.support.grpo_params import grpo_params
 from tests.support.plain_scores import sample_logprobs
@@ -34,8 +34,8 @@ MakeSamples = Callable[..., list[Sample]]
 BY_TOKEN = Averaging("dapo", longest=64)
 
 
-def scorer(policy: Policy, layouts: Sequence[Layout] = LAYOUTS, tokens: int = 2048) -> Scorer:
-    return Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7, layouts, tokens)
+def scorer(policy: Policy, layout: Layout = "packed", tokens: int = 2048) -> Scorer:
+    return Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7, layout, tokens)
 
 
 def loss_of(policy: Policy, samples: list[Sample], tokens: int) -> torch.Tensor:
@@ -89,8 +89,8 @@ def test_the_gradient_of_a_loss_is_of_the_written_out_loss(make_policy: MakePoli
     policy, samples = make_policy("gpt2", "float64"), make_samples(problems=6)
     silent = [replace(s, advantage=0.0) if s.problem_id == "p2" else s for s in samples]
     expected = torch.cat([g.flatten() for g in gradient_of(policy, silent, denominator_of(silent, BY_TOKEN))])
-    for layout in (*LAYOUTS, "rows"):
-        got = flat(loss_gradient(scorer(policy, [layout]), silent, BY_TOKEN))
+    for layout in get_args(Layout):
+        got = flat(loss_gradient(scorer(policy, layout), silent, BY_TOKEN))
         assert (got - expected).norm() <= 1e-9 * expected.norm()
 
 

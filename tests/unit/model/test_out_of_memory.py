@@ -39,7 +39,7 @@ def learn_in_little_memory(policy: Policy, samples: list[Sample], tokens: int) -
     """Exits with 0 where an update comes to its end, with 3 where it says what to lower."""
     params = grpo_params(micro_batch_tokens=tokens, epochs=1)
     torch.set_num_threads(1)
-    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 1.0, ["rows"], tokens)
+    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 1.0, "rows", tokens)
     groups = [Group("p", samples, 1)]
     update(scorer, [Step(1, [replace(groups[0], samples=samples[:2])])], params, None)  # all code is loaded
     pages = int(Path("/proc/self/statm").read_text().split()[0])

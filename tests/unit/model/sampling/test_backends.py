@@ -17,7 +17,7 @@ from tasks.model.sampling.inverse_cdf import uniforms
 from tasks.model.sampling.llama_blocks import is_known
 from tasks.model.sampling.prefix_attention import OwnPrefix, SharedPrefix
 from tasks.model.sampling.sampler import sample
-from tasks.model.scoring.hf_model import plain_model
+from tasks.model.scoring.hf_model import unwrap_model
 from tasks.records import Completion
 
 MakePolicy = Callable[..., Policy]
@@ -87,7 +87,7 @@ def followed(policy: Policy, request: Request, temperature: float) -> tuple[list
     for point in points[: request.budget(12)]:
         with torch.no_grad():
             logits = (
-                plain_model(policy.model)(input_ids=torch.tensor([[*request.context, *tokens]])).logits[0, -1].double()
+                unwrap_model(policy.model)(input_ids=torch.tensor([[*request.context, *tokens]])).logits[0, -1].double()
             )
         scaled = (logits / (temperature or 1.0)).log_softmax(-1)
         token = int((scaled.exp().cumsum(-1) > point).nonzero()[0]) if temperature else int(logits.argmax())
@@ -144,7 +144,7 @@ def test_blocks_written_out_write_what_the_model_writes(
         for name, parameter in policy.model.named_parameters():
             if "norm" in name or "bias" in name:
                 parameter.add_(torch.rand_like(parameter), alpha=0.2)
-    model = plain_model(policy.model)
+    model = unwrap_model(policy.model)
     assert is_known(model)
     ours, theirs = rows_of(policy, asked()), rows_of(policy, asked())
     decode_blocks(model, ours, few)
@@ -272,7 +272,7 @@ def test_an_adapter_on_tied_weights_changes_the_head_alone(make_policy: MakePoli
     policy = make_policy()
     config = LoraConfig(r=4, target_modules=["lm_head"], task_type="CAUSAL_LM", init_lora_weights=False)
     policy.model = get_peft_model(policy.model.unload(), config).eval()
-    assert plain_model(policy.model).config.tie_word_embeddings
+    assert unwrap_model(policy.model).config.tie_word_embeddings
     expect_the_law(policy)
 
 

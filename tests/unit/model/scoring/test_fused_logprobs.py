@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tasks.model.scoring.fused_logprobs import chosen
+from tasks.model.scoring.fused_logprobs import logprobs_and_entropies
 
 ROWS, TOKENS = torch.tensor([0, 2, 2, 2, 4]), torch.tensor([3, 1, 1, 0, 5])  # rows without a token, one with a twin
 
@@ -22,7 +22,10 @@ def logits_of(seed: int = 0, dtype: torch.dtype = torch.float64) -> torch.Tensor
 @pytest.mark.parametrize("weights", [(1.0, 0.0), (0.0, 1.0), (0.6, -0.3)])
 def test_values_and_gradients_are_exact(temperature: float, weights: tuple[float, float]) -> None:
     each = torch.tensor([1.0, -2.0, 0.5, 3.0, 0.1], dtype=torch.float64)
-    found, expected = chosen(ours := logits_of(), ROWS, TOKENS, temperature), plain(theirs := logits_of(), temperature)
+    found, expected = (
+        logprobs_and_entropies(ours := logits_of(), ROWS, TOKENS, temperature),
+        plain(theirs := logits_of(), temperature),
+    )
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
     gradients = []
@@ -35,7 +38,7 @@ def test_values_and_gradients_are_exact(temperature: float, weights: tuple[float
 def test_a_gradient_of_either_alone_is_enough() -> None:
     for place in (0, 1):
         ours, theirs = logits_of(), logits_of()
-        chosen(ours, ROWS, TOKENS, 0.7)[place].sum().backward()
+        logprobs_and_entropies(ours, ROWS, TOKENS, 0.7)[place].sum().backward()
         plain(theirs, 0.7)[place].sum().backward()
         assert ours.grad is not None
         assert theirs.grad is not None
@@ -44,7 +47,7 @@ def test_a_gradient_of_either_alone_is_enough() -> None:
 
 def test_numbers_are_fp32_and_the_gradient_is_of_the_type_of_the_logits() -> None:
     logits = logits_of(dtype=torch.bfloat16)
-    logprobs, entropies = chosen(logits, ROWS, TOKENS, 0.7)
+    logprobs, entropies = logprobs_and_entropies(logits, ROWS, TOKENS, 0.7)
     assert logprobs.dtype == entropies.dtype == torch.float32
     logprobs.sum().backward()  # type: ignore[no-untyped-call]
     assert logits.grad is not None

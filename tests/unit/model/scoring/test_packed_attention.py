@@ -11,7 +11,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from tasks.model.fast_layers.attention_hook import attending, check_plain
 from tasks.model.sample import Sample
 from tasks.model.scoring.layouts.packed import collate_packed
-from tasks.model.scoring.micro_batches import cut
+from tasks.model.scoring.micro_batches import cut_into_chunks
 from tasks.model.scoring.packed_attention import packed_attention
 
 KV, GROUP, SIZE = 2, 3, 4  # key-value heads, queries of each, numbers in each
@@ -56,7 +56,7 @@ def test_it_is_attention_with_a_mask_in_value_and_gradient(lengths: Lengths, see
     for packed in (True, False):
         query, key, value = (x.transpose(1, 2).detach().requires_grad_() for x in given)
         if packed:
-            places = collate_packed(groups_of(lengths), torch.float64).places
+            places = collate_packed(groups_of(lengths), torch.float64).attention
             found = packed_attention(query, key, value, places, 0.6)
         else:
             wide = [x.repeat_interleave(GROUP, 1) for x in (key, value)]
@@ -69,7 +69,7 @@ def test_it_is_attention_with_a_mask_in_value_and_gradient(lengths: Lengths, see
 @given(st.lists(st.integers(0, 9), max_size=20), st.integers(0, 5))
 def test_chunks_hold_whole_completions_in_order_as_many_as_fit(lengths: list[int], spare: int) -> None:
     room = max(lengths, default=0) + spare
-    chunks = cut(lengths, room)
+    chunks = cut_into_chunks(lengths, room)
     assert [item for chunk in chunks for item in chunk] == list(enumerate(lengths))
     used = [sum(length for _, length in chunk) for chunk in chunks]
     assert all(size <= room for size in used)

@@ -7,14 +7,14 @@ import torch
 
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.model.scoring.padded_rows import Batch, collate, token_logprobs
+from tasks.model.scoring.padded_rows import PaddedBatch, collate, token_logprobs
 from tests.support.plain_scores import completion_logprobs
 
 MakePolicy = Callable[..., Policy]
 MakeSamples = Callable[..., list[Sample]]
 
 
-def batch_of(samples: list[Sample]) -> Batch:
+def batch_of(samples: list[Sample]) -> PaddedBatch:
     return collate([list(s.prompt) for s in samples], [list(s.completion) for s in samples], pad=0)
 
 

@@ -1,11 +1,11 @@
-"""Every layout gives what padded rows give, in value and gradient; the scorer takes the cheapest that the model can."""
+"""Packed rows give what padded rows give, in value and gradient; a model that computes them wrong gets padded rows."""
 
 import logging
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -17,21 +17,28 @@ from tasks.errors import GraftError
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring import scorer as scorer_module
-from tasks.model.scoring.micro_batches import PADDING, START, TREE_TOKENS, Layout, MicroBatch, packed, tokens_of
-from tasks.model.scoring.scorer import LAYOUTS, Scorer, scorer_of
+from tasks.model.scoring.micro_batches import (
+    MIN_PADDING,
+    PADDING_SHARE,
+    Layout,
+    MicroBatch,
+    count_tokens,
+    make_micro_batches,
+)
+from tasks.model.scoring.scorer import Scorer, scorer_for
 
 MakePolicy = Callable[..., Policy]
 MakeSamples = Callable[..., list[Sample]]
 Key = tuple[str, int]
 
-ALL: list[Layout] = [*LAYOUTS, "rows"]
+LAYOUTS: tuple[Layout, ...] = get_args(Layout)
 
 
 def scores_and_gradient(
     policy: Policy, samples: list[Sample], layout: Layout, temperature: float = 0.7, tokens: int = 2048
 ) -> tuple[dict[Key, torch.Tensor], torch.Tensor]:
     """Log-probabilities and entropies [2, T] of each sample, and the gradient of a weighted sum of both."""
-    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, temperature, [layout], tokens)
+    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, temperature, layout, tokens)
     policy.model.zero_grad()
     found = {}
     for batch in scorer.batches(samples):
@@ -47,13 +54,12 @@ def scores_and_gradient(
     return found, torch.cat([p.grad.flatten() for p in policy.model.parameters() if p.grad is not None])
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("kind", ["qwen2", "llama", "gpt2"])
-def test_a_layout_equals_padded_rows_in_value_and_gradient(
-    kind: str, layout: Layout, make_policy: MakePolicy, make_samples: MakeSamples
+def test_packed_rows_equal_padded_rows_in_value_and_gradient(
+    kind: str, make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
     policy, samples = make_policy(kind), make_samples(problems=5, group=4)
-    laid, gradient = scores_and_gradient(policy, samples, layout)
+    laid, gradient = scores_and_gradient(policy, samples, "packed")
     rows, row_gradient = scores_and_gradient(policy, samples, "rows")
     assert laid.keys() == rows.keys() == {(s.problem_id, s.member) for s in samples}
     for key in rows:
@@ -61,7 +67,7 @@ def test_a_layout_equals_padded_rows_in_value_and_gradient(
     assert (gradient - row_gradient).norm() <= 1e-5 * row_gradient.norm()
 
 
-@pytest.mark.parametrize("layout", ALL)
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_each_token_is_scored_by_the_logits_before_it(
     layout: Layout, make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
@@ -76,7 +82,7 @@ def test_each_token_is_scored_by_the_logits_before_it(
 
 
 @pytest.mark.parametrize("limit", [1, 20, 60])
-@pytest.mark.parametrize("layout", ALL)
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_the_token_budget_changes_nothing(
     layout: Layout, limit: int, make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
@@ -86,20 +92,20 @@ def test_the_token_budget_changes_nothing(
     assert (cut - whole).norm() <= 1e-5 * whole.norm()
 
 
-@pytest.mark.parametrize("layout", ALL)
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_logits_made_a_few_at_a_time_change_nothing(
     layout: Layout, make_policy: MakePolicy, make_samples: MakeSamples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     policy, samples = make_policy(), make_samples()
     scores, gradient = scores_and_gradient(policy, samples, layout)
-    monkeypatch.setattr(scorer_module, "LOGITS_BYTES", 7 * 300 * scorer_module.COPIES * 4)  # seven at a time
+    monkeypatch.setattr(scorer_module, "LOGITS_BYTES", 7 * 300 * scorer_module.LOGITS_COPIES * 4)  # seven at a time
     few, few_gradient = scores_and_gradient(policy, samples, layout)
     for key, row in scores.items():
         torch.testing.assert_close(few[key], row, atol=1e-5, rtol=0)
     assert (few_gradient - gradient).norm() <= 1e-5 * gradient.norm()
 
 
-@pytest.mark.parametrize("layout", ALL)
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_no_threads_race_for_a_gradient(
     layout: Layout, make_policy: MakePolicy, make_samples: MakeSamples, request: pytest.FixtureRequest
 ) -> None:
@@ -122,35 +128,23 @@ def group(prompt: int, lengths: Sequence[int], name: str = "p") -> list[Sample]:
 @given(
     st.lists(st.tuples(st.integers(1, 40), st.lists(st.integers(1, 30), min_size=1, max_size=9)), max_size=12),
     st.integers(1, 300),
-    st.sampled_from(ALL),
+    st.sampled_from(LAYOUTS),
 )
 def test_micro_batches_hold_every_sample_once_within_the_budget_in_any_order(
     groups: list[tuple[int, list[int]]], tokens: int, layout: Layout
 ) -> None:
     samples = [s for number, (prompt, lengths) in enumerate(groups) for s in group(prompt, lengths, f"p{number}")]
-    batches = packed(layout, samples, tokens)
+    batches = make_micro_batches(layout, samples, tokens)
     places = [(s.problem_id, s.member) for batch in batches for s in batch.samples]
     assert sorted(places) == sorted((s.problem_id, s.member) for s in samples)
     for batch in batches:
         assert batch.tokens <= tokens or len(batch.samples) == 1
-        padding = batch.tokens - sum(tokens_of(layout, [g]) for g in batch.groups)
-        assert padding <= max(PADDING * batch.tokens, START)
+        padding = batch.tokens - sum(count_tokens(layout, [g]) for g in batch.groups)
+        assert padding <= max(PADDING_SHARE * batch.tokens, MIN_PADDING)
         assert len({s.prompt for g in batch.groups for s in g}) <= len(batch.groups)
         assert all(len({s.prompt for s in g}) == 1 for g in batch.groups)
-        assert layout != "trees" or all(tokens_of(layout, [g]) <= TREE_TOKENS or len(g) == 1 for g in batch.groups)
     shuffled = random.Random(0).sample(samples, len(samples))
-    assert packed(layout, shuffled, tokens) == batches
-
-
-def test_one_row_is_taken_for_all_else_trees_for_unlike_lengths_and_prefixes_for_like_ones(
-    make_policy: MakePolicy,
-) -> None:
-    scorer = Scorer(make_policy().model, 0, 1.0)
-    even, skewed = group(100, [64] * 8), group(100, [64, 4, 4, 5, 6, 4, 9, 4])
-    for samples, otherwise in ((even, "prefix"), (skewed, "trees")):
-        assert {batch.layout for batch in scorer.batches(samples)} == {"packed"}
-        assert {b.layout for b in replace(scorer, layouts=("trees", "prefix")).batches(samples)} == {otherwise}
-    assert scorer.batches([]) == []
+    assert make_micro_batches(layout, shuffled, tokens) == batches
 
 
 @pytest.mark.parametrize("parts", [2, 3])
@@ -161,13 +155,13 @@ def test_so_many_parts_are_made_of_like_size_where_samples_are_enough(parts: int
     sizes = [batch.tokens for batch in scorer.batches(samples, parts)]
     assert len(sizes) == parts
     assert max(sizes) <= 1.5 * min(sizes)
-    assert scorer.batches([], parts) == []
+    assert scorer.batches([]) == scorer.batches([], parts) == []
     assert len(scorer.batches(samples[:1], parts)) == 1
 
 
 def test_packed_rows_hold_no_padding_whatever_the_lengths() -> None:
     groups = [group(30, [5, 60], "p1"), group(3, [1, 1], "p2"), group(40, [64] * 8, "p3")]
-    (batch,) = packed("packed", [s for g in groups for s in g], 2048)
+    (batch,) = make_micro_batches("packed", [s for g in groups for s in g], 2048)
     assert batch.tokens == sum(len(g[0].prompt) + sum(len(s.completion) - 1 for s in g) for g in groups)
 
 
@@ -177,11 +171,7 @@ def test_attention_weights_that_would_not_fit_in_memory_are_not_kept(
     scorer, samples = Scorer(make_policy().model, 0, 1.0), make_samples()
     assert {batch.layout for batch in scorer.batches(samples)} == {"packed"}
     monkeypatch.setattr(scorer_module, "WEIGHTS_BYTES", 1000)
-    assert {batch.layout for batch in scorer.batches(samples)} <= {"trees", "prefix"}
-
-
-def layouts_of(policy: Policy, samples: list[Sample]) -> list[Layout]:
-    return list(scorer_of(policy, samples, 1.0).layouts)
+    assert {batch.layout for batch in scorer.batches(samples)} == {"rows"}
 
 
 Kwargs = dict[str, Any]
@@ -192,48 +182,29 @@ def before_forward(policy: Policy, change: Callable[[Kwargs], Kwargs]) -> None:
     policy.model.register_forward_pre_hook(lambda _module, _args, kwargs: ((), change(kwargs)), with_kwargs=True)
 
 
-def forget_the_places(kwargs: Kwargs) -> Kwargs:
-    return {name: value for name, value in kwargs.items() if name != "packed_places"}
+def drop_the_index(kwargs: Kwargs) -> Kwargs:
+    return {name: value for name, value in kwargs.items() if name != "packed_index"}
 
 
-def forget_four_dimensions(kwargs: Kwargs) -> Kwargs:
-    mask = kwargs.get("attention_mask")
-    if mask is None or mask.dim() == 2:
-        return kwargs
-    return kwargs | {"attention_mask": torch.ones_like(mask[:, 0, 0]).long()}
+def drop_the_positions(kwargs: Kwargs) -> Kwargs:
+    packed = "packed_index" in kwargs
+    return {name: value for name, value in kwargs.items() if not packed or name != "position_ids"}
 
 
-def refuse_four_dimensions(kwargs: Kwargs) -> Kwargs:
-    if "attention_mask" in kwargs and kwargs["attention_mask"].dim() != 2:
-        raise ValueError("attention_mask must be [batch, sequence]")
-    return kwargs
-
-
-def forget_the_cache(kwargs: Kwargs) -> Kwargs:
-    if "attention_mask" not in kwargs:
-        return kwargs
-    width = kwargs["input_ids"].shape[1]
-    return kwargs | {"past_key_values": None, "attention_mask": kwargs["attention_mask"][..., -width:]}
-
-
-def test_a_model_computes_all_layouts(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
-    for kind in ("qwen2", "llama", "gpt2"):
-        assert layouts_of(make_policy(kind), make_samples()) == list(LAYOUTS)
+@pytest.mark.parametrize("kind", ["qwen2", "llama", "gpt2"])
+def test_a_model_computes_packed_rows(kind: str, make_policy: MakePolicy, make_samples: MakeSamples) -> None:
+    assert scorer_for(make_policy(kind), make_samples(), 1.0).layout == "packed"
 
 
 @pytest.mark.parametrize(
-    ("change", "left", "reason"),
+    ("change", "reason"),
     [
-        (forget_the_places, ["trees", "prefix"], "as packed, the update may be slower: the model refuses it (its forw"),
-        (forget_four_dimensions, ["packed", "prefix"], "as trees, the update may be slower: it differs by"),
-        (refuse_four_dimensions, ["packed", "prefix"], "attention_mask must be [batch, sequence]"),
-        (forget_the_cache, ["packed", "trees"], "as prefix, the update may be slower: it differs by"),
-        (lambda given: forget_the_cache(refuse_four_dimensions(forget_the_places(given))), ["rows"], "as trees"),
+        (drop_the_index, "as packed rows, the update may be slower: the model refuses it (its forw"),
+        (drop_the_positions, "as packed rows, the update may be slower: it differs by"),
     ],
 )
-def test_a_layout_that_the_model_gets_wrong_is_not_used_and_that_is_said(
+def test_a_model_that_computes_packed_rows_wrongly_gets_padded_rows_and_a_warning(
     change: Callable[[Kwargs], Kwargs],
-    left: list[Layout],
     reason: str,
     make_policy: MakePolicy,
     make_samples: MakeSamples,
@@ -242,18 +213,18 @@ def test_a_layout_that_the_model_gets_wrong_is_not_used_and_that_is_said(
     policy, samples = make_policy(), make_samples()
     before_forward(policy, change)
     with caplog.at_level(logging.WARNING):
-        assert layouts_of(policy, samples) == left
+        assert scorer_for(policy, samples, 1.0).layout == "rows"
     assert reason in caplog.text
 
 
-def test_a_sliding_window_shorter_than_the_samples_gets_neither_one_row_nor_trees(
+def test_a_sliding_window_shorter_than_the_samples_gets_padded_rows(
     make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
     policy, samples = make_policy(), make_samples()
     policy.model.config.sliding_window = max(len(s.prompt) + len(s.completion) for s in samples) - 1
-    assert layouts_of(policy, samples) == ["prefix"]
+    assert scorer_for(policy, samples, 1.0).layout == "rows"
     short = [replace(s, completion=s.completion[:1], prompt=s.prompt[:3]) for s in samples]
-    assert layouts_of(policy, short) == list(LAYOUTS)
+    assert scorer_for(policy, short, 1.0).layout == "packed"
 
 
 def test_a_model_that_does_more_than_its_head_keeps_all_logits_and_that_is_said(
@@ -264,15 +235,15 @@ def test_a_model_that_does_more_than_its_head_keeps_all_logits_and_that_is_said(
 ) -> None:
     plain, samples = make_policy("llama"), make_samples()
     monkeypatch.setattr(scorer_module, "LOGITS_BYTES", 1)
-    assert scorer_of(plain, samples, 1.0).by_head
+    assert scorer_for(plain, samples, 1.0).chunked_head
     config = GraniteConfig(
         vocab_size=300, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=2,
         intermediate_size=32, logits_scaling=3.0, initializer_range=0.2,
     )  # fmt: skip
     scaled = replace(plain, model=GraniteForCausalLM(config).eval())
     with caplog.at_level(logging.WARNING):
-        scorer = scorer_of(scaled, samples, 1.0)
-    assert not scorer.by_head
+        scorer = scorer_for(scaled, samples, 1.0)
+    assert not scorer.chunked_head
     assert "all logits of a micro-batch are held at once, which takes memory: it differs by" in caplog.text
     batch = MicroBatch("rows", [[s] for s in samples])
     with torch.no_grad():
@@ -286,4 +257,4 @@ def test_a_model_that_lets_padding_count_is_not_trained(make_policy: MakePolicy,
     policy, samples = make_policy(), make_samples()
     before_forward(policy, lambda kwargs: kwargs | {"attention_mask": torch.ones_like(kwargs["input_ids"])})
     with pytest.raises(GraftError, match=r"policy\.base: this model cannot be trained, .* padding .*differ"):
-        scorer_of(policy, samples, 1.0)
+        scorer_for(policy, samples, 1.0)
