@@ -103,16 +103,14 @@ def retrain(
         gc.disable()  # what is imported is no garbage; Python would look it through again and again
         from flows.reports.terminal import print_report
         from flows.retrain import start
-        from tasks.core.disk_memo import knowing
 
         gc.freeze()
         gc.enable()
-        with knowing(root / ".graft" / "known.json"):
-            run = start(root, params, _tell, beside, pull)
-            try:
-                print_report(Layout(root), params, run.seconds, run.cached, Console())
-            finally:
-                run.recorded()
+        run = start(root, params, _tell, beside, pull)
+        try:
+            print_report(Layout(root), params, run.seconds, run.cached, Console())
+        finally:
+            run.recorded()
 
 
 @app.command(short_help="Bring single stages up to date.")
@@ -411,10 +409,10 @@ def operators(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
     """
     from inspect import cleandoc, signature
 
-    from tasks.programs.contract import WITH_A_MODEL
+    from tasks.programs.contract import ALL_OPERATORS
     from tasks.programs.operators.builtin import OPERATORS
 
-    for name, function in WITH_A_MODEL.items():
+    for name, function in ALL_OPERATORS.items():
         served = "" if name in OPERATORS or name == "run" else "  [served by a model]"
         print(f"{name}{signature(function)}{served}\n")
         print("\n".join(f"    {line}".rstrip() for line in cleandoc(function.__doc__ or "").splitlines()), end="\n\n")

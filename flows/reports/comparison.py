@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from flows.reports.run_record import Account, When
-from tasks.core.disk_memo import known
 from tasks.errors import GraftError
 from tasks.evaluation.summary import measures
 from tasks.records import ProblemOutcome
@@ -127,7 +126,6 @@ def _by_problem(outcomes: Sequence[ProblemOutcome], ks: Sequence[int]) -> dict[s
     return found
 
 
-@known
 def sign_flip_p(after: Sequence[float], before: Sequence[float], resamples: int, seed: int) -> float:
     """Two-sided p-value of the paired permutation test of mean(after − before) = 0 over M problems.
 

@@ -7,6 +7,7 @@ they are, and would hide the rest.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -14,7 +15,6 @@ from typing import Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from tasks.artifacts import digest_path, read_jsonl
-from tasks.core.disk_memo import known
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.records import Proposer, RewardedTrajectory, Selected, Split
@@ -93,8 +93,8 @@ def read_extremes(layout: Layout, round: int) -> Extremes | None:
     return _read(str(path), str(rewarded), round, digest_path(path), digest_path(rewarded))
 
 
-@known
-def _read(selection: str, rewarded: str, round: int, *digests: str) -> Extremes | None:  # noqa: ARG001 (what is known)
+@lru_cache(maxsize=1)  # the report and the run's record ask for the same
+def _read(selection: str, rewarded: str, round: int, *digests: str) -> Extremes | None:  # noqa: ARG001 (key of the cache)
     lines = read_jsonl(Path(selection), Selected)
     if all(line.influence is None for line in lines):
         return None

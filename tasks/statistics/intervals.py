@@ -9,8 +9,6 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tasks.core.disk_memo import known
-
 SMALL = 100
 """Fewer problems than these have Wilson's interval."""
 
@@ -60,7 +58,6 @@ def wilson_interval(values: Sequence[float], confidence: float) -> Estimate:
     return Estimate(p, min(max(low, 0.0), p), max(min(high, 1.0), p))
 
 
-@known
 def difference_interval(
     after: Sequence[float], before: Sequence[float], resamples: int, confidence: float, seed: int
 ) -> Estimate:

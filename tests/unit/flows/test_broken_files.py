@@ -35,7 +35,6 @@ from flows.scheduling.history import Entry, entries
 from flows.stages.durations import Timed, Timings, last_seconds
 from flows.stages.dvc_yaml import declared_params
 from tasks.artifacts import digest_text, line_of, read_json, read_jsonl, read_text, write_jsonl
-from tasks.core.disk_memo import _read as known_before
 from tasks.core.metrics_files import read_metrics, read_table
 from tasks.errors import GraftError
 from tasks.grpo.checkpoint import Checkpoint, _digest
@@ -47,10 +46,10 @@ from tasks.problems.jsonl import read_problems
 from tasks.programs.contract import workflow_id
 from tasks.programs.operators.model import Prompt
 from tasks.programs.operators.openai_model import OpenAiModel
-from tasks.programs.operators.reply_cache import Remembered, Served
+from tasks.programs.operators.reply_cache import CachedModel, StoredReply
 from tasks.programs.sandbox import protocol
 from tasks.programs.sandbox.sandbox import _batch_results, _result
-from tasks.programs.sandbox.zygote_client import Worker, ZygoteDied
+from tasks.programs.sandbox.zygote_client import ZygoteClient, ZygoteDied
 from tasks.promotion.champion import read_champion, read_history
 from tasks.records import (
     Attempt,
@@ -73,7 +72,7 @@ from tasks.records import (
 )
 from tasks.rewards.term_process import _read as read_answer
 from tasks.search.journal import Batch, EvaluatedCompletion, Journal
-from tasks.sources.user_modules import parsed
+from tasks.sources.user_modules import parse_module
 from tasks.statistics.influence_extremes import read_extremes
 from tasks.tracking.recorder import Answer
 from tests.support import finished_run
@@ -291,9 +290,9 @@ def chat(status: int, folder: Path) -> None:
     ANSWER[0] = (folder / "file").read_bytes()
     model = asked(status)
     with tempfile.TemporaryDirectory() as name:
-        served = Served(model, model._params, Path(name, "replies"))
+        served = CachedModel(model, model._params, Path(name, "replies"))
         (reply,) = served.complete([Prompt("ask", "3 + 4?")])
-        again = Served(model, model._params, Path(name, "replies"))
+        again = CachedModel(model, model._params, Path(name, "replies"))
         if reply.text is not None:
             assert again.complete([Prompt("ask", "3 + 4?")]) == [reply], "what is kept is what was said"
             assert again.ledger.remembered == 1
@@ -326,7 +325,7 @@ def told_by_sandbox(many: bool, folder: Path) -> None:
     with theirs:
         theirs.sendall((folder / "file").read_bytes())
         theirs.shutdown(socket.SHUT_WR)
-        worker = Worker(1.0, 64, [])
+        worker = ZygoteClient(1.0, 64, [])
         worker._socket = ours
         try:
             answer = worker._exchange(b"", 10.0)
@@ -479,7 +478,7 @@ READERS: dict[str, Reader] = {
         write_and_read(lambda c: c + _digest(c), lambda folder: Checkpoint(folder / "file").load()),
     ),
     "a remembered reply": Reader(
-        "file", text_of(Remembered(text="x", prompt_tokens=1, completion_tokens=2)), of_json(Remembered)
+        "file", text_of(StoredReply(text="x", prompt_tokens=1, completion_tokens=2)), of_json(StoredReply)
     ),
     "what MLflow's process answers": Reader(
         "file", b'{"run_id": "a", "experiment_id": "1", "errors": ["b"]}\n', of_json(Answer)
@@ -493,10 +492,7 @@ READERS: dict[str, Reader] = {
         LEFT,
         write_and_read(noted, lambda folder: untouched(folder, ["a"]), ".graft/untouched.json"),
     ),
-    "what was computed before": Reader(
-        "file", b'{"values": {"a": [0.5, {"b": null}]}}\n', lambda folder: known_before(folder / "file")
-    ),
-    "a module of the user's": Reader("file", CODE.encode(), lambda folder: parsed(folder / "file")),
+    "a module of the user's": Reader("file", CODE.encode(), lambda folder: parse_module(folder / "file")),
     "tree.svg and the like": Reader("file", "<svg>ä</svg>".encode(), lambda folder: read_text(folder / "file")),
 }
 
