@@ -36,7 +36,7 @@ from flows.run_session import Beside
 from flows.stages.dvc_yaml import stage_of
 from flows.stages.result import StageResult
 from flows.stages.sources import SOURCES
-from tasks.core.sharding import fanning_out
+from tasks.core.sharding import use_fan_out
 from tasks.errors import GraftError, TransientError
 from tasks.layout import Layout
 from tasks.params.params import Params
@@ -190,7 +190,7 @@ def _retrain(
             reraise_lost_signals() as end_if_asked,
             noted(root, flow_run.id),
             Fanned(params.runner) as fanned,
-            fanning_out(fanned),
+            use_fan_out(fanned),
         ):
             stages.run(SOURCES)  # no step of the run: it notes what the steps compute with
             chain(stage, params.rounds.last)

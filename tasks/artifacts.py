@@ -27,13 +27,13 @@ def write_text(path: Path, text: str, durable: bool = True) -> None:
 
 
 def write_bytes(path: Path, content: bytes | memoryview, durable: bool = True) -> None:
-    """Write `content` to `path` as `whole_file` does."""
-    with whole_file(path, durable) as stream:
+    """Write `content` to `path` as `atomic_file` does."""
+    with atomic_file(path, durable) as stream:
         stream.write(content)
 
 
 @contextmanager
-def whole_file(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
+def atomic_file(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
     """A new file that takes the place of `path` when the block ends well, and vanishes when it does not.
 
     Temporary name, fsync, rename. `durable=False` leaves the fsync out, for what is written often and whose loss
@@ -76,7 +76,7 @@ def write_jsonl(path: Path, records: Iterable[BaseModel]) -> None:
 
     Whatever `records` raises leaves the file as it was.
     """
-    with whole_file(path) as stream:
+    with atomic_file(path) as stream:
         for record in records:
             stream.write(line_of(record))
 
@@ -120,7 +120,7 @@ def read_text(path: Path) -> str:
 
 
 @contextmanager
-def whole_folder(path: Path) -> Iterator[Path]:
+def atomic_folder(path: Path) -> Iterator[Path]:
     """A new folder that takes the place of `path` when the block ends well, and vanishes when it does not."""
     with _full_disk_named(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -174,7 +174,7 @@ def _link(file: Path, other: Path) -> bool:
     return True
 
 
-def put_back(path: Path) -> None:
+def restore_folder(path: Path) -> None:
     """The folder `path`, where a writer was killed at the one moment when it had put the old one aside and the new one
     not yet in its place: the old one again. Nobody may be writing `path` meanwhile."""
     for aside in leftovers(path):

@@ -36,7 +36,7 @@ from tasks.model.rollouts.operator_model import entered, served_by
 from tasks.objective.groups import SampleGroup, sample_groups, samples_in
 from tasks.objective.token_weights import Averaging
 from tasks.params.params import Params
-from tasks.programs.answer_check import why_lost
+from tasks.programs.answer_check import failure_reason
 from tasks.records import Lineage, Problem, RewardedTrajectory, Trajectory
 from tasks.rewards.builtin_terms import results_of
 from tasks.rewards.compute import compute_rewards
@@ -69,7 +69,7 @@ def diagnose(layout: Layout, params: Params, count: int, round: int | None = Non
     A function of the project's files, the params and the arguments. Raises GraftError where there is no such policy.
     """
     round = _round(layout, round)
-    problems, tolerant = _drawn(layout, params.seed, count, round), _tolerant(params)
+    problems, tolerant = _drawn(layout, params.seed, count, round), diagnosis_params(params)
     lineage = read_json(layout.policy(round) / "lineage.json", Lineage)
     policy = load_policy(layout.policy(round))
     environment = environment_in(layout.root, params, params.rewards.strict)
@@ -114,7 +114,7 @@ def written(
     """A group of `grpo.group_size` completions for each problem, as the stages search (its first wave) and collect make
     it."""
     search = PolicySearch(policy, environment, runner, params, round)
-    trees = search.trees(problems)
+    trees = search.make_trees(problems)
     search.sample_all(trees)
     if environment.asks_siblings:
         run_perturbed(trees, runner)
@@ -154,7 +154,7 @@ def measured(
         return str(error)
 
 
-def _tolerant(params: Params) -> Params:
+def diagnosis_params(params: Params) -> Params:
     """Params to sample one group for each problem with, and to show it however many of its results fail."""
     return params.model_copy(
         update={
@@ -263,4 +263,4 @@ def norms_of(table: Path) -> list[float]:
 
 
 def _error(trajectory: RewardedTrajectory, member: int) -> str:
-    return why_lost(results_of(trajectory, member)) or "a term of its reward failed"
+    return failure_reason(results_of(trajectory, member)) or "a term of its reward failed"

@@ -18,7 +18,7 @@ from tasks.artifacts import digest_path, read_json, read_jsonl, read_text
 from tasks.core.metrics_files import flatten, read_metrics, read_table
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.params.params import UNSEEN
+from tasks.params.params import RUN_ONLY_SECTIONS
 from tasks.records import Attempt, Number, Problem, ProblemOutcome, Promotion, Record, Result
 from tasks.statistics.influence_extremes import read_extremes
 
@@ -163,7 +163,9 @@ def made_with(root: Path) -> dict[str, str]:
     They are those in `dvc.lock`: params.yaml may have been edited since. It speaks for what no stage depends on, and
     for all where there is no lock. Raises GraftError where stages were made with different values of one param.
     """
-    flat = flatten({name: value for name, value in parse(root / "params.yaml").items() if name not in UNSEEN})
+    flat = flatten(
+        {name: value for name, value in parse(root / "params.yaml").items() if name not in RUN_ONLY_SECTIONS}
+    )
     if not (root / "dvc.lock").is_file():
         return flat
     known: dict[str, tuple[str, Any]] = {}

@@ -12,7 +12,7 @@ from flows.stages.sources import digests as digests_of_sources
 from tasks.artifacts import read_json
 from tasks.core.metrics_files import flatten
 from tasks.layout import Layout
-from tasks.params.params import UNSEEN, Params
+from tasks.params.params import RUN_ONLY_SECTIONS, Params
 from tasks.problems.digests import ProblemFile, digest_problem_files
 from tasks.promotion.champion import read_champion
 from tasks.records import Lineage, Record
@@ -46,7 +46,7 @@ def base_of(layout: Layout, params: Params) -> str:
 
 def seen_now(layout: Layout, params: Params) -> Seen:
     """What there is now. Raises GraftError where a file that params name is missing."""
-    flat = flatten(params.model_dump(exclude=UNSEEN)) | {
+    flat = flatten(params.model_dump(exclude=RUN_ONLY_SECTIONS)) | {
         key: value or "null" for key, value in digests(layout.root, params).items()
     }
     if base_of(layout, params) == CHAMPION:

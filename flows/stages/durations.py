@@ -14,7 +14,7 @@ from tasks.artifacts import read_json, write_json
 from tasks.core.metrics_files import flatten
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.params.params import UNSEEN, Params
+from tasks.params.params import RUN_ONLY_SECTIONS, Params
 from tasks.records import Record
 
 KEPT = 5  # runs of a stage
@@ -99,7 +99,7 @@ def _below(key: str, name: str) -> bool:
 
 def _flat(params: Params) -> dict[str, str]:
     """Without what says only which round, or which version of a file."""
-    flat = flatten(params.model_dump(exclude=UNSEEN | {"rounds"}))
+    flat = flatten(params.model_dump(exclude=RUN_ONLY_SECTIONS | {"rounds"}))
     return {key: value for key, value in flat.items() if not key.endswith("_sha256")}
 
 

@@ -21,7 +21,7 @@ from flows.stages.durations import keep
 from flows.stages.dvc_yaml import MODULES, declared_params, round_of, stage_of
 from flows.stages.sources import SOURCES, refuse_outdated
 from flows.stages.sources import write as write_sources
-from tasks.core.sharding import FanOut, Here, Shard, Value, fan_out, fanning_out
+from tasks.core.sharding import FanOut, Sequential, Shard, Value, fan_out, use_fan_out
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.file import load_params, restrict
@@ -37,7 +37,7 @@ def run(root: Path, address: str) -> None:
     refuse_outdated(root, stage)
     seen = restrict(params, declared_params(root, stage))
     started = time.monotonic()
-    with fanning_out(_one_process(address, params.runner.kind)):
+    with use_fan_out(_one_process(address, params.runner.kind)):
         import_module(MODULES[stage]).run(Layout(root), seen, round_of(address))
     keep(Layout(root), address, params, time.monotonic() - started)
 
@@ -45,10 +45,10 @@ def run(root: Path, address: str) -> None:
 def _one_process(address: str, kind: str) -> FanOut:
     """Whoever computes shards already; where nobody does but this process, and `runner` names another, it says so."""
     present = fan_out()
-    return InPlaceOf(kind, address) if isinstance(present, Here) and kind != "sequential" else present
+    return InPlaceOf(kind, address) if isinstance(present, Sequential) and kind != "sequential" else present
 
 
-class InPlaceOf(Here):
+class InPlaceOf(Sequential):
     """This process, in the place of a runner that only `graft retrain` starts."""
 
     def __init__(self, kind: str, address: str) -> None:

@@ -15,10 +15,10 @@ from functools import cache
 from pathlib import Path
 
 from flows.stages.dvc_yaml import MODULES
-from tasks.artifacts import digest_path, whole_folder, write_text
+from tasks.artifacts import atomic_folder, digest_path, write_text
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.sources.user_modules import imported_names, parsed
+from tasks.sources.user_modules import imported_names, parse_module
 
 SOURCES = "sources"
 """The address of the stage that writes these files."""
@@ -55,7 +55,7 @@ def text_of(root: Path, stage: str) -> str:
 
 def write(root: Path) -> None:
     """Compute the stage `sources`."""
-    with whole_folder(Layout(root).sources) as folder:
+    with atomic_folder(Layout(root).sources) as folder:
         for stage in MODULES:
             write_text(folder / f"{stage}.json", text_of(root, stage))
 
@@ -78,7 +78,7 @@ def _uses(root: Path, file: Path) -> list[Path | None]:
 @cache
 def _named(file: Path, package: str, digest: str) -> tuple[list[str], list[str]]:  # noqa: ARG001 (of the file's text)
     """What a file imports, and the texts in it that may be the name of a file."""
-    nodes = list(ast.walk(tree := parsed(file)))
+    nodes = list(ast.walk(tree := parse_module(file)))
     texts = (node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
     return list(imported_names(tree, package)), [text for text in texts if _one_word(text)]
 

@@ -26,7 +26,7 @@ from tasks.model.policy import (
     save_policy,
 )
 from tasks.params.params import Params
-from tasks.programs.integrity import fault_of, place_of
+from tasks.programs.integrity import integrity_error, workflow_location
 from tasks.records import Problem, Workflow
 from tasks.seeds import SEED_BITS, derive_seed
 
@@ -113,9 +113,9 @@ def solved(problems: Sequence[Problem], workflows: Path) -> list[tuple[Problem, 
     pairs = []
     for problem in problems:
         for workflow in sorted(found[problem.problem_id], key=lambda w: (w.depth, -w.prior)):
-            fault = fault_of(workflow)
+            fault = integrity_error(workflow)
             if fault is None:
                 pairs.append((problem, workflow.code))
                 break
-            logger.warning("%s: %s; run graft stage coldstart again", place_of(workflow, index), fault)
+            logger.warning("%s: %s; run graft stage coldstart again", workflow_location(workflow, index), fault)
     return pairs

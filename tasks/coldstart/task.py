@@ -17,7 +17,7 @@ from tasks.params.params import Params
 from tasks.programs.answer_check import solved_share
 from tasks.programs.contract import HEADER, workflow_id
 from tasks.programs.operators.builtin import numbers
-from tasks.programs.sandbox.sandbox import Program, Sandbox, sandbox_of
+from tasks.programs.sandbox.sandbox import Program, Sandbox, make_sandbox
 from tasks.programs.workflow_files import write_workflows
 from tasks.records import Problem, Result, Workflow
 
@@ -39,7 +39,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
         listed = [find_candidates(problem, params.coldstart.operations) for problem in watched]
         listed = order_candidates(problems, listed, params.coldstart.em_passes, params.seed)
         tried = [(p, e) for p, found in zip(problems, listed, strict=True) for e in found[:TRIED]]
-        with sandbox_of(params.sandbox) as sandbox:
+        with make_sandbox(params.sandbox) as sandbox:
             found = confirm_candidates(tried, sandbox)
     write_workflows(layout.coldstart, [(found, [])])
     write_json(layout.metrics("coldstart"), {"problems": len(problems), "solved": len(found)})

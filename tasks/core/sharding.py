@@ -26,7 +26,7 @@ class FanOut(Protocol):
         """
 
 
-class Here:
+class Sequential:
     """This process, one shard after another."""
 
     def map(self, function: Callable[[Shard], Value], shards: Iterable[Shard]) -> Iterator[Value]:
@@ -34,7 +34,7 @@ class Here:
         return map(function, shards)
 
 
-_present: ContextVar[FanOut] = ContextVar("fan_out", default=Here())  # noqa: B039 (it holds nothing)
+_present: ContextVar[FanOut] = ContextVar("fan_out", default=Sequential())  # noqa: B039 (it holds nothing)
 
 
 def fan_out() -> FanOut:
@@ -43,7 +43,7 @@ def fan_out() -> FanOut:
 
 
 @contextmanager
-def fanning_out(by: FanOut) -> Iterator[None]:
+def use_fan_out(by: FanOut) -> Iterator[None]:
     """In the block `by` computes shards."""
     token = _present.set(by)
     try:

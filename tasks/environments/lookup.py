@@ -9,7 +9,7 @@ from tasks.environments.tagged_answer import TaggedAnswer
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.params.params import Params
-from tasks.sources.user_modules import module_of_environment, refuse_changed
+from tasks.sources.user_modules import check_unchanged, module_of_environment
 
 ANSWER, WORKFLOW = "answer", "workflow"
 
@@ -20,7 +20,7 @@ def environment_in(root: Path, params: Params, strict: bool = False) -> Environm
     Raises GraftError where the user's own is not the one whose digest the params hold.
     """
     module = module_of_environment(params.environment)
-    refuse_changed(root, module, params.environment_sha256 if module else None, "environment_sha256")
+    check_unchanged(root, module, params.environment_sha256 if module else None, "environment_sha256")
     if module and str(root) not in sys.path:
         sys.path.insert(0, str(root))
     return environment_of(params.environment, strict)

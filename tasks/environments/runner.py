@@ -10,8 +10,8 @@ from typing import Protocol
 from tasks.environments.direct import Direct
 from tasks.environments.protocol import Environment
 from tasks.params.sections import Sandbox as SandboxParams
-from tasks.programs.operators.reply_cache import Served
-from tasks.programs.sandbox.sandbox import Program, sandbox_of
+from tasks.programs.operators.reply_cache import CachedModel
+from tasks.programs.sandbox.sandbox import Program, make_sandbox
 from tasks.records import Result
 
 
@@ -27,10 +27,10 @@ class Runner(Protocol):
 
 
 def make_runner(
-    environment: Environment, sandbox: SandboxParams, served: Served | None
+    environment: Environment, sandbox: SandboxParams, served: CachedModel | None
 ) -> AbstractContextManager[Runner]:
     """What finds the answers: reads them where the environment is a `Direct` one, else runs programs in the sandbox."""
-    return nullcontext(AnswerReader(environment)) if isinstance(environment, Direct) else sandbox_of(sandbox, served)
+    return nullcontext(AnswerReader(environment)) if isinstance(environment, Direct) else make_sandbox(sandbox, served)
 
 
 class AnswerReader:

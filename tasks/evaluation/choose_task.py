@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 
-from tasks.artifacts import copy_folder, digest_path, read_json, read_jsonl, whole_folder, write_json
+from tasks.artifacts import atomic_folder, copy_folder, digest_path, read_json, read_jsonl, write_json
 from tasks.errors import GraftError
 from tasks.evaluation.best_round import best_standing, choice_reason, plateau_remarks
 from tasks.layout import Layout
@@ -28,7 +28,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
                 f"{policy}: not the policy that was measured; run graft stage update@{choice.round} "
                 f"validate@{choice.round}"
             )
-    with whole_folder(layout.run_policy) as new:
+    with atomic_folder(layout.run_policy) as new:
         copy_folder(policy, new)
     write_json(layout.best, choice)
     for remark in plateau_remarks(standings, params.evaluation, params.seed):

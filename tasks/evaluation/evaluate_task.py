@@ -2,7 +2,7 @@
 
 import logging
 
-from tasks.artifacts import read_jsonl, whole_folder, write_json, write_jsonl, write_text
+from tasks.artifacts import atomic_folder, read_jsonl, write_json, write_jsonl, write_text
 from tasks.evaluation.by_template import by_template, csv_table
 from tasks.evaluation.measure import evaluate_problems
 from tasks.evaluation.summary import remarks
@@ -22,7 +22,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     name, policy = ("after", layout.run_policy) if round is None else ("before", layout.policy(round))
     problems = read_jsonl(layout.problems("test"), Problem)
     outcomes, written, numbers = evaluate_problems(layout, params, policy, problems, f"evaluate@{name}")
-    with whole_folder(layout.evaluation(name)) as folder:
+    with atomic_folder(layout.evaluation(name)) as folder:
         write_jsonl(folder / "outcomes.jsonl", outcomes)
         write_jsonl(folder / "attempts.jsonl", [attempt for own in written for attempt in own])
     write_text(layout.by_template(name), csv_table(by_template(outcomes)))

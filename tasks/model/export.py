@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any, Literal
 
-from tasks.artifacts import copy_folder, digest_path, whole_folder, write_text
+from tasks.artifacts import atomic_folder, copy_folder, digest_path, write_text
 from tasks.errors import GraftError
 from tasks.model.model_card import card
 from tasks.model.policy import damage_named, may_run
@@ -36,7 +36,7 @@ def export_policy(policy: Path, folder: Path, form: Form, measured: str | None, 
     _refuse_changed_base(policy, lineage)
     with damage_named(f"{policy}: could not be exported", "bring it or its base back from a copy"):
         expected = _logits(_loaded(_base_of(policy, lineage), policy / ADAPTER if "adapter" in lineage.holds else None))
-        with whole_folder(folder) as new:
+        with atomic_folder(folder) as new:
             if form == "merged":
                 _write_merged(policy, lineage, new, float32)
                 found = _logits(_loaded(str(new), None))

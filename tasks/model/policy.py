@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tasks.artifacts import read_json, whole_folder, write_json, write_text
+from tasks.artifacts import atomic_folder, read_json, write_json, write_text
 from tasks.errors import GraftError, TransientError
 from tasks.model.hub_errors import is_away
 from tasks.model.lora import ALL, linear_modules
@@ -224,7 +224,7 @@ def attach_adapter(model: Any, rank: int, alpha: float, seed: int, targets: str 
 
 def save_policy(policy: Policy, folder: Path, parent: str | None, round: int) -> Lineage:
     """Write a policy folder whole. The model's weights go along only where no base has them."""
-    with whole_folder(folder) as new, _errors_of_the_disk():
+    with atomic_folder(folder) as new, _errors_of_the_disk():
         holds = policy.holds
         if "weights" in holds:
             # One file, however large: only its name is looked for when the folder is loaded.

@@ -126,5 +126,5 @@ class Params(Section):
         return evaluation
 
 
-UNSEEN = {"tracking", "schedule", "runner"}
+RUN_ONLY_SECTIONS = {"tracking", "schedule", "runner"}
 """The sections that no stage may see: nothing is computed again for them, and no two runs differ by them."""

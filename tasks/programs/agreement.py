@@ -29,16 +29,16 @@ def agreement(workflows: Sequence[Workflow]) -> list[float]:
     """
     votes = Counter[Behaviour]()
     for workflow in workflows:
-        if workflow.perturbed_results and not rests_on_nothing(workflow):
+        if workflow.perturbed_results and not ignores_quantities(workflow):
             votes[behaviour_of(workflow)] += workflow.visits
     return [_counts(workflow, votes) for workflow in workflows]
 
 
-def agrees(workflows: Sequence[Workflow]) -> bool:
+def has_agreement(workflows: Sequence[Workflow]) -> bool:
     """Whether two of the workflows of one problem, differently written, behave alike."""
     written: dict[Behaviour, set[str]] = defaultdict(set)
     for workflow in workflows:
-        if workflow.perturbed_results and not rests_on_nothing(workflow):
+        if workflow.perturbed_results and not ignores_quantities(workflow):
             written[behaviour_of(workflow)].add(workflow.workflow_id)
     return any(len(names) > 1 for names in written.values())
 
@@ -48,7 +48,7 @@ def behaviour_of(workflow: Workflow) -> Behaviour:
     return tuple(map(_ending, workflow.perturbed_results))
 
 
-def rests_on_nothing(workflow: Workflow) -> bool:
+def ignores_quantities(workflow: Workflow) -> bool:
     """Whether no quantity matters to it: `return 72`, or what knows the question's own numbers and no others."""
     own = number_of(workflow.result)
     given = [result for result in workflow.perturbed_results if number_of(result) is not None]
@@ -58,7 +58,7 @@ def rests_on_nothing(workflow: Workflow) -> bool:
 def _counts(workflow: Workflow, votes: Counter[Behaviour]) -> float:
     if not workflow.perturbed_results:
         return 1.0
-    return 0.0 if rests_on_nothing(workflow) else votes[behaviour_of(workflow)] / max(votes.values())
+    return 0.0 if ignores_quantities(workflow) else votes[behaviour_of(workflow)] / max(votes.values())
 
 
 def _ending(result: Result) -> float | str:

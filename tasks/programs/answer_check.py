@@ -24,7 +24,7 @@ def is_right(result: Result, answer: float) -> bool:
     return abs(value - answer) <= TOLERANCE * max(1.0, abs(answer))
 
 
-def why_lost(results: Sequence[Result]) -> str | None:
+def failure_reason(results: Sequence[Result]) -> str | None:
     """Why nobody knows what a workflow is worth: the error of its first `failed` result; None where all are known."""
     return next((result.error or "failed" for result in results if result.status == "failed"), None)
 

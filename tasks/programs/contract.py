@@ -5,7 +5,7 @@ from collections.abc import Callable
 from inspect import signature
 
 from tasks.programs.operators.builtin import OPERATORS
-from tasks.programs.operators.model_calls import SERVED
+from tasks.programs.operators.model_calls import MODEL_OPERATORS
 from tasks.programs.sandbox.run_program import run
 
 HEADER = "def solve(problem):\n    n = numbers(problem)\n"
@@ -15,7 +15,7 @@ PARTS = [HEADER, *(f"    {v} = " for v in "abcdef"), "    return ", "n[", "]\n"]
 PARTS += [f"{left} {operator} " for operator in "+-*/" for left in ("]", "")]
 """The parts of a statement, a token each: `    a = n[0] * n[1]` takes a policy from scratch seven instead of twelve."""
 
-WITH_A_MODEL = {**OPERATORS, "run": run, **SERVED}
+ALL_OPERATORS = {**OPERATORS, "run": run, **MODEL_OPERATORS}
 """Name → function of all that a workflow may call where a model serves operators, in the order of listing."""
 
 _EXAMPLE = HEADER + "    total = n[0] * n[1]\n    return total\n"
@@ -40,7 +40,7 @@ def prompt_of(question: str, base: str, served: bool = False) -> str:
 
 def contract_of(served: bool) -> str:
     """What a workflow is and what it may call, in words for a model; `served`: what a model serves too."""
-    known = WITH_A_MODEL if served else OPERATORS
+    known = ALL_OPERATORS if served else OPERATORS
     operators = "\n".join(f"- {call_of(name, known[name])}: {first_line(known[name].__doc__)}" for name in known)
     return (
         "Write a Python function solve(problem) that takes the problem's text and returns its answer as a number.\n"

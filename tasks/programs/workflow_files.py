@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from tasks.artifacts import line_of, whole_file, whole_folder
+from tasks.artifacts import atomic_file, atomic_folder, line_of
 from tasks.records import TreeNode, Workflow
 
 Part = tuple[Iterable[Workflow], Iterable[TreeNode]]
@@ -13,9 +13,9 @@ Part = tuple[Iterable[Workflow], Iterable[TreeNode]]
 def write_workflows(folder: Path, parts: Iterable[Part]) -> None:
     """Write part after part: no more than one need be in memory. The folder appears whole or not at all."""
     with (
-        whole_folder(folder) as new,
-        whole_file(new / "index.jsonl") as index,
-        whole_file(new / "trees.jsonl") as trees,
+        atomic_folder(folder) as new,
+        atomic_file(new / "index.jsonl") as index,
+        atomic_file(new / "trees.jsonl") as trees,
     ):
         for found, nodes in parts:
             for workflow in found:

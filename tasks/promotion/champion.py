@@ -20,12 +20,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tasks.artifacts import (
+    atomic_folder,
     copy_folder,
-    put_back,
     read_json,
     read_jsonl,
     remove_leftovers,
-    whole_folder,
+    restore_folder,
     write_json,
     write_jsonl,
     write_text,
@@ -105,7 +105,7 @@ def champion_lock(folder: Path) -> Iterator[None]:
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("w") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
-        put_back(folder)
+        restore_folder(folder)
         remove_leftovers(folder)
         yield
 
@@ -114,7 +114,7 @@ def replace_champion(folder: Path, fill: Callable[[Path], None], step: Successio
     """A new champion, which `fill` writes into an empty folder, in the place of the old one. To be called `champion_lock`."""
     others = {} if step.replaced is None else {step.replaced: folder, **previous_champions(folder)}
     places = [place for version, place in others.items() if version != step.version][:PREVIOUS_LIMIT]
-    with whole_folder(folder) as new:
+    with atomic_folder(folder) as new:
         fill(new)
         for number, place in enumerate(places, start=1):
             copy_champion(place, new / PREVIOUS / str(number))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from tasks.environments.protocol import Environment
-from tasks.programs.answer_check import solved_share, why_lost
+from tasks.programs.answer_check import failure_reason, solved_share
 from tasks.records import Result, Trajectory
 
 CHARACTERS_PER_TOKEN = 4
@@ -31,7 +31,7 @@ def terms_of(environment: Environment, max_new_tokens: int) -> dict[str, Term]:
 def correctness(environment: Environment, trajectory: Trajectory, member: int) -> float | None:
     """Share of the problem and its siblings that the workflow solves; without siblings × its agreement with others."""
     results = results_of(trajectory, member)
-    if why_lost(results) is not None:
+    if failure_reason(results) is not None:
         return None
     share = solved_share(results, trajectory.problem.answers, environment.is_right)
     return share * trajectory.agreement[member] if trajectory.agreement else share
@@ -40,7 +40,7 @@ def correctness(environment: Environment, trajectory: Trajectory, member: int) -
 def runs(trajectory: Trajectory, member: int) -> float | None:
     """1 where the workflow returned a number on the problem, right or wrong; a record holds none that is not finite."""
     result = trajectory.results[member]
-    if why_lost([result]) is not None:
+    if failure_reason([result]) is not None:
         return None
     return float(result.status == "ok" and isinstance(result.value, (int, float)))
 

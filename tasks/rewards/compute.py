@@ -13,7 +13,7 @@ from tasks.records import RewardedTrajectory, Trajectory
 from tasks.rewards.builtin_terms import results_of
 from tasks.rewards.user_terms import user_term_column
 from tasks.rewards.weighted_sum import TermColumn, TermValue, first_failure, reward_group, weights_of
-from tasks.sources.user_modules import modules_of_terms, refuse_changed
+from tasks.sources.user_modules import check_unchanged, modules_of_terms
 
 
 class RewardedShard(NamedTuple):
@@ -91,4 +91,4 @@ def _column(term: Term, trajectory: Trajectory) -> TermColumn:
 
 
 def _refuse_changed(root: Path, rewards: Rewards) -> None:
-    refuse_changed(root, modules_of_terms(rewards), rewards.own_sha256, "rewards.own_sha256")
+    check_unchanged(root, modules_of_terms(rewards), rewards.own_sha256, "rewards.own_sha256")

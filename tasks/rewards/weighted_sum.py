@@ -7,7 +7,7 @@ from typing import NamedTuple
 from tasks.environments.protocol import Environment
 from tasks.errors import GraftError
 from tasks.params.sections import Rewards
-from tasks.programs.answer_check import why_lost
+from tasks.programs.answer_check import failure_reason
 from tasks.records import RewardedTrajectory, RewardStatus, Trajectory
 from tasks.rewards.builtin_terms import COMMON, results_of, terms_of
 
@@ -142,7 +142,7 @@ class Failures:
 
 def _trouble(trajectory: Trajectory, member: int, measured: Mapping[str, TermColumn]) -> str:
     """Why nobody knows what a member is worth, and the remedy."""
-    lost = why_lost(results_of(trajectory, member))
+    lost = failure_reason(results_of(trajectory, member))
     if lost is not None:
         return (
             f"{lost}; mend that (graft doctor looks at sandbox and disk), then run the search stage again with --force"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tasks.environments.runner import Runner
-from tasks.programs.agreement import agrees
+from tasks.programs.agreement import has_agreement
 from tasks.programs.sandbox.sandbox import Program
 from tasks.records import Workflow
 from tasks.search.perturbed_questions import perturb_question
@@ -15,12 +15,12 @@ def run_perturbed(trees: Sequence[PolicyTree], runner: Runner) -> None:
     right: list[FoundWorkflow] = []
     programs: list[Program] = []
     for tree in trees:
-        own = [found for found in tree.found.values() if found.reward == 1.0 and not tree.problem.siblings]
+        own = [found for found in tree.workflows.values() if found.reward == 1.0 and not tree.problem.siblings]
         texts = perturb_question(tree.problem.question, tree.problem.problem_id) if own else ()
         right += own
         programs += [Program(found.code, texts) for found in own]
     for found, results in zip(right, runner.run(programs), strict=True):
-        found.perturbed = results
+        found.perturbed_results = results
 
 
 def count_support(workflows: Sequence[Workflow]) -> dict[str, float]:
@@ -30,7 +30,7 @@ def count_support(workflows: Sequence[Workflow]) -> dict[str, float]:
         if workflow.value == 1.0:
             solving.setdefault(workflow.problem_id, []).append(workflow)
     by_siblings = sum(bool(found[0].sibling_results) for found in solving.values())
-    by_agreement = sum(agrees(found) for found in solving.values())
+    by_agreement = sum(has_agreement(found) for found in solving.values())
     return {
         "solved_by_siblings": by_siblings,
         "solved_by_agreement": by_agreement,

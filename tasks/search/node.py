@@ -1,6 +1,6 @@
 """The search tree and backpropagation, the same for every proposer and rule.
 
-A node is a partial program. Beside its children it has an `unseen` share of prior: what its proposer has not tried yet.
+A node is a partial program. Beside its children it has an `unexpanded` share of prior: what its proposer has not tried yet.
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ class Node:
     statement: str
     parent: "Node | None"
     prior: float  # probability of this statement after the parent's
-    unseen: float  # prior that the proposer has not turned into children yet; 0: nothing left to try
+    unexpanded: float  # prior that the proposer has not turned into children yet; 0: nothing left to try
     depth: int = 0
     terminal: bool = False  # a complete program: nothing can follow
     closed: bool = False  # nothing below can be selected any more
@@ -38,9 +38,9 @@ class Node:
             node = node.parent
         return nodes[::-1]
 
-    def add(self, statement: str, prior: float, unseen: float, terminal: bool = False) -> "Node":
+    def add(self, statement: str, prior: float, unexpanded: float, terminal: bool = False) -> "Node":
         """A new child."""
-        child = Node(statement, self, prior, unseen, self.depth + 1, terminal, closed=terminal)
+        child = Node(statement, self, prior, unexpanded, self.depth + 1, terminal, closed=terminal)
         self.children.append(child)
         return child
 

@@ -1,4 +1,4 @@
-"""One round's search, wave by wave: the policy writes for all problems, the sandbox runs, the trees learn."""
+"""Search of one round in waves: sample completions for all problems, run them in the sandbox, update the trees."""
 
 from collections.abc import Sequence
 from time import perf_counter
@@ -8,8 +8,8 @@ from tasks.environments.runner import Runner
 from tasks.model.policy import Policy, decode, encode_prompt
 from tasks.model.sampling.sampler import Request, Sampler
 from tasks.params.params import Params
-from tasks.programs.answer_check import solved_share, why_lost
-from tasks.programs.operators.model import error_for
+from tasks.programs.answer_check import failure_reason, solved_share
+from tasks.programs.operators.model import exception_for
 from tasks.programs.sandbox.sandbox import Program
 from tasks.records import Completion, Problem, Result
 from tasks.search.journal import Batch, EvaluatedCompletion, Journal, batch_name
@@ -19,9 +19,9 @@ from tasks.seeds import derive_seed
 
 
 class PolicySearch:
-    """One round's search: the policy writes, `runner` runs or reads that, the trees learn.
+    """The search of one round: the policy writes completions, `runner` evaluates them, the trees are updated.
 
-    What `journal` holds is not done again, and what is done is added to it; `tally` is told of each completion.
+    Batches found in `journal` are not computed again, new ones are added to it; `tally` counts the completions.
     """
 
     def __init__(
@@ -37,99 +37,98 @@ class PolicySearch:
         self.policy, self.params, self.round = policy, params, round
         self.environment, self.runner = environment, runner
         self.journal, self.tally = journal, tally or Tally({})
-        self._known: dict[Program, list[Result]] = {}
+        self._cached_results: dict[Program, list[Result]] = {}
         self.sampler = Sampler(policy, params.search.temperature, params.policy.max_new_tokens)
         texts = policy.tokenizer.batch_decode([[i] for i in range(len(policy.tokenizer))])
-        self._ends = {i for i, text in enumerate(texts) if "\n" in text}
+        self._line_ends = {i for i, text in enumerate(texts) if "\n" in text}
 
-    def trees(self, problems: Sequence[Problem]) -> list[PolicyTree]:
-        """A tree for each problem."""
+    def make_trees(self, problems: Sequence[Problem]) -> list[PolicyTree]:
+        """An empty tree for each problem."""
         longest = self.params.policy.max_new_tokens
-        return [PolicyTree(problem, self._ends.__contains__, self._text, longest) for problem in problems]
+        return [PolicyTree(problem, self._line_ends.__contains__, self._text, longest) for problem in problems]
 
     def _text(self, tokens: list[int]) -> str:
         return decode(self.policy, tokens).strip()
 
-    def sample_all(self, trees: Sequence[PolicyTree], judges: Sequence[PolicyTree] = ()) -> None:
-        """The first wave: independent samples for every problem; `judges` are those of validation problems."""
+    def sample(self, train: Sequence[PolicyTree], validation: Sequence[PolicyTree] = ()) -> None:
+        """The first wave: independent samples for every problem."""
         count = self.params.search.samples if self.environment.asks_siblings else self.params.grpo.group_size
-        samples = [(tree, rollout) for tree in trees for rollout in tree.samples(count)]
-        votes = [(tree, rollout) for tree in judges for rollout in tree.samples(self.params.influence.completions)]
-        self._run([*samples, *votes])
-
-    def share(self, results: Sequence[Result], problem: Problem) -> float:
-        """Share of the problem and its siblings that the results solve."""
-        return solved_share(results, problem.answers, self.environment.is_right)
+        rollouts = [(tree, rollout) for tree in train for rollout in tree.samples(count)]
+        held_out = self.params.influence.completions
+        self._run_wave([*rollouts, *((tree, rollout) for tree in validation for rollout in tree.samples(held_out))])
 
     def explore(self, trees: Sequence[PolicyTree]) -> None:
         """Waves of rollouts from inside the trees, up to `search.simulations` completions for each problem.
 
-        No wave begins once all have taken `search.seconds` for each tree. A problem that nothing solves yet keeps the
-        last `search.revisions` back for revisions.
+        No wave begins after `search.seconds` per tree in all. For an unsolved problem the last `search.revisions` of
+        the simulations are reserved for revisions.
         """
         search, spent = self.params.search, 0.0
         while search.seconds is None or spent < search.seconds * len(trees):
-            wave = [(tree, rollout) for tree in trees for rollout in self._proposed(tree)]
+            wave = [(tree, rollout) for tree in trees for rollout in self._propose(tree)]
             if not wave:
                 return
-            spent += self._run(wave)
+            spent += self._run_wave(wave)
 
-    def _proposed(self, tree: PolicyTree) -> list[Rollout]:
+    def _propose(self, tree: PolicyTree) -> list[Rollout]:
         search = self.params.search
-        kept_back = 0 if tree.solved else search.revisions
-        count = min(search.wave_size, search.simulations - kept_back - tree.rows)
+        reserved = 0 if tree.solved else search.revisions
+        count = min(search.wave_size, search.simulations - reserved - tree.completions)
         seed = derive_seed(self.params.seed, "search", self.round)
         rollouts = tree.propose(count, search.exploration, search.rule, seed, search.stop_at)
         if not rollouts:
-            self.tally.ended(tree.problem.problem_id)
+            self.tally.close(tree.problem.problem_id)
         return rollouts
 
-    def _run(self, rollouts: Sequence[tuple[PolicyTree, Rollout]]) -> float:
-        """Let the trees learn from these rollouts; gives the seconds that it took, now or before an interruption."""
+    def _run_wave(self, rollouts: Sequence[tuple[PolicyTree, Rollout]]) -> float:
+        """Run these rollouts and update the trees; returns the seconds spent, those of journalled batches included."""
         requests = [self._request(tree, rollout) for tree, rollout in rollouts]
-        came: dict[int, EvaluatedCompletion] = {}
+        evaluated: dict[int, EvaluatedCompletion] = {}
         seconds = 0.0
         for rows in self.sampler.batches(requests):
             problems = [rollouts[i][0].problem for i in rows]
             batch = self._batch([requests[i] for i in rows], problems)
-            came.update(zip(rows, batch.written, strict=True))
+            evaluated.update(zip(rows, batch.written, strict=True))
             seconds += batch.seconds
             for problem, written in zip(problems, batch.written, strict=True):
-                self.tally.came(problem.problem_id, self.share(written.results, problem))
-        for i, (tree, rollout) in enumerate(rollouts):  # in this order, whatever the batches are
-            completion, results = came[i].completion, came[i].results
-            reward = self.share(results, tree.problem)
-            tree.learn(rollout, completion, self._code(completion), results, reward)
+                self.tally.add_completion(problem.problem_id, self._solved_share(written.results, problem))
+        for i, (tree, rollout) in enumerate(rollouts):  # in this order, however the batches were formed
+            completion, results = evaluated[i].completion, evaluated[i].results
+            reward = self._solved_share(results, tree.problem)
+            tree.update(rollout, completion, self._code(completion), results, reward)
         return seconds
 
+    def _solved_share(self, results: Sequence[Result], problem: Problem) -> float:
+        return solved_share(results, problem.answers, self.environment.is_right)
+
     def _batch(self, requests: Sequence[Request], problems: Sequence[Problem]) -> Batch:
-        """The completions of these requests, each run on the questions of its problem; from the journal if it can."""
+        """The completions of these requests, each run on the questions of its problem; from the journal if there."""
         name = batch_name(requests)
-        if self.journal and (known := self.journal.batch(name)):
-            return known
+        if self.journal and (finished := self.journal.batch(name)):
+            return finished
         started = perf_counter()
         completions = self.sampler.complete(requests)
         programs = [Program(self._code(c), p.questions) for c, p in zip(completions, problems, strict=True)]
-        pairs = zip(completions, self._ran(programs), strict=True)
+        pairs = zip(completions, self._run_programs(programs), strict=True)
         written = [EvaluatedCompletion(completion=completion, results=results) for completion, results in pairs]
         batch = Batch(name=name, seconds=perf_counter() - started, written=written)
-        failures = [why for each in written if (why := why_lost(each.results))]
+        failures = [why for each in written if (why := failure_reason(each.results))]
         if len(failures) > self.params.rewards.failed_limit * len(written):
-            raise error_for(failures[0])(
+            raise exception_for(failures[0])(
                 f"search: {len(failures)} of {len(written)} workflows have no result, rewards.failed_limit is "
-                f"{self.params.rewards.failed_limit:.0%}; for instance {failures[0]}: mend that and run again, nothing "
-                "that was done is lost"
+                f"{self.params.rewards.failed_limit:.0%}; for instance {failures[0]}: fix that and run again, finished "
+                "batches are kept"
             )
-        if self.journal and not failures:  # another time they may have a result
+        if self.journal and not failures:  # a failed program may have a result next time
             self.journal.add(batch)
         return batch
 
-    def _ran(self, programs: Sequence[Program]) -> list[list[Result]]:
-        """What the programs gave; one whose results an earlier batch brought is not run again."""
-        new = [program for program in dict.fromkeys(programs) if program not in self._known]
-        came = self._known | dict(zip(new, self.runner.run(new), strict=True))
-        self._known = {program: results for program, results in came.items() if why_lost(results) is None}
-        return [came[program] for program in programs]
+    def _run_programs(self, programs: Sequence[Program]) -> list[list[Result]]:
+        """Results of the programs; those of the previous batch are reused."""
+        new = [program for program in dict.fromkeys(programs) if program not in self._cached_results]
+        results = self._cached_results | dict(zip(new, self.runner.run(new), strict=True))
+        self._cached_results = {program: each for program, each in results.items() if failure_reason(each) is None}
+        return [results[program] for program in programs]
 
     def _code(self, completion: Completion) -> str:
         return self.environment.text(decode(self.policy, completion.tokens))

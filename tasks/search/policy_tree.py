@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from math import exp
 from random import Random
 
-from tasks.programs.answer_check import why_lost
+from tasks.programs.answer_check import failure_reason
 from tasks.records import Completion, Problem, Result
 from tasks.search.node import Node, backpropagate, begin_simulation
 from tasks.search.rules import Rule
 from tasks.search.select_node import select_node
 from tasks.seeds import derive_seed
 
-NEGLIGIBLE = 1e-3  # an unseen share below this is not worth a rollout
+NEGLIGIBLE = 1e-3  # an unexpanded share below this is not worth a rollout
 
 
 @dataclass
@@ -57,9 +57,9 @@ class PolicyTree:
         longest: int,
     ) -> None:
         self.problem = problem
-        self.root = Node("", None, 1.0, unseen=1.0)
-        self.found: dict[str, FoundWorkflow] = {}
-        self.rows = 0
+        self.root = Node("", None, 1.0, unexpanded=1.0)
+        self.workflows: dict[str, FoundWorkflow] = {}
+        self.completions = 0
         self.right = 0  # completions that earned all
         self.revision_counts: Counter[str] = Counter()  # what became of its revisions
         self._ends_statement, self._text_of, self._longest = ends_statement, text_of, longest
@@ -90,7 +90,7 @@ class PolicyTree:
         if 0 < stop_at <= self.right:
             return rollouts
         while len(rollouts) < wave and self.root.value < 1.0:
-            dice = Random(derive_seed(seed, "choose", self.problem.problem_id, self.rows))
+            dice = Random(derive_seed(seed, "choose", self.problem.problem_id, self.completions))
             node = select_node(self.root, rule, exploration, dice)
             if node is None:
                 break
@@ -100,19 +100,19 @@ class PolicyTree:
 
     def credit(self, results: list[Result], reward: float) -> float:
         """What the tree's means learn: the reward; where nobody knows it the mean so far, neither for nor against."""
-        return reward if why_lost(results) is None else self.root.value
+        return reward if failure_reason(results) is None else self.root.value
 
     @property
     def solved(self) -> bool:
         """Whether a workflow is right on the problem and all siblings."""
-        return any(found.reward == 1.0 for found in self.found.values())
+        return any(found.reward == 1.0 for found in self.workflows.values())
 
-    def learn(self, rollout: Rollout, completion: Completion, code: str, results: list[Result], reward: float) -> None:
+    def update(self, rollout: Rollout, completion: Completion, code: str, results: list[Result], reward: float) -> None:
         """Take in what a completion gave; `reward` is the share of the problem and its siblings that it solves."""
         leaf = self._grow(rollout.from_node or self.root, completion)
         backpropagate(leaf, self.credit(results, reward), started=rollout.from_node)
         self.right += reward == 1.0
-        found = self.found.setdefault(code, FoundWorkflow(code, results, reward, leaf, rollout.from_node))
+        found = self.workflows.setdefault(code, FoundWorkflow(code, results, reward, leaf, rollout.from_node))
         (found.samples if rollout.from_node is None else found.rollouts).append(completion)
 
     def _grow(self, node: Node, completion: Completion) -> Node:
@@ -123,12 +123,12 @@ class PolicyTree:
             child = self._child.get((node, tuple(tokens)))
             if child is None:
                 terminal = end == len(completion.tokens)
-                unseen = 0.0 if terminal or end >= self._longest else 1.0
-                child = node.add(self._text_of(tokens), exp(sum(logprobs)), unseen, terminal)
+                unexpanded = 0.0 if terminal or end >= self._longest else 1.0
+                child = node.add(self._text_of(tokens), exp(sum(logprobs)), unexpanded, terminal)
                 self._child[node, tuple(tokens)] = child
                 self._prefix[child] = Completion(tokens=completion.tokens[:end], logprobs=completion.logprobs[:end])
-                left = node.unseen - child.prior
-                node.unseen = left if left > NEGLIGIBLE else 0.0
+                left = node.unexpanded - child.prior
+                node.unexpanded = left if left > NEGLIGIBLE else 0.0
             node, begin = child, end
         return node
 
@@ -137,5 +137,5 @@ class PolicyTree:
         return [*inner, len(tokens)]
 
     def _next_row(self) -> int:
-        self.rows += 1
-        return self.rows - 1
+        self.completions += 1
+        return self.completions - 1

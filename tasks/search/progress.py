@@ -19,7 +19,7 @@ class Tally:
         self.problems, self.done, self.solved = len(self._awaited), 0, 0
         self.completions, self.left = sum(self._awaited.values()), sum(self._awaited.values())
 
-    def came(self, problem: str, reward: float) -> None:
+    def add_completion(self, problem: str, reward: float) -> None:
         """A completion was judged."""
         if problem not in self._awaited:
             return
@@ -28,15 +28,15 @@ class Tally:
             self._solved.add(problem)
             self.solved = len(self._solved)
 
-    def ended(self, problem: str) -> None:
+    def close(self, problem: str) -> None:
         """The problem gets no more completions."""
         if problem in self._awaited:
             self._leave(problem, 0)
 
-    def over(self, problems: Iterable[str], solved: Iterable[str]) -> None:
+    def close_all(self, problems: Iterable[str], solved: Iterable[str]) -> None:
         """Problems that were searched somewhere else, perhaps: they get no more completions, and these are solved."""
         for problem in problems:
-            self.ended(problem)
+            self.close(problem)
         self._solved |= self._awaited.keys() & set(solved)
         self.solved = len(self._solved)
 

@@ -1,7 +1,7 @@
 """Where a tree's next rollout begins, rule by rule (the formulas: rules.py).
 
 The proposer is a policy, which can be asked at any node for something new. A node is open while what its policy has
-not tried there (`Node.unseen`) is worth a rollout.
+not tried there (`Node.unexpanded`) is worth a rollout.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def select_node(root: Node, rule: Rule, exploration: float, dice: Random) -> Nod
     """
     if rule in ("puct", "uct"):
         return _descend(root, rule, exploration)
-    open_nodes = [node for node in _preorder(root) if node.unseen > 0]
+    open_nodes = [node for node in _preorder(root) if node.unexpanded > 0]
     if not open_nodes:
         return None
     if rule == "random":
@@ -50,7 +50,7 @@ def _best(node: Node, rule: Rule, exploration: float) -> Node | None:
     """
     tried = node.visits + node.pending
     children = [child for child in node.children if not child.closed]
-    widens = node.unseen > 0 and (rule == "puct" or not children or len(node.children) ** 2 <= tried)
+    widens = node.unexpanded > 0 and (rule == "puct" or not children or len(node.children) ** 2 <= tried)
     arms = [node] * widens + children
     if not arms:
         return None
@@ -61,7 +61,7 @@ def _best(node: Node, rule: Rule, exploration: float) -> Node | None:
     if rule == "uct":
         scores = uct(value, parent_visits, visits, exploration)
     else:
-        prior = np.array([node.unseen] * widens + [child.prior for child in children])
+        prior = np.array([node.unexpanded] * widens + [child.prior for child in children])
         scores = puct(value, prior, parent_visits, visits, exploration)
     return arms[int(scores.argmax())]
 

@@ -75,10 +75,10 @@ def search_shard(
     served = served_by(policy, params.operators, layout)
     with make_runner(environment, params.sandbox, served) as runner:
         search = PolicySearch(policy, environment, runner, params, round, journal, current_tally())
-        trees = search.trees([problem for _, problem in asked])
+        trees = search.make_trees([problem for _, problem in asked])
         splits = [split for split, _ in asked]
         train = [tree for split, tree in zip(splits, trees, strict=True) if split == "train"]
-        search.sample_all(train, [tree for split, tree in zip(splits, trees, strict=True) if split != "train"])
+        search.sample(train, [tree for split, tree in zip(splits, trees, strict=True) if split != "train"])
         if environment.asks_siblings:
             search.explore(train)
         if params.search.revisions and served:
@@ -135,7 +135,7 @@ def _nodes(tree: PolicyTree) -> list[TreeNode]:
 
 def workflow_records(tree: PolicyTree, split: Split) -> list[Workflow]:
     """A record for each workflow that the tree has found."""
-    return [_record(tree.problem.problem_id, split, found) for found in tree.found.values()]
+    return [_record(tree.problem.problem_id, split, found) for found in tree.workflows.values()]
 
 
 def _record(problem_id: str, split: Split, found: FoundWorkflow) -> Workflow:
@@ -153,9 +153,9 @@ def _record(problem_id: str, split: Split, found: FoundWorkflow) -> Workflow:
         prior=round_significant(max((exp(sum(c.logprobs)) for c in written), default=1.0)),
         result=found.results[0],
         sibling_results=found.results[1:],
-        completions=written + found.revised,
+        completions=written + found.revision_completions,
         sampled=len(found.samples),
-        perturbed_results=found.perturbed,
+        perturbed_results=found.perturbed_results,
     )
 
 
@@ -165,12 +165,12 @@ def round_significant(value: float) -> float:
 
 
 def _metrics(trees: Sequence[PolicyTree]) -> dict[str, float]:
-    best = [max(found.reward for found in tree.found.values()) for tree in trees]
-    sampled = [max((f.reward for f in tree.found.values() if f.samples), default=0.0) for tree in trees]
+    best = [max(found.reward for found in tree.workflows.values()) for tree in trees]
+    sampled = [max((f.reward for f in tree.workflows.values() if f.samples), default=0.0) for tree in trees]
     return {
         "problems": len(trees),
-        "completions": sum(tree.rows for tree in trees),
-        "workflows": sum(len(tree.found) for tree in trees),
+        "completions": sum(tree.completions for tree in trees),
+        "workflows": sum(len(tree.workflows) for tree in trees),
         "solved": sum(value == 1.0 for value in best),
         "solved_by_samples": sum(value == 1.0 for value in sampled),
     }

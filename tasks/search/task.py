@@ -65,7 +65,7 @@ class SearchTotals:
             yield shard.found, shard.nodes
 
     def _add(self, shard: ShardResult) -> None:
-        self._tally.over(shard.problems, shard.solved)
+        self._tally.close_all(shard.problems, shard.solved)
         self._numbers.update(shard.numbers)
         self._support.update(shard.support)
         self._all_by_siblings &= all(w.sibling_results for w in shard.found if w.split == "train")

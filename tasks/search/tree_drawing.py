@@ -67,5 +67,5 @@ TreeRank = tuple[bool, int, int]
 
 def tree_rank(tree: "PolicyTree") -> TreeRank:
     """See `example_tree`."""
-    right = [found for found in tree.found.values() if found.reward == 1.0]
+    right = [found for found in tree.workflows.values() if found.reward == 1.0]
     return bool(right) and not any(found.samples for found in right), tree.right, tree.size

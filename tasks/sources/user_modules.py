@@ -45,7 +45,7 @@ def digest_modules(root: Path, modules: Sequence[str]) -> str | None:
     return whole.hexdigest()
 
 
-def refuse_changed(root: Path, modules: Sequence[str], recorded: str | None, key: str) -> None:
+def check_unchanged(root: Path, modules: Sequence[str], recorded: str | None, key: str) -> None:
     """Raise GraftError where a module is not what the param `key` records: DVC would take old results for its own."""
     if modules and digest_modules(root, modules) != recorded:
         raise GraftError(f"{key}: is not the digest of {', '.join(modules)} as it is now; {REMEDY}")
@@ -63,7 +63,7 @@ def check_function(root: Path, name: str, key: str) -> None:
         )
     if file.suffix != ".py":
         return  # compiled: only importing it would tell
-    names = set(_defined(parsed(file).body))
+    names = set(_defined(parse_module(file).body))
     if function not in names and not names & {"*", "__getattr__"}:
         close = difflib.get_close_matches(function, sorted(names), n=1)
         hint = f"did you mean {close[0]!r}?" if close else "define it there, or correct the name"
@@ -87,7 +87,7 @@ def sources_of(root: Path, modules: Sequence[str]) -> list[tuple[str, Path]]:
         found[name] = file
         if file.suffix == ".py" and _in_project(root, name):
             package = name if file.stem == "__init__" else name.rpartition(".")[0]
-            imported = imported_names(parsed(file), package)
+            imported = imported_names(parse_module(file), package)
             waiting += [head for each in [name, *imported] for head in _heads(each)]
     return sorted(found.items())
 
@@ -143,7 +143,7 @@ def _file(spec: ModuleSpec | None) -> Path | None:
     return Path(spec.origin) if spec is not None and spec.has_location and spec.origin else None
 
 
-def parsed(file: Path) -> ast.Module:
+def parse_module(file: Path) -> ast.Module:
     try:
         return ast.parse(file.read_bytes(), str(file))
     except (SyntaxError, ValueError) as error:

@@ -25,7 +25,7 @@ from tasks.artifacts import read_json, read_jsonl
 from tasks.core.metrics_files import _why, flatten, read_metrics, read_numbers, read_table
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.params.params import UNSEEN, Params
+from tasks.params.params import RUN_ONLY_SECTIONS, Params
 from tasks.params.sections import Tracking
 from tasks.records import Champion, Promotion, Record, Succession
 from tasks.redaction import redacted
@@ -86,7 +86,7 @@ class Recorder:
             {
                 "kind": "start",
                 "time": time.time(),
-                "params": flatten(params.model_dump(exclude=UNSEEN)),
+                "params": flatten(params.model_dump(exclude=RUN_ONLY_SECTIONS)),
                 "tags": {**git_tags(layout.root), **tags},
             }
         )

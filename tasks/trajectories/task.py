@@ -12,7 +12,7 @@ from tasks.environments.protocol import Environment, with_checked_siblings
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import Params
-from tasks.programs.integrity import fault_of, faulty, place_of
+from tasks.programs.integrity import integrity_error, mark_invalid, workflow_location
 from tasks.records import Lineage, Problem, Split, Trajectory, Workflow
 from tasks.trajectories.groups import SearchedProblem, build_trajectories, pair_with_workflows
 from tasks.trajectories.metrics import TrajectoryCounts
@@ -52,9 +52,11 @@ def _tried(layout: Layout, environment: Environment, round: int) -> Iterator[Sea
         _problems(layout, environment, round), stream_jsonl(index, Workflow)
     ):
         for place, workflow in enumerate(listed):
-            if fault := fault_of(workflow):
-                logger.warning("%s: %s; run graft stage search@%d again", place_of(workflow, index), fault, round)
-                listed[place] = faulty(workflow, fault)
+            if fault := integrity_error(workflow):
+                logger.warning(
+                    "%s: %s; run graft stage search@%d again", workflow_location(workflow, index), fault, round
+                )
+                listed[place] = mark_invalid(workflow, fault)
         yield SearchedProblem(split, problem, listed)
 
 

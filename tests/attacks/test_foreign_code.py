@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from tasks.errors import GraftError
 from tasks.model.policy import REMOTE_CODE, load_model, load_policy, load_tokenizer
 from tasks.params.sections import ModelReward
-from tasks.rewards.classifier_term import judged
+from tasks.rewards.classifier_term import classifier_values
 from tests.support.broken_files import broken
 
 MODELING = """
@@ -79,7 +79,7 @@ def test_a_pickle_of_weights_is_refused_and_not_run(kind: str, base: Path, marke
         load_model(str(base))
     reward = ModelReward(base=str(base), weight=1.0, batch=2, label=None)
     with pytest.raises(GraftError, match=r"rewards\.model: .* weights are read from safetensors alone"):
-        judged(tmp_path, reward, [("1?", "2")])
+        classifier_values(tmp_path, reward, [("1?", "2")])
     assert not marker.exists()
 
 
@@ -95,7 +95,7 @@ def test_code_of_a_base_does_not_run_and_nobody_is_asked(
     with pytest.raises(GraftError, match=told):
         load_policy(base)
     with pytest.raises(GraftError, match=told):
-        judged(tmp_path, ModelReward(base=str(base), weight=1.0, batch=2, label=None), [("1?", "2")])
+        classifier_values(tmp_path, ModelReward(base=str(base), weight=1.0, batch=2, label=None), [("1?", "2")])
     monkeypatch.setenv(REMOTE_CODE, "some/other")
     with pytest.raises(GraftError, match=told):
         load_model(str(base))

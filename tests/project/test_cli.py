@@ -8,8 +8,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tasks.programs.contract import WITH_A_MODEL
-from tasks.programs.operators.model_calls import SERVED
+from tasks.programs.contract import ALL_OPERATORS
+from tasks.programs.operators.model_calls import MODEL_OPERATORS
 from tests.support.tiny_project import dvc, graft, ran, run
 
 COMMANDS = [["stage", "problems"], ["retrain"], ["status"]]
@@ -153,9 +153,9 @@ def test_every_command_explains_itself(by_graft: Path) -> None:
 
 def test_the_operators_are_listed_with_what_they_do(by_graft: Path) -> None:
     listed = graft(by_graft, "operators").stdout
-    for name, function in WITH_A_MODEL.items():
+    for name, function in ALL_OPERATORS.items():
         (line,) = [line for line in listed.splitlines() if line.startswith(f"{name}(")]
-        assert line.endswith("[served by a model]") == (name in SERVED)
+        assert line.endswith("[served by a model]") == (name in MODEL_OPERATORS)
         assert (function.__doc__ or "").partition("\n")[0] in listed
 
 

@@ -20,7 +20,7 @@ from flows.prefect_runs.temporary_server import TemporaryServer
 from flows.process import settings
 from flows.process.exit_codes import Terminated, exit_code
 from flows.stages.dvc_yaml import MODULES, declared_params
-from tasks.core.sharding import FanOut, fanning_out
+from tasks.core.sharding import FanOut, use_fan_out
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.file import load_params, restrict
@@ -84,7 +84,7 @@ def main(root: Path, kind: Any, address: str, stages: list[str]) -> None:
     def run() -> None:
         with Fanned(Runner(kind=kind, workers=2, address=address or None)) as fanned:
             watched = Watched(fanned)
-            with fanning_out(watched):
+            with use_fan_out(watched):
                 for stage in [stage for stage in stages if stage in MODULES]:
                     import_module(MODULES[stage]).run(Layout(root), params_of(root, stage), 1)
             private = all(is_loopback(address) for address, _ in listeners(os.getpid()))

@@ -37,7 +37,7 @@ import os
 import subprocess
 import time
 
-from tasks.artifacts import digest_path, whole_folder, write_json, write_text
+from tasks.artifacts import digest_path, atomic_folder, write_json, write_text
 from tasks.errors import GraftError, TransientError
 
 
@@ -80,7 +80,7 @@ def write(path, digest):
     if path.suffix:
         write_text(path, digest + "\\n")
         return
-    with whole_folder(path) as folder:
+    with atomic_folder(path) as folder:
         write_text(folder / "weights.bin", digest * 100)
         write_text(folder / "lineage.json", digest[:8])
         write_text(folder / "below" / "other.py", "same in every run")

@@ -7,8 +7,8 @@ from tasks.environments.protocol import Environment
 from tasks.environments.runner import Runner
 from tasks.model.policy import Policy, decode, encode_prompt
 from tasks.model.sampling.sampler import Request, sample
-from tasks.programs.answer_check import why_lost
-from tasks.programs.operators.model import error_for
+from tasks.programs.answer_check import failure_reason
+from tasks.programs.operators.model import exception_for
 from tasks.programs.sandbox.sandbox import Program
 from tasks.records import Attempt, Problem, Result
 from tasks.seeds import derive_seed
@@ -61,8 +61,8 @@ def judged(
             programs.append(Program(code, (problem.question, *(siblings if code == first else ()))))
     found: list[list[Attempt]] = [[] for _ in problems]
     for (i, code), results in zip(places, runner.run(programs), strict=True):
-        if why := why_lost(results):
-            raise error_for(why)(f"problem {problems[i].problem_id}: over its workflow: {why}; run the stage again")
+        if why := failure_reason(results):
+            raise exception_for(why)(f"problem {problems[i].problem_id}: over its workflow: {why}; run the stage again")
         found[i].append(_attempt(environment, problems[i], code, code == greedy[i], counts[i][code], results))
     return found
 

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 
 from tasks.layout import Layout
 from tasks.model.policy import Policy, decode, encode_prompt
-from tasks.model.sampling.sampler import Request, room_of, sample
+from tasks.model.sampling.sampler import Request, max_prompt_tokens, sample
 from tasks.params.sections import Operators
 from tasks.programs.operators.model import Model, Prompt, Reply
 from tasks.programs.operators.openai_model import OpenAiModel
-from tasks.programs.operators.reply_cache import Served
+from tasks.programs.operators.reply_cache import CachedModel
 from tasks.seeds import derive_seed
 
 
@@ -25,7 +25,7 @@ class PolicyModel:
 
     def complete(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Reply]]:
         """An empty text is no reply: it is drawn anew, as often as `operators.retries` says."""
-        room = room_of(self._policy, self._params.max_tokens)
+        room = max_prompt_tokens(self._policy, self._params.max_tokens)
         waiting: dict[int, list[int]] = {}  # place of a prompt → its tokens
         for place, prompt in enumerate(prompts):
             tokens = encode_prompt(self._policy, prompt.text)
@@ -64,7 +64,7 @@ class PolicyModel:
         ]
 
 
-def entered(served: Served | None, layout: Layout, stage: str) -> dict[str, float]:
+def entered(served: CachedModel | None, layout: Layout, stage: str) -> dict[str, float]:
     """A stage's numbers of what it asked, {} where nothing serves. The ledger has its line then, and the user."""
     if served is None:
         return {}
@@ -73,9 +73,9 @@ def entered(served: Served | None, layout: Layout, stage: str) -> dict[str, floa
     return served.numbers
 
 
-def served_by(policy: Policy, params: Operators, layout: Layout) -> Served | None:
+def served_by(policy: Policy, params: Operators, layout: Layout) -> CachedModel | None:
     """What serves the operators of `policy`'s workflows. Raises GraftError where a server is not well described."""
     if params.backend == "none":
         return None
     model: Model = PolicyModel(policy, params) if params.backend == "policy" else OpenAiModel(params)
-    return Served(model, params, layout.replies)
+    return CachedModel(model, params, layout.replies)

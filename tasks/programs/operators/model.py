@@ -48,6 +48,6 @@ class Model(Protocol):
         """
 
 
-def error_for(why: str) -> type[GraftError]:
+def exception_for(why: str) -> type[GraftError]:
     """The kind of error that a stage stops with over this failure: TransientError where another try may have a reply."""
     return TransientError if NO_REPLY in why else GraftError

@@ -16,10 +16,10 @@ from tasks.programs.operators.builtin import numbers
 MAX_PROMPT = 10_000
 """Longest prompt, in characters; written as JSON it stays below the 64 KiB that a child may write."""
 
-Ask = tuple[str, str]
+ModelCall = tuple[str, str]
 """(operator, prompt)."""
 
-OTHERWISE = "it asks a model something else when it is run again: a workflow must be deterministic"
+NOT_REPEATABLE = "it asks a model something else when it is run again: a workflow must be deterministic"
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -36,17 +36,17 @@ class Conversation:
 
     def reply(self, operator: str, prompt: str) -> str:
         """The model's reply, where the host has given it. Raises ValueError for a prompt that cannot be sent."""
-        if not fits(prompt):
+        if not is_valid_prompt(prompt):
             raise ValueError(f"{operator}() asks with Unicode text of at most {MAX_PROMPT} characters")
         checksum, text = next(self._replies, (None, ""))
         if checksum is None:
             self._leave("ask", operator, prompt)
         if checksum != checksum_of(prompt):
-            self._leave("error", "", OTHERWISE)
+            self._leave("error", "", NOT_REPEATABLE)
         return text
 
 
-def fits(prompt: str) -> bool:
+def is_valid_prompt(prompt: str) -> bool:
     """Whether a prompt can be sent."""
     return len(prompt) <= MAX_PROMPT and not any("\ud800" <= character <= "\udfff" for character in prompt)
 
@@ -56,15 +56,15 @@ def checksum_of(prompt: str) -> int:
     return crc32(prompt.encode())
 
 
-def nobody(status: str, operator: str, text: str) -> NoReturn:  # noqa: ARG001
+def no_host(status: str, operator: str, text: str) -> NoReturn:  # noqa: ARG001
     """`leave` where programs are run without a host."""
     raise RuntimeError(f"{operator}() has no model here")
 
 
-_conversation = [Conversation([], nobody)]
+_conversation = [Conversation([], no_host)]
 
 
-def begin(conversation: Conversation) -> None:
+def set_conversation(conversation: Conversation) -> None:
     """Let the operators below speak in `conversation` from now on."""
     _conversation[0] = conversation
 
@@ -152,7 +152,7 @@ def check(problem: str, solution: Any) -> bool:
     return bool(words) and words[-1] == "yes"
 
 
-SERVED: dict[str, Callable[..., Any]] = {
+MODEL_OPERATORS: dict[str, Callable[..., Any]] = {
     "ask": ask,
     "answer": answer,
     "write_code": write_code,

@@ -16,7 +16,7 @@ from tasks.programs.operators.model import Model, Prompt, Reply
 from tasks.records import Record
 
 
-class Remembered(Record):
+class StoredReply(Record):
     """A reply on disk."""
 
     text: str
@@ -46,7 +46,7 @@ class Ledger:
             self.paid = (self.paid[0] + both[0], self.paid[1] + both[1])
 
 
-class Served:
+class CachedModel:
     """What the sandbox and the search ask. `folder`: where replies are kept."""
 
     def __init__(self, model: Model, params: Operators, folder: Path) -> None:
@@ -87,7 +87,7 @@ class Served:
         self._replies[key] = reply
         self.ledger.add(reply, remembered)
         if not remembered and reply.text is not None:
-            kept = Remembered(
+            kept = StoredReply(
                 text=reply.text, prompt_tokens=reply.prompt_tokens, completion_tokens=reply.completion_tokens
             )
             write_text(self._path(key), kept.model_dump_json(), durable=False)
@@ -129,6 +129,6 @@ class Served:
 
     def _remembered(self, key: str) -> Reply | None:
         try:
-            return Reply(**dict(read_json(self._path(key), Remembered)))
+            return Reply(**dict(read_json(self._path(key), StoredReply)))
         except GraftError:  # not there, or damaged: ask again
             return None

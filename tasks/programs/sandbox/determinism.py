@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from tasks.programs.operators.builtin import OPERATORS
-from tasks.programs.operators.model_calls import SERVED
+from tasks.programs.operators.model_calls import MODEL_OPERATORS
 
 # fmt: off
 _SAFE_BUILTINS = frozenset((
@@ -117,7 +117,9 @@ class _Look:
         self._used_up: set[ast.AST] = set()  # iterables and functions that nothing is kept of
         self._unordered: set[ast.AST] = set()
         self._functions = (
-            {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)} | OPERATORS.keys() | SERVED.keys()
+            {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
+            | OPERATORS.keys()
+            | MODEL_OPERATORS.keys()
         )
         self._trusted = _TRUSTED - set(_bound(tree))
         for node in ast.walk(tree):  # a node comes before what it holds

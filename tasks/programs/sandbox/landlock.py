@@ -32,7 +32,7 @@ def create_ruleset() -> int:
     return _call(_CREATE_RULESET, ctypes.byref(attributes), size, 0)
 
 
-def restriction(ruleset: int) -> Callable[[], object]:
+def restrict_step(ruleset: int) -> Callable[[], object]:
     """A call that holds this process and all that come from it to `ruleset`, for good.
 
     It returns -1 where it fails. Needs no_new_privs.

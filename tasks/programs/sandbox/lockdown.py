@@ -17,9 +17,9 @@ import sys
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from tasks.programs.sandbox.landlock import create_ruleset, restriction
+from tasks.programs.sandbox.landlock import create_ruleset, restrict_step
 from tasks.programs.sandbox.seatbelt import confinement
-from tasks.programs.sandbox.seccomp import build_filter, loading
+from tasks.programs.sandbox.seccomp import build_filter, load_step
 
 _NOBODY = 65534
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS, _SIGKILL = 1, 38, 9
@@ -50,7 +50,7 @@ def prepare_user() -> list[Step]:
 
 def prepare_landlock() -> list[Step]:
     """No file, no TCP, no abstract socket. (Modes and times of this user's own files are beyond it.)"""
-    return [restriction(create_ruleset())]
+    return [restrict_step(create_ruleset())]
 
 
 def prepare_seatbelt() -> list[Step]:
@@ -67,7 +67,7 @@ def prepare_memory(limit: int) -> list[Step]:
 
 def prepare_seccomp() -> list[Step]:
     """No system call but memory, clock, open pipes and exit."""
-    return [loading(build_filter())]
+    return [load_step(build_filter())]
 
 
 def preparations(memory_limit: int) -> dict[str, Callable[[], list[Step]]]:
@@ -113,7 +113,7 @@ class Lockdown:
         return list(self._layers)
 
     def steps(self, cpu_seconds: int | None, keep: int) -> list[Step]:
-        """What a child of this process has to `take`: it then keeps the descriptors below `keep` and dies with us."""
+        """What a child of this process has to `apply_steps`: it then keeps the descriptors below `keep` and dies with us."""
         limits = [*self._limits]
         if cpu_seconds is not None:
             limits.append((resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds)))
@@ -129,7 +129,7 @@ class Lockdown:
         ]
 
 
-def take(steps: Iterable[Step]) -> None:
+def apply_steps(steps: Iterable[Step]) -> None:
     """Raises OSError where a step fails or the parent is gone: the caller must then end without running anything."""
     for step in steps:
         if step():
@@ -162,7 +162,7 @@ def _try_in_child(name: str, steps: list[Step], memory_limit: int) -> None:
     if child == 0:
         code = _DOES_NOT_HOLD
         try:
-            take(steps)
+            apply_steps(steps)
             code = 0 if _holds(name, memory_limit) else _DOES_NOT_HOLD
         except OSError as error:
             code = error.errno or _DOES_NOT_HOLD

@@ -4,13 +4,13 @@ import json
 from collections.abc import Sequence
 
 from tasks.programs.operators.model import Prompt, Reply
-from tasks.programs.operators.model_calls import Ask, checksum_of
-from tasks.programs.operators.reply_cache import Served
-from tasks.programs.sandbox.run_program import clean
+from tasks.programs.operators.model_calls import ModelCall, checksum_of
+from tasks.programs.operators.reply_cache import CachedModel
+from tasks.programs.sandbox.run_program import clean_error
 from tasks.records import Result
 
 
-class Dialogue:
+class PromptReplay:
     """What one program has asked on one question, and what it was told."""
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Dialogue:
         """As `frames.pack_program` takes them."""
         return json.dumps([(checksum_of(p.text), text) for p, text in self._told]).encode() if self._told else b""
 
-    def prompt(self, ask: Ask) -> Prompt:
+    def prompt(self, ask: ModelCall) -> Prompt:
         """What it asks now, told apart from the same prompt earlier on."""
         operator, text = ask
         return Prompt(operator, text, sum(prompt.text == text for prompt, _ in self._told))
@@ -34,24 +34,26 @@ class Dialogue:
         self._told.append((prompt, text))
 
 
-def replies_to(asked: Sequence[tuple[Prompt, Dialogue]], served: Served | None) -> list[str | Result]:
+def reply_to_all(asked: Sequence[tuple[Prompt, PromptReplay]], served: CachedModel | None) -> list[str | Result]:
     """The model's reply to each program, or the result of one that gets none."""
     if served is None:
-        return [error(f"{prompt.operator}() has no model here: operators.backend is none") for prompt, _ in asked]
+        return [
+            error_result(f"{prompt.operator}() has no model here: operators.backend is none") for prompt, _ in asked
+        ]
     within = [prompt for prompt, dialogue in asked if len(dialogue) < served.most]
     replies = iter(served.complete(within))
-    over = error(f"asks more than {served.most} prompts")
+    over = error_result(f"asks more than {served.most} prompts")
     return [_told(prompt, next(replies)) if len(dialogue) < served.most else over for prompt, dialogue in asked]
 
 
-def error(text: str) -> Result:
+def error_result(text: str) -> Result:
     """A result that is the program's own fault."""
-    return Result(status="error", error=clean(text))
+    return Result(status="error", error=clean_error(text))
 
 
 def _told(prompt: Prompt, reply: Reply) -> str | Result:
     if reply.text is not None:
         return reply.text
     if reply.refused is not None:
-        return error(f"{prompt.operator}(): {reply.refused}")
-    return Result(status="failed", error=clean(f"{prompt.operator}(): {reply.failed}"))
+        return error_result(f"{prompt.operator}(): {reply.refused}")
+    return Result(status="failed", error=clean_error(f"{prompt.operator}(): {reply.failed}"))

@@ -9,7 +9,7 @@ from json.encoder import encode_basestring_ascii
 from typing import Any
 
 from tasks.programs.operators.builtin import OPERATORS
-from tasks.programs.operators.model_calls import SERVED
+from tasks.programs.operators.model_calls import MODEL_OPERATORS
 
 MAX_ERROR = 200
 """Longest error text, in characters."""
@@ -62,7 +62,7 @@ def value_ending(value: object) -> Ending:
         if len(value) > MAX_VALUE_TEXT:
             return _returned(f"a text of over {MAX_VALUE_TEXT} characters")
         return ("ok", value, None) if is_unicode(value) else _returned("a text that is not Unicode")
-    return _returned(clean(type(value).__name__))
+    return _returned(clean_error(type(value).__name__))
 
 
 def error_ending(error: BaseException) -> Ending:
@@ -72,7 +72,7 @@ def error_ending(error: BaseException) -> Ending:
     except BaseException:  # noqa: BLE001 - a program may raise an exception that has no text
         message = ""
     name = type(error).__name__
-    return "error", None, clean(f"{name}: {message}" if message else name)
+    return "error", None, clean_error(f"{name}: {message}" if message else name)
 
 
 def ending_json(ending: Ending) -> bytes:
@@ -80,7 +80,7 @@ def ending_json(ending: Ending) -> bytes:
     return "[{}, {}, {}]".format(*map(_literal, ending)).encode()
 
 
-def clean(text: str) -> str:
+def clean_error(text: str) -> str:
     """An error text on one line, without addresses, absolute paths and broken Unicode, at most MAX_ERROR characters."""
     unicode = text[: 10 * MAX_ERROR].encode("utf-8", "replace").decode()
     return " ".join(_PATH.sub("<path>", _ADDRESS.sub("", unicode)).split())[:MAX_ERROR]
@@ -110,7 +110,13 @@ def run(code: str, problem: str) -> Any:
 
 
 def _solver(compiled: types.CodeType) -> Callable[[str], object]:
-    namespace: dict[str, Any] = {"__name__": "workflow", "__builtins__": builtins, **OPERATORS, "run": run, **SERVED}
+    namespace: dict[str, Any] = {
+        "__name__": "workflow",
+        "__builtins__": builtins,
+        **OPERATORS,
+        "run": run,
+        **MODEL_OPERATORS,
+    }
     exec(compiled, namespace)
     solve = namespace.get("solve")
     if not callable(solve):

@@ -20,15 +20,15 @@ from typing import Any, Literal
 from tasks.errors import GraftError
 from tasks.params.sections import Sandbox as SandboxParams
 from tasks.programs.operators.model import Prompt
-from tasks.programs.operators.model_calls import SERVED, Ask, fits
-from tasks.programs.operators.reply_cache import Served
+from tasks.programs.operators.model_calls import MODEL_OPERATORS, ModelCall, is_valid_prompt
+from tasks.programs.operators.reply_cache import CachedModel
 from tasks.programs.sandbox import protocol
 from tasks.programs.sandbox.determinism import may_differ
 from tasks.programs.sandbox.lockdown import LAYERS
 from tasks.programs.sandbox.plain_programs import is_plain
-from tasks.programs.sandbox.prompt_replay import Dialogue, error, replies_to
-from tasks.programs.sandbox.run_program import Ending, clean, is_unicode, value_ending
-from tasks.programs.sandbox.zygote_client import Worker, ZygoteDied
+from tasks.programs.sandbox.prompt_replay import PromptReplay, error_result, reply_to_all
+from tasks.programs.sandbox.run_program import Ending, clean_error, is_unicode, value_ending
+from tasks.programs.sandbox.zygote_client import ZygoteClient, ZygoteDied
 from tasks.records import Result
 
 Tier = Literal["full", "partial", "limits-only"]
@@ -42,7 +42,7 @@ MAX_SOURCE = 20_000
 SANDBOX_DIED = "the sandbox process died"
 """Error of a `failed` result; any other death is the program's own."""
 
-UNSTEADY = "answers differ when it is run again: a workflow must be deterministic"
+NOT_DETERMINISTIC = "answers differ when it is run again: a workflow must be deterministic"
 
 BATCH = 64
 """Most (program, question) pairs that a warm worker gets at once."""
@@ -62,7 +62,7 @@ Job = tuple[str, str]
 Request = tuple[list[Job], bytes]
 """Jobs, and what the zygote is sent for them."""
 
-Answered = tuple[list[Job], tuple[bytes, bytes]]
+Answer = tuple[list[Job], tuple[bytes, bytes]]
 """A request's jobs with the zygote's answer: (kind, payload)."""
 
 
@@ -88,12 +88,14 @@ class Sandbox:
         allow_weak: bool,
         workers: int | None = None,
         layers: Sequence[str] = LAYERS,
-        served: Served | None = None,
+        served: CachedModel | None = None,
     ) -> None:
         count = workers or _cores()
         self._served = served
-        self._workers = [Worker(seconds, memory_mb, layers) for _ in range(count)]
-        self._others = [Worker(seconds, memory_mb, layers) for _ in range(count)]  # for second runs; start when needed
+        self._workers = [ZygoteClient(seconds, memory_mb, layers) for _ in range(count)]
+        self._others = [
+            ZygoteClient(seconds, memory_mb, layers) for _ in range(count)
+        ]  # for second runs; start when needed
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="sandbox")
         try:
             self._workers[0].start()
@@ -111,7 +113,7 @@ class Sandbox:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error_result: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
 
@@ -153,12 +155,12 @@ class Sandbox:
         """Results of those that ended well and might not do so again, after a second run in another zygote."""
         doubtful = [job for job, result in found.items() if result.status == "ok" and may_differ(job[0])]
         again = self._converse(doubtful, self._others)
-        return {job: settled(found[job], result) for job, result in again.items()}
+        return {job: compare_runs(found[job], result) for job, result in again.items()}
 
-    def _converse(self, jobs: list[Job], workers: Sequence[Worker]) -> dict[Job, Result]:
+    def _converse(self, jobs: list[Job], workers: Sequence[ZygoteClient]) -> dict[Job, Result]:
         """Each program by itself. Those that ask are run again with all replies so far, until none asks any more."""
         results: dict[Job, Result] = {}
-        dialogues = {job: Dialogue() for job in jobs}
+        dialogues = {job: PromptReplay() for job in jobs}
         while dialogues:
             requests = [([job], protocol.pack_program(*job, said.replies)) for job, said in dialogues.items()]
             asked: dict[Job, Prompt] = {}
@@ -169,7 +171,7 @@ class Sandbox:
                 else:
                     asked[job] = dialogues[job].prompt(ending)
             dialogues = {job: dialogue for job, dialogue in dialogues.items() if job in asked}
-            replies = replies_to([(asked[job], dialogue) for job, dialogue in dialogues.items()], self._served)
+            replies = reply_to_all([(asked[job], dialogue) for job, dialogue in dialogues.items()], self._served)
             for job, reply in zip(list(dialogues), replies, strict=True):
                 if isinstance(reply, Result):
                     results[job] = reply
@@ -178,7 +180,7 @@ class Sandbox:
                     dialogues[job].tell(asked[job], reply)
         return results
 
-    def _ask_all(self, kind: bytes, requests: list[Request], workers: Sequence[Worker]) -> Iterable[Answered]:
+    def _ask_all(self, kind: bytes, requests: list[Request], workers: Sequence[ZygoteClient]) -> Iterable[Answer]:
         """Each request with its answer. All `workers` take from one queue."""
         waiting = deque(requests)
         if len(requests) <= 1:
@@ -191,14 +193,14 @@ class Sandbox:
             waiting.clear()  # interrupted, or a zygote cannot start: the others stop after what they are at
 
 
-def sandbox_of(params: SandboxParams, served: Served | None = None) -> Sandbox:
+def make_sandbox(params: SandboxParams, served: CachedModel | None = None) -> Sandbox:
     """The sandbox that `params.yaml` asks for."""
     return Sandbox(params.seconds, params.memory_mb, params.allow_weak, served=served)
 
 
 def probe_tier() -> tuple[Tier, str]:
     """What this machine offers, tried out in a zygote, and the reason in words."""
-    worker = Worker(1.0, 256, LAYERS)
+    worker = ZygoteClient(1.0, 256, LAYERS)
     try:
         worker.start()
         return tier_of(worker.layers), describe_tier(worker)
@@ -213,7 +215,7 @@ def tier_of(layers: Sequence[str]) -> Tier:
     return "partial" if set(BARRIERS) & set(layers) else "limits-only"
 
 
-def describe_tier(worker: Worker) -> str:
+def describe_tier(worker: ZygoteClient) -> str:
     """Which layers hold, and why a missing one does not."""
     held = " and ".join(layer for layer in BARRIERS if layer in worker.layers) or "resource limits alone"
     told = ("seatbelt", "memory") if sys.platform == "darwin" else ("landlock", "seccomp", "memory")
@@ -222,10 +224,10 @@ def describe_tier(worker: Worker) -> str:
     return "; ".join([f"programs are held by {held}", *missing, *untested])
 
 
-def settled(first: Result, second: Result) -> Result:
+def compare_runs(first: Result, second: Result) -> Result:
     """The first result, unless the second run came to an end (on a busy machine it may not) and to another one."""
     differs = second.status in ("ok", "error") and second != first
-    return Result(status="error", error=UNSTEADY) if differs else first
+    return Result(status="error", error=NOT_DETERMINISTIC) if differs else first
 
 
 def _cores() -> int:
@@ -233,9 +235,9 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _drain(worker: Worker, kind: bytes, waiting: deque[Request]) -> list[Answered]:
+def _drain(worker: ZygoteClient, kind: bytes, waiting: deque[Request]) -> list[Answer]:
     """Let one worker answer requests until none is left."""
-    answered: list[Answered] = []
+    answered: list[Answer] = []
     while True:
         try:
             jobs, payload = waiting.popleft()
@@ -244,7 +246,7 @@ def _drain(worker: Worker, kind: bytes, waiting: deque[Request]) -> list[Answere
         answered.append((jobs, _ask(worker, kind, payload)))
 
 
-def _ask(worker: Worker, kind: bytes, payload: bytes) -> tuple[bytes, bytes]:
+def _ask(worker: ZygoteClient, kind: bytes, payload: bytes) -> tuple[bytes, bytes]:
     """The zygote's answer. A zygote that dies over a single program gets it once more; a batch is not repeated."""
     for _ in range(2 if kind == protocol.PROGRAM else 1):
         try:
@@ -274,9 +276,9 @@ def _batches(jobs: list[Job], workers: int) -> list[list[Job]]:
 def _unfit(code: str) -> Result | None:
     """The result of source that is not run at all; None for all other."""
     if len(code) > MAX_SOURCE or (not code.isascii() and len(code.encode("utf-8", "replace")) > MAX_SOURCE):
-        return error(f"source: over {MAX_SOURCE} bytes")
+        return error_result(f"source: over {MAX_SOURCE} bytes")
     if not is_unicode(code):
-        return error("source: not Unicode text")
+        return error_result("source: not Unicode text")
     return None
 
 
@@ -291,18 +293,18 @@ def _batch_results(batch: list[Job], kind: bytes, payload: bytes) -> dict[Job, R
     return {job: result for job, result in results if result.status in ("ok", "error")}
 
 
-def _result(kind: bytes, payload: bytes) -> Result | Ask:
+def _result(kind: bytes, payload: bytes) -> Result | ModelCall:
     """The result of one program, or what it asks, out of what its child wrote: untrusted bytes."""
     if kind == protocol.DIED:
         return Result(status="failed", error=SANDBOX_DIED)
     if kind == protocol.TIMEOUT:
         return Result(status="timeout", error="out of time")
     if kind != protocol.ENDINGS:
-        return Result(status="killed", error=clean(payload.decode("utf-8", "replace")))
+        return Result(status="killed", error=clean_error(payload.decode("utf-8", "replace")))
     try:
         ending = json.loads(payload)
         match ending:
-            case ["ask", str(operator), str(prompt)] if operator in SERVED and fits(prompt):
+            case ["ask", str(operator), str(prompt)] if operator in MODEL_OPERATORS and is_valid_prompt(prompt):
                 return operator, prompt
         return _checked(ending)
     except (ValueError, RecursionError):
@@ -316,11 +318,11 @@ def _checked(ending: Any) -> Result:
             return _of(value_ending(value))
         case ["memory", None, _]:
             return Result(status="memory", error="MemoryError")
-        case ["error", None, str(error)]:
-            return Result(status="error", error=clean(error))
+        case ["error", None, str(error_result)]:
+            return Result(status="error", error=clean_error(error_result))
     raise ValueError("no ending")
 
 
 def _of(ending: Ending) -> Result:
-    status, value, error = ending
-    return Result(status="ok", value=value) if status == "ok" else Result(status="error", error=error)
+    status, value, error_result = ending
+    return Result(status="ok", value=value) if status == "ok" else Result(status="error", error=error_result)

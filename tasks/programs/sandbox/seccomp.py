@@ -74,7 +74,7 @@ def assemble(architecture: int, table: dict[str, int]) -> list[tuple[int, int, i
     ]
 
 
-def loading(allow_list: Filter) -> Callable[[], object]:
+def load_step(allow_list: Filter) -> Callable[[], object]:
     """A call that holds this thread and all that come from it to the allow-list, for good.
 
     It returns -1 where it fails. Needs no_new_privs.

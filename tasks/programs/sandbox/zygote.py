@@ -28,9 +28,9 @@ sys.path.append(
     os.path.dirname(os.path.dirname(os.path.dirname(_FOLDER)))
 )  # where the package `tasks` lies, after the standard library
 
-from tasks.programs.operators.model_calls import Conversation, begin  # noqa: E402
+from tasks.programs.operators.model_calls import Conversation, set_conversation  # noqa: E402
 from tasks.programs.sandbox import protocol  # noqa: E402
-from tasks.programs.sandbox.lockdown import Lockdown, Step, take  # noqa: E402
+from tasks.programs.sandbox.lockdown import Lockdown, Step, apply_steps  # noqa: E402
 from tasks.programs.sandbox.memory_use import resident_bytes  # noqa: E402
 from tasks.programs.sandbox.run_program import Ending, compile_program, ending_json, error_ending, guarded, run_program  # noqa: E402
 
@@ -239,7 +239,7 @@ def _fork(descriptors: dict[int, int], steps: list[Step], work: Callable[[], Non
         os.setpgid(0, 0)
         for place, descriptor in descriptors.items():
             os.dup2(descriptor, place)
-        take(steps)
+        apply_steps(steps)
         work()
     finally:
         os._exit(1)  # nobody looks: what counts is what was written
@@ -248,7 +248,7 @@ def _fork(descriptors: dict[int, int], steps: list[Step], work: Callable[[], Non
 def _run_one(payload: bytes, reserve: list[bytes]) -> None:
     """Child: run one program on one question and write how it ended."""
     code, question, replies = protocol.unpack_program(payload)
-    begin(Conversation(json.loads(replies) if replies else [], _leave))
+    set_conversation(Conversation(json.loads(replies) if replies else [], _leave))
     ending = guarded(lambda: run_program(compile_program(code), question))
     try:
         written = ending_json(ending)
@@ -353,7 +353,7 @@ def _rehearse() -> None:
     sample = "def solve(problem):\n    n = numbers(problem)\n    return majority([calculate('2 * 3'), n[0] / n[1]])\n"
     payload = protocol.pack_program(sample, "six of 1")
     for _ in range(20):
-        take([])
+        apply_steps([])
         _run_one(payload, [])
 
 

@@ -31,7 +31,7 @@ class ZygoteDied(Exception):
     """The zygote is gone, or does not answer and was killed."""
 
 
-class Worker:
+class ZygoteClient:
     """One zygote, started when first asked. Not for two threads at once."""
 
     def __init__(self, seconds: float, memory_mb: int, layers: Sequence[str]) -> None:

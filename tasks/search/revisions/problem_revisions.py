@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tasks.programs.answer_check import is_right, solved_share, why_lost
+from tasks.programs.answer_check import failure_reason, is_right, solved_share
 from tasks.programs.operators.model import Prompt
 from tasks.programs.operators.model_calls import MAX_PROMPT
 from tasks.records import Completion, Result
@@ -37,7 +37,7 @@ class ProblemRevisions:
         self._most, self._draw = most, draw
         self._asked = 0
         self._times: Counter[str] = Counter()  # that a prompt was asked
-        self._codes = set(tree.found)
+        self._codes = set(tree.workflows)
         self._changes: set[ChangeKey] = set()
         self._nodes: dict[ChangeKey, tuple[Node, float]] = {}  # of each change, with its reward
         self._trials: dict[Node, list[Trial]] = {}
@@ -48,7 +48,7 @@ class ProblemRevisions:
         return [self._draft() for _ in range(room)]
 
     def _draft(self) -> Draft:
-        parent = select_parent(list(self.tree.found.values()), self._draw(self._asked))
+        parent = select_parent(list(self.tree.workflows.values()), self._draw(self._asked))
         text = self._text(parent)
         nth = self._times[text]
         self._times[text] += 1
@@ -73,13 +73,15 @@ class ProblemRevisions:
             self._changes.add(place)
         return new
 
-    def learn(self, draft: Draft, revision: Revision, results: list[Result] | None, written: Completion | None) -> None:
+    def update(
+        self, draft: Draft, revision: Revision, results: list[Result] | None, written: Completion | None
+    ) -> None:
         """Take a revision in, in the order of `is_new`. `results` None: it was not run.
 
         `written`: the policy's tokens for it; None where they are too many to learn.
         """
         tree, place = self.tree, self._place(draft, revision)
-        tree.rows += 1
+        tree.completions += 1
         tree.revision_counts.update(revisions=1, revisions_repeated=int(results is None))
         if place in self._nodes:  # taken for what the same change gave
             backpropagate(*self._nodes[place])
@@ -87,8 +89,8 @@ class ProblemRevisions:
             if results is not None:
                 tree.revision_counts["revisions_too_long"] += written is None
             self._grow(draft, revision, results, written)
-        if revision.code in tree.found:
-            tree.found[revision.code].revisions += 1
+        if revision.code in tree.workflows:
+            tree.workflows[revision.code].revisions += 1
 
     def _grow(self, draft: Draft, revision: Revision, results: list[Result] | None, written: Completion | None) -> None:
         tree, place = self.tree, self._place(draft, revision)
@@ -97,14 +99,14 @@ class ProblemRevisions:
         if results is not None:
             revised = [written] if written else []
             reward = solved_share(results, tree.problem.answers)
-            new = FoundWorkflow(revision.code, results, reward, node, place[0], revised=revised)
-            tree.found[revision.code] = new
-        found = tree.found[revision.code]
+            new = FoundWorkflow(revision.code, results, reward, node, place[0], revision_completions=revised)
+            tree.workflows[revision.code] = new
+        found = tree.workflows[revision.code]
         credit = tree.credit(found.results, found.reward)
         backpropagate(node, credit)
         if place[1]:
             self._nodes[place] = node, credit
-            if why_lost(found.results) is None:
+            if failure_reason(found.results) is None:
                 before = sum(self._right(draft.parent.results)) if draft.parent else 0
                 trial = Trial(revision.change, before, sum(self._right(found.results)))
                 self._trials.setdefault(place[0], []).append(trial)
@@ -132,7 +134,7 @@ def select_parent(found: Sequence[FoundWorkflow], u: float) -> FoundWorkflow | N
     Of equal ones the earliest are the best. Left out: a workflow of which nobody knows what it gives, a blank one, one
     that is too long for a prompt.
     """
-    known = [each for each in found if 0 < len(each.code) <= MAX_PROMPT and why_lost(each.results) is None]
+    known = [each for each in found if 0 < len(each.code) <= MAX_PROMPT and failure_reason(each.results) is None]
     best = sorted(known, key=lambda each: -each.reward)[:AFLOW_BEST]
     scores = np.array([[0.0, *(each.reward for each in best)]])
     (place,) = draw_index(soft_mix(scores, np.ones(scores.shape, dtype=np.bool_)), np.array([u]))
@@ -142,7 +144,7 @@ def select_parent(found: Sequence[FoundWorkflow], u: float) -> FoundWorkflow | N
 def revision_metrics(trees: Sequence[PolicyTree]) -> dict[str, float]:
     """What became of the revisions of all problems, for the stage's metrics."""
     names = ("revisions", "revisions_repeated", "revisions_skipped", "revisions_too_long")
-    by_others = [any(f.reward == 1.0 for f in tree.found.values() if f.samples or f.rollouts) for tree in trees]
+    by_others = [any(f.reward == 1.0 for f in tree.workflows.values() if f.samples or f.rollouts) for tree in trees]
     solved = sum(tree.solved and not others for tree, others in zip(trees, by_others, strict=True))
     return {
         "solved_by_revisions": solved,

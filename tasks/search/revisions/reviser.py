@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 from tasks.environments.runner import Runner
 from tasks.params.params import Params
-from tasks.programs.operators.model import Reply, error_for
-from tasks.programs.operators.reply_cache import Served
+from tasks.programs.operators.model import Reply, exception_for
+from tasks.programs.operators.reply_cache import CachedModel
 from tasks.programs.sandbox.sandbox import Program
 from tasks.records import Completion
 from tasks.search.policy_tree import PolicyTree
@@ -22,7 +22,7 @@ class Reviser:
     """
 
     def __init__(
-        self, served: Served, runner: Runner, encode: Callable[[str], list[int]], params: Params, round: int
+        self, served: CachedModel, runner: Runner, encode: Callable[[str], list[int]], params: Params, round: int
     ) -> None:
         self._served, self._runner, self._encode, self._params, self._round = served, runner, encode, params, round
         self._replied = False
@@ -50,7 +50,7 @@ class Reviser:
         outcomes = iter(self._runner.run(programs))
         for each, draft, revision, new in read:
             results, written = (next(outcomes), self._written(revision.code)) if new else (None, None)
-            each.learn(draft, revision, results, written)
+            each.update(draft, revision, results, written)
 
     def _written(self, code: str) -> Completion | None:
         tokens = self._encode(code)
@@ -68,7 +68,7 @@ class Reviser:
         self._replied |= any(reply.text is not None for reply in replies)
         if not self._replied:
             reason = replies[0].failed or replies[0].refused or ""
-            raise error_for(reason)(
+            raise exception_for(reason)(
                 f"search.revisions: no reply to any of {len(replies)} prompts ({reason}); "
                 "see that operators.backend is up and mend its params, or set search.revisions to 0"
             )

@@ -18,7 +18,7 @@ from tasks.params.file import load_params
 from tasks.params.sections import Operators
 from tasks.programs.operators.model import Prompt, Reply
 from tasks.programs.operators.openai_model import GIVE_UP, KEY, OpenAiModel
-from tasks.programs.operators.reply_cache import Served
+from tasks.programs.operators.reply_cache import CachedModel
 from tasks.programs.sandbox.sandbox import Program, Sandbox
 from tests.support.chat_server import chat_server
 
@@ -174,7 +174,7 @@ def test_a_workflow_asks_transformers_serve(transformers_serve: tuple[str, str],
     code = "def solve(problem):\n    return ask('How many?', problem) + '|' + ask('How many?', problem)\n"
     given = []
     for _ in range(2):
-        served = Served(OpenAiModel(operators), operators, tmp_path)
+        served = CachedModel(OpenAiModel(operators), operators, tmp_path)
         with Sandbox(5.0, 256, allow_weak=True, served=served) as sandbox:
             given += sandbox.run([Program(code, ("3 pens", "4 pens"))])
     first, second = given

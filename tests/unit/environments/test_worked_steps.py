@@ -12,7 +12,7 @@ from tasks.coldstart.enumerate_programs import Expression, write_workflow
 from tasks.environments.worked_steps import format_number, worked_steps
 from tasks.params.file import load_params
 from tasks.programs.contract import HEADER
-from tasks.programs.sandbox.sandbox import Program, Sandbox, sandbox_of
+from tasks.programs.sandbox.sandbox import Program, Sandbox, make_sandbox
 
 QUESTION = "A shop sells 12 boxes of 4.5 kg at 20% off, for $1,200. How much?"
 SANDBOX = load_params(Path(__file__).parents[3] / "params.yaml").sandbox
@@ -67,7 +67,7 @@ expressions = st.recursive(
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
-    with sandbox_of(SANDBOX.model_copy(update={"allow_weak": True})) as box:
+    with make_sandbox(SANDBOX.model_copy(update={"allow_weak": True})) as box:
         yield box
 
 

@@ -9,7 +9,7 @@ from flows.stages.dvc_yaml import MODULES, declared_params, definition, parse, r
 from flows.stages.sources import SOURCES
 from tasks.errors import GraftError
 from tasks.params.file import load_params, restrict
-from tasks.params.params import UNSEEN
+from tasks.params.params import RUN_ONLY_SECTIONS
 
 ROOT = Path(__file__).parents[3]
 
@@ -47,7 +47,7 @@ def test_a_stage_sees_the_agreed_params_and_they_exist(stage: str) -> None:
         value = seen
         for part in key.split("."):
             value = getattr(value, part)
-    for section in UNSEEN:
+    for section in RUN_ONLY_SECTIONS:
         with pytest.raises(AttributeError):
             getattr(seen, section)
 

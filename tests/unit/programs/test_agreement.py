@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.programs.agreement import agreement, agrees, behaviour_of, rests_on_nothing
+from tasks.programs.agreement import agreement, behaviour_of, has_agreement, ignores_quantities
 from tasks.records import Result, Workflow
 
 OWN = 72
@@ -45,7 +45,7 @@ def test_neither_the_order_nor_what_is_written_matters(pool: list[Workflow], dat
     counts = dict(zip([w.workflow_id for w in pool], agreement(pool), strict=True))
     order = data.draw(st.permutations(pool))
     assert agreement(order) == [counts[w.workflow_id] for w in order]
-    assert agrees(order) == agrees(pool)
+    assert has_agreement(order) == has_agreement(pool)
     renamed = [w.model_copy(update={"workflow_id": w.workflow_id[::-1]}) for w in pool]
     assert agreement(renamed) == agreement(pool)
 
@@ -54,11 +54,11 @@ def test_neither_the_order_nor_what_is_written_matters(pool: list[Workflow], dat
 def test_most_completions_count_in_full_and_others_by_their_share_of_that(pool: list[Workflow]) -> None:
     counts = agreement(pool)
     assert all(0 <= count <= 1 for count in counts)
-    trusted = [w for w in pool if not rests_on_nothing(w)]
+    trusted = [w for w in pool if not ignores_quantities(w)]
     assert (1.0 in counts) == bool(trusted)
     votes = {behaviour_of(w): sum(o.visits for o in trusted if behaviour_of(o) == behaviour_of(w)) for w in trusted}
     for w, count in zip(pool, counts, strict=True):
-        assert (count == 0) == rests_on_nothing(w)
+        assert (count == 0) == ignores_quantities(w)
         if count:
             assert count * max(votes.values()) == pytest.approx(votes[behaviour_of(w)])
 
@@ -71,19 +71,19 @@ def test_a_workflow_written_twice_is_as_one_with_all_its_completions(pool: list[
         for part in (w.model_copy(update={"visits": 2 * w.visits - 1}), w.model_copy(update={"visits": 1}))
     ]
     assert agreement(halves)[::2] == agreement(pool)
-    assert agrees(halves) == agrees(pool), "one workflow does not agree with itself"
+    assert has_agreement(halves) == has_agreement(pool), "one workflow does not agree with itself"
 
 
 @pytest.mark.parametrize("given", [(OWN, OWN), (72.0000001, "72"), (None, None), (OWN, None), ("much", "more")])
 def test_what_rests_on_no_quantity_counts_nothing(given: tuple[int | float | str | None, ...]) -> None:
     pool = [workflow("constant", 9, *given), workflow("lone", 1, 5, 6)]
     assert agreement(pool) == [0, 1]
-    assert not agrees([*pool, workflow("other constant", 1, *given)])
+    assert not has_agreement([*pool, workflow("other constant", 1, *given)])
 
 
 def test_without_perturbed_results_a_right_answer_counts_in_full() -> None:
     assert agreement([workflow("a", 1), workflow("b", 3)]) == [1, 1]
-    assert not agrees([workflow("a", 1), workflow("b", 3)])
+    assert not has_agreement([workflow("a", 1), workflow("b", 3)])
     assert agreement([]) == []
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tasks.programs.code_blocks import code_of
 from tasks.programs.contract import HEADER, prompt_of, workflow_id
 from tasks.programs.operators.builtin import OPERATORS
-from tasks.programs.operators.model_calls import SERVED
+from tasks.programs.operators.model_calls import MODEL_OPERATORS
 
 CODE = HEADER + "    return n[0]\n"
 COMPLETIONS = {
@@ -70,6 +70,9 @@ def test_prompt() -> None:
     assert prompt == prompt_of("How many?", "./folder")
     assert prompt.endswith("Problem: How many?\n")
     assert all(f"- {name}(" in prompt for name in OPERATORS)
-    assert not any(f"- {name}(" in prompt for name in SERVED)
-    assert all(f"- {name}(" in prompt_of("How many?", "./folder", served=True) for name in [*OPERATORS, "run", *SERVED])
+    assert not any(f"- {name}(" in prompt for name in MODEL_OPERATORS)
+    assert all(
+        f"- {name}(" in prompt_of("How many?", "./folder", served=True)
+        for name in [*OPERATORS, "run", *MODEL_OPERATORS]
+    )
     assert code_of(prompt).startswith(HEADER)  # the example in it keeps the contract that it explains

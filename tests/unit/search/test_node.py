@@ -18,11 +18,11 @@ def select(root: Node, exploration: float) -> Node | None:
     return select_node(root, "puct", exploration, Random(0))
 
 
-def root_of(*priors: float, unseen: float = 0.0, terminal: bool = False) -> Node:
-    """A root that was visited, with children that still have all below them unseen."""
-    root = Node("", None, 1.0, unseen)
+def root_of(*priors: float, unexpanded: float = 0.0, terminal: bool = False) -> Node:
+    """A root that was visited, with children that still have all below them unexpanded."""
+    root = Node("", None, 1.0, unexpanded)
     for i, prior in enumerate(priors):
-        root.add(f"s{i}", prior, unseen=0.0 if terminal else 1.0, terminal=terminal)
+        root.add(f"s{i}", prior, unexpanded=0.0 if terminal else 1.0, terminal=terminal)
     return root
 
 
@@ -54,10 +54,10 @@ def test_a_child_never_visited_has_its_parents_value() -> None:
 
 
 def test_the_unseen_share_counts_as_a_child_that_was_never_visited() -> None:
-    root = root_of(0.5, unseen=0.5)
+    root = root_of(0.5, unexpanded=0.5)
     reward(root.children[0], 0.0)  # 0 + c · 0.5 · 1 / 2 against 0 + c · 0.5 · 1
     assert select(root, 1.0) is root
-    root.unseen = 0.2  # c · 0.25 against c · 0.2
+    root.unexpanded = 0.2  # c · 0.25 against c · 0.2
     assert select(root, 1.0) is root.children[0]
     assert select(root, 0.0) is root  # a tie goes to what is new
 
@@ -72,7 +72,7 @@ def test_a_tree_with_nothing_left_is_closed() -> None:
 def test_a_closed_branch_is_left_for_another_one() -> None:
     root = root_of(0.9, 0.1)
     likely, other = root.children
-    likely.unseen = 0.0
+    likely.unexpanded = 0.0
     likely.add("end", 1.0, 0.0, terminal=True)
     reward(likely.children[0], 1.0)
     assert select(root, 1.0) is other
@@ -122,15 +122,15 @@ def test_a_search_keeps_its_books(
     growth: list[tuple[float, float, bool]], wave: int, exploration: float, rule: Rule
 ) -> None:
     """Waves of simulations: each starts at a chosen node, adds a child there and brings its reward home."""
-    root, sum_of_rewards, done = Node("", None, 1.0, unseen=1.0), 0.0, 0
+    root, sum_of_rewards, done = Node("", None, 1.0, unexpanded=1.0), 0.0, 0
     dice = Random(0)
     while growth:
         started = []
         for _ in range(min(wave, len(growth))):
             node = select_node(root, rule, exploration, dice)
-            assert (node is None) == all(each.unseen == 0 for each in nodes_of(root))
+            assert (node is None) == all(each.unexpanded == 0 for each in nodes_of(root))
             if node is not None:
-                assert node.unseen > 0
+                assert node.unexpanded > 0
                 assert not node.terminal
                 begin_simulation(node)
                 started.append(node)
@@ -139,9 +139,9 @@ def test_a_search_keeps_its_books(
             break
         for node in started:
             share, earned, terminal = growth.pop()
-            prior = node.unseen * share
-            child = node.add("x", prior, unseen=0.0 if terminal else 1.0, terminal=terminal)
-            node.unseen -= prior
+            prior = node.unexpanded * share
+            child = node.add("x", prior, unexpanded=0.0 if terminal else 1.0, terminal=terminal)
+            node.unexpanded -= prior
             backpropagate(child, earned, started=node)
             sum_of_rewards, done = sum_of_rewards + earned, done + 1
         assert all(node.pending == 0 for node in nodes_of(root))
@@ -155,13 +155,13 @@ def test_a_search_keeps_its_books(
 
 def test_uct_widens_with_the_root_of_its_visits() -> None:
     """Each node that was tried n times has about √n children, and a child that was never visited comes first."""
-    root = Node("", None, 1.0, unseen=1.0)
+    root = Node("", None, 1.0, unexpanded=1.0)
     for _ in range(64):
         node = select_node(root, "uct", 1.4, Random(0))
         assert node is not None
-        backpropagate(node.add("x", 0.01, unseen=0.0, terminal=True), 0.0)
+        backpropagate(node.add("x", 0.01, unexpanded=0.0, terminal=True), 0.0)
         if node is root:
-            node.children[-1].terminal, node.children[-1].unseen, node.children[-1].closed = False, 1.0, False
+            node.children[-1].terminal, node.children[-1].unexpanded, node.children[-1].closed = False, 1.0, False
     assert len(root.children) == 8
     assert max(child.visits for child in root.children) <= 3 * min(child.visits for child in root.children)
 
@@ -173,15 +173,15 @@ def drawn_from(rule: Rule, root: Node, times: int) -> Counter[str]:
 
 
 def test_random_draws_open_nodes_alike() -> None:
-    root = root_of(0.9, 0.1, unseen=0.5)
-    root.children[0].add("end", 1.0, unseen=0.0, terminal=True)
+    root = root_of(0.9, 0.1, unexpanded=0.5)
+    root.children[0].add("end", 1.0, unexpanded=0.0, terminal=True)
     counts = drawn_from("random", root, 3000)
     assert set(counts) == {"", "s0", "s1"}
     assert all(count == pytest.approx(1000, rel=0.1) for count in counts.values())
 
 
 def test_aflow_draws_the_good_ones_oftener_and_never_a_fourth() -> None:
-    root = root_of(*[0.1] * 5, unseen=0.5)
+    root = root_of(*[0.1] * 5, unexpanded=0.5)
     for i, child in enumerate(root.children):
         reward(child, i / 50)
     counts = drawn_from("aflow", root, 3000)
@@ -190,7 +190,7 @@ def test_aflow_draws_the_good_ones_oftener_and_never_a_fourth() -> None:
 
 
 def test_enumerate_takes_open_nodes_in_turn() -> None:
-    root = root_of(0.5, 0.4, unseen=0.1)
+    root = root_of(0.5, 0.4, unexpanded=0.1)
     taken = []
     for _ in range(6):
         node = select_node(root, "enumerate", 1.0, Random(0))

@@ -26,8 +26,8 @@ def completion(tokens: list[int], *probabilities: float) -> Completion:
     return Completion(tokens=tokens, logprobs=[log(p) for p in filled])
 
 
-def learn(tree: PolicyTree, rollout: Rollout, written: Completion, reward: float = 0.0) -> None:
-    tree.learn(rollout, written, str(written.tokens), OK, reward)
+def update(tree: PolicyTree, rollout: Rollout, written: Completion, reward: float = 0.0) -> None:
+    tree.update(rollout, written, str(written.tokens), OK, reward)
 
 
 def nodes_of(node: Node) -> list[Node]:
@@ -41,7 +41,7 @@ def test_statements_become_nodes_with_the_policys_probabilities() -> None:
     first, second, end = (chain := nodes_of(tree.root))[1:]
     assert [n.statement for n in chain] == ["", "5-9", "6-9", "1"]
     assert [n.prior for n in chain] == pytest.approx([1, 0.25, 0.8, 0.9])
-    assert [n.unseen for n in chain] == pytest.approx([0.75, 0.2, 0.1, 0])
+    assert [n.unexpanded for n in chain] == pytest.approx([0.75, 0.2, 0.1, 0])
     assert [n.terminal for n in chain] == [False, False, False, True]
     assert [(n.visits, n.value) for n in chain] == [(1, 0.5)] * 4
     assert tree.prefix(second).tokens == [5, 9, 6, 9]
@@ -59,22 +59,25 @@ def test_completions_share_what_they_have_in_common() -> None:
     learn(tree, three, completion([5, 9, 6, 9, 1], 0.5, 1.0, 0.5))
     (shared,) = tree.root.children
     assert [child.statement for child in shared.children] == ["6-9", "7-1"]
-    assert (shared.visits, shared.unseen) == (3, pytest.approx(0.25))
+    assert (shared.visits, shared.unexpanded) == (3, pytest.approx(0.25))
     assert tree.root.value == pytest.approx(1 / 3)
-    assert {code: len(found.samples) for code, found in tree.found.items()} == {"[5, 9, 6, 9, 1]": 2, "[5, 9, 7, 1]": 1}
+    assert {code: len(found.samples) for code, found in tree.workflows.items()} == {
+        "[5, 9, 6, 9, 1]": 2,
+        "[5, 9, 7, 1]": 1,
+    }
 
 
 def test_a_last_token_that_ends_a_statement_is_no_statement_of_its_own() -> None:
     tree = tree_of()
     learn(tree, tree.samples(1)[0], completion([5, 5, 5, 5, 5, 9], 0.5))  # cut at LONGEST
     (leaf,) = tree.root.children
-    assert (leaf.terminal, leaf.unseen) == (True, 0.0)
+    assert (leaf.terminal, leaf.unexpanded) == (True, 0.0)
 
 
 def test_a_negligible_rest_is_not_worth_a_rollout() -> None:
     tree = tree_of()
     learn(tree, tree.samples(1)[0], completion([5, 9, 1], 1 - NEGLIGIBLE / 2, 1.0, 0.5))
-    assert tree.root.unseen == 0.0
+    assert tree.root.unexpanded == 0.0
     (first,) = tree.root.children
     (rollout,) = tree.propose(1, exploration=1.0)
     assert rollout.from_node is first
@@ -86,13 +89,13 @@ def test_a_rollout_comes_back_below_the_node_that_it_left_from() -> None:
     (rollout,) = tree.propose(1, exploration=1.0)
     first = tree.root.children[0]
     assert rollout.from_node is first
-    assert (rollout.row, tree.rows) == (1, 2)
+    assert (rollout.row, tree.completions) == (1, 2)
     assert (first.pending, tree.root.pending) == (1, 1)
     written = completion([5, 9, 7, 1], 1.0, 1.0, 0.25)
     learn(tree, rollout, written, reward=1.0)
     assert [(c.statement, c.visits) for c in first.children] == [("6-9", 1), ("7-1", 1)]
     assert all(node.pending == 0 for node in nodes_of(tree.root))
-    found = tree.found[str(written.tokens)]
+    found = tree.workflows[str(written.tokens)]
     assert (found.samples, found.rollouts, found.from_node) == ([], [written], first)
 
 
@@ -170,8 +173,8 @@ def test_priors_and_what_is_unseen_add_up_however_the_completions_fall() -> None
     expanded = [node for node in nodes_of(tree.root) if node.children]
     assert len(expanded) > 10
     for node in expanded:
-        assert node.unseen + sum(child.prior for child in node.children) == pytest.approx(1, abs=NEGLIGIBLE)
-        assert node.unseen == 0  # nothing was left when it gave up
+        assert node.unexpanded + sum(child.prior for child in node.children) == pytest.approx(1, abs=NEGLIGIBLE)
+        assert node.unexpanded == 0  # nothing was left when it gave up
     for above, below in pairwise(nodes_of(tree.root)):
         if below.parent is above:
             assert tree.prefix(below).tokens[: len(tree.prefix(above).tokens)] == tree.prefix(above).tokens

@@ -15,16 +15,16 @@ from tasks.search.progress import Tally, show_progress
 def test_problems_done_and_solved_are_counted() -> None:
     tally = Tally({"a": 2, "b": 1, "c": 3})
     assert str(tally) == "0/3 problems, 0 solved"
-    tally.came("a", 1.0)
-    tally.came("a", 1.0)
-    tally.came("b", 0.5)
+    tally.add_completion("a", 1.0)
+    tally.add_completion("a", 1.0)
+    tally.add_completion("b", 0.5)
     assert str(tally) == "2/3 problems, 1 solved"
-    tally.ended("c")
-    tally.ended("c")
-    tally.came("c", 0.0)  # later than it should
+    tally.close("c")
+    tally.close("c")
+    tally.add_completion("c", 0.0)  # later than it should
     assert str(tally) == "3/3 problems, 1 solved"
-    tally.came("unknown", 1.0)
-    tally.ended("unknown")
+    tally.add_completion("unknown", 1.0)
+    tally.close("unknown")
     assert (tally.done, tally.solved, tally.left, tally.completions) == (3, 1, 0, 6)
 
 
@@ -34,9 +34,9 @@ def test_what_is_done_and_what_is_left_add_up(awaited: dict[str, int], data: st.
     came = data.draw(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([0.0, 0.9, 1.0, None])), max_size=20))
     for problem, reward in came:
         if reward is None:
-            tally.ended(problem)
+            tally.close(problem)
         else:
-            tally.came(problem, reward)
+            tally.add_completion(problem, reward)
     counts = {p: sum(name == p for name, reward in came if reward is not None) for p in awaited}
     ended = {p for p in awaited if (p, None) in came}
     left = {p: 0 if p in ended else max(0, awaited[p] - counts[p]) for p in awaited}
@@ -52,7 +52,7 @@ def test_it_is_drawn_on_a_terminal() -> None:
         os.fdopen(theirs, "w") as terminal,
         show_progress(tally, "search@1", Console(file=terminal, width=100, color_system=None, force_terminal=True)),
     ):
-        tally.came("a", 1.0)
+        tally.add_completion("a", 1.0)
     drawn = all_of(ours)
     assert "search@1" in drawn
     assert "1/2 problems, 1 solved" in drawn

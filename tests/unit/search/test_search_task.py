@@ -12,7 +12,7 @@ from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.bootstrap.scratch_model import scratch_model
 from tasks.bootstrap.supervised import Example, warm_up
 from tasks.bootstrap.tokenizer import train_tokenizer
-from tasks.core.sharding import fanning_out
+from tasks.core.sharding import use_fan_out
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.layout import Layout
 from tasks.model.policy import (
@@ -241,12 +241,12 @@ def search_of(
     layout: Layout, sandbox: Sandbox, folder: int = 0, **knobs: float
 ) -> tuple[PolicySearch, list[PolicyTree]]:
     search = PolicySearch(load_policy(layout.policy(folder)), WorkflowEnvironment(), sandbox, params(**knobs), round=1)
-    return search, search.trees(TRAIN)
+    return search, search.make_trees(TRAIN)
 
 
 def grown(layout: Layout, sandbox: Sandbox, folder: int = 0, **knobs: float) -> list[PolicyTree]:
     search, trees = search_of(layout, sandbox, folder, **knobs)
-    search.sample_all(trees)
+    search.sample(trees)
     search.explore(trees)
     return trees
 
@@ -259,16 +259,16 @@ def test_priors_and_what_is_unseen_add_up(temperature: float, layout: Layout, sa
             assert node.pending == 0
             if node.children:
                 rest = 1 - sum(child.prior for child in node.children)
-                assert node.unseen == pytest.approx(rest, abs=1e-5 if node.unseen else NEGLIGIBLE + 1e-5)
+                assert node.unexpanded == pytest.approx(rest, abs=1e-5 if node.unexpanded else NEGLIGIBLE + 1e-5)
                 expanded += 1
             else:
-                assert (node.terminal, node.unseen) == (True, 0)
+                assert (node.terminal, node.unexpanded) == (True, 0)
     assert expanded > 10
 
 
 def test_a_request_from_inside_the_tree_is_answered_with_its_prefix(layout: Layout, sandbox: Sandbox) -> None:
     search, trees = search_of(layout, sandbox)
-    search.sample_all(trees)
+    search.sample(trees)
     search.explore(trees)
     wave = [(tree, rollout) for tree in trees for rollout in tree.propose(WAVE, exploration=1.5)]
     requests = [search._request(tree, rollout) for tree, rollout in wave]
@@ -369,7 +369,7 @@ def test_a_search_that_was_cut_short_repeats_no_finished_shard(
     small = params().model_copy(update={"shard_size": 1})
     run(layout, small, 1)
     undisturbed = digest_path(layout.workflows(1))
-    with pytest.raises(KeyboardInterrupt), fanning_out(Cut()):
+    with pytest.raises(KeyboardInterrupt), use_fan_out(Cut()):
         run(layout, small, 1)
     assert digest_path(layout.workflows(1)) == undisturbed, "the earlier result is still there"
     (left,) = layout.journals("search", 1).iterdir()

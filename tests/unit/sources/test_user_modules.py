@@ -8,7 +8,7 @@ import pytest
 from tasks.errors import GraftError
 from tasks.params.file import load_params, override
 from tasks.params.sections import Rewards
-from tasks.sources.user_modules import check_function, digest_modules, modules_of_terms, refuse_changed, sources_of
+from tasks.sources.user_modules import check_function, check_unchanged, digest_modules, modules_of_terms, sources_of
 
 SHIPPED = Path(__file__).parents[3] / "params.yaml"
 RAISES = "raise RuntimeError('this module must not be run')\n"
@@ -140,13 +140,13 @@ def test_a_module_is_named_once(tmp_path: Path) -> None:
 
 def test_another_source_than_params_say_is_refused(tmp_path: Path) -> None:
     root = project(tmp_path, manners="def polite(p, t, r): ...\n")
-    refuse_changed(root, [], None, "environment_sha256")
+    check_unchanged(root, [], None, "environment_sha256")
     with pytest.raises(
         GraftError, match=r"environment_sha256: is not the digest of manners as it is now; graft retrain"
     ):
-        refuse_changed(root, ["manners"], None, "environment_sha256")
+        check_unchanged(root, ["manners"], None, "environment_sha256")
     settled = digest_modules(root, ["manners"])
-    refuse_changed(root, ["manners"], settled, "environment_sha256")
+    check_unchanged(root, ["manners"], settled, "environment_sha256")
     project(root, manners="def polite(p, t, r): pass\n")
     with pytest.raises(GraftError, match="is not the digest of manners"):
-        refuse_changed(root, ["manners"], settled, "environment_sha256")
+        check_unchanged(root, ["manners"], settled, "environment_sha256")

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from tasks.artifacts import (
     append_text,
+    atomic_folder,
     digest_path,
     digest_text,
     read_json,
@@ -24,7 +25,6 @@ from tasks.artifacts import (
     read_text,
     remove_leftovers,
     stream_jsonl,
-    whole_folder,
     write_json,
     write_jsonl,
     write_text,
@@ -95,7 +95,7 @@ os.fsync = lambda _: os.kill(os.getpid(), 9)
 artifacts.write_text(path, "half")
 """,
     "folder": """
-with artifacts.whole_folder(path) as folder:
+with artifacts.atomic_folder(path) as folder:
     artifacts.write_text(folder / "x", "")
     os.kill(os.getpid(), 9)
 """,
@@ -157,7 +157,7 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
     """/dev/full answers every write as a full disk does."""
 
     def fill() -> None:
-        with whole_folder(tmp_path / "policy"), open("/dev/full", "wb", buffering=0) as full:
+        with atomic_folder(tmp_path / "policy"), open("/dev/full", "wb", buffering=0) as full:
             full.write(b"x")
 
     with pytest.raises(GraftError, match="policy: the disk is full; free some space"):
@@ -176,7 +176,7 @@ def test_a_file_where_a_folder_belongs_is_an_error(tmp_path: Path) -> None:
 
 def test_a_folder_takes_the_place_of_the_old_one_as_a_whole(tmp_path: Path) -> None:
     for text in ("first", "second"):
-        with whole_folder(tmp_path / "policy") as folder:
+        with atomic_folder(tmp_path / "policy") as folder:
             write_text(folder / f"{text}.txt", text)
             assert not (tmp_path / "policy" / f"{text}.txt").exists()
     assert listed(tmp_path) == ["policy", "policy/second.txt"]
@@ -184,11 +184,11 @@ def test_a_folder_takes_the_place_of_the_old_one_as_a_whole(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, GraftError])
 def test_a_folder_that_was_not_finished_vanishes(tmp_path: Path, error: type[BaseException]) -> None:
-    with whole_folder(tmp_path / "policy") as folder:
+    with atomic_folder(tmp_path / "policy") as folder:
         write_text(folder / "good.txt", "good")
 
     def stop() -> None:
-        with whole_folder(tmp_path / "policy") as folder:
+        with atomic_folder(tmp_path / "policy") as folder:
             write_text(folder / "half.txt", "half")
             raise error("stop")
 

@@ -20,7 +20,7 @@ from tasks.artifacts import write_json, write_jsonl, write_text
 from tasks.core.metrics_files import flatten
 from tasks.layout import Layout
 from tasks.params.file import load_params
-from tasks.params.params import UNSEEN, Params
+from tasks.params.params import RUN_ONLY_SECTIONS, Params
 from tasks.records import Champion, Promotion, RewardedTrajectory, Selected, Succession, SuccessionKind
 from tasks.tracking.mlflow_ledger import Ledger, allowed, parent_name
 from tasks.tracking.recorder import WORKSPACE, Recorder, tell_champion
@@ -109,7 +109,7 @@ def test_a_run_and_its_cached_repetition_are_recorded_whole(layout: Layout) -> N
         client = store(layout)
         parent = client.get_run(run_id)
         assert parent.info.status == "FINISHED"
-        assert parent.data.params == flatten(params.model_dump(exclude=UNSEEN))
+        assert parent.data.params == flatten(params.model_dump(exclude=RUN_ONLY_SECTIONS))
         assert parent.data.params["grpo.group_size"] == str(params.grpo.group_size)
         assert parent.data.tags["prefect.flow_run_id"] == "f-1"
         lock = hashlib.md5((layout.root / "dvc.lock").read_bytes()).hexdigest()

@@ -18,9 +18,9 @@ from typer.testing import CliRunner
 
 from flows import preflight as inputs
 from flows.cli.main import app
-from flows.diagnosis.diagnose import diagnose, rewarded, written
+from flows.diagnosis.diagnose import diagnose, diagnosis_params, rewarded, written
 from flows.diagnosis.page import page_of
-from flows.diagnosis.problems import baselines_of, compared
+from flows.diagnosis.problems import baselines_of
 from flows.diagnosis.record import Diagnosis
 from flows.diagnosis.terminal import print_diagnosis
 from tasks.artifacts import digest_path, read_json, read_jsonl, write_jsonl
@@ -34,11 +34,12 @@ from tasks.grpo.diagnostics.health import Verdict
 from tasks.layout import Layout
 from tasks.model.policy import Policy, attach_adapter, encode_completion, encode_prompt, load_policy, save_policy
 from tasks.objective.advantages import advantages_of
+from tasks.objective.groups import sample_groups
 from tasks.params.fields import Baseline
 from tasks.params.file import load_params
 from tasks.params.params import Params
 from tasks.programs.contract import HEADER, prompt_of
-from tasks.programs.sandbox.sandbox import sandbox_of
+from tasks.programs.sandbox.sandbox import make_sandbox
 from tasks.records import Lineage, Problem, Selected, Sibling
 
 REPOSITORY = Path(__file__).parents[4]
@@ -167,10 +168,10 @@ def test_the_step_is_the_one_that_the_update_stage_takes(copied: Layout) -> None
     policy = load_policy(copied.policy(1))
     lineage = read_json(copied.policy(1) / "lineage.json", Lineage)
     problems = [p.turned(2) for p in read_jsonl(copied.problems("train"), Problem)]
-    with sandbox_of(asked.sandbox) as sandbox:
-        completions = written(policy, WorkflowEnvironment(), problems, sandbox, asked, 2, lineage)
-    trajectories = rewarded(copied, asked, WorkflowEnvironment(), completions)
-    groups = compared(policy, trajectories, asked.grpo)
+    with make_sandbox(asked.sandbox) as sandbox:
+        completions = written(policy, WorkflowEnvironment(), problems, sandbox, diagnosis_params(asked), 2, lineage)
+    trajectories = rewarded(copied, diagnosis_params(asked), WorkflowEnvironment(), completions)
+    groups = sample_groups(policy, trajectories, asked.grpo)
     write_jsonl(copied.rewarded(2), trajectories)
     write_jsonl(
         copied.selection(2),
@@ -184,8 +185,8 @@ def test_the_step_is_the_one_that_the_update_stage_takes(copied: Layout) -> None
                 gradient_norm=None,
                 selected=advantage != 0,
             )
-            for t, own in zip(trajectories, groups.advantages, strict=True)
-            for member, advantage in enumerate(own)
+            for t, own in zip(trajectories, groups, strict=True)
+            for member, advantage in enumerate(own.advantages)
         ],
     )
     update_task.run(copied, asked, 2)

@@ -9,7 +9,7 @@ import pytest
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.model.rollouts.attempts import judged
 from tasks.params.file import load_params
-from tasks.programs.sandbox.sandbox import Sandbox, sandbox_of
+from tasks.programs.sandbox.sandbox import Sandbox, make_sandbox
 from tasks.records import Problem, Sibling
 
 PARAMS = load_params(Path(__file__).parents[4] / "params.yaml")
@@ -28,7 +28,7 @@ ALONE = Problem(problem_id="b", question="2 boxes of 3 pens?", answer=6, source=
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
-    with sandbox_of(PARAMS.sandbox) as sandbox:
+    with make_sandbox(PARAMS.sandbox) as sandbox:
         yield sandbox
 
 

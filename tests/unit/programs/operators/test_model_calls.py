@@ -14,8 +14,8 @@ from tasks.errors import GraftError
 from tasks.params.file import load_params
 from tasks.params.sections import Operators
 from tasks.programs.operators.model import Prompt, Reply
-from tasks.programs.operators.model_calls import MAX_PROMPT, OTHERWISE, SERVED, fits
-from tasks.programs.operators.reply_cache import Served
+from tasks.programs.operators.model_calls import MAX_PROMPT, MODEL_OPERATORS, NOT_REPEATABLE, is_valid_prompt
+from tasks.programs.operators.reply_cache import CachedModel
 from tasks.programs.sandbox.sandbox import Program, Sandbox
 from tasks.records import Result
 
@@ -39,8 +39,8 @@ class Function:
             yield place, Reply(given, prompt_tokens=2, completion_tokens=1) if isinstance(given, str) else given
 
 
-def served(model: Function, folder: Path, **changes: Any) -> Served:
-    return Served(model, Operators.model_validate({**SHIPPED.model_dump(), **changes}), folder)
+def served(model: Function, folder: Path, **changes: Any) -> CachedModel:
+    return CachedModel(model, Operators.model_validate({**SHIPPED.model_dump(), **changes}), folder)
 
 
 def solving(body: str) -> str:
@@ -89,8 +89,8 @@ def test_each_operator(name: str, tmp_path: Path) -> None:
 
 
 def test_each_operator_has_a_case_and_a_line_for_the_prompt() -> None:
-    assert {name.split()[0] for name in OPERATORS} == set(SERVED)
-    assert all((function.__doc__ or "").split("\n")[0].endswith((".", ").")) for function in SERVED.values())
+    assert {name.split()[0] for name in OPERATORS} == set(MODEL_OPERATORS)
+    assert all((function.__doc__ or "").split("\n")[0].endswith((".", ").")) for function in MODEL_OPERATORS.values())
 
 
 def test_many_programs_are_served_as_one_batch_and_asked_once(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_without_a_model_it_is_the_programs_mistake() -> None:
 
 def test_a_program_that_asks_something_else_the_second_time(tmp_path: Path) -> None:
     body = "import time\na = ask(str(time.perf_counter_ns()))\nreturn ask('b')"
-    assert value(body, Function(lambda _: "x"), tmp_path) == Result(status="error", error=OTHERWISE)
+    assert value(body, Function(lambda _: "x"), tmp_path) == Result(status="error", error=NOT_REPEATABLE)
 
 
 def test_waiting_for_a_model_is_no_time_of_the_program(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_neither_key_nor_answer_nor_server_is_where_a_program_can_look(
 
 @given(st.text(st.characters(), max_size=30))
 def test_what_fits_can_be_written(text: str) -> None:
-    if fits(text):
+    if is_valid_prompt(text):
         text.encode()
     else:
         with pytest.raises(UnicodeEncodeError):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tasks.programs.contract import HEADER
 from tasks.programs.operators.builtin import OPERATORS
 from tasks.programs.sandbox.determinism import may_differ, tree_may_differ
-from tasks.programs.sandbox.sandbox import UNSTEADY, Program, Sandbox, settled
+from tasks.programs.sandbox.sandbox import NOT_DETERMINISTIC, Program, Sandbox, compare_runs
 from tasks.records import Result
 
 STEADY = {
@@ -172,13 +172,13 @@ OK, OTHER = Result(status="ok", value=3), Result(status="ok", value=4)
     ("second", "end"),
     [
         (OK, OK),
-        (OTHER, Result(status="error", error=UNSTEADY)),
+        (OTHER, Result(status="error", error=NOT_DETERMINISTIC)),
         (Result(status="ok", value=3.0), OK),
-        (Result(status="error", error="ValueError"), Result(status="error", error=UNSTEADY)),
+        (Result(status="error", error="ValueError"), Result(status="error", error=NOT_DETERMINISTIC)),
         (Result(status="timeout", error="out of time"), OK),
         (Result(status="memory", error="MemoryError"), OK),
         (Result(status="killed", error="the sandbox process died"), OK),
     ],
 )
 def test_a_second_run_that_did_not_come_to_an_end_tells_nothing(second: Result, end: Result) -> None:
-    assert settled(OK, second) == end
+    assert compare_runs(OK, second) == end

@@ -15,7 +15,7 @@ from tasks.errors import GraftError
 from tasks.params.sections import Sandbox as SandboxParams
 from tasks.programs.contract import HEADER
 from tasks.programs.sandbox.plain_programs import is_plain
-from tasks.programs.sandbox.sandbox import Program, Sandbox, probe_tier, sandbox_of, tier_of
+from tasks.programs.sandbox.sandbox import Program, Sandbox, make_sandbox, probe_tier, tier_of
 from tasks.programs.sandbox.zygote import MODULES
 from tasks.records import Result
 
@@ -360,10 +360,10 @@ def test_weak_machines_are_refused_unless_the_user_says_so() -> None:
 
 def test_the_params_reach_the_sandbox() -> None:
     eat = "def solve(problem): return len(bytearray({} << 20))"
-    with sandbox_of(SandboxParams(seconds=0.2, memory_mb=64, allow_weak=False)) as sandbox:
+    with make_sandbox(SandboxParams(seconds=0.2, memory_mb=64, allow_weak=False)) as sandbox:
         assert run_one(sandbox, "import time\ndef solve(problem): time.sleep(0.4)").status == "timeout"
         assert run_one(sandbox, eat.format(64)).status == "memory"
         assert run_one(sandbox, plain("return n[0]")).value == 3
-    with sandbox_of(SandboxParams(seconds=2.0, memory_mb=128, allow_weak=False)) as sandbox:
+    with make_sandbox(SandboxParams(seconds=2.0, memory_mb=128, allow_weak=False)) as sandbox:
         assert run_one(sandbox, "import time\ndef solve(problem): time.sleep(0.4)").error == "returned NoneType"
         assert run_one(sandbox, eat.format(64)).value == 64 << 20

@@ -11,7 +11,7 @@ from tasks.programs.contract import HEADER
 from tasks.programs.sandbox.memory_use import resident_bytes
 from tasks.programs.sandbox.sandbox import LAYERS, Program, Sandbox, describe_tier, tier_of
 from tasks.programs.sandbox.seatbelt import confinement
-from tasks.programs.sandbox.zygote_client import Worker
+from tasks.programs.sandbox.zygote_client import ZygoteClient
 from tasks.records import Result
 
 SOLVE = "def solve(problem):\n    "
@@ -70,7 +70,7 @@ def test_memory_is_counted() -> None:
 
 
 def test_every_layer_that_is_missing_says_why() -> None:
-    worker = Worker(1.0, 256, LAYERS)
+    worker = ZygoteClient(1.0, 256, LAYERS)
     try:
         worker.start()
         assert set(worker.layers) | set(worker.reasons) == set(LAYERS)
@@ -110,7 +110,7 @@ def test_tiers(layers: tuple[str, ...], tier: str) -> None:
 
 
 def test_the_doctor_says_that_nobody_has_tested_seatbelt(monkeypatch: pytest.MonkeyPatch) -> None:
-    worker = Worker(1.0, 256, LAYERS)
+    worker = ZygoteClient(1.0, 256, LAYERS)
     worker.layers, worker.reasons = ["seatbelt"], {"landlock": "Linux only", "memory": "macOS does not keep it"}
     monkeypatch.setattr(sys, "platform", "darwin")
     assert describe_tier(worker) == (

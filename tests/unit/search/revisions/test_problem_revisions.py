@@ -47,7 +47,7 @@ def tree_of(*workflows: tuple[str, list[Result]]) -> PolicyTree:
     tree = PolicyTree(PROBLEM, lambda token: token == 9, lambda tokens: "-".join(map(str, tokens)), 8)
     for place, (rollout, (code, results)) in enumerate(zip(tree.samples(len(workflows)), workflows, strict=True)):
         written = Completion(tokens=[10 + place, 1], logprobs=[log(0.1), 0.0])
-        tree.learn(rollout, written, code, results, solved_share(results, tree.problem.answers))
+        tree.update(rollout, written, code, results, solved_share(results, tree.problem.answers))
     return tree
 
 
@@ -60,10 +60,10 @@ def take(
     revisions: ProblemRevisions, change: str, code: str, results: list[Result], parent: str | None = "one"
 ) -> bool:
     """One revision of `parent`, None: a fresh one. Returns whether it was run."""
-    draft = Draft(revisions.tree.found[parent] if parent else None, Prompt("revision", ""))
+    draft = Draft(revisions.tree.workflows[parent] if parent else None, Prompt("revision", ""))
     revision = Revision(change, code)
     new = revisions.is_new(draft, revision)
-    revisions.learn(draft, revision, results if new else None, WRITTEN if new else None)
+    revisions.update(draft, revision, results if new else None, WRITTEN if new else None)
     return new
 
 
@@ -102,7 +102,7 @@ def test_of_equals_the_earliest_are_the_best_and_some_are_no_parents() -> None:
 
 def test_a_revision_is_a_child_of_its_parents_leaf_and_counts_up_to_the_root() -> None:
     tree = tree_of(("one", solving(1)), ("two", solving(0)))
-    parent = tree.found["one"].leaf
+    parent = tree.workflows["one"].leaf
     revisions = revisions_of(tree)
     assert take(revisions, "first", "new", solving(2))
     assert take(revisions, "second", "newer", solving(0))
@@ -110,9 +110,9 @@ def test_a_revision_is_a_child_of_its_parents_leaf_and_counts_up_to_the_root() -
     one, two = parent.children
     assert (one.statement, one.depth, one.visits, one.value) == ("first", parent.depth + 1, 1, pytest.approx(2 / 3))
     assert (parent.visits, parent.value) == (3, pytest.approx((1 + 2 + 0) / 9))
-    assert (tree.root.visits, tree.rows, tree.root.value) == (5, 5, pytest.approx((1 + 0 + 2 + 0 + 0) / 15))
-    new, fresh = tree.found["new"], tree.found["fresh"]
-    assert (new.leaf, new.from_node, new.revisions, new.revised) == (one, parent, 1, [WRITTEN])
+    assert (tree.root.visits, tree.completions, tree.root.value) == (5, 5, pytest.approx((1 + 0 + 2 + 0 + 0) / 15))
+    new, fresh = tree.workflows["new"], tree.workflows["fresh"]
+    assert (new.leaf, new.from_node, new.revisions, new.revision_completions) == (one, parent, 1, [WRITTEN])
     assert (fresh.leaf.parent, fresh.from_node, fresh.leaf.statement) == (tree.root, tree.root, "idea")
     kept = {row.node_id: row.statement for row in tree_records("p", tree.root)}
     assert (kept[node_id(two)], kept[node_id(fresh.leaf)]) == ("second", "idea")  # though they earned nothing
@@ -123,11 +123,11 @@ def test_a_revision_can_be_revised() -> None:
     revisions = revisions_of(tree, u=0.3)
     take(revisions, "first", "new", solving(2))
     (draft,) = revisions.drafts(1)
-    assert draft.parent is tree.found["new"]
+    assert draft.parent is tree.workflows["new"]
     assert "```python\nnew```" in draft.prompt.text
     take(revisions, "further", "newest", solving(3), parent="new")
-    assert tree.found["newest"].leaf.parent is tree.found["new"].leaf
-    assert [node.visits for node in tree.found["newest"].leaf.path()] == [3, 2, 1]
+    assert tree.workflows["newest"].leaf.parent is tree.workflows["new"].leaf
+    assert [node.visits for node in tree.workflows["newest"].leaf.path()] == [3, 2, 1]
     assert revisions.drafts(4) == []  # solved
 
 
@@ -137,11 +137,11 @@ def test_an_identical_workflow_is_not_run_again_but_counts() -> None:
     assert not take(revisions, "nothing at all", "one", solving(3))
     assert take(revisions, "", "other", solving(2))
     assert not take(revisions, "", "other", solving(3))
-    assert (tree.rows, tree.root.visits, tree.revision_counts["revisions_repeated"]) == (4, 4, 2)
+    assert (tree.completions, tree.root.visits, tree.revision_counts["revisions_repeated"]) == (4, 4, 2)
     assert tree.root.value == pytest.approx((1 + 1 + 2 + 2) / 12)
-    same = tree.found["one"]
-    assert (len(same.samples), same.revisions, same.revised) == (1, 1, [])
-    assert (tree.found["other"].revisions, tree.found["other"].revised) == (2, [WRITTEN])
+    same = tree.workflows["one"]
+    assert (len(same.samples), same.revisions, same.revision_completions) == (1, 1, [])
+    assert (tree.workflows["other"].revisions, tree.workflows["other"].revision_completions) == (2, [WRITTEN])
     assert [child.statement for child in same.leaf.children] == ["nothing at all", NO_DESCRIPTION, NO_DESCRIPTION]
 
 
@@ -150,9 +150,9 @@ def test_the_same_change_of_the_same_parent_is_not_run_again_but_counts() -> Non
     revisions = revisions_of(tree)
     assert take(revisions, "Multiply!", "new", solving(0))
     assert not take(revisions, "multiply", "other", solving(3))
-    (node,) = tree.found["one"].leaf.children
+    (node,) = tree.workflows["one"].leaf.children
     assert (node.visits, node.value) == (2, 0.0)
-    assert "other" not in tree.found
+    assert "other" not in tree.workflows
     assert take(revisions, "divide", "other", solving(2))  # what was not run then is not known
     assert take(revisions, "multiply", "third", solving(0), parent="other")  # of another parent it is another change
 
@@ -180,11 +180,11 @@ def test_whatever_comes_is_counted_and_nothing_is_run_twice(replies: list[tuple[
         ]
         new = [revisions.is_new(draft, revision) for draft, revision, _ in read]
         for fresh, (draft, revision, results) in zip(new, read, strict=True):
-            revisions.learn(draft, revision, results if fresh else None, None)
+            revisions.update(draft, revision, results if fresh else None, None)
             ran += [revision.code] * fresh
     assert revisions.drafts(1) == []
-    assert len(ran) == len(set(ran)) == len(tree.found) - 2
-    assert tree.rows == tree.root.visits == len(replies) + 2
+    assert len(ran) == len(set(ran)) == len(tree.workflows) - 2
+    assert tree.completions == tree.root.visits == len(replies) + 2
     numbers = revision_metrics([tree])
     assert (numbers["revisions"], numbers["revisions_too_long"]) == (len(replies), len(ran))
     assert numbers["revisions_repeated"] == len(replies) - len(ran)
@@ -205,8 +205,8 @@ def test_the_experience_of_a_parent_is_that_of_its_own_changes() -> None:
     take(revisions, "equal change", "c", solving(1))
     take(revisions, "other change", "d", solving(0), parent="two")
     of_one, of_two = revisions.drafts(2)
-    assert of_one.parent is tree.found["one"]
-    assert of_two.parent is tree.found["two"]
+    assert of_one.parent is tree.workflows["one"]
+    assert of_two.parent is tree.workflows["two"]
     assert "- worse change (before 1 of 3 right, then 0)\n- equal change (" in of_one.prompt.text
     assert "unknown change" not in of_one.prompt.text
     assert of_two.prompt.text.count("change (") == of_two.prompt.text.count("- other change (") == 1
@@ -242,4 +242,4 @@ def test_a_workflow_that_nobody_knows_the_worth_of_counts_neither_way() -> None:
     tree = tree_of(("one", solving(1)), ("two", solving(2)))
     take(revisions_of(tree), "unknown", "new", LOST)
     assert tree.root.value == pytest.approx(1 / 2)
-    assert tree.found["new"].reward == 0  # no more than it is known to solve
+    assert tree.workflows["new"].reward == 0  # no more than it is known to solve

@@ -22,7 +22,7 @@ from tasks.model.scoring.padded_rows import collate
 from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
 from tasks.programs.operators.model import Prompt, Reply
-from tasks.programs.operators.reply_cache import Served
+from tasks.programs.operators.reply_cache import CachedModel
 from tasks.programs.sandbox.sandbox import Sandbox
 from tasks.records import Lineage, Problem, Sibling, TreeNode, Workflow
 from tasks.rewards import task as rewarding
@@ -362,7 +362,7 @@ def sandbox() -> Iterator[Sandbox]:
 def revised(problems: Sequence[Problem], sandbox: Sandbox, folder: Path) -> tuple[dict[str, list[TreeNode]], list[int]]:
     trees = [PolicyTree(p, lambda token: token == 9, str, 8) for p in problems]
     model, knobs = Written(), params("http://unused", wave=2)
-    served = Served(model, knobs.operators, folder)
+    served = CachedModel(model, knobs.operators, folder)
     Reviser(served, sandbox, lambda code: list(code.encode()), knobs, 3).revise(trees)
     return {t.problem.problem_id: list(tree_records(t.problem.problem_id, t.root)) for t in trees}, model.batches
 

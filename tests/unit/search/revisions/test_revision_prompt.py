@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.programs.contract import WITH_A_MODEL, prompt_of
+from tasks.programs.contract import ALL_OPERATORS, prompt_of
 from tasks.records import Result
 from tasks.search.revisions.prompt import (
     EXPERIENCES,
@@ -31,7 +31,7 @@ def test_the_prompt_holds_the_contract_the_problem_the_parent_and_what_running_i
     prompt = asked()
     contract = prompt_of(QUESTION, "a model", served=True).partition("Answer with the code only.")[0]
     assert prompt.startswith(contract)
-    assert all(f"- {name}(" in prompt for name in WITH_A_MODEL)
+    assert all(f"- {name}(" in prompt for name in ALL_OPERATORS)
     for part in (f"Problem: {QUESTION}\n", f"```python\n{CODE}```\n", "begins with Change:"):
         assert prompt.count(part) == 1
     assert (
