@@ -88,9 +88,9 @@ def plain(scorer: "Scorer", samples: "Sequence[Sample]") -> list[Any]:
 
 
 def lean_pass(scorer: "Scorer", samples: "Sequence[Sample]") -> None:
-    from tasks.model.fast_layers.fast_layers import lean
+    from tasks.model.fast_layers.fast_layers import fast_layers
 
-    with lean(scorer.model):
+    with fast_layers(scorer.model):
         plain(scorer, samples)
 
 
@@ -100,8 +100,9 @@ def ours(scorer: "Scorer", samples: "Sequence[Sample]", validation: "Sequence[Sa
     from tasks.objective.token_weights import Averaging
 
     averaging = Averaging("dapo", longest=1)
-    judges = Validation(samples if validation is None else validation, averaging, same_batch=validation is None)
-    return [float(s.influence or 0) for s in influences(scorer, samples, averaging, judges).each]
+    judges = samples if validation is None else validation
+    loss = Validation(judges, [s.advantage for s in judges], averaging, same_batch=validation is None)
+    return [float(s.influence or 0) for s in influences(scorer, samples, averaging, loss).each]
 
 
 def loop(scorer: "Scorer", samples: "Sequence[Sample]", validation: "Sequence[Sample]") -> list[float]:

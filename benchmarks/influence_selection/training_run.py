@@ -185,13 +185,14 @@ def measured(
     variant: Variant,
 ) -> list[float]:
     """Influence of each sample; with control counted from the fault line, and above 0 where there is none."""
-    validation = Validation(judges or samples, BY_TOKEN, same_batch=not judges)
+    own = [successes(s) for s in judges or samples]
+    validation = Validation(own, [s.advantage for s in judges or samples], BY_TOKEN, same_batch=not judges)
     held = judges_of(scorer, validation, variant.measure.budget) if variant.similarity == "local" else None
     found = influences(scorer, samples, BY_TOKEN, validation, variant.measure, shares, judges=held).each
     if not variant.control:
         return [s.influence or 0.0 for s in found]
-    own, given = [successes(s) for s in judges], [abs(s.advantage) for s in judges]
-    trusted = trusted_influences(scorer, own, BY_TOKEN, validation, variant.measure, given, samples, held)
+    given = [abs(s.advantage) for s in judges]
+    trusted = trusted_influences(scorer, BY_TOKEN, validation, variant.measure, given, samples, held)
     return from_fault_line(samples, found, own, trusted, variant.measure) or [1.0] * len(samples)
 
 

@@ -40,7 +40,7 @@ from tasks.programs.answer_check import failure_reason
 from tasks.records import Lineage, Problem, RewardedTrajectory, Trajectory
 from tasks.rewards.builtin_terms import results_of
 from tasks.rewards.compute import compute_rewards
-from tasks.search.answer_support import run_perturbed
+from tasks.search.answer_support import run_perturbed_questions
 from tasks.search.policy_search import PolicySearch
 from tasks.search.shard import workflow_records
 from tasks.seeds import derive_seed
@@ -115,9 +115,9 @@ def written(
     it."""
     search = PolicySearch(policy, environment, runner, params, round)
     trees = search.make_trees(problems)
-    search.sample_all(trees)
+    search.sample(trees)
     if environment.asks_siblings:
-        run_perturbed(trees, runner)
+        run_perturbed_questions(trees, runner)
     tried = [SearchedProblem("train", tree.problem, workflow_records(tree, "train")) for tree in trees]
     return list(
         build_trajectories(
@@ -178,7 +178,7 @@ def _drawn(layout: Layout, seed: int, count: int, round: int) -> list[Problem]:
     """So many train problems by lot, the same for every round, asked as the round after this one asks them."""
     problems = read_jsonl(layout.problems("train"), Problem)
     lots = sorted(problems, key=lambda problem: derive_seed(seed, "diagnose", problem.problem_id))
-    return [problem.turned(round + 1) for problem in lots[:count]]
+    return [problem.rotated(round + 1) for problem in lots[:count]]
 
 
 def _stepped(

@@ -1,16 +1,17 @@
 """What a diagnosis shows of each problem: its completions, token by token, and what they are compared with."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from flows.diagnosis.record import Asked, Completion, Token
-from tasks.grpo.recorded_logprobs import Key, Scores, key_of
+from tasks.grpo.recorded_logprobs import Scores, key_of
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.objective.advantages import advantages_of, known, weighted
-from tasks.objective.samples import counted_rewards, is_cut, samples_of
+from tasks.objective.advantages import known
+from tasks.objective.groups import SampleGroup
+from tasks.objective.samples import is_cut
 from tasks.params.fields import Baseline
 from tasks.params.sections import Grpo
 from tasks.records import Attempt, Result, RewardedTrajectory
@@ -21,66 +22,44 @@ Performance = list[list[Attempt]] | str
 Value = TypeVar("Value")
 
 
-@dataclass(frozen=True)
-class Compared:
-    """The groups of P problems, G completions each, and what each completion is worth among its like."""
-
-    trajectories: Sequence[RewardedTrajectory]  # [P]
-    rewards: Sequence[Sequence[float | None]]  # [P][G], None = failed, or left out as `grpo.truncated` says
-    advantages: Sequence[Sequence[float]]  # [P][G], before grpo.negative_weight
-    samples: Sequence[Sample]  # [P · G], without advantages
-
-
-def compared(policy: Policy, trajectories: Sequence[RewardedTrajectory], params: Grpo) -> Compared:
-    """Advantages as the stage select gives them."""
-    rewards = [counted_rewards(policy, t, params.truncated) for t in trajectories]
-    samples = [s for t in trajectories for s in samples_of(policy, t, [0.0] * len(t.rewards))]
-    return Compared(trajectories, rewards, advantages_of(params.advantages, rewards), samples)
-
-
 def asked_of(
     policy: Policy,
     params: Grpo,
-    groups: Compared,
+    trajectories: Sequence[RewardedTrajectory],
+    groups: Sequence[SampleGroup],
     scores: tuple[Scores, Scores],
     performance: tuple[Performance, Performance],
 ) -> list[Asked]:
     """A page of each of P problems. `scores`: by the policy and by the reference; `performance`: before and after."""
-    batch = known(reward for group in groups.rewards for reward in group)
-    own = {key_of(sample): sample for sample in groups.samples}
-    asked = []
-    whole = zip(groups.trajectories, groups.rewards, groups.advantages, strict=True)
-    for place, (trajectory, given, gains) in enumerate(whole):
-        asked.append(
-            Asked(
-                problem_id=trajectory.problem_id,
-                question=trajectory.problem.question,
-                answer=trajectory.problem.answer,
-                mean=_mean(known(given)),
-                std=_deviation(known(given)),
-                completions=_completions(policy, params, trajectory, own, (given, gains, batch), scores),
-                greedy=_both(performance, place, greedy_of),
-                right=_both(performance, place, right_of),
-            )
+    batch = known(reward for group in groups for reward in group.baseline_rewards)
+    return [
+        Asked(
+            problem_id=trajectory.problem_id,
+            question=trajectory.problem.question,
+            answer=trajectory.problem.answer,
+            mean=_mean(known(group.baseline_rewards)),
+            std=_deviation(known(group.baseline_rewards)),
+            completions=_completions(policy, params.advantages, trajectory, group, batch, scores),
+            greedy=_both(performance, place, greedy_of),
+            right=_both(performance, place, right_of),
         )
-    return asked
+        for place, (trajectory, group) in enumerate(zip(trajectories, groups, strict=True))
+    ]
 
 
 def _completions(
     policy: Policy,
-    params: Grpo,
+    rule: Baseline,
     trajectory: RewardedTrajectory,
-    own: Mapping[Key, Sample],
-    worth: tuple[Sequence[float | None], Sequence[float], Sequence[float]],
+    group: SampleGroup,
+    batch: Sequence[float],
     scores: tuple[Scores, Scores],
 ) -> list[Completion]:
-    """Each different one of a group, the best first. `worth`: its rewards [G], advantages [G], all known rewards."""
-    rewards, advantages, batch = worth
-    baselines = baselines_of(params.advantages, rewards, advantages, batch)
-    learned = weighted(advantages, params.negative_weight)
+    """Each different one of a group, the best first. `batch`: all known rewards of all groups."""
+    baselines = baselines_of(rule, group.baseline_rewards, group.advantages, batch)
     found: dict[tuple[int, ...], Completion] = {}  # by their tokens
-    for member in sorted(range(len(advantages)), key=lambda member: -advantages[member]):
-        sample = own[trajectory.problem_id, member]
+    for member in sorted(range(len(group.samples)), key=lambda member: -group.advantages[member]):
+        sample = group.samples[member]
         if (same := found.get(sample.completion)) is not None:
             found[sample.completion] = replace(same, count=same.count + 1)
             continue
@@ -92,8 +71,8 @@ def _completions(
             reward=trajectory.rewards[member],
             terms={name: values[member] for name, values in trajectory.reward_terms.items()},
             baseline=baselines[member],
-            advantage=advantages[member],
-            learned=learned[member],
+            advantage=group.advantages[member],
+            learned=sample.advantage,
             cut=is_cut(policy, sample.completion),
         )
     return list(found.values())
@@ -112,7 +91,7 @@ def right_of(attempts: Sequence[Attempt]) -> int:
 def baselines_of(
     rule: Baseline, rewards: Sequence[float | None], advantages: Sequence[float], batch: Sequence[float]
 ) -> list[float | None]:
-    """What each reward of a group [G] is compared with, None where it is not: the formulas of tasks/policy/advantages.
+    """The baseline of each reward of a group [G], None for a failed one (tasks/objective/advantages.py).
 
     r - A where the advantage is that difference itself; else the mean of the group's known rewards, or of the `batch`
     where there is a single one.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tasks.grpo.recorded_logprobs import Scores, padded
 from tasks.grpo.step_plan import Group
 from tasks.model.distributed.collectives import backward, count
-from tasks.model.fast_layers.fast_layers import lean
+from tasks.model.fast_layers.fast_layers import fast_layers
 from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import MicroBatch
 from tasks.model.scoring.scorer import Scorer
@@ -65,7 +65,7 @@ def accumulate(
     Raises FloatingPointError that names the samples whose loss is not finite.
     """
     loss_of = partial(_loss_of, scorer, behaviour, reference, params, sum(g.denominator for g in step))
-    with lean(scorer.model):
+    with fast_layers(scorer.model):
         parts = backward(scorer.model, scorer.batches([s for g in step for s in g.samples], count()), loss_of)
     if broken := [s for _, samples in parts for s in samples]:
         raise FloatingPointError(f"the loss of {named(broken)} is not finite")

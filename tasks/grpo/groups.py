@@ -1,51 +1,44 @@
-"""The groups of an update: each trajectory's selected samples with their advantages and denominators."""
+"""The groups of an update: each problem's selected samples with their weighted advantages and denominators."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tasks.grpo.step_plan import Group
-from tasks.model.policy import Policy
-from tasks.objective.advantages import weighted
-from tasks.objective.samples import counted_rewards, is_cut, merged, samples_of
+from tasks.objective.groups import SampleGroup
+from tasks.objective.samples import merged
 from tasks.objective.token_weights import Averaging
-from tasks.params.sections import Grpo
-from tasks.records import RewardedTrajectory, Selected
+from tasks.records import Selected
 
 
-def groups_of(
-    policy: Policy,
-    trajectories: Sequence[RewardedTrajectory],
-    selection: Sequence[Selected],
-    grpo: Grpo,
-    longest: int,
-) -> list[Group]:
-    """The update's view of each trajectory, whose completions have at most `longest` tokens.
-
-    Raises ValueError where the selection is of other trajectories.
-    """
-    averaging = Averaging(grpo.loss, longest)
-    lines = {(s.problem_id, s.member): s for s in selection}
-    members = {(t.problem_id, m): code for t in trajectories for m, code in enumerate(t.workflow_ids)}
+def selected_groups(groups: Sequence[SampleGroup], selection: Sequence[Selected], averaging: Averaging) -> list[Group]:
+    """The update's view of each group. Raises ValueError where the selection is of other groups."""
+    lines = {(line.problem_id, line.member): line for line in selection}
+    members = {(g.problem_id, member): name for g in groups for member, name in enumerate(g.workflow_ids)}
     if {key: line.workflow_id for key, line in lines.items()} != members:
         raise ValueError("does not name the samples of rewarded.jsonl")
-    groups = []
-    for trajectory in trajectories:
-        chosen = [lines[trajectory.problem_id, member] for member in range(len(trajectory.workflow_ids))]
-        given = weighted([line.advantage for line in chosen], grpo.negative_weight)
-        gains = [advantage * line.weight for advantage, line in zip(given, chosen, strict=True)]
-        samples = samples_of(policy, trajectory, gains)
-        learned = [s for s, line in zip(samples, chosen, strict=True) if line.selected and s.advantage != 0]
-        rewarded = zip(samples, chosen, counted_rewards(policy, trajectory, grpo.truncated), strict=True)
-        silent = [s for s, line, reward in rewarded if reward is not None and line.advantage == 0]
-        denominator = averaging.denominator([len(s.completion) for s in [*learned, *silent]])
-        groups.append(
-            Group(
-                trajectory.problem_id,
-                merged(learned),
-                denominator,
-                rewards=tuple(trajectory.rewards),
-                lengths=tuple(len(s.completion) for s in samples),
-                truncated=sum(is_cut(policy, tokens) for tokens in trajectory.tokens),
-                silent=not any(line.advantage for line in chosen),
-            )
-        )
-    return groups
+    weights = {key: line.weight if line.selected else 0.0 for key, line in lines.items()}
+    return [
+        weighted_group(g, [weights[g.problem_id, member] for member in range(len(g.samples))], averaging)
+        for g in groups
+    ]
+
+
+def weighted_group(group: SampleGroup, weights: Sequence[float], averaging: Averaging) -> Group:
+    """The group with advantages multiplied by the weights [G], 0 = rejected.
+
+    The denominator counts the samples that are learned from and those without signal (advantage 0), but no sample that
+    is rejected or whose reward failed.
+    """
+    pairs = zip(group.samples, weights, strict=True)
+    learned = [replace(s, advantage=s.advantage * weight) for s, weight in pairs if s.advantage * weight]
+    rewarded = zip(group.samples, group.advantages, group.baseline_rewards, strict=True)
+    no_signal = [s for s, advantage, reward in rewarded if reward is not None and advantage == 0]
+    return Group(
+        group.problem_id,
+        merged(learned),
+        averaging.denominator([len(s.completion) for s in [*learned, *no_signal]]),
+        rewards=tuple(group.rewards),
+        lengths=tuple(len(s.completion) for s in group.samples),
+        truncated=group.truncated,
+        silent=not any(group.advantages),
+    )

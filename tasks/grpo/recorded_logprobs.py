@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tasks.model.distributed.collectives import count, share, whole
-from tasks.model.fast_layers.fast_layers import lean
+from tasks.model.fast_layers.fast_layers import fast_layers
 from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import MicroBatch
 from tasks.model.scoring.scorer import Scorer
@@ -23,7 +23,7 @@ def scores_of(scorer: Scorer, samples: Sequence[Sample]) -> Scores:
     """Log-probabilities of samples by the model as it is now, no gradient; all of them in every process."""
     import torch
 
-    with torch.no_grad(), lean(scorer.model):
+    with torch.no_grad(), fast_layers(scorer.model):
         found = [_scores_of(scorer, batch) for batch in share(scorer.batches(samples, count()))]
     device = scorer.model.device
     return {key: row.to(device) for scores in whole(found) for key, row in scores.items()}

@@ -19,12 +19,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tasks.errors import GraftError
-from tasks.influence.loss_gradients import Validation, denominator_of
+from tasks.influence.loss_gradients import Validation, denominator_of, distinct_rows, row_of
 from tasks.model.distributed.collectives import added_up, count, gathered, share
-from tasks.model.fast_layers.fast_layers import lean
+from tasks.model.fast_layers.fast_layers import fast_layers
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
-from tasks.objective.samples import merged
 from tasks.objective.token_weights import Averaging
 
 if TYPE_CHECKING:
@@ -131,7 +130,7 @@ def _gradient(
 
     weights = [weight for weight in scorer.model.parameters() if weight.requires_grad]
     gradients = [torch.zeros_like(weight) for weight in weights]
-    with lean(scorer.model):
+    with fast_layers(scorer.model):
         for batch in share(scorer.batches(list(signed), count())):
             sums = scorer.score(batch).logprobs.sum(1)
             gains = [signed[s] * s.advantage * averaging.weight(len(s.completion)) for s in batch.samples]
@@ -145,13 +144,14 @@ def _loss(scorer: Scorer, validation: Validation) -> float:
     """-Σ_j c_j w_j Σ_t log p_jt / M."""
     import torch
 
-    samples, averaging, total = validation.samples, validation.averaging, 0.0
-    with torch.no_grad(), lean(scorer.model):
-        for batch in share(scorer.batches(merged([s for s in samples if s.advantage != 0]), count())):
+    averaging, total = validation.averaging, 0.0
+    rows, coefficients = distinct_rows(validation.samples, validation.coefficients)
+    with torch.no_grad(), fast_layers(scorer.model):
+        for batch in share(scorer.batches(rows, count())):
             sums = scorer.score(batch).logprobs.double().sum(1).tolist()
             for value, s in zip(sums, batch.samples, strict=True):
-                total -= s.count * s.advantage * averaging.weight(len(s.completion)) * value
-    return sum(gathered(total)) / denominator_of(samples, averaging)
+                total -= coefficients[row_of(s)] * averaging.weight(len(s.completion)) * value
+    return sum(gathered(total)) / denominator_of(validation.samples, averaging)
 
 
 def _noise(scorer: Scorer, validation: Validation) -> float:
@@ -160,7 +160,8 @@ def _noise(scorer: Scorer, validation: Validation) -> float:
 
     samples, averaging = validation.samples, validation.averaging
     unit = ROUNDING * torch.finfo(next(scorer.model.parameters()).dtype).eps
-    squares = sum(len(s.completion) * (s.advantage * averaging.weight(len(s.completion))) ** 2 for s in samples)
+    pairs = zip(samples, validation.coefficients, strict=True)
+    squares = sum(len(s.completion) * (c * averaging.weight(len(s.completion))) ** 2 for s, c in pairs)
     return float(unit * squares**0.5 / denominator_of(samples, averaging))
 
 

@@ -76,7 +76,6 @@ def _per_length(scored: Sequence[Scored], lengths: Sequence[float]) -> list[floa
 
 def trusted_influences(
     scorer: Scorer,
-    samples: Sequence[Sample],
     averaging: Averaging,
     validation: Validation,
     measure: Measure,
@@ -86,9 +85,8 @@ def trusted_influences(
 ) -> list[Scored]:
     """Influence of the validation samples as if they were learned from, each by the votes of all problems but its own.
 
-    `samples` [n] are those of `validation`, with the advantages that the update would give them; `averaging`,
-    `measure`, `shares` [n] and `judges` as `influences` has them for training samples, which are `stepped`.
+    The other arguments are those of `influences` for the training samples, which are `stepped`.
     """
     judged = replace(measure, exclude_self=False, leave_group_out=True)
     own = replace(validation, same_batch=True)
-    return influences(scorer, samples, averaging, own, judged, shares, judges=judges, stepped=stepped).each
+    return influences(scorer, validation.samples, averaging, own, judged, shares, judges=judges, stepped=stepped).each

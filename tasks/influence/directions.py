@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from tasks.influence.gradient_algebra import total, unit, weighted_sum
-from tasks.influence.gradient_passes import Passes, Row
-from tasks.influence.loss_gradients import TokenLosses, Validation, loss_gradient
+from tasks.influence.gradient_passes import Passes
+from tasks.influence.loss_gradients import Row, TokenLosses, Validation, loss_gradient
 from tasks.influence.sample_gradients import Direction, lora_factors
 from tasks.model.distributed.collectives import added_up
 from tasks.model.sample import Sample

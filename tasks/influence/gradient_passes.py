@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tasks.errors import GraftError
-from tasks.influence.loss_gradients import TokenLosses, summed_losses
+from tasks.influence.loss_gradients import Row, TokenLosses, row_of, summed_losses
 from tasks.influence.sample_gradients import SampleGradients, hear_gradients, held_gradients, lora_factors
 from tasks.model.distributed.collectives import gathered, share
 from tasks.model.sample import Sample
@@ -19,16 +19,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 T = TypeVar("T")
-
-Row = tuple[str, tuple[int, ...], int | None]
-"""Problem and completion: samples that share both have one score gradient. And the place in the group, where the
-gradient is that of a loss, which may differ."""
-
-
-def row_of(sample: Sample) -> Row:
-    """What the sample's score gradient depends on."""
-    return sample.problem_id, sample.completion, None
-
 
 BLOCK = 64
 """Rows of a part, about: matrix products of a few rows are read, not computed."""

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tasks.influence.gradient_algebra import inverse
-from tasks.influence.gradient_passes import Part, Passes, Row, row_of
-from tasks.influence.loss_gradients import Validation
+from tasks.influence.gradient_passes import Part, Passes
+from tasks.influence.loss_gradients import Row, Validation, row_of
 from tasks.influence.sample_gradients import Direction
 from tasks.model.sample import Sample
 

@@ -3,41 +3,61 @@
 Where that is not the samples' loss, it is Σ_i w_i Σ_t l_it / N of token losses l that somebody else knows.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tasks.influence.sample_gradients import Direction, lora_factors
 from tasks.model.distributed.collectives import added_up, count, share
-from tasks.model.fast_layers.fast_layers import lean
+from tasks.model.fast_layers.fast_layers import fast_layers
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
-from tasks.model.scoring.token_scores import Scored
-from tasks.objective.samples import merged
+from tasks.model.scoring.token_scores import TokenScores
 from tasks.objective.token_weights import Averaging
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-TokenLosses = Callable[[Sequence[Sample], Scored], "Tensor"]
+TokenLosses = Callable[[Sequence[Sample], TokenScores], "Tensor"]
 """R samples, what their tokens are worth to the model → what each token gives to the loss [R, C], differentiable.
 
 A sample's must not depend on the others'. What stands where the mask is False is not looked at.
 """
 
 
+Row = tuple[str, tuple[int, ...], int | None]
+"""Problem and completion: samples that share both have one score gradient. And the place in the group, where the
+gradient is that of a loss, which may differ."""
+
+
+def row_of(sample: Sample) -> Row:
+    """What the sample's score gradient depends on."""
+    return sample.problem_id, sample.completion, None
+
+
 @dataclass(frozen=True)
 class Validation:
-    """What influence is measured against: the samples' `advantage` is their c (validation_losses.py)."""
+    """The loss that influence is measured on: -Σ_j c_j w_j Σ_t log p_jt / M (validation_losses.py)."""
 
     samples: Sequence[Sample]
+    coefficients: Sequence[float]  # c of each sample
     averaging: Averaging
     same_batch: bool = False  # they are the samples that are measured, in their order
 
+    @property
+    def score_weights(self) -> list[float]:
+        """-c_j w_j / M of each sample: the weight of its score in ∇L_val."""
+        return score_weights(self.samples, self.averaging, self.coefficients)
+
+    @property
+    def samples_with_signal(self) -> list[Sample]:
+        return [s for s, c in zip(self.samples, self.coefficients, strict=True) if c]
+
     def gradient(self, scorer: Scorer) -> Direction:
         """∇L_val"""
-        return loss_gradient(scorer, self.samples, self.averaging)
+        return loss_gradient(scorer, self.samples, self.averaging, coefficients=self.coefficients)
 
 
 def denominator_of(samples: Sequence[Sample], averaging: Averaging) -> int:
@@ -45,10 +65,13 @@ def denominator_of(samples: Sequence[Sample], averaging: Averaging) -> int:
     return max(averaging.denominator([len(s.completion) for s in samples]), 1)
 
 
-def coefficients(samples: Sequence[Sample], averaging: Averaging) -> list[float]:
-    """-A_i w_i / N of each sample: what its score weighs in the loss."""
+def score_weights(
+    samples: Sequence[Sample], averaging: Averaging, coefficients: Sequence[float] | None = None
+) -> list[float]:
+    """-A_i w_i / N of each sample: the weight of its score in the loss. `coefficients` take the place of A."""
     denominator = denominator_of(samples, averaging)
-    return [-s.advantage * averaging.weight(len(s.completion)) / denominator for s in samples]
+    given = _advantages(samples) if coefficients is None else coefficients
+    return [-c * averaging.weight(len(s.completion)) / denominator for s, c in zip(samples, given, strict=True)]
 
 
 def loss_weights(samples: Sequence[Sample], averaging: Averaging) -> list[float]:
@@ -57,35 +80,58 @@ def loss_weights(samples: Sequence[Sample], averaging: Averaging) -> list[float]
     return [averaging.weight(len(s.completion)) / denominator if s.advantage else 0.0 for s in samples]
 
 
-def summed_losses(samples: Sequence[Sample], scored: Scored, token_losses: TokenLosses) -> "Tensor":
+def summed_losses(samples: Sequence[Sample], scored: TokenScores, token_losses: TokenLosses) -> "Tensor":
     """Σ_t l_it of each of R samples, [R]."""
     return token_losses(samples, scored).masked_fill(~scored.mask, 0).sum(1)
 
 
+def distinct_rows(samples: Sequence[Sample], coefficients: Sequence[float]) -> tuple[list[Sample], dict[Row, float]]:
+    """One sample of each row with a signal, and the sum of each row's coefficients."""
+    first, parts = dict[Row, Sample](), dict[Row, list[float]]()
+    for s, c in zip(samples, coefficients, strict=True):
+        if c:
+            first.setdefault(row_of(s), s)
+            parts.setdefault(row_of(s), []).append(c * s.count)
+    return list(first.values()), {row: math.fsum(values) for row, values in parts.items()}
+
+
 def loss_gradient(
-    scorer: Scorer, samples: Sequence[Sample], averaging: Averaging, token_losses: TokenLosses | None = None
+    scorer: Scorer,
+    samples: Sequence[Sample],
+    averaging: Averaging,
+    token_losses: TokenLosses | None = None,
+    coefficients: Sequence[float] | None = None,
 ) -> Direction:
     """The gradient of the samples' loss over the LoRA factors; zero where no sample has a signal.
 
-    Several processes compute a part of the micro-batches each, and all get the whole.
+    `coefficients` take the place of the advantages. Several processes compute a part of the micro-batches each, and all
+    get the sum.
     """
     import torch
 
-    denominator, rows = denominator_of(samples, averaging), [s for s in samples if s.advantage != 0]
+    given = _advantages(samples) if coefficients is None else coefficients
+    denominator, (rows, sums_of) = denominator_of(samples, averaging), distinct_rows(samples, given)
+    if token_losses:  # which may differ between samples of one row
+        rows = [s for s in samples if s.advantage != 0]
     modules = lora_factors(scorer.model)
     weights = [module.weight for module in modules.values()]
     wide = torch.promote_types(weights[0].dtype, torch.float32)  # what narrow weights' gradients add up to
     direction = [torch.zeros_like(weight, dtype=wide) for weight in weights]
-    with lean(scorer.model):
-        for batch in share(scorer.batches(rows if token_losses else merged(rows), count())):
+    with fast_layers(scorer.model):
+        for batch in share(scorer.batches(rows, count())):
             scored = scorer.score(batch)
-            gains = [s.count * averaging.weight(len(s.completion)) for s in batch.samples]
+            weights_of_rows = [averaging.weight(len(s.completion)) for s in batch.samples]
             if token_losses:
                 sums = summed_losses(batch.samples, scored, token_losses)
+                factors = [s.count * w for s, w in zip(batch.samples, weights_of_rows, strict=True)]
             else:
                 sums = scored.logprobs.sum(1)
-                gains = [-s.advantage * gain for s, gain in zip(batch.samples, gains, strict=True)]
-            loss = sums @ sums.new_tensor(gains) / denominator
+                factors = [-sums_of[row_of(s)] * w for s, w in zip(batch.samples, weights_of_rows, strict=True)]
+            loss = sums @ sums.new_tensor(factors) / denominator
             for summed, gradient in zip(direction, torch.autograd.grad(loss, weights), strict=True):
                 summed += gradient
     return dict(zip(modules, added_up(direction), strict=True))
+
+
+def _advantages(samples: Sequence[Sample]) -> list[float]:
+    return [s.advantage for s in samples]

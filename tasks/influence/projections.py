@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tasks.influence.gradient_algebra import inverse, paired, products, rescaled, squared_norms, unit, weighted_sum
-from tasks.influence.gradient_passes import Part, Passes, Row
+from tasks.influence.gradient_passes import Part, Passes
 from tasks.influence.local_similarity import Likeness
+from tasks.influence.loss_gradients import Row
 from tasks.influence.sample_gradients import Direction, SampleGradients
 from tasks.model.distributed.collectives import gathered
 

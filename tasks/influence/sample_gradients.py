@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tasks.errors import GraftError
-from tasks.model.fast_layers.merged_lora import Called, Catch, caught_linears
+from tasks.model.fast_layers.merged_lora import Capture, OnCall, capture_lora_inputs
 from tasks.model.fast_layers.rms_norm import fused_norms
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _outer(gradient: "Tensor", x: "Tensor") -> "Tensor":
 
 
 @contextmanager
-def _caught(model: Any, factors: dict[str, Any], catch: Catch, called: Called) -> Iterator[list["Tensor"]]:
+def _caught(model: Any, factors: dict[str, Any], catch: Capture, called: OnCall) -> Iterator[list["Tensor"]]:
     """In the block `called` is told of every call of a factor and `catch` of its gradient, and gradients are taken with
     respect to the embedded tokens only, which are yielded when they are known."""
     embedded: list[Tensor] = []
@@ -141,7 +141,7 @@ def _caught(model: Any, factors: dict[str, Any], catch: Catch, called: Called) -
         return hook
 
     with ExitStack() as stack:
-        known = stack.enter_context(caught_linears(model, catch, called))
+        known = stack.enter_context(capture_lora_inputs(model, catch, called))
         stack.enter_context(fused_norms(model))
         for name, module in factors.items():
             stack.callback(module.weight.requires_grad_, True)

@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from tasks.influence.certificate import Certificate, certify
-from tasks.influence.loss_gradients import Validation
 from tasks.influence.tracin import Found, Measure, influences
 from tasks.model.policy import Policy, load_policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.token_weights import Averaging
 from tests.support.process_group import in_processes
+from tests.support.validation import advantage_validation
 
 BY_TOKEN = Averaging("dapo", longest=64)
 
@@ -62,7 +62,7 @@ def measured(folder: Path, training: list[Sample], judges: list[Sample]) -> dict
         scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7, tokens=64)
         for same_batch, problems, budget, measure in CASES:
             samples = [s for s in training if s.problem_id in [f"p{number}" for number in range(problems)]]
-            validation = Validation(samples if same_batch else judges, BY_TOKEN, same_batch)
+            validation = advantage_validation(samples if same_batch else judges, BY_TOKEN, same_batch)
             own = influences(scorer, samples, BY_TOKEN, validation, Measure(budget=budget, **measure))
             products = [s.product or 0.0 for s in own.each]
             known = None if measure else certify(scorer, samples, products, BY_TOKEN, validation, seed=0)

@@ -20,19 +20,19 @@ from trl import GRPOConfig, GRPOTrainer
 
 from tasks.bootstrap.tokenizer import train_tokenizer
 from tasks.grpo.gradient import Sums, accumulate
-from tasks.grpo.groups import groups_of
+from tasks.grpo.groups import weighted_group
 from tasks.grpo.recorded_logprobs import Scores
 from tasks.grpo.step_plan import Group
 from tasks.model.policy import Policy, encode_prompt
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.advantages import advantages_of
+from tasks.objective.groups import sample_groups
 from tasks.objective.token_weights import Averaging
 from tasks.params.fields import Baseline
 from tasks.params.sections import Grpo
 from tasks.records import RewardedTrajectory
 from tests.support.grpo_params import grpo_params
-from tests.support.selections import selected
 
 pytestmark = [
     pytest.mark.slow,
@@ -359,9 +359,8 @@ def test_the_full_path_from_rewards_to_the_gradients_of_the_adapter(
     policy, trajectories, trainer, batch = make_path(rewards, params)
     expected, gradients, _ = theirs(trainer, batch)
 
-    given = zip(trajectories, advantages_of(rule, rewards), strict=True)
-    selection = [line for trajectory, own in given for line in selected(trajectory, own)]
-    groups = groups_of(policy, trajectories, selection, params, LONGEST)
+    given = sample_groups(policy, trajectories, params)
+    groups = [weighted_group(group, [1.0] * len(group.samples), Averaging(params.loss, LONGEST)) for group in given]
     rows = [sample for group in groups for sample in group.samples]
     score = partial(scores_of, policy.model, rows, 0.7)
     behaviour = score()

@@ -1,24 +1,29 @@
 """The stage `update` with a real policy folder."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from tasks.artifacts import digest_path, read_json, write_jsonl
 from tasks.errors import GraftError
-from tasks.grpo.groups import groups_of
+from tasks.grpo.groups import selected_groups
+from tasks.grpo.step_plan import Group
 from tasks.grpo.task import run
 from tasks.layout import Layout
 from tasks.model.policy import Policy, load_policy
+from tasks.objective.groups import sample_groups
+from tasks.objective.token_weights import Averaging
 from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
-from tasks.records import Lineage, RewardedTrajectory
+from tasks.params.sections import Grpo
+from tasks.records import Lineage, RewardedTrajectory, Selected
 from tests.support.selections import selected
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 MakeTrajectory = Callable[..., RewardedTrajectory]
+MakePolicy = Callable[..., Policy]
 
 
 def params(base: str = "scratch") -> Params:
@@ -82,46 +87,54 @@ def test_validation_is_learned_from_where_the_selection_names_it(
     assert (numbers["samples"], alone["samples"]) == (4, 2)
 
 
-def test_the_denominator_counts_selected_and_silent_samples_but_no_rejected_or_failed_ones(
-    make_policy: Callable[..., Policy], make_trajectory: MakeTrajectory
+def update_group(policy: Policy, trajectory: RewardedTrajectory, lines: Sequence[Selected], grpo: Grpo) -> Group:
+    (group,) = selected_groups(sample_groups(policy, [trajectory], grpo), lines, Averaging(grpo.loss, 64))
+    return group
+
+
+def test_the_denominator_counts_selected_and_no_signal_samples_but_no_rejected_or_failed_ones(
+    make_policy: MakePolicy, make_trajectory: MakeTrajectory
 ) -> None:
     trajectory = make_trajectory("p", [1.0, None, 0.0, 0.5])  # learned, failed, rejected, exactly the mean
     lines = selected(trajectory, [1.0, 0.0, -1.0, 0.0])
     lines[2] = lines[2].model_copy(update={"selected": False})
-    (group,) = groups_of(make_policy(), [trajectory], lines, params().grpo, longest=64)
+    group = update_group(make_policy(), trajectory, lines, params().grpo)
     assert [s.member for s in group.samples] == [0]
     assert group.denominator == 2 * len(group.samples[0].completion)
 
 
-@pytest.mark.parametrize(("loss", "expected"), [("dapo", 5), ("grpo", 2), ("dr_grpo", 2 * 64)])
+@pytest.mark.parametrize(("loss", "expected"), [("dapo", 7), ("grpo", 3), ("dr_grpo", 3 * 64)])
 def test_the_denominator_is_what_the_loss_says_and_leaves_truncated_completions_out(
-    loss: str, expected: int, make_policy: Callable[..., Policy], make_trajectory: MakeTrajectory
+    loss: str, expected: int, make_policy: MakePolicy, make_trajectory: MakeTrajectory
 ) -> None:
-    trajectory = make_trajectory("p", [1.0, 0.5, 0.5]).model_copy(update={"tokens": [[5, 1], [6, 7, 1], [8, 9]]})
-    trajectory = trajectory.model_copy(update={"logprobs": [[], [], []]})
+    trajectory = make_trajectory("p", [1.0, 0.5, 0.0, 0.5]).model_copy(
+        update={"tokens": [[5, 1], [6, 7, 1], [8, 1], [9, 9]], "logprobs": [[], [], [], []]}
+    )
     changed = params().grpo.model_copy(update={"loss": loss, "truncated": "leave_out"})
-    (group,) = groups_of(make_policy(), [trajectory], selected(trajectory, [1.0, 0.0, 0.0]), changed, longest=64)
+    group = update_group(make_policy(), trajectory, selected(trajectory, [1.0, 0.0, -1.0, 0.0]), changed)
     assert group.denominator == expected
 
 
-@pytest.mark.parametrize(("weight", "expected"), [(1.0, [0.7, -0.7]), (0.25, [0.7, -0.175]), (0.0, [0.7])])
+A = 0.5 / (0.5**0.5 + 1e-4)
+"""The advantage of a reward of 1 beside one of 0."""
+
+
+@pytest.mark.parametrize(("negative", "expected"), [(1.0, [A, -A]), (0.25, [A, -A / 4]), (0.0, [A])])
 def test_the_negative_weight_scales_failures_and_leaves_successes(
-    weight: float, expected: list[float], make_policy: Callable[..., Policy], make_trajectory: MakeTrajectory
+    negative: float, expected: list[float], make_policy: MakePolicy, make_trajectory: MakeTrajectory
 ) -> None:
     trajectory = make_trajectory("p", [1.0, 0.0])
-    changed = params().grpo.model_copy(update={"negative_weight": weight})
-    (group,) = groups_of(make_policy(), [trajectory], selected(trajectory, [0.7, -0.7]), changed, longest=64)
+    changed = params().grpo.model_copy(update={"negative_weight": negative})
+    group = update_group(make_policy(), trajectory, selected(trajectory, [A, -A]), changed)
     assert [s.advantage for s in group.samples] == pytest.approx(expected)
 
 
-def test_a_selected_sample_weighs_what_its_line_says(
-    make_policy: Callable[..., Policy], make_trajectory: MakeTrajectory
-) -> None:
+def test_a_selected_sample_weighs_what_its_line_says(make_policy: MakePolicy, make_trajectory: MakeTrajectory) -> None:
     trajectory = make_trajectory("p", [1.0, 0.0])
-    lines = [line.model_copy(update={"weight": 2.5}) for line in selected(trajectory, [0.7, -0.7])]
+    lines = [line.model_copy(update={"weight": 2.5}) for line in selected(trajectory, [A, -A])]
     changed = params().grpo.model_copy(update={"negative_weight": 0.5})
-    (group,) = groups_of(make_policy(), [trajectory], lines, changed, longest=64)
-    assert [s.advantage for s in group.samples] == pytest.approx([2.5 * 0.7, -2.5 * 0.35])
+    group = update_group(make_policy(), trajectory, lines, changed)
+    assert [s.advantage for s in group.samples] == pytest.approx([2.5 * A, -1.25 * A])
 
 
 def test_a_selection_of_other_trajectories_is_refused(layout: Layout, make_trajectory: MakeTrajectory) -> None:

@@ -15,12 +15,13 @@ from tasks.influence import loss_gradients as losses
 from tasks.influence import projections as hearing
 from tasks.influence.certificate import Certificate, certify, check_own_votes
 from tasks.influence.gradient_algebra import products
-from tasks.influence.loss_gradients import Validation, loss_gradient
+from tasks.influence.loss_gradients import loss_gradient
 from tasks.influence.tracin import influences
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.token_weights import Averaging
+from tests.support.validation import advantage_validation
 
 MakePolicy = Callable[..., Policy]
 MakeSamples = Callable[..., list[Sample]]
@@ -33,7 +34,7 @@ def certified(
 ) -> Certificate:
     scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7)
     training, validation = make_samples(problems=8, seed=1), make_samples(problems=16, seed=2)
-    judges = Validation(validation, averaging)
+    judges = advantage_validation(validation, averaging)
     found = [s.product or 0.0 for s in influences(scorer, training, averaging, judges).each]
     meanwhile()
     return certify(scorer, training, found, averaging, judges, seed=0)
@@ -63,8 +64,8 @@ def wrong_sign(scores: Any, direction: Any) -> Any:
     return -products(scores, direction)
 
 
-def objective_for_loss(*given: Any) -> Any:
-    return {name: -value for name, value in loss_gradient(*given).items()}
+def objective_for_loss(*given: Any, **options: Any) -> Any:
+    return {name: -value for name, value in loss_gradient(*given, **options).items()}
 
 
 def wrong_mask(own: passes.Passes, batch: Any) -> Any:
@@ -100,7 +101,7 @@ def test_a_planted_fault_is_caught(fault: str, make_policy: MakePolicy, make_sam
 def test_where_nothing_has_influence_nothing_is_tried(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
     policy, samples = make_policy(), make_samples()
     scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7)
-    found = certify(scorer, samples, [0.0] * len(samples), BY_TOKEN, Validation(samples, BY_TOKEN), seed=0)
+    found = certify(scorer, samples, [0.0] * len(samples), BY_TOKEN, advantage_validation(samples, BY_TOKEN), seed=0)
     assert found.steps == 0
     found.check()
 

@@ -17,6 +17,7 @@ from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.token_weights import Averaging
+from tests.support.validation import advantage_validation
 
 BY_TOKEN = Averaging("dapo", longest=64)
 
@@ -116,11 +117,11 @@ def test_validation_samples_are_judged_by_the_other_problems(
     measure = Measure(exclude_self=True, similarity=similarity, adam=adam, budget=budget)
     shares = [1.0] * len(samples)
     learned = [replace(s, advantage=max(s.advantage, 0.0)) for s in samples]
-    validation = Validation(samples, BY_TOKEN)
-    found = trusted_influences(scorer, learned, BY_TOKEN, validation, measure, shares, learned)
+    validation = Validation(learned, [s.advantage for s in samples], BY_TOKEN)
+    found = trusted_influences(scorer, BY_TOKEN, validation, measure, shares, learned)
     for name in {s.problem_id for s in samples}:
         others = [s for s in samples if s.problem_id != name]
-        expected = influences(scorer, learned, BY_TOKEN, Validation(others, BY_TOKEN), measure).each
+        expected = influences(scorer, learned, BY_TOKEN, advantage_validation(others, BY_TOKEN), measure).each
         size = denominator_of if similarity == "dot" else (lambda given, _: len(given))
         scale = size(others, BY_TOKEN) / size(samples, BY_TOKEN)
         for sample, x, one in zip(samples, found, expected, strict=True):
@@ -133,8 +134,8 @@ def test_control_needs_no_gradient_that_was_not_made_before(
 ) -> None:
     policy, samples = make_policy("gpt2", "float64"), make_samples(problems=4, seed=5)
     scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7)
-    validation, measure, shares = Validation(samples, BY_TOKEN), Measure(similarity="local"), [1.0] * len(samples)
-    given = (scorer, samples, BY_TOKEN, validation, measure, shares, samples)
+    validation, measure = advantage_validation(samples, BY_TOKEN), Measure(similarity="local")
+    given = (scorer, BY_TOKEN, validation, measure, [1.0] * len(samples), samples)
     expected = trusted_influences(*given)
     judges = judges_of(scorer, validation, measure.budget)
     monkeypatch.setattr(passes, "held_gradients", None)

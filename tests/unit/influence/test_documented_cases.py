@@ -14,7 +14,7 @@ from typing import get_args
 import pytest
 import torch
 
-from tasks.influence.loss_gradients import Validation, denominator_of, loss_gradient
+from tasks.influence.loss_gradients import denominator_of, loss_gradient
 from tasks.influence.sample_gradients import lora_factors
 from tasks.influence.tracin import Measure, influences
 from tasks.influence.validation_losses import only_best, weights_of
@@ -27,6 +27,7 @@ from tasks.objective.samples import merged
 from tasks.objective.token_weights import Averaging
 from tasks.params.fields import Baseline, ValidationLoss
 from tests.support.plain_scores import sample_logprobs
+from tests.support.validation import advantage_validation
 
 MakePolicy = Callable[..., Policy]
 MakeSamples = Callable[..., list[Sample]]
@@ -217,7 +218,7 @@ def test_minus_logprob_times_advantage_is_the_right_sign(seed: int, make_policy:
 
     def kept(sign: int) -> list[bool]:
         judges = [replace(s, advantage=sign * s.advantage) for s in validation]
-        found = influences(scorer(policy), samples, BY_TOKEN, Validation(judges, BY_TOKEN)).each
+        found = influences(scorer(policy), samples, BY_TOKEN, advantage_validation(judges, BY_TOKEN)).each
         return [s.influence > 0 for s in found]
 
     def observe() -> torch.Tensor:
@@ -268,7 +269,7 @@ def test_a_batch_of_unlike_problems_that_judges_itself_keeps_nearly_everything(
         found = []
         for draw in range(4):
             samples = make_samples(problems=32, group=1, seed=10 * seed + draw)
-            itself = Validation(samples, BY_TOKEN, same_batch=True)
+            itself = advantage_validation(samples, BY_TOKEN, same_batch=True)
             found += influences(scorer(policy), samples, BY_TOKEN, itself, Measure(**measure)).each
         return fmean(s.influence > 0 for s in found)
 

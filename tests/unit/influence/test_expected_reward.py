@@ -12,7 +12,6 @@ import pytest
 import torch
 from scipy.stats import spearmanr
 
-from tasks.influence.loss_gradients import Validation
 from tasks.influence.sample_gradients import lora_factors
 from tasks.influence.tracin import influences
 from tasks.model.policy import Policy
@@ -20,6 +19,7 @@ from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.token_weights import Averaging
 from tests.support.plain_scores import sample_logprobs
+from tests.support.validation import advantage_validation
 
 VOCABULARY, KINDS, PROMPTS = 300, 4, 24
 BY_TOKEN = Averaging("dapo", longest=4)
@@ -66,7 +66,7 @@ class World:
 
     def influence(self, samples: list[Sample], judges: list[Sample]) -> list[float]:
         scorer = Scorer(self.policy.model, self.policy.tokenizer.pad_token_id, 1.0, tokens=4096)
-        found = influences(scorer, samples, BY_TOKEN, Validation(judges, BY_TOKEN)).each
+        found = influences(scorer, samples, BY_TOKEN, advantage_validation(judges, BY_TOKEN)).each
         return [one.influence or 0.0 for one in found]
 
     def change(self, sample: Sample, rate: float = 1e-3) -> float:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tasks.influence.loss_gradients import Validation, denominator_of, loss_gradient
+from tasks.influence.loss_gradients import denominator_of, loss_gradient
 from tasks.influence.sample_gradients import lora_factors
 from tasks.influence.tracin import Scored, influences
 from tasks.model.policy import Policy, load_policy
@@ -15,6 +15,7 @@ from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.token_weights import Averaging
 from tests.support.plain_scores import sample_logprobs
+from tests.support.validation import advantage_validation
 
 MakePolicy = Callable[..., Policy]
 MakeSamples = Callable[..., list[Sample]]
@@ -27,7 +28,7 @@ def scorer_of(policy: Policy) -> Scorer:
 
 
 def found_for(policy: Policy, samples: list[Sample], others: list[Sample] | None) -> list[Scored]:
-    judges = Validation(others or samples, BY_TOKEN, same_batch=others is None)
+    judges = advantage_validation(others or samples, BY_TOKEN, same_batch=others is None)
     return influences(scorer_of(policy), samples, BY_TOKEN, judges).each
 
 

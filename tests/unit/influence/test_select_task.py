@@ -10,7 +10,7 @@ import pytest
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.errors import GraftError
 from tasks.influence import projections as hearing
-from tasks.influence import task
+from tasks.influence import select_samples
 from tasks.influence.gradient_algebra import products
 from tasks.influence.task import run
 from tasks.layout import Layout
@@ -78,7 +78,7 @@ def test_influence_that_is_not_what_happens_stops_the_stage_before_it_selects(
 def test_a_small_budget_of_memory_takes_longer_and_changes_nothing(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(task, "MEBIBYTE", 10_000)  # a gradient of this policy has more: a row at a time, two passes
+    monkeypatch.setattr(select_samples, "MEBIBYTE", 10_000)  # one gradient has more: a row at a time, two passes
     found = []
     for budget in (1, 10_000):
         run(layout, params(validation="same_batch", memory_budget=budget), 1)

@@ -13,7 +13,6 @@ from torch import nn
 
 from tasks.influence import gradient_passes as passes
 from tasks.influence import sample_gradients
-from tasks.influence.loss_gradients import Validation
 from tasks.influence.sample_gradients import hear_gradients, lora_factors
 from tasks.influence.tracin import Found, Measure, influences
 from tasks.model.fast_layers import merged_lora as merged
@@ -21,6 +20,7 @@ from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.token_weights import Averaging
+from tests.support.validation import advantage_validation
 
 MakePolicy = Callable[..., Policy]
 MakeSamples = Callable[..., list[Sample]]
@@ -33,7 +33,7 @@ HELD, HEARD = 2**30, 1
 def found_for(policy: Policy, samples: list[Sample], others: list[Sample] | None, **measure: Any) -> Found:
     """Without others, against the samples themselves."""
     scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7, "rows")
-    judges = Validation(others or samples, BY_TOKEN, same_batch=others is None)
+    judges = advantage_validation(others or samples, BY_TOKEN, same_batch=others is None)
     return influences(scorer, samples, BY_TOKEN, judges, Measure(**measure))
 
 

@@ -13,7 +13,7 @@ import torch
 from tasks.errors import GraftError
 from tasks.grpo.gradient import objective_of
 from tasks.grpo.recorded_logprobs import Scores, key_of, padded
-from tasks.influence.loss_gradients import Validation, denominator_of, loss_gradient
+from tasks.influence.loss_gradients import denominator_of, loss_gradient
 from tasks.influence.sample_gradients import lora_factors
 from tasks.influence.tracin import Measure, influences
 from tasks.model.policy import Policy
@@ -25,6 +25,7 @@ from tasks.objective.losses import Objective, token_losses
 from tasks.objective.token_weights import Averaging
 from tests.support.grpo_params import grpo_params
 from tests.support.plain_scores import sample_logprobs
+from tests.support.validation import advantage_validation
 
 MakePolicy = Callable[..., Policy]
 MakeSamples = Callable[..., list[Sample]]
@@ -131,7 +132,8 @@ def test_it_is_the_product_of_the_losses_gradients(
     losses, averaging = losses_of(policy, samples, **OBJECTIVES[name]), Averaging(OBJECTIVES[name]["loss"], 64)
     same_batch, others = budget is not None, samples if budget is not None else make_samples(problems=4, seed=4)
     judged = [replace(s, advantage=float((-1) ** place * (place % 4))) for place, s in enumerate(others)]
-    validation, measure = Validation(judged, Averaging("dapo", 64), same_batch), Measure(budget=budget or 1, **case)
+    validation = advantage_validation(judged, Averaging("dapo", 64), same_batch)
+    measure = Measure(budget=budget or 1, **case)
     found = influences(scorer_of(policy), samples, averaging, validation, measure, token_losses=losses).each
     assert same_batch or losses.seen == {key_of(s) for s in samples if s.advantage}
     if name != "entropy":
@@ -171,7 +173,7 @@ def test_it_predicts_what_a_step_on_the_samples_loss_does(
 ) -> None:
     policy, samples, others = make_policy("gpt2", "float64"), make_samples(problems=6, seed=1), make_samples(seed=2)
     losses, averaging = losses_of(policy, samples, **OBJECTIVES[name]), Averaging(OBJECTIVES[name]["loss"], 64)
-    validation = Validation(others, Averaging("dapo", 64))
+    validation = advantage_validation(others, Averaging("dapo", 64))
     found = influences(scorer_of(policy), samples, averaging, validation, token_losses=losses).each
     gains = torch.tensor([-s.advantage for s in others], dtype=torch.float64)
 
@@ -201,7 +203,7 @@ def test_at_ratio_1_without_other_terms_it_is_that_of_scores(
 ) -> None:
     policy, samples = make_policy("gpt2", "float64"), mixed(make_samples())
     losses, averaging = losses_of(policy, samples, noise=0.0, loss="grpo"), Averaging("grpo", 64)
-    validation = Validation(samples if same_batch else make_samples(seed=1), averaging, same_batch)
+    validation = advantage_validation(samples if same_batch else make_samples(seed=1), averaging, same_batch)
     given = (scorer_of(policy), samples, averaging, validation, Measure(exclude_self=True, similarity=similarity))
     for ours, theirs in zip(influences(*given, token_losses=losses).each, influences(*given).each, strict=True):
         assert ours.influence == pytest.approx(theirs.influence, rel=1e-9, abs=1e-13)
@@ -224,6 +226,6 @@ def test_what_compares_completions_by_their_scores_is_refused(
 ) -> None:
     policy, samples = make_policy(), make_samples()
     averaging, losses = Averaging("dapo", 64), losses_of(policy, samples)
-    validation, measure = Validation(samples, averaging), Measure(similarity=similarity)
+    validation, measure = advantage_validation(samples, averaging), Measure(similarity=similarity)
     with pytest.raises(GraftError, match=rf"similarity: {similarity} compares .* token losses .*; take dot or cosine"):
         influences(scorer_of(policy), samples, averaging, validation, measure, token_losses=losses)

@@ -12,21 +12,17 @@ import pytest
 import torch
 
 from tasks.errors import GraftError
-from tasks.grpo.gradient import accumulate
-from tasks.grpo.recorded_logprobs import behaviour_of
-from tasks.grpo.step_plan import Group
-from tasks.influence.first_step import write_gradient
-from tasks.influence.loss_gradients import Validation, denominator_of, loss_gradient
+from tasks.influence.loss_gradients import denominator_of, loss_gradient
 from tasks.influence.sample_gradients import Direction, lora_factors
 from tasks.influence.selection import select
-from tasks.influence.tracin import Measure, Scored, influences, judges_of
+from tasks.influence.tracin import Measure, Scored, influences
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import Layout
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.token_weights import Averaging
-from tests.support.grpo_params import grpo_params
 from tests.support.plain_scores import sample_logprobs
+from tests.support.validation import advantage_validation
 
 MakePolicy = Callable[..., Policy]
 MakeSamples = Callable[..., list[Sample]]
@@ -54,7 +50,7 @@ def flat(direction: Direction) -> torch.Tensor:
 
 def measured(scorer: Scorer, samples: list[Sample], validation: list[Sample] | None, **measure: Any) -> list[Scored]:
     """By token; without validation samples, against the samples themselves."""
-    judges = Validation(validation or samples, BY_TOKEN, same_batch=validation is None)
+    judges = advantage_validation(validation or samples, BY_TOKEN, same_batch=validation is None)
     return influences(scorer, samples, BY_TOKEN, judges, Measure(**measure)).each
 
 
@@ -158,45 +154,9 @@ def test_validation_without_a_signal_gives_none_influence(
     budget: int, same_batch: bool, similarity: Any, make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
     policy, samples = make_policy(), make_samples()
-    mute = Validation(with_weights(samples, [0.0] * len(samples)), BY_TOKEN, same_batch)
+    mute = advantage_validation(with_weights(samples, [0.0] * len(samples)), BY_TOKEN, same_batch)
     measure = Measure(similarity=similarity, budget=budget)
     assert all(s.influence == 0 for s in influences(scorer(policy), samples, BY_TOKEN, mute, measure).each)
-
-
-@pytest.mark.parametrize("rule", ["positive", "reweight", "none"])
-@pytest.mark.parametrize("kind", ["qwen2", "llama", "gpt2"])
-def test_the_updates_first_step_needs_no_second_pass(
-    kind: str, rule: Any, make_policy: MakePolicy, make_samples: MakeSamples
-) -> None:
-    """What is measured anyway gives the gradient of what is selected: that of the update, run again."""
-    policy, samples = make_policy(kind), make_samples()
-    ours, judges = scorer(policy), Validation(samples, BY_TOKEN, same_batch=True)
-    passes = judges_of(ours, judges, 2**30)
-    found = influences(ours, samples, BY_TOKEN, judges, Measure(exclude_self=True), judges=passes).each
-    weights = select(rule, [s.advantage for s in samples], [s.influence for s in found])
-    kept = [replace(s, advantage=w * s.advantage) for s, w in zip(samples, weights, strict=True) if w]
-    assert rule == "none" or 0 < len(kept) < len(samples)
-    names = dict.fromkeys(s.problem_id for s in kept)
-    own = {name: [replace(s, behaviour=()) for s in kept if s.problem_id == name] for name in names}
-    step = [Group(name, rows, sum(len(s.completion) for s in rows)) for name, rows in own.items()]
-    behaviour = behaviour_of(ours, [s for group in step for s in group.samples])
-    accumulate(ours, step, behaviour, None, grpo_params(loss="dapo", beta=0.0, entropy=0.0))
-    expected = {name: module.weight.grad.clone() for name, module in lora_factors(policy.model).items()}
-    policy.model.zero_grad()
-    write_gradient(ours, passes, samples, weights, BY_TOKEN, denominator_of(kept, BY_TOKEN))
-    for name, module in lora_factors(policy.model).items():
-        assert (module.weight.grad - expected[name]).norm() <= 1e-5 * expected[name].norm()
-
-
-def test_a_first_step_is_not_made_of_half_the_gradients(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
-    policy, samples = make_policy(), make_samples()
-    passes = judges_of(scorer(policy), Validation(samples, BY_TOKEN), budget=1)
-    ones = [1.0] * len(samples)
-    with pytest.raises(ValueError, match="memory budget is too small"):
-        write_gradient(scorer(policy), passes, samples, ones, BY_TOKEN, 1)
-    assert all(weight.grad is None for weight in policy.model.parameters())
-    write_gradient(scorer(policy), passes, samples, [0.0] * len(samples), BY_TOKEN, 1)
-    assert all(not module.weight.grad.any() for module in lora_factors(policy.model).values())
 
 
 def scores_of(policy: Policy, samples: list[Sample]) -> torch.Tensor:
@@ -234,7 +194,7 @@ def test_every_measure_is_its_formula(
     others = samples if same_batch else make_samples(problems=4, seed=4)
     judged = with_weights(others, [(-1) ** place * (place % 4) for place in range(len(others))])
     samples = with_weights(samples, own)
-    validation = Validation(judged, Averaging("grpo", longest=64), same_batch)
+    validation = advantage_validation(judged, Averaging("grpo", longest=64), same_batch)
     shares = [float(place % 3) for place in range(len(samples))]
     found = influences(scorer(policy), samples, BY_TOKEN, validation, Measure(budget=budget, **case), shares).each
 

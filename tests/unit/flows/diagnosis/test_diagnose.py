@@ -167,7 +167,7 @@ def test_the_step_is_the_one_that_the_update_stage_takes(copied: Layout) -> None
     step = diagnose(copied, asked, 3, 1).step
     policy = load_policy(copied.policy(1))
     lineage = read_json(copied.policy(1) / "lineage.json", Lineage)
-    problems = [p.turned(2) for p in read_jsonl(copied.problems("train"), Problem)]
+    problems = [p.rotated(2) for p in read_jsonl(copied.problems("train"), Problem)]
     with make_sandbox(asked.sandbox) as sandbox:
         completions = written(policy, WorkflowEnvironment(), problems, sandbox, diagnosis_params(asked), 2, lineage)
     trajectories = rewarded(copied, diagnosis_params(asked), WorkflowEnvironment(), completions)

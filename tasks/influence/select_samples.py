@@ -1,0 +1,205 @@
+"""The selection of a round without its files: a policy, its groups and the params → the lines of `selection.jsonl`."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from tasks.influence.certificate import certify, check_own_votes
+from tasks.influence.conformal_control import CONTROLLED, from_fault_line, trusted_influences
+from tasks.influence.gradient_algebra import length_of
+from tasks.influence.loss_gradients import Validation, score_weights
+from tasks.influence.metrics import selection_numbers
+from tasks.influence.selection import select
+from tasks.influence.tracin import NOT_MEASURED, Measure, Scored, influences, judges_of
+from tasks.influence.validation_losses import only_best, weights_of
+from tasks.model.out_of_memory import memory_named
+from tasks.model.policy import Policy
+from tasks.model.sample import Sample
+from tasks.model.scoring.scorer import Scorer, scorer_for
+from tasks.objective.groups import SampleGroup, samples_in, single_reward_groups
+from tasks.objective.token_weights import Averaging
+from tasks.params.params import Params
+from tasks.params.sections import Grpo, Influence
+from tasks.records import Selected, Split
+from tasks.seeds import derive_seed
+
+MEBIBYTE = 2**20
+
+UNMEASURED = ("none", "random")
+"""Selections that need no influence."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A line for each training sample, then one for each validation sample that the update may learn from."""
+
+    lines: list[Selected]
+    metrics: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """The influence of each training sample, its weight in the update (0 = dropped), and the metrics of both."""
+
+    influences: list[Scored]
+    weights: list[float]
+    metrics: dict[str, float]
+
+
+def compute(
+    policy: Policy, train: Sequence[SampleGroup], validation: Sequence[SampleGroup], params: Params, round: int
+) -> Selection:
+    """Select from `train` by influence on `validation`, which is not used where influence is not measured.
+
+    `policy` is the one that the update starts from. Raises GraftError where the certificate of influence fails.
+    """
+    own = params.influence
+    for groups in (train, validation) if validation is not train else (train,):
+        if lone := single_reward_groups(groups):
+            logger.warning("groups with a single known reward, which is compared with the whole batch: %d", lone)
+    mixed: list[Selected] = []
+    if own.selection in UNMEASURED:
+        samples = samples_in(train)
+        found = Measurement([NOT_MEASURED] * len(samples), _weights(own, samples, [None] * len(samples), round), {})
+    else:
+        found = measure(policy, train, validation, params, round)
+        if own.validation == "held_out" and own.train_on_validation:
+            samples = samples_in(validation)
+            mixed = _lines(validation, [NOT_MEASURED] * len(samples), _with_signal(samples), "validation")
+    lines = _lines(train, found.influences, found.weights)
+    rewards = [reward for group in train for reward in group.baseline_rewards]
+    numbers = selection_numbers(lines, rewards, [proposer for group in train for proposer in group.proposers])
+    numbers |= {"lone_groups": single_reward_groups(train), "mixed": sum(line.selected for line in mixed)}
+    return Selection([*lines, *mixed], numbers | found.metrics)
+
+
+def measure(
+    policy: Policy, train: Sequence[SampleGroup], held_out: Sequence[SampleGroup], params: Params, round: int
+) -> Measurement:
+    """Influence of the samples of `train` on those of `held_out`, checked, controlled and turned into weights."""
+    own, validation, samples = params.influence, validation_of(held_out, params), samples_in(train)
+    averaging = Averaging(params.grpo.loss, params.policy.max_new_tokens)
+    tokens, options = params.grpo.micro_batch_tokens, _options(own, params.grpo)
+    scorer = scorer_for(policy, [*samples, *validation.samples], params.search.temperature, tokens)
+    with memory_named(tokens):
+        cached = judges_of(scorer, validation, options.budget) if own.similarity == "local" else None
+        found = influences(scorer, samples, averaging, validation, options, _sizes(train), judges=cached)
+        numbers = {
+            "validation_samples": len(validation.samples),
+            "validation_with_signal": sum(c != 0 for c in validation.coefficients),
+            "validation_gradient_norm": length_of(found.gradient),
+            **certified(scorer, samples, found.each, averaging, validation, round),
+        }
+        controlled: Sequence[float | None] | None = [s.influence for s in found.each]
+        if not numbers["validation_with_signal"]:
+            logger.warning("no validation sample has a signal: every training sample that has one is kept")
+            controlled = None
+        elif own.fdr_control and own.selection in CONTROLLED and not validation.same_batch:
+            trusted = trusted_influences(scorer, averaging, validation, options, _sizes(held_out), samples, cached)
+            controlled = from_fault_line(samples, found.each, validation.samples, trusted, options)
+            numbers["fault_share"] = _fault_share(samples, controlled)
+    numbers["all_kept"] = int(controlled is None)
+    weights = _with_signal(samples) if controlled is None else _weights(own, samples, controlled, round)
+    return Measurement(found.each, weights, numbers)
+
+
+def validation_of(groups: Sequence[SampleGroup], params: Params) -> Validation:
+    """The validation loss of these groups that `influence.loss` and `influence.top_k` name."""
+    own, samples, rewards = params.influence, samples_in(groups), [group.baseline_rewards for group in groups]
+    advantages = [group.advantages for group in groups]
+    coefficients = weights_of(own.loss, rewards, advantages, [[s.advantage for s in g.samples] for g in groups])
+    if own.top_k is not None:
+        coefficients = only_best(coefficients, rewards, own.top_k)
+        logger.warning(
+            "influence.top_k: %d samples, and only the best, tell little of where the policy should go: influence "
+            "measured with them is mostly noise; with null all %d speak",
+            own.top_k,
+            len(samples),
+        )
+    loss = params.grpo.loss if own.loss == "policy_gradient" else "dapo"  # every token the same weight
+    averaging = Averaging(loss, params.policy.max_new_tokens)
+    flat = [c for group in coefficients for c in group]
+    return Validation(samples, flat, averaging, same_batch=own.validation == "same_batch")
+
+
+def certified(
+    scorer: Scorer,
+    samples: Sequence[Sample],
+    scored: Sequence[Scored],
+    averaging: Averaging,
+    validation: Validation,
+    round: int,
+) -> dict[str, float]:
+    """Metrics of the certificate. Raises GraftError where it fails, or where self-influence is negative."""
+    products = [s.product or 0.0 for s in scored]
+    certificate = certify(scorer, samples, products, averaging, validation, derive_seed("certificate", round))
+    certificate.check()
+    if validation.same_batch:
+        check_own_votes(products, score_weights(samples, averaging), validation.score_weights)
+    numbers: dict[str, float] = {"certificate_steps": certificate.steps}
+    if certificate.steps:
+        numbers |= {"certificate_slope": certificate.slope, "certificate_signs": certificate.sign_agreement}
+    if certificate.loss is not None:
+        numbers["validation_loss"] = certificate.loss
+    return numbers
+
+
+def _sizes(groups: Sequence[SampleGroup]) -> list[float]:
+    """|advantage| of each sample, before grpo.negative_weight."""
+    return [abs(advantage) for group in groups for advantage in group.advantages]
+
+
+def _with_signal(samples: Sequence[Sample]) -> list[float]:
+    """Weight 1 for each sample with an advantage."""
+    return [float(s.advantage != 0) for s in samples]
+
+
+def _fault_share(samples: Sequence[Sample], controlled: Sequence[float] | None) -> float:
+    """Share of the samples with a signal that control rejects."""
+    if controlled is None:
+        return 0.0
+    return fmean(x <= 0 for s, x in zip(samples, controlled, strict=True) if s.advantage)
+
+
+def _weights(own: Influence, samples: Sequence[Sample], controlled: Sequence[float | None], round: int) -> list[float]:
+    return select(
+        own.selection,
+        [s.advantage for s in samples],
+        controlled,
+        fraction=own.fraction,
+        minimum=own.minimum_kept,
+        lots=[derive_seed("random", round, s.problem_id, s.member) for s in samples],
+    )
+
+
+def _options(own: Influence, grpo: Grpo) -> Measure:
+    return Measure(
+        exclude_self=own.exclude_self,
+        leave_group_out=own.leave_group_out,
+        similarity=own.similarity,
+        adam=grpo.prompts_per_step if own.precondition == "adam" else None,
+        budget=own.memory_budget * MEBIBYTE,
+    )
+
+
+def _lines(
+    groups: Sequence[SampleGroup], scored: Sequence[Scored], weights: Sequence[float], split: Split = "train"
+) -> list[Selected]:
+    members = [row for g in groups for row in zip(g.samples, g.workflow_ids, g.advantages, strict=True)]
+    return [
+        Selected(
+            problem_id=sample.problem_id,
+            member=sample.member,
+            workflow_id=name,
+            advantage=advantage,
+            influence=score.influence,
+            gradient_norm=score.gradient_norm,
+            selected=weight > 0,
+            weight=weight or 1.0,
+            split=split,
+        )
+        for (sample, name, advantage), score, weight in zip(members, scored, weights, strict=True)
+    ]

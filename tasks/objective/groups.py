@@ -1,0 +1,89 @@
+"""Groups of completions with their advantages, as influence measures them and the update learns from them."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from tasks.layout import Layout
+from tasks.model.policy import Policy
+from tasks.model.sample import Sample
+from tasks.objective.advantages import advantages_of, known, weighted
+from tasks.objective.recorded_completions import fitting
+from tasks.objective.samples import counted_rewards, is_cut, samples_of
+from tasks.params.fields import Truncated
+from tasks.params.sections import Grpo
+from tasks.records import Proposer, RewardedTrajectory, Split
+
+
+@dataclass(frozen=True)
+class SampleGroup:
+    """One problem with its G completions; the lists are parallel."""
+
+    problem_id: str
+    samples: list[Sample]  # with the advantages that the update learns from, grpo.negative_weight included
+    advantages: list[float]  # before grpo.negative_weight
+    rewards: list[float | None]  # None = failed
+    baseline_rewards: list[float | None]  # None = failed, or left out by `grpo.truncated`
+    workflow_ids: list[str]
+    proposers: list[Proposer]
+    truncated: int  # completions that were cut at their length limit
+
+
+class RoundGroups(NamedTuple):
+    """The groups of a round by split, and the number of invalid completions that were skipped."""
+
+    by_split: dict[Split, list[SampleGroup]]
+    invalid: int
+
+
+def read_groups(policy: Policy, layout: Layout, round: int, splits: Sequence[Split], grpo: Grpo) -> RoundGroups:
+    """The round's rewarded trajectories of these splits; the batch of an advantage is its split.
+
+    Raises GraftError that names file and line, see `fitting`.
+    """
+    groups: dict[Split, list[SampleGroup]] = {split: [] for split in splits}
+    invalid = Counter[Split]()
+    for trajectory in fitting(policy, layout, round, splits, grpo.on_invalid_completion, invalid):
+        groups[trajectory.split].append(_tokenized(policy, trajectory, grpo.truncated))
+    by_split = {split: _with_advantages(members, grpo) for split, members in groups.items()}
+    return RoundGroups(by_split, invalid.total())
+
+
+def sample_groups(policy: Policy, trajectories: Iterable[RewardedTrajectory], grpo: Grpo) -> list[SampleGroup]:
+    """A group for each trajectory, all of whose completions are valid; together they are the batch."""
+    return _with_advantages([_tokenized(policy, trajectory, grpo.truncated) for trajectory in trajectories], grpo)
+
+
+def samples_in(groups: Iterable[SampleGroup]) -> list[Sample]:
+    """The samples of all groups in one list."""
+    return [sample for group in groups for sample in group.samples]
+
+
+def single_reward_groups(groups: Iterable[SampleGroup]) -> int:
+    """The number of groups with a single known reward, so that their baseline is the batch."""
+    return sum(len(known(group.baseline_rewards)) == 1 for group in groups)
+
+
+def _tokenized(policy: Policy, trajectory: RewardedTrajectory, truncated: Truncated) -> SampleGroup:
+    """The group without advantages, which may depend on all groups."""
+    return SampleGroup(
+        problem_id=trajectory.problem_id,
+        samples=samples_of(policy, trajectory, [0.0] * len(trajectory.workflow_ids)),
+        advantages=[],
+        rewards=trajectory.rewards,
+        baseline_rewards=counted_rewards(policy, trajectory, truncated),
+        workflow_ids=trajectory.workflow_ids,
+        proposers=trajectory.proposers,
+        truncated=sum(is_cut(policy, tokens) for tokens in trajectory.tokens),
+    )
+
+
+def _with_advantages(groups: Sequence[SampleGroup], grpo: Grpo) -> list[SampleGroup]:
+    advantages = advantages_of(grpo.advantages, [group.baseline_rewards for group in groups])
+    return [_with_own(group, own, grpo) for group, own in zip(groups, advantages, strict=True)]
+
+
+def _with_own(group: SampleGroup, advantages: list[float], grpo: Grpo) -> SampleGroup:
+    pairs = zip(group.samples, weighted(advantages, grpo.negative_weight), strict=True)
+    return replace(group, advantages=advantages, samples=[replace(s, advantage=a) for s, a in pairs])
