@@ -251,7 +251,7 @@ def graft(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
             own = [prompts[(step * PROMPTS + p) % len(prompts)] for p in range(PROMPTS)]
             lengths = lengths_of(shape, step)
             with clock.part("sample"):
-                requests = [Request(own[i // COMPLETIONS], step * 1000 + i, longest=n) for i, n in enumerate(lengths)]
+                requests = [Request(own[i // COMPLETIONS], step * 1000 + i, max_tokens=n) for i, n in enumerate(lengths)]
                 sampler = Sampler(policy, 1.0, LONGEST)
                 written: dict[int, Any] = {}
                 for rows in sampler.batches(requests):

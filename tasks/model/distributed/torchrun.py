@@ -7,12 +7,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from tasks.core.child_process import last_line, spawn
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.distributed.job_file import Work, heard, write_order
 from tasks.model.policy import best_device
 from tasks.params.params import Params
-from tasks.sources.process_sources import python_path
 
 ORDER, ANSWER, LOG, STORE = "order.json", "error.json", "torchrun.log", "store"
 """Files of the folder that both sides know: what to compute, the first error, what torchrun says, where they meet."""
@@ -54,17 +54,15 @@ def _start(folder: Path, count: int, log: Any) -> "subprocess.Popen[bytes]":
     import torch
 
     threads = str(max(torch.get_num_threads() // count, 1))
-    changed = {"PYTHONPATH": python_path(), "PYTHONSAFEPATH": "1", "OMP_NUM_THREADS": threads}
-    changed |= {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    changed = {"PYTHONSAFEPATH": "1", "OMP_NUM_THREADS": threads, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     meeting = ["--rdzv-backend", "c10d", "--rdzv-conf", "store_type=file", "--rdzv-endpoint", str(folder / "torchrun")]
-    torchrun = ["torch.distributed.run", *meeting, "--nnodes", "1", "--nproc-per-node", str(count)]
-    return subprocess.Popen(
-        [sys.executable, "-m", *torchrun, "-m", "tasks.model.distributed.torchrun_worker", str(folder)],
-        stdin=subprocess.PIPE,
-        stdout=2,  # of the first worker, who takes it for its stderr
-        stderr=log,
+    worker = ["-m", "tasks.model.distributed.torchrun_worker", str(folder)]
+    return spawn(
+        "torch.distributed.run",
+        *[*meeting, "--nnodes", "1", "--nproc-per-node", str(count), *worker],
         env={**QUIET, **LOOPBACK, **os.environ, **changed},
-        start_new_session=True,
+        stdout=2,  # the first worker uses it as its stderr
+        stderr=log,
     )
 
 
@@ -78,8 +76,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 def _error(folder: Path, count: int) -> Exception:
     if (folder / ANSWER).exists():
         return heard((folder / ANSWER).read_text(encoding="utf-8"))
-    lines = (folder / LOG).read_text(errors="replace").split("\n")
-    words = next((line.strip() for line in reversed(lines) if line.strip(" =")), "no message")
+    words = last_line((folder / LOG).read_text(errors="replace")) or "no message"
     return GraftError(
         f"grpo.processes: one of the {count} processes was ended from outside, as where memory is short ({words}); "
         "run it again, or set it lower"

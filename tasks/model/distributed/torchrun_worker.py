@@ -7,9 +7,9 @@ Only the first one is heard: what the others write to stderr goes where torchrun
 
 import os
 import sys
-import threading
 from pathlib import Path
 
+from tasks.core.child_process import end_with_parent
 from tasks.model.distributed.collectives import joined
 from tasks.model.distributed.job_file import read_order, told
 from tasks.model.distributed.torchrun import ANSWER, ORDER, STORE
@@ -17,7 +17,7 @@ from tasks.model.distributed.torchrun import ANSWER, ORDER, STORE
 
 def main(folder: Path) -> None:
     """Do what the folder orders; an error goes into it for the process that waits."""
-    threading.Thread(target=_end_with_the_one_that_waits, daemon=True).start()
+    end_with_parent()
     if os.environ["RANK"] == "0":
         os.dup2(1, 2)
     try:
@@ -27,13 +27,6 @@ def main(folder: Path) -> None:
     except Exception as error:  # noqa: BLE001 (raised again where somebody waits for it)
         _answer(folder, error)
         os._exit(1)  # at once: the others wait for this one, and are ended because it has
-
-
-def _end_with_the_one_that_waits() -> None:
-    """However it ends: the pipe that is standard input here is closed then."""
-    while os.read(0, 1):
-        pass
-    os._exit(1)
 
 
 def _answer(folder: Path, error: Exception) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 
 @contextmanager
-def attending(model: Any, name: str, attention: Callable[..., Any]) -> Iterator[None]:
+def use_attention(model: Any, name: str, attention: Callable[..., Any]) -> Iterator[None]:
     """While the block runs, each attention layer of `model` calls `attention`, with what else its forward is given.
 
     Models that do not ask the interface take no notice: whoever calls this has to try whether the numbers are right.
@@ -22,7 +22,7 @@ def attending(model: Any, name: str, attention: Callable[..., Any]) -> Iterator[
         model.config._attn_implementation = usual
 
 
-def check_plain(settings: dict[str, Any]) -> None:
+def check_plain_softmax(settings: dict[str, Any]) -> None:
     """Raises ValueError where a layer asks its attention for more than a softmax of scaled scores."""
     if more := [name for name in ("softcap", "s_aux") if settings.get(name) is not None]:
         raise ValueError(f"its attention has {more[0]}")

@@ -9,7 +9,7 @@ from tasks.model.fast_layers.rms_norm import fused_norms
 
 
 @contextmanager
-def lean(model: Any) -> Iterator[None]:
+def fast_layers(model: Any) -> Iterator[None]:
     """While the block runs, the model gives the same numbers, to rounding, at less cost.
 
     The block must not change weights, and a second forward pass through the same layer is fine.

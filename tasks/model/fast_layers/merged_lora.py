@@ -15,15 +15,15 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from tasks.model.fast_layers.patching import layers, patched
+from tasks.model.fast_layers.patching import iterate_modules, patch_forwards
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-Catch = Callable[[str, "Tensor", "Tensor"], None]
+Capture = Callable[[str, "Tensor", "Tensor"], None]
 """Told a LoRA factor's name, its input [..., in] and the gradient of its output [..., out]."""
 
-Called = Callable[[str], None]
+OnCall = Callable[[str], None]
 """Told a LoRA factor's name each time that it is called."""
 
 MERGED_PARAMETERS = 500_000_000
@@ -37,19 +37,19 @@ def merged_linears(model: Any) -> Iterator[None]:
     Left as they are: linears with dropout at work, with several adapters or none, of variants such as DoRA, of less
     than 32 bits (a small B A would be lost in W), and all where autocast is on.
     """
-    with patched({module: _merged_forward(module) for module in _plain_linears(layers(model))}):
+    with patch_forwards({module: _merged_forward(module) for module in _plain_linears(iterate_modules(model))}):
         yield
 
 
 @contextmanager
-def caught_linears(model: Any, catch: Catch, called: Called) -> Iterator[set[str]]:
+def capture_lora_inputs(model: Any, catch: Capture, called: OnCall) -> Iterator[set[str]]:
     """The same, but their factors get no gradient: `catch` is told what it is made of, in each backward pass.
 
     Yields the names of these factors. Autocast, where it is on, is off in them.
     """
     names = {module: name for name, module in model.named_modules()}
     modules = _plain_linears(names)
-    with patched({module: _caught_forward(names[module], module, catch, called) for module in modules}):
+    with patch_forwards({module: _caught_forward(names[module], module, catch, called) for module in modules}):
         yield {factor for module in modules for factor in _factors(names[module], module)}
 
 
@@ -94,7 +94,7 @@ def _whole(module: Any) -> tuple["Tensor", "Tensor", float, "Tensor"]:
         return down, up, scale, torch.addmm(weight.T, down.T, up.T, alpha=scale).T
 
 
-def _caught_forward(name: str, module: Any, catch: Catch, called: Called) -> Callable[["Tensor"], "Tensor"]:
+def _caught_forward(name: str, module: Any, catch: Capture, called: OnCall) -> Callable[["Tensor"], "Tensor"]:
     import torch
 
     down, up, scale, whole = _whole(module)
@@ -127,7 +127,7 @@ def _caught_function() -> Any:
             bias: Any,
             scale: float,
             factors: tuple[str, str],
-            catch: Catch,
+            catch: Capture,
         ) -> "Tensor":
             ctx.save_for_backward(x, down, up, whole)
             ctx.scale, ctx.factors, ctx.catch = scale, factors, catch

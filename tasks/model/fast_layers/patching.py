@@ -8,16 +8,16 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def layers(model: Any) -> Iterator[Any]:
+def iterate_modules(model: Any) -> Iterator[Any]:
     """All modules in a model, itself included; model.modules() takes ten times as long."""
     yield model
     for module in model._modules.values():
         if module is not None:
-            yield from layers(module)
+            yield from iterate_modules(module)
 
 
 @contextmanager
-def patched(forwards: Mapping[Any, Callable[["Tensor"], "Tensor"]]) -> Iterator[None]:
+def patch_forwards(forwards: Mapping[Any, Callable[["Tensor"], "Tensor"]]) -> Iterator[None]:
     """In the block each of these modules is computed by its function; none may have a `forward` of its own already."""
     try:
         for module, forward in forwards.items():

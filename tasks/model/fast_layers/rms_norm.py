@@ -14,7 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from tasks.model.fast_layers.patching import layers, patched
+from tasks.model.fast_layers.patching import iterate_modules, patch_forwards
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,8 +31,8 @@ def fused_norms(model: Any) -> Iterator[None]:
 
     Whether a module is one is found out by trying it, not by its name; autocast leaves all as they are.
     """
-    modules = [module for module in layers(model) if _looks_like_one(module) and _is_norm(module)]
-    with patched({module: _fused_forward(module) for module in modules}):
+    modules = [module for module in iterate_modules(model) if _looks_like_one(module) and _is_norm(module)]
+    with patch_forwards({module: _fused_forward(module) for module in modules}):
         yield
 
 

@@ -1,7 +1,10 @@
-"""How a policy is sampled: the fastest way that keeps the law, tried out on a few short rows of the policy itself.
+"""Choose a sampling backend: the fastest whose log-probabilities equal a plain forward pass on a short probe.
 
-The law: the log-probabilities that the sampler records are those of teacher forcing, one plain forward pass of the
-policy without cache, padding or merged adapter. It finds a model whose cache, positions or masks are silently wrong.
+blocks     the decoding loop on Llama's blocks written out        float32 on a CPU, Llama's architecture
+loop       the decoding loop on the model's own forward pass      it fills a key-value cache
+generate   transformers' own `generate`, without a cache          any model
+
+The probe finds a model whose cache, positions or masks are silently wrong.
 """
 
 import logging
@@ -10,80 +13,60 @@ from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from tasks.model.fast_layers.fast_layers import lean
 from tasks.model.policy import Policy
-from tasks.model.sampling.batch_state import Request, Rows
-from tasks.model.sampling.decode_loop import FEW, decode, decode_blocks
+from tasks.model.sampling.batch_state import BatchState, Request
+from tasks.model.sampling.decode_loop import decode, decode_blocks
 from tasks.model.sampling.hf_generate import generate
-from tasks.model.sampling.llama_blocks import is_known
+from tasks.model.sampling.llama_blocks import is_supported
 from tasks.model.scoring.hf_model import unwrap_model
 
-TRIED = 20
-"""Tokens of rows' contexts up to which a trial lets them hold their own: it begins with shared ones, ends without."""
+PROBE_COPIED_TOKENS = 20
+"""`max_copied` of a probe: it begins with shared contexts and ends with copied ones."""
 
 logger = logging.getLogger(__name__)
 
-Way = Callable[[Any, Rows], None]
-"""Writes rows with a transformers model."""
+Backend = Callable[[Any, BatchState], None]
+"""Completes a batch with a transformers model."""
 
-_verdicts: WeakKeyDictionary[Any, dict[str, str]] = WeakKeyDictionary()
-"""Of a policy's model: way → why not, "" = it does."""
+_probe_results: WeakKeyDictionary[Any, dict[str, str]] = WeakKeyDictionary()
+"""Model of a policy → backend → its fault, "" = none."""
 
 
-def way_of(policy: Policy, prompt: list[int]) -> Way:
-    """What writes rows with the policy's `unwrap_model`: our loop, on lean layers if it can be, or `generate`.
+def pick_backend(policy: Policy, prompt: list[int]) -> Backend:
+    """The backend that samples the policy's `unwrap_model`; one that is passed over is logged with the reason.
 
-    `prompt` lends its tokens to the trial, which a model has once. A way that is passed over is logged with the reason.
+    The probe takes its tokens from `prompt`; each backend is probed once per model.
     """
-    verdicts = _verdicts.setdefault(policy.model, {})
-    known = is_known(unwrap_model(policy.model))
-    tried = _ways(known, TRIED)
-    for name, way in _ways(known, FEW).items():
-        if name not in verdicts:
-            verdicts[name] = _why_not(policy, tried[name], prompt)
-            if verdicts[name]:
-                logger.warning("policy: %s does not sample it: %s", name, verdicts[name])
-        if not verdicts[name]:
-            return way
-    return way  # the last one whatever its verdict: nothing comes after it
+    results = _probe_results.setdefault(policy.model, {})
+    backends = {"loop": decode}
+    if is_supported(unwrap_model(policy.model)):
+        backends = {"blocks": decode_blocks, "loop": decode}
+    for name, backend in backends.items():
+        if name not in results:
+            results[name] = _probe(policy, partial(backend, max_copied=PROBE_COPIED_TOKENS), prompt)
+            if results[name]:
+                logger.warning("policy: backend %s does not sample it: %s", name, results[name])
+        if not results[name]:
+            return backend
+    return generate
 
 
-def _ways(known: bool, few: int) -> dict[str, Way]:
-    """In the order of their speed; `known`: to `Blocks`."""
-    blocks = {"our loop on blocks written out": partial(decode_blocks, few=few)}
-    return (blocks if known else {}) | {
-        "our loop on lean layers": partial(_decode_lean, few=few),
-        "our loop": partial(decode, few=few),
-        "our loop with the model's own attention": partial(decode, told=False),
-        "transformers' generate": generate,
-        "transformers' generate without a cache": partial(generate, use_cache=False),
-    }
-
-
-def _decode_lean(model: Any, rows: Rows, few: int) -> None:
-    with lean(model):
-        decode(model, rows, few=few)
-
-
-def _why_not(policy: Policy, way: Way, prompt: list[int]) -> str:
-    """What speaks against this way, "" if nothing does.
-
-    Tried on contexts of unlike length, rows that share one, rows that end apart.
-    """
+def _probe(policy: Policy, backend: Backend, prompt: list[int]) -> str:
+    """The backend's fault, "" if none. Contexts differ in length, some are shared, and completions differ in length."""
     import torch
 
     tokens = (prompt * 8)[:8]
     lengths = {1: 6, 2: 2, 3: 2}
-    asked = [Request(tokens, seed, longest=longest) for seed, longest in lengths.items()]
-    asked += [Request(tokens[:3], 4, longest=4)]
+    requests = [Request(tokens, seed, max_tokens=length) for seed, length in lengths.items()]
+    requests += [Request(tokens[:3], 4, max_tokens=4)]
     model = unwrap_model(policy.model)
-    rows = Rows(asked, temperature=1.0, max_new_tokens=6, eos=None, device=policy.device)
+    state = BatchState(requests, temperature=1.0, max_new_tokens=6, eos=None, device=policy.device)
     try:
-        way(model, rows)
-    except Exception as error:  # noqa: BLE001  a model that lacks what this way needs may raise anything
+        backend(model, state)
+    except Exception as error:  # noqa: BLE001  a model that lacks what the backend needs may raise anything
         return f"{type(error).__name__}: {str(error).strip().split(chr(10))[0]}"
     differences = []
-    for request, completion in zip(asked, rows.completions(), strict=True):
+    for request, completion in zip(requests, state.completions(), strict=True):
         ids = torch.tensor([[*request.prompt, *completion.tokens]], device=policy.device)
         with torch.inference_mode():
             logits = model(input_ids=ids).logits[0, len(request.prompt) - 1 : -1].float()
@@ -91,4 +74,4 @@ def _why_not(policy: Policy, way: Way, prompt: list[int]) -> str:
         differences += [abs(a - b) for a, b in zip(completion.logprobs, expected, strict=True)]
     mean = sum(differences) / len(differences)
     allowed = max(torch.finfo(p.dtype).eps for p in model.parameters() if p.is_floating_point()) ** 0.5
-    return "" if mean <= allowed else f"its log-probabilities are {mean:.2g} from those of a plain forward pass"
+    return "" if mean <= allowed else f"its log-probabilities differ by {mean:.2g} from those of a plain forward pass"

@@ -1,4 +1,4 @@
-"""Completions while they are written, whoever computes the logits."""
+"""State of a batch of completions while they are sampled: tokens, log-probabilities and which rows are unfinished."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,67 +12,67 @@ from tasks.records import Completion
 if TYPE_CHECKING:
     from torch import Tensor
 
-NOTHING = Completion(tokens=[], logprobs=[])
+EMPTY = Completion(tokens=[], logprobs=[])
 
 
 @dataclass(frozen=True)
 class Request:
-    """One completion to sample. `prefix` was written earlier by the same policy and is continued.
+    """One completion to sample; it continues `prefix`, which the same policy sampled earlier.
 
-    `longest` is the most tokens of this one completion, prefix included, where that is less than the sampler's own.
+    `max_tokens` limits this completion, prefix included, where it is less than the sampler's own limit.
     """
 
     prompt: list[int]
     seed: int
-    prefix: Completion = NOTHING
-    longest: int | None = None
+    prefix: Completion = EMPTY
+    max_tokens: int | None = None
 
     @property
     def context(self) -> tuple[int, ...]:
         return (*self.prompt, *self.prefix.tokens)
 
     def budget(self, max_new_tokens: int) -> int:
-        """Tokens that may still be written."""
-        return min(max_new_tokens, self.longest or max_new_tokens) - len(self.prefix.tokens)
+        """Tokens that may still be sampled."""
+        return min(max_new_tokens, self.max_tokens or max_new_tokens) - len(self.prefix.tokens)
 
 
-class Rows:
-    """R rows, one for each request: what each has drawn so far, and whether it is still open."""
+class BatchState:
+    """R rows, one per request."""
 
     def __init__(
         self, requests: Sequence[Request], temperature: float, max_new_tokens: int, eos: int | None, device: Any
     ) -> None:
-        """Each request has a budget of 1 or more; a row ends with `eos` or when it has spent its budget."""
+        """Each request has a budget of 1 or more; a row ends with `eos` or with its budget."""
         import torch
 
         self.requests, self.temperature, self.eos, self.device = requests, temperature, eos, device
         budgets = [request.budget(max_new_tokens) for request in requests]
         self.steps = max(budgets)
-        self.lengths = torch.tensor(budgets, device=device)  # [R] what a row has at most, or had when it ended
-        self.open = torch.ones(len(requests), dtype=torch.bool, device=device)  # [R]
+        self.lengths = torch.tensor(budgets, device=device)  # [R] final if the row has ended, else the budget
+        self.unfinished = torch.ones(len(requests), dtype=torch.bool, device=device)  # [R]
         self._tokens = torch.zeros((self.steps, len(requests)), dtype=torch.long, device=device)
         self._logprobs = torch.zeros((self.steps, len(requests)), device=device)
         if temperature:
             seeds = [request.seed for request in requests]
             self._points = uniforms(seeds, self.steps, device).T.contiguous()  # [steps, R]
 
-    def write(self, logits: "Tensor", live: "Tensor", step: int) -> "Tensor":
-        """The next token [B] of the rows `live` [B], from logits [B, V]; a row that is not open keeps what it has."""
+    def append(self, logits: "Tensor", live: "Tensor", step: int) -> "Tensor":
+        """Draw the next token [B] of the rows `live` [B] from logits [B, V]; a row that has ended does not change."""
         if self.temperature:
-            chosen, logprobs = draw(scale_logits(logits, self.temperature), self._points[step].index_select(0, live))
+            tokens, logprobs = draw(scale_logits(logits, self.temperature), self._points[step].index_select(0, live))
         else:
-            chosen = logits.argmax(-1)
-            logprobs = token_logprobs(logits, chosen, 1.0)
-        self._tokens[step].index_copy_(0, live, chosen)  # past a row's length: never looked at
+            tokens = logits.argmax(-1)
+            logprobs = token_logprobs(logits, tokens, 1.0)
+        self._tokens[step].index_copy_(0, live, tokens)  # past a row's length: never read
         self._logprobs[step].index_copy_(0, live, logprobs.to(self._logprobs.dtype))
         if self.eos is not None:
             lengths = self.lengths.index_select(0, live)
-            self.lengths.index_copy_(0, live, lengths.where(chosen != self.eos, lengths.clamp(max=step + 1)))
-        self.open = self.lengths > step + 1
-        return chosen
+            self.lengths.index_copy_(0, live, lengths.where(tokens != self.eos, lengths.clamp(max=step + 1)))
+        self.unfinished = self.lengths > step + 1
+        return tokens
 
     def completions(self) -> list[Completion]:
-        """Raises GraftError where a row was drawn from logits that are no numbers."""
+        """The completions, in the order of the requests. Raises GraftError if logits were not finite."""
         import torch
 
         if not torch.isfinite(self._logprobs).all():

@@ -1,123 +1,125 @@
-"""The loop that writes one batch: each context prefilled once, finished rows dropped, the cache written in place."""
+"""The decoding loop of one batch: each context prefilled once, finished rows dropped, the cache written in place."""
 
 from typing import TYPE_CHECKING, Any
 
-from tasks.model.sampling.batch_state import Rows
-from tasks.model.sampling.hf_forward import PlainForward
-from tasks.model.sampling.kv_cache import growing_cache, is_plain
-from tasks.model.sampling.llama_blocks import Blocks
-from tasks.model.sampling.prefix_attention import OwnPrefix, Prefix, SharedPrefix
+from tasks.model.fast_layers.fast_layers import fast_layers
+from tasks.model.sampling.batch_state import BatchState
+from tasks.model.sampling.hf_forward import HfForward
+from tasks.model.sampling.kv_cache import growing_cache, keeps_all_tokens
+from tasks.model.sampling.llama_blocks import LlamaBlocks
+from tasks.model.sampling.prefix_attention import Prefix, RowPrefix, SharedPrefix
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-KEPT = 0.75  # rows are dropped when no more than this share is open: to move the cache costs more than a few idle rows
-FEW = 1024  # tokens of the live rows' contexts, up to which a copy for each row is faster than to share them
+LIVE_SHARE = 0.75  # rows are dropped when at most this share is unfinished: moving the cache costs more than a few rows
+MAX_COPIED = 1024  # tokens of the live rows' contexts up to which a copy per row is faster than sharing them
 
 
-def decode(model: Any, rows: Rows, told: bool = True, few: int = FEW) -> None:
-    """Write `rows` to their ends with a transformers model, through its forward and its cache.
+def decode(model: Any, state: BatchState, max_copied: int = MAX_COPIED) -> None:
+    """Complete a batch with a transformers model, through its forward and its cache.
 
-    With `told`, its attention is told what to do where it can be: no masks are made, and rows of one context attend to
-    one copy of it while their contexts are more than `few` tokens.
+    Where its attention can be replaced, no masks are made, and rows of one context attend to one copy of it while
+    their contexts have more than `max_copied` tokens.
     """
-    _decode(model, PlainForward(model, told), rows, few)
+    with fast_layers(model):
+        _decode(model, HfForward(model), state, max_copied)
 
 
-def decode_blocks(model: Any, rows: Rows, few: int = FEW) -> None:
-    """`decode` with a model that `Blocks` know."""
+def decode_blocks(model: Any, state: BatchState, max_copied: int = MAX_COPIED) -> None:
+    """`decode` with a model that `LlamaBlocks` support."""
     import torch
 
     with torch.inference_mode():
-        blocks = Blocks(model, max(len(r.context) for r in rows.requests) + rows.steps)
-    _decode(model, blocks, rows, few)
+        blocks = LlamaBlocks(model, max(len(r.context) for r in state.requests) + state.steps)
+    _decode(model, blocks, state, max_copied)
 
 
-def _decode(model: Any, forward: PlainForward | Blocks, rows: Rows, few: int) -> None:
+def _decode(model: Any, forward: HfForward | LlamaBlocks, state: BatchState, max_copied: int) -> None:
     import torch
 
     with torch.inference_mode():
-        _Decoding(model.config, forward, rows, few).run()
+        _DecodeLoop(model.config, forward, state, max_copied).run()
 
 
-class _Decoding:
-    """The state of one batch: B live rows of the R that it began with, and what the model knows of them."""
+class _DecodeLoop:
+    """B live rows of the R in the batch, and their cache."""
 
-    def __init__(self, config: Any, forward: PlainForward | Blocks, rows: Rows, few: int) -> None:
+    def __init__(self, config: Any, forward: HfForward | LlamaBlocks, state: BatchState, max_copied: int) -> None:
         """Prefill each distinct context once."""
         import torch
 
-        self.config, self.forward, self.rows, self.few = config, forward, rows, few
-        contexts = list(dict.fromkeys(r.context for r in rows.requests))
+        self.config, self.forward, self.state, self.max_copied = config, forward, state, max_copied
+        contexts = list(dict.fromkeys(r.context for r in state.requests))
         place = {context: i for i, context in enumerate(contexts)}
-        owner = torch.tensor([place[r.context] for r in rows.requests], device=rows.device)  # [B]
+        owner = torch.tensor([place[r.context] for r in state.requests], device=state.device)  # [B]
         self.width = max(len(c) for c in contexts)
-        ids = torch.tensor([[0] * (self.width - len(c)) + list(c) for c in contexts], device=rows.device)
-        real = torch.tensor([len(c) for c in contexts], device=rows.device)
-        slots = torch.arange(self.width + rows.steps, device=rows.device)
+        ids = torch.tensor([[0] * (self.width - len(c)) + list(c) for c in contexts], device=state.device)
+        real = torch.tensor([len(c) for c in contexts], device=state.device)
+        slots = torch.arange(self.width + state.steps, device=state.device)
         seen = slots >= self.width - real[:, None]  # [C, S] False = padding
         self.padded = min(len(c) for c in contexts) < self.width
         self.cache = growing_cache(config)
-        self.logits = self._read(ids, seen[:, : self.width])[owner]  # [B, V]
+        self.logits = self._prefill(ids, seen[:, : self.width])[owner]  # [B, V]
         if self.cache.get_seq_length() != self.width:
             raise ValueError("its forward pass does not fill the cache")
-        self.live = torch.arange(len(rows.requests), device=rows.device)
+        self.live = torch.arange(len(state.requests), device=state.device)
         self.seen, self.real = seen[owner], real[owner]
-        self.prefix = self._prefix(owner, ~seen[:, : self.width] if self.padded else None)
+        self.prefix = self._make_prefix(owner, ~seen[:, : self.width] if self.padded else None)
 
-    def _read(self, ids: "Tensor", seen: "Tensor") -> "Tensor":
+    def _prefill(self, ids: "Tensor", seen: "Tensor") -> "Tensor":
         if not self.padded:
-            return self.forward.read(ids, None, None, self.cache)
-        return self.forward.read(ids, seen, (seen.cumsum(-1) - 1).clamp_(min=0), self.cache)
+            return self.forward.prefill(ids, None, None, self.cache)
+        return self.forward.prefill(ids, seen, (seen.cumsum(-1) - 1).clamp_(min=0), self.cache)
 
-    def _prefix(self, owner: "Tensor", padding: "Tensor | None") -> Prefix | None:
-        """The prefilled contexts, as the rows [B] are to attend to them; None: as the model does it by itself."""
-        told = self.forward.can_be_told and is_plain(self.cache)
-        if told and _is_shared(owner) and not self._has_few():
+    def _make_prefix(self, owner: "Tensor", padding: "Tensor | None") -> Prefix | None:
+        """How the rows [B] attend to the prefilled contexts; None: with the model's own attention."""
+        supported = self.forward.supports_prefix and keeps_all_tokens(self.cache)
+        if supported and _worth_sharing(owner) and not self._is_small():
             prefix = SharedPrefix(self.cache, padding, owner)
             self.cache = growing_cache(self.config)
             return prefix
         self.cache.batch_select_indices(owner)
-        return OwnPrefix(None if padding is None else padding[owner], self.rows.steps) if told else None
+        return RowPrefix(None if padding is None else padding[owner], self.state.steps) if supported else None
 
-    def _has_few(self) -> bool:
-        return len(self.live) * self.width <= self.few
+    def _is_small(self) -> bool:
+        return len(self.live) * self.width <= self.max_copied
 
     def run(self) -> None:
         step = 0
         while True:
-            chosen = self.rows.write(self.logits, self.live, step)
-            count = int(self.rows.open.sum())  # the only wait for the device in a step
+            tokens = self.state.append(self.logits, self.live, step)
+            count = int(self.state.unfinished.sum())  # the only synchronisation with the device in a step
             if not count:
                 return
-            if count <= KEPT * len(self.live):
-                chosen = self._drop(chosen)
-            self.logits = self._follow(chosen, step)
+            if count <= LIVE_SHARE * len(self.live):
+                tokens = self._drop_finished(tokens)
+            self.logits = self._step(tokens, step)
             step += 1
 
-    def _follow(self, chosen: "Tensor", step: int) -> "Tensor":
-        """Logits [B, V] after tokens [B] that stand `step` after the context."""
+    def _step(self, tokens: "Tensor", step: int) -> "Tensor":
+        """Logits [B, V] after tokens [B] at `step` after the context."""
         positions = self.real + step
         if self.prefix:
-            return self.forward.follow(chosen, positions, self.cache, self.prefix)
-        assert isinstance(self.forward, PlainForward)
+            return self.forward.decode(tokens, positions, self.cache, self.prefix)
+        assert isinstance(self.forward, HfForward)
         seen = self.seen[:, : self.width + step + 1] if self.padded else None
-        return self.forward.follow_masked(chosen, positions, self.cache, seen)
+        return self.forward.decode_masked(tokens, positions, self.cache, seen)
 
-    def _drop(self, chosen: "Tensor") -> "Tensor":
-        """Keep the rows that are open, and of what was chosen theirs."""
-        kept = self.rows.open[self.live].nonzero()[:, 0]
+    def _drop_finished(self, tokens: "Tensor") -> "Tensor":
+        """Keep the unfinished rows; returns their tokens."""
+        kept = self.state.unfinished[self.live].nonzero()[:, 0]
         self.live, self.seen, self.real = self.live[kept], self.seen[kept], self.real[kept]
         self.cache.batch_select_indices(kept)
         if self.prefix:
             self.prefix.keep(kept)
-        if isinstance(self.prefix, SharedPrefix) and self._has_few():
+        if isinstance(self.prefix, SharedPrefix) and self._is_small():
             own, self.cache = self.cache, growing_cache(self.config)
-            self.prefix = self.prefix.give_out(own, self.cache, self.rows.steps)
-        return chosen[kept]
+            self.prefix = self.prefix.copy_to_rows(own, self.cache, self.state.steps)
+        return tokens[kept]
 
 
-def _is_shared(owner: "Tensor") -> bool:
-    """Whether groups of rows [B] with one context are large enough and even enough to gain by attending together."""
+def _worth_sharing(owner: "Tensor") -> bool:
+    """Whether the groups of rows [B] with one context are large and even enough for shared attention to be faster."""
     sizes = owner.bincount()
     return 2 * len(sizes) <= len(owner) and len(sizes) * int(sizes.max()) <= 2 * len(owner)

@@ -1,60 +1,60 @@
-"""Writing rows with transformers' own `generate`, for models that our loop does not suit.
+"""Reference sampler: transformers' own `generate`, without a cache. Every model samples correctly with it.
 
-A logits processor draws each token as our loop does and leaves `generate` no other choice, so that a row has the same
-tokens either way. Rows of one length go together: no model needs to understand padding.
+A logits processor draws each token as the decoding loop does and masks all others, so that a row has the same tokens
+with both. Rows of one length are sampled together: no padding is needed.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tasks.model.sampling.batch_state import Rows
+from tasks.model.sampling.batch_state import BatchState
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-def generate(model: Any, rows: Rows, use_cache: bool = True) -> None:
-    """Write `rows` to their ends with a transformers model, through its `generate`."""
+def generate(model: Any, state: BatchState) -> None:
+    """Complete a batch with a transformers model, through its `generate`."""
     import torch
 
-    lengths = [len(request.context) for request in rows.requests]
-    with torch.inference_mode(), _plain_generation(model):
+    lengths = [len(request.context) for request in state.requests]
+    with torch.inference_mode(), _default_generation_config(model):
         for length in sorted(set(lengths)):
-            _generate(model, rows, [i for i, other in enumerate(lengths) if other == length], use_cache)
+            _generate(model, state, [i for i, other in enumerate(lengths) if other == length])
 
 
-def _generate(model: Any, rows: Rows, places: Sequence[int], use_cache: bool) -> None:
+def _generate(model: Any, state: BatchState, places: Sequence[int]) -> None:
     import torch
     from transformers import GenerationConfig
 
-    live = torch.tensor(places, device=rows.device)
-    ids = torch.tensor([rows.requests[i].context for i in places], device=rows.device)
-    steps = int(rows.lengths[live].max())
-    end = 0 if rows.eos is None else rows.eos
+    live = torch.tensor(places, device=state.device)
+    ids = torch.tensor([state.requests[i].context for i in places], device=state.device)
+    steps = int(state.lengths[live].max())
+    end = 0 if state.eos is None else state.eos
 
-    def only_chosen(seen: "Tensor", logits: "Tensor") -> "Tensor":
+    def only_drawn(seen: "Tensor", logits: "Tensor") -> "Tensor":
         step = seen.shape[1] - ids.shape[1]
-        if step >= steps:  # on some devices `generate` looks a step later whether all rows have ended
+        if step >= steps:  # on some devices `generate` stops one step late
             return logits
-        chosen = rows.write(logits, live, step).where(rows.open[live], end)
-        return torch.full_like(logits, -torch.inf).scatter(1, chosen[:, None], 0.0)
+        drawn = state.append(logits, live, step).where(state.unfinished[live], end)
+        return torch.full_like(logits, -torch.inf).scatter(1, drawn[:, None], 0.0)
 
     config = GenerationConfig(
-        max_new_tokens=steps, do_sample=False, eos_token_id=rows.eos, pad_token_id=end, use_cache=use_cache
+        max_new_tokens=steps, do_sample=False, eos_token_id=state.eos, pad_token_id=end, use_cache=False
     )
     model.generate(
-        input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=config, logits_processor=[only_chosen]
+        input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=config, logits_processor=[only_drawn]
     )
 
 
 @contextmanager
-def _plain_generation(model: Any) -> Iterator[None]:
-    """Without the checkpoint's own settings (a repetition penalty …), which would fill what we leave open."""
+def _default_generation_config(model: Any) -> Iterator[None]:
+    """Without the checkpoint's own settings (a repetition penalty …), which would change the distribution."""
     from transformers import GenerationConfig
 
-    kept, model.generation_config = model.generation_config, GenerationConfig()
+    own, model.generation_config = model.generation_config, GenerationConfig()
     try:
         yield
     finally:
-        model.generation_config = kept
+        model.generation_config = own

@@ -1,7 +1,7 @@
-"""Drawing tokens by the inverse of the cumulative distribution: one uniform number decides one token.
+"""Sampling by the inverse of the cumulative distribution: one uniform number decides one token.
 
-A large vocabulary is searched in two levels, blocks of tokens and then the tokens of one block: the running sum goes
-over V / BLOCK numbers and BLOCK numbers instead of V. What a row draws depends on its own logits and number alone.
+A large vocabulary is searched in two levels, blocks of tokens and then the tokens of one block: cumulative sums have
+V / BLOCK and BLOCK terms, not V. A row's token is a function of its own logits and number.
 """
 
 from collections.abc import Sequence
@@ -12,29 +12,29 @@ if TYPE_CHECKING:
 
 BLOCK = 256
 
-AT_ONCE = 1024
-"""A vocabulary of no more tokens is searched in one level: fewer operations, which is what few rows cost."""
+ONE_LEVEL_TOKENS = 1024
+"""Vocabularies up to this size are searched in one level: fewer operations, which is what few rows cost."""
 
 
 def uniforms(seeds: Sequence[int], steps: int, device: Any = "cpu") -> "Tensor":
-    """Numbers in [0, 1) [R, steps]: a row for each seed, a function of that seed alone; more steps only add to it."""
+    """Numbers in [0, 1) [R, steps]: each row is a function of its seed; more steps only extend it."""
     import numpy as np
     import torch
 
     rows = np.stack([np.random.Generator(np.random.Philox(seed)).random(steps) for seed in seeds])
-    return torch.from_numpy(rows).to(device, _widest(device))
+    return torch.from_numpy(rows).to(device, _widest_float(device))
 
 
 def draw(scaled: "Tensor", points: "Tensor") -> tuple["Tensor", "Tensor"]:
     """Tokens [B] of softmax(scaled) and their log-probabilities [B]; scaled [B, V], points [B] in [0, 1).
 
-    A token of probability 0 is never drawn, whatever the point.
+    A token of probability 0 is never drawn.
     """
     import torch
 
     rows, tokens = scaled.shape
     highest = scaled.amax(-1, keepdim=True)
-    if tokens <= AT_ONCE:
+    if tokens <= ONE_LEVEL_TOKENS:
         inside = (scaled - highest).exp_().to(points.dtype)
         total = inside.sum(-1)
         chosen = _first_above(inside, points * total)[0]
@@ -48,13 +48,13 @@ def draw(scaled: "Tensor", points: "Tensor") -> tuple["Tensor", "Tensor"]:
     total = sums.sum(-1)
     block, rest = _first_above(sums, points * total)
     inside = weights.gather(1, block[:, None, None].expand(-1, -1, BLOCK))[:, 0].to(points.dtype)
-    chosen = (block * BLOCK + _first_above(inside, rest)[0]).clamp_(max=tokens - 1)  # past it only where all is NaN
+    chosen = (block * BLOCK + _first_above(inside, rest)[0]).clamp_(max=tokens - 1)  # beyond it only if all is NaN
     logprobs = (scaled.gather(-1, chosen[:, None]) - highest)[:, 0] - total.log().to(scaled.dtype)
     return chosen, logprobs
 
 
 def _first_above(weights: "Tensor", point: "Tensor") -> tuple["Tensor", "Tensor"]:
-    """The first place whose running sum is above the point, and what of the point lies in it.
+    """The first index whose cumulative sum is above the point, and the rest of the point in it.
 
     weights [B, N], point [B] → [B], [B]
     """
@@ -62,7 +62,7 @@ def _first_above(weights: "Tensor", point: "Tensor") -> tuple["Tensor", "Tensor"
 
     cumulative = weights.cumsum(-1)
     last = cumulative[:, -1]
-    point = torch.minimum(point, torch.nextafter(last, last.new_zeros(())))  # rounding may lift it to the sum itself
+    point = torch.minimum(point, torch.nextafter(last, last.new_zeros(())))  # rounding may raise it to the sum
     place = torch.searchsorted(cumulative, point[:, None], right=True).clamp_(
         max=weights.shape[1] - 1
     )  # NaN is above all
@@ -70,8 +70,8 @@ def _first_above(weights: "Tensor", point: "Tensor") -> tuple["Tensor", "Tensor"
     return place[:, 0], point - before
 
 
-def _widest(device: Any) -> Any:
-    """float64 where the device has it."""
+def _widest_float(device: Any) -> Any:
+    """float64, if the device has it."""
     import torch
 
     return torch.float32 if torch.device(device).type == "mps" else torch.float64

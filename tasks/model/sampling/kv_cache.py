@@ -1,4 +1,4 @@
-"""A key-value cache that is written in place: no copy of what is there for each new token."""
+"""Key-value cache that is written in place, without a copy of the old entries for each new token."""
 
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch import Tensor
 
-CHUNK = 64  # tokens that it grows by: a whole budget at once would hold memory for what most rows never write
+CHUNK = 64  # tokens by which it grows: reserving the full budget would hold memory that most rows never use
 
 
 def growing_cache(config: Any) -> Any:
-    """transformers' own cache for this model, its plain layers written in place."""
+    """transformers' cache for this model, with layers that are written in place where they keep all tokens."""
     from transformers.cache_utils import DynamicCache, DynamicLayer
 
-    made = DynamicCache(config=config)
-    made.layers = [_growing_layer()() if type(layer) is DynamicLayer else layer for layer in made.layers]
-    return made
+    new = DynamicCache(config=config)
+    new.layers = [_growing_layer()() if type(layer) is DynamicLayer else layer for layer in new.layers]
+    return new
 
 
-def is_plain(growing: Any) -> bool:
-    """Whether each layer keeps all keys and values: no sliding window, no state."""
+def keeps_all_tokens(growing: Any) -> bool:
+    """Whether each layer keeps all keys and values: no sliding window, no recurrent state."""
     return all(type(layer) is _growing_layer() for layer in growing.layers)
 
 
@@ -28,7 +28,7 @@ def _growing_layer() -> Any:
     from transformers.cache_utils import DynamicLayer
 
     class GrowingLayer(DynamicLayer):  # type: ignore[misc]
-        """Keys and values [B, heads, S, d] are views of the used part of buffers with room for more."""
+        """Keys and values [B, heads, S, d] are views of the used part of larger buffers."""
 
         def update(
             self,
@@ -46,19 +46,19 @@ def _growing_layer() -> Any:
                 self._move(slice(None), used, length + CHUNK)
             for buffer, new in zip(self._buffers, (key_states, value_states), strict=True):
                 buffer[:, :, used:length] = new
-            return self._show(length)
+            return self._set_views(length)
 
         def batch_select_indices(self, indices: "Tensor") -> None:
             if used := self.get_seq_length():
                 self._move(indices, used, self._buffers[0].shape[-2])
-                self._show(used)
+                self._set_views(used)
 
         def _move(self, rows: Any, used: int, room: int) -> None:
-            """Into new buffers, these rows, with room for so many tokens."""
+            """Copy these rows into new buffers with room for `room` tokens."""
             keys, values = self._buffers
             self._buffers = (_with_room(keys[:, :, :used][rows], room), _with_room(values[:, :, :used][rows], room))
 
-        def _show(self, length: int) -> tuple["Tensor", "Tensor"]:
+        def _set_views(self, length: int) -> tuple["Tensor", "Tensor"]:
             self.keys, self.values = (buffer[:, :, :length] for buffer in self._buffers)
             return self.keys, self.values
 

@@ -1,35 +1,35 @@
-"""Attention of rows that are being written on their contexts. It enters a model through its attention interface.
+"""Shared-prefix attention for decoding (Juravsky et al. 2024, Hydragen, arXiv:2402.05099).
 
-Contexts that several rows share are held once and read once a step: the rows of one context are the rows of one matrix
-product with it; what a row wrote itself, it attends to alone (Juravsky et al. 2024, Hydragen, arXiv:2402.05099). Where
-there is little to read, or to share, each row holds its own: a third of the operations.
+A context that several rows share is held once and read once a step: its rows are the rows of one matrix product with
+it, while each row attends to its own tokens separately. Where contexts are short, or not shared, each row has its own
+copy: a third of the operations. It enters a model through transformers' attention interface.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tasks.model.fast_layers.attention_hook import attending, check_plain
+from tasks.model.fast_layers.attention_hook import check_plain_softmax, use_attention
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-class OwnPrefix:
-    """Contexts that stand before each row's own tokens in the cache."""
+class RowPrefix:
+    """Each row's context is in the cache, before its own tokens."""
 
     def __init__(self, padding: "Tensor | None", steps: int) -> None:
-        """`padding` [B, P] True = no token, None where there is none; at most `steps` tokens follow."""
+        """`padding` [B, P] True = padding, None if there is none; at most `steps` tokens follow."""
         from torch.nn.functional import pad
 
         self._seen = None if padding is None else pad(~padding, (0, steps), value=True)[:, None, None]
 
     def keep(self, rows: "Tensor") -> None:
-        """Only these rows go on."""
+        """Drop all other rows."""
         self._seen = None if self._seen is None else self._seen[rows]
 
     def attend(self, _layer: int, queries: "Tensor", keys: "Tensor", values: "Tensor") -> "Tensor":
-        """Attention of scaled queries [B, heads, n, d] on keys and values [B, heads, P + t, d]."""
+        """Attention of scaled queries [B, heads, n, d] to keys and values [B, heads, P + t, d]."""
         from torch.nn.functional import scaled_dot_product_attention
 
         seen = None if self._seen is None else self._seen[..., : keys.shape[2]]
@@ -37,38 +37,38 @@ class OwnPrefix:
 
 
 class SharedPrefix:
-    """The prefilled contexts of a batch, and which of its B rows follow which of the C contexts."""
+    """The C prefilled contexts of a batch, and the context of each of its B rows."""
 
     def __init__(self, cache: Any, padding: "Tensor | None", owner: "Tensor") -> None:
-        """`padding` [C, P] True = no token, None where there is none; `owner` [B] names each row's context."""
+        """`padding` [C, P] True = padding, None if there is none; `owner` [B] is each row's context."""
         self._layers = [(layer.keys, layer.values) for layer in cache.layers]  # [C, heads, P, d]
         self._padding, self._owner = padding, owner
         self._group()
 
     @property
-    def held(self) -> int:
-        """Contexts, C."""
+    def contexts(self) -> int:
+        """C."""
         return len(self._layers[0][0])
 
     def keep(self, rows: "Tensor") -> None:
-        """Only these rows go on; a context that none of them follows is forgotten."""
+        """Drop all other rows, and contexts without a row."""
         self._owner = self._owner[rows]
         self._group()
 
-    def give_out(self, own: Any, into: Any, steps: int) -> OwnPrefix:
-        """Each row's context, and after it the row's own tokens of cache `own`, put into a new cache."""
+    def copy_to_rows(self, own: Any, into: Any, steps: int) -> RowPrefix:
+        """Put each row's context, and then the row's own tokens from the cache `own`, into a new cache."""
         for (keys, values), written, layer in zip(self._layers, own.layers, into.layers, strict=True):
             layer.update(keys[self._owner], values[self._owner])
             if written.is_initialized:
                 layer.update(written.keys, written.values)
-        return OwnPrefix(None if self._padding is None else self._padding[self._owner], steps)
+        return RowPrefix(None if self._padding is None else self._padding[self._owner], steps)
 
     def _group(self) -> None:
-        """Where each row stands among C groups of G places, and which row fills each place (a free one: the first)."""
+        """Each row's place among C groups of G places, and the row in each place (in a free one: the first)."""
         import torch
 
         used, self._owner = torch.unique(self._owner, return_inverse=True)
-        if len(used) < self.held:
+        if len(used) < self.contexts:
             self._layers = [(keys[used], values[used]) for keys, values in self._layers]
             self._padding = None if self._padding is None else self._padding[used]
         sizes = self._owner.bincount()
@@ -83,40 +83,40 @@ class SharedPrefix:
         self._members[self._places] = (rows[:, None] * len(heads) + heads).flatten()
 
     def attend(self, layer: int, queries: "Tensor", keys: "Tensor", values: "Tensor") -> "Tensor":
-        """Attention of scaled queries [B, heads, n, d] on the contexts and on the rows' own keys [B, heads, t, d]."""
+        """Attention of scaled queries [B, heads, n, d] to the contexts and to the rows' own keys [B, heads, t, d]."""
         import torch
 
         contexts, context_values = self._layers[layer]
         width, heads = contexts.shape[2], queries.shape[0] * queries.shape[1]
-        rows = queries.reshape(heads, *queries.shape[2:])  # three dimensions: torch.matmul on four is twice as slow
-        scores = torch.bmm(self._together(rows, contexts), contexts.flatten(0, 1).mT)
+        rows = queries.reshape(heads, *queries.shape[2:])  # torch.matmul in four dimensions takes twice as long
+        scores = torch.bmm(self._to_groups(rows, contexts), contexts.flatten(0, 1).mT)
         if self._padding is not None:
             scores.view(*contexts.shape[:2], -1, width).masked_fill_(self._padding[:, None, None], -torch.inf)
         scores = torch.cat(
-            [self._apart(scores, rows), torch.bmm(rows, keys.flatten(0, 1).mT)], -1
+            [self._to_rows(scores, rows), torch.bmm(rows, keys.flatten(0, 1).mT)], -1
         )  # [B · heads, n, P + t]
         weights = scores.softmax(-1, dtype=torch.float32).to(values.dtype)
-        there = torch.bmm(self._together(weights[..., :width], contexts), context_values.flatten(0, 1))
+        there = torch.bmm(self._to_groups(weights[..., :width], contexts), context_values.flatten(0, 1))
         own = values.flatten(0, 1)
-        return torch.baddbmm(self._apart(there, rows), weights[..., width:], own).view(queries.shape)
+        return torch.baddbmm(self._to_rows(there, rows), weights[..., width:], own).view(queries.shape)
 
-    def _together(self, rows: "Tensor", contexts: "Tensor") -> "Tensor":
+    def _to_groups(self, rows: "Tensor", contexts: "Tensor") -> "Tensor":
         """[B · heads, n, w] → [C · heads, G · n, w]"""
         return rows.index_select(0, self._members).view(len(contexts) * contexts.shape[1], -1, rows.shape[-1])
 
-    def _apart(self, groups: "Tensor", rows: "Tensor") -> "Tensor":
+    def _to_rows(self, groups: "Tensor", rows: "Tensor") -> "Tensor":
         """[C · heads, G · n, w] → [B · heads, n, w]"""
         return groups.view(len(self._members), rows.shape[1], -1).index_select(0, self._places)
 
 
-Prefix = SharedPrefix | OwnPrefix
-"""What stands before the rows, and how they attend to it."""
+Prefix = SharedPrefix | RowPrefix
+"""How rows attend to their contexts."""
 
 
 @contextmanager
-def prefix_attention(model: Any) -> Iterator[None]:
-    """Let `model` attend by the `row_prefix` that its forward is given; one new token a row, no mask."""
-    with attending(model, "row_prefix", _attention):
+def use_prefix_attention(model: Any) -> Iterator[None]:
+    """In the block, `model` attends by the `row_prefix` that its forward is given; one new token per row, no mask."""
+    with use_attention(model, "row_prefix", _attention):
         yield
 
 
@@ -131,9 +131,9 @@ def _attention(
     **settings: Any,
 ) -> tuple["Tensor", None]:
     """query [B, heads, 1, d], key and value [B, kv, t, d] → [B, 1, heads, d]"""
-    check_plain(settings)
+    check_plain_softmax(settings)
     if row_prefix is None:
-        raise ValueError("its forward pass does not hand the rows' prefix on to its attention")
+        raise ValueError("its forward pass does not hand row_prefix on to its attention")
     rows, heads, _, size = query.shape
     queries = query.view(rows, key.shape[1], -1, size) * (size**-0.5 if scaling is None else scaling)
     return row_prefix.attend(module.layer_idx, queries, key, value).view(rows, 1, heads, -1), None

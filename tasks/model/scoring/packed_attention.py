@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from tasks.model.fast_layers.attention_hook import attending, check_plain
+from tasks.model.fast_layers.attention_hook import check_plain_softmax, use_attention
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -89,7 +89,7 @@ def _padded(rows: Sequence[Sequence[int]]) -> "Tensor":
 @contextmanager
 def use_packed_attention(model: Any) -> Iterator[None]:
     """In the block, `model` attends by the `packed_index` that its forward is given; one row, no mask."""
-    with attending(model, "packed_index", _attention):
+    with use_attention(model, "packed_index", _attention):
         yield
 
 
@@ -103,7 +103,7 @@ def _attention(
     packed_index: PackedIndex | None = None,
     **settings: Any,
 ) -> tuple["Tensor", None]:
-    check_plain(settings)
+    check_plain_softmax(settings)
     if packed_index is None:
         raise ValueError("its forward pass does not hand packed_index on to its attention")
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling

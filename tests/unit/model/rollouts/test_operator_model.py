@@ -70,7 +70,7 @@ def test_a_workflow_asks_its_own_policy(make_policy: MakePolicy, tmp_path: Path)
     results = []
     for _ in range(2):
         served = served_by(policy, params(), layout)
-        with Sandbox(2.0, 256, allow_weak=True, workers=1, served=served) as sandbox:
+        with Sandbox(2.0, 256, allow_weak=True, workers=1, model=served) as sandbox:
             assert sandbox.serves
             results += sandbox.run([Program(code, ("1 + 2", "def"))])
         numbers = entered(served, layout, "search@1")

@@ -1,4 +1,4 @@
-"""The law of sampling on many architectures: tokens and log-probabilities are what plain forward passes give."""
+"""The law of sampling on many architectures: tokens and log-probabilities are those of plain forward passes."""
 
 import logging
 from collections.abc import Callable
@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from tasks.model.policy import Policy, attach_adapter
-from tasks.model.sampling.backends import _decode_lean, way_of
-from tasks.model.sampling.batch_state import Request, Rows
+from tasks.model.sampling.backends import pick_backend
+from tasks.model.sampling.batch_state import BatchState, Request
 from tasks.model.sampling.decode_loop import decode, decode_blocks
 from tasks.model.sampling.hf_generate import generate
 from tasks.model.sampling.inverse_cdf import uniforms
-from tasks.model.sampling.llama_blocks import is_known
-from tasks.model.sampling.prefix_attention import OwnPrefix, SharedPrefix
+from tasks.model.sampling.llama_blocks import is_supported
+from tasks.model.sampling.prefix_attention import RowPrefix, SharedPrefix
 from tasks.model.sampling.sampler import sample
 from tasks.model.scoring.hf_model import unwrap_model
 from tasks.records import Completion
@@ -51,9 +51,15 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "mamba": COMMON | {"state_size": 4},
     "rwkv": COMMON | {"attention_hidden_size": 32},
 }
-WRITTEN_OUT = {"qwen2", "llama"}
+BLOCKS = {"qwen2", "llama"}
 SHARING = {"qwen2", "qwen3", "llama", "gpt2", "gpt_neox", "phi", "mixtral"}
-REFUSED = {"mamba": 3, "rwkv": 4}  # a state instead of keys and values; transformers' generate loses rwkv's
+RECURRENT = {"mamba", "rwkv"}  # a state instead of keys and values
+FAST = {"qwen2", "gpt2", "mistral", "mamba"}  # one for each way through the backends
+
+
+def cases(rows: dict[str, Any]) -> list[Any]:
+    """(family, value) rows; families that are not `FAST` are slow."""
+    return [pytest.param(kind, value, marks=() if kind in FAST else pytest.mark.slow) for kind, value in rows.items()]
 
 
 def policy_of(kind: str, make_policy: MakePolicy, lora: bool = False) -> Policy:
@@ -71,12 +77,12 @@ def policy_of(kind: str, make_policy: MakePolicy, lora: bool = False) -> Policy:
     return Policy(model, make_policy().tokenizer, "tiny", "scratch")
 
 
-def asked() -> list[Request]:
+def requests() -> list[Request]:
     """Prompts of unlike lengths, most more than once, rows that end apart, one with a prefix."""
     long, short = [5, 9, 200, 31, 77, 8, 12, 90, 41], [17, 4]
     prompts = [long, short, short, [7, 7, 7, 7, 250], long, long, short, long]
     lengths = [9, 3, 12, 5, 2, 11, 6, 1]
-    rows = [Request(prompt, seed, longest=n) for seed, (prompt, n) in enumerate(zip(prompts, lengths, strict=True))]
+    rows = [Request(prompt, seed, max_tokens=n) for seed, (prompt, n) in enumerate(zip(prompts, lengths, strict=True))]
     return [*rows, Request([17], 9, Completion(tokens=[4, 30], logprobs=[-1.0, -2.0]))]
 
 
@@ -98,44 +104,53 @@ def followed(policy: Policy, request: Request, temperature: float) -> tuple[list
     return tokens, logprobs
 
 
-@pytest.mark.parametrize("kind", CONFIGS)
-@pytest.mark.parametrize("temperature", [0.0, 0.8])
+@pytest.mark.parametrize(("kind", "temperature"), cases({kind: (0.8, 0.0)[i % 2] for i, kind in enumerate(CONFIGS)}))
 def test_every_architecture_keeps_the_law(kind: str, temperature: float, make_policy: MakePolicy, caplog: Any) -> None:
     policy = policy_of(kind, make_policy)
-    found = sample(policy, asked(), temperature, 12, "test")
-    for request, completion in zip(asked(), found, strict=True):
+    found = sample(policy, requests(), temperature, 12, "test")
+    for request, completion in zip(requests(), found, strict=True):
         tokens, logprobs = followed(policy, request, temperature)
         cut = len(request.prefix.tokens)
         assert completion.tokens[cut:] == tokens
         assert completion.logprobs[cut:] == pytest.approx(logprobs, abs=1e-5)
-    assert [sample(policy, [r], temperature, 12, "test")[0].tokens for r in asked()] == [c.tokens for c in found]
-    said = [
-        r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING and "does not sample" in r.getMessage()
-    ]
-    assert len(said) == REFUSED.get(kind, 0)  # once, however often it is sampled
-    if kind not in REFUSED:
-        assert way_of(policy, [5]).func is (decode_blocks if kind in WRITTEN_OUT else _decode_lean)  # type: ignore[attr-defined]
+    assert [sample(policy, [r], temperature, 12, "test")[0].tokens for r in requests()] == [c.tokens for c in found]
+    messages = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
+    assert len([m for m in messages if "does not sample" in m]) == (kind in RECURRENT)  # once, however often sampled
+    expected = generate if kind in RECURRENT else decode_blocks if kind in BLOCKS else decode
+    assert pick_backend(policy, [5]) is expected
 
 
-@pytest.mark.parametrize("kind", sorted(CONFIGS.keys() - REFUSED))
-@pytest.mark.parametrize("few", [0, 20, 10_000])
-def test_attention_on_contexts_shared_or_not_gives_the_same_rows(kind: str, few: int, make_policy: MakePolicy) -> None:
+COPIED = {
+    "qwen2": 0, "qwen3": 20, "llama": 10_000, "gpt2": 20, "gpt_neox": 0, "phi": 20, "mixtral": 10_000,
+    "bloom": 20, "mistral": 0, "gemma2": 20, "gemma3_text": 0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "copied"), cases(COPIED))
+def test_the_loop_gives_what_generate_gives_with_shared_or_copied_contexts(
+    kind: str, copied: int, make_policy: MakePolicy
+) -> None:
     policy = policy_of(kind, make_policy)
-    told, untold = rows_of(policy, asked()), rows_of(policy, asked())
-    with spied(SharedPrefix) as shared, spied(OwnPrefix) as own:
-        decode(policy.model, told, few=few)
-    assert shared.called == (kind in SHARING and few < 10_000)
-    assert own.called == (kind in SHARING and few > 0)
+    ours, theirs = batch_of(policy, requests()), batch_of(policy, requests())
+    with spied(SharedPrefix) as shared, spied(RowPrefix) as rows:
+        decode(policy.model, ours, copied)
+    assert shared.called == (kind in SHARING and copied < 10_000)
+    assert rows.called == (kind in SHARING and copied > 0)
     assert policy.model.config._attn_implementation != "row_prefix"
-    decode(policy.model, untold, told=False)
-    expect_alike(told, untold)
+    generate(policy.model, theirs)
+    expect_alike(ours, theirs)
 
 
-@pytest.mark.parametrize("kind", ["qwen2", "llama", "mistral"])
-@pytest.mark.parametrize("few", [0, 20, 10_000])
-@pytest.mark.parametrize("lora", [False, True])
-def test_blocks_written_out_write_what_the_model_writes(
-    kind: str, few: int, lora: bool, make_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("kind", "copied", "lora"),
+    [
+        ("qwen2", 0, True), ("qwen2", 20, False), ("qwen2", 10_000, True),
+        ("llama", 0, False), ("llama", 20, True), ("llama", 10_000, False),
+        ("mistral", 0, True), ("mistral", 20, True), ("mistral", 10_000, False),
+    ],
+)  # fmt: skip
+def test_blocks_give_what_the_loop_gives(
+    kind: str, copied: int, lora: bool, make_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     more = {"attention_bias": True, "mlp_bias": True} if kind == "llama" else {"sliding_window": None}
     monkeypatch.setitem(CONFIGS, kind, CONFIGS[kind] | more)
@@ -145,19 +160,19 @@ def test_blocks_written_out_write_what_the_model_writes(
             if "norm" in name or "bias" in name:
                 parameter.add_(torch.rand_like(parameter), alpha=0.2)
     model = unwrap_model(policy.model)
-    assert is_known(model)
-    ours, theirs = rows_of(policy, asked()), rows_of(policy, asked())
-    decode_blocks(model, ours, few)
-    decode(model, theirs, told=False)
+    assert is_supported(model)
+    ours, theirs = batch_of(policy, requests()), batch_of(policy, requests())
+    decode_blocks(model, ours, copied)
+    decode(model, theirs, copied)
     expect_alike(ours, theirs)
 
 
 def test_contexts_of_one_length_need_no_mask(make_policy: MakePolicy) -> None:
     policy = policy_of("qwen2", make_policy)
-    requests = [Request([5, 9, 3, k % 2], k, longest=3 + k) for k in range(6)]
-    ours, theirs = rows_of(policy, requests), rows_of(policy, requests)
+    even = [Request([5, 9, 3, k % 2], k, max_tokens=3 + k) for k in range(6)]
+    ours, theirs = batch_of(policy, even), batch_of(policy, even)
     decode_blocks(policy.model, ours)
-    decode(policy.model, theirs, told=False)
+    generate(policy.model, theirs)
     expect_alike(ours, theirs)
 
 
@@ -173,11 +188,11 @@ def in_training(model: Any) -> None:
     model.train()
 
 
-def in_few_bits(model: Any) -> None:
+def in_bfloat16(model: Any) -> None:
     model.to(torch.bfloat16)
 
 
-def with_a_rotation_that_looks_at_the_length(model: Any) -> None:
+def with_a_rotation_by_length(model: Any) -> None:
     model.model.rotary_emb.rope_type = "dynamic"
 
 
@@ -189,71 +204,66 @@ CHANGES = [
     with_hook,
     with_own_forward,
     in_training,
-    in_few_bits,
-    with_a_rotation_that_looks_at_the_length,
+    in_bfloat16,
+    with_a_rotation_by_length,
     with_another_linear,
 ]
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_model_that_is_not_as_transformers_made_it_runs_itself(
+def test_a_model_that_is_not_as_transformers_made_it_is_not_replaced_by_blocks(
     change: Callable[[Any], None], make_policy: MakePolicy
 ) -> None:
     model = policy_of("qwen2", make_policy).model
-    assert is_known(model)
+    assert is_supported(model)
     change(model)
-    assert not is_known(model)
-
-
-@pytest.mark.parametrize("kind", sorted(CONFIGS.keys() - WRITTEN_OUT))
-def test_only_the_family_is_written_out(kind: str, make_policy: MakePolicy) -> None:
-    assert not is_known(policy_of(kind, make_policy).model)
+    assert not is_supported(model)
 
 
 def spied(prefix: type) -> Any:
     return patch.object(prefix, "attend", autospec=True, side_effect=prefix.attend)  # type: ignore[attr-defined]
 
 
-def expect_alike(ours: Rows, theirs: Rows) -> None:
+def expect_alike(ours: BatchState, theirs: BatchState) -> None:
     assert [c.tokens for c in ours.completions()] == [c.tokens for c in theirs.completions()]
     for a, b in zip(ours.completions(), theirs.completions(), strict=True):
         assert a.logprobs == pytest.approx(b.logprobs, abs=1e-5)
 
 
-def rows_of(policy: Policy, requests: list[Request], eos: int | None = None) -> Rows:
-    return Rows(requests, 0.8, 12, eos, policy.device)
+def batch_of(policy: Policy, asked: list[Request], eos: int | None = None) -> BatchState:
+    return BatchState(asked, 0.8, 12, eos, policy.device)
 
 
-@pytest.mark.parametrize("kind", ["qwen2", "gpt2", "mistral"])
-@pytest.mark.parametrize("use_cache", [True, False])
-def test_generate_writes_what_our_loop_writes(kind: str, use_cache: bool, make_policy: MakePolicy) -> None:
-    policy = policy_of(kind, make_policy)
+def test_rows_end_alike_in_generate_and_the_loop(make_policy: MakePolicy) -> None:
+    policy = policy_of("gpt2", make_policy)
     policy.model.generation_config.repetition_penalty = 3.0  # a checkpoint's own settings change nothing
-    free = rows_of(policy, asked())
+    free = batch_of(policy, requests())
     decode(policy.model, free)
     common = max(t for c in free.completions() for t in c.tokens if sum(t in d.tokens for d in free.completions()) > 1)
-    ours, theirs = rows_of(policy, asked(), common), rows_of(policy, asked(), common)
+    ours, theirs = batch_of(policy, requests(), common), batch_of(policy, requests(), common)
     decode(policy.model, ours)
-    generate(policy.model, theirs, use_cache)
+    generate(policy.model, theirs)
     expect_alike(ours, theirs)
     assert [c.tokens for c in ours.completions()] != [c.tokens for c in free.completions()]  # some ended
     assert policy.model.generation_config.repetition_penalty == 3.0
 
 
 def expect_the_law(policy: Policy) -> None:
-    for request, completion in zip(asked(), sample(policy, asked(), 0.8, 12, "test"), strict=True):
+    for request, completion in zip(requests(), sample(policy, requests(), 0.8, 12, "test"), strict=True):
         tokens, logprobs = followed(policy, request, 0.8)
         cut = len(request.prefix.tokens)
         assert completion.tokens[cut:] == tokens
         assert completion.logprobs[cut:] == pytest.approx(logprobs, abs=1e-5)
 
 
-def test_a_model_with_a_wrong_cache_is_found_out(make_policy: MakePolicy, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_model_with_a_wrong_cache_is_sampled_without_it(
+    make_policy: MakePolicy, caplog: pytest.LogCaptureFixture
+) -> None:
     policy = policy_of("qwen2", make_policy)
     forward = type(policy.model).forward
 
     def forgets(input_ids: Any, past_key_values: Any = None, use_cache: bool = False, **inputs: Any) -> Any:
-        """Takes each new token for the first one, as if nothing stood before it."""
+        """Each new token as if it were the first one."""
         inputs.pop("position_ids", None)
         ids = torch.zeros_like(input_ids) if input_ids.shape[1] == 1 else None
         return forward(
@@ -262,8 +272,8 @@ def test_a_model_with_a_wrong_cache_is_found_out(make_policy: MakePolicy, caplog
 
     policy.model.forward = forgets
     expect_the_law(policy)
-    assert "our loop does not sample it: its log-probabilities are" in caplog.text
-    assert way_of(policy, [5]) is not decode
+    assert "backend loop does not sample it: its log-probabilities differ" in caplog.text
+    assert pick_backend(policy, [5]) is generate
 
 
 def test_an_adapter_on_tied_weights_changes_the_head_alone(make_policy: MakePolicy) -> None:
@@ -280,7 +290,7 @@ def test_an_adapter_on_tied_weights_changes_the_head_alone(make_policy: MakePoli
 def test_bfloat16_is_sampled_as_it_scores(kind: str, make_policy: MakePolicy) -> None:
     policy = policy_of(kind, make_policy)
     policy.model.to(torch.bfloat16)
-    for request, completion in zip(asked(), sample(policy, asked(), 1.0, 12, "test"), strict=True):
+    for request, completion in zip(requests(), sample(policy, requests(), 1.0, 12, "test"), strict=True):
         ids = torch.tensor([[*request.prompt, *completion.tokens]])
         logits = policy.model(input_ids=ids).logits[0, len(request.context) - 1 : -1].float()
         expected = logits.log_softmax(-1).gather(-1, ids[0, len(request.context) :, None])[:, 0]

@@ -5,9 +5,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.model.sampling.inverse_cdf import AT_ONCE, BLOCK, draw, uniforms
+from tasks.model.sampling.inverse_cdf import BLOCK, ONE_LEVEL_TOKENS, draw, uniforms
 
-SIZES = [1, 2, BLOCK + 1, AT_ONCE, AT_ONCE + 1, AT_ONCE + BLOCK, AT_ONCE + BLOCK + 1]
+SIZES = [
+    1,
+    2,
+    BLOCK + 1,
+    ONE_LEVEL_TOKENS,
+    ONE_LEVEL_TOKENS + 1,
+    ONE_LEVEL_TOKENS + BLOCK,
+    ONE_LEVEL_TOKENS + BLOCK + 1,
+]
 JUST_BELOW_ONE = 1 - 2**-53
 
 
@@ -29,7 +37,7 @@ def test_the_token_is_where_the_running_sum_passes_the_point(tokens: int, seed: 
     assert torch.allclose(logprobs, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("tokens", [50, 1000, AT_ONCE + 44])
+@pytest.mark.parametrize("tokens", [50, 1000, ONE_LEVEL_TOKENS + 44])
 def test_draws_follow_the_softmax(tokens: int) -> None:
     from scipy.stats import chisquare
 

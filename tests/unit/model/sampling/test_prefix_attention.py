@@ -1,4 +1,4 @@
-"""Attention on contexts held once is attention on a copy for each row."""
+"""Attention to shared contexts equals attention to a copy per row."""
 
 from types import SimpleNamespace
 
@@ -48,14 +48,14 @@ def test_rows_attend_to_what_a_copy_of_their_own_would_hold(
         assert torch.allclose(found, expected, atol=1e-5)
 
 
-def test_a_context_is_held_once_and_forgotten_with_its_last_row() -> None:
+def test_a_context_is_held_once_and_dropped_with_its_last_row() -> None:
     keys, values = torch.randn(2, 3, HEADS, 5, SIZE)
     prefix = SharedPrefix(
         SimpleNamespace(layers=[SimpleNamespace(keys=keys, values=values)]), None, torch.arange(24) % 3
     )
-    assert prefix.held == 3
+    assert prefix.contexts == 3
     prefix.keep(torch.tensor([0, 3, 4]))
-    assert prefix.held == 2
+    assert prefix.contexts == 2
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

@@ -11,8 +11,7 @@ import torch
 from tasks.errors import GraftError
 from tasks.model.fast_layers import merged_lora as merged
 from tasks.model.policy import Policy
-from tasks.model.sampling import decode_loop as decoding
-from tasks.model.sampling import sampler
+from tasks.model.sampling import decode_loop, sampler
 from tasks.model.sampling.sampler import Request, sample
 from tasks.model.scoring.padded_rows import collate
 from tasks.records import Completion
@@ -85,7 +84,7 @@ def test_a_row_depends_on_neither_batch_nor_order_nor_other_rows(
     alone = [run(policy, [request])[0] for request in asked]
     shuffled = random.Random(1).sample(range(len(asked)), len(asked))
     mixed = dict(zip(shuffled, run(policy, [asked[i] for i in shuffled]), strict=True))
-    monkeypatch.setattr(sampler, "ROWS", 5)
+    monkeypatch.setattr(sampler, "BATCH_ROWS", 5)
     cut = run(policy, asked)
     for i, completion in enumerate(together):
         for other in (alone[i], mixed[i], cut[i]):
@@ -204,18 +203,18 @@ def test_a_longer_budget_only_adds_to_a_row_whatever_the_others_have(make_policy
     policy, asked = make_policy(), requests(6, repeat=3)
     whole = run(policy, asked, longest=14)
     lengths = [random.Random(i).randint(1, 14) for i in range(len(asked))]
-    found = run(policy, [replace(r, longest=n) for r, n in zip(asked, lengths, strict=True)], longest=14)
+    found = run(policy, [replace(r, max_tokens=n) for r, n in zip(asked, lengths, strict=True)], longest=14)
     end = policy.tokenizer.eos_token_id
     for length, cut, completion in zip(lengths, found, whole, strict=True):
         assert cut.tokens == completion.tokens[:length]
         assert len(cut.tokens) == length or cut.tokens[-1] == end
         assert cut.logprobs == pytest.approx(completion.logprobs[:length], abs=1e-5)
-    assert tokens_of(run(policy, [replace(r, longest=20) for r in asked], longest=14)) == tokens_of(whole)
+    assert tokens_of(run(policy, [replace(r, max_tokens=20) for r in asked], longest=14)) == tokens_of(whole)
 
 
 def test_the_budget_of_a_request_counts_its_prefix(make_policy: MakePolicy) -> None:
     prefix = Completion(tokens=[5, 6], logprobs=[-1.0, -2.0])
-    found = run(make_policy(), [Request([9], 0, prefix, longest=n) for n in (2, 3)])
+    found = run(make_policy(), [Request([9], 0, prefix, max_tokens=n) for n in (2, 3)])
     assert found[0] == prefix
     assert len(found[1].tokens) == 3
 
@@ -224,9 +223,9 @@ def test_the_budget_of_a_request_counts_its_prefix(make_policy: MakePolicy) -> N
 def test_when_finished_rows_are_dropped_changes_nothing(
     kept: float, make_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    policy, asked = make_policy(), [replace(r, longest=r.seed % 9 + 1) for r in requests(6, repeat=3)]
+    policy, asked = make_policy(), [replace(r, max_tokens=r.seed % 9 + 1) for r in requests(6, repeat=3)]
     expected = run(policy, asked)
-    monkeypatch.setattr(decoding, "KEPT", kept)
+    monkeypatch.setattr(decode_loop, "LIVE_SHARE", kept)
     assert tokens_of(run(policy, asked)) == tokens_of(expected)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import scaled_dot_product_attention
 
-from tasks.model.fast_layers.attention_hook import attending, check_plain
+from tasks.model.fast_layers.attention_hook import check_plain_softmax, use_attention
 from tasks.model.sample import Sample
 from tasks.model.scoring.layouts.packed import collate_packed
 from tasks.model.scoring.micro_batches import cut_into_chunks
@@ -78,15 +78,15 @@ def test_chunks_hold_whole_completions_in_order_as_many_as_fit(lengths: list[int
 
 @pytest.mark.parametrize("name", ["softcap", "s_aux"])
 def test_attention_that_does_more_is_refused(name: str) -> None:
-    check_plain({name: None, "dropout": 0.0})
+    check_plain_softmax({name: None, "dropout": 0.0})
     with pytest.raises(ValueError, match=f"its attention has {name}"):
-        check_plain({name: 30.0})
+        check_plain_softmax({name: 30.0})
 
 
 def test_a_model_attends_as_it_did_once_the_block_has_ended(make_policy: Any) -> None:
     model = make_policy().model.get_base_model()
     usual = model.config._attn_implementation
-    with pytest.raises(ZeroDivisionError), attending(model, "test", lambda *_args, **_more: (1 / 0, None)):
+    with pytest.raises(ZeroDivisionError), use_attention(model, "test", lambda *_args, **_more: (1 / 0, None)):
         model(input_ids=torch.tensor([[5]]))
     assert model.config._attn_implementation == usual
     model(input_ids=torch.tensor([[5]]))
