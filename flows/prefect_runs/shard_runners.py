@@ -15,10 +15,9 @@ from functools import cache, partial
 from importlib.util import find_spec
 from itertools import chain, islice
 from multiprocessing import active_children, parent_process
-from multiprocessing.process import BaseProcess
 from multiprocessing.resource_tracker import ensure_running
 from signal import SIGINT, SIGTERM, Signals, getsignal, signal
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
@@ -28,9 +27,10 @@ from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner, ThreadPoolTa
 from flows.process import settings
 from flows.process.signals import block_signals
 from tasks.artifacts import digest_text
+from tasks.core.child_process import end_with_parent, python_path
 from tasks.errors import GraftError, TransientError
 from tasks.params.sections import Runner
-from tasks.sources.process_sources import python_path, sources_at_start
+from tasks.sources.process_sources import sources_at_start
 
 Shard = TypeVar("Shard")
 Value = TypeVar("Value")
@@ -63,15 +63,10 @@ def compute(work: Callable[[], Any], sources: str, threads: int) -> "Made":
 
 @cache
 def _end_with_the_run() -> None:
-    """From now on, in a process that `processes` has started: a run that is killed cannot end it any more."""
+    """A worker of `processes` ends with its run: one that is killed cannot end it."""
     run = parent_process()
     if run is not None:
-        threading.Thread(target=_end_after, args=(run,), daemon=True).start()
-
-
-def _end_after(run: BaseProcess) -> NoReturn:
-    run.join()
-    os._exit(1)
+        end_with_parent(run.join)
 
 
 class Made:
@@ -163,6 +158,8 @@ class Fanned:
         if runner is None:
             return
         if at_once and self._params.kind == "processes":  # it would wait for the shards that they are at
+            # A worker killed while it writes a log message keeps that queue's lock, and Python would wait for it at exit.
+            runner._subprocess_message_queue.cancel_join_thread()  # type: ignore[attr-defined]
             for process in active_children():
                 process.kill()
         runner.__exit__(None, None, None)

@@ -23,9 +23,9 @@ from typing import IO, Any
 
 from flows.process.settings import PREFECT, set_environment
 from flows.process.signals import block_signals
+from tasks.core.child_process import python_path
 from tasks.core.sqlite import damaged, set_aside
 from tasks.errors import GraftError
-from tasks.sources.process_sources import python_path
 
 PATIENCE = 5.0
 """Seconds for a server to end by itself."""

@@ -18,7 +18,6 @@ from flows.prefect_runs.crashed_runs import mark_crashed, noted, tag_run
 from flows.preflight import CHAMPION, project_root, settle_params
 from flows.process import settings
 from flows.process.exit_codes import line_and_code
-from flows.process.exit_codes import line_and_code
 from flows.process.orphaned_output import outlive_readers
 from flows.process.workspace_lock import WorkspaceLockedError, exclusive_lock
 from flows.retrain import retrain

@@ -5,15 +5,12 @@
 Neither DVC nor Prefect nor MLflow is imported here. `flows/dvc_stages/pipeline.py` calls the same `run` inside `graft`.
 """
 
-import os
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
-from signal import SIGKILL
 
 from flows.process import settings
 from flows.process.exit_codes import TRANSIENT_ERROR, exit_code
@@ -21,6 +18,7 @@ from flows.stages.durations import keep
 from flows.stages.dvc_yaml import MODULES, declared_params, round_of, stage_of
 from flows.stages.sources import SOURCES, refuse_outdated
 from flows.stages.sources import write as write_sources
+from tasks.core.child_process import end_with_parent
 from tasks.core.sharding import FanOut, Sequential, Shard, Value, fan_out, use_fan_out
 from tasks.errors import GraftError
 from tasks.layout import Layout
@@ -74,15 +72,9 @@ def main(arguments: Sequence[str]) -> int:
     """
     settings.set_environment()
     if "--tied" in arguments:
-        threading.Thread(target=_end_with_the_one_that_waits, daemon=True).start()
+        end_with_parent()
     addresses = [argument for argument in arguments if argument not in ("--debug", "--tied")]
     return exit_code(lambda: _main(addresses), debug="--debug" in arguments, transient=TRANSIENT_ERROR)
-
-
-def _end_with_the_one_that_waits() -> None:
-    while os.read(0, 1):
-        pass
-    os.killpg(0, SIGKILL)
 
 
 def _main(addresses: Sequence[str]) -> None:

@@ -1,20 +1,16 @@
 """A stage in a process of its own, which is killed with all that it has started when its time is up."""
 
-import os
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
-
-import psutil
 
 from flows.process.exit_codes import INTERNAL_ERROR, TRANSIENT_ERROR, USER_ERROR, InternalError
 from flows.stages.dvc_yaml import stage_of
+from tasks.core.child_process import kill_tree, spawn
 from tasks.errors import GraftError, TransientError
-from tasks.sources.process_sources import python_path
 
 ANSWER = "graft: "
 """What the line on stderr begins with that says what went wrong."""
@@ -40,7 +36,7 @@ def run_limited(root: Path, address: str, seconds: float) -> None:
             f"more with -S 'schedule.seconds={{{stage}: {2 * seconds:g}}}', or less to do"
         ) from None
     finally:
-        _kill(process)
+        kill_tree(process)
         reader.join(5)
     if code:
         raise _error(address, code, "".join(answers).strip().removeprefix(ANSWER))
@@ -49,16 +45,14 @@ def run_limited(root: Path, address: str, seconds: float) -> None:
 def _start(root: Path, address: str) -> "subprocess.Popen[str]":
     """Away from the terminal's process group, so that Ctrl-C reaches it from here; tied to us by its input."""
     debug = ["--debug"] if "--debug" in sys.argv else []
-    return subprocess.Popen(
-        [sys.executable, "-m", "flows.stages.run", address, "--tied", *debug],
+    return spawn(
+        "flows.stages.run",
+        *[address, "--tied", *debug],
         cwd=root,
-        stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         encoding="utf-8",
         errors="replace",
-        env={**os.environ, "PYTHONPATH": python_path()},
-        start_new_session=True,
     )
 
 
@@ -69,22 +63,6 @@ def _pass_on(lines: Iterable[str], answers: list[str]) -> None:
             answers.append(line)
         else:
             print(line, end="", file=sys.stderr, flush=True)
-
-
-def _kill(process: "subprocess.Popen[str]") -> None:
-    """With its children, also those in sessions of their own; nothing where it has ended by itself."""
-    if process.poll() is None:
-        found: list[psutil.Process] = []
-        with suppress(psutil.NoSuchProcess):
-            found = psutil.Process(process.pid).children(recursive=True)
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        for child in found:
-            with suppress(psutil.NoSuchProcess):
-                child.kill()
-    process.wait()
-    assert process.stdin is not None
-    process.stdin.close()
 
 
 def _error(address: str, code: int, line: str) -> BaseException:

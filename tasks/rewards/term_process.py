@@ -6,20 +6,17 @@ function has started ends with it. Between calls it keeps what its module holds,
 
 import json
 import math
-import os
 import signal
 import subprocess
-import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from multiprocessing.connection import wait
 from pathlib import Path
 from types import TracebackType
 
+from tasks.core.child_process import kill_tree, spawn
 from tasks.errors import GraftError
 from tasks.records import Problem, Result
 from tasks.rewards.weighted_sum import TermValue
-from tasks.sources.process_sources import python_path
 
 LOADING = 600.0
 """Longest time for the import of the function's module, in seconds: it may load a model."""
@@ -95,10 +92,10 @@ class TermProcess:
         process, self._process = self._process, None
         if process is None:
             return 0
-        with suppress(PermissionError):  # what macOS says where it has ended already
-            os.killpg(process.pid, signal.SIGKILL)  # its group is there, if as a zombie's, until it is waited for
-        process.communicate()
-        return process.returncode
+        code = kill_tree(process)
+        assert process.stdout is not None
+        process.stdout.close()
+        return code
 
 
 def _read(line: bytes) -> TermValue:
@@ -117,12 +114,5 @@ def _read(line: bytes) -> TermValue:
 
 
 def _start(root: Path, name: str) -> "subprocess.Popen[bytes]":
-    changed = {"PYTHONPATH": python_path(), "PYTHONHASHSEED": "0"}  # sets in the same order each time
-    return subprocess.Popen(
-        [sys.executable, "-P", "-m", "tasks.rewards.term_worker", str(root.resolve()), name],
-        cwd=root,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**os.environ, **changed},
-        start_new_session=True,
-    )
+    seed = {"PYTHONHASHSEED": "0"}  # sets in the same order each time
+    return spawn("tasks.rewards.term_worker", str(root.resolve()), name, env=seed, cwd=root, stdout=subprocess.PIPE)

@@ -11,15 +11,16 @@ import inspect
 import json
 import os
 import sys
-import threading
 import traceback
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from numbers import Real
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, BinaryIO
 
+from tasks.core.child_process import end_with_parent
 from tasks.records import Problem, Result
 
 LARGEST = 1e9
@@ -36,7 +37,7 @@ def main(root: Path, name: str) -> None:
     """Load the function, answer whether that went well, then call it for each order until there are no more."""
     orders, answers = _pipes()
     waiting: SimpleQueue[Any] = SimpleQueue()
-    threading.Thread(target=_listen, args=(orders, waiting), daemon=True).start()
+    end_with_parent(partial(_listen, orders, waiting))
     sys.path.insert(0, str(root))
     sys.dont_write_bytecode = True  # a file that is edited twice in one second would be taken for its old self
     try:
@@ -109,11 +110,10 @@ def _pipes() -> tuple[BinaryIO, BinaryIO]:
 
 
 def _listen(orders: BinaryIO, waiting: "SimpleQueue[Any]") -> None:
-    """Hand on each order. When the one that orders has ended, however that was, this process ends, too."""
+    """Queue each order until there are no more."""
     for line in orders:
         problem, text, results = json.loads(line)
         waiting.put((Problem.model_validate(problem), text, [Result.model_validate(result) for result in results]))
-    os._exit(0)
 
 
 def _send(answers: BinaryIO, answer: Answer) -> None:

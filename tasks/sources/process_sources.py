@@ -1,17 +1,8 @@
 """The source code that this process is made of, for the processes that it starts and for what is computed with it."""
 
-import os
 from functools import cache
-from pathlib import Path
 
-CODE = Path(__file__).resolve().parents[2]
-"""The folder that `flows` and `tasks` are in."""
-
-
-def python_path() -> str:
-    """PYTHONPATH of a process that is to import this Graft, wherever it runs; what stands there already comes after."""
-    more = os.environ.get("PYTHONPATH")
-    return os.pathsep.join([str(CODE), more] if more else [str(CODE)])
+from tasks.core.child_process import CODE
 
 
 def sources() -> dict[str, str]:

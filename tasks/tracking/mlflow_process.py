@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from tasks.sources.process_sources import python_path
+from tasks.core.child_process import python_path
 
 ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",

@@ -10,7 +10,7 @@ from typing import Any
 from tasks.core.child_process import last_line, spawn
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.distributed.job_file import Work, heard, write_order
+from tasks.model.distributed.job_file import Work, error_from_json, write_job
 from tasks.model.policy import best_device
 from tasks.params.params import Params
 
@@ -33,7 +33,7 @@ def run_in_processes(work: Work, layout: Layout, params: Params, round: int) -> 
     _check_devices(count)
     with TemporaryDirectory(prefix="graft-processes-") as name:
         folder = Path(name)
-        write_order(folder / ORDER, work, layout, params, round)
+        write_job(folder / ORDER, work, layout, params, round)
         with (folder / LOG).open("wb") as log:
             process = _start(folder, count, log)
         try:
@@ -75,7 +75,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 def _error(folder: Path, count: int) -> Exception:
     if (folder / ANSWER).exists():
-        return heard((folder / ANSWER).read_text(encoding="utf-8"))
+        return error_from_json((folder / ANSWER).read_text(encoding="utf-8"))
     words = last_line((folder / LOG).read_text(errors="replace")) or "no message"
     return GraftError(
         f"grpo.processes: one of the {count} processes was ended from outside, as where memory is short ({words}); "

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 from tasks.core.child_process import end_with_parent
-from tasks.model.distributed.collectives import joined
-from tasks.model.distributed.job_file import read_order, told
+from tasks.model.distributed.collectives import process_group
+from tasks.model.distributed.job_file import error_to_json, read_job
 from tasks.model.distributed.torchrun import ANSWER, ORDER, STORE
 
 
@@ -21,8 +21,8 @@ def main(folder: Path) -> None:
     if os.environ["RANK"] == "0":
         os.dup2(1, 2)
     try:
-        work, layout, params, round = read_order(folder / ORDER)
-        with joined(folder / STORE):
+        work, layout, params, round = read_job(folder / ORDER)
+        with process_group(folder / STORE):
             work(layout, params, round)
     except Exception as error:  # noqa: BLE001 (raised again where somebody waits for it)
         _answer(folder, error)
@@ -32,7 +32,7 @@ def main(folder: Path) -> None:
 def _answer(folder: Path, error: Exception) -> None:
     """The first error stays: those of the others follow from it."""
     own = folder / f"{ANSWER}.{os.environ['RANK']}"
-    own.write_text(told(error), encoding="utf-8")
+    own.write_text(error_to_json(error), encoding="utf-8")
     try:
         os.link(own, folder / ANSWER)
     except FileExistsError:

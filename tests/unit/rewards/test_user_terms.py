@@ -258,8 +258,8 @@ def test_no_process_is_left(root: Path) -> None:
 def test_none_is_left_where_the_one_that_calls_is_killed(root: Path) -> None:
     code = (
         "import sys\nfrom pathlib import Path\n"
-        "from tasks.records import Problem\nfrom tasks.rewards.term_process import Caller\n"
-        "with Caller(Path(sys.argv[1]), 'terms:by_text', 3600) as call:\n"
+        "from tasks.records import Problem\nfrom tasks.rewards.term_process import TermProcess\n"
+        "with TermProcess(Path(sys.argv[1]), 'terms:by_text', 3600) as call:\n"
         "    print(call._process.pid, flush=True)\n"
         "    call(Problem(problem_id='p', question='?', answer=1, source='test'), 'hangs()', [])\n"
     )
