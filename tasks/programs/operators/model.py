@@ -1,4 +1,4 @@
-"""The model behind the operators, seen from the host: prompts in, replies out."""
+"""Interface of the model behind the operators, on the host's side: prompts in, replies out."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from typing import Protocol
 from tasks.errors import GraftError, TransientError
 
 NO_REPLY = "no reply from"
-"""What a failure begins with that may pass: the model's server is away or busy."""
+"""Beginning of a transient failure: the model's server is unreachable or busy."""
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """What is asked. `nth`: so often the same program asked the same before; each time has a reply of its own."""
+    """A prompt. `nth`: number of equal prompts of the same program before it; each gets its own reply."""
 
     operator: str
     text: str
@@ -21,10 +21,10 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back. Exactly one of the three is there.
+    """A model's reply: exactly one of the three texts is set.
 
-    `refused`: why this prompt can have no reply (too long): whoever wrote it is at fault. `failed`: why there is none
-    this time (no answer, nothing but empty texts): nobody knows what it would have been.
+    `refused`: why this prompt can have no reply (too long), the fault of its author. `failed`: why there is none this
+    time (no answer, only empty texts), so that the reply remains unknown.
     """
 
     text: str | None = None
@@ -35,19 +35,19 @@ class Reply:
 
 
 class Model(Protocol):
-    """Something that replies."""
+    """A language model."""
 
     @property
     def name(self) -> str:
-        """All that its replies depend on beside the prompt: two models of one name give the same replies."""
+        """Everything besides the prompt that its replies depend on: models with equal names give equal replies."""
 
     def complete(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Reply]]:
-        """The replies as they come, each with the place of its prompt; retried where that can help.
+        """The replies in order of arrival, each with the index of its prompt, with retries where these can help.
 
-        Raises GraftError where nothing can.
+        Raises GraftError where they cannot.
         """
 
 
-def exception_for(why: str) -> type[GraftError]:
-    """The kind of error that a stage stops with over this failure: TransientError where another try may have a reply."""
-    return TransientError if NO_REPLY in why else GraftError
+def exception_for(failure: str) -> type[GraftError]:
+    """The exception class for a failed reply: TransientError if another try may succeed."""
+    return TransientError if NO_REPLY in failure else GraftError

@@ -1,11 +1,10 @@
-"""Landlock by raw system calls: a process that may open no file, no TCP port and no abstract socket any more.
+"""Landlock by raw system calls: denies all files, TCP ports and abstract sockets.
 
 Source: Linux `Documentation/userspace-api/landlock.rst`; the numbers are the same on x86-64 and aarch64.
 """
 
 import ctypes
 import os
-import sys
 from collections.abc import Callable
 from functools import partial
 
@@ -16,15 +15,13 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class _Attributes(ctypes.Structure):
-    """`struct landlock_ruleset_attr`: what is denied wherever no rule allows it, and no rule is ever added."""
+    """`struct landlock_ruleset_attr`: the access rights that are denied unless a rule allows them; no rule is added."""
 
     _fields_ = (("files", ctypes.c_uint64), ("network", ctypes.c_uint64), ("scoped", ctypes.c_uint64))
 
 
 def create_ruleset() -> int:
-    """A file descriptor of the strictest ruleset that this kernel knows. Raises OSError where it has no landlock."""
-    if not sys.platform.startswith("linux"):
-        raise OSError("landlock exists on Linux only")
+    """A file descriptor of the strictest ruleset that this kernel supports. Raises OSError if it has no landlock."""
     version = _call(_CREATE_RULESET, None, 0, _VERSION_FLAG)
     files = 13 + (version >= 2) + (version >= 3) + (version >= 5)  # access rights, one bit each
     attributes = _Attributes((1 << files) - 1, 0b11 if version >= 4 else 0, 0b11 if version >= 6 else 0)
@@ -33,9 +30,9 @@ def create_ruleset() -> int:
 
 
 def restrict_step(ruleset: int) -> Callable[[], object]:
-    """A call that holds this process and all that come from it to `ruleset`, for good.
+    """A call that restricts this process and its descendants to `ruleset` for good.
 
-    It returns -1 where it fails. Needs no_new_privs.
+    It returns -1 on failure. Needs no_new_privs.
     """
     return partial(_LIBC.syscall, *map(ctypes.c_long, (_RESTRICT_SELF, ruleset, 0)))
 

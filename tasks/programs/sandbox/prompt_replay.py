@@ -1,4 +1,4 @@
-"""What a program asks a model, from the host's side: it is told by being run again with all replies so far."""
+"""Deterministic replay: a program that calls a model is run again from the start with all replies so far."""
 
 import json
 from collections.abc import Sequence
@@ -11,47 +11,46 @@ from tasks.records import Result
 
 
 class PromptReplay:
-    """What one program has asked on one question, and what it was told."""
+    """The prompts of one program on one question, each with its reply."""
 
     def __init__(self) -> None:
-        self._told: list[tuple[Prompt, str]] = []
+        self._replies: list[tuple[Prompt, str]] = []
 
     def __len__(self) -> int:
-        return len(self._told)
+        return len(self._replies)
 
     @property
     def replies(self) -> bytes:
-        """As `frames.pack_program` takes them."""
-        return json.dumps([(checksum_of(p.text), text) for p, text in self._told]).encode() if self._told else b""
+        """The replies in the format of `protocol.pack_program`."""
+        return json.dumps([(checksum_of(p.text), text) for p, text in self._replies]).encode() if self._replies else b""
 
-    def prompt(self, ask: ModelCall) -> Prompt:
-        """What it asks now, told apart from the same prompt earlier on."""
-        operator, text = ask
-        return Prompt(operator, text, sum(prompt.text == text for prompt, _ in self._told))
+    def prompt(self, call: ModelCall) -> Prompt:
+        """The call as a Prompt, numbered among equal prompts of the same program."""
+        operator, text = call
+        return Prompt(operator, text, sum(prompt.text == text for prompt, _ in self._replies))
 
-    def tell(self, prompt: Prompt, text: str) -> None:
-        """Go on with a reply."""
-        self._told.append((prompt, text))
+    def append(self, prompt: Prompt, text: str) -> None:
+        """Add a reply for the next run."""
+        self._replies.append((prompt, text))
 
 
-def reply_to_all(asked: Sequence[tuple[Prompt, PromptReplay]], served: CachedModel | None) -> list[str | Result]:
-    """The model's reply to each program, or the result of one that gets none."""
-    if served is None:
+def reply_to_all(calls: Sequence[tuple[Prompt, PromptReplay]], model: CachedModel | None) -> list[str | Result]:
+    """The model's reply to each program's prompt, or the result of a program that gets none."""
+    if model is None:
         return [
-            error_result(f"{prompt.operator}() has no model here: operators.backend is none") for prompt, _ in asked
+            error_result(f"{prompt.operator}() has no model here: operators.backend is none") for prompt, _ in calls
         ]
-    within = [prompt for prompt, dialogue in asked if len(dialogue) < served.most]
-    replies = iter(served.complete(within))
-    over = error_result(f"asks more than {served.most} prompts")
-    return [_told(prompt, next(replies)) if len(dialogue) < served.most else over for prompt, dialogue in asked]
+    replies = iter(model.complete([prompt for prompt, replay in calls if len(replay) < model.most]))
+    over = error_result(f"asks more than {model.most} prompts")
+    return [_text_or_error(prompt, next(replies)) if len(replay) < model.most else over for prompt, replay in calls]
 
 
 def error_result(text: str) -> Result:
-    """A result that is the program's own fault."""
+    """A result for an error that is the program's own fault."""
     return Result(status="error", error=clean_error(text))
 
 
-def _told(prompt: Prompt, reply: Reply) -> str | Result:
+def _text_or_error(prompt: Prompt, reply: Reply) -> str | Result:
     if reply.text is not None:
         return reply.text
     if reply.refused is not None:

@@ -1,4 +1,4 @@
-"""Messages between host, zygote and children: one letter for the kind, four bytes of length, the payload."""
+"""Wire format between host, zygote and children: one byte for the kind, four bytes for the length, the payload."""
 
 import os
 import struct
@@ -11,10 +11,10 @@ SETTINGS = b"S"  # host → zygote, once: JSON {"seconds", "memory_mb", "layers"
 HELLO = b"H"  # zygote → host, once: JSON {"layers", "reasons"}
 PROGRAM = b"P"  # host → zygote: pack_program(code, question, replies), for a child of its own
 BATCH = b"B"  # host → zygote → worker: JSON [[code, [question, …]], …], plain programs for the warm worker
-ENDINGS = b"E"  # back: the bytes that the child or worker wrote, not to be trusted
-TIMEOUT = b"T"  # back: it did not end in time and was killed
-DIED = b"D"  # never sent: what the host takes it for when a zygote is gone
-KILLED = b"K"  # back: it died without a word; the payload says of what, for people
+ENDINGS = b"E"  # reply: the bytes that the child or worker wrote, untrusted
+TIMEOUT = b"T"  # reply: it exceeded its time and was killed
+DIED = b"D"  # never sent: the host's own mark for a zygote that died
+KILLED = b"K"  # reply: it died without a result; the payload is the reason in words
 
 
 def pack(kind: bytes, payload: bytes) -> bytes:
@@ -29,9 +29,9 @@ def unpack_head(head: bytes) -> tuple[bytes, int]:
 
 
 def pack_program(code: str, question: str, replies: bytes = b"") -> bytes:
-    """Payload of a PROGRAM. Not JSON, whose reader would cost a child a twentieth of its time.
+    """Payload of a PROGRAM. It is not JSON because parsing would take a child a twentieth of its time.
 
-    `replies`: what a model said to the program's first prompts, as JSON [[checksum of the prompt, text], …]; b"": none.
+    `replies`: a model's replies to the program's first prompts, JSON [[checksum of the prompt, text], …]; b"" for none.
     """
     source, text = code.encode(), question.encode("utf-8", "surrogatepass")
     return _LENGTHS.pack(len(source), len(text)) + source + text + replies
@@ -46,18 +46,18 @@ def unpack_program(payload: bytes) -> tuple[str, str, bytes]:
 
 
 def read_frame(descriptor: int) -> tuple[bytes, bytes]:
-    """One message, waiting for it. Raises EOFError where the other side is gone."""
+    """Read one message, blocking. Raises EOFError if the other side has closed."""
     kind, length = unpack_head(_read_exactly(descriptor, HEAD_SIZE))
     return kind, _read_exactly(descriptor, length)
 
 
 def write_frame(descriptor: int, kind: bytes, payload: bytes) -> None:
-    """Write one message whole, waiting where the pipe is full."""
+    """Write one complete message, blocking while the pipe is full."""
     write_all(descriptor, pack(kind, payload))
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write all of `data`, waiting where the pipe is full."""
+    """Write all of `data`, blocking while the pipe is full."""
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]

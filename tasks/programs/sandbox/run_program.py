@@ -1,4 +1,4 @@
-"""One program on one question, inside the sandbox. Standard library only."""
+"""Run one program on one question, inside the sandbox. Standard library only."""
 
 import builtins
 import math
@@ -15,35 +15,35 @@ MAX_ERROR = 200
 """Longest error text, in characters."""
 
 MAX_VALUE_TEXT = 4000
-"""Longest text that a program may return; written as JSON it stays below 64 KiB, which a pipe holds."""
+"""Longest text that a program may return: as JSON it stays below 64 KiB, the capacity of a pipe."""
 
 MAX_VALUE = 10**100
-"""Whole numbers that a program may return lie strictly between -MAX_VALUE and MAX_VALUE."""
+"""Integers that a program may return lie strictly between -MAX_VALUE and MAX_VALUE."""
 
 Ending = tuple[str, int | float | str | None, str | None]
 """(status, value, error) as in records.Result; status is ok, error or memory. Also ("ask", operator, prompt): the
-program cannot go on without a model's reply."""
+program needs a model's reply to continue."""
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _PATH = re.compile(r"(?<![\w.<])/[^\s'\"()<>:]+/[^\s'\"()<>:]*")
 
 
 def compile_program(code: str) -> types.CodeType:
-    """The bytecode of a program; errors as `compile` raises them, but for the parser's own MemoryError."""
+    """The bytecode of a program. Raises what `compile` raises, except for the parser's own MemoryError."""
     try:
         compiled: types.CodeType = compile(code, "<workflow>", "exec", dont_inherit=True)
-    except MemoryError:  # the parser's word for source that is nested too deep
+    except MemoryError:  # raised by the parser for source that is nested too deep
         raise SyntaxError("too deeply nested") from None
     return compiled
 
 
 def run_program(compiled: types.CodeType, question: str) -> Ending:
-    """What `solve(question)` gave. Never raises, whatever the program does in Python."""
+    """Call `solve(question)`. Never raises, whatever the program does in Python."""
     return guarded(lambda: value_ending(_solver(compiled)(question)))
 
 
 def guarded(step: Callable[[], Ending]) -> Ending:
-    """The ending that `step` gives, or the one that its exception means."""
+    """The ending that `step` returns, or the one for its exception."""
     try:
         return step()
     except MemoryError:
@@ -53,7 +53,7 @@ def guarded(step: Callable[[], Ending]) -> Ending:
 
 
 def value_ending(value: object) -> Ending:
-    """ok for an int, a finite float or a text of these very types and within the bounds; error for all else."""
+    """ok for an int, a finite float or a str (no subclass) within the bounds; error for anything else."""
     if type(value) is int:
         return ("ok", value, None) if -MAX_VALUE < value < MAX_VALUE else _returned("a number of over 100 digits")
     if type(value) is float:
@@ -66,7 +66,7 @@ def value_ending(value: object) -> Ending:
 
 
 def error_ending(error: BaseException) -> Ending:
-    """`ExceptionClass: message`, the same on every machine and in every run."""
+    """`ExceptionClass: message`, equal on every machine and in every run."""
     try:
         message = str(error)[: 10 * MAX_ERROR]
     except BaseException:  # noqa: BLE001 - a program may raise an exception that has no text
@@ -76,7 +76,7 @@ def error_ending(error: BaseException) -> Ending:
 
 
 def ending_json(ending: Ending) -> bytes:
-    """An ending as JSON, as `json.dumps` writes it, in a fraction of the memory that it touches."""
+    """An ending as `json.dumps` writes it, touching a fraction of the memory."""
     return "[{}, {}, {}]".format(*map(_literal, ending)).encode()
 
 
@@ -87,7 +87,7 @@ def clean_error(text: str) -> str:
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a text can be written as UTF-8: lone surrogates cannot."""
+    """Whether a text can be encoded as UTF-8: lone surrogates cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:

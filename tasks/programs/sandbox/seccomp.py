@@ -1,12 +1,11 @@
-"""A seccomp allow-list in raw BPF: what a program may still ask of the kernel once it is loaded.
+"""A seccomp allow-list in raw BPF: the system calls that remain to a program.
 
-Memory, the clock, its open pipes and its own end. Everything else (open, socket, clone, execve, kill, ptrace …) fails
-with EPERM, which Python turns into PermissionError. Sources: Linux `seccomp(2)`, `filter.h`, the syscall tables.
+They are memory, the clock, its open pipes and exit. Everything else (open, socket, clone, execve, kill, ptrace …)
+fails with EPERM, which Python turns into PermissionError. Sources: Linux `seccomp(2)`, `filter.h`, the syscall tables.
 """
 
 import ctypes
 import os
-import sys
 from collections.abc import Callable
 from functools import partial
 
@@ -42,15 +41,15 @@ class _Instruction(ctypes.Structure):
 
 
 class Filter(ctypes.Structure):
-    """`struct sock_fprog`: an allow-list, ready to be loaded."""
+    """`struct sock_fprog`: a complete allow-list."""
 
     _fields_ = (("length", ctypes.c_uint16), ("instructions", ctypes.POINTER(_Instruction)))
 
 
 def build_filter() -> Filter:
-    """The allow-list of this machine. Raises OSError where it has no table (only Linux on x86-64 and aarch64 do)."""
-    if not sys.platform.startswith("linux") or os.uname().machine not in _TABLES:
-        raise OSError(f"no seccomp table for {sys.platform} on {os.uname().machine}")
+    """The allow-list of this machine. Raises OSError on other machines than x86-64 and aarch64."""
+    if os.uname().machine not in _TABLES:
+        raise OSError(f"no seccomp table for {os.uname().machine}")
     instructions = assemble(*_TABLES[os.uname().machine])
     array = (_Instruction * len(instructions))(*(_Instruction(*i) for i in instructions))
     return Filter(len(instructions), ctypes.cast(array, ctypes.POINTER(_Instruction)))
@@ -59,7 +58,7 @@ def build_filter() -> Filter:
 def assemble(architecture: int, table: dict[str, int]) -> list[tuple[int, int, int, int]]:
     """BPF (code, jt, jf, k): kill on a foreign architecture, allow the table's numbers, deny everything else.
 
-    Numbers of the x32 ABI have bit 30 set, equal none of the table and so are denied.
+    Numbers of the x32 ABI have bit 30 set, so they are not in the table and are denied.
     """
     numbers = list(table.values())
     checks = [(_JUMP_EQUAL, len(numbers) - place, 0, number) for place, number in enumerate(numbers)]
@@ -68,16 +67,16 @@ def assemble(architecture: int, table: dict[str, int]) -> list[tuple[int, int, i
         (_JUMP_EQUAL, 1, 0, architecture),
         (_RETURN, 0, 0, _KILL),
         (_LOAD, 0, 0, _NUMBER_OFFSET),
-        *checks,  # each jumps over the other checks and over the denial
+        *checks,  # each jumps over the remaining checks and the denial
         (_RETURN, 0, 0, _DENY),
         (_RETURN, 0, 0, _ALLOW),
     ]
 
 
 def load_step(allow_list: Filter) -> Callable[[], object]:
-    """A call that holds this thread and all that come from it to the allow-list, for good.
+    """A call that restricts this thread and its descendants to the allow-list for good.
 
-    It returns -1 where it fails. Needs no_new_privs.
+    It returns -1 on failure. Needs no_new_privs.
     """
     mode = (ctypes.c_int(_PR_SET_SECCOMP), ctypes.c_ulong(_FILTER_MODE))
     return partial(_LIBC.prctl, *mode, ctypes.byref(allow_list), ctypes.c_ulong(0), ctypes.c_ulong(0))

@@ -1,11 +1,11 @@
-"""The zygote: a small Python process that has everything loaded and forks a locked child for each program.
+"""The zygote: a small Python process with all modules loaded that forks a locked-down child for each program.
 
-The host runs this file in a fresh interpreter (see worker.py) and talks to it over one socket, which is its standard
-input. It never runs a program itself. Two kinds of children do:
+The host runs this file in a fresh interpreter (zygote_client.py) and talks to it over one socket, its standard input.
+The zygote never runs a program itself. Two kinds of children do:
 
-- for a PROGRAM, a child that runs this one program on this one question and ends;
-- for BATCHes of plain programs (allowed.py), a warm worker that lives on. It dies with the first batch that fails;
-  the host then runs that batch program by program.
+- for a PROGRAM, a child that runs one program on one question and exits;
+- for BATCHes of plain programs (plain_programs.py), a warm worker that serves many. It dies with the first batch that
+  fails; the host then runs the programs of that batch one by one.
 """
 
 import ctypes
@@ -26,7 +26,7 @@ from typing import NoReturn
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(
     os.path.dirname(os.path.dirname(os.path.dirname(_FOLDER)))
-)  # where the package `tasks` lies, after the standard library
+)  # the folder of the package `tasks`, after the standard library
 
 from tasks.programs.operators.model_calls import Conversation, set_conversation  # noqa: E402
 from tasks.programs.sandbox import protocol  # noqa: E402
@@ -34,7 +34,7 @@ from tasks.programs.sandbox.lockdown import Lockdown, Step, apply_steps  # noqa:
 from tasks.programs.sandbox.memory_use import resident_bytes  # noqa: E402
 from tasks.programs.sandbox.run_program import Ending, compile_program, ending_json, error_ending, guarded, run_program  # noqa: E402
 
-# What a program may import. Loaded here because a locked child can open no file. `time` has no side effect but waiting.
+# The modules that a program may import, loaded here because a child can open no file. `time` can only wait.
 # fmt: off
 MODULES = (
     "array", "bisect", "calendar", "cmath", "collections", "collections.abc", "copy", "dataclasses", "datetime",
@@ -48,41 +48,41 @@ _RESULTS, _REQUESTS = 3, 4  # a child's own descriptors; 0, 1 and 2 are /dev/nul
 _CAP = 1 << 16  # bytes of one program's ending
 _BATCH_CAP = 1 << 24  # bytes of a batch's endings
 _PR_SET_CHILD_SUBREAPER = 36
-_QUEUE_SECONDS = 5.0  # longest wait for a processor that a program does not pay for; below the host's patience
-_TICK_SECONDS = 0.02  # the kernel's books are brought up to date more often than that
-_LOOK_SECONDS = 0.005  # between two looks at the memory of a child that nothing limits
+_QUEUE_SECONDS = 5.0  # longest wait for a processor that does not count as running time; below the host's timeout
+_TICK_SECONDS = 0.02  # the kernel updates its accounts more often than that
+_MEMORY_CHECK_SECONDS = 0.005  # between two checks of a child's memory where the kernel enforces no limit
 _BATCH_SECONDS = 1.0  # longest batch; plain programs take a fraction of a millisecond each
 
 
 fork: Callable[[], int] = getattr(ctypes.PyDLL(None), "_Fork", os.fork)
-"""The C library's bare fork where it has one. Python's own then mends locks, threads and signal handlers, which costs
-each child a dozen pages; the zygote has one thread and no handlers."""
+"""The C library's bare fork if available. Python's own then reinitialises locks, threads and signal handlers, a dozen
+copied pages per child; the zygote has one thread and no handlers."""
 
 
-class HostIsGone(Exception):
+class HostClosed(Exception):
     """The host closed the socket or died."""
 
 
 class Zygote:
-    """Serves one host until it is gone."""
+    """Serves one host until it closes the socket."""
 
     def __init__(self, control: int, settings: dict[str, object]) -> None:
         self._control = control
         self._poll = select.poll()
-        self._poll.register(control, select.POLLHUP)  # Linux reports it unasked, macOS does not
+        self._poll.register(control, select.POLLHUP)
         self._seconds = float(str(settings["seconds"]))
         layers = settings["layers"]
         assert isinstance(layers, list)
         memory_mb = int(str(settings["memory_mb"]))
         self._lockdown = Lockdown(memory_mb, layers)
-        self._watched = math.inf if "memory" in self._lockdown.layers else memory_mb << 20  # bytes that a child may use
+        self._max_resident = math.inf if "memory" in self._lockdown.layers else memory_mb << 20  # bytes per child
         self._program_steps = self._lockdown.steps(math.ceil(self._seconds) + 1, keep=_RESULTS + 1)
         self._worker_steps = self._lockdown.steps(None, keep=_REQUESTS + 1)
-        self._reserve = [bytes(4 << 20)]  # address space that a child gives back where its program has used up all
-        self._worker: tuple[int, int, int] | None = None  # process id, where its requests go, where endings come from
+        self._reserve = [bytes(4 << 20)]  # address space that a child frees if its program has used up all
+        self._worker: tuple[int, int, int] | None = None  # process id, pipe for requests, pipe for endings
 
     def serve(self) -> None:
-        """Answer requests, one at a time, until the host is gone."""
+        """Answer requests, one at a time, until the host closes the socket."""
         hello = {"layers": self._lockdown.layers, "reasons": self._lockdown.reasons}
         protocol.write_frame(self._control, protocol.HELLO, json.dumps(hello).encode())
         try:
@@ -90,7 +90,7 @@ class Zygote:
                 kind, payload = protocol.read_frame(self._control)
                 answer = self._run_program(payload) if kind == protocol.PROGRAM else self._run_batch(payload)
                 protocol.write_frame(self._control, *answer)
-        except (EOFError, HostIsGone, BrokenPipeError, ConnectionResetError):
+        except (EOFError, HostClosed, BrokenPipeError, ConnectionResetError):
             self._end_worker()
 
     def _run_program(self, payload: bytes) -> tuple[bytes, bytes]:
@@ -103,12 +103,12 @@ class Zygote:
             os.close(results)
 
     def _collect(self, child: int, results: int, started: float) -> tuple[bytes, bytes]:
-        """What the child wrote until it ended. However this ends, the child and what it started are gone."""
+        """What the child wrote until it ended. In any case the child and its descendants are dead on return."""
         ending = b""
         deadline = started + self._seconds
         try:
             while len(ending) <= _CAP:
-                while not self._readable(results, self._next_look(deadline)):
+                while not self._readable(results, self._next_check(deadline)):
                     if self._is_too_big(child):
                         return protocol.ENDINGS, _TOO_BIG
                     deadline = self._extended(child, started)
@@ -120,25 +120,25 @@ class Zygote:
                 ending += part
         finally:
             status, peak = self._end_child(child)
-        if peak > self._watched:  # all given back before anybody looked
+        if peak > self._max_resident:  # allocated and freed between two checks
             return protocol.ENDINGS, _TOO_BIG
         if len(ending) > _CAP:
             return protocol.KILLED, b"wrote too much"
         if ending:
             return protocol.ENDINGS, ending
-        if time.monotonic() > started + self._seconds:  # the kernel's processor limit was faster than this process
+        if time.monotonic() > started + self._seconds:  # the kernel's processor limit came first
             return protocol.TIMEOUT, b""
-        return protocol.KILLED, _death(status).encode()
+        return protocol.KILLED, _death_reason(status).encode()
 
     def _extended(self, child: int, started: float) -> float:
-        """A child's deadline, which stands still while it waits for a processor; 0 where it has had its time."""
-        now = time.monotonic()  # before the looks at the queue, between which this process may have to wait too
+        """A child's deadline, extended by the time it waited for a processor; 0 if its time is over."""
+        now = time.monotonic()  # before reading the scheduler's times, as this process may have to wait in between
         limit = started + self._seconds
-        deadline = limit + min(_queued(child), _QUEUE_SECONDS)
+        deadline = limit + min(_seconds_queued(child), _QUEUE_SECONDS)
         if deadline < now + 0.01 and now < limit + _QUEUE_SECONDS:
-            if _starves(child):
+            if _is_starved(child):
                 return now + 2 * _TICK_SECONDS
-            deadline = limit + min(_queued(child), _QUEUE_SECONDS)  # a wait that has ended meanwhile is booked now
+            deadline = limit + min(_seconds_queued(child), _QUEUE_SECONDS)  # a wait that has just ended is included
         return deadline if deadline > now + 0.01 else 0.0
 
     def _run_batch(self, payload: bytes) -> tuple[bytes, bytes]:
@@ -174,50 +174,50 @@ class Zygote:
             os.close(endings)
 
     def _end_child(self, child: int) -> tuple[int, int]:
-        """Kill the child with its group and reap it; the exit status, negative for a signal, and its peak memory."""
-        for kill in (os.killpg, os.kill):  # its own group exists once it has come that far, and it may have left it
+        """Kill the child and its group, and reap it: exit status, negative for a signal, and peak memory."""
+        for kill in (os.killpg, os.kill):  # its group may not exist yet, or it may have left it
             try:
                 kill(child, signal.SIGKILL)
             except (ProcessLookupError, PermissionError):
                 continue
         _, status, usage = os.wait4(child, 0)
         if "seccomp" not in self._lockdown.layers:
-            self._end_strays()
-        return os.waitstatus_to_exitcode(status), usage.ru_maxrss * _PEAK_UNIT
+            self._kill_orphans()
+        return os.waitstatus_to_exitcode(status), usage.ru_maxrss * 1024
 
-    def _end_strays(self) -> None:
-        """Kill what a child left behind: orphans come to the zygote, which is their subreaper (Linux only)."""
+    def _kill_orphans(self) -> None:
+        """Kill the descendants that a child left behind: the zygote is their subreaper."""
         worker = self._worker[0] if self._worker else None
         for _ in range(1000):
-            strays = [process for process in _children() if process != worker]
-            if not strays:
+            orphans = [process for process in _children() if process != worker]
+            if not orphans:
                 return
-            for process in strays:
+            for process in orphans:
                 os.kill(process, signal.SIGKILL)
                 os.waitpid(process, 0)
 
     def _readable(self, descriptor: int, deadline: float) -> bool:
-        """Wait for data or the end of a pipe; False at the deadline. Raises HostIsGone."""
+        """Wait for data or the end of a pipe; False at the deadline. Raises HostClosed."""
         self._poll.register(descriptor, select.POLLIN)
         events = dict(self._poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
         self._poll.unregister(descriptor)
         if self._control in events:
-            raise HostIsGone
+            raise HostClosed
         return descriptor in events
 
-    def _next_look(self, deadline: float) -> float:
-        """When to stop waiting for a child: at its deadline, or earlier to see how big it is."""
-        return deadline if self._watched == math.inf else min(deadline, time.monotonic() + _LOOK_SECONDS)
+    def _next_check(self, deadline: float) -> float:
+        """When to stop waiting for a child: at its deadline, or earlier to check its memory."""
+        return deadline if self._max_resident == math.inf else min(deadline, time.monotonic() + _MEMORY_CHECK_SECONDS)
 
     def _is_too_big(self, child: int) -> bool:
-        return self._watched != math.inf and resident_bytes(child) > self._watched
+        return self._max_resident != math.inf and resident_bytes(child) > self._max_resident
 
     def _read_until(self, descriptor: int, size: int, deadline: float) -> bytes:
-        """`size` bytes from the worker. Raises EOFError, and TimeoutError at the deadline or where it grows too big."""
+        """`size` bytes from the worker. Raises EOFError; TimeoutError at the deadline or if it is too big."""
         assert self._worker is not None
         parts = b""
         while len(parts) < size:
-            if not self._readable(descriptor, self._next_look(deadline)):
+            if not self._readable(descriptor, self._next_check(deadline)):
                 if time.monotonic() < deadline and not self._is_too_big(self._worker[0]):
                     continue
                 raise TimeoutError
@@ -229,10 +229,10 @@ class Zygote:
 
 
 def _fork(descriptors: dict[int, int], steps: list[Step], work: Callable[[], None]) -> int:
-    """Process id of a child that locks itself, does `work` and ends; `descriptors` maps its own to the zygote's."""
+    """Process id of a child that locks itself down, calls `work` and exits; `descriptors`: its own → the zygote's."""
     child = fork()
     if child < 0:
-        raise OSError("the kernel gives no process")
+        raise OSError("the kernel creates no process")
     if child:
         return child
     try:
@@ -242,24 +242,24 @@ def _fork(descriptors: dict[int, int], steps: list[Step], work: Callable[[], Non
         apply_steps(steps)
         work()
     finally:
-        os._exit(1)  # nobody looks: what counts is what was written
+        os._exit(1)  # the status is not read, only what was written
 
 
 def _run_one(payload: bytes, reserve: list[bytes]) -> None:
     """Child: run one program on one question and write how it ended."""
     code, question, replies = protocol.unpack_program(payload)
-    set_conversation(Conversation(json.loads(replies) if replies else [], _leave))
+    set_conversation(Conversation(json.loads(replies) if replies else [], _exit_with))
     ending = guarded(lambda: run_program(compile_program(code), question))
     try:
         written = ending_json(ending)
-    except MemoryError:  # the program has used up all
+    except MemoryError:  # the program has used up the address space
         reserve.clear()
         written = ending_json(ending)
     protocol.write_all(_RESULTS, written)
 
 
-def _leave(status: str, operator: str, text: str) -> NoReturn:
-    """Child: end in the middle of a program, with nothing that it could catch."""
+def _exit_with(status: str, operator: str, text: str) -> NoReturn:
+    """Child: exit in the middle of a program, without an exception that it could catch."""
     ending: Ending = (status, operator, text) if status == "ask" else (status, None, text)
     protocol.write_all(_RESULTS, ending_json(ending))
     os._exit(0)
@@ -274,7 +274,7 @@ def _serve_batches() -> None:
 
 
 def _run_all(code: str, questions: list[str]) -> list[Ending]:
-    """One compilation for all questions. The host has parsed the program, so that the compiler seldom objects."""
+    """Compile once for all questions. The host has parsed the program, so that compilation rarely fails."""
     try:
         program = compile_program(code)
     except (SyntaxError, ValueError, RecursionError) as error:
@@ -283,36 +283,32 @@ def _run_all(code: str, questions: list[str]) -> list[Ending]:
 
 
 _TOO_BIG = ending_json(("memory", None, "MemoryError"))
-_PEAK_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes; of `ru_maxrss`
 
 
-def _death(status: int) -> str:
-    """Why a child ended without a word."""
+def _death_reason(status: int) -> str:
+    """Why a child ended without a result."""
     return signal.Signals(-status).name if status < 0 else "ended without a result"
 
 
-def _queued(process: int) -> float:
-    """Seconds that a process could have run and had to wait for a processor; 0 where the kernel does not tell.
-
-    A wait that is not over yet is not among them.
-    """
-    return _times(process)[1]
+def _seconds_queued(process: int) -> float:
+    """Seconds that a runnable process waited for a processor, without a wait still going on; 0 if not available."""
+    return _scheduler_times(process)[1]
 
 
-def _starves(process: int) -> bool:
-    """Whether a process waits for a processor now: it could run and does not, for longer than the kernel's tick."""
-    ran = _times(process)[0]
+def _is_starved(process: int) -> bool:
+    """Whether a process is waiting for a processor: runnable, but not run for longer than the kernel's tick."""
+    ran = _scheduler_times(process)[0]
     time.sleep(_TICK_SECONDS)
     try:
         with open(f"/proc/{process}/stat") as line:
             state = line.read().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
         return False
-    return state == "R" and _times(process)[0] == ran
+    return state == "R" and _scheduler_times(process)[0] == ran
 
 
-def _times(process: int) -> tuple[float, float]:
-    """Seconds that a process has run and that it has waited for a processor; 0 where the kernel does not tell."""
+def _scheduler_times(process: int) -> tuple[float, float]:
+    """Seconds that a process has run and has waited for a processor; 0 if not available."""
     try:
         with open(f"/proc/{process}/schedstat") as times:
             ran, waited, _ = times.read().split()
@@ -322,7 +318,7 @@ def _times(process: int) -> tuple[float, float]:
 
 
 def _children() -> list[int]:
-    """Process ids of this process's children; none where there is no /proc."""
+    """Process ids of this process's children; none without /proc."""
     try:
         with open(f"/proc/self/task/{os.getpid()}/children") as listing:
             return [int(word) for word in listing.read().split()]
@@ -331,24 +327,24 @@ def _children() -> list[int]:
 
 
 def _load_modules() -> None:
-    """Import all that programs may import, then forget where modules come from: a later import fails at once."""
+    """Import all modules that programs may import, then clear the import path: a later import fails at once."""
     register = os.register_at_fork
-    os.register_at_fork = lambda **_: None  # or `random` would draw a seed from the kernel in every child
+    os.register_at_fork = lambda **_: None  # otherwise `random` draws a new seed in every child
     for name in (*MODULES, *_LAZY):
         importlib.import_module(name)
     os.register_at_fork = register
-    sys.modules["random"].seed(0)  # every child starts from here, so that a program draws the same numbers in every run
+    sys.modules["random"].seed(0)  # the state of every child: a program draws the same numbers in every run
     sys.path.clear()
     sys.path_hooks.clear()
     sys.path_importer_cache.clear()
     sys.meta_path[:] = [importlib.machinery.BuiltinImporter, importlib.machinery.FrozenImporter]
 
 
-def _rehearse() -> None:
-    """Run a program of our own a few times, so that no child has to pay for it.
+def _warm_up() -> None:
+    """Run a sample program a few times.
 
-    The compiler and `ast` set themselves up at their first use, and the interpreter rewrites bytecode that it has seen
-    eight times: in a child either means copying pages that it shares with the zygote. This halves a child's cost.
+    The compiler and `ast` initialise themselves at their first use, and the interpreter specialises bytecode after
+    eight runs: in a child both would copy pages shared with the zygote. This halves a child's cost.
     """
     sample = "def solve(problem):\n    n = numbers(problem)\n    return majority([calculate('2 * 3'), n[0] / n[1]])\n"
     payload = protocol.pack_program(sample, "six of 1")
@@ -357,20 +353,19 @@ def _rehearse() -> None:
         _run_one(payload, [])
 
 
-def _adopt_orphans() -> None:
-    """Children of dead children become this process's own, so that it can find and end them (Linux)."""
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+def _become_subreaper() -> None:
+    """Children of dead children become this process's own, so that it can find and kill them."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def _forget_the_machine() -> None:
-    """No key and no path that differs from machine to machine lies about for a program to return."""
+def _clear_environment() -> None:
+    """Remove keys and machine-dependent paths from the reach of programs."""
     os.environ.clear()
     sys.argv[:] = sys.orig_argv[:] = [""]
 
 
 def _take_control() -> int:
-    """The socket to the host, moved out of the way; descriptors 0 to 4 are /dev/null afterwards."""
+    """The socket to the host, moved to a high descriptor; descriptors 0 to 4 are /dev/null afterwards."""
     control = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 10)
     nothing = os.open(os.devnull, os.O_RDWR)
     for place in range(_REQUESTS + 1):
@@ -379,16 +374,16 @@ def _take_control() -> int:
 
 
 def main() -> None:
-    """Serve the host at standard input."""
+    """Serve the host on standard input."""
     control = _take_control()
-    _forget_the_machine()
-    _adopt_orphans()
+    _clear_environment()
+    _become_subreaper()
     _load_modules()
     _, settings = protocol.read_frame(control)
-    _rehearse()
+    _warm_up()
     zygote = Zygote(control, json.loads(settings))
     gc.collect()
-    gc.freeze()  # children share what is loaded, and never look through it for garbage
+    gc.freeze()  # children share these objects and never scan them for garbage
     zygote.serve()
 
 

@@ -1,4 +1,4 @@
-"""The host's end of one zygote: start it, ask it, notice its death, start it anew, end it."""
+"""The host's end of one zygote: start it, send requests, detect its death, restart it, end it."""
 
 import contextlib
 import json
@@ -16,23 +16,29 @@ from tasks.programs.sandbox import protocol
 
 _ZYGOTE = Path(__file__).with_name("zygote.py")
 _START_SECONDS = 60.0
-_STARTS = 3  # a process that is killed from outside says nothing about the next one
+_START_ATTEMPTS = 3  # a process killed from outside is no reason to give up
 _GRACE_SECONDS = 10.0
 _LARGEST = 1 << 25  # bytes of an answer
 
-# No user site, no site, no current folder, no bytecode written, no warnings. That is -I (with -S -B), but for the one
-# variable of the environment that -I would ignore: a set of texts must have the same order in every run. The other one
-# is the loader's: symbols are looked up at the start of the zygote, not in every child.
+# No user site, no site, no current folder, no bytecode, no warnings: as -I (with -S -B), except that -I would ignore
+# PYTHONHASHSEED, by which sets of texts have the same order in every run. LD_BIND_NOW lets the loader resolve symbols
+# when the zygote starts instead of in every child.
 _COMMAND = ("-s", "-P", "-S", "-B", "-Wignore")
 _ENVIRONMENT = {"PYTHONHASHSEED": "0", "LD_BIND_NOW": "1"}
 
 
+def require_linux() -> None:
+    """Raise GraftError on other systems, which have neither landlock nor seccomp."""
+    if sys.platform != "linux":
+        raise GraftError(f"sandbox: runs on Linux only, not on {sys.platform}; use a Linux machine or container")
+
+
 class ZygoteDied(Exception):
-    """The zygote is gone, or does not answer and was killed."""
+    """The zygote has died, or did not answer and was killed."""
 
 
 class ZygoteClient:
-    """One zygote, started when first asked. Not for two threads at once."""
+    """One zygote, started at the first request. Not thread-safe."""
 
     def __init__(self, seconds: float, memory_mb: int, layers: Sequence[str]) -> None:
         self._seconds = seconds
@@ -48,8 +54,9 @@ class ZygoteClient:
         return self._process.pid if self._process else None
 
     def start(self) -> None:
-        """Start the zygote unless it runs. Raises GraftError where it cannot start."""
-        for _ in range(_STARTS):
+        """Start the zygote unless it is running. Raises GraftError if it cannot start."""
+        require_linux()
+        for _ in range(_START_ATTEMPTS):
             if self._process is not None:
                 return
             with contextlib.suppress(ZygoteDied):
@@ -78,15 +85,15 @@ class ZygoteClient:
         self.layers, self.reasons = hello["layers"], hello["reasons"]
 
     def ask(self, kind: bytes, payload: bytes) -> tuple[bytes, bytes]:
-        """One request and its answer; the zygote is started or started anew where it does not run.
+        """Send one request and return the answer; the zygote is started or restarted if it is not running.
 
-        Raises ZygoteDied where it dies over the request, or takes far longer than the limit of a program.
+        Raises ZygoteDied if it dies during the request or takes far longer than a program's limit.
         """
         self.start()
         return self._exchange(protocol.pack(kind, payload), self._seconds + _GRACE_SECONDS)
 
     def close(self) -> None:
-        """End the zygote and all that it started. It can be asked again afterwards."""
+        """End the zygote and its children. A later request starts a new one."""
         if self._socket is not None:
             self._socket.close()  # the zygote ends its children and itself
             self._socket = None
@@ -111,7 +118,7 @@ class ZygoteClient:
         except OSError as error:  # closed, reset, out of time
             self._kill()
             raise ZygoteDied(str(error)) from None
-        except BaseException:  # interrupted between question and answer: the next answer would be to the wrong question
+        except BaseException:  # interrupted before the answer: it would be read as that of the next request
             self._kill()
             raise
 

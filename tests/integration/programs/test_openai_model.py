@@ -136,13 +136,13 @@ def test_neither_key_nor_server(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def transformers_serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """(url, model) of `transformers serve` with a tiny policy of our own."""
-    from tasks.bootstrap.scratch_model import scratch_model
+    from tasks.bootstrap.scratch_model import build_scratch_model
     from tasks.bootstrap.tokenizer import train_tokenizer
 
     folder = tmp_path_factory.mktemp("served") / "policy"
     tokenizer = train_tokenizer(["How many pens are there? 1 2 3"], 300)
     tokenizer.chat_template = "{% for m in messages %}{{ m.content }}\n{% endfor %}"
-    scratch_model(tokenizer, hidden=32, layers=1, seed=0).save_pretrained(folder)
+    build_scratch_model(tokenizer, hidden=32, layers=1, seed=0).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -175,7 +175,7 @@ def test_a_workflow_asks_transformers_serve(transformers_serve: tuple[str, str],
     given = []
     for _ in range(2):
         served = CachedModel(OpenAiModel(operators), operators, tmp_path)
-        with Sandbox(5.0, 256, allow_weak=True, served=served) as sandbox:
+        with Sandbox(5.0, 256, allow_weak=True, model=served) as sandbox:
             given += sandbox.run([Program(code, ("3 pens", "4 pens"))])
     first, second = given
     assert [result.status for result in first] == ["ok", "ok"]

@@ -8,7 +8,7 @@ import pytest
 
 from tasks.layout import Layout
 from tasks.model.policy import Policy
-from tasks.model.rollouts.operator_model import PolicyModel, entered, served_by
+from tasks.model.rollouts.operator_model import PolicyModel, log_usage, operator_model
 from tasks.params.file import load_params
 from tasks.params.sections import Operators
 from tasks.programs.operators.model import Prompt
@@ -69,11 +69,11 @@ def test_a_workflow_asks_its_own_policy(make_policy: MakePolicy, tmp_path: Path)
     code = "def solve(problem):\n    return ask(problem) + '|' + ask(problem)\n"
     results = []
     for _ in range(2):
-        served = served_by(policy, params(), layout)
+        served = operator_model(policy, params(), layout)
         with Sandbox(2.0, 256, allow_weak=True, workers=1, model=served) as sandbox:
             assert sandbox.serves
             results += sandbox.run([Program(code, ("1 + 2", "def"))])
-        numbers = entered(served, layout, "search@1")
+        numbers = log_usage(served, layout, "search@1")
     assert results[0] == results[1]
     assert [result.status for result in results[0]] == ["ok", "ok"]
     assert numbers["model_calls"] == 4
@@ -83,8 +83,8 @@ def test_a_workflow_asks_its_own_policy(make_policy: MakePolicy, tmp_path: Path)
 def test_each_backend(make_policy: MakePolicy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY, "sk-test")
     layout, policy = Layout(tmp_path), make_policy()
-    assert served_by(policy, params(backend="none"), layout) is None
-    assert entered(None, layout, "search@1") == {}
-    assert served_by(policy, params(backend="openai", model="m"), layout) is not None
+    assert operator_model(policy, params(backend="none"), layout) is None
+    assert log_usage(None, layout, "search@1") == {}
+    assert operator_model(policy, params(backend="openai", model="m"), layout) is not None
     with pytest.raises(ValueError, match=r"set operators\.model to its name"):
         params(backend="openai", model="")

@@ -50,7 +50,7 @@ def solving(body: str) -> str:
 
 def value(body: str, model: Function, folder: Path, **changes: Any) -> Result:
     """What a workflow of these lines gives on "q"."""
-    with Sandbox(2.0, 256, allow_weak=True, workers=1, served=served(model, folder, **changes)) as sandbox:
+    with Sandbox(2.0, 256, allow_weak=True, workers=1, model=served(model, folder, **changes)) as sandbox:
         ((result,),) = sandbox.run([Program(solving(body), ("q",))])
     return result
 
@@ -96,7 +96,7 @@ def test_each_operator_has_a_case_and_a_line_for_the_prompt() -> None:
 def test_many_programs_are_served_as_one_batch_and_asked_once(tmp_path: Path) -> None:
     model = Function(lambda p: str(len(p.text)))
     body = "a = ask(problem)\nb = ask(a)\nreturn a + b"
-    with Sandbox(2.0, 256, allow_weak=True, workers=2, served=served(model, tmp_path)) as sandbox:
+    with Sandbox(2.0, 256, allow_weak=True, workers=2, model=served(model, tmp_path)) as sandbox:
         results = sandbox.run([Program(solving(body), ("q" * n,)) for n in (3, 4, 5)] * 2)
     assert [result.value for (result,) in results] == ["31", "41", "51"] * 2
     assert model.batches == [3, 3]
@@ -116,7 +116,7 @@ def test_replies_depend_on_the_program_alone(tmp_path: Path) -> None:
     outcomes = []
     for folder, order, workers in ((tmp_path / "a", 1, 1), (tmp_path / "b", -1, 2), (tmp_path / "a", -1, 2)):
         model = Function(lambda p: f"<{p.text}{p.nth}>")
-        with Sandbox(2.0, 256, allow_weak=True, workers=workers, served=served(model, folder)) as sandbox:
+        with Sandbox(2.0, 256, allow_weak=True, workers=workers, model=served(model, folder)) as sandbox:
             outcomes.append(sandbox.run(programs[::order])[::order])
     assert outcomes[0] == outcomes[1] == outcomes[2]
 
@@ -171,7 +171,7 @@ def test_waiting_for_a_model_is_no_time_of_the_program(tmp_path: Path) -> None:
         time.sleep(0.6)
         return "x"
 
-    with Sandbox(0.5, 256, allow_weak=True, workers=1, served=served(Function(slow), tmp_path)) as sandbox:
+    with Sandbox(0.5, 256, allow_weak=True, workers=1, model=served(Function(slow), tmp_path)) as sandbox:
         ((result,),) = sandbox.run([Program(solving("return ask('a') + ask('b')"), ("q",))])
     assert result.value == "xx"
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tasks.programs.sandbox.protocol import pack_program, unpack_program
 from tasks.programs.sandbox.run_program import ending_json, error_ending, value_ending
-from tasks.programs.sandbox.sandbox import _checked
+from tasks.programs.sandbox.sandbox import _validate
 
 
 @given(st.text(), st.text(st.characters()), st.binary())
@@ -24,5 +24,5 @@ def test_an_ending_is_the_json_of_the_library_and_passes_the_host(value: object)
     for ending in (value_ending(value), error_ending(ValueError(value)), ("memory", None, "MemoryError")):
         written = ending_json(ending)
         assert written == json.dumps(ending).encode()
-        result = _checked(json.loads(written))
+        result = _validate(json.loads(written))
         assert (result.status, result.value, result.error) == ending

@@ -1,4 +1,4 @@
-"""What holds a program, layer by layer: what is missing says why, and memory is watched where nothing limits it."""
+"""Layers of the sandbox: a missing layer has a reason, and memory is watched where the kernel sets no limit."""
 
 import os
 import subprocess
@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tasks.errors import GraftError
 from tasks.programs.contract import HEADER
 from tasks.programs.sandbox.memory_use import resident_bytes
-from tasks.programs.sandbox.sandbox import LAYERS, Program, Sandbox, describe_tier, tier_of
-from tasks.programs.sandbox.seatbelt import confinement
+from tasks.programs.sandbox.sandbox import LAYERS, Program, Sandbox, describe_tier, probe_tier, tier_of
 from tasks.programs.sandbox.zygote_client import ZygoteClient
 from tasks.records import Result
 
@@ -20,8 +20,8 @@ TOO_BIG = Result(status="memory", error="MemoryError")
 
 @pytest.fixture(scope="module")
 def unlimited() -> Iterator[Sandbox]:
-    """As on macOS: with the kernel's barriers, and no limit on the address space."""
-    with Sandbox(5.0, 128, allow_weak=False, workers=1, layers=("landlock", "seccomp", "seatbelt")) as running:
+    """As on a kernel that does not enforce a limit on the address space."""
+    with Sandbox(5.0, 128, allow_weak=False, workers=1, layers=("landlock", "seccomp")) as running:
         yield running
 
 
@@ -75,22 +75,21 @@ def test_every_layer_that_is_missing_says_why() -> None:
         worker.start()
         assert set(worker.layers) | set(worker.reasons) == set(LAYERS)
         assert set(worker.layers).isdisjoint(worker.reasons)
-        if sys.platform.startswith("linux"):
-            assert worker.reasons["seatbelt"] == "Seatbelt exists on macOS only"
-            assert "memory" in worker.layers
-            assert ("user" in worker.layers) == (os.geteuid() == 0)
+        assert "memory" in worker.layers
+        assert ("user" in worker.layers) == (os.geteuid() == 0)
     finally:
         worker.close()
 
 
-def test_seatbelt_says_why_it_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    if sys.platform == "darwin":
-        pytest.skip("it is there")
-    with pytest.raises(OSError, match="on macOS only"):
-        confinement()
-    monkeypatch.setattr(sys, "platform", "darwin")
-    with pytest.raises(OSError, match="no sandbox_init any more"):
-        confinement()
+@pytest.mark.parametrize("platform", ["darwin", "win32"])
+@pytest.mark.parametrize("allow_weak", [True, False])
+def test_other_systems_are_refused(platform: str, allow_weak: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    for start in (lambda: Sandbox(1.0, 64, allow_weak), probe_tier):
+        with pytest.raises(GraftError) as error:
+            start()
+        line = f"sandbox: runs on Linux only, not on {platform}; use a Linux machine or container"
+        assert str(error.value) == line
 
 
 @pytest.mark.parametrize(
@@ -100,7 +99,6 @@ def test_seatbelt_says_why_it_is_not_there(monkeypatch: pytest.MonkeyPatch) -> N
         (("user", "landlock", "memory", "seccomp"), "full"),
         (("landlock",), "partial"),
         (("seccomp", "memory"), "partial"),
-        (("user", "seatbelt"), "partial"),
         (("user", "memory"), "limits-only"),
         ((), "limits-only"),
     ],
@@ -109,14 +107,9 @@ def test_tiers(layers: tuple[str, ...], tier: str) -> None:
     assert tier_of(layers) == tier
 
 
-def test_the_doctor_says_that_nobody_has_tested_seatbelt(monkeypatch: pytest.MonkeyPatch) -> None:
-    worker = ZygoteClient(1.0, 256, LAYERS)
-    worker.layers, worker.reasons = ["seatbelt"], {"landlock": "Linux only", "memory": "macOS does not keep it"}
-    monkeypatch.setattr(sys, "platform", "darwin")
-    assert describe_tier(worker) == (
-        "programs are held by seatbelt; no memory: macOS does not keep it; "
-        "seatbelt has never been tested by Graft's makers"
-    )
-    monkeypatch.undo()
-    worker.layers, worker.reasons = ["landlock", "seccomp", "memory"], {"seatbelt": "Seatbelt exists on macOS only"}
-    assert describe_tier(worker) == "programs are held by landlock and seccomp"
+def test_a_tier_is_described_with_the_reason_for_each_missing_layer() -> None:
+    client = ZygoteClient(1.0, 256, LAYERS)
+    client.layers, client.reasons = ["landlock"], {"seccomp": "no table", "memory": "not kept", "user": "not root"}
+    assert describe_tier(client) == "programs are held by landlock; no seccomp: no table; no memory: not kept"
+    client.layers, client.reasons = ["landlock", "seccomp", "memory"], {}
+    assert describe_tier(client) == "programs are held by landlock and seccomp"

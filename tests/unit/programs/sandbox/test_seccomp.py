@@ -6,7 +6,6 @@ there is reasoned from the C library, not run.
 """
 
 import os
-import sys
 
 import pytest
 
@@ -72,7 +71,6 @@ def verdict(program: list[tuple[int, int, int, int]], architecture: int, number:
 
 def filter_on(machine: str, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, int, int]]:
     """The filter that is built on a Linux machine of this kind, read back from the kernel's structure."""
-    monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr(os, "uname", lambda: os.uname_result(("Linux", "", "", "", machine)))
     built = build_filter()
     return [(i.code, i.jt, i.jf, i.k) for i in built.instructions[: built.length]]
@@ -112,9 +110,8 @@ def test_the_filter_fits_the_kernel() -> None:
         assert len(assemble(architecture, table)) <= 255  # a jump's length is a byte; the kernel takes 4096
 
 
-@pytest.mark.parametrize(("platform", "machine"), [("linux", "riscv64"), ("linux", "i686"), ("darwin", "arm64")])
-def test_a_machine_without_a_table_is_named(platform: str, machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "platform", platform)
-    monkeypatch.setattr(os, "uname", lambda: os.uname_result((platform, "", "", "", machine)))
-    with pytest.raises(OSError, match=f"no seccomp table for {platform} on {machine}"):
+@pytest.mark.parametrize("machine", ["riscv64", "i686"])
+def test_a_machine_without_a_table_is_named(machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "uname", lambda: os.uname_result(("linux", "", "", "", machine)))
+    with pytest.raises(OSError, match=f"no seccomp table for {machine}"):
         build_filter()
