@@ -53,14 +53,14 @@ class Problem(Record):
         """Its own answer, then its siblings'."""
         return [self.answer, *(sibling.answer for sibling in self.siblings)]
 
-    def turned(self, by: int) -> "Problem":
-        """The same problem asked as its sibling number `by` asks (0: its own question), the others its siblings.
+    def rotated(self, round: int) -> "Problem":
+        """The problem with sibling number `round` (0: its own question) in front and the others as its siblings.
 
-        Each round asks its problems another way: what was learnt by heart of the round before is of no use.
+        Each round asks another variant, so that memorised answers of the previous round do not help.
         """
-        asked = [Sibling(question=self.question, answer=self.answer), *self.siblings]
-        first = asked.pop(by % len(asked))
-        return self.model_copy(update={"question": first.question, "answer": first.answer, "siblings": asked})
+        variants = [Sibling(question=self.question, answer=self.answer), *self.siblings]
+        first = variants.pop(round % len(variants))
+        return self.model_copy(update={"question": first.question, "answer": first.answer, "siblings": variants})
 
 
 Split = Literal["train", "validation", "test", "dev"]

@@ -29,10 +29,10 @@ from tasks.grpo.diagnostics.one_step import OneStep, one_step
 from tasks.grpo.groups import weighted_group
 from tasks.grpo.recorded_logprobs import Scores, scores_of
 from tasks.layout import Layout
-from tasks.model.out_of_memory import memory_named
+from tasks.model.out_of_memory import explain_out_of_memory
 from tasks.model.policy import Policy, load_policy
-from tasks.model.rollouts.attempts import attempts
-from tasks.model.rollouts.operator_model import entered, served_by
+from tasks.model.rollouts.attempts import attempt_problems
+from tasks.model.rollouts.operator_model import log_usage, operator_model
 from tasks.objective.groups import SampleGroup, sample_groups, samples_in
 from tasks.objective.token_weights import Averaging
 from tasks.params.params import Params
@@ -74,18 +74,18 @@ def diagnose(layout: Layout, params: Params, count: int, round: int | None = Non
     policy = load_policy(layout.policy(round))
     environment = environment_in(layout.root, params, params.rewards.strict)
     problems = [with_checked_siblings(environment, problem) for problem in problems]
-    served = served_by(policy, params.operators, layout)
+    served = operator_model(policy, params.operators, layout)
     with make_runner(environment, params.sandbox, served) as runner:
         completions = written(policy, environment, problems, runner, tolerant, round + 1, lineage)
         before = measured(policy, environment, problems, runner, params)
     trajectories = rewarded(layout, tolerant, environment, completions)
-    entered(served, layout, "diagnose, before the step")
+    log_usage(served, layout, "diagnose, before the step")
     groups = sample_groups(policy, trajectories, params.grpo)
     policy, step, scores = _stepped(layout, params, round, policy, groups)
-    served = served_by(policy, params.operators, layout)
+    served = operator_model(policy, params.operators, layout)
     with make_runner(environment, params.sandbox, served) as runner:
         after = measured(policy, environment, problems, runner, params)
-    entered(served, layout, "diagnose, after the step")
+    log_usage(served, layout, "diagnose, after the step")
     signs = _signs(layout, params, round, trajectories, groups, step, (before, after))
     return Diagnosis(
         round=round,
@@ -147,7 +147,7 @@ def measured(
     evaluation, seed = params.evaluation, derive_seed(params.seed, "diagnose")
     longest = params.policy.max_new_tokens
     try:
-        return attempts(
+        return attempt_problems(
             policy, environment, problems, runner, longest, evaluation.samples, evaluation.temperature, seed
         )
     except GraftError as error:
@@ -190,7 +190,7 @@ def _stepped(
     """
     averaging, samples = Averaging(params.grpo.loss, params.policy.max_new_tokens), samples_in(groups)
     all_kept = [weighted_group(group, [1.0] * len(group.samples), averaging) for group in groups]
-    with memory_named(params.grpo.micro_batch_tokens):
+    with explain_out_of_memory(params.grpo.micro_batch_tokens):
         scorer = update_scorer(policy, samples, params)
         own = reference = scores_of(scorer, samples)
         if round:

@@ -30,7 +30,7 @@ def drawn(layout: Layout, problem_id: str, round: int | None) -> "Tree":
     if not asked or any(node.parent_id not in above[:place] for place, node in enumerate(nodes[1:], start=1)):
         raise GraftError(f"{path}: no whole tree of a problem as it is now; run graft stage search@{round}")
     seen = [node.model_copy(update={"statement": visible(node.statement)}) for node in nodes]
-    problem = asked[0].turned(round)
+    problem = asked[0].rotated(round)
     return rich_tree(seen, problem.model_copy(update={"question": visible(problem.question)}), round)
 
 

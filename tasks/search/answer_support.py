@@ -1,4 +1,4 @@
-"""What speaks for a right answer: siblings, the agreement of workflows, or nothing else."""
+"""Evidence for a right answer besides the answer itself: siblings, or agreement of workflows on perturbed questions."""
 
 from collections.abc import Sequence
 
@@ -10,21 +10,23 @@ from tasks.search.perturbed_questions import perturb_question
 from tasks.search.policy_tree import FoundWorkflow, PolicyTree
 
 
-def run_perturbed(trees: Sequence[PolicyTree], runner: Runner) -> None:
-    """Run what is right on a problem without siblings on its perturbed questions; the results go into `perturb_question`."""
+def run_perturbed_questions(trees: Sequence[PolicyTree], runner: Runner) -> None:
+    """Run each right workflow of a problem without siblings on perturbed questions; sets `perturbed_results`."""
     right: list[FoundWorkflow] = []
     programs: list[Program] = []
     for tree in trees:
-        own = [found for found in tree.workflows.values() if found.reward == 1.0 and not tree.problem.siblings]
-        texts = perturb_question(tree.problem.question, tree.problem.problem_id) if own else ()
+        if tree.problem.siblings:
+            continue
+        own = [workflow for workflow in tree.workflows.values() if workflow.reward == 1.0]
+        questions = perturb_question(tree.problem.question, tree.problem.problem_id) if own else ()
         right += own
-        programs += [Program(found.code, texts) for found in own]
-    for found, results in zip(right, runner.run(programs), strict=True):
-        found.perturbed_results = results
+        programs += [Program(workflow.code, questions) for workflow in own]
+    for workflow, results in zip(right, runner.run(programs), strict=True):
+        workflow.perturbed_results = results
 
 
 def count_support(workflows: Sequence[Workflow]) -> dict[str, float]:
-    """How many of the solved problems rest on what."""
+    """Number of solved problems by kind of evidence."""
     solving: dict[str, list[Workflow]] = {}
     for workflow in workflows:
         if workflow.value == 1.0:

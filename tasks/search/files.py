@@ -1,4 +1,4 @@
-"""Writing what a search found: the workflows in `index.jsonl`, the trees in `trees.jsonl`."""
+"""Records of a search tree, the lines of `trees.jsonl`."""
 
 from collections.abc import Iterator
 
@@ -7,10 +7,9 @@ from tasks.search.node import Node
 
 
 def tree_records(problem_id: str, root: Node) -> Iterator[TreeNode]:
-    """The tree in preorder.
+    """The tree in preorder, without leaves of one visit and reward 0: they are most of a cold search's tree.
 
-    Leaves that one simulation tried and that earned nothing are left out: they are most of a cold search's tree.
-    Revisions stay: each says in words what did not help.
+    Revisions are kept, as each describes a change in words.
     """
     stack = [root]
     while stack:

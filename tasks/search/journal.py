@@ -1,8 +1,8 @@
-"""What a search has done so far, kept on disk so that a killed one goes on where it stopped.
+"""Journal of finished search batches on disk: a search that was killed resumes after the last one.
 
-The unit is the batch: completions that the policy writes together, and what running them gave. A smaller one would
-change what is decoded together and with it the last digits, a larger one would lose more. A file is named by all that
-the result depends on and a batch in it by its requests, so what is read back is what would be computed again.
+The unit is a batch of completions that are decoded together, with their results; splitting it would change the last
+digits of the log-probabilities. The file name is a digest of all inputs of the search and the batch name a digest of
+its requests, so what is read back equals what would be computed.
 """
 
 import shutil
@@ -18,14 +18,14 @@ from tasks.records import Completion, Record, Result
 
 
 class EvaluatedCompletion(Record):
-    """A completion, and what it returned on the problem and its siblings."""
+    """A completion with its results on the problem and its siblings."""
 
     completion: Completion
     results: list[Result]
 
 
 class Batch(Record):
-    """A line of the journal. `seconds` is what it took."""
+    """A line of the journal; `seconds` is the time that the batch took."""
 
     name: str
     seconds: float
@@ -33,37 +33,37 @@ class Batch(Record):
 
 
 class Journal:
-    """The batches of one search. Nobody else may write to it at the same time."""
+    """The batches of one search; only one process may write to a journal."""
 
     def __init__(self, path: Path) -> None:
-        """Read what an earlier search has left; a line that is torn or damaged counts as not there."""
+        """Read the batches of an interrupted search; torn or damaged lines are skipped."""
         self._path = path
         self._batches = {batch.name: batch for batch in _intact_batches(path)}
 
     @property
     def completions(self) -> int:
-        """So many need not be written again."""
+        """Number of completions in the journal."""
         return sum(len(batch.written) for batch in self._batches.values())
 
     def batch(self, name: str) -> Batch | None:
-        """The batch of this name if it is done."""
+        """The batch of this name, or None."""
         return self._batches.get(name)
 
     def add(self, batch: Batch) -> None:
-        """Keep a batch; on the disk when this returns."""
+        """Append a batch and flush it to disk."""
         line = batch.model_dump_json()
-        append_text(self._path, f"\n{digest_text(line)} {line}")  # "\n" first: what was torn before stays alone
+        append_text(self._path, f"\n{digest_text(line)} {line}")  # "\n" first: a torn line before it stays separate
         self._batches[batch.name] = batch
 
 
 def remove_journals(folder: Path) -> None:
-    """For a search that is written: its shards' journals, and what searches with other inputs left beside them."""
+    """Remove all journals of a round, those of searches with other inputs included."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def batch_name(requests: Sequence[Request]) -> str:
-    """A name for the batch of these requests."""
-    return digest_text(repr([(request.seed, request.context, request.longest) for request in requests]))
+    """The digest of a batch's requests."""
+    return digest_text(repr([(request.seed, request.context, request.max_tokens) for request in requests]))
 
 
 def _intact_batches(path: Path) -> Iterator[Batch]:
@@ -71,5 +71,5 @@ def _intact_batches(path: Path) -> Iterator[Batch]:
     for line in lines:
         digest, _, text = line.decode("utf-8", "replace").partition(" ")
         if digest == digest_text(text):
-            with suppress(ValidationError):  # whole, but no batch: written by another version
+            with suppress(ValidationError):  # intact, but written by another version
                 yield Batch.model_validate_json(text)

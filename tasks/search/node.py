@@ -1,7 +1,4 @@
-"""The search tree and backpropagation, the same for every proposer and rule.
-
-A node is a partial program. Beside its children it has an `unexpanded` share of prior: what its proposer has not tried yet.
-"""
+"""Node of a search tree, and backpropagation; the same for every proposer and selection rule."""
 
 from dataclasses import dataclass, field
 
@@ -13,14 +10,14 @@ class Node:
     statement: str
     parent: "Node | None"
     prior: float  # probability of this statement after the parent's
-    unexpanded: float  # prior that the proposer has not turned into children yet; 0: nothing left to try
+    unexpanded: float  # prior not covered by children yet; 0: fully expanded
     depth: int = 0
-    terminal: bool = False  # a complete program: nothing can follow
-    closed: bool = False  # nothing below can be selected any more
-    revision: bool = False  # a whole workflow that was written anew; `statement` says what was changed
+    terminal: bool = False  # a complete program
+    closed: bool = False  # no node below can be selected
+    revision: bool = False  # a rewritten workflow; `statement` describes the change
     visits: int = 0
-    pending: int = 0  # simulations that were started below and whose value is not known yet
-    started: int = 0  # simulations that began at this very node
+    pending: int = 0  # simulations through this node that are not backed up yet
+    started: int = 0  # simulations that began at this node
     total: float = 0.0
     children: "list[Node]" = field(default_factory=list)
 
@@ -39,29 +36,29 @@ class Node:
         return nodes[::-1]
 
     def add(self, statement: str, prior: float, unexpanded: float, terminal: bool = False) -> "Node":
-        """A new child."""
+        """Append a child."""
         child = Node(statement, self, prior, unexpanded, self.depth + 1, terminal, closed=terminal)
         self.children.append(child)
         return child
 
 
 def begin_simulation(node: Node) -> None:
-    """Mark a simulation from `node` as under way."""
+    """Count a simulation from `node` as pending."""
     node.started += 1
-    for each in _upwards(node):
+    for each in _with_ancestors(node):
         each.pending += 1
 
 
 def backpropagate(node: Node, reward: float, started: Node | None = None) -> None:
-    """Add a simulation's reward to `node` and all above it; `started` is the node that `begin_simulation` was called with."""
-    for each in _upwards(node):
+    """Add a reward to `node` and its ancestors; `started` is the node passed to `begin_simulation`."""
+    for each in _with_ancestors(node):
         each.visits += 1
         each.total += reward
-    for each in _upwards(started):
+    for each in _with_ancestors(started):
         each.pending -= 1
 
 
-def _upwards(node: Node | None) -> list[Node]:
+def _with_ancestors(node: Node | None) -> list[Node]:
     nodes = []
     while node is not None:
         nodes.append(node)

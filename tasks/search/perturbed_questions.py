@@ -1,6 +1,6 @@
-"""A question asked again with other quantities, where it has no siblings that do.
+"""Perturbed questions: the question of a problem without siblings with other quantities.
 
-Nobody knows the answers to these texts. But two workflows that give the same values on them compute the same thing.
+Their answers are unknown, but two workflows that return the same values on all of them compute the same function.
 """
 
 import re
@@ -12,10 +12,10 @@ from tasks.programs.operators.builtin import MAX_TEXT, read_quantities, written_
 from tasks.seeds import derive_seed
 
 TEXTS = 3
-"""Texts for each question: two siblings tell 99.6 % of the wrong workflows from a right one; one more for chance."""
+"""Texts for each question: two siblings already reject 99.6 % of the wrong workflows."""
 
 TRIES = 4
-"""Draws for each text: a question with a single small quantity has few others to be asked with."""
+"""Draws for each text: a single small quantity has few alternatives."""
 
 _PERCENT = re.compile(r"([ ]?%|[ -]percent)\Z", re.IGNORECASE)
 _PLAIN = re.compile(r"[0-9,]*(?:\.([0-9]+))?")
@@ -24,10 +24,10 @@ _PLAIN = re.compile(r"[0-9,]*(?:\.([0-9]+))?")
 def perturb_question(question: str, problem_id: str, texts: int = TEXTS) -> tuple[str, ...]:
     """The question with each of its quantities replaced by another one of the same kind, in up to `texts` ways.
 
-    Whole numbers stay whole, percentages percentages, shares below 1, and what is written with decimals keeps as many.
-    All are written in digits, and lie between 0.6 and 1.7 of what stood there (small whole ones a little farther
-    off). `numbers` reads from each text as many quantities as from the question, and none that is equal. Fewer texts
-    where no more can be told apart, none where there is no quantity. A function of the arguments alone.
+    Integers stay integers, percentages percentages, shares below 1, and decimals keep their number of digits. All are
+    written in digits, between 0.6 and 1.7 times the original (small integers a little farther off). `numbers` reads
+    from each text as many quantities as from the question, each different. Fewer texts where no more differ, none
+    without a quantity. A function of the arguments only.
     """
     values, written, between = written_quantities(question)
     found: list[str] = []
@@ -54,7 +54,7 @@ def _other(value: int | float, written: str, dice: Random) -> str:
 
 
 def _decimals(value: int | float, written: str) -> int:
-    """Digits after the point: as many as are written; in words or as a fraction 0 for a whole number, 2 for others."""
+    """Digits after the point: as many as are written; for words and fractions 0 for an integer, else 2."""
     plain = _PLAIN.fullmatch(written)
     if plain:
         return len(plain[1] or "")
@@ -62,17 +62,15 @@ def _decimals(value: int | float, written: str) -> int:
 
 
 def _near(whole: int, below: int | None, dice: Random) -> int:
-    """Another whole number near `whole` ≥ 0, at least 1, and less than `below`.
-
-    It ends in as many zeros, as long as two digits are left before them.
-    """
+    """Another integer near `whole` ≥ 0, at least 1 and less than `below`, with as many trailing zeros as leave two
+    leading digits."""
     zeros = len(str(whole)) - len(str(whole).rstrip("0")) if whole else 0
     unit = int(10 ** min(zeros, max(0, len(str(whole)) - 2)))
     count = whole // unit
     low, high = max(1, -(-6 * count // 10)), max(17 * count // 10, count + 3)
     if below is not None:
         high = min(high, (below - 1) // unit)
-    drawn = dice.randrange(low, max(high, low + 1))  # one less than `high`: the next line leaves `count` out
+    drawn = dice.randrange(low, max(high, low + 1))  # one less than `high`: the next line skips `count`
     return (drawn + (drawn >= count)) * unit
 
 
@@ -82,6 +80,6 @@ def _decimal(steps: int, decimals: int) -> str:
 
 
 def _reads(text: str, between: Sequence[str], values: Sequence[int | float]) -> bool:
-    """Whether the quantities of `text` stand where those of the question do, and none is what it was."""
+    """True if the quantities of `text` are at the same places as in the question, and all differ."""
     read, around = read_quantities(text)
     return len(text) <= MAX_TEXT and around == list(between) and not any(map(isclose, read, values))

@@ -1,9 +1,9 @@
-"""Tree search with the policy as prior: nodes are prefixes that the policy wrote, cut where a statement ends.
+"""Search tree of one problem with the policy as prior: nodes are prefixes of completions, cut at statement ends.
 
-The first wave of a tree is independent samples from the policy. From then on a rule chooses a prefix, the policy
-completes it, and the completion's statements become nodes. A statement's prior is the policy's own probability of
-its tokens; what the children of a node leave of 1 is the chance that sampling there brings something new, so the
-tree widens exactly as far as the policy is unsure.
+The first wave is independent samples from the policy. After that a rule selects a prefix, the policy completes it, and
+the statements of the completion become nodes. The prior of a statement is the policy's probability of its tokens. One
+minus the priors of a node's children is the probability that sampling there gives a new statement, so the tree is as
+wide as the policy is uncertain.
 """
 
 from collections import Counter
@@ -19,15 +19,15 @@ from tasks.search.rules import Rule
 from tasks.search.select_node import select_node
 from tasks.seeds import derive_seed
 
-NEGLIGIBLE = 1e-3  # an unexpanded share below this is not worth a rollout
+NEGLIGIBLE = 1e-3  # unexpanded prior below this is taken as 0
 
 
 @dataclass
 class Rollout:
-    """A completion that was asked for: `from_node` None is an independent sample."""
+    """A requested completion; `from_node` None: an independent sample."""
 
     from_node: Node | None
-    row: int  # counts the tree's completions; names its random numbers
+    row: int  # number of the completion in its tree, part of its seed
 
 
 @dataclass
@@ -39,11 +39,11 @@ class FoundWorkflow:
     reward: float
     leaf: Node
     from_node: Node | None
-    samples: list[Completion] = field(default_factory=list)  # independent
-    rollouts: list[Completion] = field(default_factory=list)  # from inside the tree
-    revised: list[Completion] = field(default_factory=list)  # of a revision, where the policy can learn it
-    revisions: int = 0  # that wrote it
-    perturbed: list[Result] = field(default_factory=list)  # on the perturbed questions; without siblings only
+    samples: list[Completion] = field(default_factory=list)  # independent ones
+    rollouts: list[Completion] = field(default_factory=list)  # those that continue a node
+    revision_completions: list[Completion] = field(default_factory=list)  # revisions short enough to learn
+    revisions: int = 0  # number of revisions with this code
+    perturbed_results: list[Result] = field(default_factory=list)  # only of problems without siblings
 
 
 class PolicyTree:
@@ -60,32 +60,30 @@ class PolicyTree:
         self.root = Node("", None, 1.0, unexpanded=1.0)
         self.workflows: dict[str, FoundWorkflow] = {}
         self.completions = 0
-        self.right = 0  # completions that earned all
-        self.revision_counts: Counter[str] = Counter()  # what became of its revisions
+        self.right = 0  # completions with reward 1
+        self.revision_counts: Counter[str] = Counter()  # by kind of outcome
         self._ends_statement, self._text_of, self._longest = ends_statement, text_of, longest
         self._prefix = {self.root: Completion(tokens=[], logprobs=[])}
         self._child: dict[tuple[Node, tuple[int, ...]], Node] = {}
 
     @property
     def size(self) -> int:
-        """Nodes, the root among them."""
+        """Number of nodes, the root included."""
         return len(self._prefix)
 
     def prefix(self, node: Node | None) -> Completion:
-        """What the policy wrote from the root to `node`."""
+        """The tokens from the root to `node`."""
         return self._prefix[node or self.root]
 
     def samples(self, count: int) -> list[Rollout]:
-        """The first wave."""
+        """Independent samples, the first wave."""
         return [Rollout(None, self._next_row()) for _ in range(count)]
 
     def propose(
         self, wave: int, exploration: float, rule: Rule = "puct", seed: int = 0, stop_at: int = 0
     ) -> list[Rollout]:
-        """Up to `wave` rollouts; none where every completion so far is right, or nothing is left to try.
-
-        None either once `stop_at` completions are right, where it is not 0.
-        """
+        """Up to `wave` rollouts; [] if every completion so far is right, no node is open, or `stop_at` > 0 completions
+        are right."""
         rollouts: list[Rollout] = []
         if 0 < stop_at <= self.right:
             return rollouts
@@ -99,26 +97,26 @@ class PolicyTree:
         return rollouts
 
     def credit(self, results: list[Result], reward: float) -> float:
-        """What the tree's means learn: the reward; where nobody knows it the mean so far, neither for nor against."""
+        """The value to back up: the reward, or the mean so far where the results are unknown."""
         return reward if failure_reason(results) is None else self.root.value
 
     @property
     def solved(self) -> bool:
-        """Whether a workflow is right on the problem and all siblings."""
+        """True if some workflow is right on the problem and all siblings."""
         return any(found.reward == 1.0 for found in self.workflows.values())
 
     def update(self, rollout: Rollout, completion: Completion, code: str, results: list[Result], reward: float) -> None:
-        """Take in what a completion gave; `reward` is the share of the problem and its siblings that it solves."""
-        leaf = self._grow(rollout.from_node or self.root, completion)
+        """Expand and back up one completion; `reward` is the share of the problem and its siblings that it solves."""
+        leaf = self._expand(rollout.from_node or self.root, completion)
         backpropagate(leaf, self.credit(results, reward), started=rollout.from_node)
         self.right += reward == 1.0
         found = self.workflows.setdefault(code, FoundWorkflow(code, results, reward, leaf, rollout.from_node))
         (found.samples if rollout.from_node is None else found.rollouts).append(completion)
 
-    def _grow(self, node: Node, completion: Completion) -> Node:
-        """Nodes for the completion's statements below `node`; returns the leaf."""
+    def _expand(self, node: Node, completion: Completion) -> Node:
+        """Add nodes for the completion's statements below `node`; returns the leaf."""
         begin = len(self._prefix[node].tokens)
-        for end in self._borders(completion.tokens, begin):
+        for end in self._statement_ends(completion.tokens, begin):
             tokens, logprobs = completion.tokens[begin:end], completion.logprobs[begin:end]
             child = self._child.get((node, tuple(tokens)))
             if child is None:
@@ -132,7 +130,7 @@ class PolicyTree:
             node, begin = child, end
         return node
 
-    def _borders(self, tokens: list[int], begin: int) -> list[int]:
+    def _statement_ends(self, tokens: list[int], begin: int) -> list[int]:
         inner = [i + 1 for i in range(begin, len(tokens) - 1) if self._ends_statement(tokens[i])]
         return [*inner, len(tokens)]
 

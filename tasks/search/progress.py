@@ -1,4 +1,4 @@
-"""How far a search is, drawn while somebody watches."""
+"""Progress bar of a search."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,37 +10,37 @@ if TYPE_CHECKING:
 
 
 class Tally:
-    """Problems done and solved. A problem is done when it may get no more completions, solved when one was right."""
+    """Counts of problems done and solved: done when no more completions may come, solved when one was right."""
 
     def __init__(self, awaited: Mapping[str, int]) -> None:
-        """`awaited`: the most completions that each problem may get, by problem_id. Others do not count."""
+        """`awaited`: most completions of each problem by problem_id; other problems are ignored."""
         self._awaited = dict(awaited)
         self._solved: set[str] = set()
         self.problems, self.done, self.solved = len(self._awaited), 0, 0
         self.completions, self.left = sum(self._awaited.values()), sum(self._awaited.values())
 
     def add_completion(self, problem: str, reward: float) -> None:
-        """A completion was judged."""
+        """Count an evaluated completion."""
         if problem not in self._awaited:
             return
-        self._leave(problem, max(0, self._awaited[problem] - 1))
+        self._set_awaited(problem, max(0, self._awaited[problem] - 1))
         if reward == 1.0:
             self._solved.add(problem)
             self.solved = len(self._solved)
 
     def close(self, problem: str) -> None:
-        """The problem gets no more completions."""
+        """No more completions will come for the problem."""
         if problem in self._awaited:
-            self._leave(problem, 0)
+            self._set_awaited(problem, 0)
 
     def close_all(self, problems: Iterable[str], solved: Iterable[str]) -> None:
-        """Problems that were searched somewhere else, perhaps: they get no more completions, and these are solved."""
+        """Close problems, possibly searched in another process, of which `solved` are solved."""
         for problem in problems:
             self.close(problem)
         self._solved |= self._awaited.keys() & set(solved)
         self.solved = len(self._solved)
 
-    def _leave(self, problem: str, awaited: int) -> None:
+    def _set_awaited(self, problem: str, awaited: int) -> None:
         self.left -= self._awaited[problem] - awaited
         self.done += awaited == 0 < self._awaited[problem]
         self._awaited[problem] = awaited
@@ -49,36 +49,36 @@ class Tally:
         return f"{self.done}/{self.problems} problems, {self.solved} solved"
 
 
-_watched: ContextVar[Tally | None] = ContextVar("tally", default=None)
+_displayed: ContextVar[Tally | None] = ContextVar("tally", default=None)
 
 
 def current_tally() -> Tally:
-    """The tally that is shown; in a process where nobody watches, one that counts nothing."""
-    return _watched.get() or Tally({})
+    """The tally that is displayed; an empty one in a worker process."""
+    return _displayed.get() or Tally({})
 
 
 @contextmanager
 def show_progress(tally: Tally, title: str, console: "Console") -> Iterator[None]:
-    """Draw a tally while the block runs, and nothing where the console is no terminal."""
+    """Display a tally while the block runs; nothing if the console is no terminal."""
     from rich.progress import Progress, ProgressColumn, Task, TimeElapsedColumn
     from rich.progress_bar import ProgressBar
     from rich.text import Text
 
     class Bar(ProgressColumn):
-        """The share of the completions, which goes on while many problems are under way at once."""
+        """Share of the completions: it moves even while many problems are open at once."""
 
         def render(self, task: Task) -> ProgressBar:  # noqa: ARG002
             return ProgressBar(max(1, tally.completions), tally.completions - tally.left, width=40)
 
-    class Standing(ProgressColumn):
+    class Counts(ProgressColumn):
         def render(self, task: Task) -> Text:  # noqa: ARG002
             return Text(str(tally))
 
-    columns = (title, Bar(), Standing(), TimeElapsedColumn())
+    columns = (title, Bar(), Counts(), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=not console.file.isatty(), transient=True) as progress:
         progress.add_task(title, total=None)
-        token = _watched.set(tally)
+        token = _displayed.set(tally)
         try:
             yield
         finally:
-            _watched.reset(token)
+            _displayed.reset(token)

@@ -1,7 +1,7 @@
-"""The rules by which a search chooses what to try next, as pure functions of arrays.
+"""Selection rules of tree search as pure functions of arrays.
 
-`puct`, `uct` descend the tree by the highest score; `aflow` draws one of a few good nodes; `random` draws every
-statement alike; `enumerate` takes the oldest node that has something left to try.
+`puct` and `uct` descend the tree by the highest score; `aflow` draws one of a few good nodes; `random` draws uniformly;
+`enumerate` takes the oldest open node.
 """
 
 from typing import Literal, get_args
@@ -16,19 +16,19 @@ Floats = NDArray[np.float64]
 Seeds = NDArray[np.uint64]
 
 AFLOW_UNIFORM = 0.3
-"""λ of AFlow's rule: the share of its probability that is spread evenly."""
+"""λ of AFlow's rule: the share of its probability that is uniform."""
 
 AFLOW_SHARPNESS = 0.2
 """α of AFlow's rule, for scores in percent."""
 
 AFLOW_BEST = 3
-"""Best nodes that AFlow's rule draws from, beside the root."""
+"""Best nodes that AFlow's rule draws from, besides the root."""
 
 
 def puct(value: Floats, prior: Floats, parent_visits: Floats, visits: Floats, exploration: float) -> Floats:
     """Q + c · P · √N(parent) / (1 + n)  (Silver et al. 2017, AlphaGo Zero, Methods, "Select").
 
-    An edge that was never tried has n = 0 and the mean of its parent as value ("first play urgency").
+    An unvisited edge has n = 0 and the value of its parent ("first play urgency").
     """
     return value + exploration * prior * np.sqrt(parent_visits) / (1 + visits)
 
@@ -43,7 +43,7 @@ def uct(value: Floats, parent_visits: Floats, visits: Floats, exploration: float
 def soft_mix(scores: Floats, open_: NDArray[np.bool_]) -> Floats:
     """λ/n + (1 − λ) · softmax(α · 100 · score) over the open ones, 0 for the others  (Zhang et al. 2024, AFlow, eq. 3).
 
-    `scores` [B, n] in [0, 1]. A row without any open one gives zeros.
+    `scores` [B, n] in [0, 1]. A row without an open one gives zeros.
     """
     count = np.maximum(open_.sum(axis=1, keepdims=True), 1)
     sharp = np.where(open_, AFLOW_SHARPNESS * 100 * scores, -np.inf)
@@ -62,7 +62,7 @@ def draw_index(probabilities: Floats, u: Floats) -> NDArray[np.int64]:
 
 
 def uniform(seeds: Seeds, *counters: NDArray[np.int64]) -> Floats:
-    """Numbers in [0, 1) that are a function of the seed and the counters alone (splitmix64): no order, no state."""
+    """Numbers in [0, 1), a stateless function of the seed and the counters (splitmix64)."""
     mixed = seeds
     for counter in counters:
         mixed = mix_bits(mixed + counter.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
@@ -70,7 +70,7 @@ def uniform(seeds: Seeds, *counters: NDArray[np.int64]) -> Floats:
 
 
 def mix_bits(keys: Seeds) -> Seeds:
-    """Each key's bits well mixed (the finaliser of splitmix64, Steele et al. 2014)."""
+    """The finaliser of splitmix64 (Steele et al. 2014)."""
     keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return keys ^ (keys >> np.uint64(31))

@@ -1,7 +1,6 @@
-"""Where a tree's next rollout begins, rule by rule (the formulas: rules.py).
+"""Selection of the node that the next rollout starts from, by rule (formulas: rules.py).
 
-The proposer is a policy, which can be asked at any node for something new. A node is open while what its policy has
-not tried there (`Node.unexpanded`) is worth a rollout.
+A node is open while its `unexpanded` prior is above 0: a policy can propose a new statement at any node.
 """
 
 from collections.abc import Iterator
@@ -14,10 +13,10 @@ from tasks.search.rules import AFLOW_BEST, Rule, draw_index, puct, soft_mix, uct
 
 
 def select_node(root: Node, rule: Rule, exploration: float, dice: Random) -> Node | None:
-    """The node to go on from; None where no node is open.
+    """The node to continue from; None if no node is open.
 
-    `puct` and `uct` descend; simulations under way count as visits that earned nothing ("virtual loss"), so that a wave
-    spreads out. By `dice`, `aflow` draws from the root and the best open nodes, `random` from all open nodes alike.
+    `puct` and `uct` descend; pending simulations count as visits with reward 0 ("virtual loss"), so that a wave spreads
+    out. With `dice`, `aflow` draws from the root and the best open nodes, `random` from all open nodes uniformly.
     `enumerate` takes the open nodes in turn, the oldest first.
     """
     if rule in ("puct", "uct"):
@@ -27,7 +26,7 @@ def select_node(root: Node, rule: Rule, exploration: float, dice: Random) -> Nod
         return None
     if rule == "random":
         return dice.choice(open_nodes)
-    return min(open_nodes, key=lambda node: node.started) if rule == "enumerate" else _mixed(open_nodes, dice)
+    return min(open_nodes, key=lambda node: node.started) if rule == "enumerate" else _draw_soft_mix(open_nodes, dice)
 
 
 def _descend(root: Node, rule: Rule, exploration: float) -> Node | None:
@@ -42,11 +41,11 @@ def _descend(root: Node, rule: Rule, exploration: float) -> Node | None:
 
 
 def _best(node: Node, rule: Rule, exploration: float) -> Node | None:
-    """The child to descend to, or `node` itself, where something new is worth more; None where nothing is left below.
+    """The child to descend to, or `node` itself to expand it; None if no node below is open.
 
-    Something new counts like a child that was never visited. Under `puct` its prior is what the children leave of 1,
-    and an arm that was never visited has its parent's value ("first play urgency"). `uct` knows no prior and takes
-    what is new at once, but only while a node has at most √visits children ("progressive widening", Coulom 2007).
+    Expansion counts as an unvisited child. With `puct` its prior is `node.unexpanded`, and an unvisited child has its
+    parent's value ("first play urgency"). `uct` has no prior and expands at once, but only while a node has at most
+    √visits children ("progressive widening", Coulom 2007).
     """
     tried = node.visits + node.pending
     children = [child for child in node.children if not child.closed]
@@ -66,8 +65,8 @@ def _best(node: Node, rule: Rule, exploration: float) -> Node | None:
     return arms[int(scores.argmax())]
 
 
-def _mixed(open_nodes: list[Node], dice: Random) -> Node:
-    """AFlow's draw; the root, which stands for a fresh start, scores 0."""
+def _draw_soft_mix(open_nodes: list[Node], dice: Random) -> Node:
+    """AFlow's draw; the root, a fresh start, scores 0."""
     root = [node for node in open_nodes if node.parent is None]
     best = sorted((node for node in open_nodes if node.parent), key=lambda node: -node.value)[:AFLOW_BEST]
     scores = np.array([[0.0] * len(root) + [node.value for node in best]])

@@ -1,8 +1,8 @@
-"""A shard of a round's search: some problems, searched together by one process.
+"""Search of one shard: some problems of a round, searched together by one process.
 
-The policy writes a batch for all of them at a time, and what is decoded together decides the last digits. So a shard
-is the unit of everything: its batches, its waves, its share of `search.seconds`, its journal. It needs the project's
-folder, for the policy that it starts from, for its journal and for what an operators' model has said before.
+Completions that are decoded in one batch depend on each other in their last digits, so batches, waves, the share of
+`search.seconds` and the journal all belong to a shard. It reads the project's folder: the policy, the journal and the
+reply cache of the operators' model.
 """
 
 import sys
@@ -17,12 +17,12 @@ from tasks.environments.protocol import Environment
 from tasks.environments.runner import make_runner
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.policy import LOADING, SCRATCH, Policy, encode_completion, load_policy
-from tasks.model.rollouts.operator_model import entered, served_by
+from tasks.model.policy import LOAD_LOCK, SCRATCH, Policy, encode_completion, load_policy
+from tasks.model.rollouts.operator_model import log_usage, operator_model
 from tasks.params.params import Params
 from tasks.programs.contract import workflow_id
 from tasks.records import Problem, Split, TreeNode, Workflow
-from tasks.search.answer_support import count_support, run_perturbed
+from tasks.search.answer_support import count_support, run_perturbed_questions
 from tasks.search.files import node_id, tree_records
 from tasks.search.journal import Journal
 from tasks.search.policy_search import PolicySearch
@@ -33,12 +33,12 @@ from tasks.search.revisions.reviser import Reviser
 from tasks.search.tree_drawing import TreeRank, example_tree, tree_rank
 
 SplitProblem = tuple[Split, Problem]
-"""A problem as the round asks it."""
+"""A problem of the round with its split."""
 
 
 @dataclass(frozen=True)
 class ExampleTree:
-    """The tree of a shard that tells most, and how much."""
+    """The tree of a shard to show, with its rank."""
 
     rank: TreeRank
     nodes: list[TreeNode]
@@ -47,15 +47,15 @@ class ExampleTree:
 
 @dataclass(frozen=True)
 class ShardResult:
-    """What the search of a shard has found; `numbers` and `support` add up over shards."""
+    """Result of a shard's search; `metrics` and `support` are summed over shards."""
 
     problems: list[str]
     solved: list[str]
-    found: list[Workflow]
+    workflows: list[Workflow]
     nodes: list[TreeNode]
     example: ExampleTree | None
-    numbers: dict[str, float]
-    support: dict[str, float]  # what the solved train problems rest on
+    metrics: dict[str, float]
+    support: dict[str, float]  # solved train problems by kind of evidence
 
 
 def search_shard(
@@ -63,20 +63,20 @@ def search_shard(
 ) -> ShardResult:
     """Search the train problems of a shard, sample groups for its validation problems.
 
-    `inputs` names all that the round's search depends on: what an earlier search of the same left is gone on with.
+    `inputs` is the fingerprint of all inputs of the round's search; a journal with the same one is resumed.
     """
-    number, asked = shard
+    number, problems = shard
     layout = Layout(root)
     environment = environment_in(root, params)
-    with LOADING:
+    with LOAD_LOCK:
         policy = load_policy(layout.policy(round - 1))
     _check_reviser(policy, params)
     journal = _journal(layout, round, f"{inputs}-{number}")
-    served = served_by(policy, params.operators, layout)
+    served = operator_model(policy, params.operators, layout)
     with make_runner(environment, params.sandbox, served) as runner:
         search = PolicySearch(policy, environment, runner, params, round, journal, current_tally())
-        trees = search.make_trees([problem for _, problem in asked])
-        splits = [split for split, _ in asked]
+        trees = search.make_trees([problem for _, problem in problems])
+        splits = [split for split, _ in problems]
         train = [tree for split, tree in zip(splits, trees, strict=True) if split == "train"]
         search.sample(train, [tree for split, tree in zip(splits, trees, strict=True) if split != "train"])
         if environment.asks_siblings:
@@ -84,12 +84,12 @@ def search_shard(
         if params.search.revisions and served:
             Reviser(served, runner, partial(encode_completion, policy), params, round).revise(train)
         if environment.asks_siblings:
-            run_perturbed(trees, runner)
-    entered(served, layout, f"search@{round}")
-    return _searched(environment, params, splits, trees, train)
+            run_perturbed_questions(trees, runner)
+    log_usage(served, layout, f"search@{round}")
+    return _result(environment, params, splits, trees, train)
 
 
-def _searched(
+def _result(
     environment: Environment,
     params: Params,
     splits: Sequence[Split],
@@ -97,35 +97,36 @@ def _searched(
     train: Sequence[PolicyTree],
 ) -> ShardResult:
     pairs = zip(splits, trees, strict=True)
-    found = [workflow for split, tree in pairs for workflow in workflow_records(tree, split)]
-    told = example_tree(train) if train else None
-    of_train = [workflow for workflow in found if workflow.split == "train"]
+    workflows = [workflow for split, tree in pairs for workflow in workflow_records(tree, split)]
+    best = example_tree(train) if train else None
+    of_train = [workflow for workflow in workflows if workflow.split == "train"]
     return ShardResult(
         problems=[tree.problem.problem_id for tree in trees],
         solved=[tree.problem.problem_id for tree in trees if tree.solved],
-        found=found,
+        workflows=workflows,
         nodes=[node for tree in train for node in _nodes(tree)],
-        example=ExampleTree(tree_rank(told), _nodes(told), told.problem) if told else None,
-        numbers=_metrics(train) | (revision_metrics(train) if params.search.revisions else {}),
+        example=ExampleTree(tree_rank(best), _nodes(best), best.problem) if best else None,
+        metrics=_metrics(train) | (revision_metrics(train) if params.search.revisions else {}),
         support=count_support(of_train) if environment.asks_siblings else {},
     )
 
 
 def _check_reviser(policy: Policy, params: Params) -> None:
-    """`policy.base: scratch` is refused with the params; here, an earlier policy that was made from scratch."""
+    """Refuse an earlier policy that was made from scratch; params are checked for `policy.base: scratch` before."""
     if params.search.revisions and params.operators.backend == "policy" and policy.base == SCRATCH:
         raise GraftError(
             f"search.revisions is {params.search.revisions}, but policy.base is a policy made from scratch, which "
-            "cannot read what it would be asked: set operators.backend to openai, or search.revisions to 0"
+            "cannot read the prompts of revisions: set operators.backend to openai, or search.revisions to 0"
         )
 
 
 def _journal(layout: Layout, round: int, name: str) -> Journal:
-    """What a search of the same inputs has left that did not come to its end; says so where it did anything."""
+    """The journal of an interrupted search with the same inputs, or a new one; prints a line if there is something."""
     journal = Journal(layout.journals("search", round) / f"{name}.jsonl")
     if journal.completions:
-        what = f"{journal.completions} completions that a search cut short has left"
-        print(f"search@{round}: goes on after {what}", file=sys.stderr)
+        print(
+            f"search@{round}: resumes after {journal.completions} completions of an interrupted search", file=sys.stderr
+        )
     return journal
 
 
@@ -134,7 +135,7 @@ def _nodes(tree: PolicyTree) -> list[TreeNode]:
 
 
 def workflow_records(tree: PolicyTree, split: Split) -> list[Workflow]:
-    """A record for each workflow that the tree has found."""
+    """A record for each workflow of the tree."""
     return [_record(tree.problem.problem_id, split, found) for found in tree.workflows.values()]
 
 
@@ -160,12 +161,12 @@ def _record(problem_id: str, split: Split, found: FoundWorkflow) -> Workflow:
 
 
 def round_significant(value: float) -> float:
-    """Six significant digits: what a record keeps of a mean or a probability."""
+    """Six significant digits, the precision of means and probabilities in records."""
     return float(f"{value:.6g}")
 
 
 def _metrics(trees: Sequence[PolicyTree]) -> dict[str, float]:
-    best = [max(found.reward for found in tree.workflows.values()) for tree in trees]
+    best = [max(each.reward for each in tree.workflows.values()) for tree in trees]
     sampled = [max((f.reward for f in tree.workflows.values() if f.samples), default=0.0) for tree in trees]
     return {
         "problems": len(trees),

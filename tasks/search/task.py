@@ -1,4 +1,4 @@
-"""Stage `search`: workflows for this round's problems, found by tree search with the present policy as prior."""
+"""Stage `search`: tree search for workflows that solve the round's problems, with the current policy as prior."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,69 +25,70 @@ from tasks.sources.fingerprint import fingerprint
 def run(layout: Layout, params: Params, round: int | None) -> None:
     """Search the train problems; sample groups for the validation problems, which influence is measured against.
 
-    Where the policy writes answers and no programs, groups are sampled for all. A shard of problems is searched
-    together, and what is found of it written before the next one is taken.
+    In an environment without programs, groups are sampled for both. Shards are searched and written one by one.
     """
     assert round is not None
     environment = environment_in(layout.root, params)
     splits: list[Split] = ["train", "validation"] if params.influence.validation == "held_out" else ["train"]
-    asked = [(split, problem) for split in splits for problem in _problems(layout, params, environment, split, round)]
+    problems = [
+        (split, problem) for split in splits for problem in _problems(layout, params, environment, split, round)
+    ]
     inputs = fingerprint([layout.policy(round - 1), *(layout.problems(split) for split in splits)], params, round)
     simulations = params.search.simulations if environment.asks_siblings else params.grpo.group_size
     most = {"train": simulations, "validation": params.influence.completions}
-    tally = Tally({problem.problem_id: most[split] for split, problem in asked})
+    tally = Tally({problem.problem_id: most[split] for split, problem in problems})
     work = partial(search_shard, layout.root, params, round, inputs)
     totals = SearchTotals(tally)
     with show_progress(tally, f"search@{round}", Console(stderr=True)):
-        searched = fan_out().map(work, enumerate(shards_of(asked, params.shard_size)))
-        write_workflows(layout.workflows(round), totals.parts(searched))
-    told = totals.example
-    assert told is not None, "there is a train problem"
-    write_text(layout.tree(round), tree_svg(told.nodes, told.problem, round))
-    write_json(layout.metrics("search", round), totals.numbers)
+        results = fan_out().map(work, enumerate(shards_of(problems, params.shard_size)))
+        write_workflows(layout.workflows(round), totals.collect(results))
+    example = totals.example
+    assert example is not None, "a run has train problems"
+    write_text(layout.tree(round), tree_svg(example.nodes, example.problem, round))
+    write_json(layout.metrics("search", round), totals.metrics)
     remove_journals(layout.journals("search", round))
 
 
 class SearchTotals:
-    """What the shards have found, in numbers, and the one tree that tells most."""
+    """Sums over the shards, and the tree to show."""
 
     def __init__(self, tally: Tally) -> None:
         self.example: ExampleTree | None = None
         self._tally = tally
-        self._numbers: Counter[str] = Counter()
+        self._metrics: Counter[str] = Counter()
         self._support: Counter[str] = Counter()
         self._all_by_siblings = True
 
-    def parts(self, searched: Iterable[ShardResult]) -> Iterator[Part]:
-        """Of each shard what there is to write."""
-        for shard in searched:
+    def collect(self, shards: Iterable[ShardResult]) -> Iterator[Part]:
+        """Workflows and nodes of each shard, to be written."""
+        for shard in shards:
             self._add(shard)
-            yield shard.found, shard.nodes
+            yield shard.workflows, shard.nodes
 
     def _add(self, shard: ShardResult) -> None:
         self._tally.close_all(shard.problems, shard.solved)
-        self._numbers.update(shard.numbers)
+        self._metrics.update(shard.metrics)
         self._support.update(shard.support)
-        self._all_by_siblings &= all(w.sibling_results for w in shard.found if w.split == "train")
+        self._all_by_siblings &= all(w.sibling_results for w in shard.workflows if w.split == "train")
         if shard.example and (self.example is None or shard.example.rank > self.example.rank):
             self.example = shard.example
 
     @property
-    def numbers(self) -> dict[str, float]:
-        """For the stage's metrics; what the solved problems rest on where that is not siblings alone."""
-        return {**self._numbers, **({} if self._all_by_siblings else self._support)}
+    def metrics(self) -> dict[str, float]:
+        """The stage's metrics, with the kinds of evidence unless all problems have siblings."""
+        return {**self._metrics, **({} if self._all_by_siblings else self._support)}
 
 
 def _problems(layout: Layout, params: Params, environment: Environment, split: Split, round: int) -> list[Problem]:
-    """As the round asks them; of validation so many as are drawn."""
+    """The problems of a split in the round's rotation; of validation a sample of `influence.n`."""
     problems = [
-        with_checked_siblings(environment, p.turned(round)) for p in read_jsonl(layout.problems(split), Problem)
+        with_checked_siblings(environment, p.rotated(round)) for p in read_jsonl(layout.problems(split), Problem)
     ]
     return draw_validation(problems, params.influence.n, params.seed, round) if split == "validation" else problems
 
 
 def draw_validation(problems: Sequence[Problem], count: int, seed: int, round: int) -> list[Problem]:
-    """So many of the problems, by lot in each round, in their order; all where there are no more."""
-    lots = sorted(problems, key=lambda problem: derive_seed(seed, "validation", round, problem.problem_id))
-    chosen = {problem.problem_id for problem in lots[:count]}
+    """A random sample of `count` problems for the round, in their order; all if there are fewer."""
+    drawn = sorted(problems, key=lambda problem: derive_seed(seed, "validation", round, problem.problem_id))
+    chosen = {problem.problem_id for problem in drawn[:count]}
     return [problem for problem in problems if problem.problem_id in chosen]

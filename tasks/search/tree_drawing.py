@@ -1,4 +1,4 @@
-"""A search tree as a drawing: for the terminal, and as a picture for whoever reads of the run later."""
+"""Drawing of a search tree: for the terminal, and as SVG for the report."""
 
 import io
 import re
@@ -16,11 +16,11 @@ LINES = 60  # of a picture: what a screen shows
 COLUMNS = 120
 
 _UNDRAWABLE = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd\U00010000-\U0010ffff]")
-"""What XML forbids or advises against."""
+"""Characters that XML forbids or discourages."""
 
 
 def rich_tree(nodes: Sequence[TreeNode], problem: Problem, round: int) -> "Tree":
-    """The tree of a problem, as the round asked it; `nodes` in preorder, the root first."""
+    """A rich tree of a problem in the round's rotation; `nodes` in preorder, the root first."""
     from rich.markup import escape
     from rich.tree import Tree
 
@@ -36,14 +36,14 @@ def rich_tree(nodes: Sequence[TreeNode], problem: Problem, round: int) -> "Tree"
 
 
 def tree_svg(nodes: Sequence[TreeNode], problem: Problem, round: int) -> str:
-    """The tree as SVG that needs nothing but itself: the same text for the same nodes.
+    """The tree as a self-contained, deterministic SVG.
 
-    Of a large tree the LINES nodes that tell most: those that came to something, then those visited most.
+    A large tree is reduced to LINES nodes: those with value above 0 first, then the most visited.
     """
     from rich.console import Console
 
     first = sorted(range(len(nodes)), key=lambda i: (nodes[i].value == 0, -nodes[i].visits, i))[:LINES]
-    tree = rich_tree([nodes[i] for i in sorted(first)], problem, round)  # whole: no node beats the one above it
+    tree = rich_tree([nodes[i] for i in sorted(first)], problem, round)  # connected: no node ranks before its parent
     if len(nodes) > LINES:
         tree.add(f"[dim]… and {len(nodes) - LINES} nodes more[/]")
     console = Console(record=True, file=io.StringIO(), width=COLUMNS, force_terminal=True, color_system="truecolor")
@@ -54,15 +54,13 @@ def tree_svg(nodes: Sequence[TreeNode], problem: Problem, round: int) -> str:
 
 
 def example_tree(trees: Sequence["PolicyTree"]) -> "PolicyTree":
-    """The tree to show: of those that solved what no sample had solved, else of all, the one that was right most often.
-
-    Of equal ones the largest, then the first.
-    """
+    """The tree to show: among those that solved a problem no sample had solved, else among all, the one with most right
+    completions; ties go to the largest, then the first."""
     return max(trees, key=tree_rank)
 
 
 TreeRank = tuple[bool, int, int]
-"""How much a tree tells: the greater the more."""
+"""(solved by the tree only, right completions, nodes): the greatest is shown."""
 
 
 def tree_rank(tree: "PolicyTree") -> TreeRank:

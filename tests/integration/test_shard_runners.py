@@ -120,9 +120,9 @@ def test_whatever_ends_a_fan_out_leaves_no_process_and_it_goes_on_with_the_same_
     remove_leftovers(Layout(root).workflows(1))  # as a run does that begins with the stage
     code, told = ended_in_mid_search(root, signal.SIGINT)
     assert code == 130
-    assert all(line.startswith("search@1: goes on after ") for line in told.splitlines())
+    assert all(line.startswith("search@1: resumes after ") for line in told.splitlines())
     ended = started(root, "processes", *STAGES, "fail")
-    assert "search@1: goes on after" in ended.stderr
+    assert "search@1: resumes after" in ended.stderr
     check(ended, "processes", root, here)
 
 

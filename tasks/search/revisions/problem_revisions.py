@@ -1,8 +1,8 @@
-"""Whole workflows that a model writes anew: it reads a workflow, what running it gave and what was tried before.
+"""Revisions of one problem: a model rewrites a workflow, given its results and the changes tried before.
 
-AFlow's search (Zhang et al. 2024), for one problem: draw a workflow, have the model change it, run the result, remember
-whether the change helped. What differs: a problem that something solves is left alone; a change that helped is told as
-such (AFlow forbids both kinds, its issue 8); and what is known is not run again.
+AFlow's search (Zhang et al. 2024) for one problem: draw a workflow, let the model change it, run the result, remember
+whether the change helped. Differences: a solved problem is not revised; a change that helped is shown as such (AFlow
+forbids both kinds, its issue 8); a workflow or change that is known is not run again.
 """
 
 from collections import Counter
@@ -23,40 +23,40 @@ from tasks.search.rules import AFLOW_BEST, draw_index, soft_mix
 
 @dataclass(frozen=True)
 class Draft:
-    """A revision that was asked for. `parent` None: a fresh workflow."""
+    """A requested revision; `parent` None: a fresh workflow."""
 
     parent: FoundWorkflow | None
     prompt: Prompt
 
 
 class ProblemRevisions:
-    """The revisions of one problem, at most `most`. `draw(n)` in [0, 1) chooses the parent of the n-th."""
+    """At most `most` revisions of one problem; `draw(n)` in [0, 1) selects the parent of the n-th."""
 
     def __init__(self, tree: PolicyTree, most: int, draw: Callable[[int], float]) -> None:
         self.tree = tree
         self._most, self._draw = most, draw
-        self._asked = 0
-        self._times: Counter[str] = Counter()  # that a prompt was asked
+        self._requested = 0
+        self._repeats: Counter[str] = Counter()  # of each prompt
         self._codes = set(tree.workflows)
         self._changes: set[ChangeKey] = set()
-        self._nodes: dict[ChangeKey, tuple[Node, float]] = {}  # of each change, with its reward
+        self._nodes: dict[ChangeKey, tuple[Node, float]] = {}  # of each change, with its value
         self._trials: dict[Node, list[Trial]] = {}
 
     def drafts(self, wave: int) -> list[Draft]:
-        """Up to `wave` more; none where the problem is solved."""
-        room = 0 if self.tree.solved else min(wave, self._most - self._asked)
+        """Up to `wave` more; none once the problem is solved."""
+        room = 0 if self.tree.solved else min(wave, self._most - self._requested)
         return [self._draft() for _ in range(room)]
 
     def _draft(self) -> Draft:
-        parent = select_parent(list(self.tree.workflows.values()), self._draw(self._asked))
+        parent = select_parent(list(self.tree.workflows.values()), self._draw(self._requested))
         text = self._text(parent)
-        nth = self._times[text]
-        self._times[text] += 1
-        self._asked += 1
+        nth = self._repeats[text]
+        self._repeats[text] += 1
+        self._requested += 1
         return Draft(parent, Prompt("revision", text, nth))
 
     def _text(self, parent: FoundWorkflow | None) -> str:
-        problem, trials = self.tree.problem, self._trials.get(self._above(parent), [])
+        problem, trials = self.tree.problem, self._trials.get(self._node_of(parent), [])
         if parent is None:
             return fresh_prompt(problem.question, len(problem.answers), trials)
         return revision_prompt(
@@ -64,57 +64,59 @@ class ProblemRevisions:
         )
 
     def is_new(self, draft: Draft, revision: Revision) -> bool:
-        """Whether it has to be run: neither the workflow nor this change of its parent was there. Remembers both."""
-        place = self._place(draft, revision)
-        new = revision.code not in self._codes and place not in self._changes
+        """True if neither the workflow nor this change of its parent was seen before; remembers both."""
+        key = self._key(draft, revision)
+        new = revision.code not in self._codes and key not in self._changes
         if new:
             self._codes.add(revision.code)
-        if place[1]:
-            self._changes.add(place)
+        if key[1]:
+            self._changes.add(key)
         return new
 
     def update(
         self, draft: Draft, revision: Revision, results: list[Result] | None, written: Completion | None
     ) -> None:
-        """Take a revision in, in the order of `is_new`. `results` None: it was not run.
+        """Add a revision to the tree, in the order of `is_new`; `results` None: it was not run.
 
-        `written`: the policy's tokens for it; None where they are too many to learn.
+        `written` holds the policy's tokens for it, None if they are too many to learn.
         """
-        tree, place = self.tree, self._place(draft, revision)
+        tree, key = self.tree, self._key(draft, revision)
         tree.completions += 1
         tree.revision_counts.update(revisions=1, revisions_repeated=int(results is None))
-        if place in self._nodes:  # taken for what the same change gave
-            backpropagate(*self._nodes[place])
+        if key in self._nodes:  # credited with the value of the same change
+            backpropagate(*self._nodes[key])
         else:
             if results is not None:
                 tree.revision_counts["revisions_too_long"] += written is None
-            self._grow(draft, revision, results, written)
+            self._expand(draft, revision, results, written)
         if revision.code in tree.workflows:
             tree.workflows[revision.code].revisions += 1
 
-    def _grow(self, draft: Draft, revision: Revision, results: list[Result] | None, written: Completion | None) -> None:
-        tree, place = self.tree, self._place(draft, revision)
-        node = place[0].add(revision.change or NO_DESCRIPTION, 1.0, 0.0, terminal=True)
+    def _expand(
+        self, draft: Draft, revision: Revision, results: list[Result] | None, written: Completion | None
+    ) -> None:
+        tree, key = self.tree, self._key(draft, revision)
+        node = key[0].add(revision.change or NO_DESCRIPTION, 1.0, 0.0, terminal=True)
         node.revision = True
         if results is not None:
             revised = [written] if written else []
             reward = solved_share(results, tree.problem.answers)
-            new = FoundWorkflow(revision.code, results, reward, node, place[0], revision_completions=revised)
+            new = FoundWorkflow(revision.code, results, reward, node, key[0], revision_completions=revised)
             tree.workflows[revision.code] = new
         found = tree.workflows[revision.code]
         credit = tree.credit(found.results, found.reward)
         backpropagate(node, credit)
-        if place[1]:
-            self._nodes[place] = node, credit
+        if key[1]:
+            self._nodes[key] = node, credit
             if failure_reason(found.results) is None:
                 before = sum(self._right(draft.parent.results)) if draft.parent else 0
                 trial = Trial(revision.change, before, sum(self._right(found.results)))
-                self._trials.setdefault(place[0], []).append(trial)
+                self._trials.setdefault(key[0], []).append(trial)
 
-    def _place(self, draft: Draft, revision: Revision) -> "ChangeKey":
-        return self._above(draft.parent), change_key(revision.change)
+    def _key(self, draft: Draft, revision: Revision) -> "ChangeKey":
+        return self._node_of(draft.parent), change_key(revision.change)
 
-    def _above(self, parent: FoundWorkflow | None) -> Node:
+    def _node_of(self, parent: FoundWorkflow | None) -> Node:
         return parent.leaf if parent else self.tree.root
 
     def _right(self, results: Sequence[Result]) -> list[bool]:
@@ -122,27 +124,26 @@ class ProblemRevisions:
 
 
 ChangeKey = tuple[Node, str]
-"""A parent's node and the key of a change."""
+"""The parent's node, and the key of a change."""
 
 NO_DESCRIPTION = "(not said)"
-"""The statement of a revision that came without a word on what was changed."""
+"""Statement of a revision without a description of the change."""
 
 
 def select_parent(found: Sequence[FoundWorkflow], u: float) -> FoundWorkflow | None:
-    """The workflow to revise, None for a fresh one: AFlow's rule over the root, which is worth 0, and the best.
+    """The workflow to revise, None for a fresh one: AFlow's rule over the root, with score 0, and the best workflows.
 
-    Of equal ones the earliest are the best. Left out: a workflow of which nobody knows what it gives, a blank one, one
-    that is too long for a prompt.
+    Ties go to the earliest. Workflows without results, empty ones and those too long for a prompt are excluded.
     """
-    known = [each for each in found if 0 < len(each.code) <= MAX_PROMPT and failure_reason(each.results) is None]
-    best = sorted(known, key=lambda each: -each.reward)[:AFLOW_BEST]
+    usable = [each for each in found if 0 < len(each.code) <= MAX_PROMPT and failure_reason(each.results) is None]
+    best = sorted(usable, key=lambda each: -each.reward)[:AFLOW_BEST]
     scores = np.array([[0.0, *(each.reward for each in best)]])
-    (place,) = draw_index(soft_mix(scores, np.ones(scores.shape, dtype=np.bool_)), np.array([u]))
-    return best[place - 1] if place else None
+    (index,) = draw_index(soft_mix(scores, np.ones(scores.shape, dtype=np.bool_)), np.array([u]))
+    return best[index - 1] if index else None
 
 
 def revision_metrics(trees: Sequence[PolicyTree]) -> dict[str, float]:
-    """What became of the revisions of all problems, for the stage's metrics."""
+    """Counts of revisions over all problems, for the stage's metrics."""
     names = ("revisions", "revisions_repeated", "revisions_skipped", "revisions_too_long")
     by_others = [any(f.reward == 1.0 for f in tree.workflows.values() if f.samples or f.rollouts) for tree in trees]
     solved = sum(tree.solved and not others for tree, others in zip(trees, by_others, strict=True))

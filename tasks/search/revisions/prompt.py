@@ -1,8 +1,8 @@
-"""What a model is asked when it revises a workflow, and how its reply is read.
+"""Prompt for the revision of a workflow, and the parser of its reply.
 
-The prompt never holds an expected answer, nor what a sibling asks: of the one a constant could be made, of the other a
-table. It says which results are right and what the wrong ones were; of a wrong one on a sibling it says no text, since
-a program can return what it is asked, or raise it.
+The prompt never contains an expected answer or a sibling's question: a model could turn them into a constant or a
+table. It says which results are right and what the wrong ones were; a wrong text on a sibling is not quoted, since a
+program can return or raise its question.
 """
 
 import builtins
@@ -16,10 +16,10 @@ from tasks.programs.contract import contract_of
 from tasks.records import Result
 
 MAX_CHANGE = 200
-"""Longest text of a change that is kept, in characters."""
+"""Longest description of a change, in characters."""
 
 EXPERIENCES = 12
-"""Most changes that a prompt tells of, the latest ones: the whole archive is worse than none (arXiv 2510.06711)."""
+"""Most changes in a prompt, the latest ones: a full archive is worse than none (arXiv 2510.06711)."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class EvaluatedWorkflow:
 
 @dataclass(frozen=True)
 class Trial:
-    """A change that was made, and how many questions were answered right before and after it."""
+    """A tested change, with the number of right answers before and after it."""
 
     change: str
     before: int
@@ -42,23 +42,23 @@ class Trial:
 
 @dataclass(frozen=True)
 class Revision:
-    """A reply: what the model says that it changed ("" = nothing), and the workflow."""
+    """A parsed reply: the description of the change, "" if missing, and the workflow."""
 
     change: str
     code: str
 
 
 def revision_prompt(question: str, parent: EvaluatedWorkflow, trials: Sequence[Trial]) -> str:
-    """Asks for a better workflow than `parent`. `trials`: the changes of it that were tried, each told once."""
-    told = list(dict.fromkeys(trials))[-EXPERIENCES:]
-    helped = [trial for trial in told if trial.after > trial.before]
-    rest = [trial for trial in told if trial.after <= trial.before]
+    """Asks for a better workflow than `parent`; `trials` are the tested changes of it."""
+    recent = list(dict.fromkeys(trials))[-EXPERIENCES:]
+    helped = [trial for trial in recent if trial.after > trial.before]
+    rest = [trial for trial in recent if trial.after <= trial.before]
     count = len(parent.results)
     return _joined(
         contract_of(served=True),
         f"Problem: {question}\n",
         f"This workflow was written for it:\n```python\n{parent.code}```\n",
-        f"What running it gave:\n{_outcome(parent)}",
+        f"What running it gave:\n{_results_text(parent)}",
         _listed("These changes of it were tried and made it better; go on from them:", _compared(helped, count)),
         _listed("These changes of it were tried and did not help; make none of them again:", _compared(rest, count)),
         "Find out what is wrong with it and change that. Reply with one line that begins with Change: and says what "
@@ -67,13 +67,13 @@ def revision_prompt(question: str, parent: EvaluatedWorkflow, trials: Sequence[T
 
 
 def fresh_prompt(question: str, count: int, trials: Sequence[Trial]) -> str:
-    """Asks for a workflow that builds on none. `count`: the problem and its siblings; `trials`: earlier such ones."""
-    told = list(dict.fromkeys(trials))[-EXPERIENCES:]
+    """Asks for a fresh workflow; `count`: number of questions, siblings included; `trials`: earlier fresh ones."""
+    recent = list(dict.fromkeys(trials))[-EXPERIENCES:]
     return _joined(
         contract_of(served=True),
         f"Problem: {question}\n",
         _listed(
-            "These ideas were tried; take another one:", [f"{t.change} ({t.after} of {count} right)" for t in told]
+            "These ideas were tried; take another one:", [f"{t.change} ({t.after} of {count} right)" for t in recent]
         ),
         "Reply with one line that begins with Idea: and says how your workflow solves it, then its whole code between "
         "``` fences.\n",
@@ -81,39 +81,39 @@ def fresh_prompt(question: str, count: int, trials: Sequence[Trial]) -> str:
 
 
 def parse_revision(reply: str) -> Revision:
-    """A model's reply to one of the prompts above, as Unicode text. Without a code the code is "".
+    """Parse a reply to one of the prompts above; without code, `code` is "".
 
-    What is changed stands behind `Change:` or `Idea:`, else on the first line above the code's fence.
+    The change follows `Change:` or `Idea:`, else it is the first line before the code fence.
     """
-    text = reply.encode("utf-8", "replace").decode()  # a lone surrogate can be written in JSON, but in no file
+    text = reply.encode("utf-8", "replace").decode()  # JSON may contain a lone surrogate, a file may not
     head, fence, rest = text.partition("```")
-    said = _SAID.search(head)
-    if said:
-        change, head = said[1], head.replace(said[0], "", 1)
+    match = _CHANGE_LINE.search(head)
+    if match:
+        change, head = match[1], head.replace(match[0], "", 1)
     else:
         change = next((line for line in head.splitlines() if line.strip()), "") if fence else ""
     return Revision(_line(change), code_of(head + fence + rest))
 
 
 def change_key(change: str) -> str:
-    """The same for changes whose texts differ in case, blanks and marks alone."""
+    """Equal for changes whose texts differ only in case, whitespace and punctuation."""
     return " ".join(re.findall(r"\w+|[^\w\s.,;:!`'\"]", change.casefold()))
 
 
-_SAID = re.compile(r"^[^\w\n]*(?:change|idea)[ \t*_]*:[ \t*_]*(.+)$", re.IGNORECASE | re.MULTILINE)
+_CHANGE_LINE = re.compile(r"^[^\w\n]*(?:change|idea)[ \t*_]*:[ \t*_]*(.+)$", re.IGNORECASE | re.MULTILINE)
 
 
-def _outcome(ran: EvaluatedWorkflow) -> str:
-    """The results in words, a line each; equal ones of siblings in one line."""
-    own = _gave(ran.results[0], ran.right[0])
+def _results_text(ran: EvaluatedWorkflow) -> str:
+    """The results in words, one per line; equal ones of siblings share a line."""
+    own = _result_text(ran.results[0], ran.right[0])
     pairs = zip(ran.results[1:], ran.right[1:], strict=True)
-    siblings = Counter(_gave_on_sibling(result, right, own) for result, right in pairs)
+    siblings = Counter(_sibling_result_text(result, right, own) for result, right in pairs)
     lines = [f"- on this problem: {own}"]
     lines += [f"- on the same problem with other quantities ({count} ×): {each}" for each, count in siblings.items()]
     return "".join(f"{line}\n" for line in lines)
 
 
-def _gave(result: Result, right: bool) -> str:
+def _result_text(result: Result, right: bool) -> str:
     if right:
         return "right"
     if result.status == "ok":
@@ -121,9 +121,9 @@ def _gave(result: Result, right: bool) -> str:
     return _line(f"{result.status}: {result.error}" if result.error else result.status)
 
 
-def _gave_on_sibling(result: Result, right: bool, own: str) -> str:
-    if (whole := _gave(result, right)) in ("right", own):
-        return whole
+def _sibling_result_text(result: Result, right: bool, own: str) -> str:
+    if (text := _result_text(result, right)) in ("right", own):
+        return text
     if result.status == "ok":
         shown = "a text" if isinstance(result.value, str) else f"{result.value:.6g}"
         return f"wrong, it returned {shown}"
@@ -140,7 +140,7 @@ def _listed(title: str, lines: Sequence[str]) -> str:
 
 
 def _line(text: str) -> str:
-    """On one line, without what a terminal could take for a command."""
+    """On one line, without control characters."""
     shown = "".join(character if character.isprintable() else " " for character in text)
     return " ".join(shown.split())[:MAX_CHANGE]
 

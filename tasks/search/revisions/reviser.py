@@ -1,4 +1,4 @@
-"""The waves in which the workflows of many problems are revised: one batch of prompts, one batch of programs."""
+"""Revision of the workflows of many problems in waves: one batch of prompts, one batch of programs."""
 
 from collections.abc import Callable, Sequence
 
@@ -15,10 +15,9 @@ from tasks.seeds import SEED_BITS, derive_seed
 
 
 class Reviser:
-    """Revises the workflows of many problems at once.
+    """Revises the workflows of many problems at once; the result of each is independent of the other problems.
 
-    `encode` gives the policy's tokens for a workflow. What a problem is asked and what becomes of it depends on that
-    problem alone, not on those beside it.
+    `encode` returns the policy's tokens for a workflow.
     """
 
     def __init__(
@@ -28,9 +27,9 @@ class Reviser:
         self._replied = False
 
     def revise(self, trees: Sequence[PolicyTree]) -> None:
-        """Waves of revisions, up to `search.revisions` for each problem that nothing solves.
+        """Waves of revisions, up to `search.revisions` for each unsolved problem.
 
-        A prompt without a reply is counted and skipped. Raises GraftError where none has had one.
+        A prompt without a reply is counted and skipped. Raises GraftError if none has had a reply.
         """
         revisions = [self._revisions(tree) for tree in trees]
         while wave := [(each, draft) for each in revisions for draft in each.drafts(self._params.search.wave_size)]:
@@ -70,5 +69,5 @@ class Reviser:
             reason = replies[0].failed or replies[0].refused or ""
             raise exception_for(reason)(
                 f"search.revisions: no reply to any of {len(replies)} prompts ({reason}); "
-                "see that operators.backend is up and mend its params, or set search.revisions to 0"
+                "check that operators.backend is up and fix its params, or set search.revisions to 0"
             )

@@ -15,8 +15,8 @@ import pytest
 from benchmarks.support.workspace import environment, make_workspace
 from flows.stages.sources import write as write_sources
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
-from tasks.bootstrap.scratch_model import scratch_model
-from tasks.bootstrap.supervised import Example, warm_up
+from tasks.bootstrap.scratch_model import build_scratch_model
+from tasks.bootstrap.supervised import TrainingExample, train_supervised
 from tasks.bootstrap.tokenizer import train_tokenizer
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.layout import Layout
@@ -62,10 +62,10 @@ def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a policy that adds, multiplies and subtracts the two quantities at random."""
     codes = [HEADER + f"    a = n[0] {symbol} n[1]\n    return a\n" for symbol in "+*-"]
     tokenizer = train_tokenizer([prompt_of(p.question, "scratch") for p in TRAIN] + codes, 300)
-    policy = Policy(scratch_model(tokenizer, hidden=32, layers=1, seed=0), tokenizer, "", "scratch")
+    policy = Policy(build_scratch_model(tokenizer, hidden=32, layers=1, seed=0), tokenizer, "", "scratch")
     prompt = encode_prompt(policy, prompt_of(TRAIN[0].question, "scratch"))
-    rows = [Example(prompt, encode_completion(policy, code)) for code in codes]
-    warm_up(policy.model, rows, epochs=60, learning_rate=0.02, batch=3, pad=tokenizer.pad_token_id, seed=0)
+    rows = [TrainingExample(prompt, encode_completion(policy, code)) for code in codes]
+    train_supervised(policy.model, rows, epochs=60, learning_rate=0.02, batch=3, pad=tokenizer.pad_token_id, seed=0)
     policy.model = attach_adapter(policy.model, rank=2, alpha=2.0, seed=0)
     folder = tmp_path_factory.mktemp("policy") / "0"
     save_policy(policy, folder, parent=None, round=0)
@@ -163,7 +163,7 @@ def test_wherever_a_search_is_cut_short_it_goes_on_from_there(
         assert written(layout) == undisturbed
         assert not layout.journals("search", 1).exists()
         done = sum(len(batch.written) for batch in batches[:at])
-        told = f"search@1: goes on after {done} completions that a search cut short has left\n"
+        told = f"search@1: resumes after {done} completions of an interrupted search\n"
         assert capfd.readouterr().err == (told if at else "")
 
 
@@ -212,7 +212,7 @@ def test_a_stage_that_is_killed_goes_on_where_it_was(tmp_path: Path, writer: Pat
     os.link(left[0], kept)  # sees what is added, and stays when the stage removes its journal
     done = Journal(left[0]).completions
     assert done >= SAMPLES * len(PROBLEMS)
-    assert f"goes on after {done} completions" in searched()
+    assert f"resumes after {done} completions" in searched()
     assert written(layout) == undisturbed
     assert not layout.journals("search", 1).exists()
     assert kept.read_bytes().startswith(before)
@@ -241,10 +241,10 @@ def test_what_a_search_took_before_it_was_cut_short_counts(layout: Layout, sandb
 
     def rows(journal: Journal, seconds: float) -> list[int]:
         search = PolicySearch(policy, WorkflowEnvironment(), sandbox, params(seconds=seconds), 1, journal)
-        trees = search.trees(TRAIN)
-        search.sample_all(trees)
+        trees = search.make_trees(TRAIN)
+        search.sample(trees)
         search.explore(trees)
-        return [tree.rows for tree in trees]
+        return [tree.completions for tree in trees]
 
     slow = SlowJournal(tmp_path / "search.jsonl")
     assert max(rows(slow, 1e9)) == SIMULATIONS
@@ -284,8 +284,8 @@ def test_the_tally_ends_with_all_problems(layout: Layout, sandbox: Sandbox) -> N
     search = PolicySearch(
         load_policy(layout.policy(0)), WorkflowEnvironment(), sandbox, params(stop_at=1), 1, tally=tally
     )
-    trees = search.trees(TRAIN)
-    search.sample_all(trees)
+    trees = search.make_trees(TRAIN)
+    search.sample(trees)
     assert (tally.done, tally.left) == (0, len(TRAIN) * (SIMULATIONS - SAMPLES))
     search.explore(trees)
     assert (tally.done, tally.left) == (len(TRAIN), 0)
@@ -293,7 +293,7 @@ def test_the_tally_ends_with_all_problems(layout: Layout, sandbox: Sandbox) -> N
 
 
 def solved(tree: PolicyTree) -> bool:
-    return any(found.reward == 1.0 for found in tree.found.values())
+    return any(found.reward == 1.0 for found in tree.workflows.values())
 
 
 def test_a_picture_of_one_tree_lies_beside_the_workflows(layout: Layout) -> None:

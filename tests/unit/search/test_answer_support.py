@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
-from tasks.bootstrap.scratch_model import scratch_model
-from tasks.bootstrap.supervised import Example, warm_up
+from tasks.bootstrap.scratch_model import build_scratch_model
+from tasks.bootstrap.supervised import TrainingExample, train_supervised
 from tasks.bootstrap.tokenizer import train_tokenizer
 from tasks.layout import Layout
 from tasks.model.policy import Policy, attach_adapter, encode_completion, encode_prompt, save_policy
@@ -45,10 +45,12 @@ TRAIN = [CHANCE, PLAIN, HOPELESS, SURE]
 def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A policy folder; it writes all CODES, whatever it is asked."""
     tokenizer = train_tokenizer([prompt_of(p.question, "scratch") for p in TRAIN] + CODES, 300)
-    policy = Policy(scratch_model(tokenizer, hidden=32, layers=1, seed=0), tokenizer, "", "scratch")
+    policy = Policy(build_scratch_model(tokenizer, hidden=32, layers=1, seed=0), tokenizer, "", "scratch")
     prompts = [encode_prompt(policy, prompt_of(p.question, "scratch")) for p in TRAIN]
-    rows = [Example(prompt, encode_completion(policy, code)) for prompt in prompts for code in [PRODUCT, *CODES]]
-    warm_up(policy.model, rows, epochs=120, learning_rate=0.02, batch=20, pad=tokenizer.pad_token_id, seed=0)
+    rows = [
+        TrainingExample(prompt, encode_completion(policy, code)) for prompt in prompts for code in [PRODUCT, *CODES]
+    ]
+    train_supervised(policy.model, rows, epochs=120, learning_rate=0.02, batch=20, pad=tokenizer.pad_token_id, seed=0)
     policy.model = attach_adapter(policy.model, rank=2, alpha=2.0, seed=0)
     folder = tmp_path_factory.mktemp("policy") / "0"
     save_policy(policy, folder, parent=None, round=0)

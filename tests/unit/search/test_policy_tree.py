@@ -26,7 +26,7 @@ def completion(tokens: list[int], *probabilities: float) -> Completion:
     return Completion(tokens=tokens, logprobs=[log(p) for p in filled])
 
 
-def update(tree: PolicyTree, rollout: Rollout, written: Completion, reward: float = 0.0) -> None:
+def learn(tree: PolicyTree, rollout: Rollout, written: Completion, reward: float = 0.0) -> None:
     tree.update(rollout, written, str(written.tokens), OK, reward)
 
 

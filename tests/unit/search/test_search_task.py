@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
-from tasks.bootstrap.scratch_model import scratch_model
-from tasks.bootstrap.supervised import Example, warm_up
+from tasks.bootstrap.scratch_model import build_scratch_model
+from tasks.bootstrap.supervised import TrainingExample, train_supervised
 from tasks.bootstrap.tokenizer import train_tokenizer
 from tasks.core.sharding import use_fan_out
 from tasks.environments.workflow import WorkflowEnvironment
@@ -72,10 +72,12 @@ def writers(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folders = []
     for number, codes in enumerate((CODES, [*CODES, *CODES[2:] * 3])):
         tokenizer = train_tokenizer([prompt_of(p.question, "scratch") for p in TRAIN] + CODES, 300)
-        policy = Policy(scratch_model(tokenizer, hidden=32, layers=1, seed=0), tokenizer, "", "scratch")
+        policy = Policy(build_scratch_model(tokenizer, hidden=32, layers=1, seed=0), tokenizer, "", "scratch")
         prompts = [encode_prompt(policy, prompt_of(q, "scratch")) for q in TRAIN[0].questions]
-        rows = [Example(prompt, encode_completion(policy, code)) for prompt in prompts for code in codes]
-        warm_up(policy.model, rows, epochs=60, learning_rate=0.01, batch=12, pad=tokenizer.pad_token_id, seed=0)
+        rows = [TrainingExample(prompt, encode_completion(policy, code)) for prompt in prompts for code in codes]
+        train_supervised(
+            policy.model, rows, epochs=60, learning_rate=0.01, batch=12, pad=tokenizer.pad_token_id, seed=0
+        )
         policy.model = attach_adapter(policy.model, rank=2, alpha=2.0, seed=0)
         folders.append(tmp_path_factory.mktemp("policies") / str(number))
         save_policy(policy, folders[-1], parent=None, round=0)
@@ -129,7 +131,7 @@ def index_of(layout: Layout, number: int = 1) -> list[Workflow]:
 
 def asked_in(number: int) -> list[Problem]:
     """The problems in the quantities that round `number` asks them in."""
-    return [p.turned(number) for p in [*TRAIN, *VALIDATION]]
+    return [p.rotated(number) for p in [*TRAIN, *VALIDATION]]
 
 
 def nodes_of(node: Node) -> list[Node]:
@@ -297,7 +299,7 @@ def test_each_round_searches_with_the_policy_of_the_round_before(layout: Layout)
         run(layout, params(simulations=SAMPLES), number)
         policy = load_policy(layout.policy(number - 1))
         seed = derive_seed(0, "search", number, "product", 0)
-        prompt = encode_prompt(policy, prompt_of(TRAIN[0].turned(number).question, "scratch"))
+        prompt = encode_prompt(policy, prompt_of(TRAIN[0].rotated(number).question, "scratch"))
         (expected,) = sample(policy, [Request(prompt, seed)], 1.0, 48, "test")
         assert any(
             [round(x, 3) for x in c.logprobs] == [round(x, 3) for x in expected.logprobs]
@@ -309,7 +311,7 @@ def test_each_round_searches_with_the_policy_of_the_round_before(layout: Layout)
 
 def test_rounds_ask_in_turn_in_the_quantities_of_each_sibling() -> None:
     own = [(TRAIN[0].question, TRAIN[0].answer), *((s.question, s.answer) for s in TRAIN[0].siblings)]
-    turns = [TRAIN[0].turned(number) for number in range(6)]
+    turns = [TRAIN[0].rotated(number) for number in range(6)]
     assert turns[0] == TRAIN[0]
     assert [(t.question, t.answer) for t in turns] == own * 2
     for turn in turns:

@@ -87,7 +87,7 @@ def tree(name: str, samples: list[float], rollouts: list[float]) -> PolicyTree:
     """A tree that heard of these rewards; no two completions are alike."""
     made = PolicyTree(PROBLEM.model_copy(update={"problem_id": name}), lambda token: token == 9, str, longest=8)
 
-    def update(reward: float) -> Callable[[int], None]:
+    def learn(reward: float) -> Callable[[int], None]:
         return lambda row: made.update(
             rollout, Completion(tokens=[row, 9, row + 1], logprobs=[-3.0] * 3), f"{row}", [Result(status="ok")], reward
         )
