@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tasks.artifacts import digest_path, read_json, write_jsonl
-from tasks.bootstrap.start import formed, start_of
+from tasks.bootstrap.start import attach_lora, load_start
 from tasks.errors import GraftError
 from tasks.grpo.task import run
 from tasks.layout import Layout
@@ -144,9 +144,9 @@ def test_a_continued_champion_is_its_own_reference_at_the_first_step(
     champion = policy_of(5, form is None, make_policy)
     version = save_policy(champion, layout.champion / "policy", parent=None, round=6).version
     policy_params = SHIPPED.policy.model_copy(update={"base": str(layout.champion / "policy"), "lora": form})
-    policy, parent = start_of(policy_params)
+    policy, parent = load_start(policy_params)
     assert parent == version
-    save_policy(formed(policy, policy_params, seed=0), layout.policy(0), parent, round=0)
+    save_policy(attach_lora(policy, policy_params, seed=0), layout.policy(0), parent, round=0)
     given = put(layout, 1, make_trajectory)
     run(layout, params(), 1)
     assert numbers(layout, 1)["kl"] == pytest.approx(0, abs=1e-9)

@@ -33,6 +33,7 @@ from tasks.params.fields import Baseline
 from tasks.params.sections import Grpo
 from tasks.records import RewardedTrajectory
 from tests.support.grpo_params import grpo_params
+from tests.support.pairwise import case_name, pairwise_cases
 
 pytestmark = [
     pytest.mark.slow,
@@ -231,15 +232,14 @@ def compare(tokenizer: Any, folder: Path, temperature: float, off_policy: bool, 
     return sums, metrics
 
 
-@pytest.mark.parametrize("off_policy", [False, True], ids=["on", "off"])
-@pytest.mark.parametrize("temperature", [1.0, 0.7])
-@pytest.mark.parametrize("beta", [0.0, 0.05])
-@pytest.mark.parametrize("importance", LEVELS)
-@pytest.mark.parametrize("loss", LOSSES)
-def test_loss_and_every_gradient(
-    loss: str, importance: str, beta: float, temperature: float, off_policy: bool, tokenizer: Any, tmp_path: Path
-) -> None:
-    compare(tokenizer, tmp_path, temperature, off_policy, loss=loss, importance=importance, beta=beta)
+PAIRS = pairwise_cases(
+    loss=LOSSES, importance=LEVELS, beta=[0.0, 0.05], temperature=[1.0, 0.7], off_policy=[False, True]
+)
+
+
+@pytest.mark.parametrize("case", PAIRS, ids=case_name)
+def test_loss_and_every_gradient(case: dict[str, Any], tokenizer: Any, tmp_path: Path) -> None:
+    compare(tokenizer, tmp_path, **case)
 
 
 @pytest.mark.parametrize("importance", LEVELS)

@@ -24,6 +24,7 @@ from tasks.model.scoring.token_scores import TokenScores
 from tasks.objective.losses import Objective, token_losses
 from tasks.objective.token_weights import Averaging
 from tests.support.grpo_params import grpo_params
+from tests.support.pairwise import case_name, pairwise_cases
 from tests.support.plain_scores import sample_logprobs
 from tests.support.validation import advantage_validation
 
@@ -36,14 +37,13 @@ OBJECTIVES = {
     "sequence": {"loss": "grpo", "importance": "sequence"},
     "entropy": {"loss": "cispo", "entropy": 0.02, "beta": 0.05, "kl": "k2", "kl_correction": True},
 }
-PLAIN: dict[str, Any] = {}
-HELD_OUT = [PLAIN, {"similarity": "cosine"}, {"adam": 2}]
-SAME_BATCH = [
-    {"similarity": similarity, **left_out, **scaled}
-    for similarity in ("dot", "cosine")
-    for left_out in (PLAIN, {"exclude_self": True}, {"leave_group_out": True})
-    for scaled in (PLAIN, {"adam": 2})
-]
+CASES = pairwise_cases(
+    name=list(OBJECTIVES),
+    validation=["held out", "same batch", "exclude_self", "leave_group_out"],
+    similarity=["dot", "cosine"],
+    adam=[None, 2],
+    budget=[200_000, 2**30],  # bytes for the gradients of one group, or of all
+)
 
 
 @dataclass
@@ -118,22 +118,18 @@ def mixed(samples: list[Sample]) -> list[Sample]:
     return [*silent, replace(silent[-1], member=99)]
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
-@pytest.mark.parametrize(
-    ("case", "budget"),
-    [(case, None) for case in HELD_OUT] + [(case, budget) for case in SAME_BATCH for budget in (200_000, 2**30)],
-    ids=lambda value: " ".join(f"{k}={v}" for k, v in value.items()) if isinstance(value, dict) else str(value),
-)
+@pytest.mark.parametrize("case", CASES, ids=case_name)
 def test_it_is_the_product_of_the_losses_gradients(
-    case: dict[str, Any], budget: int | None, name: str, make_policy: MakePolicy, make_samples: MakeSamples
+    case: dict[str, Any], make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
-    """A budget of None: held out. The small one has room for a group, and the large one for all."""
+    name, same_batch = case["name"], case["validation"] != "held out"
     policy, samples = make_policy("gpt2", "float64"), mixed(make_samples(problems=5, seed=3))
     losses, averaging = losses_of(policy, samples, **OBJECTIVES[name]), Averaging(OBJECTIVES[name]["loss"], 64)
-    same_batch, others = budget is not None, samples if budget is not None else make_samples(problems=4, seed=4)
+    others = samples if same_batch else make_samples(problems=4, seed=4)
     judged = [replace(s, advantage=float((-1) ** place * (place % 4))) for place, s in enumerate(others)]
     validation = advantage_validation(judged, Averaging("dapo", 64), same_batch)
-    measure = Measure(budget=budget or 1, **case)
+    left_out = {case["validation"]: True} if case["validation"] in ("exclude_self", "leave_group_out") else {}
+    measure = Measure(similarity=case["similarity"], adam=case["adam"], budget=case["budget"], **left_out)
     found = influences(scorer_of(policy), samples, averaging, validation, measure, token_losses=losses).each
     assert same_batch or losses.seen == {key_of(s) for s in samples if s.advantage}
     if name != "entropy":
@@ -145,20 +141,20 @@ def test_it_is_the_product_of_the_losses_gradients(
     )
     products = own @ (c @ theirs)
     scale = torch.ones(own.shape[1], dtype=torch.float64)
-    if "adam" in case:
+    if case["adam"]:
         names = list(dict.fromkeys(s.problem_id for s in samples))
         steps = [[s for s in samples if s.problem_id in names[start : start + 2]] for start in (0, 2, 4)]
         squares = sum(loss_rows(policy, step, averaging, losses).sum(0) ** 2 / 3 for step in steps)
         scale = 1 / (squares.sqrt() + 1e-8)
     ours = own
-    if case.get("similarity") == "cosine":
+    if case["similarity"] == "cosine":
         ours, theirs = own / own.norm(dim=1).clamp(min=1e-300)[:, None], theirs / theirs.norm(dim=1)[:, None]
         c = c.sign() / len(judged)
     votes = ((ours * scale) @ theirs.T) * c
     for i, sample in enumerate(samples if same_batch else []):
         for j, other in enumerate(judged):
-            group = case.get("leave_group_out") and other.problem_id == sample.problem_id
-            if group or (case.get("exclude_self") and i == j):
+            group = measure.leave_group_out and other.problem_id == sample.problem_id
+            if group or (measure.exclude_self and i == j):
                 votes[i, j] = 0
     expected = votes.sum(1)
     for place, one in enumerate(found):

@@ -21,6 +21,7 @@ from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import Layout
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.token_weights import Averaging
+from tests.support.pairwise import case_name, pairwise_cases
 from tests.support.plain_scores import sample_logprobs
 from tests.support.validation import advantage_validation
 
@@ -173,22 +174,19 @@ def with_weights(samples: list[Sample], weights: Sequence[float]) -> list[Sample
     return [replace(s, advantage=weight) for s, weight in zip(samples, weights, strict=True)]
 
 
-CASES = [
-    {"similarity": similarity, "adam": adam, **left_out}
-    for similarity in ("dot", "cosine", "centred", "local")
-    for adam in (None, 2)
-    for left_out in ({}, {"exclude_self": True}, {"leave_group_out": True})
-]
+CASES = pairwise_cases(
+    similarity=["dot", "cosine", "centred", "local"],
+    validation=["held out", "same batch", "exclude_self", "leave_group_out"],
+    adam=[None, 2],
+    budget=[100_000, 2**30],
+)
 
 
-@pytest.mark.parametrize("budget", [100_000, 2**30], ids=["small budget", "large budget"])
-@pytest.mark.parametrize("same_batch", [False, True])
-@pytest.mark.parametrize("case", CASES, ids=lambda case: " ".join(f"{key}={case[key]}" for key in case))
-def test_every_measure_is_its_formula(
-    case: dict[str, Any], same_batch: bool, budget: int, make_policy: MakePolicy, make_samples: MakeSamples
-) -> None:
+@pytest.mark.parametrize("case", CASES, ids=case_name)
+def test_every_measure_is_its_formula(case: dict[str, Any], make_policy: MakePolicy, make_samples: MakeSamples) -> None:
     """Against gradients of one sample at a time, float64; the two losses weigh the samples differently."""
     policy, samples = make_policy("gpt2", "float64"), make_samples(problems=5, seed=3)
+    same_batch = case["validation"] != "held out"
     samples = [*samples, replace(samples[-1], member=99)]  # with an equal row
     own = [0.0 if place % 5 == 2 else s.advantage for place, s in enumerate(samples)]
     others = samples if same_batch else make_samples(problems=4, seed=4)
@@ -196,7 +194,9 @@ def test_every_measure_is_its_formula(
     samples = with_weights(samples, own)
     validation = advantage_validation(judged, Averaging("grpo", longest=64), same_batch)
     shares = [float(place % 3) for place in range(len(samples))]
-    found = influences(scorer(policy), samples, BY_TOKEN, validation, Measure(budget=budget, **case), shares).each
+    left_out = {case["validation"]: True} if case["validation"] in ("exclude_self", "leave_group_out") else {}
+    measure = Measure(similarity=case["similarity"], adam=case["adam"], budget=case["budget"], **left_out)
+    found = influences(scorer(policy), samples, BY_TOKEN, validation, measure, shares).each
 
     score = scores_of(policy, samples)
     a = -torch.tensor(own, dtype=torch.float64) / denominator_of(samples, BY_TOKEN)
@@ -224,8 +224,8 @@ def test_every_measure_is_its_formula(
     votes = (near.clamp(min=0) ** 3 if case["similarity"] == "local" else near) * c  # [n, validation samples]
     for i, sample in enumerate(samples if same_batch else []):
         for j, other in enumerate(judged):
-            group = case.get("leave_group_out") and other.problem_id == sample.problem_id
-            if group or (case.get("exclude_self") and i == j):
+            group = measure.leave_group_out and other.problem_id == sample.problem_id
+            if group or (measure.exclude_self and i == j):
                 votes[i, j] = 0
     counted = votes.sum(1)
     if case["similarity"] in ("centred", "local"):
