@@ -1,0 +1,39 @@
+"""The site of docs/ builds, has all pages, and loads nothing from elsewhere."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from tests.support.tiny_project import REPOSITORY
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("site")
+    shutil.copytree(REPOSITORY / "docs", root / "docs", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(REPOSITORY / "mkdocs.yml", root)
+    zensical = Path(sys.executable).with_name("zensical")
+    done = subprocess.run([zensical, "build", "--strict"], cwd=root, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return root / "site"
+
+
+def test_every_page_is_in_the_navigation_and_built(site: Path) -> None:
+    listed = re.findall(r"[\w-]+\.md", str(YAML().load((REPOSITORY / "mkdocs.yml").read_text())["nav"]))
+    names = {path.name for path in (REPOSITORY / "docs").glob("*.md")}
+    assert sorted(listed) == sorted(names)
+    assert {path.stem for path in site.glob("*.html")} == {Path(name).stem for name in names} | {"404"}
+    assert not list(site.rglob("*.py"))
+
+
+def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
+    for page in site.rglob("*.html"):
+        tags = re.findall(r"<(?:script|link|img|iframe|source|video|audio|object|embed)\b[^>]*>", page.read_text())
+        assert [tag for tag in tags if re.search(r"(?:src|href|data)=[\"']?(?:\w+:)?//", tag)] == []
+    for style in site.rglob("*.css"):
+        assert re.findall(r"(?:@import|url\()\s*[\"']?(?:https?:)?//[^)\"']*", style.read_text(encoding="utf-8")) == []
