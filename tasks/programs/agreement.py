@@ -1,10 +1,10 @@
-"""Agreement of behaviours: how far a right answer is trusted where a problem has no siblings to check it with.
+"""Agreement of behaviours: weight of a right answer to a problem without siblings to check it.
 
-Each workflow that gives the right answer is also run on the question with other quantities. What it gives there is
-its behaviour. Wrong programs that hit an answer by chance differ from one another; right ones do the same, however
-they are written: the behaviour of most completions counts in full, others by their share of that. (Lee, Kim & Jung
-2023, "Weakly supervised semantic parsing with execution-based spurious program filtering", votes on each input alone;
-on GSM8K the two tell annotated programs from others equally well.)
+Each workflow with the right answer also runs on the question with other quantities; its results are its behaviour.
+Wrong programs that give the answer by chance behave differently from one another, right ones alike however they are
+written. The behaviour of most completions counts in full, others by their share of that. (Lee, Kim & Jung 2023,
+"Weakly supervised semantic parsing with execution-based spurious program filtering", vote on each input separately; on
+GSM8K both separate annotated programs from others equally well.)
 """
 
 from collections import Counter, defaultdict
@@ -15,17 +15,17 @@ from tasks.programs.answer_check import is_right, number_of
 from tasks.records import Result, Workflow
 
 BITS = 20
-"""Binary digits to which two values agree that count as the same: to about a millionth, as answers are judged."""
+"""Binary digits in which equal values agree: about a millionth, the tolerance of answers."""
 
 Behaviour = tuple[float | str, ...]
-"""For each perturbed question a number, or in words how the program ended."""
+"""For each perturbed question a number, or how the program ended in words."""
 
 
 def agreement(workflows: Sequence[Workflow]) -> list[float]:
-    """What the right answer of each workflow of one problem counts, in [0, 1]; workflows [W] → [W].
+    """The weight of the right answer of each workflow of one problem, in [0, 1]; workflows [W] → [W].
 
-    Completions of the workflows that behave like it / completions of the behaviour that has most. 0 where it gives
-    the same number or none at all whatever the quantities are. 1 where it has no `perturbed_results`.
+    (Completions of the workflows with its behaviour) / (completions of the most frequent behaviour). 0 if it gives
+    the same number, or none, for all quantities. 1 if it has no `perturbed_results`.
     """
     votes = Counter[Behaviour]()
     for workflow in workflows:
@@ -35,7 +35,7 @@ def agreement(workflows: Sequence[Workflow]) -> list[float]:
 
 
 def has_agreement(workflows: Sequence[Workflow]) -> bool:
-    """Whether two of the workflows of one problem, differently written, behave alike."""
+    """Whether two different workflows of one problem have the same behaviour."""
     written: dict[Behaviour, set[str]] = defaultdict(set)
     for workflow in workflows:
         if workflow.perturbed_results and not ignores_quantities(workflow):
@@ -44,12 +44,12 @@ def has_agreement(workflows: Sequence[Workflow]) -> bool:
 
 
 def behaviour_of(workflow: Workflow) -> Behaviour:
-    """What it gives on the perturbed questions, values rounded."""
+    """Its results on the perturbed questions, values rounded."""
     return tuple(map(_ending, workflow.perturbed_results))
 
 
 def ignores_quantities(workflow: Workflow) -> bool:
-    """Whether no quantity matters to it: `return 72`, or what knows the question's own numbers and no others."""
+    """Whether its value does not depend on the quantities, as in `return 72` or a table of the original numbers."""
     own = number_of(workflow.result)
     given = [result for result in workflow.perturbed_results if number_of(result) is not None]
     return own is None or all(is_right(result, own) for result in given)
@@ -69,7 +69,7 @@ def _ending(result: Result) -> float | str:
 
 
 def _rounded(value: float) -> float:
-    """To BITS binary digits, of the whole below 1, of the value above. Not to decimal ones: quantities with two
-    decimals often give values half-way between two of these, and which side they fall on is the rounding of floats."""
+    """To BITS binary digits, absolute below 1, relative above. Not to decimal ones: quantities with two decimals
+    often give values half-way between two of these, where float errors decide the direction of rounding."""
     exponent = max(frexp(value)[1], 0) - BITS
     return ldexp(round(ldexp(value, -exponent)), exponent)

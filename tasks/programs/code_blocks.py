@@ -1,4 +1,4 @@
-"""The code in what a model wrote. Standard library only: the sandbox's zygote loads it too."""
+"""Extraction of code from a completion. Standard library only, since the sandbox's zygote imports it."""
 
 import re
 
@@ -9,10 +9,10 @@ _FENCE = re.compile(r"^[ \t]*```.*$", re.MULTILINE)
 def code_of(text: str) -> str:
     """The workflow in a completion.
 
-    Code between ``` fences where there is any: the first block that defines `solve`, else the first one. An
-    unclosed fence ends with the text; a fence around nothing is dropped. Blank lines around the code and blanks at
-    its end go; one new line ends it. A blank completion gives "". `code_of(code_of(text)) == code_of(text)`.
-    Lone surrogates, which no file can hold, become U+FFFD.
+    Code between ``` fences if there are any: the first block that defines `solve`, else the first block. An unclosed
+    fence ends with the text; an empty block is dropped. Blank lines around the code and trailing blanks are removed;
+    one newline ends it. A blank completion gives "". `code_of(code_of(text)) == code_of(text)`. Lone surrogates, which
+    cannot be encoded, become U+FFFD.
     """
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\r\n", "\n")
     blocks = [block for block in _FENCED.findall(text) if block.strip()]

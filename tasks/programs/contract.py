@@ -1,4 +1,4 @@
-"""The workflow contract: its name, and how a policy is asked for one."""
+"""The workflow contract: the id of a workflow, and the prompt for one."""
 
 import hashlib
 from collections.abc import Callable
@@ -9,29 +9,29 @@ from tasks.programs.operators.model_calls import MODEL_OPERATORS
 from tasks.programs.sandbox.run_program import run
 
 HEADER = "def solve(problem):\n    n = numbers(problem)\n"
-"""How every workflow that the search builds begins; the statements below it are what is searched for."""
+"""Beginning of every workflow built by the search; the search is over the statements below it."""
 
 PARTS = [HEADER, *(f"    {v} = " for v in "abcdef"), "    return ", "n[", "]\n"]
 PARTS += [f"{left} {operator} " for operator in "+-*/" for left in ("]", "")]
-"""The parts of a statement, a token each: `    a = n[0] * n[1]` takes a policy from scratch seven instead of twelve."""
+"""Parts of a statement that are one token each: `    a = n[0] * n[1]` is seven tokens instead of twelve."""
 
 ALL_OPERATORS = {**OPERATORS, "run": run, **MODEL_OPERATORS}
-"""Name → function of all that a workflow may call where a model serves operators, in the order of listing."""
+"""Name → function: all operators, with those that call a model, in the order of listing."""
 
 _EXAMPLE = HEADER + "    total = n[0] * n[1]\n    return total\n"
 
 
 def workflow_id(code: str) -> str:
-    """16 hexadecimal digits of the code's sha256: the same code has the same name everywhere."""
+    """The first 16 hexadecimal digits of the code's sha256."""
     return hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def prompt_of(question: str, base: str, served: bool = False) -> str:
-    """What the policy reads before it writes a workflow.
+    """The prompt for a workflow.
 
-    `base` is what it was first made of, as its lineage says. A policy made from scratch knows nothing but this task:
-    its prompt is the question alone. Any other base is told the contract and the operators; `served`: those that a
-    model serves among them.
+    `base`: the base of the policy in its lineage. A policy from scratch knows only this task, so its prompt is the
+    question alone. For any other base the prompt contains the contract and the operators; `served`: including those
+    that call a model.
     """
     if base == "scratch":
         return f"{question}\n"
@@ -39,9 +39,9 @@ def prompt_of(question: str, base: str, served: bool = False) -> str:
 
 
 def contract_of(served: bool) -> str:
-    """What a workflow is and what it may call, in words for a model; `served`: what a model serves too."""
-    known = ALL_OPERATORS if served else OPERATORS
-    operators = "\n".join(f"- {call_of(name, known[name])}: {first_line(known[name].__doc__)}" for name in known)
+    """Description of the contract and the operators for a model; `served`: including those that call a model."""
+    listed = ALL_OPERATORS if served else OPERATORS
+    operators = "\n".join(f"- {call_of(name, each)}: {first_line(each.__doc__)}" for name, each in listed.items())
     return (
         "Write a Python function solve(problem) that takes the problem's text and returns its answer as a number.\n"
         "Read the quantities from the text, so that the function also solves the same problem with other quantities.\n"
@@ -53,10 +53,10 @@ def contract_of(served: bool) -> str:
 
 
 def call_of(name: str, function: Callable[..., object]) -> str:
-    """How an operator is called: `ask(instruction, text='')`."""
+    """An operator's signature: `ask(instruction, text='')`."""
     return f"{name}({', '.join(str(p.replace(annotation=p.empty)) for p in signature(function).parameters.values())})"
 
 
 def first_line(docstring: str | None) -> str:
-    """What an operator does, in one line."""
+    """The first line of a docstring."""
     return (docstring or "").strip().partition("\n")[0]

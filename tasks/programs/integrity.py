@@ -1,4 +1,4 @@
-"""A workflow's code, read back: whether it is what the search ran. What it holds never raises anything."""
+"""Integrity of stored workflows: is the code in the file the code that the search ran?"""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from tasks.records import Result, Workflow
 
 
 def integrity_error(workflow: Workflow) -> str | None:
-    """What is wrong with its code: it is not the text that the search ran."""
+    """Why the code is not what the search ran; None if its hash is the recorded id."""
     if workflow_id(workflow.code) == workflow.workflow_id:
         return None
     length = len(workflow.code.encode("utf-8", "surrogatepass"))
@@ -15,12 +15,12 @@ def integrity_error(workflow: Workflow) -> str | None:
 
 
 def workflow_location(workflow: Workflow, index: Path) -> str:
-    """Where it stands, for a message about it."""
+    """File, workflow and problem, for a message."""
     return f"{index}: workflow {workflow.workflow_id} of {workflow.problem_id}"
 
 
-def mark_invalid(workflow: Workflow, fault: str) -> Workflow:
-    """The workflow with the fault of its code in place of that and of each result."""
-    result = Result(status="failed", error=f"workflow: {fault}")
+def mark_invalid(workflow: Workflow, error: str) -> Workflow:
+    """The workflow without its code, every result replaced by a `failed` one with the error."""
+    result = Result(status="failed", error=f"workflow: {error}")
     results = {"result": result, "sibling_results": [result] * len(workflow.sibling_results)}
     return workflow.model_copy(update={"code": "", **results})

@@ -7,11 +7,11 @@ from tasks.artifacts import atomic_file, atomic_folder, line_of
 from tasks.records import TreeNode, Workflow
 
 Part = tuple[Iterable[Workflow], Iterable[TreeNode]]
-"""Of some problems the workflows, and the nodes of the trees."""
+"""The workflows of some problems and the nodes of their trees."""
 
 
 def write_workflows(folder: Path, parts: Iterable[Part]) -> None:
-    """Write part after part: no more than one need be in memory. The folder appears whole or not at all."""
+    """Write the parts one by one, so that only one must be in memory. The folder is written atomically."""
     with (
         atomic_folder(folder) as new,
         atomic_file(new / "index.jsonl") as index,

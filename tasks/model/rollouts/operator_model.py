@@ -1,4 +1,4 @@
-"""The model behind the operators, as `params.yaml` names it: none, the policy itself, or a server."""
+"""The model behind the operators, by `operators.backend`: none, the policy itself, or a server."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from tasks.seeds import derive_seed
 
 
 class PolicyModel:
-    """The policy replies to its own workflows: a batch of prompts at a time."""
+    """The policy itself answers the prompts of its workflows, in batches."""
 
     def __init__(self, policy: Policy, params: Operators) -> None:
         self._policy, self._params = policy, params
@@ -24,28 +24,28 @@ class PolicyModel:
         return f"policy {self._policy.version} t={self._params.temperature:g} n={self._params.max_tokens}"
 
     def complete(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Reply]]:
-        """An empty text is no reply: it is drawn anew, as often as `operators.retries` says."""
+        """Replies by index of the prompt. An empty text is sampled again, up to `operators.retries` times."""
         room = max_prompt_tokens(self._policy, self._params.max_tokens)
-        waiting: dict[int, list[int]] = {}  # place of a prompt → its tokens
+        waiting: dict[int, list[int]] = {}  # index of a prompt → its tokens
         for place, prompt in enumerate(prompts):
             tokens = encode_prompt(self._policy, prompt.text)
             if 0 < len(tokens) <= room:
                 waiting[place] = tokens
             else:
                 yield place, Reply(refused=f"a prompt of {len(tokens)} tokens; the policy reads 1 to {room}")
-        draws = self._params.retries + 1 if self._params.temperature else 1  # the likeliest tokens stay the same
+        draws = self._params.retries + 1 if self._params.temperature else 1  # greedy tokens would not change
         for draw in range(draws):
             if not waiting:
                 return
-            for place, reply in self._drawn(prompts, waiting, draw):
+            for place, reply in self._draw(prompts, waiting, draw):
                 if reply.text and reply.text.strip():
                     del waiting[place]
                     yield place, reply
         for place in waiting:
             yield place, Reply(failed=f"the policy gave empty text {draws} times")
 
-    def _drawn(self, prompts: Sequence[Prompt], waiting: dict[int, list[int]], draw: int) -> list[tuple[int, Reply]]:
-        """A reply to each prompt that waits; `draw` tells it from earlier ones."""
+    def _draw(self, prompts: Sequence[Prompt], waiting: dict[int, list[int]], draw: int) -> list[tuple[int, Reply]]:
+        """A reply to each waiting prompt; the seed depends on `draw`."""
         requests = [
             Request(tokens, derive_seed("operators", prompts[place].text, prompts[place].nth, draw))
             for place, tokens in waiting.items()
@@ -64,16 +64,16 @@ class PolicyModel:
         ]
 
 
-def entered(served: CachedModel | None, layout: Layout, stage: str) -> dict[str, float]:
+def log_usage(served: CachedModel | None, layout: Layout, stage: str) -> dict[str, float]:
     """A stage's numbers of what it asked, {} where nothing serves. The ledger has its line then, and the user."""
     if served is None:
         return {}
-    served.enter(layout.replies / "ledger.jsonl", stage)
+    served.log_usage(layout.replies / "ledger.jsonl", stage)
     print(f"{stage}: {served.describe()}", file=sys.stderr)
-    return served.numbers
+    return served.metrics
 
 
-def served_by(policy: Policy, params: Operators, layout: Layout) -> CachedModel | None:
+def operator_model(policy: Policy, params: Operators, layout: Layout) -> CachedModel | None:
     """What serves the operators of `policy`'s workflows. Raises GraftError where a server is not well described."""
     if params.backend == "none":
         return None

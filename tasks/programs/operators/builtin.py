@@ -1,6 +1,6 @@
-"""The operators that a workflow may call. Standard library only: the sandbox's zygote loads this file before it locks.
+"""The operators that a workflow may call. Standard library only, since the sandbox's zygote imports this file.
 
-All are pure, deterministic and bounded in time: too long or too big an input raises ValueError.
+All are pure, deterministic and bounded in time: an input that is too long or too big raises ValueError.
 """
 
 import ast
@@ -19,7 +19,7 @@ MAX_EXPRESSION = 500
 """Longest expression that `calculate` reads, in characters."""
 
 MAX_BITS = 4096
-"""Largest whole number inside `calculate`, in bits."""
+"""Largest integer in `calculate`, in bits."""
 
 _UNITS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 _TEENS = ["ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"]
@@ -53,7 +53,7 @@ def _any(words: Iterable[str]) -> str:
     return "(?:" + "|".join(words) + ")"
 
 
-# Spaces stand in brackets: the pattern below is verbose, where a bare one means nothing.
+# Spaces are in brackets because the pattern below is verbose, where a plain one is ignored.
 # Below hundred: "seven", "twelve", "forty", "twenty-five". Below thousand: "hundred", "three hundred and forty-two".
 _TENS_UNITS = rf"(?:{_any(_TENS)}(?:[ -]{_any(_UNITS)})?|{_any(_TEENS)}|{_any(_UNITS)})\b"
 _HUNDREDS = rf"(?:(?:{_any(_UNITS)}[ -])?hundred\b(?:(?:[ ]and)?[ ]{_TENS_UNITS})?|{_TENS_UNITS})"
@@ -100,13 +100,13 @@ def numbers(text: str) -> list[int | float]:
 
 
 def read_quantities(text: str) -> tuple[list[int | float], list[str]]:
-    """What `numbers` gives, [Q], and the text before, between and after these quantities, [Q + 1]. No operator."""
+    """The values of `numbers`, [Q], and the text before, between and after them, [Q + 1]. Not an operator."""
     values, _, between = written_quantities(text)
     return values, between
 
 
 def written_quantities(text: str) -> tuple[list[int | float], list[str], list[str]]:
-    """As `read_quantities`, and in the middle how each quantity is written, [Q]: "$1.5" is "1.5", ½ is "1/2"."""
+    """As `read_quantities`, with each quantity as written, [Q], in the middle: "$1.5" is "1.5", ½ is "1/2"."""
     text = text.translate(_SYMBOLS)
     values: list[int | float] = []
     written: list[str] = []
@@ -171,11 +171,11 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "compare": compare,
     "convert": convert,
 }
-"""Name → function, in the order in which they are listed."""
+"""Name → function, in the order of listing."""
 
 
 def _value(match: re.Match[str]) -> int | float | None:
-    """The number that one match of _QUANTITY stands for; None where it stands for none."""
+    """The number of one match of _QUANTITY; None if it is not a quantity."""
     value = _bare_value(match)
     if value is None:
         return None
@@ -229,7 +229,7 @@ def _evaluate(node: ast.expr) -> int | float:
 
 
 def _power(base: int | float, exponent: int | float) -> int | float:
-    """base ** exponent, refused before it grows beyond MAX_BITS. Raises ValueError."""
+    """base ** exponent. Raises ValueError before computing more than MAX_BITS."""
     if isinstance(base, int) and isinstance(exponent, int) and abs(exponent) * base.bit_length() > MAX_BITS:
         raise ValueError(f"calculate() holds numbers of at most {MAX_BITS} bits")
     value: int | float | complex = base**exponent

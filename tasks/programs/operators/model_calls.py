@@ -1,8 +1,8 @@
-"""Operators that a model serves: what it is asked, and how its reply is read. Standard library only.
+"""Operators that call a model: their prompts and the parsing of the replies. Standard library only.
 
-These run inside the sandbox, where there is neither network nor key, and no program waits for a model. At the first
-prompt whose reply it does not hold, a program ends; the host gets the reply and runs it again from its start with all
-replies so far. So all programs that wait can be served as one batch, and none is ever out of time for a slow model.
+They run inside the sandbox, without network or key. A program exits at the first prompt without a reply; the host gets
+the reply from the model and runs the program again from the start with all replies so far. So the prompts of many
+programs form one batch, and a slow model uses up no program's time.
 """
 
 import re
@@ -14,7 +14,7 @@ from tasks.programs.code_blocks import code_of
 from tasks.programs.operators.builtin import numbers
 
 MAX_PROMPT = 10_000
-"""Longest prompt, in characters; written as JSON it stays below the 64 KiB that a child may write."""
+"""Longest prompt, in characters: as JSON it stays below the 64 KiB that a child may write."""
 
 ModelCall = tuple[str, str]
 """(operator, prompt)."""
@@ -25,9 +25,9 @@ _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 class Conversation:
-    """What one run of a program asks. `replies`: (checksum of the prompt, reply) of its first prompts, in order.
+    """The model calls of one run of a program. `replies`: (checksum of the prompt, reply) for the first prompts.
 
-    `leave` ends the program: with a prompt that has no reply yet, or with an error.
+    `leave` ends the program, with a prompt that has no reply yet or with an error.
     """
 
     def __init__(self, replies: Sequence[tuple[int, str]], leave: Callable[[str, str, str], NoReturn]) -> None:
@@ -35,7 +35,7 @@ class Conversation:
         self._leave = leave
 
     def reply(self, operator: str, prompt: str) -> str:
-        """The model's reply, where the host has given it. Raises ValueError for a prompt that cannot be sent."""
+        """The model's reply if the host has it, else ends the program. Raises ValueError for an invalid prompt."""
         if not is_valid_prompt(prompt):
             raise ValueError(f"{operator}() asks with Unicode text of at most {MAX_PROMPT} characters")
         checksum, text = next(self._replies, (None, ""))
@@ -47,17 +47,17 @@ class Conversation:
 
 
 def is_valid_prompt(prompt: str) -> bool:
-    """Whether a prompt can be sent."""
+    """Whether a prompt is Unicode text within MAX_PROMPT."""
     return len(prompt) <= MAX_PROMPT and not any("\ud800" <= character <= "\udfff" for character in prompt)
 
 
 def checksum_of(prompt: str) -> int:
-    """Tells prompts apart; no defence, a program can only fool itself."""
+    """A checksum of a prompt. It needs no protection: a program could deceive only itself."""
     return crc32(prompt.encode())
 
 
 def no_host(status: str, operator: str, text: str) -> NoReturn:  # noqa: ARG001
-    """`leave` where programs are run without a host."""
+    """`leave` for programs that run without a host."""
     raise RuntimeError(f"{operator}() has no model here")
 
 
@@ -65,7 +65,7 @@ _conversation = [Conversation([], no_host)]
 
 
 def set_conversation(conversation: Conversation) -> None:
-    """Let the operators below speak in `conversation` from now on."""
+    """Set the conversation that the operators below use."""
     _conversation[0] = conversation
 
 
@@ -100,7 +100,7 @@ def write_code(problem: str, analysis: str = "") -> str:
 def ensemble(solutions: Sequence[Any], problem: str) -> Any:
     """The solution that is most consistent with the others, as the model sees it (self-consistency).
 
-    Equal solutions are shown once, with their number; where all are equal nobody is asked. Raises ValueError for none.
+    Equal solutions are shown once, with their count; if all are equal, there is no call. Raises ValueError for none.
     """
     distinct = list(dict.fromkeys(solutions))[: len(_LETTERS)]
     if not distinct:
@@ -118,7 +118,7 @@ def ensemble(solutions: Sequence[Any], problem: str) -> Any:
         "Reply with its letter alone.",
     )
     letter = re.search(rf"\b[{_LETTERS[: len(distinct)]}]\b", reply)
-    # a reply without a letter: the most frequent one, of equally frequent ones the first
+    # without a letter in the reply: the most frequent solution, the first of several
     return distinct[_LETTERS.index(letter[0])] if letter else distinct[counts.index(max(counts))]
 
 
@@ -161,7 +161,7 @@ MODEL_OPERATORS: dict[str, Callable[..., Any]] = {
     "revise": revise,
     "check": check,
 }
-"""Name → function, in the order in which they are listed: the operators of AFlow (Zhang et al. 2024, §3.1)."""
+"""Name → function, in the order of listing: the operators of AFlow (Zhang et al. 2024, §3.1)."""
 
 
 def _ask(operator: str, prompt: str) -> str:
@@ -169,10 +169,10 @@ def _ask(operator: str, prompt: str) -> str:
 
 
 def _final(reply: str) -> int | float | str:
-    """What stands after the last `Answer:`, else on the last line; a number where it holds exactly one."""
+    """The text after the last `Answer:`, else the last line; as a number if it contains exactly one."""
     text = re.split(r"answer\s*:", reply.strip(), flags=re.IGNORECASE)[-1].strip()
     text = text.splitlines()[-1].strip(" *.") if text else ""
-    found = numbers(re.sub("%|percent", "", text))  # who is asked for a percentage answers 20, not 0.2
+    found = numbers(re.sub("%|percent", "", text))  # a question for a percentage is answered by 20, not 0.2
     if len(found) != 1:
         return text
     return -found[0] if re.match(r"\W*-\W*\d", text) else found[0]

@@ -1,4 +1,4 @@
-"""A model behind any server that speaks OpenAI's chat completions."""
+"""A model on any server with OpenAI's chat completions API."""
 
 import os
 import re
@@ -18,12 +18,10 @@ from tasks.seeds import derive_seed
 KEY = "OPENAI_API_KEY"
 
 GIVE_UP = 4
-"""Failures in a row after which the rest of a batch is failed unasked: each has cost all retries with back-off."""
+"""Failures in a row after which the rest of a batch fails without a request: each has cost all retries."""
 
-
-_FOR_GOOD = (400, 401, 403, 404, 422)  # asking again gives the same
+_PERMANENT = (400, 401, 403, 404, 422)  # a retry gives the same
 _TOO_LONG = re.compile(r"context.?length|maximum context|too long|too many tokens", re.IGNORECASE)
-
 
 Count = Annotated[int, Field(ge=0, le=2**53)]
 
@@ -43,21 +41,21 @@ class _Usage(BaseModel):
 
 
 class _Answer(BaseModel):
-    """What of an answer is read. openai's own reader checks nothing: whatever a server sends would be used as it is."""
+    """The parts of a response that are read. The openai library does not validate what a server sends."""
 
     choices: list[_Choice] = Field(min_length=1)
     usage: _Usage = _Usage()
 
     @field_validator("usage", mode="before")
     @classmethod
-    def _none_told(cls, usage: Any) -> Any:
+    def _default_usage(cls, usage: Any) -> Any:
         return _Usage() if usage is None else usage
 
 
 class OpenAiModel:
-    """`params.model` at `params.base_url`; the key comes from the environment and goes nowhere else.
+    """`params.model` at `params.base_url`; the key is read from the environment and stored nowhere.
 
-    Raises GraftError where there is neither a key nor a server of the user's own.
+    Raises GraftError if there is neither a key nor a base URL.
     """
 
     def __init__(self, params: Operators) -> None:
@@ -73,7 +71,7 @@ class OpenAiModel:
             base_url=params.base_url,
             api_key=os.environ.get(KEY) or "none",
             timeout=params.seconds,
-            max_retries=params.retries,  # of no answer, 408, 409, 429 and 5xx, with back-off, as Retry-After asks
+            max_retries=params.retries,  # after no response, 408, 409, 429 or 5xx, with back-off
         )
         self._failures = 0  # in a row
         self._lock = threading.Lock()
@@ -84,7 +82,7 @@ class OpenAiModel:
         return f"{params.base_url or 'openai'} {params.model} t={params.temperature:g} n={params.max_tokens}"
 
     def complete(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Reply]]:
-        """Up to `operators.parallel` at once. Raises GraftError where the server refuses the key or the model."""
+        """Up to `operators.parallel` requests at once. Raises GraftError if the server refuses key or model."""
         self._failures = 0
         with ThreadPoolExecutor(self._params.parallel, thread_name_prefix="operators") as threads:
             futures = {threads.submit(self._reply, prompt): place for place, prompt in enumerate(prompts)}
@@ -99,27 +97,27 @@ class OpenAiModel:
         with self._lock:
             if self._failures >= GIVE_UP:
                 return Reply(failed=f"{NO_REPLY} {self._where}, {GIVE_UP} times in a row")
-        reply = self._asked(prompt)
+        reply = self._reply_or_failure(prompt)
         with self._lock:
             self._failures = self._failures + 1 if reply.failed else 0
         return reply
 
-    def _asked(self, prompt: Prompt) -> Reply:
+    def _reply_or_failure(self, prompt: Prompt) -> Reply:
         import openai
 
         try:
-            return self._not_empty(prompt)
+            return self._nonempty_reply(prompt)
         except openai.OpenAIError as error:
             if isinstance(error, openai.BadRequestError) and _TOO_LONG.search(str(error)):
                 return Reply(refused=_line(error))
-            if isinstance(error, openai.APIStatusError) and error.status_code in _FOR_GOOD:
+            if isinstance(error, openai.APIStatusError) and error.status_code in _PERMANENT:
                 raise GraftError(
-                    f"operators: {self._where} refuses ({_line(error)}); mend {KEY} or the params under operators"
+                    f"operators: {self._where} refuses ({_line(error)}); fix {KEY} or the params under operators"
                 ) from error
             return Reply(failed=f"{NO_REPLY} {self._where}: {_line(error)}")
 
-    def _not_empty(self, prompt: Prompt) -> Reply:
-        """An empty text is no answer: a reasoning model that ran out of tokens gives one, and it is not wrong."""
+    def _nonempty_reply(self, prompt: Prompt) -> Reply:
+        """Retries empty texts: they come from reasoning models that ran out of tokens, and are no wrong answers."""
         spent = [0, 0]
         reason = ""
         for attempt in range(self._params.retries + 1):
@@ -139,7 +137,9 @@ class OpenAiModel:
 
     def _request(self, prompt: Prompt, attempt: int) -> "_Answer":
         params = self._params
-        length = "max_tokens" if params.base_url else "max_completion_tokens"  # each side knows but one of the two
+        length = (
+            "max_tokens" if params.base_url else "max_completion_tokens"
+        )  # OpenAI and other servers each accept only one of the two
         request: dict[str, Any] = {
             "model": params.model,
             "messages": [{"role": "user", "content": prompt.text}],
@@ -152,8 +152,7 @@ class OpenAiModel:
             return _Answer.model_validate_json(answer.content)
         except ValidationError:
             raise GraftError(
-                f"operators: {self._where} answers, but not as chat completions do; operators.base_url mostly ends in "
-                "/v1"
+                f"operators: {self._where} does not answer with chat completions; operators.base_url mostly ends in /v1"
             ) from None
 
     @property
@@ -162,5 +161,5 @@ class OpenAiModel:
 
 
 def _line(error: Exception) -> str:
-    """In short; a server may repeat the key that it refuses, and this goes into files."""
+    """Shortened and redacted, as it is written to files: a server may repeat the key that it refuses."""
     return redacted(" ".join(str(error).split()))[:200]

@@ -1,7 +1,7 @@
-"""A model with a memory and a ledger: equal prompts are asked once, and what was asked is counted.
+"""A model with a reply cache and a usage ledger: each distinct prompt is sent once, and calls are counted.
 
-The memory lies on disk, outside of what DVC tracks. A stage that is run again, or was killed half-way, asks nothing
-twice; and the replies of a server that cannot repeat itself stay what they were.
+The cache is on disk, outside of what DVC tracks. A stage that runs again, even after a kill, sends no prompt twice,
+and its results are the same although a server may not give the same reply again.
 """
 
 import json
@@ -17,7 +17,7 @@ from tasks.records import Record
 
 
 class StoredReply(Record):
-    """A reply on disk."""
+    """A cached reply."""
 
     text: str
     prompt_tokens: int
@@ -26,17 +26,17 @@ class StoredReply(Record):
 
 @dataclass
 class Ledger:
-    """What was asked. `tokens`: of the prompts and of the replies, whoever paid; `paid`: those not remembered."""
+    """Usage of a model. `tokens`: (prompt, reply) tokens of all prompts; `paid`: of those not in the cache."""
 
     calls: int = 0
     asked: int = 0  # distinct prompts
-    remembered: int = 0  # of these, known from earlier runs
+    remembered: int = 0  # of these, cached by earlier runs
     failed: int = 0
     tokens: tuple[int, int] = (0, 0)
     paid: tuple[int, int] = (0, 0)
 
     def add(self, reply: Reply, remembered: bool) -> None:
-        """Count the reply to a prompt that was not asked before."""
+        """Count the reply to a new prompt."""
         both = (reply.prompt_tokens, reply.completion_tokens)
         self.asked += 1
         self.remembered += remembered
@@ -47,7 +47,7 @@ class Ledger:
 
 
 class CachedModel:
-    """What the sandbox and the search ask. `folder`: where replies are kept."""
+    """The model as the sandbox and the search use it. `folder`: the cache."""
 
     def __init__(self, model: Model, params: Operators, folder: Path) -> None:
         self.ledger = Ledger()
@@ -55,24 +55,24 @@ class CachedModel:
         self._replies: dict[str, Reply] = {}
 
     @property
-    def most(self) -> int:
-        """Most prompts of one program on one question."""
+    def max_calls(self) -> int:
+        """Largest number of prompts of one program on one question."""
         return self._params.calls
 
     def complete(self, prompts: Sequence[Prompt]) -> list[Reply]:
-        """A reply to each prompt, in order: one from memory where there is any."""
+        """A reply to each prompt, in order, from the cache where possible."""
         self.ledger.calls += len(prompts)
         keys = [self._key(prompt) for prompt in prompts]
         new = {key: prompt for key, prompt in zip(keys, prompts, strict=True) if key not in self._replies}
         for key in list(new):
-            if (reply := self._remembered(key)) is not None:
-                self._take(key, reply, remembered=True)
+            if (reply := self._read_cached(key)) is not None:
+                self._add(key, reply, remembered=True)
                 del new[key]
         failed = self._ask(new)
         return [failed[key] if key in failed else self._replies[key] for key in keys]
 
     def _ask(self, new: dict[str, Prompt]) -> dict[str, Reply]:
-        """Ask the model, remembering each reply as it comes; those that failed, to be asked again another time."""
+        """Send the new prompts and cache each reply on arrival. Returns the failures, which are not cached."""
         failed: dict[str, Reply] = {}
         names = list(new)
         for place, reply in self._model.complete(list(new.values())) if new else ():
@@ -80,27 +80,27 @@ class CachedModel:
                 failed[names[place]] = reply
                 self.ledger.add(reply, remembered=False)
             else:
-                self._take(names[place], reply, remembered=False)
+                self._add(names[place], reply, remembered=False)
         return failed
 
-    def _take(self, key: str, reply: Reply, remembered: bool) -> None:
+    def _add(self, key: str, reply: Reply, remembered: bool) -> None:
         self._replies[key] = reply
         self.ledger.add(reply, remembered)
         if not remembered and reply.text is not None:
-            kept = StoredReply(
+            stored = StoredReply(
                 text=reply.text, prompt_tokens=reply.prompt_tokens, completion_tokens=reply.completion_tokens
             )
-            write_text(self._path(key), kept.model_dump_json(), durable=False)
+            write_text(self._path(key), stored.model_dump_json(), durable=False)
 
     @property
-    def numbers(self) -> dict[str, float]:
-        """For the stage's metrics: the same however much was remembered."""
+    def metrics(self) -> dict[str, float]:
+        """For the stage's metrics: independent of what was cached."""
         ledger = self.ledger
         return {"model_calls": ledger.calls, "model_tokens": sum(ledger.tokens), "model_failed": ledger.failed}
 
     @property
     def cost(self) -> float | None:
-        """Dollars that this run paid; None where a price is not known."""
+        """Dollars paid by this run; None if the price is unknown."""
         if self._params.price is None:
             return None
         return sum(price * tokens for price, tokens in zip(self._params.price, self.ledger.paid, strict=True)) / 1e6
@@ -114,11 +114,11 @@ class CachedModel:
             f"failed), {ledger.tokens[0]:,} + {ledger.tokens[1]:,} tokens, {spent}"
         )
 
-    def enter(self, book: Path, stage: str) -> None:
-        """Add this run to a book, a JSON object a line, that no stage reads."""
+    def log_usage(self, path: Path, stage: str) -> None:
+        """Append this run's ledger to a `.jsonl` file that no stage reads."""
         entry = {"stage": stage, "model": self._model.name, **asdict(self.ledger), "cost": self.cost}
-        book.parent.mkdir(parents=True, exist_ok=True)
-        with book.open("a", encoding="utf-8") as stream:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(entry, sort_keys=True) + "\n")
 
     def _key(self, prompt: Prompt) -> str:
@@ -127,8 +127,8 @@ class CachedModel:
     def _path(self, key: str) -> Path:
         return self._folder / key[:2] / f"{key}.json"
 
-    def _remembered(self, key: str) -> Reply | None:
+    def _read_cached(self, key: str) -> Reply | None:
         try:
             return Reply(**dict(read_json(self._path(key), StoredReply)))
-        except GraftError:  # not there, or damaged: ask again
+        except GraftError:  # missing or damaged
             return None

@@ -1,6 +1,6 @@
-"""The operator `convert`: units, ways of writing a number, dates. Standard library only, as the sandbox loads it.
+"""The operator `convert`: units, number formats and dates. Standard library only, since the sandbox imports it.
 
-Factors are exact fractions, so that there and back gives the same number.
+Factors are exact fractions, so that a conversion and its inverse give the original number.
 """
 
 import datetime
@@ -8,7 +8,7 @@ import re
 from fractions import Fraction
 
 MAX_DIGITS = 400
-"""Longest number that is read, in characters; also what a value may have in digits."""
+"""Longest number that is read, in characters, and the most digits of a value."""
 
 _UNITS: dict[str, dict[str, str]] = {  # kind → name → its size in the kind's first unit
     "length": {
@@ -90,8 +90,8 @@ def convert(value: int | float | str, source: str, target: str) -> int | float |
 def read_number(value: object) -> Fraction:
     """The exact value of a number, or of a text that is one: "1,200", "$2.50", "3/4", "1 1/2", "75%".
 
-    A float counts as the decimal that it is printed as. Raises TypeError for other types, ValueError for what is no
-    finite number or longer than MAX_DIGITS.
+    A float counts as its printed decimal. Raises TypeError for other types, ValueError for anything that is not a
+    finite number or is longer than MAX_DIGITS.
     """
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise TypeError(f"a number or a text is needed, not {type(value).__name__}")
@@ -112,7 +112,7 @@ def read_number(value: object) -> Fraction:
 
 
 def _unit(name: str) -> str:
-    """The name in _SIZES or _DEGREES that a spelling means, or one of fraction, date, days, weekday, year day."""
+    """The name in _SIZES or _DEGREES for a spelling, or one of fraction, date, days, weekday, year day."""
     spelt = " ".join(name.lower().replace("meter", "metre").replace("liter", "litre").split())
     for form in (spelt, spelt.removesuffix("s"), spelt.removesuffix("es")):
         unit = _ALIASES.get(form, form)
@@ -149,7 +149,7 @@ def _date(value: int | float | str, old: str, new: str) -> int | str:
 
 
 def _plain(exact: Fraction) -> int | float:
-    """An int where it is whole, else the nearest float. Raises ValueError where it fits neither."""
+    """An int if it is integral, else the nearest float. Raises ValueError on overflow."""
     if exact.denominator == 1:
         return exact.numerator
     try:

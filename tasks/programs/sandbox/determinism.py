@@ -1,10 +1,10 @@
-"""Which programs could answer differently when they are run again, by a look at their source.
+"""Static check whether a program could give another answer in a second run.
 
-In the sandbox the hash seed and the seed of `random` are fixed and no file can be read, so that few things differ from
-run to run: clocks, the kernel's random numbers, and where objects lie in memory, which shows in `id`, in the texts of
-functions and iterators, and in the order of sets of such objects. A program that names nothing of the kind, and
-reaches nothing through modules or attributes that are not known here, is the same in every run. All others may differ:
-an "it may" costs a second run (sandbox.py), no more, so wherever there is doubt it is said.
+In the sandbox the hash seed and the seed of `random` are fixed and no file can be read. What still differs from run to
+run is clocks, the kernel's random numbers and memory addresses, which are visible in `id`, in the text of functions and
+iterators, and in the order of sets of such objects. A program that uses none of these, and only modules and attributes
+from the lists below, is deterministic. Any other program may differ; that costs a second run (sandbox.py), so the
+check answers yes whenever it is in doubt.
 """
 
 import ast
@@ -40,11 +40,11 @@ _PURE_TYPES = (
     str, bytes, list, tuple, dict, set, frozenset, int, float, complex, range, collections.Counter, collections.deque,
     collections.OrderedDict, fractions.Fraction, decimal.Decimal, re.Pattern, re.Match,
 )
-_REACHING = frozenset((  # attributes that reach others by their names, look into objects, or wrap functions
+_REACHING = frozenset((  # attributes that access others by name, inspect objects, or wrap functions
     "attrgetter", "methodcaller", "partial", "partialmethod", "format", "format_map", "Formatter", "get_type_hints",
     "no_type_check", "wraps", "update_wrapper", "singledispatch", "singledispatchmethod", "ForwardRef", "mod", "imod",
 ))
-_VALUES = frozenset((  # attributes that are no methods
+_VALUES = frozenset((  # attributes that are not methods
     "pi", "e", "tau", "inf", "nan", "real", "imag", "numerator", "denominator", "I", "M", "S", "X", "A", "IGNORECASE",
     "MULTILINE", "DOTALL", "VERBOSE", "ASCII", "ascii_letters", "ascii_lowercase", "ascii_uppercase", "digits",
     "punctuation", "whitespace", "maxlen", "string", "pattern", "pos", "endpos", "lastindex", "lastgroup",
@@ -66,55 +66,55 @@ _SETS = frozenset(("set", "frozenset"))
 _VIEWS = frozenset(("keys", "items"))  # of a dict; `&` and the like make sets of them
 # fmt: off
 _LAZY = frozenset(("map", "filter", "zip", "enumerate", "reversed", "iter", "finditer", "merge")) | (
-    _public("itertools") - {"count", "repeat"}  # lists and texts can count too; these two do not tell an address
+    _public("itertools") - {"count", "repeat"}  # lists have `count` too; the text of these two shows no address
 )
-_USES_UP = _LAZY | frozenset((  # what takes an iterable and keeps nothing of it but its elements
+_CONSUMES = _LAZY | frozenset((  # functions that take an iterable and keep only its elements
     "all", "any", "dict", "frozenset", "list", "max", "min", "next", "set", "sorted", "sum", "tuple", "join", "extend",
     "update", "fsum", "prod", "Counter", "deque", "reduce", "mean", "median", "mode", "majority",
 ))
-_FORGETS_ORDER = frozenset(("len", "sum", "any", "all"))  # not sorted, max and min: NaN is hashed by its address
+_IGNORES_ORDER = frozenset(("len", "sum", "any", "all"))  # not sorted, max, min: a NaN's hash varies
 _TAKES_FUNCTION = frozenset(("map", "filter", "sorted", "min", "max", "sort", "reduce", "groupby", "takewhile"))
 # fmt: on
-_TRUSTED = _USES_UP | _FORGETS_ORDER | _TAKES_FUNCTION
+_TRUSTED = _CONSUMES | _IGNORES_ORDER | _TAKES_FUNCTION
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _SUSPECT_WORDS = _RISKY_BUILTINS | _TEXTS | _SETS | {"import", "class", "async", "await", "with", "match"}
-_SUSPECT_SIGN = re.compile(r"__|\.(?!\d)|[%{]")
+_SUSPECT_CHARACTER = re.compile(r"__|\.(?!\d)|[%{]")
 
 
 @lru_cache(maxsize=4096)
 def may_differ(code: str) -> bool:
-    """Whether a program that ended well could give another answer in another run; True wherever there is doubt."""
+    """Whether a successful program could give another answer in another run; True if in doubt."""
     return _is_suspect(code) and tree_may_differ(code)
 
 
 def tree_may_differ(code: str) -> bool:
-    """The same by the syntax tree alone."""
+    """`may_differ` by the syntax tree alone."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)
-            look = _Look(ast.parse(code))
+            visit = _Visit(ast.parse(code))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return True
-    return look.unknown or look.order or (look.addresses and look.texts)
+    return visit.unknown or visit.order or (visit.addresses and visit.texts)
 
 
 def _is_suspect(code: str) -> bool:
-    """Whether there is anything in it that the tree is to be asked about: a fiftieth of the time that parsing takes."""
+    """Whether it contains anything that needs the syntax tree: takes a fiftieth of the time of parsing."""
     words = _WORD.findall(code)
-    return not (code.isascii() and _SUSPECT_WORDS.isdisjoint(words)) or _SUSPECT_SIGN.search(code) is not None
+    return not (code.isascii() and _SUSPECT_WORDS.isdisjoint(words)) or _SUSPECT_CHARACTER.search(code) is not None
 
 
-class _Look:
-    """What a program has.
+class _Visit:
+    """Findings in a syntax tree.
 
-    `unknown`: something that is not known here. `order`: a set whose order may show. `addresses`: objects whose texts
-    would tell where they lie. `texts`: texts of objects.
+    `unknown`: a name that is not in the lists above. `order`: a set whose order may be visible. `addresses`: objects
+    whose text would contain their address. `texts`: texts of objects.
     """
 
     def __init__(self, tree: ast.Module) -> None:
         self.unknown = self.order = self.addresses = self.texts = False
-        self._used_up: set[ast.AST] = set()  # iterables and functions that nothing is kept of
+        self._consumed: set[ast.AST] = set()  # iterables and functions that are not kept
         self._unordered: set[ast.AST] = set()
         self._functions = (
             {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
@@ -122,30 +122,30 @@ class _Look:
             | MODEL_OPERATORS.keys()
         )
         self._trusted = _TRUSTED - set(_bound(tree))
-        for node in ast.walk(tree):  # a node comes before what it holds
-            self._enclose(node)
-            self._see(node)
+        for node in ast.walk(tree):  # parents before children
+            self._visit_children(node)
+            self._visit(node)
 
-    def _enclose(self, node: ast.AST) -> None:
-        """Note what a node does with what it holds."""
+    def _visit_children(self, node: ast.AST) -> None:
+        """Note what a node does with its children."""
         match node:
             case ast.For(iter=iterable) | ast.comprehension(iter=iterable):
-                self._used_up.add(iterable)
+                self._consumed.add(iterable)
             case ast.Starred(value=iterable):
-                self._used_up.add(iterable)
+                self._consumed.add(iterable)
             case ast.Compare(comparators=others):
                 self._unordered.update(others)
             case ast.Call(func=function, args=arguments, keywords=keywords):
-                self._used_up.add(function)
-                name = _called(node) if _called(node) in self._trusted else ""
-                if name in _USES_UP:
-                    self._used_up.update(arguments)
-                if name in _FORGETS_ORDER:
+                self._consumed.add(function)
+                name = _called_name(node) if _called_name(node) in self._trusted else ""
+                if name in _CONSUMES:
+                    self._consumed.update(arguments)
+                if name in _IGNORES_ORDER:
                     self._unordered.update(arguments)
                 if name in _TAKES_FUNCTION:
-                    self._used_up.update([*arguments[:1], *(word.value for word in keywords)])
+                    self._consumed.update([*arguments[:1], *(word.value for word in keywords)])
 
-    def _see(self, node: ast.AST) -> None:
+    def _visit(self, node: ast.AST) -> None:
         match node:
             case ast.Import(names=names):
                 self.unknown |= any(alias.name not in _PURE_MODULES for alias in names)
@@ -159,36 +159,36 @@ class _Look:
             case ast.Name(id=name):
                 self.unknown |= name in _RISKY_BUILTINS or name.startswith("__")
                 self.texts |= name in _TEXTS
-                self.addresses |= name in self._functions and node not in self._used_up
+                self.addresses |= name in self._functions and node not in self._consumed
             case ast.Attribute(attr=name):
                 self.unknown |= name not in _SAFE_ATTRIBUTES
-                self.addresses |= name not in _VALUES and node not in self._used_up
+                self.addresses |= name not in _VALUES and node not in self._consumed
             case ast.FormattedValue():
                 self.texts = True
             case ast.BinOp(op=ast.Mod(), left=left):
                 self.texts |= not (isinstance(left, ast.Constant) and isinstance(left.value, int | float))
             case ast.Lambda() | ast.GeneratorExp():
-                self.addresses |= node not in self._used_up
+                self.addresses |= node not in self._consumed
             case ast.Yield() | ast.YieldFrom():
                 self.addresses = True
             case ast.Set() | ast.SetComp():
                 self.order |= node not in self._unordered
             case ast.Call():
-                name = _called(node)
-                self.addresses |= name in _LAZY and node not in self._used_up
+                name = _called_name(node)
+                self.addresses |= name in _LAZY and node not in self._consumed
                 self.order |= name in _SETS and node not in self._unordered
-                self.order |= name in _VIEWS and node not in self._unordered and node not in self._used_up
+                self.order |= name in _VIEWS and node not in self._unordered and node not in self._consumed
 
 
-def _called(node: ast.Call) -> str:
-    """The last part of the name of what is called; empty where that is no name."""
+def _called_name(node: ast.Call) -> str:
+    """The last part of the called name; empty if it is not a name."""
     if isinstance(node.func, ast.Attribute):
         return node.func.attr
     return node.func.id if isinstance(node.func, ast.Name) else ""
 
 
 def _bound(tree: ast.Module) -> Iterator[str]:
-    """Names that the program gives a meaning of its own."""
+    """Names that the program itself binds."""
     for node in ast.walk(tree):
         match node:
             case ast.FunctionDef(name=name) | ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store() | ast.Del()):

@@ -1,9 +1,9 @@
-"""Which workflows are so plain that they may share one sandboxed worker: a strict allow-list on the syntax tree.
+"""Allow-list on the syntax tree for plain workflows, which may share one sandboxed worker.
 
-This is no boundary: the worker sits in the same OS sandbox as every other program. The list keeps one program from
-being felt by the next. What it lets through has no loop, no attribute, no statement that changes an object, and calls
-nothing but the operators, which are pure; so the worker's state is the same after it as before. Short source that
-does not parse may share it too: of that nothing runs. (Half of what a young policy writes is of this kind.)
+This is not a security boundary: the worker is in the same OS sandbox as every other program. The list keeps programs
+from affecting each other. A plain program has no loop, no attribute and no statement that changes an object, and calls
+only the operators, which are pure, so the state of the worker does not change. Short source that does not parse is
+plain too, since nothing of it runs. (Half of the output of an untrained policy is of this kind.)
 """
 
 import ast
@@ -14,15 +14,15 @@ from functools import lru_cache
 from tasks.programs.operators.builtin import OPERATORS
 
 MAX_CODE = 4096
-"""Longest plain workflow, in characters. With MAX_LINE it also keeps parse bombs away from the host's parser."""
+"""Longest plain workflow, in characters. With MAX_LINE it also keeps parse bombs from the host's parser."""
 
 MAX_LINE = 240
 MAX_STATEMENTS = 64
 MAX_STRING = 200
 MAX_NUMBER = 10**12
 
-_MORE_AT_THE_TOP = re.compile(r"^(?:import |from |class |@|def (?!solve\(problem\))|\w+ *=(?!=))", re.MULTILINE)
-"""What no plain workflow has, found in a fiftieth of the time that parsing takes."""
+_OTHER_STATEMENT = re.compile(r"^(?:import |from |class |@|def (?!solve\(problem\))|\w+ *=(?!=))", re.MULTILINE)
+"""Top-level statements that no plain workflow has, found in a fiftieth of the time of parsing."""
 
 _BINARY = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
 
@@ -31,13 +31,13 @@ _BINARY = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
 def is_plain(code: str) -> bool:
     """Whether `code` is one `def solve(problem)` of straight-line assignments and returns, or does not parse at all.
 
-    Either within the bounds above, and without a line at the left margin that begins another statement.
+    In both cases within the bounds above and without another top-level statement.
     """
-    if len(code) > MAX_CODE or any(len(line) > MAX_LINE for line in code.split("\n")) or _MORE_AT_THE_TOP.search(code):
+    if len(code) > MAX_CODE or any(len(line) > MAX_LINE for line in code.split("\n")) or _OTHER_STATEMENT.search(code):
         return False
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)  # what a model writes (`2n`) is nobody's news
+            warnings.simplefilter("ignore", SyntaxWarning)  # for what a model writes (`2n`)
             return _is_plain_module(ast.parse(code))
     except SyntaxError:
         return True

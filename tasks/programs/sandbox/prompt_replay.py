@@ -40,9 +40,11 @@ def reply_to_all(calls: Sequence[tuple[Prompt, PromptReplay]], model: CachedMode
         return [
             error_result(f"{prompt.operator}() has no model here: operators.backend is none") for prompt, _ in calls
         ]
-    replies = iter(model.complete([prompt for prompt, replay in calls if len(replay) < model.most]))
-    over = error_result(f"asks more than {model.most} prompts")
-    return [_text_or_error(prompt, next(replies)) if len(replay) < model.most else over for prompt, replay in calls]
+    replies = iter(model.complete([prompt for prompt, replay in calls if len(replay) < model.max_calls]))
+    over = error_result(f"asks more than {model.max_calls} prompts")
+    return [
+        _text_or_error(prompt, next(replies)) if len(replay) < model.max_calls else over for prompt, replay in calls
+    ]
 
 
 def error_result(text: str) -> Result:

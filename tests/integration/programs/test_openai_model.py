@@ -106,7 +106,7 @@ def test_a_server_that_is_down_is_a_failure_and_is_not_asked_for_ever() -> None:
 @pytest.mark.parametrize("status", [400, 401, 403, 404])
 def test_what_cannot_pass_stops_at_once(status: int) -> None:
     with chat_server(lambda *_: (status, "no such thing")) as server:
-        with pytest.raises(GraftError, match=r"refuses .*no such thing.*mend OPENAI_API_KEY or the params") as error:
+        with pytest.raises(GraftError, match=r"refuses .*no such thing.*fix OPENAI_API_KEY or the params") as error:
             replies(server.url, "a")
         assert len(server.requests) == 1
     assert "sk-test" not in str(error.value)

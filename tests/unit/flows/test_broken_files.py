@@ -14,9 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
-from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +23,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from flows.dvc_stages.snapshot import Left, Stage, _described, untouched
 from flows.dvc_stages.staleness import _listed
 from flows.reports.run_lookup import account_named
 from flows.reports.run_record import Account, account_of, made_with
@@ -39,7 +36,7 @@ from tasks.core.metrics_files import read_metrics, read_table
 from tasks.errors import GraftError
 from tasks.grpo.checkpoint import Checkpoint, _digest
 from tasks.layout import Layout
-from tasks.model.distributed.safe_serialization import packed
+from tasks.model.distributed.safe_serialization import serialize
 from tasks.params.file import load_params
 from tasks.problems.digests import ProblemFile
 from tasks.problems.jsonl import read_problems
@@ -248,7 +245,9 @@ def checkpoint_bytes() -> bytes:
     import torch
 
     tensors = {"a": torch.ones(2, 3), "b": torch.zeros(1, dtype=torch.bfloat16)}
-    return packed({"weights": tensors, "optimizer": {"state": {0: tensors}}, "schedule": {}, "rows": [{"loss": 0.5}]})
+    return serialize(
+        {"weights": tensors, "optimizer": {"state": {0: tensors}}, "schedule": {}, "rows": [{"loss": 0.5}]}
+    )
 
 
 CHAT = b"""{"id": "1", "object": "chat.completion", "created": 0, "model": "m",
@@ -296,9 +295,9 @@ def chat(status: int, folder: Path) -> None:
         if reply.text is not None:
             assert again.complete([Prompt("ask", "3 + 4?")]) == [reply], "what is kept is what was said"
             assert again.ledger.remembered == 1
-        served.enter(Path(name, "ledger.jsonl"), "search@1")
+        served.log_usage(Path(name, "ledger.jsonl"), "search@1")
         assert json.loads(Path(name, "ledger.jsonl").read_text())["calls"] == 1
-        json.dumps(served.numbers, allow_nan=False)
+        json.dumps(served.metrics, allow_nan=False)
         if reply.text is None:
             raise GraftError(reply.failed or reply.refused or "")
 
@@ -344,25 +343,6 @@ SEEN = Seen(
 )
 SUCCESSION = Succession(version="v", replaced=None, how="promoted", reason="better", time="2026-11-22T18:00:00Z")
 ENTRY = Entry(when="2026-11-22 03:00:00", done=True, line="Promoted", flow_run="f", mlflow_run=None)
-
-LEFT = (
-    Left(
-        dvc=version("dvc"),
-        described=_described(Path("nowhere")),
-        roots=["file", ".."],
-        files={"file": ((1, 2, 3.0, 4.5), "0" * 32, 5.0)},
-        stores={".dvc/cache": (1, 2, 3.0, 4.5)},
-        stages=[Stage(address="a", deps={"b": "0"}, outs={"file": "1"})],
-    )
-    .model_dump_json()
-    .encode()
-)
-
-
-def noted(left: bytes) -> bytes:
-    """As it stands in the file."""
-    return f"{sha256(left).hexdigest()}\n".encode() + left + b"\n"
-
 
 READERS: dict[str, Reader] = {
     "a chat reply": Reader("file", CHAT, partial(chat, 200), 500),
@@ -485,12 +465,6 @@ READERS: dict[str, Reader] = {
     ),
     "what a term's process answers": Reader(
         "file", b"[0.5, null]\n", lambda folder: read_answer((folder / "file").read_bytes())
-    ),
-    "what a run left": Reader(".graft/untouched.json", noted(LEFT), lambda folder: untouched(folder, ["a"])),
-    "what a run left, under its digest": Reader(
-        ".graft/untouched.json",
-        LEFT,
-        write_and_read(noted, lambda folder: untouched(folder, ["a"]), ".graft/untouched.json"),
     ),
     "a module of the user's": Reader("file", CODE.encode(), lambda folder: parse_module(folder / "file")),
     "tree.svg and the like": Reader("file", "<svg>ä</svg>".encode(), lambda folder: read_text(folder / "file")),

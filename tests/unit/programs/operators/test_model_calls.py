@@ -256,14 +256,14 @@ def test_the_ledger(tmp_path: Path) -> None:
     prompts = [Prompt("ask", text) for text in "aabc"]
     first = served(Function(reply), tmp_path, price=(1.0, 10.0))
     first.complete(prompts)
-    assert first.numbers == {"model_calls": 4, "model_tokens": 6, "model_failed": 1}
+    assert first.metrics == {"model_calls": 4, "model_tokens": 6, "model_failed": 1}
     assert first.cost == pytest.approx((2 * 2 * 1.0 + 2 * 1 * 10.0) / 1e6)
     second = served(Function(lambda _: "x"), tmp_path, price=(1.0, 10.0))
     second.complete(prompts[:3])
     assert (second.ledger.asked, second.ledger.remembered, second.cost) == (2, 2, 0.0)
     book = tmp_path / "ledger.jsonl"
-    first.enter(book, "search@1")
-    second.enter(book, "search@2")
+    first.log_usage(book, "search@1")
+    second.log_usage(book, "search@2")
     assert [json.loads(line)["paid"] for line in book.read_text().splitlines()] == [[4, 2], [0, 0]]
 
 
