@@ -113,7 +113,7 @@ def commands_page() -> str:
     for name in group.list_commands(context):  # type: ignore[attr-defined]
         command = group.get_command(context, name)  # type: ignore[attr-defined]
         inner = command.make_context(name, [], parent=context, resilient_parsing=True)
-        usage = " ".join(["graft", name, *command.collect_usage_pieces(inner)])
+        usage = _plain(" ".join(["graft", name, *command.collect_usage_pieces(inner)]))
         lines += ["", f"## graft {name}", "", "```text", usage, "```", "", cleandoc(command.help or "")]
         records = [record for p in command.params if (record := _record(p, inner))]
         if records:
@@ -128,7 +128,19 @@ def _record(param: Any, context: Any) -> tuple[str, str] | None:
     record = param.get_help_record(context)
     if record is None:  # an argument, in older versions of click
         return param.make_metavar(context), getattr(param, "help", "") or ""
-    return re.sub(r"\s+", " ", record[0]).strip(), re.sub(r"\s+", " ", record[1]).strip()
+    names, help = (" ".join(text.split()) for text in record)
+    return _plain(names), help
+
+
+def _plain(text: str) -> str:
+    """Without the types that click appends to a metavar of ours."""
+    text = re.sub(r"\{([^}]*?)(?:\.\.\.)?\}", r"\1", text)
+    return (
+        re.sub(r"(?<=[A-Z\].]) <[^>]*>", "", text)
+        .replace("<int range>", "N")
+        .replace("<str>", "TEXT")
+        .replace("<path>", "FILE")
+    )
 
 
 def _escaped(text: str) -> str:

@@ -1,5 +1,5 @@
 """Environments whose completions hold the answer themselves. One of your own inherits `Direct` and gives it a prompt,
-a parser, perhaps terms and a check; see "An environment of your own" in the README.
+a parser, perhaps terms and a check; see docs/environments.md.
 """
 
 from abc import ABC, abstractmethod

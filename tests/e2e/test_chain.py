@@ -122,7 +122,7 @@ def test_every_problem_becomes_a_trajectory_that_holds_its_workflows(first: Run,
     trajectories = read_jsonl(first.layout.trajectories(round), Trajectory)
     index = read_jsonl(first.layout.workflows(round) / "index.jsonl", Workflow)
     written = {(w.split, w.problem_id, w.workflow_id): w.code for w in index}
-    expected = [(split, p.turned(round)) for split in ("train", "validation") for p in first.problems(split)]
+    expected = [(split, p.rotated(round)) for split in ("train", "validation") for p in first.problems(split)]
     assert [(t.split, t.problem) for t in trajectories] == expected
     for t in trajectories:
         assert t.workflow_codes == [written[t.split, t.problem_id, name] for name in t.workflow_ids]
@@ -271,7 +271,7 @@ def test_the_screen_shows_what_was_learnt_and_where_the_time_went(first: Run) ->
 def test_graft_tree_draws_what_the_search_left(first: Run) -> None:
     problem = first.problems("train")[0]
     shown = graft(first.root, "tree", problem.problem_id, "--round", "1").stdout
-    assert " ".join(problem.turned(1).question.split()) in " ".join(shown.split())
+    assert " ".join(problem.rotated(1).question.split()) in " ".join(shown.split())
     assert re.search(r"└── .*×\d+  value \d\.\d\d  p ", shown)
 
 
@@ -393,7 +393,7 @@ def files_of(folder: Path) -> dict[str, str]:
 @pytest.mark.slow
 @pytest.mark.skipif(not (PROJECT.parent / GSM8K).is_file(), reason="GSM8K is not beside the project")
 def test_real_input_ends_with_honest_figures(tmp_path: Path) -> None:
-    """The command of the README, with the file at the same relative place, on a small set-up."""
+    """The command of docs/problems.md, with the file at the same relative place, on a small set-up."""
     root = make_workspace(tmp_path / "project", [*SMALL, "rounds=1"])
     (tmp_path / GSM8K).parent.mkdir(parents=True)
     (tmp_path / GSM8K).write_bytes((PROJECT.parent / GSM8K).read_bytes())

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tasks.artifacts import digest_path, read_json
-from tasks.bootstrap.start import formed, start_of
+from tasks.bootstrap.start import attach_lora, load_start
 from tasks.errors import GraftError
 from tasks.model.lora import linear_modules
 from tasks.model.policy import Policy, load_model, load_policy, save_policy
@@ -42,7 +42,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def plainly_loaded(folder: Path) -> Any:
-    """As README says it."""
+    """As docs/getting-started.md does it."""
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
 
@@ -73,9 +73,9 @@ def hub(tmp_path: Path, make_policy: MakePolicy) -> Path:
 def first_champion(root: str, form: Lora | None, hub: Path, make_policy: MakePolicy, folder: Path) -> Policy:
     """What the first run of all left behind."""
     if root == "scratch":
-        policy = formed(make_policy(whole=True), params("scratch", form), seed=0)
+        policy = attach_lora(make_policy(whole=True), params("scratch", form), seed=0)
     else:
-        policy = formed(start_of(params(hub, form))[0], params(hub, form), seed=0)
+        policy = attach_lora(load_start(params(hub, form))[0], params(hub, form), seed=0)
     save_policy(trained(policy), folder, parent="p", round=3)
     return policy
 
@@ -88,9 +88,9 @@ def test_run_after_run_the_folder_loads_plainly_and_says_where_it_comes_from(
     champion, folder = tmp_path / "champion", tmp_path / "policy"
     policy = first_champion(root, forms[0], hub, make_policy, champion)
     for form in forms[1:]:
-        continued, parent = start_of(params(champion, form))
+        continued, parent = load_start(params(champion, form))
         assert parent == read_json(champion / "lineage.json", Lineage).version
-        continued = formed(continued, params(champion, form), seed=1)
+        continued = attach_lora(continued, params(champion, form), seed=1)
         assert same(continued.model, policy.model)
         shutil.rmtree(champion)  # a promotion puts another in its place
         lineage = save_policy(continued, folder, parent, round=0)
@@ -115,8 +115,8 @@ def test_run_after_run_the_folder_loads_plainly_and_says_where_it_comes_from(
 
 def test_a_continued_adapter_is_the_parents_to_the_byte(hub: Path, tmp_path: Path, make_policy: MakePolicy) -> None:
     first_champion("hub", LORA, hub, make_policy, tmp_path / "champion")
-    policy, parent = start_of(params(tmp_path / "champion"))
-    policy = formed(policy, params(tmp_path / "champion"), seed=7)
+    policy, parent = load_start(params(tmp_path / "champion"))
+    policy = attach_lora(policy, params(tmp_path / "champion"), seed=7)
     save_policy(policy, tmp_path / "policy", parent, round=0)
     assert digest_path(tmp_path / "policy" / "adapter") == digest_path(tmp_path / "champion" / "adapter")
     trainable = {name for name, p in policy.model.named_parameters() if p.requires_grad}
@@ -184,7 +184,7 @@ def test_another_form_than_the_parents_is_refused_with_a_remedy_that_helps(
     champion = tmp_path / "champion"
     first_champion("hub", LORA, hub, make_policy, champion)
     with pytest.raises(GraftError) as error:
-        formed(start_of(params(champion))[0], params(champion, wanted), seed=0)
+        attach_lora(load_start(params(champion))[0], params(champion, wanted), seed=0)
     is_now = "null" if wanted is None else f"{{rank: {wanted.rank}, alpha: {wanted.alpha:g}, targets: "
     has = r"\{rank: 4, alpha: 8, targets: all-linear\}"
     message = (
@@ -196,7 +196,7 @@ def test_another_form_than_the_parents_is_refused_with_a_remedy_that_helps(
     shutil.copyfile(SHIPPED, tmp_path / "params.yaml")
     override(tmp_path / "params.yaml", [f"policy.lora={told[0]}"])
     mended = load_params(tmp_path / "params.yaml").policy.lora
-    formed(start_of(params(champion))[0], params(champion, mended), seed=0)
+    attach_lora(load_start(params(champion))[0], params(champion, mended), seed=0)
 
 
 def test_an_adapter_on_named_modules_is_continued_by_their_names_in_any_order(
@@ -206,9 +206,9 @@ def test_an_adapter_on_named_modules_is_continued_by_their_names_in_any_order(
     named = LORA.model_copy(update={"targets": ["q_proj", "v_proj"]})
     policy = first_champion("hub", named, hub, make_policy, champion)
     turned = LORA.model_copy(update={"targets": ["v_proj", "q_proj"]})
-    assert same(formed(start_of(params(champion))[0], params(champion, turned), seed=0).model, policy.model)
+    assert same(attach_lora(load_start(params(champion))[0], params(champion, turned), seed=0).model, policy.model)
     with pytest.raises(GraftError, match=r"is \{rank: 4, alpha: 8, targets: \[q_proj, v_proj\]\}; set policy\.lora to"):
-        formed(start_of(params(champion))[0], params(champion), seed=0)
+        attach_lora(load_start(params(champion))[0], params(champion), seed=0)
 
 
 def test_an_adapter_of_unknown_origin_is_refused(hub: Path, tmp_path: Path, make_policy: MakePolicy) -> None:
@@ -217,7 +217,7 @@ def test_an_adapter_of_unknown_origin_is_refused(hub: Path, tmp_path: Path, make
     with pytest.raises(
         GraftError, match=r"^policy\.base: '.*policy' has an adapter, but no lineage\.json .*; restore "
     ):
-        start_of(params(tmp_path / "policy"))
+        load_start(params(tmp_path / "policy"))
 
 
 # --- targets
@@ -240,7 +240,7 @@ def test_a_target_that_is_no_linear_module_is_named_with_those_there_are(
         with pytest.raises(
             GraftError, match=rf"^policy\.lora\.targets: '{wrong}' is no linear .* it has {names}: name"
         ):
-            formed(make_policy(kind, whole=True), params("hub", lora), seed=0)
+            attach_lora(make_policy(kind, whole=True), params("hub", lora), seed=0)
 
 
 @pytest.mark.filterwarnings("ignore:fan_in_fan_out")
@@ -261,7 +261,7 @@ def test_the_adapter_sits_on_the_targets_and_nowhere_else(
     policy = make_policy(kind, whole=True)
     expected = linear_modules(policy.model, targets)
     assert len(expected) == 2 * per_layer
-    formed(policy, params("hub", LORA.model_copy(update={"targets": targets})), seed=0)
+    attach_lora(policy, params("hub", LORA.model_copy(update={"targets": targets})), seed=0)
     found = {
         name.partition(".lora_A")[0] for name, _ in policy.model.get_base_model().named_modules() if "lora_A" in name
     }
@@ -269,6 +269,6 @@ def test_the_adapter_sits_on_the_targets_and_nowhere_else(
 
 
 def test_without_any_lineage_a_folder_is_a_model_like_any_other(hub: Path) -> None:
-    policy, parent = start_of(params(hub, None).model_copy(update={"base_sha256": "digest"}))
+    policy, parent = load_start(params(hub, None).model_copy(update={"base_sha256": "digest"}))
     assert (policy.base, policy.base_sha256, policy.version, parent) == (str(hub), "digest", "", None)
     assert same(policy.model, load_model(str(hub)))
