@@ -1,11 +1,11 @@
-"""A Qwen2-architecture model made from its config: the embedded default's base."""
+"""A randomly initialised Qwen2-architecture model, the base of `policy.base: scratch`."""
 
 from typing import Any
 
-HEAD = 32  # width of an attention head
+HEAD_SIZE = 32  # width of an attention head
 
 
-def scratch_model(tokenizer: Any, hidden: int, layers: int, seed: int) -> Any:
+def build_scratch_model(tokenizer: Any, hidden: int, layers: int, seed: int) -> Any:
     """A randomly initialised Qwen2 with tied embeddings; 1.9 M parameters at hidden 192, layers 4."""
     import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM
@@ -14,8 +14,8 @@ def scratch_model(tokenizer: Any, hidden: int, layers: int, seed: int) -> Any:
         vocab_size=len(tokenizer),
         hidden_size=hidden,
         num_hidden_layers=layers,
-        num_attention_heads=hidden // HEAD,
-        num_key_value_heads=hidden // HEAD,
+        num_attention_heads=hidden // HEAD_SIZE,
+        num_key_value_heads=hidden // HEAD_SIZE,
         intermediate_size=hidden * 8 // 3 // 16 * 16,
         max_position_embeddings=2048,
         tie_word_embeddings=True,

@@ -1,4 +1,4 @@
-"""Supervised training of a model on (prompt, completion) pairs: how a policy from scratch learns to write at all."""
+"""Supervised training of a model on (prompt, completion) pairs, for a policy from scratch."""
 
 import sys
 from collections.abc import Sequence
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 WARMUP = 0.05  # share of the steps over which the learning rate rises
-PROMPT_WEIGHT = 0.1  # the prompt's tokens count a little: reading words is learned from them
+PROMPT_WEIGHT = 0.1  # a small loss on the prompt teaches the model to read words
 
 
 @dataclass(frozen=True)
-class Example:
+class TrainingExample:
     """Token ids of a prompt and of the completion that solves it."""
 
     prompt: list[int]
     completion: list[int]
 
 
-def warm_up(
-    model: Any, examples: Sequence[Example], epochs: int, learning_rate: float, batch: int, pad: int, seed: int
+def train_supervised(
+    model: Any, examples: Sequence[TrainingExample], epochs: int, learning_rate: float, batch: int, pad: int, seed: int
 ) -> float:
     """Train `model` in place with AdamW, linear warm-up and cosine decay; returns the last epoch's mean loss."""
     import math
@@ -69,8 +69,8 @@ def _batches(count: int, batch: int, seed: int) -> list[list[int]]:
     return [order[start : start + batch] for start in range(0, count, batch)]
 
 
-def _loss(model: Any, examples: Sequence[Example], pad: int) -> "Tensor":
-    """Cross-entropy over the completions' tokens, plus a little over the prompts'."""
+def _loss(model: Any, examples: Sequence[TrainingExample], pad: int) -> "Tensor":
+    """Cross-entropy of the completions' tokens, plus `PROMPT_WEIGHT` times that of the prompts'."""
     import torch
 
     rows = collate([e.prompt for e in examples], [e.completion for e in examples], pad, model.device)

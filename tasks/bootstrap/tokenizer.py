@@ -1,8 +1,7 @@
-"""The embedded default's tokenizer: byte-level BPE, digits one by one, trained on the run's own text.
+"""Byte-level BPE tokenizer of `policy.base: scratch`, trained on the run's own text; digits are single tokens.
 
-It cuts text into pieces as Qwen2's tokenizer does. That is not a matter of taste: for a Qwen2 `config.json`,
-`AutoTokenizer` (transformers 5) puts Qwen2's own pre-tokenizer in the place of whatever `tokenizer.json` says, without
-a word, and the reloaded policy reads its prompts in other tokens than it was trained on.
+Its pre-tokenizer is Qwen2's, because for a Qwen2 `config.json` `AutoTokenizer` (transformers 5) silently replaces that
+of `tokenizer.json` by Qwen2's: with any other, a reloaded policy would tokenise its prompts differently.
 """
 
 from collections.abc import Sequence
@@ -16,24 +15,24 @@ if TYPE_CHECKING:
 PAD, EOS = "<|pad|>", "<|endoftext|>"  # Qwen2Tokenizer adds an <|endoftext|> of its own where it finds none
 
 # Qwen2's pre-tokenizer (transformers, models/qwen2/tokenization_qwen2.py, PRETOKENIZE_REGEX).
-PIECES = (
+PRETOKENIZE_REGEX = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 
 
 def train_tokenizer(texts: Sequence[str], vocabulary: int, parts: Sequence[str] = PARTS) -> "PreTrainedTokenizerBase":
-    """Byte-level BPE with at most `vocabulary` tokens, and `parts` as one token each beside them.
+    """Byte-level BPE with at most `vocabulary` tokens, and `parts` as additional tokens.
 
-    No text is lost in it, but that letters with separate accents are composed (NFC), as Qwen2's tokenizer does.
+    It is lossless except that letters with combining accents are composed (NFC), as in Qwen2's tokenizer.
     """
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = Tokenizer(models.BPE())
-    tokenizer.normalizer = normalizers.NFC()  # AutoTokenizer puts it there too
+    tokenizer.normalizer = normalizers.NFC()  # as AutoTokenizer does
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(PIECES), behavior="isolated"),
+            pre_tokenizers.Split(Regex(PRETOKENIZE_REGEX), behavior="isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )

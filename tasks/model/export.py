@@ -1,7 +1,7 @@
-"""A policy for others: merged into its base, or its adapter, in plain Hugging Face layout.
+"""Export of a policy in plain Hugging Face layout: merged into its base, or as an adapter.
 
-What was written is loaded again with plain transformers and peft before it takes its place, and compared with the
-policy: MLflow's own way to log a peft model, for one, reloads with wrong weights and does not fail.
+Before the folder takes its place it is loaded with plain transformers and peft and compared with the policy: MLflow's
+own flavour for peft models, for one, reloads with wrong weights and does not fail.
 """
 
 import json
@@ -10,41 +10,41 @@ from typing import Any, Literal
 
 from tasks.artifacts import atomic_folder, copy_folder, digest_path, write_text
 from tasks.errors import GraftError
-from tasks.model.model_card import card
-from tasks.model.policy import damage_named, may_run
-from tasks.model.version import ADAPTER, WEIGHTS, check_whole
+from tasks.model.model_card import model_card
+from tasks.model.policy import is_trusted, translate_errors
+from tasks.model.version import ADAPTER, WEIGHTS, verify_policy
 from tasks.records import Lineage
 
-Form = Literal["merged", "adapter"]
+ExportFormat = Literal["merged", "adapter"]
 MODEL_FILES = ("config.json", "generation_config.json", WEIGHTS)
 BASE = "base"
-PROBED = 32  # tokens
+PROBE_TOKENS = 32  # tokens
 
 
-def export_policy(policy: Path, folder: Path, form: Form, measured: str | None, float32: bool = False) -> float:
-    """Write the policy to `folder` whole; gives the largest difference of a logit to the policy's own, in float32.
+def export_policy(policy: Path, folder: Path, form: ExportFormat, measured: str | None, float32: bool = False) -> float:
+    """Write the policy to `folder` atomically; returns the largest difference of a logit to the policy's, in float32.
 
-    `merged`: a model in its base's own type, or in float32 where asked for. `adapter`: as trained, to the byte; a base
-    that is nowhere else lies beside it. `measured` is what the card says of how good it is. Raises GraftError where
-    the folder is not empty or the policy, or its base, is damaged or changed.
+    `merged`: a model in its base's type, or in float32 on request. `adapter`: the trained bytes; a base that exists
+    nowhere else is written next to it. `measured` is the card's line about pass@1. Raises GraftError if the folder is
+    not empty or the policy, or its base, is damaged or changed.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise GraftError(f"{folder}: is there already and not empty; name a new folder")
-    lineage = check_whole(policy)
+        raise GraftError(f"{folder}: exists and is not empty; name a new folder")
+    lineage = verify_policy(policy)
     if form == "adapter" and "adapter" not in lineage.holds:
         raise GraftError(f"{policy}: has no adapter, all its weights were trained; export it with --merged")
     _refuse_changed_base(policy, lineage)
-    with damage_named(f"{policy}: could not be exported", "bring it or its base back from a copy"):
-        expected = _logits(_loaded(_base_of(policy, lineage), policy / ADAPTER if "adapter" in lineage.holds else None))
+    with translate_errors(f"{policy}: could not be exported", "restore it or its base from a copy"):
+        expected = _logits(_load(_base_of(policy, lineage), policy / ADAPTER if "adapter" in lineage.holds else None))
         with atomic_folder(folder) as new:
             if form == "merged":
                 _write_merged(policy, lineage, new, float32)
-                found = _logits(_loaded(str(new), None))
+                found = _logits(_load(str(new), None))
             else:
                 _write_adapter(policy, lineage, new, folder)
                 base = str(new / BASE) if "weights" in lineage.holds else lineage.base
-                found = _logits(_loaded(base, new))
-            write_text(new / "README.md", card(lineage, form, folder.name, measured))
+                found = _logits(_load(base, new))
+            write_text(new / "README.md", model_card(lineage, form, folder.name, measured))
             return float((found - expected).abs().max())
 
 
@@ -52,25 +52,25 @@ def _write_merged(policy: Path, lineage: Lineage, new: Path, float32: bool) -> N
     import torch
     from transformers import AutoConfig
 
-    _copy_others(policy, new)
+    _copy_tokenizer(policy, new)
     if "adapter" not in lineage.holds and not float32:
         for name in MODEL_FILES:
             copy_folder(policy / name, new / name)
         return
     base = _base_of(policy, lineage)
-    model = _loaded(base, policy / ADAPTER if "adapter" in lineage.holds else None)
+    model = _load(base, policy / ADAPTER if "adapter" in lineage.holds else None)
     if "adapter" in lineage.holds:
         model = model.merge_and_unload()  # in float32: rounded once, at the end
-    own = AutoConfig.from_pretrained(base, trust_remote_code=may_run(base)).dtype
+    own = AutoConfig.from_pretrained(base, trust_remote_code=is_trusted(base)).dtype
     model.to(torch.float32 if float32 or own is None else own).save_pretrained(new)
 
 
 def _write_adapter(policy: Path, lineage: Lineage, new: Path, folder: Path) -> None:
-    _copy_others(policy, new)
+    _copy_tokenizer(policy, new)
     copy_folder(policy / ADAPTER, new)
     base = str(Path(lineage.base).resolve()) if Path(lineage.base).is_dir() else lineage.base
     if "weights" in lineage.holds:
-        _copy_others(policy, new / BASE)
+        _copy_tokenizer(policy, new / BASE)
         for name in MODEL_FILES:
             copy_folder(policy / name, new / BASE / name)
         base = str((folder / BASE).resolve())
@@ -79,8 +79,8 @@ def _write_adapter(policy: Path, lineage: Lineage, new: Path, folder: Path) -> N
     write_text(config, json.dumps(content, indent=2, sort_keys=True) + "\n")
 
 
-def _copy_others(policy: Path, new: Path) -> None:
-    """The tokenizer's files."""
+def _copy_tokenizer(policy: Path, new: Path) -> None:
+    """Copy the tokenizer's files."""
     for file in sorted(policy.iterdir()):
         if file.is_file() and file.name not in (*MODEL_FILES, "lineage.json", "README.md"):
             copy_folder(file, new / file.name)
@@ -91,30 +91,30 @@ def _refuse_changed_base(policy: Path, lineage: Lineage) -> None:
         return
     base = Path(lineage.base)
     if not base.is_dir() or digest_path(base) != lineage.base_sha256:
-        what = "changed since the policy was made of it" if base.is_dir() else "gone"
-        raise GraftError(f"{policy}: its base, the folder {base}, is {what}; put back what it was")
+        what = "changed since the policy was trained from it" if base.is_dir() else "gone"
+        raise GraftError(f"{policy}: its base, the folder {base}, is {what}; restore it")
 
 
 def _base_of(policy: Path, lineage: Lineage) -> str:
     return str(policy) if "weights" in lineage.holds else lineage.base
 
 
-def _loaded(base: str, adapter: Path | None) -> Any:
-    """As anybody loads it; in float32 and on the CPU, so that it is the same everywhere."""
+def _load(base: str, adapter: Path | None) -> Any:
+    """Load with plain transformers and peft, in float32 on the CPU, so that logits are the same on every machine."""
     import torch
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
 
     model = AutoModelForCausalLM.from_pretrained(
-        base, dtype=torch.float32, use_safetensors=True, trust_remote_code=may_run(base)
+        base, dtype=torch.float32, use_safetensors=True, trust_remote_code=is_trusted(base)
     )
     return (PeftModel.from_pretrained(model, str(adapter)) if adapter else model).eval()
 
 
 def _logits(model: Any) -> Any:
-    """Of tokens from all over the vocabulary."""
+    """Logits of tokens spread over the vocabulary."""
     import torch
 
-    ids = torch.arange(PROBED)[None] * 7919 % model.config.vocab_size
+    ids = torch.arange(PROBE_TOKENS)[None] * 7919 % model.config.vocab_size
     with torch.inference_mode():
         return model(input_ids=ids).logits

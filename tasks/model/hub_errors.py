@@ -1,16 +1,16 @@
-"""Whether what stood in the way of a download may pass: a hub that does not answer, not a name that is wrong."""
+"""Is a download error transient (timeout, 5xx, no connection) rather than a wrong name?"""
 
-BUSY = (408, 425, 429)
+TRANSIENT_STATUS = (408, 425, 429)
 
 
-def is_away(error: BaseException) -> bool:
-    """By the errors that this one came from: no connection, no answer in time, or an answer that asks for patience."""
+def is_transient(error: BaseException) -> bool:
+    """Whether the error or one of its causes is a lost connection, a timeout or a response that asks to retry."""
     chain = list(_causes(error))
     if any(type(cause).__name__ == "OfflineModeIsEnabled" for cause in chain):
-        return False  # asked for with HF_HUB_OFFLINE
-    answers = [answer for cause in chain if (answer := getattr(cause, "response", None)) is not None]
-    if answers:
-        return answers[0].status_code in BUSY or answers[0].status_code >= 500
+        return False  # HF_HUB_OFFLINE is set
+    responses = [response for cause in chain if (response := getattr(cause, "response", None)) is not None]
+    if responses:
+        return responses[0].status_code in TRANSIENT_STATUS or responses[0].status_code >= 500
     return any(isinstance(cause, (ConnectionError, TimeoutError)) or _is_transport(cause) for cause in chain)
 
 
@@ -23,5 +23,5 @@ def _causes(error: BaseException | None) -> list[BaseException]:
 
 
 def _is_transport(error: BaseException) -> bool:
-    """By its name: the hub's library brings an httpx of its own."""
+    """By name: the hub's library has its own httpx."""
     return any(kind.__name__ == "TransportError" for kind in type(error).__mro__)

@@ -11,8 +11,8 @@ model = AutoModelForCausalLM.from_pretrained({base})
 model = PeftModel.from_pretrained(model, "{folder}")"""
 
 
-def card(lineage: Lineage, form: Literal["merged", "adapter"], folder: str, measured: str | None) -> str:
-    """A README.md of a few lines: what it is, how good it was found to be, how to load it."""
+def model_card(lineage: Lineage, form: Literal["merged", "adapter"], folder: str, measured: str | None) -> str:
+    """A short README.md: origin, pass@1 and code that loads the policy."""
     own = "weights" in lineage.holds
     base = f'"{folder}/base"' if own else f'"{lineage.base}"'
     code = (MERGED if form == "merged" else ADAPTER).format(folder=folder, base=base)

@@ -1,24 +1,21 @@
-"""Running out of memory, told in the words of the param that sets how much is computed at once."""
+"""Turn an out-of-memory error into one that names the param to lower."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tasks.errors import GraftError
 
-REFUSALS = ("out of memory", "can't allocate memory", "cannot allocate memory", "not enough memory")
-"""What torch says where its error has no type of its own: on a CPU, on mps, in the kernels of other libraries."""
+MESSAGES = ("out of memory", "can't allocate memory", "cannot allocate memory", "not enough memory")
+"""Out-of-memory messages of torch where the error has no type of its own: on a CPU, on mps, in other libraries."""
 
 
 @contextmanager
-def memory_named(tokens: int) -> Iterator[None]:
-    """Raises GraftError that says which param to lower, where the block runs out of memory.
-
-    `tokens` is `grpo.micro_batch_tokens`.
-    """
+def explain_out_of_memory(tokens: int) -> Iterator[None]:
+    """Raises GraftError that names `grpo.micro_batch_tokens`, which is `tokens`, if the block runs out of memory."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:  # torch.OutOfMemoryError is a RuntimeError
-        if not isinstance(error, MemoryError) and not any(words in str(error).lower() for words in REFUSALS):
+        if not isinstance(error, MemoryError) and not any(message in str(error).lower() for message in MESSAGES):
             raise
         reason = (str(error).strip() or type(error).__name__).split("\n")[0][:200]
         raise GraftError(

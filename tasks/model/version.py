@@ -1,4 +1,4 @@
-"""Whether a policy folder is whole: its version is a digest of what it holds."""
+"""Version of a policy: a digest of its weights and its base, by which damage is detected."""
 
 from pathlib import Path
 
@@ -10,22 +10,22 @@ WEIGHTS = "model.safetensors"
 ADAPTER = "adapter"
 
 
-def version_of(folder: Path, base: str, base_sha256: str | None) -> str:
-    """Content hash of the weights in a policy folder and of what they were made of."""
+def compute_version(folder: Path, base: str, base_sha256: str | None) -> str:
+    """Content hash of the weights in a policy folder and of their base."""
     weights = [digest_path(path) for path in (folder / WEIGHTS, folder / ADAPTER) if path.exists()]
     return digest_text("\n".join([base, *([base_sha256] if base_sha256 else []), *weights]))[:16]
 
 
-def check_whole(folder: Path, version: str | None = None) -> Lineage:
-    """The lineage of a policy folder whose weights are those that were written; of this `version`, where one is given.
+def verify_policy(folder: Path, version: str | None = None) -> Lineage:
+    """The lineage of an undamaged policy folder, of this `version` if given.
 
-    Raises GraftError where a file is missing or damaged.
+    Raises GraftError if a file is missing or damaged.
     """
     lineage = read_json(folder / "lineage.json", Lineage)
-    found = version_of(folder, lineage.base, lineage.base_sha256)
+    found = compute_version(folder, lineage.base, lineage.base_sha256)
     if found != lineage.version or version not in (None, found):
         raise GraftError(
-            f"{folder}: its weights are damaged or not its own (version {version or lineage.version} by its record, "
-            f"{found} by its content); name another policy, or bring this one back from a copy"
+            f"{folder}: its weights are damaged or belong to another policy (version {version or lineage.version} by its "
+            f"record, {found} by its content); name another policy, or restore this one from a copy"
         )
     return lineage

@@ -75,20 +75,20 @@ def test_a_pickle_of_weights_is_refused_and_not_run(kind: str, base: Path, marke
         with pytest.raises(GraftError) as caught:
             read()
         assert "\n" not in str(caught.value)
-    with pytest.raises(GraftError, match=r"weights are read from safetensors alone.*: convert it, or take another"):
+    with pytest.raises(GraftError, match=r"weights are read from safetensors only.*: convert it, or choose another"):
         load_model(str(base))
     reward = ModelReward(base=str(base), weight=1.0, batch=2, label=None)
-    with pytest.raises(GraftError, match=r"rewards\.model: .* weights are read from safetensors alone"):
+    with pytest.raises(GraftError, match=r"rewards\.model: .* weights are read from safetensors only"):
         classifier_values(tmp_path, reward, [("1?", "2")])
     assert not marker.exists()
 
 
-def test_code_of_a_base_does_not_run_and_nobody_is_asked(
+def test_code_of_a_base_does_not_run_and_no_question_is_asked(
     base: Path, marker: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     foreign(base, marker)
     monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("the terminal was asked"))
-    told = rf"brings Python code of its own, which is not run: .*{REMOTE_CODE}=BASE"
+    told = rf"comes with Python code, which is not run: .*{REMOTE_CODE}=BASE"
     with pytest.raises(GraftError, match=told) as caught:
         load_model(str(base))
     assert "\n" not in str(caught.value)
@@ -113,7 +113,7 @@ def test_code_of_the_base_that_is_named_runs(
     assert marker.exists()
 
 
-def test_a_tokenizer_brings_no_code_either(base: Path, marker: Path) -> None:
+def test_code_of_a_tokenizer_does_not_run(base: Path, marker: Path) -> None:
     config = json.loads((base / "tokenizer_config.json").read_text())
     own = {"auto_map": {"AutoTokenizer": ["odd.OddTokenizer", "odd.OddTokenizer"]}, "tokenizer_class": "OddTokenizer"}
     (base / "tokenizer_config.json").write_text(json.dumps(config | own))
@@ -131,7 +131,7 @@ def test_an_adapter_that_lacks_weights_is_no_adapter(tmp_path: Path, save_tiny: 
     weights = load_file(file)
     del weights[sorted(weights)[0]]
     save_file(weights, file)
-    with pytest.raises(GraftError, match=r"no whole policy .*Found missing adapter keys"):
+    with pytest.raises(GraftError, match=r"no complete policy .*Found missing adapter keys"):
         load_policy(tmp_path / "policy")
 
 

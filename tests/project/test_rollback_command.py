@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tasks.artifacts import digest_path, write_json, write_text
-from tasks.model.version import version_of
+from tasks.model.version import compute_version
 from tasks.promotion.champion import current_champion, previous_champions, promote_policy
 from tasks.records import Champion, Lineage
 from tests.support.tiny_project import graft
@@ -13,7 +13,7 @@ def promote(root: Path, weights: str) -> str:
     """A champion with these weights; its version."""
     policy = root / "promoted"
     write_text(policy / "adapter" / "adapter_model.safetensors", weights)
-    version = version_of(policy, "scratch", None)
+    version = compute_version(policy, "scratch", None)
     lineage = Lineage(version=version, parent=None, base="scratch", round=1, holds=["adapter"])
     write_json(policy / "lineage.json", lineage)
     write_text(root / "outcomes.jsonl", "")

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from tasks.model.distributed.collectives import joined
+from tasks.model.distributed.collectives import process_group
 
 SERVER = get_context("forkserver")
 SERVER.set_forkserver_preload(["torch", "transformers.models.qwen2", "transformers.trainer", "peft", "tasks.grpo.task"])
@@ -30,5 +30,5 @@ def in_processes(count: int, folder: Path, work: Callable[..., Any], *given: Any
 def _process(number: int, count: int, folder: Path, work: Callable[..., Any], given: tuple[Any]) -> None:
     os.environ |= {"RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": str(count), "CUDA_VISIBLE_DEVICES": ""}
     torch.set_num_threads(1)
-    with joined(folder / "store"):
+    with process_group(folder / "store"):
         torch.save(work(*given), folder / f"{number}.pt")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from flows.stages.sources import write as write_sources
 from tasks.artifacts import write_jsonl
-from tasks.bootstrap.scratch_model import scratch_model
-from tasks.bootstrap.supervised import Example, warm_up
+from tasks.bootstrap.scratch_model import build_scratch_model
+from tasks.bootstrap.supervised import TrainingExample, train_supervised
 from tasks.bootstrap.tokenizer import train_tokenizer
 from tasks.layout import Layout
 from tasks.model.policy import Policy, attach_adapter, encode_completion, encode_prompt, save_policy
@@ -35,10 +35,10 @@ def make(root: Path) -> Path:
     """Its policy adds, multiplies and subtracts at random. The stages are those of the repository."""
     layout = Layout(root)
     tokenizer = train_tokenizer([prompt_of(p.question, "scratch") for p in TRAIN] + CODES, 300)
-    policy = Policy(scratch_model(tokenizer, hidden=32, layers=1, seed=0), tokenizer, "", "scratch")
+    policy = Policy(build_scratch_model(tokenizer, hidden=32, layers=1, seed=0), tokenizer, "", "scratch")
     prompt = encode_prompt(policy, prompt_of(TRAIN[0].question, "scratch"))
-    rows = [Example(prompt, encode_completion(policy, code)) for code in CODES]
-    warm_up(policy.model, rows, epochs=60, learning_rate=0.02, batch=3, pad=tokenizer.pad_token_id, seed=0)
+    rows = [TrainingExample(prompt, encode_completion(policy, code)) for code in CODES]
+    train_supervised(policy.model, rows, epochs=60, learning_rate=0.02, batch=3, pad=tokenizer.pad_token_id, seed=0)
     policy.model = attach_adapter(policy.model, rank=2, alpha=2.0, seed=0)
     save_policy(policy, layout.policy(0), parent=None, round=0)
     for split in ("train", "validation", "test"):

@@ -1,7 +1,6 @@
-"""What the processes of a stage are told to compute, and what one of them answers that could not: files of JSON.
+"""Job and error files of a stage in several processes, as JSON.
 
-Both sides are ours, but a file can be written by others, too: what is read here is data and runs nothing but a
-function of ours by its name.
+Reading one runs no code except a function of `tasks` by its name.
 """
 
 import json
@@ -20,64 +19,64 @@ from tasks.params.params import Params
 from tasks.params.sections import Section
 
 Work = Callable[[Layout, Params, int], None]
-"""What of a stage is computed in all processes: a function of a module, which each of them imports."""
+"""The part of a stage that all processes compute: a function of a module that each of them imports."""
 
 
-OURS = {"GraftError": GraftError, "TransientError": TransientError}
+ERROR_TYPES = {"GraftError": GraftError, "TransientError": TransientError}
 
 
-def write_order(path: Path, work: Work, layout: Layout, params: Params, round: int) -> None:
-    """`params` may be those alone that a stage sees."""
-    order = {
+def write_job(path: Path, work: Work, layout: Layout, params: Params, round: int) -> None:
+    """`params` may be restricted to those that a stage declares."""
+    job = {
         "work": f"{work.__module__}:{work.__qualname__}",
         "root": str(layout.root),
         "params": params.model_dump(mode="json"),
         "round": round,
     }
-    path.write_text(json.dumps(order), encoding="utf-8")
+    path.write_text(json.dumps(job), encoding="utf-8")
 
 
-def read_order(path: Path) -> tuple[Work, Layout, Params, int]:
-    """The other side of `write_order`. Raises GraftError where it names no function of ours."""
-    order = json.loads(path.read_text(encoding="utf-8"))
-    module, _, name = order["work"].partition(":")
+def read_job(path: Path) -> tuple[Work, Layout, Params, int]:
+    """Read what `write_job` wrote. Raises GraftError where it names no function of `tasks`."""
+    job = json.loads(path.read_text(encoding="utf-8"))
+    module, _, name = job["work"].partition(":")
     work = getattr(import_module(module), name, None) if module.startswith("tasks.") and name.isidentifier() else None
     if not callable(work):
-        raise GraftError(f"{path}: work: {order['work']!r} is no function of the stages; run the stage again")
-    return work, Layout(Path(order["root"])), restored(Params, order["params"]), order["round"]
+        raise GraftError(f"{path}: work: {job['work']!r} is no function of tasks; run the stage again")
+    return work, Layout(Path(job["root"])), restore_section(Params, job["params"]), job["round"]
 
 
-def restored(section: type[Section], values: dict[str, Any]) -> Any:
-    """A section from what `model_dump` gave of it, of which it may have been a part only."""
+def restore_section(section: type[Section], values: dict[str, Any]) -> Any:
+    """A section from its `model_dump`, which may be partial."""
     fields = section.model_fields
     return section.model_construct(**{name: _field(fields[name].annotation, value) for name, value in values.items()})
 
 
 def _field(annotation: Any, value: Any) -> Any:
-    kinds = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
-    section = next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Section)), None)
+    types = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
+    section = next((each for each in types if isinstance(each, type) and issubclass(each, Section)), None)
     if section is not None and isinstance(value, dict):
-        return restored(section, value)
+        return restore_section(section, value)
     return TypeAdapter(annotation).validate_python(value)
 
 
-def told(error: Exception) -> str:
-    """An error as the process that waits reads it."""
-    about: dict[str, Any] = {"kind": type(error).__name__, "message": str(error), "traceback": traceback.format_exc()}
+def error_to_json(error: Exception) -> str:
+    """An error for the waiting process."""
+    fields: dict[str, Any] = {"kind": type(error).__name__, "message": str(error), "traceback": traceback.format_exc()}
     if isinstance(error, OSError) and error.errno is not None:
-        about |= {"kind": "OSError", "errno": error.errno, "strerror": error.strerror, "filename": str(error.filename)}
-    return json.dumps(about)
+        fields |= {"kind": "OSError", "errno": error.errno, "strerror": error.strerror, "filename": str(error.filename)}
+    return json.dumps(fields)
 
 
-def heard(text: str) -> Exception:
-    """What `told` was told of, its traceback in a note: GraftError and OSError as such, else a RuntimeError."""
-    about = json.loads(text)
+def error_from_json(text: str) -> Exception:
+    """The error of `error_to_json`, its traceback in a note: GraftError and OSError as such, else a RuntimeError."""
+    fields = json.loads(text)
     error: Exception
-    if about["kind"] in OURS:
-        error = OURS[about["kind"]](about["message"])
-    elif "errno" in about:
-        error = OSError(about["errno"], about["strerror"], about["filename"])
+    if fields["kind"] in ERROR_TYPES:
+        error = ERROR_TYPES[fields["kind"]](fields["message"])
+    elif "errno" in fields:
+        error = OSError(fields["errno"], fields["strerror"], fields["filename"])
     else:
-        error = RuntimeError(f"{about['kind']}: {about['message']}")
-    error.add_note(about["traceback"])
+        error = RuntimeError(f"{fields['kind']}: {fields['message']}")
+    error.add_note(fields["traceback"])
     return error

@@ -1,8 +1,7 @@
-"""What processes send each other, or leave for a later one, as bytes that can be nothing but data.
+"""Pickle-free serialisation: JSON for plain values, safetensors for tensors.
 
-Plain values are JSON, tensors safetensors. torch's own ways (`all_gather_object`, `torch.save`) pickle, and reading a
-pickle runs what it says. Here a reader makes plain values,
-tensors, and data classes of ours from their fields; anything else is refused.
+torch's own functions (`all_gather_object`, `torch.save`) pickle, and unpickling runs arbitrary code. Here only plain
+values, tensors, and data classes of `tasks` from their fields are read; anything else is refused.
 """
 
 import json
@@ -11,44 +10,46 @@ from importlib import import_module
 from typing import Any
 
 PACKAGE = "tasks"
-"""Data classes of other packages are neither sent nor made."""
+"""Data classes of other packages are refused."""
 
-HEAD = 8
-"""Bytes that say how long the JSON is; the tensors follow it."""
+HEADER_BYTES = 8
+"""Length of the JSON, which follows; then the tensors."""
 
 
-def packed(value: Any) -> bytes:
-    """Plain values, lists, tuples, dicts, tensors and data classes of ours, in any depth.
+def serialize(value: Any) -> bytes:
+    """Bytes of plain values, lists, tuples, dicts, tensors and data classes of `tasks`, nested to any depth.
 
-    Raises TypeError for what is none of these.
+    Raises TypeError for any other type.
     """
     from safetensors.torch import save
 
     tensors: list[Any] = []
     plain = json.dumps(_plain(value, tensors)).encode()
-    return len(plain).to_bytes(HEAD) + plain + save({str(place): each for place, each in enumerate(tensors)})
+    return len(plain).to_bytes(HEADER_BYTES) + plain + save({str(place): each for place, each in enumerate(tensors)})
 
 
-def unpacked(content: bytes) -> Any:
-    """What was packed. Raises ValueError where it is not such, however it came to be."""
+def deserialize(content: bytes) -> Any:
+    """The value that was serialised. Raises ValueError for any bytes that `serialize` cannot have written."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 
-    end = HEAD + int.from_bytes(content[:HEAD])
+    end = HEADER_BYTES + int.from_bytes(content[:HEADER_BYTES])
     try:
-        return _value(json.loads(content[HEAD:end]), load(content[end:]))
+        return _value(json.loads(content[HEADER_BYTES:end]), load(content[end:]))
     except (AttributeError, ImportError, KeyError, RecursionError, SafetensorError, TypeError, ValueError) as error:
-        raise ValueError(f"not what a process of ours has packed ({type(error).__name__}: {error})") from None
+        raise ValueError(f"not bytes that Graft serialised ({type(error).__name__}: {error})") from None
 
 
 def _plain(value: Any, tensors: list[Any]) -> Any:
-    """A list begins with the kind of what follows in it; whatever is no list stands for itself."""
+    """Lists begin with the kind of their content; other values are unchanged."""
     import torch
 
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, torch.Tensor):
-        tensors.append(value.detach().cpu().clone(memory_format=torch.contiguous_format))  # none shares memory
+        tensors.append(
+            value.detach().cpu().clone(memory_format=torch.contiguous_format)
+        )  # safetensors refuses shared memory
         return ["tensor", len(tensors) - 1]
     if isinstance(value, list | tuple):
         return [type(value).__name__, *(_plain(each, tensors) for each in value)]
@@ -70,14 +71,14 @@ def _value(plain: Any, tensors: dict[str, Any]) -> Any:
         return {_value(key, tensors): _value(each, tensors) for key, each in rest}
     if kind == "record":
         return _class(rest[0])(*(_value(each, tensors) for each in rest[1:]))
-    found = [_value(each, tensors) for each in rest]
-    return {"list": found, "tuple": tuple(found)}[kind]
+    values = [_value(each, tensors) for each in rest]
+    return {"list": values, "tuple": tuple(values)}[kind]
 
 
 def _class(name: str) -> Any:
     module, _, own = name.partition(":")
     if module.partition(".")[0] != PACKAGE:
-        raise ValueError(f"{name} is none of ours")
+        raise ValueError(f"{name} is not of tasks")
     found = getattr(import_module(module), own)
     if not is_dataclass(found) or not isinstance(found, type) or found.__module__ != module:
         raise ValueError(f"{name} is no data class")

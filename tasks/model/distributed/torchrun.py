@@ -1,4 +1,4 @@
-"""A stage in several processes, seen from the one that starts them and waits."""
+"""Run a stage in several processes with torchrun; this is the parent's side."""
 
 import os
 import subprocess
@@ -14,26 +14,26 @@ from tasks.model.distributed.job_file import Work, error_from_json, write_job
 from tasks.model.policy import best_device
 from tasks.params.params import Params
 
-ORDER, ANSWER, LOG, STORE = "order.json", "error.json", "torchrun.log", "store"
-"""Files of the folder that both sides know: what to compute, the first error, what torchrun says, where they meet."""
+JOB, ERROR, LOG, STORE = "order.json", "error.json", "torchrun.log", "store"
+"""Files of the shared folder: the job, the first error, torchrun's output, the process group's store."""
 
 QUIET = {"TORCH_CPP_LOG_LEVEL": "ERROR", "PYTHONWARNINGS": "ignore::FutureWarning,ignore::UserWarning"}
-"""What the libraries would say, and each process again, of nothing that a user could mend."""
+"""Silences library warnings that each process would repeat and that a user cannot fix."""
 
 LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo", "NCCL_SOCKET_IFNAME": "lo"}
-"""Where the processes listen for each other: of itself torch takes whatever address the machine's name has."""
+"""Network interface of the process group; by default torch takes the address of the machine's host name."""
 
 
 def run_in_processes(work: Work, layout: Layout, params: Params, round: int) -> None:
-    """Have torchrun do the round's work in `grpo.processes` processes.
+    """Run the round's work in `grpo.processes` processes.
 
-    What one of them raises is raised here, its traceback in a note. None of them outlives this process.
+    An exception in one of them is raised here, its traceback in a note. None of them outlives this process.
     """
     count = params.grpo.processes
     _check_devices(count)
     with TemporaryDirectory(prefix="graft-processes-") as name:
         folder = Path(name)
-        write_job(folder / ORDER, work, layout, params, round)
+        write_job(folder / JOB, work, layout, params, round)
         with (folder / LOG).open("wb") as log:
             process = _start(folder, count, log)
         try:
@@ -47,19 +47,26 @@ def run_in_processes(work: Work, layout: Layout, params: Params, round: int) -> 
 def _start(folder: Path, count: int, log: Any) -> "subprocess.Popen[bytes]":
     """torchrun, whose workers live as long as the pipe to their standard input is open.
 
-    Away from the terminal's process group, so that Ctrl-C reaches them once and from here. They find each other by
-    files of the folder, which is this user's alone: torchrun's own store (`--standalone`) listens on every address of
-    the machine, and what it keeps there are pickles.
+    It is outside the terminal's process group, so that Ctrl-C reaches the workers once, from here. They find each other
+    through files in a private folder: torchrun's own store (`--standalone`) listens on every address of the machine and
+    holds pickles.
     """
     import torch
 
     threads = str(max(torch.get_num_threads() // count, 1))
     changed = {"PYTHONSAFEPATH": "1", "OMP_NUM_THREADS": threads, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
-    meeting = ["--rdzv-backend", "c10d", "--rdzv-conf", "store_type=file", "--rdzv-endpoint", str(folder / "torchrun")]
+    rendezvous = [
+        "--rdzv-backend",
+        "c10d",
+        "--rdzv-conf",
+        "store_type=file",
+        "--rdzv-endpoint",
+        str(folder / "torchrun"),
+    ]
     worker = ["-m", "tasks.model.distributed.torchrun_worker", str(folder)]
     return spawn(
         "torch.distributed.run",
-        *[*meeting, "--nnodes", "1", "--nproc-per-node", str(count), *worker],
+        *[*rendezvous, "--nnodes", "1", "--nproc-per-node", str(count), *worker],
         env={**QUIET, **LOOPBACK, **os.environ, **changed},
         stdout=2,  # the first worker uses it as its stderr
         stderr=log,
@@ -74,8 +81,8 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _error(folder: Path, count: int) -> Exception:
-    if (folder / ANSWER).exists():
-        return error_from_json((folder / ANSWER).read_text(encoding="utf-8"))
+    if (folder / ERROR).exists():
+        return error_from_json((folder / ERROR).read_text(encoding="utf-8"))
     words = last_line((folder / LOG).read_text(errors="replace")) or "no message"
     return GraftError(
         f"grpo.processes: one of the {count} processes was ended from outside, as where memory is short ({words}); "

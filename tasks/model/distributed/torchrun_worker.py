@@ -1,8 +1,8 @@
-"""One process of a stage in several: what tasks/model/distributed/torchrun.py has torchrun start.
+"""Worker process of a stage in several processes; tasks/model/distributed/torchrun.py starts it with torchrun.
 
     torchrun --nproc-per-node 2 -m tasks.model.distributed.torchrun_worker FOLDER
 
-Only the first one is heard: what the others write to stderr goes where torchrun's own messages go.
+Only rank 0 writes to the run's stderr; the others' output goes to torchrun's log.
 """
 
 import os
@@ -12,29 +12,29 @@ from pathlib import Path
 from tasks.core.child_process import end_with_parent
 from tasks.model.distributed.collectives import process_group
 from tasks.model.distributed.job_file import error_to_json, read_job
-from tasks.model.distributed.torchrun import ANSWER, ORDER, STORE
+from tasks.model.distributed.torchrun import ERROR, JOB, STORE
 
 
 def main(folder: Path) -> None:
-    """Do what the folder orders; an error goes into it for the process that waits."""
+    """Run the folder's job; an exception is written to the folder for the waiting process."""
     end_with_parent()
     if os.environ["RANK"] == "0":
         os.dup2(1, 2)
     try:
-        work, layout, params, round = read_job(folder / ORDER)
+        work, layout, params, round = read_job(folder / JOB)
         with process_group(folder / STORE):
             work(layout, params, round)
-    except Exception as error:  # noqa: BLE001 (raised again where somebody waits for it)
-        _answer(folder, error)
-        os._exit(1)  # at once: the others wait for this one, and are ended because it has
+    except Exception as error:  # noqa: BLE001 (raised again in the waiting process)
+        _write_error(folder, error)
+        os._exit(1)  # at once: torchrun then ends the others, which wait for this one
 
 
-def _answer(folder: Path, error: Exception) -> None:
-    """The first error stays: those of the others follow from it."""
-    own = folder / f"{ANSWER}.{os.environ['RANK']}"
+def _write_error(folder: Path, error: Exception) -> None:
+    """Only the first error is kept: the others follow from it."""
+    own = folder / f"{ERROR}.{os.environ['RANK']}"
     own.write_text(error_to_json(error), encoding="utf-8")
     try:
-        os.link(own, folder / ANSWER)
+        os.link(own, folder / ERROR)
     except FileExistsError:
         own.unlink()
 

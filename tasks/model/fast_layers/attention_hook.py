@@ -1,4 +1,4 @@
-"""Telling a model's attention what to do, through transformers' attention interface."""
+"""Replace a model's attention function, through transformers' attention interface."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,22 +7,22 @@ from typing import Any
 
 @contextmanager
 def use_attention(model: Any, name: str, attention: Callable[..., Any]) -> Iterator[None]:
-    """While the block runs, each attention layer of `model` calls `attention`, with what else its forward is given.
+    """In the block, each attention layer of `model` calls `attention`, with the other keywords of its forward.
 
-    Models that do not ask the interface take no notice: whoever calls this has to try whether the numbers are right.
+    It has no effect on models that do not use the interface: callers must check the numbers.
     """
     from transformers import AttentionInterface
 
     AttentionInterface.register(name, attention)
-    usual = model.config._attn_implementation
-    model.config._attn_implementation = name  # model.set_attn_implementation does this in thirty times the time
+    own = model.config._attn_implementation
+    model.config._attn_implementation = name  # model.set_attn_implementation takes thirty times as long
     try:
         yield
     finally:
-        model.config._attn_implementation = usual
+        model.config._attn_implementation = own
 
 
 def check_plain_softmax(settings: dict[str, Any]) -> None:
-    """Raises ValueError where a layer asks its attention for more than a softmax of scaled scores."""
+    """Raises ValueError where a layer needs more than a softmax of scaled scores."""
     if more := [name for name in ("softcap", "s_aux") if settings.get(name) is not None]:
         raise ValueError(f"its attention has {more[0]}")

@@ -1,4 +1,4 @@
-"""Giving layers of a model another forward for a while."""
+"""Replace the forward of a model's modules for a block (for the CPU float32 layers)."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ def iterate_modules(model: Any) -> Iterator[Any]:
 
 @contextmanager
 def patch_forwards(forwards: Mapping[Any, Callable[["Tensor"], "Tensor"]]) -> Iterator[None]:
-    """In the block each of these modules is computed by its function; none may have a `forward` of its own already."""
+    """In the block, each of these modules is computed by its function; none may have an instance `forward` already."""
     try:
         for module, forward in forwards.items():
             module.forward = forward

@@ -1,11 +1,11 @@
-"""RMS norms in half the passes over memory, and with a gradient written by hand (Zhang & Sennrich 2019).
+"""CPU float32: RMS norms in half the passes over memory, with a hand-written gradient (Zhang & Sennrich 2019).
 
 With r = 1 / sqrt(mean(x²) + ε), n = x r and y = w n, and g = ∂L/∂y:
 
     ∂L/∂x = r (w g - n mean(w g n))      ∂L/∂w = Σ g n
 
-Transformers writes a norm as seven operations of torch. On a small model, or with few rows, a norm costs as much as the
-matrix product behind it: an update takes 4 % less time so, and a sampled token 5 %.
+In transformers a norm is seven operations of torch. In a small model, or with few rows, it costs as much as the matrix
+product after it: fused, an update takes 4 % less time and a sampled token 5 %.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 Norm = Callable[["Tensor"], "Tensor"]
 
-_verdicts: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
-"""Of a module: whether it is an RMS norm."""
+_probe_results: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+"""Module → whether it is an RMS norm."""
 
 
 @contextmanager
 def fused_norms(model: Any) -> Iterator[None]:
-    """While the block runs, RMS norms of 32 bits or more are computed so; what else a model calls a norm is left alone.
+    """In the block, RMS norms of 32 bits or more are fused; a probe, not the name, decides which modules are RMS norms.
 
-    Whether a module is one is found out by trying it, not by its name; autocast leaves all as they are.
+    Under autocast none is.
     """
-    modules = [module for module in iterate_modules(model) if _looks_like_one(module) and _is_norm(module)]
+    modules = [module for module in iterate_modules(model) if _has_one_weight(module) and _is_norm(module)]
     with patch_forwards({module: _fused_forward(module) for module in modules}):
         yield
 
@@ -39,13 +39,13 @@ def fused_norms(model: Any) -> Iterator[None]:
 def _fused_forward(module: Any) -> Norm:
     import torch
 
-    separate, weight, epsilon = module.forward, module.weight, float(_epsilon(module) or 0)
+    own, weight, epsilon = module.forward, module.weight, float(_epsilon(module) or 0)
     apply, autocast, grad_enabled = _function().apply, torch.is_autocast_enabled, torch.is_grad_enabled
     device = weight.device.type
 
     def forward(x: "Tensor") -> "Tensor":
         if x.dtype != weight.dtype or autocast(device):
-            return separate(x)  # type: ignore[no-any-return]
+            return own(x)  # type: ignore[no-any-return]
         if grad_enabled():
             return apply(x, weight, epsilon)  # type: ignore[no-any-return]
         return (x * _scale(x, epsilon)).mul_(weight)
@@ -59,24 +59,24 @@ def _scale(x: "Tensor", epsilon: float) -> "Tensor":
 
 
 def _is_norm(module: Any) -> bool:
-    """Whether a module gives what our function gives; asked once."""
-    if module not in _verdicts:
-        _verdicts[module] = _agrees(module)
-    return _verdicts[module] and "forward" not in vars(module)  # accelerate puts one there
+    """Whether a module computes an RMS norm; probed once."""
+    if module not in _probe_results:
+        _probe_results[module] = _agrees(module)
+    return _probe_results[module] and "forward" not in vars(module)  # accelerate puts one there
 
 
-def _looks_like_one(module: Any) -> bool:
+def _has_one_weight(module: Any) -> bool:
     import torch
 
     if module._modules or list(module._parameters) != ["weight"]:
         return False
     weight = module.weight
-    one = weight is not None and weight.dim() == 1 and _epsilon(module) is not None
-    return one and weight.dtype in (torch.float32, torch.float64)
+    is_vector = weight is not None and weight.dim() == 1 and _epsilon(module) is not None
+    return is_vector and weight.dtype in (torch.float32, torch.float64)
 
 
 def _agrees(module: Any) -> bool:
-    """Tried on numbers so small that the ε counts."""
+    """Probe with numbers so small that ε matters."""
     import torch
 
     weight = module.weight
@@ -89,8 +89,8 @@ def _agrees(module: Any) -> bool:
 
 
 def _epsilon(module: Any) -> float | None:
-    found = [getattr(module, name) for name in ("variance_epsilon", "eps") if hasattr(module, name)]
-    return found[0] if found and isinstance(found[0], float) else None
+    values = [getattr(module, name) for name in ("variance_epsilon", "eps") if hasattr(module, name)]
+    return values[0] if values and isinstance(values[0], float) else None
 
 
 @cache

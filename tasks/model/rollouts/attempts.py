@@ -1,4 +1,4 @@
-"""Letting a policy solve problems: write workflows, run the distinct ones, judge their answers."""
+"""Let a policy attempt problems: sample workflows, run the distinct ones, check their answers."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from tasks.records import Attempt, Problem, Result
 from tasks.seeds import derive_seed
 
 
-def attempts(
+def attempt_problems(
     policy: Policy,
     environment: Environment,
     problems: Sequence[Problem],
@@ -26,9 +26,9 @@ def attempts(
 ) -> list[list[Attempt]]:
     """The distinct workflows that the policy writes for each problem: the greedy one first, then by frequency.
 
-    `samples` completions a problem at `temperature` go beside the greedy one; row i of a problem has its own seed.
-    The greedy workflow is run on the siblings too, the others on the problem's own question. Raises GraftError where
-    the sandbox died over one or a model gave it no reply: nobody knows whether that one is right.
+    In addition to the greedy one, `samples` completions per problem at `temperature`, each with its own seed. The
+    greedy workflow is run on the siblings too, the others on the problem's question only. Raises GraftError if the
+    sandbox failed or a model did not reply, so that a workflow has no result.
     """
     texts = [environment.prompt(problem.question, policy.base, runner.serves) for problem in problems]
     prompts = [encode_prompt(policy, text) for text in texts]
@@ -41,17 +41,17 @@ def attempts(
     greedy = _codes(policy, environment, firsts, 0.0, max_new_tokens, "greedy completions")
     sampled = _codes(policy, environment, rest, temperature, max_new_tokens, "samples") if rest else []
     counts = [Counter(sampled[i * samples : (i + 1) * samples]) for i in range(len(problems))]
-    return judged(environment, problems, greedy, counts, runner)
+    return run_workflows(environment, problems, greedy, counts, runner)
 
 
-def judged(
+def run_workflows(
     environment: Environment,
     problems: Sequence[Problem],
     greedy: Sequence[str],
     counts: Sequence[Counter[str]],
     runner: Runner,
 ) -> list[list[Attempt]]:
-    """Run each problem's greedy code and its sampled codes, each distinct one once, and judge the answers."""
+    """Run each problem's greedy code and its sampled codes, each distinct one once, and check the answers."""
     places: list[tuple[int, str]] = []
     programs: list[Program] = []
     for i, (problem, first, others) in enumerate(zip(problems, greedy, counts, strict=True)):
@@ -59,12 +59,12 @@ def judged(
         for code in [first, *sorted(others.keys() - {first}, key=lambda code: (-others[code], code))]:
             places.append((i, code))
             programs.append(Program(code, (problem.question, *(siblings if code == first else ()))))
-    found: list[list[Attempt]] = [[] for _ in problems]
+    attempts: list[list[Attempt]] = [[] for _ in problems]
     for (i, code), results in zip(places, runner.run(programs), strict=True):
         if why := failure_reason(results):
             raise exception_for(why)(f"problem {problems[i].problem_id}: over its workflow: {why}; run the stage again")
-        found[i].append(_attempt(environment, problems[i], code, code == greedy[i], counts[i][code], results))
-    return found
+        attempts[i].append(_attempt(environment, problems[i], code, code == greedy[i], counts[i][code], results))
+    return attempts
 
 
 def _codes(

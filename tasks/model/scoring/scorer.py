@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tasks.errors import GraftError
-from tasks.model.distributed.collectives import gathered
+from tasks.model.distributed.collectives import all_gather
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.hf_model import forward_to_hidden, forward_to_logits, unwrap_model
@@ -122,7 +122,7 @@ def scorer_for(
     if chunked_head and (fault := _head_fault(rows, samples)):
         logger.warning("all logits of a micro-batch are held at once, which takes memory: %s", fault)
         chunked_head = False
-    layout, chunked_head = gathered((layout, chunked_head))[0]
+    layout, chunked_head = all_gather((layout, chunked_head))[0]
     return replace(rows, layout=layout, chunked_head=chunked_head, bf16=bf16)
 
 

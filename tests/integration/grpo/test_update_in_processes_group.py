@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from tasks.grpo.gradient import Sums, accumulate
-from tasks.grpo.recorded_logprobs import Scores, key_of, scores_of
-from tasks.grpo.step_plan import Group
-from tasks.model.distributed.collectives import backward, count, gathered, rank, share, whole
+from tasks.grpo.gradient import TokenSums, accumulate_gradient
+from tasks.grpo.recorded_logprobs import Logprobs, sample_key, score_samples
+from tasks.grpo.step_plan import UpdateGroup
+from tasks.model.distributed.collectives import all_gather, backward, gather_parts, local_part, rank, world_size
 from tasks.model.policy import Policy, load_policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import Layout
@@ -32,22 +32,22 @@ CASES: list[Case] = [
 ]
 
 
-def learned_from(samples: list[Sample]) -> list[Group]:
+def learned_from(samples: list[Sample]) -> list[UpdateGroup]:
     names = dict.fromkeys(s.problem_id for s in samples)
     own = {name: [s for s in samples if s.problem_id == name] for name in names}
-    return [Group(name, own[name], sum(len(s.completion) for s in own[name])) for name in names]
+    return [UpdateGroup(name, own[name], sum(len(s.completion) for s in own[name])) for name in names]
 
 
-def far_from(samples: list[Sample], seed: int) -> Scores:
+def far_from(samples: list[Sample], seed: int) -> Logprobs:
     rng = random.Random(seed)
-    return {key_of(s): torch.tensor([rng.gauss(-5.7, 0.3) for _ in s.completion]) for s in samples}
+    return {sample_key(s): torch.tensor([rng.gauss(-5.7, 0.3) for _ in s.completion]) for s in samples}
 
 
 def scorer_for(policy: Policy, layout: Layout, tokens: int) -> Scorer:
     return Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7, layout, tokens)
 
 
-def steps_of(policies: dict[str, Policy], samples: list[Sample]) -> list[tuple[torch.Tensor, Sums, Scores]]:
+def steps_of(policies: dict[str, Policy], samples: list[Sample]) -> list[tuple[torch.Tensor, TokenSums, Logprobs]]:
     """Gradient, sums and scores of each case."""
     found = []
     for folder, layout, tokens, most, params in CASES:
@@ -55,9 +55,9 @@ def steps_of(policies: dict[str, Policy], samples: list[Sample]) -> list[tuple[t
         policy.model.zero_grad()
         scorer = scorer_for(policy, layout, tokens)
         scores = far_from(own, 1), far_from(own, 2)
-        sums = accumulate(scorer, learned_from(own), *scores, grpo_params(**params))
+        sums = accumulate_gradient(scorer, learned_from(own), *scores, grpo_params(**params))
         gradient = torch.cat([p.grad.flatten() for p in policy.model.parameters() if p.grad is not None])
-        found.append((gradient, sums, scores_of(scorer, own)))
+        found.append((gradient, sums, score_samples(scorer, own)))
     return found
 
 
@@ -72,9 +72,9 @@ def load(folder: Path) -> dict[str, Policy]:
     return {name: load_policy(folder / name) for name in ("adapter", "weights")}
 
 
-def work(folder: Path, samples: list[Sample]) -> tuple[list[tuple[torch.Tensor, Sums, Scores]], Any]:
-    assert whole(share(range(7))) == list(range(7))
-    assert gathered(rank()) == list(range(count()))
+def work(folder: Path, samples: list[Sample]) -> tuple[list[tuple[torch.Tensor, TokenSums, Logprobs]], Any]:
+    assert gather_parts(local_part(range(7))) == list(range(7))
+    assert all_gather(rank()) == list(range(world_size()))
     return steps_of(load(folder), samples), unlike_batches()
 
 

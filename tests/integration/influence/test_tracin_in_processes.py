@@ -8,15 +8,15 @@ import pytest
 import torch
 
 from tasks.influence.certificate import Certificate, certify
-from tasks.influence.tracin import Found, Measure, influences
+from tasks.influence.tracin import Influences, Measure, influences
 from tasks.model.policy import Policy, load_policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
-from tasks.objective.token_weights import Averaging
+from tasks.objective.token_weights import TokenWeights
 from tests.support.process_group import in_processes
 from tests.support.validation import advantage_validation
 
-BY_TOKEN = Averaging("dapo", longest=64)
+BY_TOKEN = TokenWeights("dapo", longest=64)
 
 PRECISION = {"gpt2": 1e-9, "qwen2": 1e-5}
 """Of policies by their architecture: in float64 and in float32."""
@@ -45,7 +45,7 @@ CASES: list[Case] = [
 ]
 
 
-Outcome = tuple[Found, Certificate | None]
+Outcome = tuple[Influences, Certificate | None]
 
 
 def load(folder: Path) -> dict[str, Policy]:
@@ -70,7 +70,7 @@ def measured(folder: Path, training: list[Sample], judges: list[Sample]) -> dict
     return found
 
 
-def numbers(found: Found) -> dict[str, torch.Tensor]:
+def numbers(found: Influences) -> dict[str, torch.Tensor]:
     columns = {name: [vars(s)[name] for s in found.each] for name in ("influence", "product", "gradient_norm")}
     gradient = torch.cat([own.flatten() for own in found.gradient.values()])
     return {"gradient": gradient} | {name: torch.tensor(own, dtype=torch.float64) for name, own in columns.items()}

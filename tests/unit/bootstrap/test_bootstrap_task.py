@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from tasks.artifacts import digest_path, read_json, write_jsonl
-from tasks.bootstrap.task import demonstrations, run, solved
+from tasks.bootstrap.demonstrations import demonstrations, select_solutions
+from tasks.bootstrap.task import run
 from tasks.environments.tagged_answer import TaggedAnswer
 from tasks.environments.tags import hard_format, mark
 from tasks.environments.workflow import WorkflowEnvironment
@@ -186,7 +187,7 @@ def test_pairs_are_the_questions_with_their_shortest_and_likeliest_code(layout: 
     found = [(long, 2, 1.0), (SUM, 1, 0.2), (likelier, 1, 0.7)]
     records = [workflow("sum", code, depth, prior) for code, depth, prior in found]
     write_jsonl(layout.coldstart / "index.jsonl", records)
-    assert solved(PROBLEMS, layout.coldstart) == [(PROBLEMS[1], likelier)]
+    assert select_solutions(PROBLEMS, layout.coldstart) == [(PROBLEMS[1], likelier)]
 
 
 @pytest.mark.parametrize("content", ["", "(" * 5000, "#" * 30_000, PRODUCT + "\n"])
@@ -197,7 +198,7 @@ def test_a_damaged_workflow_is_left_out_and_named(
     records = [workflow("product", PRODUCT), workflow("sum", SUM), workflow("sum", long, depth=2)]
     damaged = [record.model_copy(update={"code": content}) for record in records[:2]]
     write_jsonl(layout.coldstart / "index.jsonl", [*damaged, records[2]])
-    assert solved(PROBLEMS, layout.coldstart) == [(PROBLEMS[1], long)]
+    assert select_solutions(PROBLEMS, layout.coldstart) == [(PROBLEMS[1], long)]
     assert all(
         f"workflow {record.workflow_id} of {record.problem_id}: changed" in caplog.text for record in records[:2]
     )

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from tasks.bootstrap.scratch_model import scratch_model
-from tasks.bootstrap.supervised import PROMPT_WEIGHT, Example, _loss, warm_up
+from tasks.bootstrap.scratch_model import build_scratch_model
+from tasks.bootstrap.supervised import PROMPT_WEIGHT, TrainingExample, _loss, train_supervised
 from tasks.model.policy import Policy
 from tasks.model.scoring.padded_rows import collate
 from tests.support.plain_scores import completion_logprobs
@@ -17,7 +17,7 @@ MakePolicy = Callable[..., Policy]
 
 
 class Vocabulary:
-    """What `scratch_model` asks of a tokenizer."""
+    """What `build_scratch_model` asks of a tokenizer."""
 
     pad_token_id, eos_token_id = 0, 1
 
@@ -26,20 +26,20 @@ class Vocabulary:
 
 
 def model_of(seed: int = 0, hidden: int = 32) -> Any:
-    return scratch_model(Vocabulary(), hidden=hidden, layers=1, seed=seed)
+    return build_scratch_model(Vocabulary(), hidden=hidden, layers=1, seed=seed)
 
 
-def examples(count: int = 5) -> list[Example]:
+def examples(count: int = 5) -> list[TrainingExample]:
     rng = random.Random(0)
 
     def tokens(low: int, high: int) -> list[int]:
         return [rng.randrange(2, 40) for _ in range(rng.randint(low, high))]
 
-    return [Example(tokens(3, 9), [*tokens(1, 6), 1]) for _ in range(count)]
+    return [TrainingExample(tokens(3, 9), [*tokens(1, 6), 1]) for _ in range(count)]
 
 
-def train(model: Any, rows: list[Example], epochs: int = 60, batch: int = 2, seed: int = 0) -> float:
-    return warm_up(model, rows, epochs, learning_rate=0.01, batch=batch, pad=0, seed=seed)
+def train(model: Any, rows: list[TrainingExample], epochs: int = 60, batch: int = 2, seed: int = 0) -> float:
+    return train_supervised(model, rows, epochs, learning_rate=0.01, batch=batch, pad=0, seed=seed)
 
 
 def test_a_handful_of_examples_is_learned_by_heart() -> None:
@@ -54,7 +54,7 @@ def test_a_handful_of_examples_is_learned_by_heart() -> None:
     assert not model.training
 
 
-def by_hand(model: Any, rows: list[Example]) -> float:
+def by_hand(model: Any, rows: list[TrainingExample]) -> float:
     """Each example alone, without padding, from all of its logits."""
     total, count = 0.0, 0
     for example in rows:

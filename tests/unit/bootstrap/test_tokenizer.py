@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.bootstrap.scratch_model import scratch_model
+from tasks.bootstrap.scratch_model import build_scratch_model
 from tasks.bootstrap.tokenizer import EOS, PAD, train_tokenizer
 from tasks.programs.contract import HEADER, PARTS
 
@@ -30,7 +30,7 @@ def reloaded(trained: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     from transformers import AutoTokenizer
 
     folder = tmp_path_factory.mktemp("policy")
-    scratch_model(trained, hidden=32, layers=1, seed=0).save_pretrained(folder)
+    build_scratch_model(trained, hidden=32, layers=1, seed=0).save_pretrained(folder)
     trained.save_pretrained(folder)
     return AutoTokenizer.from_pretrained(folder)
 

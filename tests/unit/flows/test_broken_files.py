@@ -70,7 +70,7 @@ from tasks.records import (
 from tasks.rewards.term_process import _read as read_answer
 from tasks.search.journal import Batch, EvaluatedCompletion, Journal
 from tasks.sources.user_modules import parse_module
-from tasks.statistics.influence_extremes import read_extremes
+from tasks.statistics.influence_extremes import read_influence_extremes
 from tasks.tracking.recorder import Answer
 from tests.support import finished_run
 from tests.support.broken_files import broken
@@ -427,14 +427,14 @@ READERS: dict[str, Reader] = {
     "selection and its extremes": Reader(
         "run/rounds/1/selection.jsonl",
         text_of(SELECTED),
-        lambda folder: read_extremes(Layout(folder), 1),
+        lambda folder: read_influence_extremes(Layout(folder), 1),
         3_000,
         lambda folder: write_jsonl(Layout(folder).rewarded(1), [REWARDED]),
     ),
     "rewarded and its extremes": Reader(
         "run/rounds/1/rewarded.jsonl",
         text_of([REWARDED]),
-        lambda folder: read_extremes(Layout(folder), 1),
+        lambda folder: read_influence_extremes(Layout(folder), 1),
         3_000,
         lambda folder: write_jsonl(Layout(folder).selection(1), SELECTED),
     ),

@@ -30,15 +30,15 @@ def test_a_policy_is_trained_to_the_same_bits_by_one_thread_and_by_two() -> None
         pytest.skip("torch is built without MKL")
     code = (
         "from flows.process import settings; settings.set_environment()\n"
-        "import torch\nfrom tasks.bootstrap.scratch_model import scratch_model\n"
-        "from tasks.bootstrap.supervised import Example, warm_up\n"
+        "import torch\nfrom tasks.bootstrap.scratch_model import build_scratch_model\n"
+        "from tasks.bootstrap.supervised import TrainingExample, train_supervised\n"
         "class Names:\n"
         "    pad_token_id, eos_token_id = 0, 1\n"
         "    def __len__(self): return 300\n"
-        "model = scratch_model(Names(), 96, 2, seed=0)\n"
-        "rows = [Example([(7 * i + j) % 299 + 1 for j in range(60)], [(3 * i + j) % 299 + 1 for j in range(9 + i)])"
+        "model = build_scratch_model(Names(), 96, 2, seed=0)\n"
+        "rows = [TrainingExample([(7 * i + j) % 299 + 1 for j in range(60)], [(3 * i + j) % 299 + 1 for j in range(9 + i)])"
         " for i in range(32)]\n"
-        "loss = warm_up(model, rows, 3, 0.004, 8, 0, 0)\n"
+        "loss = train_supervised(model, rows, 3, 0.004, 8, 0, 0)\n"
         "print(torch.get_num_threads(), loss, *(float(w.double().sum()) for w in model.parameters()))"
     )
     said = []

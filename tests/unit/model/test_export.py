@@ -10,10 +10,10 @@ import torch
 
 from flows.champion.export import export
 from tasks.artifacts import digest_path, write_json, write_text
-from tasks.bootstrap.start import formed, start_of
+from tasks.bootstrap.start import attach_lora, load_start
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.export import Form, export_policy
+from tasks.model.export import ExportFormat, export_policy
 from tasks.model.policy import Policy, load_policy, save_policy
 from tasks.params.file import load_params
 from tasks.params.sections import Lora
@@ -37,7 +37,7 @@ def logits(model: Any) -> torch.Tensor:
     return found.float()
 
 
-def plain(folder: Path, form: Form, base: Path | None) -> Any:
+def plain(folder: Path, form: ExportFormat, base: Path | None) -> Any:
     """As the README.md of an export says it."""
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
@@ -76,16 +76,20 @@ def make(kind: str, root: Path, make_policy: MakePolicy) -> tuple[Path, Path | N
         return folder, None
     base = hub(root / "hub", make_policy, "bfloat16" if kind == "bf16" else "float32")
     form = params(base, LORA, digest_path(base))
-    save_policy(trained(formed(start_of(form)[0], form, 0)), folder, None, 1)
+    save_policy(trained(attach_lora(load_start(form)[0], form, 0)), folder, None, 1)
     if kind == "continued":
-        save_policy(trained(formed(start_of(params(folder, LORA))[0], params(folder, LORA), 1)), root / "next", "p", 1)
+        save_policy(
+            trained(attach_lora(load_start(params(folder, LORA))[0], params(folder, LORA), 1)), root / "next", "p", 1
+        )
         return root / "next", base
     return folder, base
 
 
 @pytest.mark.parametrize("form", ["merged", "adapter"])
 @pytest.mark.parametrize("kind", ["scratch", "full", "hub", "continued", "bf16"])
-def test_plain_libraries_give_the_same_logits(kind: str, form: Form, tmp_path: Path, make_policy: MakePolicy) -> None:
+def test_plain_libraries_give_the_same_logits(
+    kind: str, form: ExportFormat, tmp_path: Path, make_policy: MakePolicy
+) -> None:
     policy, base = make(kind, tmp_path, make_policy)
     out = tmp_path / "out"
     if (kind, form) == ("full", "adapter"):
@@ -159,15 +163,15 @@ def no_base(policy: Path, base: Path, out: Path) -> None:  # noqa: ARG001
 @pytest.mark.parametrize(
     ("harm", "message"),
     [
-        (full, r"out: is there already and not empty; name a new folder"),
-        (damaged, r"policy: its weights are damaged or not its own .*; name another policy"),
+        (full, r"out: exists and is not empty; name a new folder"),
+        (damaged, r"policy: its weights are damaged or belong to another policy .*; name another policy"),
         (without_weights, r"policy: its weights are damaged"),
-        (half_config, r"hub, is changed since the policy was made of it; put back"),
-        (other_base, r"hub, is changed since the policy was made of it; put back"),
-        (no_base, r"hub, is gone; put back"),
+        (half_config, r"hub, is changed since the policy was trained from it; restore"),
+        (other_base, r"hub, is changed since the policy was trained from it; restore"),
+        (no_base, r"hub, is gone; restore"),
     ],
 )
-def test_what_cannot_be_exported_whole_is_told_and_nothing_is_written(
+def test_a_damaged_policy_or_base_is_an_error_and_nothing_is_written(
     harm: Callable[[Path, Path, Path], None], message: str, tmp_path: Path, make_policy: MakePolicy
 ) -> None:
     policy, base = make("hub", tmp_path, make_policy)

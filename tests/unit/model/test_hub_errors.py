@@ -10,8 +10,8 @@ import pytest
 from huggingface_hub.errors import OfflineModeIsEnabled
 
 from tasks.errors import GraftError, TransientError
-from tasks.model.hub_errors import is_away
-from tasks.model.policy import damage_named
+from tasks.model.hub_errors import is_transient
+from tasks.model.policy import translate_errors
 
 
 class Answers(BaseHTTPRequestHandler):
@@ -50,7 +50,7 @@ def wrapped(url: str) -> OSError:
 
 @pytest.mark.parametrize(("status", "away"), [(503, True), (500, True), (429, True), (404, False), (401, False)])
 def test_an_answer_says_whether_to_try_again(url: str, status: int, away: bool) -> None:
-    assert is_away(wrapped(f"{url}/{status}")) is away
+    assert is_transient(wrapped(f"{url}/{status}")) is away
 
 
 def test_no_answer_may_pass() -> None:
@@ -58,24 +58,24 @@ def test_no_answer_may_pass() -> None:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         port = silent.getsockname()[1]
-        assert is_away(wrapped(f"http://127.0.0.1:{port}"))
-    assert is_away(wrapped(f"http://127.0.0.1:{port}"))  # nobody there
+        assert is_transient(wrapped(f"http://127.0.0.1:{port}"))
+    assert is_transient(wrapped(f"http://127.0.0.1:{port}"))  # nobody there
 
 
 def test_what_is_no_network_does_not_pass() -> None:
-    assert not is_away(OSError("no such folder"))
-    assert not is_away(OfflineModeIsEnabled("HF_HUB_OFFLINE=1"))
+    assert not is_transient(OSError("no such folder"))
+    assert not is_transient(OfflineModeIsEnabled("HF_HUB_OFFLINE=1"))
 
 
 def test_a_stage_stops_with_an_error_of_that_kind(url: str) -> None:
     with (
         pytest.raises(TransientError, match=r"^policy.base: trouble \(We couldn't connect\); try again later"),
-        damage_named("policy.base: trouble", "mend it"),
+        translate_errors("policy.base: trouble", "mend it"),
     ):
         raise wrapped(f"{url}/503")
     with (
         pytest.raises(GraftError, match=r"\(We couldn't connect\); mend it$") as told,
-        damage_named("trouble", "mend it"),
+        translate_errors("trouble", "mend it"),
     ):
         raise wrapped(f"{url}/404")
     assert not isinstance(told.value, TransientError)

@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from tasks.errors import GraftError
-from tasks.grpo.step_plan import Group, Step
-from tasks.grpo.update import update
-from tasks.model.out_of_memory import memory_named
+from tasks.grpo.step_plan import Step, UpdateGroup
+from tasks.grpo.update import train
+from tasks.model.out_of_memory import explain_out_of_memory
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
@@ -24,14 +24,14 @@ from tests.support.grpo_params import grpo_params
 
 def test_a_refused_allocation_names_the_param_and_a_lower_value() -> None:
     told = r"grpo\.micro_batch_tokens: 2048 tokens at once .*(llocate|memory).* set it to 1024, or lower"
-    with pytest.raises(GraftError, match=told), memory_named(2048):
+    with pytest.raises(GraftError, match=told), explain_out_of_memory(2048):
         torch.empty(10**15)  # more than there are addresses
-    with pytest.raises(GraftError, match="set it to 64, or lower"), memory_named(64):
+    with pytest.raises(GraftError, match="set it to 64, or lower"), explain_out_of_memory(64):
         bytearray(10**18)
 
 
 def test_other_faults_stay_what_they_are() -> None:
-    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"), memory_named(2048):
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"), explain_out_of_memory(2048):
         torch.ones(2, 3) @ torch.ones(2, 3)
 
 
@@ -40,14 +40,14 @@ def learn_in_little_memory(policy: Policy, samples: list[Sample], tokens: int) -
     params = grpo_params(micro_batch_tokens=tokens, epochs=1)
     torch.set_num_threads(1)
     scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 1.0, "rows", tokens)
-    groups = [Group("p", samples, 1)]
-    update(scorer, [Step(1, [replace(groups[0], samples=samples[:2])])], params, None)  # all code is loaded
+    groups = [UpdateGroup("p", samples, 1)]
+    train(scorer, [Step(1, [replace(groups[0], samples=samples[:2])])], params, None)  # all code is loaded
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * os.sysconf("SC_PAGE_SIZE") + 150 * 2**20
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     try:
-        with memory_named(tokens):
-            update(scorer, [Step(1, groups)], params, None)
+        with explain_out_of_memory(tokens):
+            train(scorer, [Step(1, groups)], params, None)
     except GraftError as error:
         os._exit(3 if f"grpo.micro_batch_tokens: {tokens}" in str(error) else 4)
     os._exit(0)

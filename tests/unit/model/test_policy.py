@@ -120,10 +120,10 @@ def test_loading_and_saving_changes_no_weight_and_after_once_no_byte(tmp_path: P
 SAVE = """
 from pathlib import Path
 from tasks.model.policy import Policy, attach_adapter, save_policy
-from tasks.bootstrap.scratch_model import scratch_model
+from tasks.bootstrap.scratch_model import build_scratch_model
 from tasks.bootstrap.tokenizer import train_tokenizer
 tokenizer = train_tokenizer(["def solve(problem): 1 + 2"] * 3, 300)
-model = attach_adapter(scratch_model(tokenizer, hidden=32, layers=2, seed=0), rank=2, alpha=2.0, seed=0)
+model = attach_adapter(build_scratch_model(tokenizer, hidden=32, layers=2, seed=0), rank=2, alpha=2.0, seed=0)
 save_policy(Policy(model, tokenizer, "", "scratch"), Path("policy"), parent=None, round=0)
 """
 
@@ -256,7 +256,7 @@ def test_a_base_that_went_away_is_named_with_the_policy(tmp_path: Path, make_pol
     base = base_folder(make_policy, tmp_path / "base", "qwen2")
     save_policy(policy_on(base), tmp_path / "policy", parent=None, round=0)
     shutil.rmtree(base)
-    with pytest.raises(GraftError, match=r"policy: its base '.*base' is no causal language model .*; put it back .*\Z"):
+    with pytest.raises(GraftError, match=r"policy: its base '.*base' is no causal language model .*; restore it.*\Z"):
         load_policy(tmp_path / "policy")
 
 

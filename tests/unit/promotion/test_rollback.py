@@ -10,7 +10,7 @@ import pytest
 
 from tasks.artifacts import digest_path, read_json, write_json, write_text
 from tasks.errors import GraftError
-from tasks.model.version import version_of
+from tasks.model.version import compute_version
 from tasks.promotion.champion import current_champion, previous_champions, promote_policy, read_history
 from tasks.promotion.rollback import roll_back
 from tasks.records import Champion, Lineage, Succession
@@ -21,7 +21,7 @@ NOW = "2026-11-22T18:00:00Z"
 def policy(folder: Path, weights: str) -> str:
     """A folder with the files of a policy; its version."""
     write_text(folder / "adapter" / "adapter_model.safetensors", weights)
-    version = version_of(folder, "scratch", None)
+    version = compute_version(folder, "scratch", None)
     lineage = Lineage(version=version, parent=None, base="scratch", round=1, holds=["adapter"])
     write_json(folder / "lineage.json", lineage)
     return version

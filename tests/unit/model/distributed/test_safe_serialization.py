@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.errors import GraftError
-from tasks.grpo.gradient import Sums
+from tasks.grpo.gradient import TokenSums
 from tasks.grpo.task import compute
 from tasks.layout import Layout
-from tasks.model.distributed.job_file import heard, read_order, told, write_order
-from tasks.model.distributed.safe_serialization import packed, unpacked
+from tasks.model.distributed.job_file import error_from_json, error_to_json, read_job, write_job
+from tasks.model.distributed.safe_serialization import deserialize, serialize
 from tasks.model.sample import Sample
 from tasks.params.file import load_params, restrict
 
@@ -36,7 +36,7 @@ VALUES = st.recursive(
 
 @given(VALUES)
 def test_values_arrive_as_they_were(value: Any) -> None:
-    arrived = unpacked(packed(value))
+    arrived = deserialize(serialize(value))
     assert arrived == value
     assert repr(arrived) == repr(value)  # 1, 1.0 and True are not the same
 
@@ -45,18 +45,18 @@ def test_values_arrive_as_they_were(value: Any) -> None:
 def test_tensors_arrive_to_the_last_bit(kind: torch.dtype) -> None:
     whole = torch.randn(6, 4, generator=torch.Generator().manual_seed(0)).to(kind)
     sent = {("a", 1): whole[::2, 1:], ("b", 2): whole[0], "none": torch.zeros(0, 3, dtype=kind)}
-    arrived = unpacked(packed(sent))
+    arrived = deserialize(serialize(sent))
     assert arrived.keys() == sent.keys()
     assert all(torch.equal(arrived[key], sent[key]) and arrived[key].dtype == kind for key in sent)
 
 
 def test_our_data_classes_arrive_and_others_are_refused() -> None:
     sample = Sample("p", 1, (1, 2), (3,), (-0.5,), 1.5)
-    sums, samples = unpacked(packed((Sums(tokens=3, ratio_max=math.inf), [sample])))
-    assert sums == Sums(tokens=3, ratio_max=math.inf)
+    sums, samples = deserialize(serialize((TokenSums(tokens=3, ratio_max=math.inf), [sample])))
+    assert sums == TokenSums(tokens=3, ratio_max=math.inf)
     assert samples == [sample]
     with pytest.raises(TypeError, match="Path is not sent"):
-        packed([Path("/")])
+        serialize([Path("/")])
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,8 @@ def test_our_data_classes_arrive_and_others_are_refused() -> None:
 )
 def test_a_name_of_anything_else_is_not_looked_up(name: str, tmp_path: Path) -> None:
     plain = json.dumps(["record", name, f"touch {tmp_path / 'ran'}"]).encode()
-    with pytest.raises(ValueError, match="not what a process of ours has packed"):
-        unpacked(len(plain).to_bytes(8) + plain + packed(None)[-10:])
+    with pytest.raises(ValueError, match="not bytes that Graft serialised"):
+        deserialize(len(plain).to_bytes(8) + plain + serialize(None)[-10:])
     assert not list(tmp_path.iterdir())
 
 
@@ -75,47 +75,47 @@ def test_a_pickle_is_refused_and_not_run(tmp_path: Path) -> None:
         def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
             return os.mkdir, (str(tmp_path / "ran"),)
 
-    for content in (pickle.dumps(Malice()), packed([1.0]) + pickle.dumps(Malice())):
-        with pytest.raises(ValueError, match="not what a process of ours has packed"):
-            unpacked(content)
+    for content in (pickle.dumps(Malice()), serialize([1.0]) + pickle.dumps(Malice())):
+        with pytest.raises(ValueError, match="not bytes that Graft serialised"):
+            deserialize(content)
     assert not list(tmp_path.iterdir())
 
 
 @settings(max_examples=2000)
 @given(st.data())
 def test_broken_bytes_are_refused(data: st.DataObject) -> None:
-    content = bytearray(packed({("p", 1): torch.ones(3), "s": [Sample("p", 1, (1,), (3,), (), 1.5)]}))
+    content = bytearray(serialize({("p", 1): torch.ones(3), "s": [Sample("p", 1, (1,), (3,), (), 1.5)]}))
     for _ in range(data.draw(st.integers(1, 3))):
         place = data.draw(st.integers(0, len(content) - 1))
         content[place : place + data.draw(st.integers(0, 4))] = data.draw(st.binary(max_size=4))
         if not content:
             break
     with suppress(ValueError):  # and nothing else
-        unpacked(bytes(content))
+        deserialize(bytes(content))
 
 
 @pytest.mark.parametrize("keys", [["seed", "grpo"], ["policy.lora.rank", "rewards", "operators.price", "rounds"]])
 def test_an_order_is_read_as_it_was_given(keys: list[str], tmp_path: Path) -> None:
     given = restrict(SHIPPED, keys)
-    write_order(tmp_path / "order", compute, Layout(tmp_path), given, 3)
-    work, layout, params, round = read_order(tmp_path / "order")
+    write_job(tmp_path / "order", compute, Layout(tmp_path), given, 3)
+    work, layout, params, round = read_job(tmp_path / "order")
     assert (work, layout, round) == (compute, Layout(tmp_path), 3)
     assert repr(params) == repr(given)
 
 
 @pytest.mark.parametrize("work", ["os:system", "tasks.artifacts:os.system", "tasks.grpo.task:no", "builtins:exec"])
 def test_an_order_names_a_function_of_ours(work: str, tmp_path: Path) -> None:
-    write_order(tmp_path / "order", compute, Layout(tmp_path), restrict(SHIPPED, ["seed"]), 3)
+    write_job(tmp_path / "order", compute, Layout(tmp_path), restrict(SHIPPED, ["seed"]), 3)
     order = json.loads((tmp_path / "order").read_text())
     (tmp_path / "order").write_text(json.dumps(order | {"work": work}))
-    with pytest.raises(GraftError, match="is no function of the stages"):
-        read_order(tmp_path / "order")
+    with pytest.raises(GraftError, match="is no function of tasks"):
+        read_job(tmp_path / "order")
 
 
 def test_errors_keep_what_is_told_of_them() -> None:
-    full = heard(told(OSError(28, "No space left on device", "run/x")))
+    full = error_from_json(error_to_json(OSError(28, "No space left on device", "run/x")))
     assert isinstance(full, OSError)
     assert (full.errno, full.filename) == (28, "run/x")
-    assert str(heard(told(GraftError("a: b; c")))) == "a: b; c"
-    other = heard(told(ZeroDivisionError("by zero")))
+    assert str(error_from_json(error_to_json(GraftError("a: b; c")))) == "a: b; c"
+    other = error_from_json(error_to_json(ZeroDivisionError("by zero")))
     assert (type(other), str(other)) == (RuntimeError, "ZeroDivisionError: by zero")

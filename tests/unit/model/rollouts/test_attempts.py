@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tasks.environments.workflow import WorkflowEnvironment
-from tasks.model.rollouts.attempts import judged
+from tasks.model.rollouts.attempts import run_workflows
 from tasks.params.file import load_params
 from tasks.programs.sandbox.sandbox import Sandbox, make_sandbox
 from tasks.records import Problem, Sibling
@@ -34,7 +34,7 @@ def sandbox() -> Iterator[Sandbox]:
 
 def test_each_distinct_workflow_is_one_attempt_the_greedy_one_first(sandbox: Sandbox) -> None:
     counts = Counter({BROKEN: 2, PRODUCT: 3, CONSTANT: 2})
-    (found,) = judged(WorkflowEnvironment(), [PROBLEM], [PRODUCT], [counts], sandbox)
+    (found,) = run_workflows(WorkflowEnvironment(), [PROBLEM], [PRODUCT], [counts], sandbox)
     assert [(a.code, a.greedy, a.samples, a.right) for a in found] == [
         (PRODUCT, True, 3, True),
         (CONSTANT, False, 2, True),
@@ -45,21 +45,21 @@ def test_each_distinct_workflow_is_one_attempt_the_greedy_one_first(sandbox: San
 
 
 def test_a_right_answer_for_the_wrong_reason_does_not_pass_the_siblings(sandbox: Sandbox) -> None:
-    ((constant,),) = judged(WorkflowEnvironment(), [PROBLEM], [CONSTANT], [Counter()], sandbox)
+    ((constant,),) = run_workflows(WorkflowEnvironment(), [PROBLEM], [CONSTANT], [Counter()], sandbox)
     assert (constant.right, constant.siblings_passed) == (True, False)
-    ((alone,),) = judged(WorkflowEnvironment(), [ALONE], [CONSTANT], [Counter()], sandbox)
+    ((alone,),) = run_workflows(WorkflowEnvironment(), [ALONE], [CONSTANT], [Counter()], sandbox)
     assert (alone.right, alone.siblings_passed) == (True, None)
 
 
 def test_a_wrong_answer_passes_no_siblings(sandbox: Sandbox) -> None:
     wrong_here_only = "def solve(problem):\n    n = numbers(problem)\n    return 20 if n[0] == 4 else 0\n"
-    ((attempt,),) = judged(WorkflowEnvironment(), [PROBLEM], [wrong_here_only], [Counter()], sandbox)
+    ((attempt,),) = run_workflows(WorkflowEnvironment(), [PROBLEM], [wrong_here_only], [Counter()], sandbox)
     assert (attempt.right, attempt.siblings_passed) == (False, False)
 
 
 def test_attempts_stay_with_their_problem(sandbox: Sandbox) -> None:
     other = ALONE.model_copy(update={"problem_id": "c", "answer": 7})
-    first, second = judged(
+    first, second = run_workflows(
         WorkflowEnvironment(), [ALONE, other], [PRODUCT, PRODUCT], [Counter(), Counter({CONSTANT: 1})], sandbox
     )
     assert [a.right for a in first] == [True]
