@@ -1,4 +1,4 @@
-"""Which round is the best, and whether rounds still make a difference. Judged on dev problems, never on test."""
+"""Selection of the best round, and plateau detection over rounds, on dev problems, never on test."""
 
 from collections.abc import Sequence
 
@@ -6,31 +6,30 @@ from tasks.params.sections import Evaluation
 from tasks.records import Standing
 from tasks.seeds import derive_seed
 from tasks.statistics.intervals import Estimate, difference_interval
-from tasks.statistics.plateau import stands_still
+from tasks.statistics.plateau import plateau_remarks
 
 
 def is_measured(round: int, last: int, every: int) -> bool:
-    """Whether the policy of a round is measured: of each `every`-th, and of the last. 0: of none."""
+    """True for every `every`-th round and the last; `every` 0: for none."""
     return every > 0 and (round % every == 0 or round == last)
 
 
 def best_standing(standings: Sequence[Standing]) -> Standing:
-    """The one with the most right samples, of equals the earliest round. Raises ValueError where there is none.
+    """The standing with the most right samples, ties to the earliest round. Raises ValueError without standings.
 
-    Samples, as n of them a problem say more than one greedy completion does: see the README for how much.
+    n samples of a problem are more precise than one greedy completion.
     """
     return min(standings, key=lambda standing: (-sum(standing.correct), standing.round))
 
 
 def pass_at_1_difference(one: Standing, other: Standing, params: Evaluation, seed: int) -> Estimate:
-    """How far one round's pass@1 is above another's, with its interval; paired over the dev problems."""
+    """Difference of two rounds' pass@1 with its interval, paired over the dev problems."""
     own_seed = derive_seed(seed, "rounds", one.round, other.round)
     return difference_interval(_shares(one), _shares(other), params.resamples, params.confidence, own_seed)
 
 
 def plateau_remarks(standings: Sequence[Standing], params: Evaluation, seed: int) -> list[str]:
-    """A remark where pass@1 has not moved for some rounds; see tasks/statistics/plateau.py. The paired interval of a
-    change that may be chance holds 0."""
+    """A remark if pass@1 has reached a plateau (tasks/statistics/plateau.py), by the paired interval of the change."""
     by_round = {standing.round: standing for standing in standings}
 
     def differ(one: int, other: int) -> bool:
@@ -38,11 +37,11 @@ def plateau_remarks(standings: Sequence[Standing], params: Evaluation, seed: int
         return change.low > 0 or change.high < 0
 
     levels = {standing.round: standing.pass_at_1 for standing in standings}
-    return stands_still("pass@1 on dev", levels, differ, "or stop earlier")
+    return plateau_remarks("pass@1 on dev", levels, differ, "or stop earlier")
 
 
 def choice_reason(chosen: Standing, standings: Sequence[Standing], last: int, params: Evaluation, seed: int) -> str:
-    """Why this round, in one line for people."""
+    """One line for people: why this round was chosen."""
     name = f"round {chosen.round}" + (", the last," if chosen.round == last else "")
     if len(standings) == 1:
         return f"{name} is the only one that was measured: pass@1 {chosen.pass_at_1:.3f} on dev"

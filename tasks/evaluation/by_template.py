@@ -1,4 +1,4 @@
-"""How the problems of each template went."""
+"""Results by template of the generated problems."""
 
 import csv
 from collections import defaultdict
@@ -23,7 +23,7 @@ class TemplateRow:
 
 
 def by_template(outcomes: Sequence[ProblemOutcome]) -> list[TemplateRow]:
-    """A row a template, the one that is solved least often by the samples first; problems without one are in none."""
+    """A row per template, the hardest for the samples first; problems without a template are left out."""
     groups: dict[str, list[ProblemOutcome]] = defaultdict(list)
     for outcome in outcomes:
         if outcome.template is not None:
@@ -43,12 +43,12 @@ def by_template(outcomes: Sequence[ProblemOutcome]) -> list[TemplateRow]:
 
 
 def hardest(rows: Sequence[TemplateRow], count: int) -> list[TemplateRow]:
-    """The first `count` of the templates that training saw: those that it never saw are measured apart."""
+    """The first `count` of the templates seen in training; unseen ones are measured separately."""
     return [row for row in rows if row.seen is not False][:count]
 
 
 def csv_table(rows: Sequence[TemplateRow]) -> str:
-    """The rows as a csv file, with a line of names first; what is not known is empty."""
+    """The rows as CSV with a header; unknown values are empty."""
     file = StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(field.name for field in fields(TemplateRow))

@@ -1,4 +1,4 @@
-"""The choose stage: the standings of the rounds → the policy that the run ends with, and why it is that one."""
+"""Stage `choose`: the standings of the rounds → the run's final policy and the reason of the choice."""
 
 import logging
 from collections.abc import Sequence
@@ -14,10 +14,10 @@ logger = logging.getLogger(__name__)
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG001 (every stage has this signature)
-    """Copy the best round's policy, or the last one's where `evaluation.every` is 0, to its own place.
+    """Copy the best round's policy, or the last one's if `evaluation.every` is 0, to `run/policy`.
 
-    Raises GraftError where the best round's policy is no longer what was measured: of the policies, only the last is a
-    dependency of this stage, the others stand in the standings by their digests.
+    Raises GraftError if the best round's policy differs from the measured one: DVC tracks only the last policy as a
+    dependency of this stage, the standings record the digests of the others.
     """
     standings = read_jsonl(layout.standings(params.rounds.last), Standing)
     choice = _choice(layout, params, standings)
@@ -48,7 +48,7 @@ def _choice(layout: Layout, params: Params, standings: Sequence[Standing]) -> Ch
 
 
 def _numbers(choice: Choice, standings: Sequence[Standing]) -> dict[str, float]:
-    """The round, and its pass@1 on dev beside the last one's, where they were measured."""
+    """The round, its pass@1 on dev and the last round's, if measured."""
     numbers: dict[str, float] = {"round": choice.round}
     if standings:
         numbers["pass_at_1"] = best_standing(standings).pass_at_1

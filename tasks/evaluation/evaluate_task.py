@@ -1,4 +1,4 @@
-"""The evaluate stage: the test problems and a policy → `evaluation/{before,after}/`."""
+"""Stage `evaluate`: the test problems and a policy → `evaluation/{before,after}/`."""
 
 import logging
 
@@ -14,10 +14,10 @@ logger = logging.getLogger(__name__)
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:
-    """Measure the policy that the run started from where `round` is 0, and the one that it ends with where it is None.
+    """Evaluate the run's first policy (`round` 0) or its final one (`round` None).
 
-    Writes `outcomes.jsonl` (a line a problem), `attempts.jsonl` (a line a distinct workflow, to be read) and the table
-    of templates.
+    Writes `outcomes.jsonl` (a line per problem), `attempts.jsonl` (a line per distinct workflow) and the table of
+    templates.
     """
     name, policy = ("after", layout.run_policy) if round is None else ("before", layout.policy(round))
     problems = read_jsonl(layout.problems("test"), Problem)

@@ -1,4 +1,4 @@
-"""Measuring a policy on problems: what `evaluate` does on test and `validate` on dev."""
+"""Evaluation of a policy on problems: by `evaluate` on test, by `validate` on dev."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,26 +6,26 @@ from typing import NamedTuple
 
 from tasks.evaluation.summary import problem_outcome, summarise
 from tasks.layout import Layout
-from tasks.model.rollouts.evaluate_policy import trial
+from tasks.model.rollouts.evaluate_policy import evaluate_policy
 from tasks.params.params import Params
 from tasks.records import Attempt, Problem, ProblemOutcome
 
 
 class EvaluationResult(NamedTuple):
-    """Outcomes in the order of the problems, the distinct workflows of each, and the numbers of them all."""
+    """Outcomes in the order of the problems, the distinct workflows of each, and the metrics."""
 
     outcomes: list[ProblemOutcome]
     attempts: list[list[Attempt]]
-    numbers: dict[str, float]
+    metrics: dict[str, float]
 
 
 def evaluate_problems(
-    layout: Layout, params: Params, folder: Path, problems: Sequence[Problem], address: str
+    layout: Layout, params: Params, folder: Path, problems: Sequence[Problem], stage_id: str
 ) -> EvaluationResult:
-    """Let the policy in `folder` solve the problems; `address` is the stage that asks. Raises as `trial` does."""
+    """Let the policy in `folder` solve the problems; `stage_id` is recorded in the usage log."""
     own = params.evaluation
-    tried = trial(layout, params, folder, problems, address, own.samples, own.temperature)
+    rollouts = evaluate_policy(layout, params, folder, problems, stage_id, own.samples, own.temperature)
     outcomes = [
-        problem_outcome(problem, written) for problem, written in zip(tried.problems, tried.attempts, strict=True)
+        problem_outcome(problem, written) for problem, written in zip(rollouts.problems, rollouts.attempts, strict=True)
     ]
-    return EvaluationResult(outcomes, tried.attempts, summarise(outcomes, own, params.seed) | tried.asked)
+    return EvaluationResult(outcomes, rollouts.attempts, summarise(outcomes, own, params.seed) | rollouts.usage)

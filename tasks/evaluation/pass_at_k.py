@@ -1,4 +1,4 @@
-"""pass@k: the chance that at least one of k samples is right, without bias (Chen et al. 2021, arXiv 2107.03374)."""
+"""pass@k: the probability that at least one of k samples is right, unbiased (Chen et al. 2021, arXiv 2107.03374)."""
 
 import math
 
@@ -6,8 +6,8 @@ import math
 def pass_at_k(n: int, c: int, k: int) -> float:
     """1 − C(n−c, k) / C(n, k) for c right samples among n.
 
-    Written as a product of n−c … n, which never overflows. 1 − (1 − c/n)^k would be too low: it draws with
-    replacement. Raises ValueError unless 0 ≤ c ≤ n and 1 ≤ k ≤ n.
+    As a product over n−c+1 … n, which cannot overflow. 1 − (1 − c/n)^k would be too low: it draws with replacement.
+    Raises ValueError unless 0 ≤ c ≤ n and 1 ≤ k ≤ n.
     """
     if not (0 <= c <= n and 1 <= k <= n):
         raise ValueError(f"pass@k needs 0 ≤ c ≤ n and 1 ≤ k ≤ n, not n={n}, c={c}, k={k}")

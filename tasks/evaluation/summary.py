@@ -1,4 +1,4 @@
-"""From attempts to outcomes to the numbers of an evaluation."""
+"""Outcomes of problems from attempts, and metrics of an evaluation from outcomes."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,15 +14,15 @@ from tasks.seeds import derive_seed
 from tasks.statistics.intervals import Estimate, mean_interval
 
 BY_OPERATIONS = "pass_at_1_greedy_operations_"
-"""Begins the names of greedy accuracy by number of operations, which ends them."""
+"""Prefix of the metrics of greedy accuracy by number of operations."""
 
 
 _maj_at_k = lru_cache(10_000)(maj_at_k)
-"""Many problems went the same way, and a report counts them for each of its tables."""
+"""Cached: many problems have equal counts, and a report computes them for several tables."""
 
 
 def problem_outcome(problem: Problem, attempts: Sequence[Attempt]) -> ProblemOutcome:
-    """How a problem went; exactly one of its attempts is the greedy one."""
+    """The outcome of a problem from its attempts, of which exactly one is greedy."""
     (greedy,) = [a for a in attempts if a.greedy]
     return ProblemOutcome(
         problem_id=problem.problem_id,
@@ -41,7 +41,7 @@ def problem_outcome(problem: Problem, attempts: Sequence[Attempt]) -> ProblemOut
 
 
 def _wrong(attempts: Sequence[Attempt]) -> list[int]:
-    """Samples of each wrong answer. Numbers that differ by rounding are one answer; a text is an answer, too."""
+    """Number of samples of each wrong answer; numbers equal up to rounding are one answer."""
     votes = Counter[str]()
     for attempt in attempts:
         answer = None if attempt.right else _answer(attempt.result)
@@ -58,12 +58,11 @@ def _answer(result: Result) -> str | None:
 
 
 def measures(outcomes: Sequence[ProblemOutcome], ks: Sequence[int]) -> dict[str, list[float]]:
-    """Each measure by its name in the metrics file, with its value for each problem that it is known of.
+    """Each measure by its name in the metrics file, with its value for each problem that has one.
 
-    `pass_at_1_greedy` is the accuracy at temperature 0; `pass_at_1` is the unbiased estimate from the samples, c/n;
-    `maj_at_k`, not given for k = 1 where it is the same, is that the most frequent answer of k samples is right.
-    `…_operations_2` is of the problems whose own solution takes two. What is known of no problem (seen templates,
-    siblings) has an empty list.
+    `pass_at_1_greedy` is the accuracy at temperature 0, `pass_at_1` the unbiased estimate c/n from the samples and
+    `maj_at_k`, for k > 1, the probability that the most frequent answer of k samples is right. `…_operations_2` covers
+    the problems whose reference solution takes two operations. Measures without any problem have an empty list.
     """
     lengths = sorted({o.operations for o in outcomes if o.operations is not None})
     return {
@@ -78,7 +77,7 @@ def measures(outcomes: Sequence[ProblemOutcome], ks: Sequence[int]) -> dict[str,
 
 
 def summarise(outcomes: Sequence[ProblemOutcome], params: Evaluation, seed: int) -> dict[str, float]:
-    """All numbers of an evaluation by the names that the metrics file gives them; what is not known has no name."""
+    """All metrics of an evaluation by their names in the metrics file; unknown ones are left out."""
     samples = sum(o.samples for o in outcomes)
     numbers: dict[str, float] = {
         "problems": len(outcomes),
@@ -96,12 +95,12 @@ def summarise(outcomes: Sequence[ProblemOutcome], params: Evaluation, seed: int)
 
 
 def answers_at_k(outcome: ProblemOutcome, k: int) -> float:
-    """How many different answers k of its samples give on average; a sample that ends in an error gives none."""
+    """Expected number of different answers among k of its samples; an error is no answer."""
     return sum(pass_at_k(outcome.samples, count, k) for count in (outcome.correct, *outcome.wrong))
 
 
 def remarks(numbers: Mapping[str, float], ks: Sequence[int]) -> list[str]:
-    """What in the numbers of an evaluation a reader should be warned of."""
+    """Warnings about the metrics of an evaluation."""
     one, most = numbers["sampled_mean"], max(ks)
     if most > 1 and 0 < one < 1 and numbers[f"pass_at_{most}"] - one < 1e-9:
         return [

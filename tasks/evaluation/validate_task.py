@@ -1,8 +1,7 @@
-"""The validate stage: the dev problems and a round's policy → the standings of the rounds so far.
+"""Stage `validate`: the dev problems and a round's policy → the standings of the rounds so far.
 
-Nothing is trained on dev. `validation` would not do: influence is measured on it, and
-`influence.train_on_validation` trains on it.
-A round that `evaluation.every` does not ask for is passed over; its numbers are none.
+Dev problems are used for nothing else; `validation` also serves influence and, with `influence.train_on_validation`,
+training. Rounds that `evaluation.every` skips have empty metrics.
 """
 
 from tasks.artifacts import digest_path, read_json, read_jsonl, write_json, write_jsonl
@@ -14,7 +13,7 @@ from tasks.records import Lineage, Problem, Standing
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:
-    """Write the standings of the round before, and a line more where this round's policy is measured."""
+    """Write the previous round's standings, with one more line if this round's policy is measured."""
     assert round is not None
     standings = read_jsonl(layout.standings(round - 1), Standing)
     numbers: dict[str, float] = {}

@@ -1,16 +1,15 @@
-"""The `champion/` folder: the best promoted policy and what it was promoted on.
+"""The `champion/` folder: the best promoted policy, with the evaluation and decision that promoted it.
 
     champion/
       champion.json     its version, and the digest of the test problems behind `outcomes.jsonl`
       policy/           a copy of the policy folder
-      outcomes.jsonl    how each test problem went
+      outcomes.jsonl    its result on each test problem
       promotion.json    the decision that made it champion
-      history.jsonl     who followed whom as champion, when and why, the latest last
-      previous/1/ …     the first four of these of others that were champion, the last one first: a promotion can be
-                        taken back, and that, too
+      history.jsonl     all changes of champion with time and reason, the latest last
+      previous/1/ …     the first four of these for earlier champions, the latest first, for rollbacks
 
-It outlives runs and belongs to none, so DVC does not track it. It changes as a whole: who is killed meanwhile leaves
-the old champion or the new one.
+It outlives runs, so DVC does not track it. It is replaced atomically: a process that is killed leaves the old champion
+or the new one.
 """
 
 import fcntl
@@ -36,14 +35,13 @@ from tasks.records import Champion, Succession
 PREVIOUS = "previous"
 HISTORY = "history.jsonl"
 CHAMPION_FILES = ("champion.json", "policy", "outcomes.jsonl", "promotion.json")
-PREVIOUS_LIMIT = 3  # others, with their weights; the history names all
+PREVIOUS_LIMIT = 3  # earlier champions kept with their weights; the history lists all
 
 
 def read_champion(folder: Path, environment: str) -> Champion | None:
-    """The present champion, None where there is none yet.
+    """The current champion, None if there is none yet.
 
-    Raises GraftError where the folder is damaged, or where its policy writes for another environment: the two cannot
-    take each other's place.
+    Raises GraftError if the folder is damaged or its policy was trained in another environment.
     """
     if not folder.exists():
         return None
@@ -57,7 +55,7 @@ def read_champion(folder: Path, environment: str) -> Champion | None:
 
 
 def current_champion(folder: Path) -> Champion:
-    """The present champion, whatever its environment. Raises GraftError where there is none, or a damaged one."""
+    """The current champion, of any environment. Raises GraftError if there is none or it is damaged."""
     if not folder.exists():
         raise GraftError(f"{folder}: there is no champion yet; graft retrain promotes the first policy that is better")
     if not (folder / "champion.json").exists():
@@ -66,14 +64,14 @@ def current_champion(folder: Path) -> Champion:
 
 
 def read_history(folder: Path) -> list[Succession]:
-    """Who followed whom, the latest last; [] where the champion is of before this was written down."""
+    """All changes of champion, the latest last; [] for a champion older than the history file."""
     return read_jsonl(folder / HISTORY, Succession) if (folder / HISTORY).exists() else []
 
 
 def previous_champions(folder: Path) -> dict[str, Path]:
-    """Version → folder of the others that can be put in the champion's place, the last champion first."""
+    """Version → folder of the earlier champions that a rollback can restore, the latest first."""
     previous = folder / PREVIOUS
-    one = (previous / "champion.json").exists()  # as it was when only one was kept
+    one = (previous / "champion.json").exists()  # older layout with a single one
     folders = [previous] if one else sorted(found.parent for found in previous.glob("*/champion.json"))
     return {read_json(found / "champion.json", Champion).version: found for found in folders}
 
@@ -81,7 +79,7 @@ def previous_champions(folder: Path) -> dict[str, Path]:
 def promote_policy(
     folder: Path, policy: Path, outcomes: Path, decision: str, champion: Champion, reason: str, time: str
 ) -> None:
-    """Put a policy in the champion's place, whole or not at all; the old champion goes to `previous/`.
+    """Make a policy the champion atomically; the old champion goes to `previous/`.
 
     `policy` is the folder and `outcomes` the file to copy, `decision` the text of `promotion.json`.
     """
@@ -100,7 +98,7 @@ def promote_policy(
 
 @contextmanager
 def champion_lock(folder: Path) -> Iterator[None]:
-    """One writer of the champion at a time, whoever started it; what one that was killed left is put in order."""
+    """Exclusive lock on the champion; repairs what a killed writer left."""
     lock = folder.parent / ".graft" / "champion.lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("w") as stream:
@@ -111,7 +109,7 @@ def champion_lock(folder: Path) -> Iterator[None]:
 
 
 def replace_champion(folder: Path, fill: Callable[[Path], None], step: Succession) -> None:
-    """A new champion, which `fill` writes into an empty folder, in the place of the old one. To be called `champion_lock`."""
+    """Replace the champion by one that `fill` writes into an empty folder. Call within `champion_lock`."""
     others = {} if step.replaced is None else {step.replaced: folder, **previous_champions(folder)}
     places = [place for version, place in others.items() if version != step.version][:PREVIOUS_LIMIT]
     with atomic_folder(folder) as new:
@@ -122,6 +120,6 @@ def replace_champion(folder: Path, fill: Callable[[Path], None], step: Successio
 
 
 def copy_champion(place: Path, target: Path) -> None:
-    """A champion's own files, those of the present one or of a `previous_champions` one, as files of another folder."""
+    """Hard-link or copy the files of a current or earlier champion into another folder."""
     for name in CHAMPION_FILES:
         copy_folder(place / name, target / name, link=True)

@@ -1,4 +1,4 @@
-"""Whether a policy takes the champion's place: a paired comparison over the same test problems."""
+"""Promotion gate: a paired comparison of a policy and the champion on the same test problems."""
 
 from collections.abc import Sequence
 
@@ -14,14 +14,12 @@ def decide_promotion(
     champion_version: str | None,
     params: Evaluation,
     seed: int,
-    taken_back: str | None = None,
+    rollback_reason: str | None = None,
 ) -> Promotion:
-    """Promote when the whole interval of the mean difference lies above 0.
+    """Promote if the interval of the mean difference lies above 0 and the policy was not rolled back before.
 
-    `taken_back`: why somebody took this very policy back after an earlier promotion, which no figure overrules.
-
-    `right` and `champion_right` say for each of the same M test problems whether the greedy completion solved it.
-    Raises ValueError where their lengths differ.
+    `right` and `champion_right` [M]: whether the greedy completion solved each test problem; ValueError if their
+    lengths differ. `rollback_reason`: the reason of an earlier rollback of this policy, if any.
     """
     ours, theirs = [float(x) for x in right], [float(x) for x in champion_right]
     difference = difference_interval(ours, theirs, params.resamples, params.confidence, seed)
@@ -30,10 +28,12 @@ def decide_promotion(
     reason = _reason(rate, champion_rate, opponent, difference, params.confidence)
     if version == champion_version:
         reason = "not promoted: this policy is the champion already"
-    if taken_back is not None:
-        reason = f"not promoted: was champion and was taken back ({taken_back}); graft rollback {version} puts it back"
+    if rollback_reason is not None:
+        reason = (
+            f"not promoted: was champion and was taken back ({rollback_reason}); graft rollback {version} puts it back"
+        )
     return Promotion(
-        promoted=difference.low > 0 and taken_back is None,
+        promoted=difference.low > 0 and rollback_reason is None,
         reason=reason,
         pass_at_1=rate,
         champion_pass_at_1=champion_rate,

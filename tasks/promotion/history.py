@@ -1,4 +1,4 @@
-"""Who is champion after whom, as `champion/history.jsonl` tells it."""
+"""Order of champions, computed from `champion/history.jsonl`."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -7,12 +7,14 @@ from tasks.records import Succession
 
 
 def fallback_order(history: Sequence[Succession]) -> list[str]:
-    """Versions in the order in which they are fallen back on: the champion last, before it the one that a rollback
-    puts in its place, and so on. [] of no history."""
+    """Versions in reverse order of fallback: the champion last, before it the one that a rollback restores, and so on.
+
+    [] without a history.
+    """
     champions: list[str] = []
     for step in history:
         if not champions and step.replaced:
-            champions = [step.replaced]  # a champion of before there was a history
+            champions = [step.replaced]  # a champion older than the history
         if step.how == "rolled back" and step.version in champions:
             champions = champions[: champions.index(step.version) + 1]
         elif step.how == "rolled back":
@@ -23,16 +25,17 @@ def fallback_order(history: Sequence[Succession]) -> list[str]:
 
 
 def rolled_back_versions(history: Sequence[Succession]) -> dict[str, str]:
-    """Version → the reason of the rollback that took it back; those that were put back in their place are not in it."""
-    taken: dict[str, str] = {}
+    """Version → reason of its rollback, for versions that were rolled back and not restored since."""
+    reasons: dict[str, str] = {}
     for end, step in enumerate(history, start=1):
         if step.how == "rolled back":
-            still = fallback_order(history[:end])
-            taken |= {version: step.reason for version in fallback_order(history[: end - 1]) if version not in still}
-        taken.pop(step.version, None)
-    return taken
+            remaining = fallback_order(history[:end])
+            before = fallback_order(history[: end - 1])
+            reasons |= {version: step.reason for version in before if version not in remaining}
+        reasons.pop(step.version, None)
+    return reasons
 
 
 def utc_now() -> str:
-    """The time of a succession, to the second."""
+    """The current time to the second, as in `Succession.time`."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,9 +1,9 @@
-"""Taking a promotion back: an earlier champion in the champion's place again."""
+"""Rollback of a promotion: an earlier champion becomes the champion again."""
 
 from pathlib import Path
 
 from tasks.errors import GraftError
-from tasks.model.version import check_whole
+from tasks.model.version import verify_policy
 from tasks.promotion.champion import (
     champion_lock,
     copy_champion,
@@ -17,34 +17,35 @@ from tasks.records import Succession, SuccessionKind
 
 
 def roll_back(folder: Path, version: str | None, reason: str, time: str) -> Succession:
-    """Put the champion before the present one in its place, or the one that `version`, or a unique beginning of it,
-    names; all or nothing.
+    """Restore the previous champion, or the one whose version starts with `version`, atomically.
 
-    The one that is taken back stays in `previous/`, so that it can be put back the same way, which is `reinstated`.
-    Raises GraftError where there is none to go back to, or its policy is damaged.
+    The replaced one stays in `previous/`, so that it can be restored the same way (`reinstated`). Raises GraftError if
+    there is none to restore or its policy is damaged.
     """
     with champion_lock(folder):
         now = current_champion(folder).version
         others, history = previous_champions(folder), read_history(folder)
-        taken = rolled_back_versions(history)
+        rolled_back = rolled_back_versions(history)
         chosen = (
-            _named(folder, others, now, version) if version else _before(folder, others, fallback_order(history), taken)
+            _named(folder, others, now, version)
+            if version
+            else _before(folder, others, fallback_order(history), rolled_back)
         )
         place = others[chosen]
-        check_whole(place / "policy", chosen)
-        how: SuccessionKind = "reinstated" if chosen in taken else "rolled back"
+        verify_policy(place / "policy", chosen)
+        how: SuccessionKind = "reinstated" if chosen in rolled_back else "rolled back"
         step = Succession(version=chosen, replaced=now, how=how, reason=reason, time=time)
         replace_champion(folder, lambda new: copy_champion(place, new), step)
     return step
 
 
-def _before(folder: Path, others: dict[str, Path], fallback_order: list[str], taken: dict[str, str]) -> str:
-    """The champion that the present one replaced; of a folder without history the one that is there."""
-    found = [version for version in reversed(fallback_order[:-1]) if version in others]
-    found += [version for version in others if version not in taken and version not in fallback_order]
+def _before(folder: Path, others: dict[str, Path], order: list[str], rolled_back: dict[str, str]) -> str:
+    """The champion before the current one; without a history, the one in `previous/`."""
+    found = [version for version in reversed(order[:-1]) if version in others]
+    found += [version for version in others if version not in rolled_back and version not in order]
     if found:
         return found[0]
-    also = f"; taken back and still here: {', '.join(taken)}" if taken else ""
+    also = f"; rolled back and still here: {', '.join(rolled_back)}" if rolled_back else ""
     raise GraftError(f"{folder}: no champion before this one is kept{also}; graft champion lists them")
 
 

@@ -1,9 +1,9 @@
-"""The promote stage: evaluation and champion → `run/promotion.json`, and a new champion if it is better."""
+"""Stage `promote`: evaluation and champion → `run/promotion.json`, and a new champion if it is better."""
 
 from tasks.artifacts import digest_path, read_json, read_jsonl, read_text, write_json, write_text
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.rollouts.evaluate_policy import trial
+from tasks.model.rollouts.evaluate_policy import evaluate_policy
 from tasks.params.params import Params
 from tasks.promotion.champion import promote_policy, read_champion, read_history
 from tasks.promotion.gate import decide_promotion
@@ -13,10 +13,9 @@ from tasks.seeds import derive_seed
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG001 (every stage has this signature)
-    """Compare the run's policy with the champion on the present test problems; the better one stays.
+    """Compare the run's policy with the champion on the current test problems, and promote it if it is better.
 
-    Run again after a promotion, it finds its own policy as the champion and repeats the recorded decision, byte
-    for byte.
+    A second run after a promotion finds its own policy as champion and repeats the recorded decision byte for byte.
     """
     policy = layout.run_policy
     version = read_json(policy / "lineage.json", Lineage).version
@@ -52,18 +51,18 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
 
 
 def _opponent(layout: Layout, params: Params, champion: Champion | None, test_sha256: str) -> list[bool]:
-    """Which of the present test problems the champion solves greedily; without one, the run's first policy."""
+    """Which of the current test problems the champion, or else the run's first policy, solves greedily."""
     if champion is None:
         return [outcome.greedy for outcome in _outcomes(layout, "before")]
     if champion.test_sha256 == test_sha256:
         return [outcome.greedy for outcome in read_jsonl(layout.champion / "outcomes.jsonl", ProblemOutcome)]
     problems = read_jsonl(layout.problems("test"), Problem)
-    tried = trial(layout, params, layout.champion / "policy", problems, "promote")
-    return [own[0].right for own in tried.attempts]
+    rollouts = evaluate_policy(layout, params, layout.champion / "policy", problems, "promote")
+    return [own[0].right for own in rollouts.attempts]
 
 
 def _outcomes(layout: Layout, name: str) -> list[ProblemOutcome]:
-    """Outcomes in the order of the test problems. Raises GraftError where they are of other problems."""
+    """Outcomes in the order of the test problems. Raises GraftError if they belong to other problems."""
     path = layout.evaluation(name) / "outcomes.jsonl"
     outcomes = read_jsonl(path, ProblemOutcome)
     problems = read_jsonl(layout.problems("test"), Problem)

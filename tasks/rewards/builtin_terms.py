@@ -1,9 +1,8 @@
-"""The named terms of a reward: what a member of a group earns, from what running its workflow gave.
+"""Built-in terms of the reward: `correctness`, `runs` and `length`, from the results of a workflow.
 
-A term is in [0, 1], or None where it cannot be computed. Bad code is the workflow's own fault and earns 0: an
-exception, a program that is too slow or too big, that kills itself or crashes the interpreter. But where the sandbox
-itself died, a model that the workflow asked gave no reply, or its file was damaged afterwards, nobody knows what it is
-worth: a 0 would be a lie.
+A term is in [0, 1], or None if it cannot be computed. Bad code earns 0: an exception, a program that is too slow or too
+big, that kills itself or crashes the interpreter. If the sandbox died, a model gave no reply or the file was damaged,
+the value is unknown: None, not 0.
 """
 
 from collections.abc import Callable
@@ -14,13 +13,13 @@ from tasks.programs.answer_check import failure_reason, solved_share
 from tasks.records import Result, Trajectory
 
 CHARACTERS_PER_TOKEN = 4
-"""How long a token is taken to be where a completion has none yet."""
+"""Assumed length of a token for completions without tokens."""
 
 Term = Callable[[Trajectory, int], float | None]
 """(trajectory, member) → its value."""
 
 COMMON = ("correctness", "runs", "length")
-"""Terms that every environment has, by the names of their weights in `params.yaml`."""
+"""Terms of every environment, by the names of their weights in `params.yaml`."""
 
 
 def terms_of(environment: Environment, max_new_tokens: int) -> dict[str, Term]:
@@ -29,7 +28,7 @@ def terms_of(environment: Environment, max_new_tokens: int) -> dict[str, Term]:
 
 
 def correctness(environment: Environment, trajectory: Trajectory, member: int) -> float | None:
-    """Share of the problem and its siblings that the workflow solves; without siblings × its agreement with others."""
+    """Share of the problem and its siblings solved; without siblings times the agreement with other workflows."""
     results = results_of(trajectory, member)
     if failure_reason(results) is not None:
         return None
@@ -38,7 +37,7 @@ def correctness(environment: Environment, trajectory: Trajectory, member: int) -
 
 
 def runs(trajectory: Trajectory, member: int) -> float | None:
-    """1 where the workflow returned a number on the problem, right or wrong; a record holds none that is not finite."""
+    """1 if the workflow returned a number on the problem, right or wrong (records hold finite numbers only)."""
     result = trajectory.results[member]
     if failure_reason([result]) is not None:
         return None
@@ -46,11 +45,11 @@ def runs(trajectory: Trajectory, member: int) -> float | None:
 
 
 def length(max_new_tokens: int, trajectory: Trajectory, member: int) -> float | None:
-    """1 - tokens / max_new_tokens, at least 0. Without tokens: characters of the code / 4 stand for them."""
+    """1 - tokens / max_new_tokens, at least 0; without tokens, characters of the code / 4."""
     tokens = len(trajectory.tokens[member]) or len(trajectory.workflow_codes[member]) / CHARACTERS_PER_TOKEN
     return max(0.0, 1 - tokens / max_new_tokens)
 
 
 def results_of(trajectory: Trajectory, member: int) -> list[Result]:
-    """What a member gave on the problem, then on its siblings."""
+    """Results of a member on the problem, then on its siblings."""
     return [trajectory.results[member], *trajectory.sibling_results[member]]

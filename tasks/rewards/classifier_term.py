@@ -1,12 +1,12 @@
-"""A sequence-classification model as a term of the reward: how far it finds a completion to be of a kind.
+"""A sequence-classification model as a term of the reward.
 
-It reads the question and what the policy wrote as its tokenizer joins a pair or, where that has a chat template, as a
-message and the reply to it. With one label the term is the sigmoid of the logit; with several the softmax probability
-of `rewards.model.label`, or the sigmoid of that label's logit where the model was made for several labels at once
-(`problem_type: multi_label_classification`). So it is in [0, 1].
+Its input is the question and the completion as a pair or, if the tokenizer has a chat template, as a message and its
+reply. With one label the term is the sigmoid of the logit; with several the softmax probability of
+`rewards.model.label`, or the sigmoid of its logit for a multi-label model (`problem_type:
+multi_label_classification`).
 
-Where a pair is longer than the model's own limit, the longer of the two loses its end, token by token; a chat loses
-its end. Each distinct pair is read once, in float32 on CPU and in the checkpoint's own type on an accelerator.
+In a pair beyond the model's limit the longer text is truncated, token by token; a chat is truncated at its end. Each
+distinct pair is evaluated once, in float32 on CPU and in the checkpoint's dtype on an accelerator.
 """
 
 import math
@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tasks.errors import GraftError, TransientError
-from tasks.model.hub_errors import is_away
-from tasks.model.policy import LOADING, best_device, may_run, reason_of, refuse_pickles, remedy_of
+from tasks.model.hub_errors import is_transient
+from tasks.model.policy import LOAD_LOCK, best_device, error_reason, error_remedy, is_trusted, refuse_pickles
 from tasks.params.sections import ModelReward
 from tasks.records import Trajectory
 from tasks.rewards.weighted_sum import TermColumn, TermValue
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 UNLIMITED = 2**31
-"""transformers' way to say that a tokenizer names no limit is 10^30."""
+"""transformers uses 10^30 for a tokenizer without a limit."""
 
 Pair = tuple[str, str]
-"""A question, and what the policy wrote."""
+"""A question and a completion."""
 
 Tokens = Mapping[str, Sequence[int]]
-"""What the tokenizer gives of one pair: `input_ids`, and parallel to them what else the model asks for."""
+"""The tokenizer's output for one pair: `input_ids` and parallel lists."""
 
 
 def classifier_column(root: Path, params: ModelReward, trajectories: Sequence[Trajectory]) -> list[TermColumn]:
-    """What the model says of each completion [P, G]; `failed` where that is no number.
+    """The term for each completion [P, G]; `failed` where the logits are not finite.
 
-    Raises GraftError where `params.base` is no such model, or has no such label.
+    Raises GraftError if `params.base` is no such model or has no such label.
     """
     groups = [[(each.problem.question, text) for text in each.workflow_codes] for each in trajectories]
     distinct = list(dict.fromkeys(pair for group in groups for pair in group))
@@ -47,13 +47,16 @@ def classifier_column(root: Path, params: ModelReward, trajectories: Sequence[Tr
 
 
 def classifier_values(root: Path, params: ModelReward, pairs: Sequence[Pair]) -> list[float]:
-    """The term of each pair [N], NaN where the model's arithmetic failed. It is the same whatever `params.batch`."""
+    """The term of each pair [N], NaN if the logits are not finite; independent of `params.batch`."""
     base = str(root / params.base) if (root / params.base).is_dir() else params.base
-    with LOADING, _named(f"rewards.model: {params.base!r} is no sequence-classification model with a tokenizer"):
+    with (
+        LOAD_LOCK,
+        _one_line_errors(f"rewards.model: {params.base!r} is no sequence-classification model with a tokenizer"),
+    ):
         model, tokenizer = _model(base, params.base), _tokenizer(base, params.base)
     label = label_index(model.config, params.label)
     values = [math.nan] * len(pairs)
-    with _named(f"rewards.model: {params.base!r} could not read the completions"):
+    with _one_line_errors(f"rewards.model: {params.base!r} could not read the completions"):
         config = model.config.get_text_config()
         rows = _encoded(config, tokenizer, pairs) if pairs else []
         if config.pad_token_id is None:
@@ -67,13 +70,13 @@ def classifier_values(root: Path, params: ModelReward, pairs: Sequence[Pair]) ->
 
 
 def batches(lengths: Sequence[int], size: int) -> Iterator[list[int]]:
-    """Places of `lengths`, the longest first, at most `size` at once: what stands together is about as long."""
+    """Indices of `lengths` by decreasing length, at most `size` in a batch, so that batches need little padding."""
     places = sorted(range(len(lengths)), key=lambda place: -lengths[place])
     return (places[start : start + size] for start in range(0, len(places), size))
 
 
 def probability(logits: "Tensor", label: int, problem_type: str | None) -> float:
-    """Sigmoid or softmax of the logits [labels] at `label`, in float64; see above for which."""
+    """Sigmoid or softmax (see above) of the logits [labels] at `label`, in float64."""
     import torch
 
     wide = logits.double()
@@ -82,7 +85,7 @@ def probability(logits: "Tensor", label: int, problem_type: str | None) -> float
 
 
 def label_index(config: Any, label: str | int | None) -> int:
-    """Place of the label among the model's. Raises GraftError that names those there are."""
+    """Index of the label. Raises GraftError that lists the model's labels."""
     names: dict[int, str] = {place: str(config.id2label[place]) for place in sorted(config.id2label)}
     if label is None and len(names) == 1:
         return 0
@@ -111,10 +114,10 @@ def _model(base: str, named: str) -> Any:
         base,
         dtype=torch.float32 if device == "cpu" else "auto",
         use_safetensors=True,
-        trust_remote_code=may_run(named),
+        trust_remote_code=is_trusted(named),
         output_loading_info=True,
     )
-    if found["missing_keys"]:  # transformers draws them at random: a model of another kind would be a die
+    if found["missing_keys"]:  # transformers initialises them at random
         raise ValueError(f"it has no {', '.join(sorted(found['missing_keys'])[:3])}")
     return model.to(device).eval()
 
@@ -122,14 +125,14 @@ def _model(base: str, named: str) -> Any:
 def _tokenizer(base: str, named: str) -> Any:
     from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(base, trust_remote_code=may_run(named))
-    if not tokenizer("1", add_special_tokens=False)["input_ids"]:  # AutoTokenizer makes do without any file
+    tokenizer = AutoTokenizer.from_pretrained(base, trust_remote_code=is_trusted(named))
+    if not tokenizer("1", add_special_tokens=False)["input_ids"]:  # AutoTokenizer accepts a folder without any file
         raise ValueError("its tokenizer knows no tokens")
     return tokenizer
 
 
 def _encoded(config: Any, tokenizer: Any, pairs: Sequence[Pair]) -> list[Tokens]:
-    """Each pair in tokens, not filled up. A control token that a policy writes is read as text: it ends nothing."""
+    """Each pair in tokens, without padding. Control tokens in a completion are encoded as plain text."""
     limits = [tokenizer.model_max_length, getattr(config, "max_position_embeddings", None)]
     longest = min(limit for limit in limits if limit is not None)
     cut = {"truncation": True, "max_length": longest} if longest < UNLIMITED else {}
@@ -141,10 +144,10 @@ def _encoded(config: Any, tokenizer: Any, pairs: Sequence[Pair]) -> list[Tokens]
 
 
 def _unused_token(config: Any, tokenizer: Any, rows: Sequence[Tokens]) -> int | None:
-    """A token to fill rows up with that no row holds; None where they hold them all.
+    """A padding token that no row contains; None if they contain all.
 
-    A decoder judges by the last token that is not the filling. Were that its end-of-text token, as is the custom where
-    a model names none, a row that ends with one would be judged by another token than alone.
+    A decoder classifies at the last token that is not padding. If padding were the end-of-text token, a row that ends
+    with one would be classified at another token.
     """
     used = {token for row in rows for token in row["input_ids"]}
     known = range(min(len(tokenizer), getattr(config, "vocab_size", len(tokenizer))))
@@ -152,7 +155,7 @@ def _unused_token(config: Any, tokenizer: Any, rows: Sequence[Tokens]) -> int | 
 
 
 def _logits(model: Any, rows: Sequence[Tokens]) -> "Tensor":
-    """Logits of rows in one pass [B, labels], on the CPU. Rows are filled up at their end, where nothing attends."""
+    """Logits of rows in one pass [B, labels], on the CPU, with padding on the right."""
     import torch
     from torch.nn.utils.rnn import pad_sequence
 
@@ -167,16 +170,16 @@ def _logits(model: Any, rows: Sequence[Tokens]) -> "Tensor":
 
 
 @contextmanager
-def _named(trouble: str) -> Iterator[None]:
-    """What transformers, tokenizers and torch raise, as one line."""
+def _one_line_errors(trouble: str) -> Iterator[None]:
+    """Turn errors of transformers, tokenizers and torch into a GraftError of one line."""
     try:
         yield
     except (GraftError, MemoryError):
         raise
     except Exception as error:
         remedy = "name a folder or a Hugging Face id of one; where memory is short, lower rewards.model.batch"
-        if is_away(error):
+        if is_transient(error):
             raise TransientError(
-                f"{trouble} ({reason_of(error)}); try again later, or name a folder that is here"
+                f"{trouble} ({error_reason(error)}); try again later, or name a local folder"
             ) from error
-        raise GraftError(f"{trouble} ({reason_of(error)}); {remedy_of(error) or remedy}") from error
+        raise GraftError(f"{trouble} ({error_reason(error)}); {error_remedy(error) or remedy}") from error

@@ -1,4 +1,4 @@
-"""All terms of the rewards of a round, those that others compute among them: environment, own functions, a model."""
+"""Rewards of trajectories from all terms: built-in, the environment's, the user's functions and a classifier."""
 
 import math
 from collections.abc import Sequence
@@ -17,25 +17,24 @@ from tasks.sources.user_modules import check_unchanged, modules_of_terms
 
 
 class RewardedShard(NamedTuple):
-    """Some trajectories with their rewards; `failure` is the first one that failed, and why."""
+    """Trajectories with rewards; `failure` describes the first failed one."""
 
     trajectories: list[RewardedTrajectory]
     failure: str | None
 
 
 def reward_shard(root: Path, params: Params, total: int, trajectories: Sequence[Trajectory]) -> RewardedShard:
-    """`compute_rewards` by the environment that `params` name, which reads nothing of the project's folder `root` but that
-    environment, own terms and a model's folder."""
+    """`compute_rewards` in the environment of `params`; of the project's folder `root` only the user's environment, the
+    user's terms and a model's folder are read."""
     return compute_rewards(root, params, environment_in(root, params, params.rewards.strict), trajectories, total)
 
 
 def compute_rewards(
     root: Path, params: Params, environment: Environment, trajectories: Sequence[Trajectory], total: int
 ) -> RewardedShard:
-    """The trajectories with their rewards; they hold so many of the `total` completions of a round.
+    """The trajectories with their rewards; `total` is the number of completions of the round.
 
-    `root` is the project's folder. Raises GraftError where an own term or the model cannot be loaded, or is not the
-    one that the params record.
+    Raises GraftError if a user's term or the model cannot be loaded or differs from the digest in the params.
     """
     measured = measure_terms(root, environment, params.rewards, trajectories, total)
     longest = params.policy.max_new_tokens
@@ -51,7 +50,7 @@ def compute_rewards(
 def measure_terms(
     root: Path, environment: Environment, rewards: Rewards, trajectories: Sequence[Trajectory], total: int
 ) -> dict[str, list[TermColumn]]:
-    """The terms that are not Graft's own {name: [P, G]}."""
+    """The terms that are not built in {name: [P, G]}."""
     weights = weights_of(environment, rewards)
     measured: dict[str, list[TermColumn]] = {
         name: [_column(term, trajectory) for trajectory in trajectories]
@@ -63,7 +62,7 @@ def measure_terms(
         term.name: user_term_column(root, term, trajectories, rewards.seconds, rewards.failed_limit, total)
         for term in active_user_terms(rewards)
     }
-    _refuse_changed(root, rewards)  # a process that was started anew has loaded the source anew
+    _refuse_changed(root, rewards)  # a restarted process has loaded the source again
     if rewards.model is not None and rewards.model.weight > 0:
         from tasks.rewards.classifier_term import classifier_column
 
@@ -72,21 +71,21 @@ def measure_terms(
 
 
 def active_user_terms(rewards: Rewards) -> list[OwnTerm]:
-    """Those of the user's own that count."""
+    """The user's terms with a weight above 0."""
     return [term for term in rewards.own if term.weight > 0]
 
 
 def _column(term: Term, trajectory: Trajectory) -> TermColumn:
-    """A term of the environment, which may be the user's own: where it raises or gives no number, it has failed."""
+    """A term of the environment, possibly the user's; one that raises or returns no number has failed."""
     column = []
     for member, text in enumerate(trajectory.workflow_codes):
         try:
             value = term(trajectory.problem, text, results_of(trajectory, member))
-        except Exception as error:  # noqa: BLE001 (anything may come out of a term of somebody's own)
+        except Exception as error:  # noqa: BLE001 (a user's term may raise anything)
             column.append(TermValue(None, "failed", f"{type(error).__name__}: {error}"))
             continue
-        known = value is not None and math.isfinite(value)
-        column.append(TermValue(value) if known else TermValue(None, "failed", f"it returned {value}"))
+        finite = value is not None and math.isfinite(value)
+        column.append(TermValue(value) if finite else TermValue(None, "failed", f"it returned {value}"))
     return column
 
 

@@ -1,4 +1,4 @@
-"""What the rewards of a round look like in numbers. Failed rewards are counted, and are in no mean."""
+"""Metrics of a round's rewards; failed rewards are counted and excluded from every mean."""
 
 import math
 from collections import Counter
@@ -12,19 +12,19 @@ from tasks.objective.advantages import has_signal
 from tasks.records import RewardedTrajectory
 from tasks.rewards.builtin_terms import correctness
 from tasks.rewards.weighted_sum import Failures
-from tasks.statistics.plateau import stands_still
+from tasks.statistics.plateau import plateau_remarks
 
 CONSTANT = 1e-12
-"""Deviation of a term that is one number, but for rounding."""
+"""Largest deviation of a term that is constant up to rounding."""
 
 CHANCE = 1.96
-"""Standard errors that chance rarely exceeds (1 time in 20)."""
+"""Standard errors of a 95 % interval."""
 
 
 class RewardTotals:
-    """Sum and mean of the train rewards, mean and deviation of each term, and how many groups can teach something.
+    """Sum and mean of the train rewards, mean and deviation of each term, and the number of groups with a signal.
 
-    Told of a group at a time; kept are sums, and columns of numbers beside memory. Use it in a `with` block.
+    Groups are added one by one; values are kept in sums and in columns on disk. Use it in a `with` block.
     """
 
     def __init__(self, environment: Environment) -> None:
@@ -42,9 +42,9 @@ class RewardTotals:
         self._columns.close()
 
     def add(self, trajectory: RewardedTrajectory) -> None:
-        """Take in a group."""
+        """Add a group."""
         self.failures.add(trajectory)
-        known = _known(trajectory.rewards)
+        known = _finite(trajectory.rewards)
         if trajectory.split == "train":
             self._add_train(trajectory, known)
         elif trajectory.split == "validation":
@@ -64,17 +64,17 @@ class RewardTotals:
         for name, values in trajectory.reward_terms.items():
             if name not in self._terms:
                 self._terms[name] = self._columns.enter_context(Column())
-            self._terms[name].add(_known(values))
+            self._terms[name].add(_finite(values))
 
     @property
-    def numbers(self) -> dict[str, float]:
-        """For the stage's metrics.
+    def metrics(self) -> dict[str, float]:
+        """The stage's metrics.
 
-        `groups` are those of two or more members. `mean_reward_error` is the standard error of the mean reward over
-        other completions of the same problems, √(Σ G s²) / Σ G with s the deviation in a group of G: a rough one, for
-        what the tree finds is not drawn independently.
-        `solved_share` is the share of the train problems with a completion that solves problem and siblings.
-        A mean of nothing (no validation problems, for instance) is left out.
+        `groups` have two or more members. `mean_reward_error` is the standard error of the mean reward over other
+        completions of the same problems, √(Σ G s²) / Σ G with s the deviation in a group of G; it is approximate, as
+        completions from the tree are not independent. `solved_share` is the share of the train problems with a
+        completion that solves problem and siblings. Means of nothing (no validation problems, for instance) are left
+        out.
         """
         counts, rewards = self._counts, self._rewards.value
         numbers: dict[str, float | None] = {
@@ -96,7 +96,7 @@ class RewardTotals:
 
 
 def remarks(numbers: Mapping[str, float]) -> list[str]:
-    """What in the numbers of a round a reader should be warned of: what teaches nothing."""
+    """Warnings about terms and groups without a signal."""
     terms = [key.removesuffix("/std") for key in numbers if key.endswith("/std")]
     constant = [name for name in terms if numbers[f"{name}/std"] < CONSTANT]
     found = [
@@ -114,10 +114,10 @@ def remarks(numbers: Mapping[str, float]) -> list[str]:
 
 
 def plateau_remarks(rounds: Mapping[int, Mapping[str, float]]) -> list[str]:
-    """A remark where the mean reward has not moved for some rounds; see tasks/statistics/plateau.py.
+    """A remark if the mean reward has reached a plateau (tasks/statistics/plateau.py).
 
-    `rounds` are the numbers of each by `RewardTotals`, in order; the means of two rounds differ by chance where that is
-    at most CHANCE standard errors of the difference. Nothing is said of groups of one.
+    `rounds` holds the metrics of each round, in order; a difference of two means is significant beyond CHANCE of its
+    standard errors. None for groups of one.
     """
     if any("mean_reward_error" not in numbers for numbers in rounds.values()):
         return []
@@ -127,14 +127,14 @@ def plateau_remarks(rounds: Mapping[int, Mapping[str, float]]) -> list[str]:
         return abs(levels[one] - levels[other]) > CHANCE * error
 
     levels = {number: numbers["epoch/mean_reward"] for number, numbers in rounds.items()}
-    return stands_still("The mean reward", levels, differ, "give harder or easier problems, or stop earlier")
+    return plateau_remarks("The mean reward", levels, differ, "give harder or easier problems, or stop earlier")
 
 
 def _is_solved(environment: Environment, trajectory: RewardedTrajectory) -> bool:
     return any(correctness(environment, trajectory, member) == 1 for member in range(len(trajectory.workflow_ids)))
 
 
-def _known(values: Iterable[float | None]) -> list[float]:
+def _finite(values: Iterable[float | None]) -> list[float]:
     return [value for value in values if value is not None]
 
 

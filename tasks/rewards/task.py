@@ -1,4 +1,4 @@
-"""The stage `reward`: trajectories → rewarded trajectories."""
+"""Stage `reward`: trajectories → rewarded trajectories."""
 
 import logging
 from collections.abc import Iterable, Iterator
@@ -19,30 +19,30 @@ logger = logging.getLogger(__name__)
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:
-    """Read the round's `trajectories.jsonl`, write `rewarded.jsonl`. A shard of them at a time is in memory."""
+    """Read the round's `trajectories.jsonl`, write `rewarded.jsonl`, one shard in memory at a time."""
     assert round is not None
     path = layout.trajectories(round)
     work = partial(reward_shard, layout.root, params, _completions(path, params.rewards))
     shards = shards_of(stream_jsonl(path, Trajectory), params.shard_size)
     with RewardTotals(environment_in(layout.root, params, params.rewards.strict)) as totals:
         write_jsonl(layout.rewarded(round), _counted(fan_out().map(work, shards), totals, path, params.rewards))
-        numbers = totals.numbers
+        numbers = totals.metrics
     for remark in remarks(numbers):
         logger.warning("round %d: %s", round, remark)
     write_json(layout.metrics("reward", round), numbers)
 
 
 def _completions(path: Path, rewards: Rewards) -> int:
-    """So many there are in all, where somebody asks: a pass of its own."""
+    """Number of completions, counted in a pass of its own only if a user's term needs it."""
     return sum(len(t.workflow_ids) for t in stream_jsonl(path, Trajectory)) if active_user_terms(rewards) else 0
 
 
 def _counted(
     shards: Iterable[RewardedShard], totals: RewardTotals, path: Path, rewards: Rewards
 ) -> Iterator[RewardedTrajectory]:
-    """All trajectories. Raises GraftError after the last one where too many rewards failed."""
+    """All trajectories. Raises GraftError after the last one if too many rewards failed."""
     for shard in shards:
-        totals.failures.tell(shard.failure)
+        totals.failures.add_failure(shard.failure)
         for trajectory in shard.trajectories:
             totals.add(trajectory)
             yield trajectory

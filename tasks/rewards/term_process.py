@@ -1,7 +1,7 @@
-"""A function of the user's own, called in a process that is ended where a call takes too long, or that it ends itself.
+"""Calls of a user's function in a child process with a time limit per call.
 
-It is a process that starts afresh (no fork: this one may hold torch), in a group of its own, so that what the
-function has started ends with it. Between calls it keeps what its module holds, a model it has loaded for instance.
+The child is spawned, not forked, as this process may hold torch, and has a process group of its own, so that
+processes started by the function end with it. It keeps its state between calls, a loaded model for instance.
 """
 
 import json
@@ -19,18 +19,18 @@ from tasks.records import Problem, Result
 from tasks.rewards.weighted_sum import TermValue
 
 LOADING = 600.0
-"""Longest time for the import of the function's module, in seconds: it may load a model."""
+"""Time limit for the import of the function's module, in seconds: it may load a model."""
 
 
 class TermProcess:
-    """Calls `module:function`, each call for at most `seconds`. Use it in a `with` block."""
+    """Calls `module:function`, at most `seconds` per call. Use it in a `with` block."""
 
     def __init__(self, root: Path, name: str, seconds: float) -> None:
         self._root, self._name, self._seconds = root, name, seconds
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> "TermProcess":
-        """Raises GraftError where the function cannot be loaded."""
+        """Raises GraftError if the function cannot be loaded."""
         try:
             self._load()
         except BaseException:
@@ -42,9 +42,9 @@ class TermProcess:
         self._end()
 
     def __call__(self, problem: Problem, text: str, results: Sequence[Result]) -> TermValue:
-        """What the function says of a completion: `timeout` where it took too long, `failed` where it gave no number.
+        """The function's value for a completion; status `timeout` after the time limit, `failed` without a number.
 
-        Whatever it did to its process, the next call finds a sound one.
+        A process that has ended is restarted for the next call.
         """
         parts = (problem.model_dump(mode="json"), text, [result.model_dump(mode="json") for result in results])
         order = json.dumps(parts).encode() + b"\n"
@@ -57,10 +57,10 @@ class TermProcess:
         self._process = _start(self._root, self._name)
         error = self._answer(LOADING).error
         if error is not None:
-            raise GraftError(f"rewards.own: {self._name} could not be loaded: {error}; mend it, or correct the name")
+            raise GraftError(f"rewards.own: {self._name} could not be loaded: {error}; fix it, or correct the name")
 
     def _sent(self, order: bytes) -> bool:
-        """False where the process is no more: its last call was too slow, or something of it went on and ended it."""
+        """False if the process has ended: its last call timed out, or it ended in between."""
         if self._process is None:
             return False
         assert self._process.stdin is not None
@@ -73,7 +73,7 @@ class TermProcess:
         return True
 
     def _answer(self, seconds: float) -> TermValue:
-        """Its answer; where none comes, why, and the process is no more."""
+        """The answer; without one the reason, and the process is ended."""
         if self._process is None:
             return TermValue(None, "failed", "its process ended before it was called")
         assert self._process.stdout is not None
@@ -88,7 +88,7 @@ class TermProcess:
         return _read(line)
 
     def _end(self) -> int:
-        """End the process with all that it has started. Gives its exit code."""
+        """Kill the process group; returns the exit code."""
         process, self._process = self._process, None
         if process is None:
             return 0
@@ -99,7 +99,7 @@ class TermProcess:
 
 
 def _read(line: bytes) -> TermValue:
-    """[number, null] or [null, what went wrong]; the function is not Graft's, and might write there, too."""
+    """Parse [number, null] or [null, error]; the function may have written to the pipe as well."""
     try:
         match json.loads(line):
             case [int() | float() as value, None] if math.isfinite(value):
@@ -110,7 +110,7 @@ def _read(line: bytes) -> TermValue:
                 return TermValue(None, "failed", error)
     except (ValueError, RecursionError):
         pass
-    return TermValue(None, "failed", "its process gave an answer that is none")
+    return TermValue(None, "failed", "its process gave an invalid answer")
 
 
 def _start(root: Path, name: str) -> "subprocess.Popen[bytes]":

@@ -1,10 +1,9 @@
-"""The process in which a term of the user's own is called, so that it can be ended: tasks/rewards/term_process.py
-starts it.
+"""Child process that calls a user's term of the reward, started by tasks/rewards/term_process.py.
 
     python -m tasks.rewards.term_worker FOLDER module:function
 
-A line of JSON comes in on standard input for each call: [problem, text, results]; [value, error] goes out on standard
-output. What the function prints goes to standard error.
+Standard input holds a line of JSON for each call, [problem, text, results]; standard output the answer, [value, error].
+The function's own output goes to standard error.
 """
 
 import inspect
@@ -24,17 +23,17 @@ from tasks.core.child_process import end_with_parent
 from tasks.records import Problem, Result
 
 LARGEST = 1e9
-"""A term farther from 0 is refused: weighted sums of such numbers would no longer be finite."""
+"""Largest absolute value of a term, so that weighted sums stay finite."""
 
 LENGTH = 300
-"""Longest error that is told, in characters."""
+"""Longest error message, in characters."""
 
 Answer = tuple[float | None, str | None]
-"""(value, None), or (None, why there is none)."""
+"""(value, None) or (None, error)."""
 
 
 def main(root: Path, name: str) -> None:
-    """Load the function, answer whether that went well, then call it for each order until there are no more."""
+    """Load the function, answer with the error or none, then call it for each request until there are no more."""
     orders, answers = _pipes()
     waiting: SimpleQueue[Any] = SimpleQueue()
     end_with_parent(partial(_listen, orders, waiting))
@@ -42,7 +41,7 @@ def main(root: Path, name: str) -> None:
     sys.dont_write_bytecode = True  # a file that is edited twice in one second would be taken for its old self
     try:
         function = load(name)
-    except BaseException as error:  # noqa: BLE001 (told to the one that waits)
+    except BaseException as error:  # noqa: BLE001 (reported to the parent)
         _send(answers, (None, format_error(error)))
         return
     _send(answers, (None, None))
@@ -51,7 +50,7 @@ def main(root: Path, name: str) -> None:
 
 
 def load(name: str) -> Callable[..., Any]:
-    """The function that `module:function` names. Raises what its module raises, TypeError where it takes no three."""
+    """Import `module:function`. Raises what its module raises, TypeError if it does not take three arguments."""
     module, _, attribute = name.partition(":")
     function: Callable[..., Any] = getattr(import_module(module), attribute)
     if not callable(function):
@@ -61,12 +60,12 @@ def load(name: str) -> Callable[..., Any]:
     except TypeError as error:
         raise TypeError(f"{name} must take three arguments, problem, text and results ({error})") from None
     except ValueError:
-        pass  # a compiled function that does not tell what it takes
+        pass  # a compiled function without a signature
     return function
 
 
 def call(function: Callable[..., Any], problem: Problem, text: str, results: list[Result]) -> Answer:
-    """What it returns as a finite number, or why that is none: whatever it raises."""
+    """The returned value as a finite number, or the error, whatever it raises."""
     try:
         return number(function(problem, text, results)), None
     except BaseException as error:  # noqa: BLE001 (its own: SystemExit too)
@@ -74,17 +73,17 @@ def call(function: Callable[..., Any], problem: Problem, text: str, results: lis
 
 
 def number(value: Any) -> float:
-    """A real number (a bool is 0 or 1, numpy's count too) as float. Raises for others."""
+    """Convert a real number (bools and numpy's included) to float. Raises for other values."""
     if not isinstance(value, Real):
         raise TypeError(f"it returned {_shown(value)}, a {type(value).__name__}, which is no number")
     converted = float(value)
-    if not abs(converted) <= LARGEST:  # so it is with NaN
+    if not abs(converted) <= LARGEST:  # true for NaN
         raise ValueError(f"it returned {_shown(value)}, not a number from {-LARGEST:g} to {LARGEST:g}")
     return converted
 
 
 def format_error(error: BaseException) -> str:
-    """An error in one short line, with the file and line that raised it."""
+    """An error on one short line, with the file and line that raised it."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not _is_of_the_machinery(f.filename)]
     place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     words = " ".join(str(error).split())

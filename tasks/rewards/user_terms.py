@@ -1,4 +1,4 @@
-"""Terms of the user's own: what `rewards.own` names, for each member of each group."""
+"""Terms of the reward by the user's functions (`rewards.own`)."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,28 +14,28 @@ from tasks.rewards.weighted_sum import TermColumn, TermValue
 def user_term_column(
     root: Path, term: OwnTerm, trajectories: Sequence[Trajectory], seconds: float, limit: float, total: int
 ) -> list[TermColumn]:
-    """What `term` is worth to each completion [P, G]. It is called once for each distinct completion of a problem.
+    """Value of `term` for each completion [P, G], called once for each distinct completion of a problem.
 
-    Raises GraftError where it cannot be loaded, and as soon as more than `limit` (a share) of all `total` completions
-    of the round failed: a function that hangs at each of thousands would take hours to say so.
+    Raises GraftError if it cannot be loaded, and as soon as more than `limit` (a share) of all `total` completions of
+    the round failed: a function that hangs on each of thousands would otherwise take hours.
     """
     failed = 0
     columns: list[TermColumn] = []
     with TermProcess(root, term.term, seconds) as call:
         for trajectory in trajectories:
-            known: dict[tuple[str, tuple[Result, ...]], TermValue] = {}
+            cached: dict[tuple[str, tuple[Result, ...]], TermValue] = {}
             column = []
             for member, text in enumerate(trajectory.workflow_codes):
                 results = tuple(results_of(trajectory, member))
-                if (text, results) not in known:
-                    known[text, results] = call(trajectory.problem, text, results)
-                column.append(known[text, results])
+                if (text, results) not in cached:
+                    cached[text, results] = call(trajectory.problem, text, results)
+                column.append(cached[text, results])
                 failed += column[-1].status != "ok"
                 if failed / total > limit:
                     raise GraftError(
                         f"rewards.own: {term.name} ({term.term}) has failed on {failed} of {total} completions, "
                         f"rewards.failed_limit is {limit:.0%}; workflow {trajectory.workflow_ids[member]} of problem "
-                        f"{trajectory.problem_id}, for instance: {column[-1].error}; mend it{_slow(column[-1])}"
+                        f"{trajectory.problem_id}, for instance: {column[-1].error}; fix it{_slow(column[-1])}"
                     )
             columns.append(column)
     return columns

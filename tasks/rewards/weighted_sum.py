@@ -1,4 +1,4 @@
-"""Rewards: the weighted sum of the terms, for each member of each group."""
+"""Rewards as weighted sums of terms, and the count of failed ones."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from tasks.rewards.builtin_terms import COMMON, results_of, terms_of
 
 
 class TermValue(NamedTuple):
-    """What a term is worth to one completion; None, with its status and why, where nobody knows."""
+    """Value of a term for one completion; None with status and error if it failed."""
 
     value: float | None
     status: RewardStatus = "ok"
@@ -21,7 +21,7 @@ class TermValue(NamedTuple):
 
 
 TermColumn = Sequence[TermValue]
-"""A term's worth to each member of a group [G]."""
+"""Values of a term for each member of a group [G]."""
 
 
 def reward_group(
@@ -33,9 +33,8 @@ def reward_group(
 ) -> RewardedTrajectory:
     """The trajectory with its rewards [G], their terms {name: [G]} and their status [G].
 
-    `measured` {name: [G]} holds the terms that may fail in ways of their own: the environment's, the user's, a model's.
-    A term of weight 0 is left out. A reward with a term that cannot be computed is None and `failed`, or `timeout`
-    where that term took too long: it leaves the group's baseline.
+    `measured` {name: [G]} holds the terms that are not built in. Terms of weight 0 are left out. A reward with a failed
+    term is None with status `failed` or `timeout`, and is excluded from the group's baseline.
     """
     members = range(len(trajectory.workflow_ids))
     weights = weights_of(environment, params)
@@ -50,10 +49,10 @@ def reward_group(
 
 
 def weights_of(environment: Environment, params: Rewards) -> dict[str, float]:
-    """The weights above 0 by term: Graft's, the environment's, then the user's own, then the model's.
+    """The weights above 0 by term: built-in, the environment's, the user's, then the model's.
 
-    Raises GraftError for the weight of a term that the environment lacks, and for an own term of the same name as one
-    of its. `workflow` has no terms: the weights of others' are left alone there.
+    Raises GraftError for a weight of a term that the environment lacks, and for a user's term with the name of one that
+    it has. `workflow` has no terms and ignores these weights.
     """
     weights = {name: getattr(params, name) for name in COMMON}
     for name, weight in (params.environment if environment.terms else {}).items():
@@ -71,12 +70,12 @@ def weights_of(environment: Environment, params: Rewards) -> dict[str, float]:
 
 
 def _worst(statuses: Iterable[RewardStatus]) -> RewardStatus:
-    """`ok` where all are; else that of the first term that is not."""
+    """`ok` if all are, else the first other status."""
     return next((status for status in statuses if status != "ok"), "ok")
 
 
 def combine(terms: Mapping[str, float | None], weights: Mapping[str, float]) -> float | None:
-    """Σ weight × term; None where a term is None."""
+    """Σ weight × term; None if a term is None."""
     total = 0.0
     for name, weight in weights.items():
         term = terms[name]
@@ -89,24 +88,22 @@ def combine(terms: Mapping[str, float | None], weights: Mapping[str, float]) -> 
 def first_failure(
     trajectories: Sequence[RewardedTrajectory], measured: Mapping[str, Sequence[TermColumn]] | None = None
 ) -> str | None:
-    """The first reward that failed, why, and the remedy; None where none did.
+    """The first failed reward with cause and remedy; None if none failed.
 
-    `measured` {name: [P, G]} tells why terms that `reward_group` was given did.
+    `measured` {name: [P, G]} holds the errors of the terms that are not built in.
     """
     for place, trajectory in enumerate(trajectories):
         for member, status in enumerate(trajectory.reward_status):
             if status != "ok":
-                name, columns = (
-                    trajectory.workflow_ids[member],
-                    {term: c[place] for term, c in (measured or {}).items()},
-                )
-                trouble = _trouble(trajectory, member, columns)
-                return f"workflow {name} of problem {trajectory.problem_id}, for instance: {trouble}"
+                errors = {term: columns[place] for term, columns in (measured or {}).items()}
+                cause = _cause(trajectory, member, errors)
+                workflow = trajectory.workflow_ids[member]
+                return f"workflow {workflow} of problem {trajectory.problem_id}, for instance: {cause}"
     return None
 
 
 class Failures:
-    """Rewards that failed, counted."""
+    """Count of failed rewards."""
 
     def __init__(self) -> None:
         self.rewards = 0
@@ -118,21 +115,21 @@ class Failures:
         self.rewards += len(trajectory.reward_status)
         self._statuses.update(trajectory.reward_status)
 
-    def tell(self, failure: str | None) -> None:
-        """Of some groups the first failure, as `first_failure` has it."""
+    def add_failure(self, failure: str | None) -> None:
+        """Keep the first failure of a shard, as returned by `first_failure`."""
         self._first = self._first or failure
 
     @property
     def failed(self) -> int:
-        """Rewards that failed, however that was."""
+        """Number of failed rewards, whatever their status."""
         return self.rewards - self._statuses["ok"]
 
     def share(self, status: RewardStatus | None = None) -> float:
-        """Share of all rewards that failed; with `status` of those alone that have it."""
+        """Share of failed rewards among all, or of those with `status`."""
         return (self._statuses[status] if status else self.failed) / max(self.rewards, 1)
 
     def check(self, name: str, limit: float) -> None:
-        """Raise GraftError where more than `limit` (a share) failed; `name` is the file they are from."""
+        """Raise GraftError if more than `limit` (a share) failed; `name` is their file."""
         if self.share() > limit:
             raise GraftError(
                 f"{name}: {self.failed} rewards ({self.share():.0%}) could not be computed, rewards.failed_limit is "
@@ -140,12 +137,10 @@ class Failures:
             )
 
 
-def _trouble(trajectory: Trajectory, member: int, measured: Mapping[str, TermColumn]) -> str:
-    """Why nobody knows what a member is worth, and the remedy."""
+def _cause(trajectory: Trajectory, member: int, measured: Mapping[str, TermColumn]) -> str:
+    """Cause and remedy of a failed reward."""
     lost = failure_reason(results_of(trajectory, member))
     if lost is not None:
-        return (
-            f"{lost}; mend that (graft doctor looks at sandbox and disk), then run the search stage again with --force"
-        )
+        return f"{lost}; fix that (graft doctor checks sandbox and disk), then run the search stage again with --force"
     errors = (f"{name}: {column[member].error}" for name, column in measured.items() if column[member].error)
-    return f"{next(errors, 'a term failed')}; mend that term, then run this stage again"
+    return f"{next(errors, 'a term failed')}; fix that term, then run this stage again"

@@ -1,13 +1,11 @@
-"""What the collected trajectories look like in numbers."""
+"""Metrics of the stage `collect`."""
 
 from tasks.records import Trajectory
 
 
 class TrajectoryCounts:
-    """Counts of each split; of the train groups: how many are full, shares of the tree and of distinct workflows.
-
-    A revision counts with the tree.
-    """
+    """Counts per split; for train groups also full ones and the shares of the tree (with revisions) and of distinct
+    workflows."""
 
     def __init__(self, group_size: int) -> None:
         self.trajectories = 0
@@ -15,7 +13,7 @@ class TrajectoryCounts:
         self._train = self._full = self._completions = self._tree = self._distinct = 0
 
     def add(self, trajectory: Trajectory) -> None:
-        """Count one."""
+        """Count a trajectory."""
         self.trajectories += 1
         if trajectory.split == "train":
             self._train += 1
@@ -25,8 +23,8 @@ class TrajectoryCounts:
             self._distinct += len(set(trajectory.workflow_ids))
 
     @property
-    def numbers(self) -> dict[str, float]:
-        """For the stage's metrics."""
+    def metrics(self) -> dict[str, float]:
+        """The stage's metrics."""
         return {
             "train": self._train,
             "validation": self.trajectories - self._train,

@@ -1,4 +1,4 @@
-"""The stage `build_trajectories`: workflows, as they were found → trajectories, as an update needs them."""
+"""Stage `collect`: the workflows of a search → trajectories, one group of completions per problem."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -23,30 +23,31 @@ logger = logging.getLogger(__name__)
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:
-    """Read the round's workflows and the lineage of the policy that wrote them, write `trajectories.jsonl`.
+    """Read the round's workflows and the policy's lineage, write `trajectories.jsonl`, one shard in memory at a time.
 
-    A workflow whose code is not what the search ran stays in its group, with an error that says so. A shard of
-    problems at a time is in memory.
+    A workflow whose code differs from what the search ran stays in its group with an error as result.
     """
     assert round is not None
     environment = environment_in(layout.root, params)
     lineage = read_json(layout.policy(round - 1) / "lineage.json", Lineage)
-    shards = shards_of(_tried(layout, environment, round), params.shard_size)
+    shards = shards_of(_searched_problems(layout, environment, round), params.shard_size)
     collected = fan_out().map(partial(collect_shard, layout.root, params, lineage), shards)
     counts = TrajectoryCounts(params.grpo.group_size)
     write_jsonl(layout.trajectories(round), _counted(collected, counts, layout, round))
-    write_json(layout.metrics("collect", round), counts.numbers)
+    write_json(layout.metrics("collect", round), counts.metrics)
 
 
-def collect_shard(root: Path, params: Params, lineage: Lineage, tried: Sequence[SearchedProblem]) -> list[Trajectory]:
-    """The trajectories of some problems. Reads nothing of the project's folder `root` but an environment in it."""
+def collect_shard(
+    root: Path, params: Params, lineage: Lineage, problems: Sequence[SearchedProblem]
+) -> list[Trajectory]:
+    """The trajectories of some problems; of the project's folder `root` only the user's environment is read."""
     environment, served = environment_in(root, params), params.operators.backend != "none"
     size, agreement = params.grpo.group_size, params.rewards.agreement
-    return list(build_trajectories(environment, tried, lineage, size, agreement, params.seed, served))
+    return list(build_trajectories(environment, problems, lineage, size, agreement, params.seed, served))
 
 
-def _tried(layout: Layout, environment: Environment, round: int) -> Iterator[SearchedProblem]:
-    """Each problem that has workflows, with them."""
+def _searched_problems(layout: Layout, environment: Environment, round: int) -> Iterator[SearchedProblem]:
+    """Each problem that has workflows, with these."""
     index = layout.workflows(round) / "index.jsonl"
     for split, problem, listed in pair_with_workflows(
         _problems(layout, environment, round), stream_jsonl(index, Workflow)
@@ -63,7 +64,7 @@ def _tried(layout: Layout, environment: Environment, round: int) -> Iterator[Sea
 def _problems(layout: Layout, environment: Environment, round: int) -> Iterator[tuple[Split, Problem]]:
     for split in SPLITS:
         for problem in stream_jsonl(layout.problems(split), Problem):
-            yield split, with_checked_siblings(environment, problem.turned(round))
+            yield split, with_checked_siblings(environment, problem.rotated(round))
 
 
 def _counted(

@@ -156,7 +156,7 @@ class Strange(Careless):
 def test_a_check_that_breaks_down_is_told_in_one_line() -> None:
     (result,) = results(Strange(), "53")
     with pytest.raises(
-        GraftError, match=r"^environment: Strange\.check\(53, 0\) raised ZeroDivisionError: 53 / 0; mend"
+        GraftError, match=r"^environment: Strange\.check\(53, 0\) raised ZeroDivisionError: 53 / 0; fix"
     ):
         Strange().is_right(result, 0)
 

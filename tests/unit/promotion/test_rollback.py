@@ -57,7 +57,7 @@ def test_back_and_forth_nothing_is_lost(tmp_path: Path, three: list[str]) -> Non
     assert list(state(champion)) == [two, last, one]
     assert roll_back(champion, None, "so does that", NOW).version == one
     assert list(state(champion)) == [one, two, last]
-    with pytest.raises(GraftError, match=rf"no champion before this one is kept; taken back .*: {last}, {two}; graft"):
+    with pytest.raises(GraftError, match=rf"no champion before this one is kept; rolled back .*: {last}, {two}; graft"):
         roll_back(champion, None, "more", NOW)
     assert roll_back(champion, last[:5], "it was fine", NOW).how == "reinstated"
     assert state(champion) == before

@@ -57,8 +57,8 @@ def test_a_term_that_breaks_down_leaves_its_member_without_a_reward(tmp_path: Pa
     assert rewarded.reward_terms["hard_format"] == [0.5, 0, 0, 0, 0.25]
     failures = Failures()
     failures.add(rewarded)
-    failures.tell(failure)
-    with pytest.raises(GraftError, match=r"3 rewards .*: fragile: ZeroDivisionError: by nothing; mend that term"):
+    failures.add_failure(failure)
+    with pytest.raises(GraftError, match=r"3 rewards .*: fragile: ZeroDivisionError: by nothing; fix that term"):
         failures.check("trajectories.jsonl", 0.2)
 
 

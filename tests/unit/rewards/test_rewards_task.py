@@ -159,7 +159,7 @@ def test_failures_of_all_kinds_count_together(tmp_path: Path) -> None:
     group = group_of(fine, fine, died, fine).model_copy(update={"workflow_codes": ["please", "rude", "", "x"]})
     write_jsonl(layout.trajectories(1), [group])
     with pytest.raises(
-        GraftError, match=r"2 rewards \(50%\) .*instance: polite: ValueError: rude \(manners\.py:9\); mend"
+        GraftError, match=r"2 rewards \(50%\) .*instance: polite: ValueError: rude \(manners\.py:9\); fix"
     ):
         run(layout, params, 1)
 

@@ -232,7 +232,7 @@ def test_sets_have_the_same_order_each_time(root: Path) -> None:
 def test_what_cannot_be_loaded_is_told_before_any_call(tmp_path: Path, source: str, why: str) -> None:
     (tmp_path / "broken.py").write_text(source)
     with (
-        pytest.raises(GraftError, match=rf"^rewards\.own: broken:f could not be loaded: {why}.*; mend it, or") as error,
+        pytest.raises(GraftError, match=rf"^rewards\.own: broken:f could not be loaded: {why}.*; fix it, or") as error,
         TermProcess(tmp_path, "broken:f", LONG),
     ):
         pass
@@ -317,7 +317,7 @@ def test_it_is_given_up_as_soon_as_too_many_failed(root: Path, make_trajectory: 
         column(root, [group(make_trajectory, "a", *texts)], 0.25)
     assert str(error.value) == (
         "rewards.own: told (terms:by_text) has failed on 2 of 4 completions, rewards.failed_limit is 25%; workflow a-2 "
-        f"of problem a, for instance: ValueError: not this one (terms.py:{LINE}); mend it"
+        f"of problem a, for instance: ValueError: not this one (terms.py:{LINE}); fix it"
     )
     assert not note.exists()
     column(root, [group(make_trajectory, "a", *texts)], 0.5)
@@ -325,5 +325,5 @@ def test_it_is_given_up_as_soon_as_too_many_failed(root: Path, make_trajectory: 
 
 
 def test_one_that_is_too_slow_is_told_how_to_have_more_time(root: Path, make_trajectory: Make) -> None:
-    with pytest.raises(GraftError, match=r"no answer within 0\.5 s; mend it, or raise rewards\.seconds$"):
+    with pytest.raises(GraftError, match=r"no answer within 0\.5 s; fix it, or raise rewards\.seconds$"):
         column(root, [group(make_trajectory, "a", "hangs()")], 0.0, 0.5)

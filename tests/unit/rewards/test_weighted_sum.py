@@ -176,12 +176,12 @@ def metrics_of(groups: list[RewardedTrajectory]) -> dict[str, float]:
     with RewardTotals(WORKFLOW) as totals:
         for group in groups:
             totals.add(group)
-        return totals.numbers
+        return totals.metrics
 
 
 def failures_of(groups: list[RewardedTrajectory]) -> Failures:
     failures = Failures()
-    failures.tell(first_failure(groups))
+    failures.add_failure(first_failure(groups))
     for group in groups:
         failures.add(group)
     return failures

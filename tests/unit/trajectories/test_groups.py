@@ -259,7 +259,7 @@ def test_problems_keep_their_order_and_those_without_completions_are_left_out() 
     counts = TrajectoryCounts(3)
     for trajectory in trajectories:
         counts.add(trajectory)
-    assert counts.numbers == {
+    assert counts.metrics == {
         "train": 2,
         "validation": 1,
         "completions": 6,
@@ -279,7 +279,9 @@ def test_problems_keep_their_order_and_those_without_completions_are_left_out() 
     ids=["problem", "split", "siblings"],
 )
 def test_a_workflow_of_other_problems_is_refused(stray: Workflow) -> None:
-    told = f"workflow {stray.workflow_id} of {stray.problem_id}: was not run on a {stray.split} problem as it is now"
+    told = (
+        f"workflow {stray.workflow_id} of {stray.problem_id}: was run on another version of its {stray.split} problem"
+    )
     with pytest.raises(GraftError, match=told):
         grouped([stray], 4)
 
@@ -287,7 +289,7 @@ def test_a_workflow_of_other_problems_is_refused(stray: Workflow) -> None:
 def test_a_workflow_out_of_the_order_of_the_problems_is_refused() -> None:
     asked: list[tuple[Split, Problem]] = [("train", PROBLEM.model_copy(update={"problem_id": name})) for name in "ab"]
     pool = [workflow("one", 1, 1, 0, "b"), workflow("two", 1, 1, 0, "a")]
-    told = f"workflow {pool[1].workflow_id} of a: was not run on a train problem as it is now"
+    told = f"workflow {pool[1].workflow_id} of a: was run on another version of its train problem"
     with pytest.raises(GraftError, match=told):
         list(pair_with_workflows(asked, pool))
     assert [problem.problem_id for _, problem, _ in pair_with_workflows(asked, pool[::-1])] == ["a", "b"]
