@@ -136,11 +136,11 @@ def stage(
     root = project_root()
     with shared_lock(root, f"graft stage {' '.join(names)}"):
         params = settle_params(root, assignments or [], print)
-        from flows.dvc_stages.pipeline import Stages
+        from flows.dvc_stages.pipeline import DvcPipeline
 
-        stages = Stages(root, pull, seconds=params.schedule.seconds)
-        for address in [address for name in names for address in stages.named(name)]:
-            _tell(stages.run(address, force))
+        pipeline = DvcPipeline(root, pull, seconds=params.schedule.seconds)
+        for address in [address for name in names for address in pipeline.find(name)]:
+            _tell(pipeline.run(address, force))
 
 
 @app.command(short_help="Retrain on a schedule.")
@@ -188,15 +188,9 @@ def status(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
 
     root = project_root()
     settle_params(root, [], print)
-    from flows.dvc_stages.snapshot import untouched
+    from flows.dvc_stages.pipeline import DvcPipeline
 
-    if stages := untouched(root, []):
-        stale = stages.stale()
-    else:
-        from flows.dvc_stages.pipeline import Stages
-
-        stale = Stages(root).stale()
-    for address, reasons in stale.items():
+    for address, reasons in DvcPipeline(root).stale().items():
         print(f"{address:<16} {'; '.join(reasons) or 'up to date'}")
 
 

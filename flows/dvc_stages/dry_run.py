@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flows.dvc_stages.pipeline import Stages
+from flows.dvc_stages.pipeline import DvcPipeline
 from flows.dvc_stages.staleness import AFTER
 from flows.stages.durations import Expected, expected
 from tasks.layout import Layout
@@ -31,12 +31,12 @@ class Step:
 
 def forecast(root: Path, text: str, params: Params) -> list[Step]:
     """The stale stages with `text` as params.yaml, in the order of a run. Changes nothing."""
-    stages = Stages(root, params=text)
-    stale = {address: reasons for address, reasons in stages.stale().items() if reasons}
+    pipeline = DvcPipeline(root, params=text)
+    stale = {address: reasons for address, reasons in pipeline.stale().items() if reasons}
     durations = expected(Layout(root), params, list(stale))
     lost = [_path(reason) for reasons in stale.values() for reason in reasons if reason.startswith("output ")]
     return [
-        Step(a, why, not all(_passing(each, lost) for each in why), _known(why) and stages.at_hand(a), durations[a])
+        Step(a, why, not all(_passing(each, lost) for each in why), _known(why) and pipeline.is_cached(a), durations[a])
         for a, why in stale.items()
     ]
 

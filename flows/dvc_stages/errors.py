@@ -1,7 +1,6 @@
-"""DVC's errors in one line that names the thing and the remedy."""
+"""DVC's errors as one line that names the cause and the remedy."""
 
 import errno
-import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,19 +10,19 @@ from dvc.exceptions import DvcException
 from dvc.lock import LockError
 
 from flows.process.exit_codes import line_and_code
-from tasks.errors import GraftError, TransientError
+from tasks.errors import GraftError, TransientError, one_line
 
 
 @contextmanager
-def told() -> Iterator[None]:
-    """DVC's errors in one line that names the thing and the remedy."""
+def translate_dvc_errors() -> Iterator[None]:
+    """Raise errors of DVC, of its database and of a full disk as GraftError, or TransientError if DVC is locked."""
     try:
         yield
     except LockError as error:
-        raise TransientError(f"{one_line(error)}; another graft or dvc is at work here: wait until it ends") from error
+        raise TransientError(f"{_text(error)}; another graft or dvc is at work here: wait until it ends") from error
     except DvcException as error:
         raise GraftError(_remedy(error)) from error
-    except sqlite3.OperationalError as error:  # DVC's memory of hashes
+    except sqlite3.OperationalError as error:  # DVC's database of file hashes
         if "locked" not in str(error):
             raise
         raise TransientError(f"dvc: its {error}; another dvc is at work: wait until it ends") from error
@@ -38,10 +37,10 @@ def _remedy(error: DvcException) -> str:
     from dvc.output import OutputDoesNotExistError
     from dvc.scm import SCMError
 
-    text = one_line(error)
+    text = _text(error)
     if Path(str(getattr(error, "path", ""))).name == "dvc.lock":
         return f"dvc.lock: damaged ({text}); git checkout dvc.lock, or remove it: what is in the cache is not lost"
-    if isinstance(error, CacheLinkError):  # it copies out of the cache, which works unless there is no room
+    if isinstance(error, CacheLinkError):  # DVC copies out of the cache, which fails only on a full disk
         return f"{Path.cwd()}: the disk is full; free some space and run again, nothing was lost"
     if isinstance(error, OutputDoesNotExistError):
         return f"{text}: the stage ended without writing it; this is a fault of the stage, run it with --debug"
@@ -52,5 +51,5 @@ def _remedy(error: DvcException) -> str:
     return f"dvc: {text}; see dvc status and graft doctor"
 
 
-def one_line(error: BaseException) -> str:
-    return re.sub(r"\s+", " ", str(error)).strip().rstrip(".")
+def _text(error: BaseException) -> str:
+    return one_line(" ".join(str(error).split())).rstrip(".")

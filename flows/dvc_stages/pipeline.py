@@ -1,16 +1,15 @@
-"""One stage at a time, as `dvc repro --single-item` would, but computed inside this process.
+"""The DVC pipeline of a project, run stage by stage in this process.
 
-DVC is the only cache and the only judge of what is done. Everything here is DVC's own `Stage.reproduce`: the checks,
-the locks, the run-cache, the commit and `dvc.lock`. One step is replaced, that which starts `cmd`: it calls the
-stage's function instead. So `graft` and `dvc repro` write the same bytes and each finds done what the other did.
+A stage is checked, locked, restored from the run-cache, committed and written to `dvc.lock` by DVC's own
+`Stage.reproduce`, as in `dvc repro --single-item`. Only the step that starts `cmd` is replaced by a call of the stage's
+function. So `graft` and `dvc repro` write the same bytes, and neither repeats what the other has done.
 
-What is stricter than in DVC, and never the other way round, is in `flows/dvc_stages/patches/verified_hashes.py` and
-`flows/dvc_stages/reproduce.py`.
+`flows/dvc_stages/reproduce.py` and `flows/dvc_stages/patches/verified_hashes.py` are stricter than DVC, never laxer.
 """
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from io import StringIO
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from dvc.dependency import ParamsDependency
+from dvc.dvcfile import load_file
 from dvc.exceptions import CheckoutError
 from dvc.fs import LocalFileSystem
 from dvc.repo import Repo, lock_repo
@@ -25,24 +25,25 @@ from dvc.repo.reproduce import get_active_graph, plan_repro
 from dvc.stage.cache import RunCacheNotFoundError, RunCacheNotSupported
 from dvc_data.hashfile.hash_info import HashInfo
 
-from flows.dvc_stages.errors import told
-from flows.dvc_stages.patches.atomic_files import readers_and_writers, settle_files
-from flows.dvc_stages.patches.verified_hashes import distrust
-from flows.dvc_stages.patches.yaml_cache import remember_parsed
+from flows.dvc_stages.errors import translate_dvc_errors
+from flows.dvc_stages.patches.atomic_files import make_files_atomic, processes_at_work
+from flows.dvc_stages.patches.verified_hashes import verify_hashes
 from flows.dvc_stages.reproduce import reproduce
-from flows.dvc_stages.snapshot import DESCRIBED_BY, leave
-from flows.dvc_stages.staleness import AFTER, reasons_of
+from flows.dvc_stages.staleness import AFTER, reasons_for
 from flows.stages.dvc_yaml import stage_of
 from flows.stages.result import StageResult
 from flows.stages.run import run as run_stage
 from flows.stages.sources import SOURCES
 from flows.stages.timeout import run_limited
 from tasks.errors import GraftError
-from tasks.sources.process_sources import sources_at_start
+from tasks.sources.process_sources import source_digests_at_start
+
+PIPELINE_FILES = ("dvc.yaml", "dvc.lock", "params.yaml")
+"""The files that DVC reads stages from."""
 
 
-class Stages:
-    """The stages of one project. Every method raises GraftError where DVC cannot go on."""
+class DvcPipeline:
+    """The stages of one project. Every method raises GraftError on an error of DVC."""
 
     def __init__(
         self,
@@ -51,97 +52,82 @@ class Stages:
         params: str | None = None,
         seconds: Mapping[str, float] | None = None,
     ) -> None:
-        """`pull`: take from the DVC remote what was computed elsewhere, as `dvc repro --pull` does.
+        """`pull`: take results from the DVC remote, as `dvc repro --pull` does.
 
-        `params`: a text to judge by in the place of `params.yaml`; for `stale` and `at_hand`, not for `run`.
-        `seconds`: stage → the longest that it may take; it is then computed in a process of its own.
+        `params`: a text in place of `params.yaml`, for `stale` and `is_cached` only.
+        `seconds`: stage → time limit; such a stage is computed in a process of its own.
         """
         self.root = root
         self._pull = pull
         self._seconds = seconds or {}
-        sources_at_start()
-        for name in ("dvc", "dvc_data", "dvc_objects"):  # Graft tells what becomes of each stage, in one line
+        source_digests_at_start()
+        for name in ("dvc", "dvc_data", "dvc_objects"):  # Graft prints one line per stage itself
             logging.getLogger(name).setLevel(logging.CRITICAL)
-        remember_parsed()
-        settle_files()
-        with told():
-            files = None if params is None else _Proposed(root / "params.yaml", params)
-            self._repo = Repo(str(root), fs=files, _wait_for_lock=True)
-            readers_and_writers(Path(self._repo.tmp_dir))  # where it is torn, DVC would stop
-        distrust(self._repo)
-        self._described: list[bytes] = []
+        make_files_atomic()
+        with translate_dvc_errors():
+            fs = None if params is None else _ProposedParams(root / "params.yaml", params)
+            self._repo = Repo(str(root), fs=fs, _wait_for_lock=True)
+            processes_at_work(Path(self._repo.tmp_dir))  # removes a torn list, on which DVC would fail
+        verify_hashes(self._repo)
+        self._texts: list[bytes] = []
         self._stages: Any = None
-        self._known: dict[str, Any] = {}  # see reproduce
-        self._sources_written = False  # once is enough: see _changed_sources
-        self._outcomes: dict[str, StageResult] = {}
+        self._sources_written = False
         if pull:
             self._pull_run_cache()
 
-    def named(self, name: str) -> list[str]:
-        """The addresses that `name` means: `search@1` itself, `search` each of its rounds."""
-        with told():
-            known = list(self._file.stages)
-        found = [address for address in known if name in (address, address.partition("@")[0])]
+    def find(self, name: str) -> list[str]:
+        """The ids of the stages that `name` means: `search@1` itself, `search` each of its rounds."""
+        with translate_dvc_errors():
+            ids = list(load_file(self._repo, str(self.root / "dvc.yaml")).stages)
+        found = [stage_id for stage_id in ids if name in (stage_id, stage_of(stage_id))]
         if not found:
-            raise GraftError(f"no stage {name!r}; the stages are {', '.join(known)}")
+            raise GraftError(f"no stage {name!r}; the stages are {', '.join(ids)}")
         return found
 
-    def run(self, address: str, force: bool = False) -> StageResult:
+    def run(self, stage_id: str, force: bool = False) -> StageResult:
         """Bring one stage up to date: nothing to do, restored from the run-cache, or computed."""
         started = time.monotonic()
-        if address != SOURCES and not self._sources_written:
-            with told(), lock_repo(self._repo):
+        if stage_id != SOURCES and not self._sources_written:
+            with translate_dvc_errors(), lock_repo(self._repo):
                 changed = self._load(SOURCES).changed()
-            if changed:  # not in any case: another command's stage may be reading what it writes
+            if changed:  # otherwise leave the files alone: a stage of another command may be reading them
                 self.run(SOURCES)
             self._sources_written = True
-        with told(), lock_repo(self._repo), self._repo.scm_context(quiet=True):
-            stage = self._load(address)
+        with translate_dvc_errors(), lock_repo(self._repo), self._repo.scm_context(quiet=True):
+            stage = self._load(stage_id)
             self._refuse_missing_deps(stage)
-            how = reproduce(stage, self._function(address), force, self._pull, self._known)
-            self._outcomes[address] = outcome = StageResult(
-                address=address,
-                how=how,
+            how = reproduce(stage, self._function(stage_id), force, self._pull)
+            return StageResult(
+                stage_id,
+                how,
                 seconds=time.monotonic() - started,
-                deps={d.def_path: d.hash_info.value for d in _files(stage.deps)},
+                deps={d.def_path: d.hash_info.value for d in stage.deps if not isinstance(d, ParamsDependency)},
                 outs={o.def_path: o.hash_info.value for o in stage.outs},
             )
-            return outcome
-
-    def leave(self) -> None:
-        """Note how the stages that were run left the workspace, for `flows.dvc_stages.snapshot`."""
-        with told(), lock_repo(self._repo):
-            stages = [self._load(address) for address in self._outcomes]
-            files = [item for stage in stages for item in (*_files(stage.deps), *stage.outs)]
-            store = Path(self._repo.cache.local.path)
-            if all(isinstance(item.fs, LocalFileSystem) for item in files):
-                roots = {item.fs_path for item in files}
-                stores = [store, *sorted(store.glob("*"))]
-                leave(self.root, roots, self._repo.state.seen(), stores, [*self._outcomes.values()])
 
     def stale(self) -> dict[str, list[str]]:
-        """Address → why it is not up to date, in the order of `dvc repro`; an empty list means it is.
+        """Stage id → reasons why it is stale, in the order of `dvc repro`; empty if it is up to date.
 
-        A stage whose own inputs are unchanged but which comes after a stale one says `after …`: it may stay fresh,
-        where that one turns out to write the same bytes.
+        The only reason of a stage that is unchanged itself but depends on a stale one is `after …`: it remains up to
+        date if that one writes the same bytes.
         """
         reasons: dict[str, list[str]] = {}
-        with told(), lock_repo(self._repo):
+        with translate_dvc_errors(), lock_repo(self._repo):
             graph = get_active_graph(self._repo.index.graph)
             for stage in plan_repro(graph):
                 if stage.addressing == SOURCES:
                     continue
                 before = sorted(s.addressing for s in graph.successors(stage) if reasons.get(s.addressing))
-                found = reasons_of(stage, self.root)
-                reasons[stage.addressing] = found or ([AFTER + ", ".join(before)] if before else [])
+                own = reasons_for(stage, self.root)
+                reasons[stage.addressing] = own or ([AFTER + ", ".join(before)] if before else [])
         return reasons
 
-    def at_hand(self, address: str) -> bool:
-        """Whether DVC has the results of a stage with its inputs and params as they are now: it would restore them."""
-        with told(), lock_repo(self._repo):
-            stage = self._load(address)
+    def is_cached(self, stage_id: str) -> bool:
+        """True if DVC would restore the results of a stage with its present inputs and params."""
+        with translate_dvc_errors(), lock_repo(self._repo):
+            stage = self._load(stage_id)
             if all(dep.exists for dep in stage.deps):
-                if not stage.deps_cached():  # look for the run with these deps, not for the last one; in memory
+                if not stage.deps_cached():  # look up the present deps instead of those in dvc.lock; in memory only
                     stage.save_deps()
                     for out in stage.outs:
                         out.hash_info = HashInfo()
@@ -151,22 +137,21 @@ class Stages:
         return False
 
     def _pull_run_cache(self) -> None:
-        """What was computed from what; the results themselves come when a stage asks for them."""
+        """Fetch the list of known runs; their results are fetched when a stage needs them."""
         if not self._repo.config["core"].get("remote"):
             raise GraftError("--pull: this project has no remote by default; name one: dvc remote add -d NAME PLACE")
-        with told(), suppress(RunCacheNotSupported):
+        with translate_dvc_errors(), suppress(RunCacheNotSupported):
             self._repo.stage_cache.pull(None)
 
-    def _function(self, address: str) -> Callable[[], None]:
-        """What computes the stage."""
-        limit = self._seconds.get(stage_of(address))
-        return partial(run_limited, self.root, address, limit) if limit else partial(run_stage, self.root, address)
+    def _function(self, stage_id: str) -> Callable[[], None]:
+        limit = self._seconds.get(stage_of(stage_id))
+        return partial(run_limited, self.root, stage_id, limit) if limit else partial(run_stage, self.root, stage_id)
 
     def _refuse_missing_deps(self, stage: Any) -> None:
-        """Before anything is touched; DVC would first remove the outputs."""
+        """Raise before anything is changed; DVC would remove the outputs first."""
         for dep in stage.deps:
             if self._pull and not dep.exists:
-                with suppress(CheckoutError):  # the remote has it no more
+                with suppress(CheckoutError):  # it is not on the remote
                     self._repo.pull(dep.def_path)
             if not dep.exists:
                 writers = [
@@ -176,27 +161,16 @@ class Stages:
                 remedy = f"run graft stage {name}, or all with graft retrain" if writers else "restore it"
                 raise GraftError(f"{stage.addressing}: no {dep.def_path}; {name} writes it: {remedy}")
 
-    @property
-    def _file(self) -> Any:
-        from dvc.dvcfile import load_file
-
-        return load_file(self._repo, str(self.root / "dvc.yaml"))
-
-    def _load(self, address: str) -> Any:
-        """The stage as the files describe it now; they are only looked through again when one of them changed."""
-        texts = [path.read_bytes() for name in DESCRIBED_BY if (path := self.root / name).is_file()]
-        if self._described != texts:
-            self._described, self._stages = texts, self._file.stages
-        return self._stages[address]
+    def _load(self, stage_id: str) -> Any:
+        """The stage as described by the present files, which are parsed again only if one of them has changed."""
+        texts = [path.read_bytes() for name in PIPELINE_FILES if (path := self.root / name).is_file()]
+        if self._texts != texts:
+            self._texts, self._stages = texts, load_file(self._repo, str(self.root / "dvc.yaml")).stages
+        return self._stages[stage_id]
 
 
-def _files(deps: Sequence[Any]) -> list[Any]:
-    """Those of a stage's dependencies that are no params."""
-    return [dep for dep in deps if not isinstance(dep, ParamsDependency)]
-
-
-class _Proposed(LocalFileSystem):  # type: ignore[misc,unused-ignore]
-    """The files as they are, but one of them with another text."""
+class _ProposedParams(LocalFileSystem):  # type: ignore[misc,unused-ignore]
+    """The local file system with another text in place of one file."""
 
     def __init__(self, path: Path, text: str) -> None:
         super().__init__()

@@ -1,8 +1,7 @@
-"""`Stage.reproduce` of DVC for one stage, with a function in the place of its `cmd`.
+"""`Stage.reproduce` of DVC for one stage, with a Python function in place of its `cmd`.
 
-Two things are stricter than in DVC, and never the other way round: a stage that fails or is interrupted leaves the
-outputs of its last good run, not a gap; and a dependency or a source that changes while the stage runs stops it,
-instead of being recorded as what was run.
+Two things are stricter than in DVC: a stage that fails or is interrupted keeps the outputs of its last good run, and a
+dependency or source file that changes while the stage runs stops it, instead of being recorded as its input.
 """
 
 from collections.abc import Callable
@@ -10,32 +9,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dvc.dependency import ParamsDependency
 from dvc.exceptions import DvcException
 from dvc.stage.cache import RunCacheNotFoundError
 from dvc.stage.decorators import rwlocked, unlocked_repo
 
-from flows.dvc_stages.errors import one_line
-from flows.dvc_stages.patches.verified_hashes import copies_at_their_word
+from flows.dvc_stages.patches.verified_hashes import unverified_cache
 from flows.process.exit_codes import line_and_code
 from flows.stages.dvc_yaml import stage_of
 from flows.stages.result import How
 from flows.stages.sources import SOURCES, digests
 from tasks.artifacts import remove_leftovers
-from tasks.errors import GraftError
-from tasks.sources.process_sources import sources_at_start
+from tasks.errors import GraftError, one_line
+from tasks.sources.process_sources import source_digests_at_start
 
 
-def reproduce(stage: Any, function: Callable[[], None], force: bool, pull: bool, known: dict[str, Any]) -> How:
-    """`dvc.repo.reproduce._reproduce_stage`, with `function` in the place of the stage's `cmd`.
-
-    `known`: path → hash of what was looked at since the last stage that ran; an output of one stage that the next
-    depends on is looked through once.
-    """
+def reproduce(stage: Any, function: Callable[[], None], force: bool, pull: bool) -> How:
+    """`dvc.repo.reproduce._reproduce_stage`, calling `function` in place of the stage's `cmd`."""
     hows: list[How] = []
-    stage.changed = partial(_changed, stage, known)
-    stage.checkout = partial(_check_out, stage, hows, known)
-    stage.run = partial(_run_or_put_back, stage, known)
+    stage.changed = partial(_changed, stage)
+    stage.checkout = partial(_checkout, stage, hows)
+    stage.run = partial(_run, stage)
     stage._run_stage = partial(_restore_or_run, stage, function, hows)
     if not stage.reproduce(force=force, pull=pull):
         return hows[0] if hows else "unchanged"
@@ -43,46 +36,29 @@ def reproduce(stage: Any, function: Callable[[], None], force: bool, pull: bool,
     return hows[0]
 
 
-def _changed(stage: Any, known: dict[str, Any], *arguments: Any) -> bool:
-    """`Stage.changed`: whether there is anything to do."""
-    items = [item for item in (*stage.deps, *stage.outs) if not isinstance(item, ParamsDependency)]
-    for item in items:
-        item.get_hash = partial(_hash, item, known)
-    try:
-        with copies_at_their_word(stage.repo):
-            return bool(type(stage).changed(stage, *arguments))
-    finally:
-        for item in items:
-            del item.get_hash
+def _changed(stage: Any, *arguments: Any) -> bool:
+    """`Stage.changed`. The outputs are hashed; that their cached copies exist is enough here."""
+    with unverified_cache(stage.repo):
+        return bool(type(stage).changed(stage, *arguments))
 
 
-def _hash(item: Any, known: dict[str, Any]) -> Any:
-    """`Output.get_hash`."""
-    if item.fs_path not in known:
-        known[item.fs_path] = type(item).get_hash(item)
-    return known[item.fs_path]
-
-
-def _check_out(stage: Any, hows: list[How], known: dict[str, Any], **options: Any) -> Any:
-    """`Stage.checkout`, which DVC calls here where it has pulled the outputs of a stage that did not change."""
-    known.clear()
+def _checkout(stage: Any, hows: list[How], **options: Any) -> Any:
+    """`Stage.checkout`, which DVC calls after pulling the outputs of an unchanged stage."""
     stats = type(stage).checkout(stage, **options)
     hows.append("restored")
     return stats
 
 
-def _run_or_put_back(stage: Any, known: dict[str, Any], **options: Any) -> None:
-    """`Stage.run`: remove the outputs, restore or compute them, commit them; all or nothing."""
-    known.clear()
+def _run(stage: Any, **options: Any) -> None:
+    """`Stage.run`: remove the outputs, restore or compute them, commit them; on any error, restore the last ones."""
     try:
-        with stage.repo.state.teaching():
-            type(stage).run(stage, **options)
+        type(stage).run(stage, **options)
     except BaseException as error:
         try:
-            _put_back(stage.reload())
+            _restore_last_outputs(stage.reload())
         except (DvcException, OSError) as second:
             line = line_and_code(error)[0] if isinstance(error, Exception) else "interrupted"
-            detail = one_line(second).partition(". ")[0]
+            detail = one_line(" ".join(str(second).split())).partition(". ")[0].rstrip(".")
             why = f"its last good outputs could not be put back ({detail}); the next run does it"
             raise GraftError(f"{line}; {why}") from error
         raise
@@ -92,7 +68,7 @@ def _run_or_put_back(stage: Any, known: dict[str, Any], **options: Any) -> None:
 def _restore_or_run(
     stage: Any, function: Callable[[], None], hows: list[How], dry: bool, force: bool, pull: bool = False, **_: Any
 ) -> None:
-    """`dvc.stage.run.run_stage`. DVC has removed the outputs by now."""
+    """`dvc.stage.run.run_stage`. DVC has removed the outputs before."""
     assert not dry
     for out in stage.outs:
         remove_leftovers(Path(out.fs_path))
@@ -111,26 +87,25 @@ def _restore_or_run(
     hows.append("ran")
 
 
-def _put_back(stage: Any) -> None:
-    """The outputs as `dvc.lock` knows them; half-written ones that it does not know go."""
+def _restore_last_outputs(stage: Any) -> None:
+    """Check out the outputs in `dvc.lock`; remove those that it does not list."""
     for out in stage.outs:
         if out.persist:
             continue
-        out.remove()  # first, so that a full disk has room again
+        out.remove()  # first, to free space on a full disk
         if out.hash_info and not out.changed_cache():
             out.checkout(force=True)
 
 
 def _changed_sources(stage: Any) -> list[str]:
-    """The stage's sources that were edited since this process began: Python keeps what it has imported."""
+    """The stage's source files that were edited after this process started, which may have imported them before."""
     if stage.addressing == SOURCES:
         return []
     now = digests(Path(stage.repo.root_dir), stage_of(stage.addressing))
-    return [file for file, digest in now.items() if sources_at_start().get(file) != digest]
+    return [file for file, digest in now.items() if source_digests_at_start().get(file) != digest]
 
 
 def _refuse_changed_sources(stage: Any) -> None:
-    """An edited source would be recorded but not run."""
     for file in _changed_sources(stage):
         raise GraftError(f"{file}: changed since this command began; run it again to use the new source")
 

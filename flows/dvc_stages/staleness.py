@@ -18,7 +18,7 @@ AFTER = "after "
 """How the only reason of a stage begins that is as it was, but comes after one that is not."""
 
 
-def reasons_of(stage: Any, root: Path) -> list[str]:
+def reasons_for(stage: Any, root: Path) -> list[str]:
     """Which of a DVC stage's inputs, params, sources and outputs differ from its last run; empty where none does."""
     if not any(out.hash_info for out in stage.outs):
         return ["never run"]

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterator
 
-from flows.dvc_stages.pipeline import Stages
+from flows.dvc_stages.pipeline import DvcPipeline
 from flows.prefect_runs.crashed_runs import workspace
 from flows.retention.dvc_cache import cache_part, last_lock_texts
 from flows.retention.leftovers import leftovers_part
@@ -37,7 +37,7 @@ def clean(layout: Layout, params: Params, keep: int, really: bool, replies: bool
 
 
 def _parts(layout: Layout, params: Params, keep: int, replies: bool) -> Iterator[Part]:
-    stale = Stages(layout.root).stale()
+    stale = DvcPipeline(layout.root).stale()
     yield cache_part(layout.root, keep)
     yield _mlflow_part(layout, params, keep)
     yield prefect_part(layout.root, keep)

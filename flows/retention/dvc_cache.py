@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 
-from flows.dvc_stages.patches.atomic_files import readers_and_writers
+from flows.dvc_stages.patches.atomic_files import processes_at_work
 from flows.retention.listing import Going, Part
 from flows.retention.saved_locks import locks
 from flows.stages.dvc_yaml import parse
@@ -65,7 +65,7 @@ def cache_part(root: Path, keep: int) -> Part:
 
 def _refuse_dvc_at_work(root: Path) -> None:
     """`dvc repro` does not know of the workspace's lock; what it is about to record would look unused."""
-    for pid in sorted(readers_and_writers(root / ".dvc" / "tmp")):
+    for pid in sorted(processes_at_work(root / ".dvc" / "tmp")):
         if psutil.pid_exists(pid):
             raise GraftError(f"{root}: dvc is at work here (process {pid}); wait until it ends")
 

@@ -13,7 +13,7 @@ from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
-from flows.dvc_stages.pipeline import Stages
+from flows.dvc_stages.pipeline import DvcPipeline
 from flows.prefect_runs.crashed_runs import mark_crashed, noted, tag_run
 from flows.preflight import CHAMPION, project_root, settle_params
 from flows.process import settings
@@ -83,7 +83,7 @@ def _retrained(layout: Layout, base: str, changes: list[str]) -> tuple[str | Non
         reason = read_json(layout.promotion, Promotion).reason
         return redacted(f"{'; '.join(changes)}. {reason[:1].upper()}{reason[1:]}")
 
-    run = retrain(Stages(layout.root, seconds=params.schedule.seconds), params, _tell, line)
+    run = retrain(DvcPipeline(layout.root, seconds=params.schedule.seconds), params, _tell, line)
     return run.recorded(), line()
 
 

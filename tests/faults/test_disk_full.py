@@ -57,7 +57,7 @@ def test_a_full_disk_where_dvc_remembers_hashes(done: Path, disk: Path, ends_wel
     told = graft(done, "stage", "--force", "problems", code=None, **site)
     if told.returncode:
         assert told.returncode == 2
-        assert re.fullmatch(rf"graft: {disk}\S+: DVC's memory of file hashes cannot be opened .+\n", told.stderr)
+        assert re.fullmatch(rf"graft: {disk}\S+: DVC's database of file hashes cannot be opened .+\n", told.stderr)
     ends_well(done)
 
 
@@ -76,7 +76,7 @@ def test_a_full_disk_under_mlflows_server(done: Path, disk: Path, undisturbed: B
         where = ["-S", f"tracking.uri={server.ready().url}"]
         Ballast(disk).fill()
         told = graft(done, "retrain", *where, PREFECT_API_URL=prefect_url)
-        refused = rf"warning: MLflow \({server.url}\): MlflowException: .+; the results under {done}/run are whole\. .+"
+        refused = rf"warning: MLflow \({server.url}\): MlflowException: .+; the results under {done}/run are complete\. .+"
         assert re.fullmatch(refused, told.stderr.splitlines()[-1])
         assert bytes_of(done) == undisturbed
         Ballast(disk).drop()

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from flows.dvc_stages.patches.atomic_files import readers_and_writers
+from flows.dvc_stages.patches.atomic_files import processes_at_work
 from flows.retention.saved_locks import locks, note_lock
 from tasks.artifacts import write_text
 from tasks.layout import Layout
@@ -174,9 +174,9 @@ def test_a_torn_list_of_who_reads_and_writes_is_of_nobody(tmp_path: Path, left: 
     """DVC writes it in place: killed meanwhile it leaves half of it. A whole one is believed."""
     torn, whole = tmp_path / "rwlock", '{"write": {"run/a": {"pid": 7, "cmd": "dvc repro"}}}'
     torn.write_text(whole)
-    assert readers_and_writers(tmp_path) == {7}
+    assert processes_at_work(tmp_path) == {7}
     torn.write_bytes(left)
-    assert readers_and_writers(tmp_path) == set()
+    assert processes_at_work(tmp_path) == set()
     assert not torn.exists()
 
 

@@ -2,9 +2,11 @@
 
 import shutil
 from collections.abc import Callable
+from hashlib import md5
 from pathlib import Path
 
 import pytest
+from dvc.repo import Repo
 
 from flows.retrain import chain
 from flows.stages.dvc_yaml import parse
@@ -43,6 +45,15 @@ def test_after_graft_dvc_has_nothing_to_do(done: Path) -> None:
     assert "Data and pipelines are up to date." in dvc(done, "repro").stdout
     assert dvc(done, "status", "--json").stdout.strip() == "{}"
     assert ran(done) == []
+
+
+def test_what_a_stage_wrote_is_known_to_dvc_without_reading_it(done: Path) -> None:
+    files = [done / "run" / "rounds" / "1" / "rewarded.jsonl", done / "run" / "rounds" / "1" / "policy" / "weights.bin"]
+    graft(done, "stage", "--force", "reward@1", "update@1")
+    repo = Repo(str(done))
+    for file in files:
+        _, known = repo.state.get(str(file), repo.fs)
+        assert known.value == md5(file.read_bytes()).hexdigest()
 
 
 def test_a_run_leaves_nothing_for_git_but_the_lock(by_graft: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from dvc.repo import Repo
 
-from flows.dvc_stages.pipeline import Stages
+from flows.dvc_stages.pipeline import DvcPipeline
 from tasks.params.file import override
 from tasks.params.params import Params
 from tests.support.tiny_project import ADDRESSES, dvc, graft, ran
@@ -86,7 +86,7 @@ PARAMS = {
 
 def stale_for_graft(root: Path) -> dict[str, list[str]]:
     """Address → why, for the stages that have a reason of their own."""
-    reasons = Stages(root).stale()
+    reasons = DvcPipeline(root).stale()
     return {a: why for a, why in reasons.items() if why and not why[0].startswith("after ")}
 
 
@@ -161,7 +161,7 @@ def test_a_change_of_sources_is_named_without_the_cache_too(done: Path, monkeypa
     (done / "tasks" / "rewards" / "builtin_terms.py").write_text("WEIGHT = 2\n")
     shutil.rmtree(done / ".dvc" / "cache")
     monkeypatch.chdir(done)
-    assert Stages(done).stale()["reward@1"][0] == "its sources changed"
+    assert DvcPipeline(done).stale()["reward@1"][0] == "its sources changed"
 
 
 def test_the_users_own_source_makes_the_stages_stale_that_call_it(done: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +193,7 @@ def test_data_that_changed_makes_its_readers_stale(done: Path, monkeypatch: pyte
 def test_a_project_that_never_ran_says_so(done: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (done / "dvc.lock").unlink()
     monkeypatch.chdir(done)
-    assert set(map(tuple, Stages(done).stale().values())) == {("never run",)}
+    assert set(map(tuple, DvcPipeline(done).stale().values())) == {("never run",)}
 
 
 @pytest.mark.parametrize(("first", "second"), [("graft", "dvc"), ("dvc", "graft")])
