@@ -99,8 +99,10 @@ def _ranged(annotation: Any, metadata: Any = ()) -> str:
     if _model(annotation):
         return "section"
     bounds = [part for each in metadata for part in (each.metadata if isinstance(each, FieldInfo) else [each])]
-    parts = [f"{SIGNS[type(b)]} {getattr(b, fields(b)[0].name):,}" for b in bounds if type(b) in SIGNS]
-    return ", ".join([PLAIN.get(origin or annotation, "text"), *parts])
+    limits = {type(b): f"{getattr(b, fields(b)[0].name):,}" for b in bounds if type(b) in SIGNS}
+    both = [f"{limits.pop(Ge)}–{limits.pop(Le)}"] if {Ge, Le} <= limits.keys() else []
+    parts = [f"{SIGNS[kind]} {limit}" for kind, limit in limits.items()]
+    return ", ".join([PLAIN.get(origin or annotation, "text"), *both, *parts])
 
 
 def commands_page() -> str:

@@ -1,4 +1,4 @@
-"""README and docs/: links, commands, params, paths and code blocks in them are right."""
+"""README and docs/: links, commands, params, paths and code blocks are valid; generated pages are current."""
 
 import ast
 import importlib.util
@@ -32,7 +32,7 @@ def blocks(file: Path, language: str) -> list[str]:
 
 
 def prose(file: Path) -> str:
-    """Without blocks; each paragraph and each item of a list in one line."""
+    """The text without blocks, each paragraph and each item of a list on one line."""
     return re.sub(
         r"(?<=[^|\n])\n +(?=[^-|])|(?<=[^|\n])\n(?=[^\n#|<-])", " ", BLOCK.sub("", file.read_text(encoding="utf-8"))
     )
@@ -40,7 +40,7 @@ def prose(file: Path) -> str:
 
 @cache
 def anchors(file: Path) -> set[str]:
-    """Of its headings, where GitHub and the site name them alike."""
+    """The anchors of its headings that GitHub and the site agree on."""
     headings = re.findall(r"^#+ +(.*?) *$", prose(file), re.MULTILINE)
     on_github = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
     return on_github & {slugify(heading, "-") for heading in headings}
@@ -82,7 +82,7 @@ def test_params_in_the_text_exist(file: Path) -> None:
 
 
 def commands(file: Path) -> list[list[str]]:
-    """The simple commands of its sh blocks, and those in its text that begin with one of ours."""
+    """The simple commands of its sh blocks and of the inline code that begins with `graft`, `make` or a benchmark."""
     shell = "".join(re.sub(r"<<'END'.*?^END$", "", block, flags=re.M | re.S) for block in blocks(file, "sh"))
     lines = shell.replace("\\\n", " ").splitlines()
     lines += [
@@ -133,7 +133,7 @@ def check_graft(arguments: list[str]) -> None:
 
 @every_file
 def test_python_blocks_run(file: Path) -> None:
-    """Those that need a model are only compiled, and their imports made; excerpts, marked `py`, are only compiled."""
+    """A block that loads a model is compiled and its imports are resolved; excerpts, marked `py`, are only parsed."""
     for text in blocks(file, "py"):
         ast.parse(text)
     for text in blocks(file, "python"):
@@ -145,7 +145,7 @@ def test_python_blocks_run(file: Path) -> None:
                 assert importlib.util.find_spec(node.module)
 
 
-def test_the_environment_of_the_page_overrides_what_is_there() -> None:
+def test_the_example_environment_overrides_methods_of_direct() -> None:
     (text,) = [block for block in blocks(REPOSITORY / "docs" / "environments.md", "python") if "class Parity" in block]
     names: dict[str, type] = {"__name__": "page"}  # type: ignore[dict-item]
     exec(text, names)

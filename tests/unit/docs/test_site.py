@@ -1,4 +1,4 @@
-"""The site of docs/ builds, has all pages, and loads nothing from elsewhere."""
+"""`make docs` builds a page for each file of docs/, and no page loads a script, style, font or image from a network."""
 
 import re
 import shutil
@@ -31,7 +31,7 @@ def test_every_page_is_in_the_navigation_and_built(site: Path) -> None:
     assert not list(site.rglob("*.py"))
 
 
-def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
+def test_no_page_loads_anything_from_a_network(site: Path) -> None:
     for page in site.rglob("*.html"):
         tags = re.findall(r"<(?:script|link|img|iframe|source|video|audio|object|embed)\b[^>]*>", page.read_text())
         assert [tag for tag in tags if re.search(r"(?:src|href|data)=[\"']?(?:\w+:)?//", tag)] == []
