@@ -1,4 +1,4 @@
-"""What is exported is what plain libraries load, with the policy's logits, whatever form the policy has."""
+"""Plain libraries load an exported policy of any kind, with the policy's logits."""
 
 import shutil
 from collections.abc import Callable
@@ -19,11 +19,12 @@ from tasks.params.file import load_params
 from tasks.params.sections import Lora
 from tasks.params.sections import Policy as PolicyParams
 from tasks.records import Promotion
+from tests.support.models import logits, perturb, save_base
 
 SHIPPED = Path(__file__).parents[3] / "params.yaml"
 MakePolicy = Callable[..., Policy]
 LORA = Lora(rank=4, alpha=8.0, targets="all-linear")
-MERGED = 1e-5  # float32: the adapter is added to the weights instead of to what they give
+MERGED = 1e-5  # float32: the adapter is added to the weights instead of their outputs
 
 
 def params(base: Path, lora: Lora | None, sha256: str | None = None) -> PolicyParams:
@@ -31,14 +32,8 @@ def params(base: Path, lora: Lora | None, sha256: str | None = None) -> PolicyPa
     return load_params(SHIPPED).policy.model_copy(update=update)
 
 
-def logits(model: Any) -> torch.Tensor:
-    with torch.no_grad():
-        found: torch.Tensor = model(input_ids=torch.tensor([[5, 17, 250, 3, 99]])).logits
-    return found.float()
-
-
 def plain(folder: Path, form: ExportFormat, base: Path | None) -> Any:
-    """As the README.md of an export says it."""
+    """As in the README.md of an export."""
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
 
@@ -48,38 +43,21 @@ def plain(folder: Path, form: ExportFormat, base: Path | None) -> Any:
     return PeftModel.from_pretrained(model, folder)
 
 
-def trained(policy: Policy) -> Policy:
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in policy.model.parameters():
-            if parameter.requires_grad:
-                parameter.add_(0.02 * torch.randn(parameter.shape, generator=generator))
-    return policy
-
-
-def hub(folder: Path, make_policy: MakePolicy, dtype: str = "float32") -> Path:
-    """A base as somebody else hands it over."""
-    policy = make_policy(whole=True, dtype=dtype)
-    policy.model.save_pretrained(folder)
-    policy.tokenizer.save_pretrained(folder)
-    return folder
-
-
 def make(kind: str, root: Path, make_policy: MakePolicy) -> tuple[Path, Path | None]:
-    """A policy folder of a kind, and the base that it needs beside it."""
+    """A policy folder of a kind, and the base that it needs."""
     folder = root / "policy"
     if kind == "scratch":
         save_policy(make_policy(), folder, None, 1)
         return folder, None
     if kind == "full":
-        save_policy(trained(make_policy(whole=True)), folder, None, 1)
+        save_policy(perturb(make_policy(whole=True)), folder, None, 1)
         return folder, None
-    base = hub(root / "hub", make_policy, "bfloat16" if kind == "bf16" else "float32")
+    base = save_base(make_policy, root / "hub", dtype="bfloat16" if kind == "bf16" else "float32")
     form = params(base, LORA, digest_path(base))
-    save_policy(trained(attach_lora(load_start(form)[0], form, 0)), folder, None, 1)
+    save_policy(perturb(attach_lora(load_start(form)[0], form, 0)), folder, None, 1)
     if kind == "continued":
         save_policy(
-            trained(attach_lora(load_start(params(folder, LORA))[0], params(folder, LORA), 1)), root / "next", "p", 1
+            perturb(attach_lora(load_start(params(folder, LORA))[0], params(folder, LORA), 1)), root / "next", "p", 1
         )
         return root / "next", base
     return folder, base
@@ -98,7 +76,7 @@ def test_plain_libraries_give_the_same_logits(
         return
     expected = logits(load_policy(policy).model)
     told = export_policy(policy, out, form, "0.5")
-    shutil.rmtree(policy)  # it needs nothing of it
+    shutil.rmtree(policy)  # the export does not need it
     found = plain(out, form, base)
     difference = float((logits(found) - expected).abs().max())
     if form == "adapter" or kind == "full":
@@ -185,7 +163,7 @@ def test_a_damaged_policy_or_base_is_an_error_and_nothing_is_written(
     assert digest_path(tmp_path) == before
 
 
-def test_the_card_says_what_it_is_what_was_measured_and_how_to_load_it(
+def test_the_card_has_origin_measurement_and_code(
     tmp_path: Path, make_policy: MakePolicy, capsys: pytest.CaptureFixture[str]
 ) -> None:
     layout = Layout(tmp_path)

@@ -1,4 +1,4 @@
-"""The forms of a policy, and what becomes of each when a later run starts from it: plain libraries load them all."""
+"""Policies with and without an adapter, continued by later runs: plain libraries load them all."""
 
 import re
 import shutil
@@ -20,6 +20,7 @@ from tasks.params.sections import Lora
 from tasks.params.sections import Policy as PolicyParams
 from tasks.programs.contract import prompt_of
 from tasks.records import Lineage
+from tests.support.models import logits, perturb, same_logits
 
 SHIPPED = Path(__file__).parents[3] / "params.yaml"
 MakePolicy = Callable[..., Policy]
@@ -31,17 +32,7 @@ def params(base: Path | str, lora: Lora | None = LORA) -> PolicyParams:
     return load_params(SHIPPED).policy.model_copy(update={"base": str(base), "lora": lora})
 
 
-def logits(model: Any) -> torch.Tensor:
-    with torch.no_grad():
-        found: torch.Tensor = model(input_ids=torch.tensor([[5, 17, 250, 3, 99]])).logits
-    return found
-
-
-def same(a: Any, b: Any) -> bool:
-    return float((logits(a) - logits(b)).abs().max()) <= 1e-6
-
-
-def plainly_loaded(folder: Path) -> Any:
+def load_plainly(folder: Path) -> Any:
     """As docs/getting-started.md does it."""
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
@@ -49,16 +40,6 @@ def plainly_loaded(folder: Path) -> Any:
     weights = folder if (folder / "model.safetensors").exists() else read_json(folder / "lineage.json", Lineage).base
     model = AutoModelForCausalLM.from_pretrained(weights)
     return PeftModel.from_pretrained(model, folder / "adapter") if (folder / "adapter").exists() else model
-
-
-def trained(policy: Policy) -> Policy:
-    """What an update changes, changed."""
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in policy.model.parameters():
-            if parameter.requires_grad:
-                parameter.add_(0.02 * torch.randn(parameter.shape, generator=generator))
-    return policy
 
 
 @pytest.fixture
@@ -71,18 +52,28 @@ def hub(tmp_path: Path, make_policy: MakePolicy) -> Path:
 
 
 def first_champion(root: str, form: Lora | None, hub: Path, make_policy: MakePolicy, folder: Path) -> Policy:
-    """What the first run of all left behind."""
+    """The policy of the first run."""
     if root == "scratch":
         policy = attach_lora(make_policy(whole=True), params("scratch", form), seed=0)
     else:
         policy = attach_lora(load_start(params(hub, form))[0], params(hub, form), seed=0)
-    save_policy(trained(policy), folder, parent="p", round=3)
+    save_policy(perturb(policy), folder, parent="p", round=3)
     return policy
 
 
-@pytest.mark.parametrize("forms", [(LORA,), (None,), (LORA, LORA), (None, None), (None, LORA), (None, LORA, LORA)])
-@pytest.mark.parametrize("root", ["scratch", "hub"])
-def test_run_after_run_the_folder_loads_plainly_and_says_where_it_comes_from(
+@pytest.mark.parametrize(
+    ("root", "forms"),
+    [
+        ("scratch", (LORA,)),
+        ("scratch", (LORA, LORA)),
+        ("scratch", (None, LORA, LORA)),
+        ("hub", (None,)),
+        ("hub", (LORA, LORA)),
+        ("hub", (None, None)),
+        ("hub", (None, LORA)),
+    ],
+)
+def test_in_each_run_the_folder_loads_plainly_and_its_lineage_is_right(
     root: str, forms: tuple[Lora | None, ...], hub: Path, tmp_path: Path, make_policy: MakePolicy
 ) -> None:
     champion, folder = tmp_path / "champion", tmp_path / "policy"
@@ -91,14 +82,14 @@ def test_run_after_run_the_folder_loads_plainly_and_says_where_it_comes_from(
         continued, parent = load_start(params(champion, form))
         assert parent == read_json(champion / "lineage.json", Lineage).version
         continued = attach_lora(continued, params(champion, form), seed=1)
-        assert same(continued.model, policy.model)
+        assert same_logits(continued.model, policy.model)
         shutil.rmtree(champion)  # a promotion puts another in its place
         lineage = save_policy(continued, folder, parent, round=0)
         assert (lineage.parent, lineage.round) == (parent, 0)
-        assert same(load_policy(folder).model, policy.model)
-        assert same(plainly_loaded(folder), policy.model)
-        policy = trained(load_policy(folder))
-        assert not same(policy.model, plainly_loaded(folder))
+        assert same_logits(load_policy(folder).model, policy.model)
+        assert same_logits(load_plainly(folder), policy.model)
+        policy = perturb(load_policy(folder))
+        assert not same_logits(policy.model, load_plainly(folder))
         save_policy(policy, champion, lineage.version, round=1)
         shutil.rmtree(folder)
     lineage = read_json(champion / "lineage.json", Lineage)
@@ -108,8 +99,8 @@ def test_run_after_run_the_folder_loads_plainly_and_says_where_it_comes_from(
     assert (champion / "model.safetensors").exists() == whole
     assert (champion / "adapter").exists() == (forms[-1] is not None)
     back = load_policy(champion)
-    assert same(back.model, policy.model)
-    assert same(back.model, plainly_loaded(champion))
+    assert same_logits(back.model, policy.model)
+    assert same_logits(back.model, load_plainly(champion))
     assert (prompt_of("How many?", back.base) == "How many?\n") == (root == "scratch")
 
 
@@ -151,12 +142,12 @@ def test_a_policy_loaded_instead_of_another_is_the_same_as_loaded_alone(
     root: str, form: Lora | None, hub: Path, tmp_path: Path, make_policy: MakePolicy
 ) -> None:
     policy = first_champion(root, form, hub, make_policy, tmp_path / "0")
-    save_policy(trained(policy), tmp_path / "1", parent="p", round=1)
-    given_up = load_policy(tmp_path / "0")
-    weights = weakref.ref(next(given_up.model.parameters()))
-    after = load_policy(tmp_path / "1", instead_of=given_up)
-    assert given_up.model is None
-    assert (weights() is None) == (form is None)  # nobody holds it, or it is in use again
+    save_policy(perturb(policy), tmp_path / "1", parent="p", round=1)
+    discarded = load_policy(tmp_path / "0")
+    weights = weakref.ref(next(discarded.model.parameters()))
+    after = load_policy(tmp_path / "1", instead_of=discarded)
+    assert discarded.model is None
+    assert (weights() is None) == (form is None)  # freed, or in use again
     alone = load_policy(tmp_path / "1")
     assert torch.equal(logits(after.model), logits(alone.model))
     assert (after.version, after.base, after.holds) == (alone.version, alone.base, alone.holds)
@@ -178,7 +169,7 @@ def test_a_policy_loaded_instead_of_another_is_the_same_as_loaded_alone(
         None,
     ],
 )
-def test_another_form_than_the_parents_is_refused_with_a_remedy_that_helps(
+def test_another_adapter_than_the_parents_is_refused_with_a_remedy_that_works(
     wanted: Lora | None, hub: Path, tmp_path: Path, make_policy: MakePolicy
 ) -> None:
     champion = tmp_path / "champion"
@@ -195,8 +186,8 @@ def test_another_form_than_the_parents_is_refused_with_a_remedy_that_helps(
     assert told
     shutil.copyfile(SHIPPED, tmp_path / "params.yaml")
     override(tmp_path / "params.yaml", [f"policy.lora={told[0]}"])
-    mended = load_params(tmp_path / "params.yaml").policy.lora
-    attach_lora(load_start(params(champion))[0], params(champion, mended), seed=0)
+    fixed = load_params(tmp_path / "params.yaml").policy.lora
+    attach_lora(load_start(params(champion))[0], params(champion, fixed), seed=0)
 
 
 def test_an_adapter_on_named_modules_is_continued_by_their_names_in_any_order(
@@ -205,8 +196,10 @@ def test_an_adapter_on_named_modules_is_continued_by_their_names_in_any_order(
     champion = tmp_path / "champion"
     named = LORA.model_copy(update={"targets": ["q_proj", "v_proj"]})
     policy = first_champion("hub", named, hub, make_policy, champion)
-    turned = LORA.model_copy(update={"targets": ["v_proj", "q_proj"]})
-    assert same(attach_lora(load_start(params(champion))[0], params(champion, turned), seed=0).model, policy.model)
+    reversed_order = LORA.model_copy(update={"targets": ["v_proj", "q_proj"]})
+    assert same_logits(
+        attach_lora(load_start(params(champion))[0], params(champion, reversed_order), seed=0).model, policy.model
+    )
     with pytest.raises(GraftError, match=r"is \{rank: 4, alpha: 8, targets: \[q_proj, v_proj\]\}; set policy\.lora to"):
         attach_lora(load_start(params(champion))[0], params(champion), seed=0)
 
@@ -255,7 +248,7 @@ def test_a_target_that_is_no_linear_module_is_named_with_those_there_are(
         ("gpt2", ["c_proj"], 2),
     ],
 )
-def test_the_adapter_sits_on_the_targets_and_nowhere_else(
+def test_the_adapter_is_on_the_targets_only(
     kind: str, targets: str | list[str], per_layer: float, make_policy: MakePolicy
 ) -> None:
     policy = make_policy(kind, whole=True)
@@ -268,7 +261,7 @@ def test_the_adapter_sits_on_the_targets_and_nowhere_else(
     assert found == expected == linear_modules(policy.model.get_base_model(), targets)
 
 
-def test_without_any_lineage_a_folder_is_a_model_like_any_other(hub: Path) -> None:
+def test_a_folder_without_lineage_is_a_plain_model(hub: Path) -> None:
     policy, parent = load_start(params(hub, None).model_copy(update={"base_sha256": "digest"}))
     assert (policy.base, policy.base_sha256, policy.version, parent) == (str(hub), "digest", "", None)
-    assert same(policy.model, load_model(str(hub)))
+    assert same_logits(policy.model, load_model(str(hub)))

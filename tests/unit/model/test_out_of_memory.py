@@ -1,4 +1,4 @@
-"""Out of memory is told in the words of the param to lower, and lowering it helps."""
+"""An out-of-memory error names the param to lower, and lowering it helps."""
 
 import os
 import resource
@@ -23,20 +23,20 @@ from tests.support.grpo_params import grpo_params
 
 
 def test_a_refused_allocation_names_the_param_and_a_lower_value() -> None:
-    told = r"grpo\.micro_batch_tokens: 2048 tokens at once .*(llocate|memory).* set it to 1024, or lower"
-    with pytest.raises(GraftError, match=told), explain_out_of_memory(2048):
+    message = r"grpo\.micro_batch_tokens: 2048 tokens at once .*(llocate|memory).* set it to 1024, or lower"
+    with pytest.raises(GraftError, match=message), explain_out_of_memory(2048):
         torch.empty(10**15)  # more than there are addresses
     with pytest.raises(GraftError, match="set it to 64, or lower"), explain_out_of_memory(64):
         bytearray(10**18)
 
 
-def test_other_faults_stay_what_they_are() -> None:
+def test_other_errors_are_unchanged() -> None:
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied"), explain_out_of_memory(2048):
         torch.ones(2, 3) @ torch.ones(2, 3)
 
 
 def learn_in_little_memory(policy: Policy, samples: list[Sample], tokens: int) -> None:
-    """Exits with 0 where an update comes to its end, with 3 where it says what to lower."""
+    """Exits with 0 if an update finishes, with 3 if its error names the param to lower."""
     params = grpo_params(micro_batch_tokens=tokens, epochs=1)
     torch.set_num_threads(1)
     scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 1.0, "rows", tokens)
@@ -56,7 +56,7 @@ def learn_in_little_memory(policy: Policy, samples: list[Sample], tokens: int) -
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="needs RLIMIT_AS and /proc")
 @pytest.mark.parametrize(("tokens", "code"), [(60_000, 3), (2_000, 0)])
-def test_an_update_that_does_not_fit_says_what_to_lower_and_then_fits(
+def test_an_update_that_does_not_fit_names_the_param_and_fits_when_it_is_lowered(
     tokens: int, code: int, make_policy: Callable[..., Policy], make_samples: Callable[..., Any]
 ) -> None:
     first, *_ = make_samples()

@@ -1,4 +1,4 @@
-"""A policy folder is what plain transformers and peft make of it, and says where it comes from."""
+"""A policy folder loads with plain transformers and peft, and records its lineage."""
 
 import json
 import os
@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -27,20 +26,11 @@ from tasks.model.policy import (
     save_policy,
 )
 from tasks.records import Lineage
+from tests.support.models import logits, perturb, same_logits, save_base
 
 REPOSITORY = Path(__file__).parents[3]
 MakePolicy = Callable[..., Policy]
 WEIGHTS, ADAPTER = "model.safetensors", "adapter/adapter_model.safetensors"
-
-
-def logits(model: Any) -> torch.Tensor:
-    with torch.no_grad():
-        found: torch.Tensor = model(input_ids=torch.tensor([[5, 17, 250, 3, 99]])).logits
-    return found
-
-
-def same(a: Any, b: Any) -> bool:
-    return float((logits(a) - logits(b)).abs().max()) <= 1e-6
 
 
 def nudge(policy: Policy, part: str) -> None:
@@ -49,22 +39,11 @@ def nudge(policy: Policy, part: str) -> None:
         next(p for name, p in policy.model.named_parameters() if part in name).view(-1)[0] += 0.01
 
 
-def base_folder(make_policy: MakePolicy, folder: Path, kind: str) -> str:
-    """A base as somebody else would hand it over: no adapter, no lineage."""
-    policy = make_policy(kind)
-    policy.model.unload().save_pretrained(folder)
-    policy.tokenizer.save_pretrained(folder)
-    return str(folder)
-
-
 def policy_on(base: str, seed: int = 0) -> Policy:
     """A policy of another base than scratch, its adapter trained a little."""
-    policy = Policy(attach_adapter(load_model(base), rank=4, alpha=8.0, seed=seed), load_tokenizer(base), "", base)
-    with torch.no_grad():
-        for name, parameter in policy.model.named_parameters():
-            if "lora_B" in name:
-                parameter.fill_(0.01)
-    return policy
+    return perturb(
+        Policy(attach_adapter(load_model(base), rank=4, alpha=8.0, seed=seed), load_tokenizer(base), "", base)
+    )
 
 
 def test_plain_transformers_and_peft_load_the_same_model(tmp_path: Path, make_policy: MakePolicy) -> None:
@@ -74,16 +53,16 @@ def test_plain_transformers_and_peft_load_the_same_model(tmp_path: Path, make_po
     policy = make_policy()
     save_policy(policy, tmp_path / "policy", parent=None, round=0)
     plain = AutoModelForCausalLM.from_pretrained(tmp_path / "policy")
-    assert not same(plain, policy.model)  # the adapter matters
-    assert same(PeftModel.from_pretrained(plain, tmp_path / "policy" / "adapter"), policy.model)
+    assert not same_logits(plain, policy.model)  # the adapter matters
+    assert same_logits(PeftModel.from_pretrained(plain, tmp_path / "policy" / "adapter"), policy.model)
     assert encode_prompt(policy, "1 + 2 é") == AutoTokenizer.from_pretrained(tmp_path / "policy")("1 + 2 é").input_ids
 
 
-def test_a_saved_policy_comes_back_ready_to_sample_and_to_train(tmp_path: Path, make_policy: MakePolicy) -> None:
+def test_a_loaded_policy_is_ready_to_sample_and_to_train(tmp_path: Path, make_policy: MakePolicy) -> None:
     policy = make_policy()
     lineage = save_policy(policy, tmp_path / "policy", parent=None, round=0)
     back = load_policy(tmp_path / "policy")
-    assert same(back.model, policy.model)
+    assert same_logits(back.model, policy.model)
     assert (back.version, back.base) == (lineage.version, "scratch")
     assert not back.model.training
     assert {name for name, p in back.model.named_parameters() if p.requires_grad} == {
@@ -91,10 +70,10 @@ def test_a_saved_policy_comes_back_ready_to_sample_and_to_train(tmp_path: Path, 
     }
 
 
-def test_saving_leaves_the_policy_as_it_was(tmp_path: Path, make_policy: MakePolicy) -> None:
+def test_saving_does_not_change_the_policy(tmp_path: Path, make_policy: MakePolicy) -> None:
     policy, untouched = make_policy(), make_policy()
     save_policy(policy, tmp_path / "policy", parent=None, round=0)
-    assert same(policy.model, untouched.model)
+    assert same_logits(policy.model, untouched.model)
     assert policy.model.state_dict().keys() == untouched.model.state_dict().keys()
 
 
@@ -107,7 +86,7 @@ def test_saving_again_elsewhere_and_over_itself_gives_the_same_bytes(tmp_path: P
         assert str(tmp_path) not in file.read_text()
 
 
-def test_loading_and_saving_changes_no_weight_and_after_once_no_byte(tmp_path: Path, make_policy: MakePolicy) -> None:
+def test_loading_and_saving_changes_no_weight_and_then_no_byte(tmp_path: Path, make_policy: MakePolicy) -> None:
     folders = [tmp_path / name for name in "abc"]
     save_policy(make_policy(), folders[0], parent=None, round=0)
     for before, after in pairwise(folders):  # transformers writes a tokenizer of its own class a little differently
@@ -161,8 +140,8 @@ def test_the_lineage_names_parent_round_and_base(tmp_path: Path, make_policy: Ma
 
 
 def test_a_base_folder_of_other_content_makes_another_version(tmp_path: Path, make_policy: MakePolicy) -> None:
-    """Where the folder's name and the adapter are the same, nothing else would tell."""
-    base = base_folder(make_policy, tmp_path / "base", "qwen2")
+    """Even with the same folder name and the same adapter."""
+    base = str(save_base(make_policy, tmp_path / "base"))
     versions = set()
     for digest in (None, "one", "two"):
         policy = policy_on(base)
@@ -186,25 +165,25 @@ def test_a_fresh_adapter_computes_what_the_base_computes_and_comes_from_its_seed
         adapters.append(next(p.clone() for name, p in model.named_parameters() if "lora_A" in name))
     assert torch.equal(adapters[0], adapters[1])
     assert not torch.equal(adapters[0], adapters[2])
-    assert torch.equal(torch.random.get_rng_state(), state)  # nobody else's random numbers are touched
+    assert torch.equal(torch.random.get_rng_state(), state)  # the global random state is unchanged
 
 
 @pytest.mark.parametrize("kind", ["qwen2", "gpt2"])
-def test_another_base_stays_where_it_is(kind: str, tmp_path: Path, make_policy: MakePolicy) -> None:
+def test_another_base_is_not_copied_or_changed(kind: str, tmp_path: Path, make_policy: MakePolicy) -> None:
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
 
-    base = base_folder(make_policy, tmp_path / "base", kind)
+    base = str(save_base(make_policy, tmp_path / "base", kind))
     before = digest_path(Path(base))
     policy, folder = policy_on(base), tmp_path / "policy"
     lineage = save_policy(policy, folder, parent=None, round=0)
     assert lineage.base == base
     assert [p.relative_to(folder).as_posix() for p in folder.rglob("*.safetensors")] == [ADAPTER]
     assert digest_path(Path(base)) == before
-    assert same(load_policy(folder).model, policy.model)
+    assert same_logits(load_policy(folder).model, policy.model)
     plain = AutoModelForCausalLM.from_pretrained(base)
-    assert not same(plain, policy.model)
-    assert same(PeftModel.from_pretrained(plain, folder / "adapter"), policy.model)
+    assert not same_logits(plain, policy.model)
+    assert same_logits(PeftModel.from_pretrained(plain, folder / "adapter"), policy.model)
 
 
 def cut(path: Path) -> None:
@@ -252,8 +231,8 @@ def test_a_base_that_is_no_model_is_one_line(name: str, tmp_path: Path) -> None:
         load_model(str(tmp_path / name))
 
 
-def test_a_base_that_went_away_is_named_with_the_policy(tmp_path: Path, make_policy: MakePolicy) -> None:
-    base = base_folder(make_policy, tmp_path / "base", "qwen2")
+def test_a_missing_base_is_named_with_the_policy(tmp_path: Path, make_policy: MakePolicy) -> None:
+    base = str(save_base(make_policy, tmp_path / "base"))
     save_policy(policy_on(base), tmp_path / "policy", parent=None, round=0)
     shutil.rmtree(base)
     with pytest.raises(GraftError, match=r"policy: its base '.*base' is no causal language model .*; restore it.*\Z"):
@@ -286,7 +265,7 @@ def test_a_tokenizer_without_padding_pads_with_its_end(tmp_path: Path) -> None:
     assert tokenizer.pad_token_id == tokenizer.eos_token_id == 2
 
 
-def test_a_completion_ends_with_the_end_and_reads_back(make_policy: MakePolicy) -> None:
+def test_a_completion_ends_with_the_end_token_and_decodes_to_its_text(make_policy: MakePolicy) -> None:
     policy = make_policy()
     code = "def solve(problem):\n    return 'it , s' + 12\n"
     tokens = encode_completion(policy, code)

@@ -1,4 +1,4 @@
-"""How attempts are run and judged: real programs in the real sandbox, no model."""
+"""Attempts in the real sandbox, without a model."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -24,7 +24,7 @@ def params(**changes: Any) -> Operators:
 
 
 def test_a_reply_depends_on_its_prompt_alone(make_policy: MakePolicy) -> None:
-    """Not on what is asked beside it, nor on the order."""
+    """Not on the other prompts or their order."""
     model = PolicyModel(make_policy(), params())
     prompts = [Prompt("ask", "1 + 2"), Prompt("ask", "def"), Prompt("ask", "1 + 2", 1), Prompt("answer", "solve(1)")]
     together = dict(model.complete(prompts))
@@ -43,25 +43,25 @@ def test_temperature_and_length_count(make_policy: MakePolicy) -> None:
     assert all(reply.completion_tokens <= 2 for reply in short.values())
 
 
-def test_a_prompt_beyond_the_policys_reach_is_refused_and_the_others_served(make_policy: MakePolicy) -> None:
+def test_a_prompt_that_is_too_long_is_refused_and_the_others_are_answered(make_policy: MakePolicy) -> None:
     given = dict(PolicyModel(make_policy(), params()).complete([Prompt("ask", "1 " * 300), Prompt("ask", "1")]))
     assert "the policy reads 1 to 250" in str(given[0].refused)
     assert given[1].text is not None
 
 
-def test_an_empty_text_is_drawn_anew_and_is_never_a_reply(make_policy: MakePolicy) -> None:
-    """A policy to which all tokens are alike: greedy it writes the first, which is no text; else now and then one."""
+def test_an_empty_text_is_sampled_again_and_is_never_a_reply(make_policy: MakePolicy) -> None:
+    """With equal logits the greedy token is the first one, which is no text; sampled tokens sometimes are."""
     policy = make_policy("llama")
     policy.model.get_base_model().lm_head.weight.data.zero_()
     prompts = [Prompt("ask", "1 + 2", nth) for nth in range(400)]
     greedy = dict(PolicyModel(policy, params(temperature=0.0, max_tokens=1)).complete(prompts[:3]))
     assert {reply.failed for reply in greedy.values()} == {"the policy gave empty text 1 times"}
     once = dict(PolicyModel(policy, params(temperature=1.0, max_tokens=1, retries=0)).complete(prompts))
-    anew = dict(PolicyModel(policy, params(temperature=1.0, max_tokens=1, retries=9)).complete(prompts))
+    again = dict(PolicyModel(policy, params(temperature=1.0, max_tokens=1, retries=9)).complete(prompts))
     empty = [place for place, reply in once.items() if reply.failed]
     assert empty
-    assert all(reply.text and reply.text.strip() for reply in anew.values())
-    assert all(anew[place] == once[place] for place in anew if place not in empty)
+    assert all(reply.text and reply.text.strip() for reply in again.values())
+    assert all(again[place] == once[place] for place in again if place not in empty)
 
 
 def test_a_workflow_asks_its_own_policy(make_policy: MakePolicy, tmp_path: Path) -> None:
