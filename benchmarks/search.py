@@ -37,8 +37,8 @@ from flows.process.exit_codes import exit_code
 from tasks.coldstart.enumerate_programs import Expression, write_workflow
 from tasks.coldstart.expression_space import APPLY, STATEMENTS, Array, Space, space_of
 from tasks.coldstart.prior_training import Example, train_prior
+from tasks.coldstart.solve_problems import TRIED, confirm_candidates, find_candidates, order_candidates
 from tasks.coldstart.statement_prior import Prior
-from tasks.coldstart.task import TRIED, confirm_candidates, find_candidates, order_candidates
 from tasks.errors import GraftError
 from tasks.problems.generate import generate_splits
 from tasks.programs.answer_check import solved_share

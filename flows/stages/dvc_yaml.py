@@ -1,4 +1,4 @@
-"""What `dvc.yaml` means in Python: which module a stage runs, which round an address names, which params it may see."""
+"""`dvc.yaml` in Python: the module of a stage, the round that a stage id names, and the params a stage may see."""
 
 import re
 from pathlib import Path
@@ -26,25 +26,24 @@ MODULES = {
 }
 """Stage → the module whose `run(layout, params, round)` computes it."""
 
-
 _PARAMS = TypeAdapter(list[str])
 
 
-def stage_of(address: str) -> str:
+def stage_of(stage_id: str) -> str:
     """`search@1` → `search`."""
-    return address.partition("@")[0]
+    return stage_id.partition("@")[0]
 
 
-def round_of(address: str) -> int | None:
-    """`search@1` → 1, `evaluate@before` → 0; `evaluate@after` and `promote` → None, being of no certain round.
+def round_of(stage_id: str) -> int | None:
+    """`search@1` → 1, `evaluate@before` → 0; `evaluate@after` and `promote` → None.
 
-    Raises GraftError where it names no round.
+    Raises GraftError if the part after @ is no round.
     """
-    named = {"": None, "before": 0, "after": None}
-    key = address.partition("@")[2]
-    if key not in named and not re.fullmatch("[0-9]{1,9}", key):
-        raise GraftError(f"{address}: {key!r} is no round; write its number, as in search@1")
-    return named[key] if key in named else int(key)
+    names = {"": None, "before": 0, "after": None}
+    key = stage_id.partition("@")[2]
+    if key not in names and not re.fullmatch("[0-9]{1,9}", key):
+        raise GraftError(f"{stage_id}: {key!r} is no round; write its number, as in search@1")
+    return names[key] if key in names else int(key)
 
 
 def declared_params(root: Path, stage: str) -> list[str]:
@@ -57,11 +56,11 @@ def declared_params(root: Path, stage: str) -> list[str]:
 
 
 def definition(document: Any, stage: str) -> Any:
-    """The entry of a stage in a parsed `dvc.yaml`; for a stage of many rounds, what stands under `do`."""
+    """The entry of a stage in a parsed `dvc.yaml`; for a stage with rounds, the part under `do`."""
     entry = document["stages"][stage]
     return entry.get("do", entry)
 
 
 def parse(path: Path) -> Any:
-    """`dvc.yaml` or `dvc.lock`. Raises GraftError where it is no YAML, or more than data."""
+    """`dvc.yaml` or `dvc.lock`. Raises GraftError if it is not plain YAML."""
     return load_yaml(path, read_text(path))

@@ -1,12 +1,12 @@
-"""Search without a policy: the shortest arithmetic over a question's quantities that gives its answer.
+"""Enumerative search without a policy: the shortest arithmetic over a question's quantities that gives its answer.
 
-Bottom-up enumeration with observational equivalence (Udupa et al. 2013, "TRANSIT", §5): of all expressions with the
-same values one is kept. Two expressions count as the same only if they agree on the problem *and* on its siblings;
-on a single input, equivalence would merge right programs with wrong ones. Where a problem has no siblings, other
-inputs that have no answer keep them apart. Tables hold all expressions of up to two operations; longer ones are met in
-the middle: the value that one operand must have is looked up.
+Bottom-up enumeration with observational equivalence (Udupa et al. 2013, "TRANSIT", §5): one of all expressions with the
+same values is kept. Expressions are equivalent only if they agree on the problem *and* its siblings; on a single input
+right programs would be merged with wrong ones. Without siblings, random inputs without an answer separate them. Tables
+hold all expressions of up to two operations; longer ones meet in the middle: the required value of one operand is
+looked up.
 
-Values are computed here, on numbers only; the workflow that comes out is run in the sandbox like any other.
+Values are computed here on numbers only; the resulting workflow is run in the sandbox like any other.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 Values = NDArray[np.float64]
-"""[N, K]: N expressions on K inputs: the problem's quantities, its siblings', then those that have no answer."""
+"""[N, K]: N expressions on K inputs: of the problem, its siblings, then those without an answer."""
 
 CONSTANTS = (1, 2, 100)
-TABLED = 2  # operations of the largest expressions that are all written down
+TABLED = 2  # operations of the largest tabulated expressions
 LARGEST = 1e9
-DIGITS = 27  # binary digits to which values are told apart; about eight decimal ones
+DIGITS = 27  # binary digits of precision in comparisons, about eight decimal ones
 VARIABLES = "abcdefgh"
 
 
@@ -38,20 +38,20 @@ class Expression:
 
     @cached_property
     def leaves(self) -> tuple[str, ...]:
-        """All operands in the order in which they are written."""
+        """All operands in the order of the text."""
         if self.left is None or self.right is None:
             return (self.leaf,)
         return self.left.leaves + self.right.leaves
 
     @property
     def strangeness(self) -> tuple[int, int, list[int]]:
-        """Sorts the likelier program first: no quantity twice, few constants, quantities in the order of the text."""
+        """Sort key, likelier programs first: no quantity twice, few constants, quantities in the order of the text."""
         quantities = [int(leaf[2:-1]) for leaf in self.leaves if leaf.startswith("n")]
         return (len(quantities) - len(set(quantities)), len(self.leaves) - len(quantities), quantities)
 
 
 def write_workflow(expression: Expression, header: str) -> str:
-    """The workflow: one statement for each operation, in the order in which they are computed."""
+    """The code of the workflow: one statement for each operation in order of evaluation."""
     lines: list[str] = []
 
     def write(part: Expression) -> str:
@@ -69,12 +69,11 @@ def write_workflow(expression: Expression, header: str) -> str:
 def shortest_expressions(
     quantities: Sequence[Sequence[float]], answers: Sequence[float], operations: int, further: int = 0
 ) -> list[Expression]:
-    """The expressions of fewest operations, 1 to `operations`, whose values are the answers; likelier ones first.
+    """The expressions with fewest operations, 1 to `operations`, whose values are the answers; likelier ones first.
 
-    `quantities` [K, Q]: what `numbers` reads from each of the K questions; where the questions have different
-    counts, those that all have are used. `answers` [A]: of the first A; on the others (A < K) any value will do, and
-    they only tell expressions apart. `further`: so many operations more than the fewest are looked at as well.
-    Empty where there is none.
+    `quantities` [K, Q]: `numbers` of each of the K questions, cut to the smallest count. `answers` [A]: of the first A
+    questions; the other inputs only separate expressions. `further`: number of operations beyond the fewest that are
+    searched as well. [] if there is none.
     """
     count = min(len(q) for q in quantities)
     leaves = [Expression(leaf=f"n[{i}]") for i in range(count)] + [Expression(leaf=str(c)) for c in CONSTANTS]
@@ -97,18 +96,18 @@ def shortest_expressions(
 
 @dataclass
 class _Table:
-    """Expressions with distinct values; what each is made of is known by index and written out when asked for."""
+    """Expressions with distinct values, stored as indices of their operands and built on demand."""
 
     values: Values
     leaves: list[Expression]
-    answered: int  # on so many inputs, the first ones, values are looked up
-    small: "_Table | None" = None  # the tables that the operands come from
+    answered: int  # number of leading inputs used in lookups
+    small: "_Table | None" = None  # tables of the operands
     large: "_Table | None" = None
     made: NDArray[np.int64] | None = None  # [N, 3]: place in _FORMS, index in large, index in small
 
     @cached_property
     def index(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Sorted hashes of the values that are looked up, and the row that each belongs to."""
+        """Sorted hashes of the values used in lookups, and their rows."""
         _, distinct = np.unique(_hashes(self.values), return_index=True)
         distinct.sort()
         hashes = _hashes(self.values[distinct, : self.answered])
@@ -116,7 +115,7 @@ class _Table:
         return hashes[order], distinct[order]
 
     def joined(self, small: "_Table") -> "_Table":
-        """All expressions of one operation more: each of this table with each of `small`, either way round."""
+        """All expressions of one more operation: each of this table with each of `small`, in both orders."""
         pairs = np.indices((len(self.values), len(small.values))).reshape(2, -1)
         left, right = self.values[pairs[0]], small.values[pairs[1]]
         values, made = [], []
@@ -132,7 +131,7 @@ class _Table:
         return _Table(all_values[first], [], self.answered, small, self, all_made[first])
 
     def rows(self, wanted: Values) -> list[tuple[int, int]]:
-        """(row of `wanted`, row of this table) wherever the values agree."""
+        """All pairs (row of `wanted`, row of this table) of equal values."""
         hashes, order = self.index
         keys = _hashes(wanted)
         begins, ends = (np.searchsorted(hashes, keys, side=side) for side in ("left", "right"))
@@ -146,8 +145,8 @@ class _Table:
         return _write(int(form), self.large.expression(int(large)), self.small.expression(int(small)))
 
 
-# How an operand x of the larger part and y of the smaller one are joined: value, text, and the x that a target
-# needs when y is given. The mirror images of + and * are the same expression.
+# Operations on x of the larger and y of the smaller part: value, text, and the x required for a target and given y.
+# The mirror images of + and * are omitted.
 _FORMS: list[tuple[Any, str, Any]] = [
     (lambda x, y: x * y, "x*y", lambda target, y: target / y),
     (lambda x, y: x + y, "x+y", lambda target, y: target - y),
@@ -167,7 +166,7 @@ def _write(form: int, x: Expression, y: Expression) -> Expression:
 
 
 def _find(tables: list[_Table], target: NDArray[np.float64], length: int) -> Iterator[Expression]:
-    """Expressions of exactly `length` operations with the values `target` [A]."""
+    """Expressions of exactly `length` operations with values `target` [A]."""
     if length < len(tables):
         for _, row in tables[length].rows(target[None]):
             yield tables[length].expression(row)
@@ -190,13 +189,13 @@ def _find(tables: list[_Table], target: NDArray[np.float64], length: int) -> Ite
 
 
 def _sensible(values: Values) -> NDArray[np.bool_]:
-    """[N]: whether all values are such as a word problem has."""
-    sensible: NDArray[np.bool_] = np.logical_and.reduce((values > 0) & (values < LARGEST), axis=1)  # NaN is neither
+    """[N]: True if all values are plausible for a word problem."""
+    sensible: NDArray[np.bool_] = np.logical_and.reduce((values > 0) & (values < LARGEST), axis=1)  # NaN gives False
     return sensible
 
 
 def _hashes(values: Values) -> NDArray[np.int64]:
-    """One number for each row, equal where the rows agree to DIGITS; sandboxed runs tell accidents apart."""
+    """A hash of each row rounded to DIGITS; collisions are rejected later by the run in the sandbox."""
     mantissas, exponents = np.frexp(values)
     whole = np.ldexp(np.rint(np.ldexp(mantissas, DIGITS)), exponents).view(np.int64)
     multipliers = np.array([0x9E3779B97F4A7C15 >> 1, 0x2545F4914F6CDD1D, 0x5851F42D4C957F2D], dtype=np.int64)

@@ -1,9 +1,9 @@
-"""The statement-level space: what a statement may be made of, which statements are pruned, how a program is written.
+"""Space of straight-line arithmetic programs over the quantities of a question.
 
-A program is a sequence of statements `value = operand symbol operand`; what it returns is the last value. Operand
-number `t` below STATEMENTS is the value of statement `t`; number `STATEMENTS + i` is leaf `i`: first the quantities
-that `numbers` reads from the question, from left to right, then constants. Numbering does not depend on anything but
-the problem, so that a batch of problems can share arrays.
+A program is a sequence of statements `value = operand symbol operand` and returns the last value. Operand `t` below
+STATEMENTS is the value of statement `t`; operand `STATEMENTS + i` is leaf `i`: first the quantities that `numbers`
+reads from the question, from left to right, then constants. The numbering depends on the problem only, so that a batch
+of problems can share arrays.
 """
 
 import operator
@@ -32,14 +32,14 @@ STATEMENTS = 6
 """Longest program."""
 
 QUANTITIES = 14
-"""Quantities of a question that are used; the others of a longer one are left out."""
+"""Most quantities of a question; further ones are ignored."""
 
 LEAVES = 18
-"""Quantities and constants of a question that are used, the quantities first."""
+"""Most quantities and constants of a question, the quantities first."""
 
 LARGEST = 1e9
 PERTURBATIONS = 2
-"""Random inputs beside the real ones on which two programs have to agree to count as the same."""
+"""Random inputs, in addition to the real ones, on which equivalent programs agree."""
 
 CONSTANTS = (1.0, 2.0, 100.0)
 CUES: dict[str, tuple[float, ...]] = {
@@ -89,7 +89,7 @@ CUES: dict[str, tuple[float, ...]] = {
     "third": (3.0,),
     "thirds": (3.0,),
 }
-"""Words that bring a constant with them."""
+"""Words that imply constants."""
 
 Array = NDArray[np.float64]
 Program = tuple[tuple[str, int, int], ...]
@@ -98,13 +98,13 @@ Program = tuple[tuple[str, int, int], ...]
 
 @dataclass(frozen=True)
 class Space:
-    """One problem's leaves. `inputs` [I, L]: the value of each leaf on the real inputs, then on the others."""
+    """The leaves of a problem. `inputs` [I, L]: value of each leaf on the real inputs, then on the random ones."""
 
     problem_id: str
     question: str
     inputs: Array
     answers: Array  # [R]: of the real inputs, which are the first R rows
-    quantities: int  # so many leaves are quantities; the others are constants
+    quantities: int  # number of leading leaves that are quantities; the others are constants
 
     @property
     def leaves(self) -> int:
@@ -112,13 +112,13 @@ class Space:
 
     @property
     def texts(self) -> list[str]:
-        """How each leaf is written in a workflow."""
+        """The code of each leaf."""
         constants = [f"{value:g}" for value in self.inputs[0, self.quantities :].tolist()]
         return [f"n[{i}]" for i in range(self.quantities)] + constants
 
 
 def space_of(problem_id: str, questions: Sequence[str], answers: Sequence[float]) -> Space:
-    """The space of a problem; `questions` [R] are its own and its siblings', which say the same with other numbers."""
+    """The space of a problem; `questions` and `answers` [R]: its own, then its siblings'."""
     read = [[float(number) for number in numbers(question)] for question in questions]
     count = min(min(map(len, read)), QUANTITIES)
     constants = constants_of(questions[0])[: LEAVES - count]
@@ -128,20 +128,20 @@ def space_of(problem_id: str, questions: Sequence[str], answers: Sequence[float]
 
 
 def other_inputs(problem_id: str, quantities: Sequence[float]) -> list[list[float]]:
-    """[PERTURBATIONS, Q]: the quantities of a problem, each a little larger or smaller; no answer is known for them."""
+    """[PERTURBATIONS, Q]: randomly scaled quantities of a problem, without known answers."""
     dice = random.Random(derive_seed("search", "perturbations", problem_id))
     return [[value * dice.uniform(0.6, 1.7) for value in quantities] for _ in range(PERTURBATIONS)]
 
 
 def constants_of(question: str) -> tuple[float, ...]:
-    """1, 2 and 100, and those that a word of the question stands for, in a fixed order."""
+    """1, 2 and 100, and the constants implied by words of the question, in a fixed order."""
     words = re.findall("[a-z]+", question.lower())
     found = {constant for word in words for form in (word, word.removesuffix("s")) for constant in CUES.get(form, ())}
     return CONSTANTS + tuple(sorted(found - set(CONSTANTS)))
 
 
 def source_of(space: Space, program: Program, header: str) -> str:
-    """The workflow: one line for each statement that the last one needs."""
+    """The code of the workflow: one line for each statement that the last one needs."""
     texts = space.texts
     needed = needed_statements(program)
     names = {statement: "abcdef"[place] for place, statement in enumerate(needed)}

@@ -1,4 +1,4 @@
-"""Partial programs of a batch of problems as arrays: which statements may follow, and what describes each of them.
+"""Partial programs of a batch of problems as arrays: legal next statements and their categorical features.
 
 Shapes: B states, I inputs of which the first R are real, M operands (STATEMENTS values, then leaves), S symbols.
 """
@@ -16,7 +16,7 @@ Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 WIDTHS = (16, STATEMENTS + LEAVES)
-"""Operands that arrays are made for. A problem has the same width in any batch, so that it is computed alike."""
+"""Widths (numbers of operands) of arrays; a problem has the same width, hence the same result, in any batch."""
 
 SMALLEST = 1e-9
 PAIR_KINDS = 64
@@ -26,14 +26,14 @@ STOP_KINDS = 7 * 4 * 4
 
 @dataclass(frozen=True)
 class Leaves:
-    """The leaves of P problems. `values` [P, I, M - STATEMENTS] (NaN where a problem has fewer)."""
+    """The leaves of P problems. `values` [P, I, M - STATEMENTS], padded with NaN."""
 
     values: Floats
     real: int
     quantity: Flags  # [P, M - STATEMENTS]
     constant: Flags  # [P, M - STATEMENTS]
-    sensible: Flags  # [P, S, M, M]: statements that are not pruned whatever the quantities are
-    relation: Ints  # [P, M - STATEMENTS, M - STATEMENTS]: how two leaves stand to each other in the text
+    sensible: Flags  # [P, S, M, M]: statements not pruned for any values
+    relation: Ints  # [P, M - STATEMENTS, M - STATEMENTS]: relation of two leaves in the text
     inputs: int
 
 
@@ -41,23 +41,23 @@ class Leaves:
 class States:
     """B partial programs."""
 
-    values: Floats  # [B, I, M]; NaN where there is no such operand
+    values: Floats  # [B, I, M], padded with NaN
     real: int
     depth: Ints  # [B]: statements so far
     used: Flags  # [B, M]
-    reach: Ints  # [B, STATEMENTS]: bit i: the value is made of quantity i
-    made: Ints  # [B, STATEMENTS]: number of the symbol that made the value
+    reach: Ints  # [B, STATEMENTS]: bit i: the value depends on quantity i
+    made: Ints  # [B, STATEMENTS]: index of the symbol that computes the value
     leaves: Leaves
-    problem: Ints  # [B]: place in `leaves`
+    problem: Ints  # [B]: index into `leaves`
 
 
 def width_of(space: Space) -> int:
-    """Operands of the arrays that a problem is searched in."""
+    """Width of the arrays of a problem."""
     return next(width for width in WIDTHS if width >= STATEMENTS + space.leaves)
 
 
 def leaves_of(spaces: Sequence[Space], width: int) -> Leaves:
-    """Arrays of problems that have the same width. Missing siblings stand in as copies of the problem itself."""
+    """Arrays of problems of the same width; missing siblings are copies of the problem itself."""
     from tasks.coldstart.question_words import quantity_relations
 
     real = max(len(space.answers) for space in spaces)
@@ -81,8 +81,8 @@ def leaves_of(spaces: Sequence[Space], width: int) -> Leaves:
 def legal_statements(states: States) -> Flags:
     """[B, S, M, M]: the statements that are not pruned.
 
-    Pruned: a result that is not above 0 or is beyond LARGEST on a real input; times or divided by the constant 1; two
-    constants; x - x and x / x; the mirror image of a sum or product; more loose values than statements are left for.
+    Pruned: results outside (0, LARGEST] on a real input; multiplication or division by the constant 1; two constants;
+    x - x and x / x; mirror images of sums and products; more unused values than the remaining statements can join.
     """
     real = states.values[:, : states.real]
     left, right = real[:, :, :, None], real[:, :, None, :]
@@ -95,7 +95,7 @@ def legal_statements(states: States) -> Flags:
 
 
 def _sensible(constant: Flags, one: Flags) -> Flags:
-    """[P, S, M, M] from flags [P, M - STATEMENTS]: what is not pruned whatever the quantities are."""
+    """[P, S, M, M] from flags [P, M - STATEMENTS]: statements not pruned for any values."""
     values = np.zeros((len(constant), STATEMENTS), dtype=bool)
     constant, one = np.hstack([values, constant]), np.hstack([values, one])
     width = constant.shape[1]
@@ -115,7 +115,7 @@ def _on_operands(states: States, leaf_flags: Flags) -> Flags:
 
 
 def _joinable(states: States) -> Flags:
-    """[B, M, M]: whether the statements that are left after this one can still join all values that nothing uses."""
+    """[B, M, M]: True if the remaining statements can still join all unused values."""
     loose = loose_values(states).astype(np.int8)
     off = ~np.eye(loose.shape[1], dtype=bool)
     joined = loose[:, :, None] + loose[:, None, :] * off
@@ -124,16 +124,16 @@ def _joinable(states: States) -> Flags:
 
 
 def loose_values(states: States) -> Flags:
-    """[B, M]: values that no statement uses yet."""
+    """[B, M]: values not used by a statement yet."""
     present = np.arange(states.values.shape[2])[None] < np.minimum(states.depth, STATEMENTS)[:, None]
     return present & ~states.used
 
 
 def pair_kinds(states: States) -> Ints:
-    """[B, M, M] in [0, PAIR_KINDS): how two operands stand to each other.
+    """[B, M, M] in [0, PAIR_KINDS): relation of two operands.
 
-    Two quantities: their distance in the text and whether they count the same thing. A value and a quantity: whether
-    the quantity is the next one after those that the value is made of, among them, before or beyond them.
+    Two quantities: their distance in the text and whether they count the same thing. A value and a quantity: position
+    of the quantity relative to those that the value depends on.
     """
     size, width = states.values.shape[0], states.values.shape[2]
     kinds = np.zeros((size, width, width), dtype=np.int64)
@@ -177,9 +177,9 @@ def use_kinds(states: States) -> Ints:
 
 
 def stop_kinds(depth: Ints, used: Ints, quantities: Ints) -> Ints:
-    """[B] in [0, STOP_KINDS): how many statements there are, how many quantities and values nothing uses yet.
+    """[B] in [0, STOP_KINDS): numbers of statements, of unused quantities and of unused values.
 
-    `used` and `quantities` have a bit for each operand.
+    `used` and `quantities` are bit sets of operands.
     """
     unused = np.bitwise_count(quantities & ~used).astype(np.int64)
     loose = np.bitwise_count((1 << depth) - 1 & ~used).astype(np.int64)
@@ -214,7 +214,7 @@ def replay(spaces: Sequence[Space], programs: Sequence[Program], steps: int, wid
 
 
 def apply_symbol(symbol: int, left: Floats, right: Floats) -> Floats:
-    """`left symbol right`, whatever comes of it."""
+    """`left symbol right`, without numeric warnings."""
     with np.errstate(all="ignore"):
         made: Floats = APPLY[SYMBOLS[symbol]](left, right)
     return made

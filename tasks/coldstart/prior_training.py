@@ -1,4 +1,4 @@
-"""Training of the prior on annotated programs: cross-entropy of the next statement, over the legal ones."""
+"""Training of the statement prior: cross-entropy of the next statement over the legal ones."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ Example = tuple[Space, Program]
 
 @dataclass(frozen=True)
 class TrainingBatch:
-    """A batch of P problems of one width; steps T = STATEMENTS + 1, with M operands."""
+    """P problems of one width with T = STATEMENTS + 1 steps and M operands."""
 
     texts: Texts
     symbols: Any  # [P, STATEMENTS]
@@ -50,7 +50,7 @@ class TrainingBatch:
     uses: Any  # [P, T, M]
     stops: Any  # [P, T]
     targets: Any  # [P, T]: index into S M M statements and the stop; -1 = none
-    weights: Any  # [P]: what each problem counts
+    weights: Any  # [P]: weight of each problem
     width: int
 
 
@@ -66,17 +66,14 @@ def training_batches(
     seed: int,
     weights: Sequence[float] | None = None,
 ) -> list[TrainingBatch]:
-    """Batches of examples of one width, `size` problems each; those with a step that is pruned are left out.
-
-    `weights`: what each example counts; 1 without them.
-    """
+    """Batches of `size` examples of one width, without examples that contain a pruned statement; default weight 1."""
     order = np.random.default_rng(seed).permutation(len(examples)).tolist()
     counts = np.ones(len(examples)) if weights is None else np.array(weights)
-    lessons = (
-        _lesson([examples[i] for i in batch], vocabulary, width, counts[batch])
-        for width, batch in _batches(examples, order, size)
+    batches = (
+        _training_batch([examples[i] for i in places], vocabulary, width, counts[places])
+        for width, places in _batches(examples, order, size)
     )
-    return [lesson for lesson in lessons if (lesson.targets >= 0).any()]
+    return [batch for batch in batches if (batch.targets >= 0).any()]
 
 
 def _batches(examples: Sequence[Example], order: Sequence[int], size: int) -> list[tuple[int, list[int]]]:
@@ -87,13 +84,13 @@ def _batches(examples: Sequence[Example], order: Sequence[int], size: int) -> li
     return [(w, places[i : i + size]) for w, places in sorted(by_width.items()) for i in range(0, len(places), size)]
 
 
-def _lesson(batch: Sequence[Example], vocabulary: dict[str, int], width: int, weights: Any) -> TrainingBatch:
-    spaces, programs = [s for s, _ in batch], [canonical(p) for _, p in batch]
+def _training_batch(examples: Sequence[Example], vocabulary: dict[str, int], width: int, weights: Any) -> TrainingBatch:
+    spaces, programs = [s for s, _ in examples], [canonical(p) for _, p in examples]
     steps = [replay(spaces, [p[:t] for p in programs], t, width) for t in range(STATEMENTS + 1)]
     allowed = np.stack([legal_statements(states) for states in steps], axis=1)
-    targets = np.full((len(batch), STATEMENTS + 1), -1, dtype=np.int64)
-    symbols = np.zeros((len(batch), STATEMENTS), dtype=np.int64)
-    operands = np.zeros((len(batch), STATEMENTS, 2), dtype=np.int64)
+    targets = np.full((len(examples), STATEMENTS + 1), -1, dtype=np.int64)
+    symbols = np.zeros((len(examples), STATEMENTS), dtype=np.int64)
+    operands = np.zeros((len(examples), STATEMENTS, 2), dtype=np.int64)
     for p, program in enumerate(programs):
         for t, (symbol, left, right) in enumerate(program):
             s = SYMBOLS.index(symbol)
@@ -125,11 +122,11 @@ def train_prior(
     learning_rate: float = 0.004,
     weights: Sequence[float] | None = None,
 ) -> Prior:
-    """A prior from annotated programs, or from guesses with `weights`: a function of the arguments on one machine."""
+    """Train a prior on programs, weighted if they are guesses; deterministic on one machine."""
     import torch
 
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # several add up the gradient of a word in any order; so small a model gains nothing
+    torch.set_num_threads(1)  # several would sum embedding gradients in any order, and gain nothing
     try:
         return _trained(examples, epochs, seed, learning_rate, weights)
     finally:
@@ -142,15 +139,15 @@ def log_likelihoods(prior: Prior, examples: Sequence[Example]) -> NDArray[np.flo
 
     weights = {name: torch.from_numpy(value) for name, value in prior.weights.items()}
     found = np.full(len(examples), -np.inf)
-    for width, batch in _batches(examples, range(len(examples)), 256):
-        lesson = _lesson([examples[i] for i in batch], prior.vocabulary, width, np.ones(len(batch)))
-        if not (lesson.targets >= 0).any():
+    for width, places in _batches(examples, range(len(examples)), 256):
+        batch = _training_batch([examples[i] for i in places], prior.vocabulary, width, np.ones(len(places)))
+        if not (batch.targets >= 0).any():
             continue
         with torch.no_grad():
-            losses = torch_losses(weights, lesson).double().numpy()
-        rows = np.nonzero(lesson.targets >= 0)[0]
-        sums = np.bincount(rows, losses, minlength=len(batch))
-        found[batch] = np.where(lesson.targets[:, 0] >= 0, -sums, -np.inf)
+            losses = torch_losses(weights, batch).double().numpy()
+        rows = np.nonzero(batch.targets >= 0)[0]
+        sums = np.bincount(rows, losses, minlength=len(places))
+        found[places] = np.where(batch.targets[:, 0] >= 0, -sums, -np.inf)
     return found
 
 
@@ -160,14 +157,14 @@ def _trained(
     import torch
 
     vocabulary = vocabulary_of([space for space, _ in examples], least=3)
-    lessons = training_batches(examples, vocabulary, 64, seed, counts)
+    batches = training_batches(examples, vocabulary, 64, seed, counts)
     generator = torch.Generator().manual_seed(seed)
     weights = {
         name: (torch.randn(shape, generator=generator) * _scale(name, shape)).requires_grad_()
         for name, shape in shapes(len(vocabulary)).items()
     }
     optimiser = torch.optim.AdamW(list(weights.values()), lr=learning_rate, weight_decay=0.02)
-    total = max(1, epochs * len(lessons))
+    total = max(1, epochs * len(batches))
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda i: min(1, (i + 1) / 50) * max(0.0, 1 - i / total))
     dice = np.random.default_rng(seed)
 
@@ -176,8 +173,8 @@ def _trained(
         return x * kept / (1 - DROPPED)
 
     for _ in range(epochs):
-        for index in dice.permutation(len(lessons)):
-            loss = mean_loss(weights, lessons[index], drop)
+        for index in dice.permutation(len(batches)):
+            loss = mean_loss(weights, batches[index], drop)
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
@@ -194,44 +191,44 @@ def _scale(name: str, shape: tuple[int, ...]) -> float:
     return 0.3 if name == "embedding" else float((shape[-2] if len(shape) > 1 else shape[0]) ** -0.5)
 
 
-def mean_loss(weights: Weights, lesson: TrainingBatch, drop: Any = None) -> "torch.Tensor":
-    """Mean cross-entropy over the decisions of a lesson, in nats, each weighed as its problem."""
+def mean_loss(weights: Weights, batch: TrainingBatch, drop: Any = None) -> "torch.Tensor":
+    """Mean cross-entropy over the decisions of a batch, in nats, weighted by problem."""
     import torch
 
-    losses = torch_losses(weights, lesson, drop)
-    counts = lesson.weights[np.nonzero(lesson.targets >= 0)[0]]
+    losses = torch_losses(weights, batch, drop)
+    counts = batch.weights[np.nonzero(batch.targets >= 0)[0]]
     return (losses * torch.from_numpy(counts)).sum() / max(1.0, float(counts.sum()))
 
 
-def torch_losses(weights: Weights, lesson: TrainingBatch, drop: Any = None) -> "torch.Tensor":
+def torch_losses(weights: Weights, batch: TrainingBatch, drop: Any = None) -> "torch.Tensor":
     """[decisions]: cross-entropy of each decision."""
     import torch
 
-    texts = Texts(*(torch.from_numpy(part) for part in _parts(lesson.texts)))
+    texts = Texts(*(torch.from_numpy(part) for part in _parts(batch.texts)))
     leaves, question = describe_leaves(weights, texts, drop)
-    size = len(lesson.targets)
+    size = len(batch.targets)
     values = torch.zeros(size, STATEMENTS, leaves.shape[2])
     operands = torch.cat([values, leaves], dim=1)
     rows = torch.arange(size)
     for step in range(STATEMENTS):
-        symbol, pair = torch.from_numpy(lesson.symbols[:, step]), torch.from_numpy(lesson.operands[:, step])
+        symbol, pair = torch.from_numpy(batch.symbols[:, step]), torch.from_numpy(batch.operands[:, step])
         value = describe_value(weights, symbol, operands[rows, pair[:, 0]], operands[rows, pair[:, 1]])
         operands = torch.cat([operands[:, :step], value[:, None], operands[:, step + 1 :]], dim=1)
-    p, t = np.nonzero(lesson.targets >= 0)  # problem and step of each decision
+    p, t = np.nonzero(batch.targets >= 0)  # problem and step of each decision
     at = torch.from_numpy(p)
-    present = np.arange(lesson.width)[None] < t[:, None]
+    present = np.arange(batch.width)[None] < t[:, None]
     present[:, STATEMENTS:] = True
     seen = operands[at] * torch.from_numpy(present)[:, :, None]
-    pairs = torch.from_numpy(lesson.pairs[p, t].astype(np.int64))
-    scores = statement_scores(weights, seen, question[at], pairs, torch.from_numpy(lesson.uses[p, t]))
-    allowed = torch.from_numpy(lesson.legal[p, t])
+    pairs = torch.from_numpy(batch.pairs[p, t].astype(np.int64))
+    scores = statement_scores(weights, seen, question[at], pairs, torch.from_numpy(batch.uses[p, t]))
+    allowed = torch.from_numpy(batch.legal[p, t])
     flat = torch.where(allowed, scores, torch.tensor(IMPOSSIBLE)).reshape(len(p), -1)
     latest = seen[torch.arange(len(p)), torch.from_numpy(np.maximum(t - 1, 0))]
-    stop = stop_scores(weights, latest, question[at], torch.from_numpy(lesson.stops[p, t]))
-    ends = torch.from_numpy(lesson.targets[p, t] == flat.shape[1])
-    free = torch.from_numpy((t > 0) & (t < STATEMENTS))  # a program neither ends before it begins nor is any longer
+    stop = stop_scores(weights, latest, question[at], torch.from_numpy(batch.stops[p, t]))
+    ends = torch.from_numpy(batch.targets[p, t] == flat.shape[1])
+    free = torch.from_numpy((t > 0) & (t < STATEMENTS))  # a program has between 1 and STATEMENTS statements
     ending = torch.nn.functional.binary_cross_entropy_with_logits(stop, ends.float(), reduction="none") * free
-    target = torch.from_numpy(lesson.targets[p, t]).masked_fill(ends, 0)
+    target = torch.from_numpy(batch.targets[p, t]).masked_fill(ends, 0)
     return ending + torch.nn.functional.cross_entropy(flat, target, reduction="none") * ~ends
 
 

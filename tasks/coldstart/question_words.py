@@ -1,4 +1,4 @@
-"""What stands around the quantities of a question."""
+"""Words around the quantities of a question."""
 
 import re
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ def read_words(question: str) -> QuestionWords:
 
 
 def quantity_relations(space: Space) -> NDArray[np.int64]:
-    """[Q, Q] in [1, 40): distance of two quantities in the text, whether the same word or sentence is around them."""
+    """[Q, Q] in [1, 40): distance of two quantities in the text, and whether they share the next word or sentence."""
     reading = read_words(space.question)
     count = space.quantities
     nexts = [_following(reading, place) for place in reading.places[:count]]
@@ -57,7 +57,7 @@ def quantity_relations(space: Space) -> NDArray[np.int64]:
 
 
 def _following(reading: QuestionWords, place: int) -> str:
-    """The word after a quantity, and whether it is money: what it counts."""
+    """The word after a quantity, its unit; `$` for money."""
     if place > 0 and reading.words[place - 1] == "$":
         return "$"
     return reading.words[place + 1] if place + 1 < len(reading.words) else ""

@@ -1,10 +1,10 @@
-"""How likely each next statement is: a small model that reads the words around the quantities.
+"""Statement prior: a small model of the next statement given the words around the quantities.
 
-A leaf is described by the words around it and by the question (`describe_leaves`), a value by the two operands that
-it is made of (`describe_value`); the score of `left symbol right` is bilinear in the two descriptions, plus what
-tables say of how the two stand to each other and of what was used before (`statement_scores`).
+A leaf is embedded by the words around it and the question (`describe_leaves`), a value by its two operands
+(`describe_value`); the score of `left symbol right` is bilinear in the two embeddings, plus tables over their relation
+and their previous use (`statement_scores`).
 
-All formulas work on numpy arrays and on torch tensors alike: training differentiates what the search computes.
+All formulas work on numpy arrays and torch tensors: training differentiates what the search computes.
 Shapes: P problems, B states, L leaves, M operands, S symbols, D width of a description.
 """
 
@@ -41,7 +41,7 @@ IMPOSSIBLE = -1e9
 
 @dataclass(frozen=True)
 class Texts:
-    """What the model reads of P problems. `windows` [P, L, 2 WINDOW], `words` [P, TEXT]: numbers of words, 0 = none."""
+    """Model input for P problems. `windows` [P, L, 2 WINDOW], `words` [P, TEXT]: word indices, 0 = none."""
 
     windows: Any
     features: Any  # [P, L, FEATURES]
@@ -58,14 +58,14 @@ class Prior:
     weights: Weights
 
     def descriptions(self, spaces: Sequence[Space], leaves: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """[P, L, D] of the leaves and [P, HIDDEN] of the questions; a problem alone gives the same as in a batch."""
+        """[P, L, D] of the leaves and [P, HIDDEN] of the questions, independent of the batch."""
         parts = [describe_leaves(self.weights, texts_of([space], self.vocabulary, leaves)) for space in spaces]
         return np.concatenate([leaf for leaf, _ in parts]), np.concatenate([question for _, question in parts])
 
     def log_priors(
         self, states: States, operands: NDArray[np.float32], question: NDArray[np.float32]
     ) -> NDArray[np.float32]:
-        """[B, S M M]: log-probabilities of the statements, given that the program goes on; illegal ones IMPOSSIBLE."""
+        """[B, S M M]: log-probabilities of the statements if the program continues; illegal ones IMPOSSIBLE."""
         statements = statement_scores(self.weights, operands, question, pair_kinds(states), use_kinds(states))
         np.copyto(statements, IMPOSSIBLE, where=~legal_statements(states))
         every = statements.reshape(len(operands), -1)
@@ -83,7 +83,7 @@ class Prior:
 
 
 def shapes(vocabulary: int) -> dict[str, tuple[int, ...]]:
-    """Name → shape of all weights."""
+    """Name → shape of each weight."""
     return {
         "embedding": (vocabulary + 1, EMBEDDING),
         "window": (2 * WINDOW * EMBEDDING, HIDDEN),
@@ -111,13 +111,13 @@ def shapes(vocabulary: int) -> dict[str, tuple[int, ...]]:
     }
 
 
-def squashed(x: Any) -> Any:
-    """x / (1 + |x|), which numpy and torch write alike."""
+def softsign(x: Any) -> Any:
+    """Softsign, x / (1 + |x|), for numpy and torch."""
     return x / (1 + abs(x))
 
 
 def describe_leaves(w: Weights, texts: Texts, drop: Any = None) -> tuple[Any, Any]:
-    """[P, L, D] of the leaves, [P, HIDDEN] of the questions. `drop` thins out word embeddings while training."""
+    """[P, L, D] of the leaves, [P, HIDDEN] of the questions. `drop` is the dropout in training."""
     drop = drop or (lambda x: x)
     around = drop(w["embedding"][texts.windows])
     around = around.reshape(*around.shape[:2], -1)
@@ -126,14 +126,14 @@ def describe_leaves(w: Weights, texts: Texts, drop: Any = None) -> tuple[Any, An
     context = whole @ w["whole"] + asked @ w["asked"] + w["hidden_bias"]
     hidden = drop((around @ w["window"] + texts.features @ w["features"] + context[:, None]).clip(0))
     question = drop((whole @ w["question_whole"] + asked @ w["question_asked"]).clip(0))
-    return squashed(hidden @ w["leaf"]), question
+    return softsign(hidden @ w["leaf"]), question
 
 
 def describe_value(w: Weights, symbol: Any, left: Any, right: Any) -> Any:
     """[B, D] of `left symbol right`; `symbol` [B], `left` and `right` [B, D]."""
     from_left = (left[:, None] @ w["from_left"][symbol])[:, 0]
     from_right = (right[:, None] @ w["from_right"][symbol])[:, 0]
-    return squashed(from_left + from_right + w["from_bias"][symbol])
+    return softsign(from_left + from_right + w["from_bias"][symbol])
 
 
 def statement_scores(w: Weights, operands: Any, question: Any, pairs: Any, uses: Any) -> Any:
@@ -161,7 +161,7 @@ def stop_scores(w: Weights, latest: Any, question: Any, kinds: Any) -> Any:
 
 
 def texts_of(spaces: Sequence[Space], vocabulary: dict[str, int], leaves: int) -> Texts:
-    """What the model reads, padded to `leaves` leaves."""
+    """Model input, padded to `leaves` leaves."""
     size = len(spaces)
     windows = np.zeros((size, leaves, 2 * WINDOW), dtype=np.int64)
     features = np.zeros((size, leaves, FEATURES), dtype=np.float32)
@@ -185,7 +185,7 @@ def texts_of(spaces: Sequence[Space], vocabulary: dict[str, int], leaves: int) -
 
 
 def _features(space: Space) -> NDArray[np.float32]:
-    """[leaves, FEATURES] of what kind a leaf is and where it stands."""
+    """[leaves, FEATURES]: kind and position of each leaf."""
     made = np.zeros((space.leaves, FEATURES), dtype=np.float32)
     reading = read_words(space.question)
     values = space.inputs[0]

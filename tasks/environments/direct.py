@@ -1,5 +1,7 @@
-"""Environments whose completions hold the answer themselves. One of your own inherits `Direct` and gives it a prompt,
-a parser, perhaps terms and a check; see docs/environments.md.
+"""Base class of environments whose completions contain the answer itself.
+
+A custom environment inherits `Direct` and defines a prompt and a parser, optionally terms and a check; see
+docs/environments.md.
 """
 
 from abc import ABC, abstractmethod
@@ -16,7 +18,7 @@ Value = int | float | str
 
 
 class Direct(ABC):
-    """One completion, one answer. A subclass must have `prompt` and `parse`."""
+    """One completion, one answer. A subclass defines `prompt` and `parse`."""
 
     asks_siblings = False
     parts: Sequence[str] = ()
@@ -24,32 +26,32 @@ class Direct(ABC):
 
     @abstractmethod
     def prompt(self, question: str, base: str, served: bool = False) -> str:
-        """What the policy reads before it writes."""
+        """The prompt of a question."""
 
     @abstractmethod
     def parse(self, text: str) -> Value | None:
-        """The answer in what the policy wrote; None where there is none."""
+        """The answer in a completion, None if there is none."""
 
     def check(self, value: Value, answer: Number) -> bool:
-        """Whether what `parse` found is the expected answer."""
+        """True if a value from `parse` is the expected answer."""
         return matches(value, answer)
 
     def written(self, steps: Sequence[str], answer: str) -> str:
-        """What a policy from scratch learns to write where these steps lead to the answer."""
+        """Training text for a policy from scratch: these steps and the answer."""
         return "\n".join([*steps, answer])
 
     def spoil(self, text: str, dice: Random) -> str:  # noqa: ARG002
-        """What `written` gave, made worse in a way that the terms of the reward can tell."""
+        """A text from `written`, malformed in a way that the terms of the reward detect."""
         return text
 
-    # What stages call; rarely anything to change.
+    # Called by stages; rarely overridden.
 
     def text(self, completion: str) -> str:
-        """All of it. Lone surrogates, which no file can hold, become U+FFFD."""
+        """The whole completion, with lone surrogates, which files cannot contain, replaced by U+FFFD."""
         return completion.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
     def is_right(self, result: Result, answer: Number) -> bool:
-        """Whether it ended well, with the expected answer. Raises GraftError where `check` raises."""
+        """True if the result is ok and the expected answer. Raises GraftError if `check` raises."""
         if result.status != "ok" or result.value is None:
             return False
         try:
@@ -57,10 +59,10 @@ class Direct(ABC):
         except Exception as error:
             raise GraftError(
                 f"environment: {type(self).__name__}.check({result.value!r}, {answer!r}) raised "
-                f"{type(error).__name__}: {error}; mend it"
+                f"{type(error).__name__}: {error}; fix it"
             ) from error
 
     def demonstration(self, code: str, question: str, spoilt: int | None = None) -> str:
-        """The steps of the workflow and its answer, as `written` tells them."""
+        """The steps of the workflow and its answer, formatted by `written`."""
         text = self.written(*worked_steps(code, question))
         return text if spoilt is None else self.spoil(text, Random(spoilt))

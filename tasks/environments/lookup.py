@@ -1,4 +1,4 @@
-"""The environment that `params.yaml` names."""
+"""Lookup of the environment named in `params.yaml`."""
 
 import sys
 from importlib import import_module
@@ -17,7 +17,7 @@ ANSWER, WORKFLOW = "answer", "workflow"
 def environment_in(root: Path, params: Params, strict: bool = False) -> Environment:
     """The environment of a stage's params, in the project folder `root`.
 
-    Raises GraftError where the user's own is not the one whose digest the params hold.
+    Raises GraftError if a user's environment differs from the digest in the params.
     """
     module = module_of_environment(params.environment)
     check_unchanged(root, module, params.environment_sha256 if module else None, "environment_sha256")
@@ -27,9 +27,9 @@ def environment_in(root: Path, params: Params, strict: bool = False) -> Environm
 
 
 def environment_of(name: str, strict: bool = False) -> Environment:
-    """`workflow`, `answer`, or `module:CLASS` of the user's own, made without arguments.
+    """`workflow`, `answer`, or an instance of the user's `module:CLASS`, constructed without arguments.
 
-    `strict`: of `answer`, whether tags need new lines around them. Raises GraftError where there is none of the name.
+    `strict`: tags of `answer` need new lines around them. Raises GraftError if there is no such environment.
     """
     if name == WORKFLOW:
         return WorkflowEnvironment()

@@ -1,21 +1,21 @@
-"""The number that a text gives as its answer, and whether it is the expected one.
+"""Parser of the number that a text gives as its answer, and its comparison with the expected answer.
 
-Where it stands, the first that applies: in the last closed `\\boxed{}`; right after the last `####` that a number
-follows (`#### Step 2` is a headline); after the last "answer is", "answer:" or "answer =", with one word between at
-most; else it is the last number of the text. Calculations are followed to their end: "the answer is 5 + 3 = 8 apples"
-gives 8.
+Position, the first that applies: in the last closed `\\boxed{}`; right after the last `####` followed by a number
+(`#### Step 2` is a headline); after the last "answer is", "answer:" or "answer =", with at most one word between; else
+the last number of the text. Calculations are followed to their result: "the answer is 5 + 3 = 8 apples" gives 8.
 
-What is read: integers, decimals, fractions (`3/4`, `1 1/2`, `½`, `\\frac{3}{4}`), percentages, thousands separators
-(`1,234`, `1_234`, `1'234`, `1{,}234`, a narrow or no-break space), currency before the number, units and prose behind
-it, `million` and its like, scientific notation (`1.5e3`, `1.5 × 10^3`, `10³`), minus signs of all kinds. English
-conventions: a comma is never a decimal point, an ordinary blank never separates thousands.
+Supported: integers, decimals, fractions (`3/4`, `1 1/2`, `½`, `\\frac{3}{4}`), percentages, thousands separators
+(`1,234`, `1_234`, `1'234`, `1{,}234`, a narrow or no-break space), currency before the number, units and prose after
+it, `million` etc., scientific notation (`1.5e3`, `1.5 × 10^3`, `10³`), minus signs of all kinds. English
+conventions: a comma is never a decimal point, a space never separates thousands.
 
-What gives None although a digit stands there: a calculation without its result (`5 + 3`, `2^10`, `\\sqrt{2}`, `4\\pi`);
-ranges, dates and times (`3-5`, `3/4/2024`, `3:45`); `3,50`, `1,2,3`, `1.2.3`, `1 000` and `3/0`; what is longer than
-LONGEST. Passed over are digits that are part of a word (`H2O`), of a power or an index (`m^2`, `x_1`), and `3rd`.
-Expressions are not computed, and number words not read.
+None in spite of a digit: a calculation without its result (`5 + 3`, `2^10`, `\\sqrt{2}`, `4\\pi`);
+ranges, dates and times (`3-5`, `3/4/2024`, `3:45`); `3,50`, `1,2,3`, `1.2.3`, `1 000` and `3/0`; numbers longer
+than LONGEST. Ignored are digits in a word (`H2O`), a power or an index (`m^2`, `x_1`), and `3rd`. Expressions are not
+evaluated, number words not supported.
 
-Every pattern takes blanks up to three and runs of digits at once: reading is linear in the length of the text.
+Every pattern matches at most three blanks and whole runs of digits (possessive), so parsing is linear in the length of
+the text.
 """
 
 import math
@@ -28,15 +28,15 @@ from typing import NamedTuple
 from tasks.programs.answer_check import TOLERANCE
 
 LONGEST = 300
-"""Longest number that is read, in characters, and its largest power of ten: about what a float holds."""
+"""Longest number in characters, and largest power of ten: about the range of a float."""
 
 EXACT_DIGITS = 12
-"""Significant digits of a decimal that is compared exactly. 1/3 as a float has 16, as most rounded values."""
+"""Most significant digits of a decimal that is compared exactly; rounded values such as 1/3 have about 16."""
 
 _LARGEST = 10**LONGEST
 _TOLERANCE = Fraction(TOLERANCE)
 
-# What LaTeX and typography write otherwise. Its blanks become thin spaces.
+# LaTeX and typographic characters, normalised; LaTeX spaces become thin spaces.
 _SIGNS = str.maketrans("−﹣－–％⋅∕⁄", "----%·//")
 _SUPERSCRIPTS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 _SUPERSCRIPT = re.compile(r"⁻?[⁰¹²³⁴-⁹]++")
@@ -67,8 +67,8 @@ _PLAIN = (
 )
 _NUMERAL = re.compile(
     rf"""
-    (?=[-+$€£¥₹.0-9\\])                                        # most places are passed quickly
-    (?<![A-Za-z0-9^])(?<![A-Za-z0-9)}}\]]_)(?<![\^_]\{{)(?<!\^-)(?<!\^\{{-)  # no part of a word, a power or an index
+    (?=[-+$€£¥₹.0-9\\])                                        # rejects most positions quickly
+    (?<![A-Za-z0-9^])(?<![A-Za-z0-9)}}\]]_)(?<![\^_]\{{)(?<!\^-)(?<!\^\{{-)  # not in a word, a power or an index
     (?:(?<![_)}}\]])(?P<sign>[-+]))?(?:[$€£¥₹]{_BL})?(?P<inner>[-+])?
     (?:
         (?P<frac_whole>[0-9]++)?{_BL}\\frac{_BL}
@@ -86,7 +86,7 @@ _NUMERAL = re.compile(
 )
 _SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 
-# What, next to a number, says that it is a piece of something greater. Both see a few characters only.
+# Context in which a number is part of a larger expression, within a few characters.
 _BEFORE = re.compile(
     rf"[0-9)}}%$]{_BL}(?:\*\*|[-+*/×÷·^—xX]){_BL}$"  # 5 + ·, (2)(3) / ·
     rf"|[A-Za-z](?:{_BLANK}{{1,3}}[+*/×÷·]{_BLANK}{{1,3}}|[+*/×÷·])$"  # x + ·, x/·; not a bullet, not **bold
@@ -110,35 +110,35 @@ _GOES_ON = re.compile(r"[^,;()\n]{0,24}[-+*/×÷·=≈]{1,2}[\s$*]{0,3}")
 
 
 class _Exact(NamedTuple):
-    """A number without rounding, and whether it may be compared exactly."""
+    """An exact number; `short`: it may be compared exactly."""
 
     number: Fraction
     short: bool
 
 
 def read_answer(text: str) -> int | float | str | None:
-    """The number that `text` gives as its answer, as `Result.value` holds it; None where it gives none.
+    """The number that `text` gives as its answer (see the module's docstring), as stored in `Result.value`, or None.
 
-    An int where it is whole, else a float: `3/4` is 0.75. A percentage is a text, "20%": that is right where 20 is
-    expected as well as where 0.2 is. Where it stands, and what is read: see the head of this file.
+    An int if it is integral, else a float: `3/4` is 0.75. A percentage is a text, "20%", which matches 20 as well as
+    0.2.
     """
-    text = _plain(text)
+    text = _normalise(text)
     box = _last_box(text)
     if box is not None:
         return _value(box, _last_of(_NUMERAL, box))
     for segment in (_after_hashes(text), _after_answer(text)):
         if segment is not None:
-            return _value(segment, _worked_out(segment))
+            return _value(segment, _result_of(segment))
     return _value(text, _last_of(_NUMERAL, text))
 
 
 def matches(value: int | float | str, answer: int | float) -> bool:
-    """Whether a value that `read_answer` gave is the expected answer.
+    """True if a value from `read_answer` is the expected answer.
 
-    Exactly, where both are integers or decimals of up to EXACT_DIGITS digits: 0.5 is 1/2 and nothing near it. Else,
-    where a fraction or a float's rounding is in one of them, to a relative TOLERANCE: 1/3 is 0.3333333. A percentage
-    is right as what stands before its sign and as a hundredth of that; other texts are what `read_answer` reads where
-    they are nothing but one number. NaN, infinities, bools and what is beyond ±1e300 are never right.
+    Integers and decimals of up to EXACT_DIGITS digits are compared exactly: 0.5 is 1/2 and nothing near it; others,
+    fractions and rounded floats, to a relative TOLERANCE: 1/3 is 0.3333333. A percentage matches both the number before
+    its sign and a hundredth of it; other texts are parsed if they are a single number. NaN, infinities, bools and
+    numbers beyond ±1e300 never match.
     """
     expected = _exact(answer)
     if expected is None:
@@ -146,16 +146,16 @@ def matches(value: int | float | str, answer: int | float) -> bool:
     return any(_same(given, expected) for given in _meanings(value))
 
 
-def _plain(text: str) -> str:
-    """LaTeX and typography in plain characters."""
+def _normalise(text: str) -> str:
+    """`text` with LaTeX and typographic characters normalised."""
     text = _COMMAND.sub(lambda command: _COMMANDS[command[0]], text.translate(_SIGNS))
     text = _SUPERSCRIPT.sub(lambda power: "^" + power[0].translate(_SUPERSCRIPTS), text)
     return _SPACED_MINUS.sub("-", text)
 
 
 def _last_box(text: str) -> str | None:
-    """What stands in the box that is closed last; of nested ones that is the outer one. With a % that follows it."""
-    opened: list[int | None] = []  # for each brace that is open: where its box begins, None where it is no box's
+    """Content of the box that is closed last (the outer one of nested boxes), with a % that follows it."""
+    opened: list[int | None] = []  # for each open brace the start of its box, or None
     box = None
     for brace in _BOX.finditer(text):
         if brace[0] == "}":
@@ -171,7 +171,7 @@ def _last_box(text: str) -> str | None:
 
 
 def _after_hashes(text: str) -> str | None:
-    """The rest of the last line with `####` where a number follows these; not of a headline as "#### 2. Add"."""
+    """The rest of the last line with `####` before a number; headlines such as "#### 2. Add" are skipped."""
     for hashes in reversed(list(_HASHES.finditer(text))):
         line = hashes[1]
         numeral = _NUMERAL.search(line)
@@ -181,7 +181,7 @@ def _after_hashes(text: str) -> str | None:
 
 
 def _after_answer(text: str) -> str | None:
-    """What follows the last "answer is" with a number soon after it, to the end of its sentence."""
+    """The text after the last "answer is" with a number close to it, to the end of its sentence."""
     marker = _last_of(_ANSWER, text)
     if marker is None:
         return None
@@ -195,8 +195,8 @@ def _last_of(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     return last[0] if last else None
 
 
-def _worked_out(segment: str) -> re.Match[str] | None:
-    """The first number of the segment; where a calculation begins with it, its result."""
+def _result_of(segment: str) -> re.Match[str] | None:
+    """The first number of the segment, or the result of a calculation that begins with it."""
     found: re.Match[str] | None = None
     for numeral in _NUMERAL.finditer(segment):
         if found and not _GOES_ON.fullmatch(segment, found.end(), numeral.start()):
@@ -206,21 +206,21 @@ def _worked_out(segment: str) -> re.Match[str] | None:
 
 
 def _value(text: str, numeral: re.Match[str] | None) -> int | float | str | None:
-    """The value of a number that was found in `text`; None where it is a piece of something greater."""
-    if numeral is None or _is_piece(text, numeral):
+    """The value of a matched number; None if it is part of a larger expression."""
+    if numeral is None or _is_partial(text, numeral):
         return None
     number = _number(numeral)
-    recorded = None if number is None else _recorded(number)
+    recorded = None if number is None else _as_value(number)
     return f"{recorded}%" if recorded is not None and numeral["percent"] else recorded
 
 
-def _is_piece(text: str, numeral: re.Match[str]) -> bool:
+def _is_partial(text: str, numeral: re.Match[str]) -> bool:
     before = text[max(0, numeral.start() - _NEAR) : numeral.start()]
     return bool(_BEFORE.search(before) or _AFTER.match(text, numeral.end()))
 
 
 def _number(numeral: re.Match[str]) -> Fraction | None:
-    """What it says, without rounding; None beyond LONGEST and for a division by 0."""
+    """The exact value; None beyond LONGEST and for a division by 0."""
     if len(numeral[0]) > LONGEST:
         return None
     part = numeral.groupdict()
@@ -258,28 +258,28 @@ def _decimal(digits: str) -> Fraction:
     return Fraction(re.sub(r"[^0-9.]", "", digits))
 
 
-def _recorded(number: Fraction) -> int | float | None:
-    """As an int where it is whole, else as the nearest float; None where that is 0 or beyond ±1e300."""
+def _as_value(number: Fraction) -> int | float | None:
+    """An int if integral, else the nearest float; None if that is 0 or beyond ±1e300."""
     if abs(number) >= _LARGEST:
         return None
     return int(number) if number.denominator == 1 else float(number) or None
 
 
 def _meanings(value: int | float | str) -> list[_Exact]:
-    """The numbers that a value stands for: none, one, or two for a percentage."""
+    """The numbers that a value denotes: none, one, or two for a percentage."""
     if type(value) is not str:
         given = _exact(value)
         return [] if given is None else [given]
-    numeral = _NUMERAL.fullmatch(_plain(value).strip())
+    numeral = _NUMERAL.fullmatch(_normalise(value).strip())
     number = None if numeral is None else _number(numeral)
-    written = None if number is None else _exact(_recorded(number))
+    written = None if number is None else _exact(_as_value(number))
     if numeral is None or written is None:
         return []
     return [written, _Exact(written.number / 100, written.short)] if numeral["percent"] else [written]
 
 
 def _exact(value: object) -> _Exact | None:
-    """None for what is no finite number below 1e300."""
+    """The exact number; None unless it is finite and below 1e300."""
     if type(value) is int:
         return _Exact(Fraction(value), True) if abs(value) < _LARGEST else None
     if type(value) is not float or not math.isfinite(value) or abs(value) >= _LARGEST:

@@ -1,6 +1,6 @@
-"""Which answers a text gives: found by running it in the sandbox, or by reading it.
+"""Runners: the answers of a completion, by running it in the sandbox or by parsing it.
 
-Apart from the environments themselves, so that a stage which asks for no answers does not depend on the sandbox.
+Separate from the environments, so that stages without answers do not depend on the sandbox.
 """
 
 from collections.abc import Sequence
@@ -16,25 +16,25 @@ from tasks.records import Result
 
 
 class Runner(Protocol):
-    """Finds out which answers a text gives."""
+    """Computes the answers of texts."""
 
     @property
     def serves(self) -> bool:
-        """Whether a model serves operators to what it runs."""
+        """True if a model serves operators to the programs."""
 
     def run(self, programs: Sequence[Program]) -> list[list[Result]]:
-        """Of each text a result for each of its questions, in their order."""
+        """For each text a result for each of its questions, in order."""
 
 
 def make_runner(
     environment: Environment, sandbox: SandboxParams, served: CachedModel | None
 ) -> AbstractContextManager[Runner]:
-    """What finds the answers: reads them where the environment is a `Direct` one, else runs programs in the sandbox."""
+    """An `AnswerReader` for a `Direct` environment, else the sandbox."""
     return nullcontext(AnswerReader(environment)) if isinstance(environment, Direct) else make_sandbox(sandbox, served)
 
 
 class AnswerReader:
-    """Finds answers by reading."""
+    """Parses the answer of a text."""
 
     serves = False
 
@@ -42,14 +42,14 @@ class AnswerReader:
         self._environment = environment
 
     def run(self, programs: Sequence[Program]) -> list[list[Result]]:
-        """One result for each text, as it answers its problem's own question."""
+        """One result for each text: the answer to its problem's own question."""
         return [[self._read(program.code)] for program in programs]
 
     def _read(self, text: str) -> Result:
-        """A parser that breaks down tells nothing about the text: the result is `failed`, which is never a 0."""
+        """An exception in the parser gives a `failed` result, which is never rewarded with 0."""
         try:
             value = self._environment.parse(text)
-        except Exception as error:  # noqa: BLE001 (anything may come out of a parser of somebody's own)
+        except Exception as error:  # noqa: BLE001 (a user's parser may raise anything)
             return Result(status="failed", error=f"parse: {type(error).__name__}: {error}"[:200])
         if value is None:
             return Result(status="error", error="no answer")

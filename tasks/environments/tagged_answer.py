@@ -1,4 +1,4 @@
-"""The environment `answer`: the policy thinks in one block and answers in another.
+"""Environment `answer`: the policy writes its reasoning in one block and the answer in another.
 
 <think>
 12 * 4 = 48
@@ -28,11 +28,11 @@ SPOILS: tuple[Callable[[str], str], ...] = (
     lambda text: text.replace("<answer>\n", "").replace("\n</answer>", ""),
     lambda text: text[text.index("<answer>") :],
 )
-"""Ways to get the form wrong: tags of the thoughts left out, one of them, one of the answer, both; no thoughts."""
+"""Malformed variants: without both or one of the think tags, one or both of the answer tags, or the thoughts."""
 
 
 class TaggedAnswer(Direct):
-    """The answer in tags. `strict`: tags count for the terms only with new lines around them."""
+    """The answer in tags; `strict`: tags count for the terms only with new lines around them."""
 
     parts: Sequence[str] = (
         "<think>\n", "\n</think>\n", "<answer>\n", "\n</answer>", " + ", " - ", " * ", " / ", " = ",
@@ -45,16 +45,16 @@ class TaggedAnswer(Direct):
         }
 
     def prompt(self, question: str, base: str, served: bool = False) -> str:  # noqa: ARG002
-        """The question alone for a policy from scratch; any other is told the form."""
+        """The question alone for a policy from scratch, else with instructions on the format."""
         return f"{question}\n" if base == "scratch" else f"{_ASKED}{question}\n"
 
     def parse(self, text: str) -> Value | None:
-        """The number in the answer block; without that block there is no answer."""
+        """The number in the answer block, None without such a block."""
         block = answer_block(text)
         return None if block is None else read_answer(block)
 
     def written(self, steps: Sequence[str], answer: str) -> str:
-        """In the form that earns all of `hard_format` and `mark`, strict ones too."""
+        """A text with full `hard_format` and `mark`, also with `strict`."""
         return "\n".join(["<think>", *steps, "</think>", "<answer>", answer, "</answer>"])
 
     def spoil(self, text: str, dice: Random) -> str:

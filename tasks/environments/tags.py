@@ -1,10 +1,10 @@
-"""Answers in tags: `<think> … </think> <answer> … </answer>`. What the form earns, and what stands in the answer.
+"""Format terms and parser of tagged answers: `<think> … </think> <answer> … </answer>`.
 
-A block runs from an opening tag to the next closing tag of its name, with no other opening tag of its name between
-them: of nested ones the inner one counts, an unclosed one is plain text. What stands in a think block is a thought,
-so an answer that begins there is none. Tags are written as above: `<THINK>` and `< think >` are plain text.
+A block runs from an opening tag to the next closing tag of its name without another opening tag of that name between
+them: the innermost of nested blocks counts, an unclosed one is plain text. An answer that begins within a think block
+is ignored. Tags are case-sensitive and without blanks: `<THINK>` and `< think >` are plain text.
 
-Every function reads its text once, however many tags there are.
+Every function is linear in the length of the text.
 """
 
 import re
@@ -13,7 +13,7 @@ TAGS = ("<think>", "</think>", "<answer>", "</answer>")
 
 _TAG = re.compile(r"<(/?)(think|answer)>")
 _OWN_LINE = re.compile(r"^</?(?:think|answer)>$", re.MULTILINE)
-# The form of the well-known GRPO scripts. Fast only where each tag stands once, which is checked first.
+# The format of the well-known GRPO scripts; linear because each tag occurs once, which is checked first.
 _BOTH = re.compile(r"<think>\n.*\n</think>\n<answer>\n.*\n</answer>\n?", re.DOTALL)
 _ANSWER = re.compile(r"<answer>\n.*\n</answer>\n?", re.DOTALL)
 
@@ -21,13 +21,13 @@ Span = tuple[int, int]
 
 
 def hard_format(text: str, strict: bool = False) -> float:
-    """0.5 where a think block stands before the answer block, 0.25 with the answer block alone, else 0.
+    """0.5 for a think block before the answer block, 0.25 for the answer block alone, else 0.
 
-    New lines around the tags, and text before, between and after the blocks, make no difference. The answer block is
-    the last one (see `answer_block`). Empty blocks earn as well: what they should hold is for `correctness` to say.
+    New lines around the tags and text outside the blocks are ignored, empty blocks count. The answer block is the last
+    one (see `answer_block`).
 
-    `strict`: the text must be `<think>\\n…\\n</think>\\n<answer>\\n…\\n</answer>`, or its second half for 0.25, and
-    nothing else but one new line at the end; each tag once. Never more than without `strict`.
+    `strict`: the text must be `<think>\\n…\\n</think>\\n<answer>\\n…\\n</answer>`, or its second half for 0.25, with at
+    most one new line at the end and each tag once. Never more than without `strict`.
     """
     if strict:
         return _strict_format(text)
@@ -38,21 +38,17 @@ def hard_format(text: str, strict: bool = False) -> float:
 
 
 def mark(text: str, strict: bool = False) -> float:
-    """0.125 for each of the four TAGS that stands anywhere in the text: once is enough, more earn no more.
+    """0.125 for each of the four TAGS that occurs in the text.
 
-    `strict`: only tags that are a line of their own count, so there is a new line (or an end of the text) on both
-    sides. Never more than without `strict`, and never less than `hard_format` of the same strictness.
+    `strict`: only tags on a line of their own count. Never more than without `strict`, and at least
+    `hard_format` of the same strictness.
     """
-    standing = set(_OWN_LINE.findall(text)) if strict else {tag for tag in TAGS if tag in text}
-    return 0.125 * len(standing)
+    present = set(_OWN_LINE.findall(text)) if strict else {tag for tag in TAGS if tag in text}
+    return 0.125 * len(present)
 
 
 def answer_block(text: str) -> str | None:
-    """What stands in the answer block, without the blanks around it; "" where it is empty, None where there is none.
-
-    The last block counts, as the last word does: a text that gives many answers is judged by one. Not one that begins
-    in a think block.
-    """
+    """The stripped content of the last answer block outside think blocks; None if there is none."""
     _, answers = _blocks(text)
     if not answers:
         return None
@@ -68,10 +64,10 @@ def _strict_format(text: str) -> float:
 
 
 def _blocks(text: str) -> tuple[list[Span], list[Span]]:
-    """Where the insides of the think blocks and of the answer blocks begin and end, both in the order of the text."""
+    """Spans of the contents of think blocks and of answer blocks, in the order of the text."""
     thoughts: list[Span] = []
     answers: list[Span] = []
-    opened: dict[str, int] = {}  # where the insides of the blocks that are not closed yet begin
+    opened: dict[str, int] = {}  # start of the content of each open block
     for tag in _TAG.finditer(text):
         closing, name = tag.groups()
         if not closing:

@@ -1,7 +1,7 @@
-"""What a workflow computes for a question, written down step by step: `12 * 4 = 48`.
+"""Worked steps of a workflow for a question: `12 * 4 = 48`.
 
-Only for workflows that the search without a policy writes: one operation of two operands a statement. They are read,
-never run.
+Supports only workflows of the cold-start search, with one binary operation per statement. They are interpreted from
+the syntax tree, not run.
 """
 
 import ast
@@ -13,49 +13,48 @@ _SYMBOLS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult:
 
 
 def worked_steps(code: str, question: str) -> tuple[list[str], str]:
-    """(steps, answer): each statement with its values, and the value that is returned, both as people write them.
+    """(steps, answer): each statement with its values, and the returned value, as text.
 
-    Raises ValueError where the code is anything else, or divides by 0.
+    Raises ValueError for any other code and for a division by 0.
     """
     quantities = [Fraction(str(number)) for number in numbers(question)]
-    known: dict[str, Fraction] = {}
+    variables: dict[str, Fraction] = {}
     steps: list[str] = []
     for statement in _body(code):
         match statement:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.BinOp(left=left, op=op, right=right)):
-                first, second = (_value(side, quantities, known) for side in (left, right))
-                known[name] = _applied(op, first, second)
-                steps.append(
-                    f"{format_number(first)} {_SYMBOLS[type(op)]} {format_number(second)} = {format_number(known[name])}"
-                )
+                first, second = (_value(side, quantities, variables) for side in (left, right))
+                variables[name] = _applied(op, first, second)
+                operation = f"{format_number(first)} {_SYMBOLS[type(op)]} {format_number(second)}"
+                steps.append(f"{operation} = {format_number(variables[name])}")
             case ast.Return(value=ast.expr() as value):
-                return steps, format_number(_value(value, quantities, known))
+                return steps, format_number(_value(value, quantities, variables))
             case _:
                 raise ValueError(f"no step: {ast.unparse(statement)}")
     raise ValueError("returns nothing")
 
 
 def format_number(value: Fraction) -> str:
-    """`48`, `0.25`; at most six decimals, rounded."""
+    """`48`, `0.25`; rounded to at most six decimals."""
     if value.denominator == 1:
         return str(value.numerator)
     return f"{float(value):.6f}".rstrip("0").rstrip(".")
 
 
 def _body(code: str) -> list[ast.stmt]:
-    """The statements of `solve` after the one that reads the quantities."""
+    """The statements of `solve` after the first, which reads the quantities."""
     match ast.parse(code).body:
         case [ast.FunctionDef(body=[_, *statements])]:
             return statements
     raise ValueError("not one function with a body")
 
 
-def _value(operand: ast.expr, quantities: list[Fraction], known: dict[str, Fraction]) -> Fraction:
+def _value(operand: ast.expr, quantities: list[Fraction], variables: dict[str, Fraction]) -> Fraction:
     match operand:
         case ast.Constant(value=int() | float() as number):
             return Fraction(str(number))
-        case ast.Name(id=name) if name in known:
-            return known[name]
+        case ast.Name(id=name) if name in variables:
+            return variables[name]
         case ast.Subscript(slice=ast.Constant(value=int() as place)) if 0 <= place < len(quantities):
             return quantities[place]
     raise ValueError(f"no operand: {ast.unparse(operand)}")

@@ -1,4 +1,4 @@
-"""The environment `workflow`: the policy writes a program, the sandbox runs it on the problem and its siblings."""
+"""Environment `workflow`: the policy writes a program, the sandbox runs it on the problem and its siblings."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,7 +17,7 @@ class WorkflowEnvironment:
     terms: Mapping[str, Term] = {}
 
     def prompt(self, question: str, base: str, served: bool = False) -> str:
-        """The question alone for a policy from scratch; any other is told what a workflow is."""
+        """The question alone for a policy from scratch, else with the contract of workflows."""
         return prompt_of(question, base, served)
 
     def text(self, completion: str) -> str:
@@ -25,7 +25,7 @@ class WorkflowEnvironment:
         return code_of(completion)
 
     def is_right(self, result: Result, answer: Number) -> bool:
-        """As the host judges programs."""
+        """The answer check of programs."""
         return answer_check.is_right(result, answer)
 
     def demonstration(self, code: str, question: str, spoilt: int | None = None) -> str:  # noqa: ARG002

@@ -9,14 +9,14 @@ from tasks.records import Record
 
 
 class ProblemFile(Record):
-    """A file of problems."""
+    """Digest and number of problems of a file."""
 
     sha256: str
     problems: int
 
 
 def digest_problem_files(root: Path, params: Params) -> dict[str, ProblemFile]:
-    """The files of problems; none where they are generated."""
+    """The problem files by name; {} for generated problems."""
     if params.problems.source == "generated":
         return {}
     return {name: _data(file) for name, file in problem_files(root, params.problems.path).items()}
@@ -28,7 +28,7 @@ def _data(file: Path) -> ProblemFile:
 
 
 def problems_tag(root: Path, params: Params) -> dict[str, str]:
-    """The digest of all files of problems, for MLflow."""
+    """MLflow tag with the digest of all problem files."""
     files = digest_problem_files(root, params)
     if not files:
         return {}

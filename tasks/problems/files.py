@@ -1,4 +1,4 @@
-"""Which files hold the problems: `problems.path` is one, or a folder of them that may grow."""
+"""Lookup of the problem files: `problems.path` is a file or a folder of files."""
 
 from pathlib import Path
 
@@ -6,9 +6,9 @@ from tasks.errors import GraftError
 
 
 def problem_files(root: Path, path: str) -> dict[str, Path]:
-    """By its name in errors, the file, or every `*.jsonl` in the folder and below, sorted; hidden ones are left out.
+    """The file, or every `*.jsonl` in the folder and below except hidden ones, sorted, by its name in errors.
 
-    Raises GraftError where there is none, or where DVC knows of one whose data is not here.
+    Raises GraftError if there is none, or if DVC tracks one that is not pulled.
     """
     place = root / path
     if place.is_file():

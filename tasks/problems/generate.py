@@ -1,4 +1,4 @@
-"""Problems from the templates: a function of the params and the seed, and of nothing else."""
+"""Generator of problems from templates, a function of the params and the seed only."""
 
 import random
 from collections import defaultdict
@@ -14,14 +14,14 @@ from tasks.records import Problem, Sibling, Split
 from tasks.seeds import derive_seed
 
 HELD_OUT = 4
-"""Every HELD_OUT-th template is kept from train and validation."""
+"""One in HELD_OUT templates is held out from train and validation."""
 
 TRIES = 20_000
 
 
 @dataclass(frozen=True)
 class _Story:
-    """A question with its answer, and how each quantity is written in it."""
+    """A question with its answer and its quantities as drawn."""
 
     question: str
     answer: int | float
@@ -31,9 +31,9 @@ class _Story:
 def generate(params: Problems, seed: int) -> dict[Split, list[Problem]]:
     """All splits. No question, siblings included, occurs twice.
 
-    Raises GraftError where the templates cannot give as many different questions as the params ask for.
+    Raises GraftError if the templates cannot give as many different questions.
     """
-    # test comes first: more train problems then leave the test problems as they are; and dev leaves all as they are
+    # test first and dev last: more train or dev problems do not change the test problems
     sizes: dict[Split, int] = {
         "test": params.test,
         "validation": params.validation,
@@ -46,14 +46,14 @@ def generate(params: Problems, seed: int) -> dict[Split, list[Problem]]:
 def generate_splits(
     sizes: dict[Split, int], phrasings: int, siblings: int, unseen: float, seed: int
 ) -> dict[Split, list[Problem]]:
-    """So many problems of each split, in this order, with any number of siblings each; see `generate`."""
+    """`sizes` problems of each split, in this order, each with `siblings` siblings; see `generate`."""
     held_out = held_out_templates(seed) if unseen > 0 else []
     seen = [template for template in TEMPLATES if template not in held_out]
     used: set[str] = set()
     problems: dict[Split, list[Problem]] = {}
     for split, size in sizes.items():
         share = unseen if split == "test" else 0.0
-        # the share as a running count: spread evenly over the split, and right to the nearest problem in all
+        # the rounded running count spreads the share evenly over the split
         marks = [round((index + 1) * share) > round(index * share) for index in range(size)]
         known, unknown = _cycle(seen, size, seed, split, "seen"), _cycle(held_out, size, seed, split, "unseen")
         problems[split] = [
@@ -64,7 +64,7 @@ def generate_splits(
 
 
 def held_out_templates(seed: int) -> list[Template]:
-    """A quarter of the templates of each number of operations, drawn by the seed."""
+    """A random quarter of the templates of each number of operations."""
     by_operations: dict[int, list[Template]] = defaultdict(list)
     for template in TEMPLATES:
         by_operations[template.operations].append(template)
@@ -76,13 +76,13 @@ def held_out_templates(seed: int) -> list[Template]:
 
 
 def phrasings_of(template: Template, count: int, seed: int) -> list[int]:
-    """The phrasings that a run tells a story in, drawn by the seed: the same ones in every split."""
+    """The phrasings used by a run, drawn by the seed, the same in every split."""
     dice = random.Random(derive_seed(seed, "problems", "phrasings", template.name))
     return dice.sample(range(len(template.phrasings)), min(count, len(template.phrasings)))
 
 
 def _cycle(templates: list[Template], size: int, seed: int, split: str, name: str) -> list[Template]:
-    """`size` templates, each as often as the next to within one, in a new order each time around."""
+    """`size` templates in shuffled cycles, so that their counts differ by at most one."""
     order: list[Template] = []
     while templates and len(order) < size:
         dice = random.Random(derive_seed(seed, "problems", split, name, len(order)))
@@ -119,7 +119,7 @@ def _problem(
 
 
 def cast_of(template: Template, dice: random.Random) -> dict[str, str]:
-    """Names, place and item of a story. Its siblings have their own: a workflow may depend on neither."""
+    """Names, place and item of a story; siblings draw their own, as a workflow must not depend on them."""
     name, other = dice.sample(NAMES, 2)
     cast = {"name": name, "other": other, "place": dice.choice(PLACES)}
     return cast | ({"item": dice.choice(template.items)} if template.items else {})
@@ -139,7 +139,7 @@ def _story(
     family: list[_Story],
     used: set[str],
 ) -> _Story:
-    """A new question; it differs from its siblings in the answer, and from the first in each quantity that varies."""
+    """A new question with another answer than its siblings and, compared with the first, other quantities."""
     for _ in range(TRIES):
         found = draw_quantities(template, phrasing, dice)
         if found is None:
@@ -164,5 +164,5 @@ def _differs(template: Template, story: _Story, family: list[_Story]) -> bool:
 
 
 def plain_number(exact: Fraction) -> int | float:
-    """A whole answer as int, any other (of at most two decimals) as float."""
+    """An integral answer as int, any other (of at most two decimals) as float."""
     return exact.numerator if exact.denominator == 1 else float(exact)

@@ -1,4 +1,4 @@
-"""Problems from a file: one JSON object a line, with `question` and `answer`, GSM8K's own form included."""
+"""Problems from files: one JSON object per line with `question` and `answer`, GSM8K's format included."""
 
 import json
 import math
@@ -14,7 +14,7 @@ from tasks.records import PROBLEM_ID, Problem, Sibling, Split
 from tasks.seeds import derive_seed
 
 LARGEST = 10**15
-"""Answers beyond are refused: a float no longer tells them from their neighbours."""
+"""Largest absolute value of an answer; beyond it floats are no longer exact."""
 
 _FINAL = re.compile(r"####[ \t]*([^\n]*)")
 _NUMBER = re.compile(r"[-+]?\$?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?", re.ASCII)
@@ -27,15 +27,14 @@ def read_problems(name: str, text: str, source: str) -> list[Problem]:
 
 
 def read_files(files: Iterable[tuple[str, str, str]]) -> list[Problem]:
-    """The problems of files, each (name, text, source), in their order; `name` is the file's name in errors, `source`
-    that in the records.
+    """The problems of files (name, text, source), in order; `name` is used in errors, `source` in the records.
 
-    Fields: `question`; `answer` (see `parse_answer`); `problem_id` or `id`, if there is one (otherwise the id is a hash of
-    the question, so that neither the order of the lines nor their number changes it); `siblings`, if there are any,
-    a list of {question, answer}. Other fields are left alone, blank lines too.
+    Fields: `question`; `answer` (see `parse_answer`); optionally `problem_id` or `id` (default: a hash of the question,
+    independent of the order and number of lines) and `siblings`, a list of {question, answer}. Other fields and blank
+    lines are ignored.
 
-    Raises GraftError that names file, line and field: not JSON, a field that is missing or of the wrong kind, two
-    lines, of one file or of two, with one id or one question.
+    Raises GraftError that names file, line and field: not JSON, a missing field or one of the wrong kind, two
+    lines, of one file or of two, with the same id or question.
     """
     problems: list[Problem] = []
     ids: dict[str, tuple[str, int]] = {}
@@ -46,7 +45,7 @@ def read_files(files: Iterable[tuple[str, str, str]]) -> list[Problem]:
                 continue
             where = f"{name}:{number}"
             problem = _read_line(where, line, source)
-            # the question first: without ids of their own, lines with one question have one id as well
+            # the question first: lines without ids and with the same question have the same id as well
             if problem.question in questions:
                 raise GraftError(
                     f"{where}: {_line_at(questions[problem.question], name)} asks the same; remove one of the two"
@@ -67,10 +66,10 @@ def _line_at(place: tuple[str, int], here: str) -> str:
 
 
 def split_problems(name: str, problems: list[Problem], params: Problems, seed: int) -> dict[Split, list[Problem]]:
-    """Deal the problems out to the splits: a shuffle by seed and problem_id, so the order of the lines is nothing.
+    """Assign the problems to splits by a shuffle with seed and problem_id, independent of the order of the lines.
 
-    Test is dealt first, then validation: asking for more train problems leaves both as they are. Dev is dealt last and
-    leaves all as they are. What is left over is not used. Raises GraftError where there are too few.
+    Test is first, then validation, dev last: asking for more train or dev problems does not change the others. The rest
+    is unused. Raises GraftError if there are too few.
     """
     sizes: dict[Split, int] = {"test": params.test, "validation": params.validation, "train": params.train}
     sizes |= {"dev": params.dev} if params.dev else {}
@@ -82,15 +81,15 @@ def split_problems(name: str, problems: list[Problem], params: Problems, seed: i
             "ask for fewer or add lines"
         )
     left = iter(sorted(problems, key=lambda problem: derive_seed(seed, "problems", problem.problem_id)))
-    dealt = {split: list(islice(left, size)) for split, size in sizes.items()}
-    return {"dev": [], **dealt}
+    assigned = {split: list(islice(left, size)) for split, size in sizes.items()}
+    return {"dev": [], **assigned}
 
 
 def parse_answer(value: Any) -> int | float:
-    """The number that an `answer` field means.
+    """The number of an `answer` field.
 
-    A JSON number; a text that is a number ("72", "-3.5", "1,234", "$12"); or GSM8K's free text, whose number stands
-    after the last ####. "72%" is refused, as it could mean 72 as well as 0.72. Raises ValueError for anything else.
+    A JSON number, a text that is a number ("72", "-3.5", "1,234", "$12"), or GSM8K's text with the number after the
+    last ####. "72%" is refused, as it could mean 72 or 0.72. Raises ValueError for anything else.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise ValueError(f"{_kind(value)}, not a number")
@@ -123,7 +122,7 @@ def _read_line(where: str, line: str, source: str) -> Problem:
         fields = json.loads(line)
     except (ValueError, RecursionError) as error:  # ValueError: also a number of more than 4300 digits
         detail = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
-        raise GraftError(f"{where}: not JSON: {detail}; mend the line") from None
+        raise GraftError(f"{where}: not JSON: {detail}; fix the line") from None
     if not isinstance(fields, dict):
         raise GraftError(f'{where}: {_kind(fields)}, not an object; write {{"question": …, "answer": …}} on every line')
     question, answer = _question_and_answer(where, "", fields)
@@ -139,11 +138,11 @@ def _read_line(where: str, line: str, source: str) -> Problem:
 def _siblings(where: str, fields: dict[str, Any]) -> list[Sibling]:
     listed = fields.get("siblings") or []
     if not isinstance(listed, list):
-        raise GraftError(f"{where}: siblings: {_kind(listed)}, not a list of {{question, answer}}; mend the field")
+        raise GraftError(f"{where}: siblings: {_kind(listed)}, not a list of {{question, answer}}; fix the field")
     siblings = []
     for place, sibling in enumerate(listed):
         if not isinstance(sibling, dict):
-            raise GraftError(f"{where}: siblings.{place}: {_kind(sibling)}, not {{question, answer}}; mend the field")
+            raise GraftError(f"{where}: siblings.{place}: {_kind(sibling)}, not {{question, answer}}; fix the field")
         question, answer = _question_and_answer(where, f"siblings.{place}.", sibling)
         siblings.append(Sibling(question=question, answer=answer))
     return siblings
@@ -167,7 +166,7 @@ def _question_and_answer(where: str, prefix: str, fields: dict[str, Any]) -> tup
 
 
 def _problem_id(where: str, fields: dict[str, Any], question: str) -> str:
-    """The line's own id, or one made from its question. It may name a file later, hence the narrow alphabet."""
+    """The line's id, or one from a digest of its question. Ids name files, hence the narrow alphabet."""
     name = "problem_id" if fields.get("problem_id") is not None else "id"
     given = fields.get(name)
     if given is None:
@@ -189,7 +188,7 @@ def _is_text(text: str) -> bool:
 
 
 def _kind(value: Any) -> str:
-    """What a JSON value is, in words."""
+    """The type of a JSON value in words."""
     kinds = {bool: "true or false", dict: "an object", list: "a list", str: "a text", type(None): "null"}
     return kinds.get(type(value), "a number")
 

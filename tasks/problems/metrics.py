@@ -1,10 +1,10 @@
-"""What a set of problems looks like in numbers."""
+"""Metrics of the stage `problems`."""
 
 from tasks.records import Problem, Split
 
 
 def problem_metrics(problems: dict[Split, list[Problem]]) -> dict[str, float]:
-    """Counts of each split, share with siblings; for generated problems also what is known of their templates."""
+    """Size of each split and share with siblings; for generated problems also counts of templates."""
     everything = [problem for listed in problems.values() for problem in listed]
     numbers: dict[str, float] = {split: len(listed) for split, listed in problems.items()}
     numbers["with_siblings"] = sum(bool(problem.siblings) for problem in everything) / len(everything)

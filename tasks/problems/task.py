@@ -1,4 +1,4 @@
-"""The stage `problems`: four files of problems, generated or read from the file that the params name."""
+"""Stage `problems`: the problems of four splits, generated or read from the files that the params name."""
 
 from tasks.artifacts import read_text, write_json, write_jsonl
 from tasks.layout import Layout

@@ -1,4 +1,4 @@
-"""What a template of word problems is, and how quantities, answer and reference program follow from it."""
+"""Template of word problems, with its quantities, answer and reference program."""
 
 import ast
 import random
@@ -7,7 +7,7 @@ from fractions import Fraction
 from string import Formatter
 
 Option = tuple[str, Fraction]
-"""How a quantity is written in the text, and the value that is meant."""
+"""A quantity as text, and its value."""
 
 WORDS = {
     "half": Fraction(1, 2),
@@ -27,14 +27,14 @@ WORDS = {
     "twelve": Fraction(12),
     "dozen": Fraction(12),
 }
-"""The number words that may stand in a question; no other may."""
+"""The number words that questions may contain."""
 
 LARGEST = 100_000
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """The ways in which a number of the story can be drawn. A ratio (3/4, 20%) need not be whole."""
+    """The options of a number in a story; a `ratio` (3/4, 20%) need not be integral."""
 
     options: tuple[Option, ...]
     ratio: bool = False
@@ -46,7 +46,7 @@ def whole(low: int, high: int, step: int = 1) -> Quantity:
 
 
 def plain(low: int, high: int) -> Quantity:
-    """A number that names something (a year, a bus line): no thousands comma."""
+    """A number used as a name (a year, a bus line), without thousands comma."""
     return Quantity(tuple((str(value), Fraction(value)) for value in range(low, high + 1)))
 
 
@@ -83,11 +83,10 @@ def words(*texts: str) -> Quantity:
 
 @dataclass(frozen=True)
 class Template:
-    """A story with quantities left open. `solution` is an arithmetic expression over their names and 1, 2, 100.
+    """A story with open quantities; `solution` is an arithmetic expression over their names and 1, 2, 100.
 
-    The phrasings tell the same story; a phrasing decides in which order the quantities stand, and may bring
-    quantities that the solution does not use. Where `hundredths` is set, results may have two decimals (cents,
-    half miles); in any other story they are whole.
+    The phrasings are variants of the same story with their own order of the quantities, possibly with unused ones. With
+    `hundredths` results may have two decimals (cents, half miles), else they are integral.
     """
 
     name: str
@@ -103,13 +102,13 @@ class Template:
         return sum(isinstance(node, ast.BinOp) for node in ast.walk(_expression(self)))
 
     def order(self, phrasing: int) -> list[str]:
-        """Names of the quantities of a phrasing, in the order of the text."""
+        """Names of the quantities in the order of a phrasing."""
         fields = [field for _, field, _, _ in Formatter().parse(self.phrasings[phrasing]) if field]
         return [field for field in fields if field in self.quantities]
 
 
 def program_of(template: Template, phrasing: int) -> str:
-    """The reference workflow's body: one operation a statement over `n[0]`, `n[1]` … in the order of the text."""
+    """Body of the reference workflow: one operation per statement over `n[0]`, `n[1]` … in the order of the text."""
     order = template.order(phrasing)
     lines: list[str] = []
 
@@ -129,10 +128,10 @@ def program_of(template: Template, phrasing: int) -> str:
 
 
 def answer_of(template: Template, values: dict[str, Fraction]) -> Fraction | None:
-    """The exact answer, or None where these quantities make no sensible story.
+    """The exact answer, or None if these quantities make no sensible story.
 
-    Every step must be above 0, at most LARGEST, and whole (or of whole hundredths, where they are allowed) unless
-    it is made of ratios only; the answer must not stand in the text already.
+    Every step must be above 0, at most LARGEST, and integral (or in hundredths, where allowed) unless it consists of
+    ratios only; the answer must not be one of the quantities.
     """
     try:
         answer, _ = _evaluate(_expression(template), template, values)
@@ -144,9 +143,9 @@ def answer_of(template: Template, values: dict[str, Fraction]) -> Fraction | Non
 def draw_quantities(
     template: Template, phrasing: int, dice: random.Random
 ) -> tuple[dict[str, Option], Fraction] | None:
-    """One try at the quantities of a phrasing: what each is drawn as, and the answer; None where they do not fit.
+    """One draw of the quantities of a phrasing, with the answer; None if they make no sensible story.
 
-    The drawn values differ from each other, so that a program that reads the wrong number is wrong.
+    The values differ from each other, so that a program that reads the wrong number is wrong.
     """
     drawn = {name: dice.choice(template.quantities[name].options) for name in dict.fromkeys(template.order(phrasing))}
     values = {name: value for name, (_, value) in drawn.items()}
@@ -168,7 +167,7 @@ def _expression(template: Template) -> ast.expr:
 
 
 def _evaluate(node: ast.expr, template: Template, values: dict[str, Fraction]) -> tuple[Fraction, bool]:
-    """The value of a part of the solution, and whether it is made of ratios and constants only."""
+    """Value of a part of the solution; the flag is True if it consists of ratios and constants only."""
     if isinstance(node, ast.Name):
         return values[node.id], template.quantities[node.id].ratio
     if isinstance(node, ast.Constant):

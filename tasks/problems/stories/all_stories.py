@@ -1,7 +1,7 @@
-"""The stories of the generator, written by hand: add one here and it takes part.
+"""All templates of the generator.
 
-Rules (each is tested): no number stands in a phrasing outside a quantity, no number word but those of
-`template.WORDS`, and a family has several templates, so that what is held out resembles something that was learnt.
+Rules, each tested: a phrasing contains no number outside a quantity and no number word except those of
+`template.WORDS`; a family has several templates, so that held-out ones resemble trained ones.
 """
 
 from tasks.problems.stories.four_steps import FOUR_STEPS

@@ -9,7 +9,8 @@ import pytest
 
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.coldstart.enumerate_programs import Expression, shortest_expressions, write_workflow
-from tasks.coldstart.task import confirm_candidates, find_candidates, order_candidates, run
+from tasks.coldstart.solve_problems import confirm_candidates, find_candidates, order_candidates
+from tasks.coldstart.task import run
 from tasks.layout import Layout
 from tasks.params.file import load_params, restrict
 from tasks.params.params import Params

@@ -194,9 +194,9 @@ def test_the_likelier_expression_comes_first() -> None:
 
 ASK = """
 import json, sys
-from tasks.coldstart.enumerate_programs import shortest, workflow_of
+from tasks.coldstart.enumerate_programs import shortest, write_workflow
 quantities, answers = json.loads(sys.argv[1])
-print(json.dumps([workflow_of(e, "") for e in shortest(quantities, answers, 3)]))
+print(json.dumps([write_workflow(e, "") for e in shortest_expressions(quantities, answers, 3)]))
 """
 
 
