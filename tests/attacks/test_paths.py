@@ -7,15 +7,15 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.cli.main import app
-from flows.reports.run_lookup import account_named
+from flows.reports.run_lookup import find_run
 from flows.reports.search_tree import visible
 from flows.stages.dvc_yaml import round_of
 from tasks.artifacts import read_jsonl, read_text, write_text
 from tasks.errors import GraftError, one_line
 from tasks.params.file import load_params, override
 from tasks.problems.jsonl import read_problems
-from tasks.programs.contract import workflow_id
-from tasks.records import Problem, Result, Workflow
+from tasks.records import Problem, Workflow
+from tests.support.records import make_workflow
 
 REPOSITORY = Path(__file__).parents[2]
 CODE = "def solve(problem):\n    return 1\n"
@@ -52,20 +52,7 @@ NAMES += ["con\x1b[2J", " a", "a ", "ä"]
 
 
 def workflow(problem_id: str) -> str:
-    made = Workflow(
-        problem_id="p",
-        split="train",
-        workflow_id=workflow_id(CODE),
-        code=CODE,
-        proposer="sample",
-        parent_id=None,
-        depth=0,
-        visits=1,
-        value=1.0,
-        prior=1.0,
-        result=Result(status="ok", value=1),
-        sibling_results=[],
-    )
+    made = make_workflow(CODE, depth=0)
     return made.model_copy(update={"problem_id": problem_id}).model_dump_json()
 
 
@@ -106,7 +93,7 @@ def test_a_file_that_never_ends_or_cannot_be_is_one_line(kind: str, tmp_path: Pa
 def test_a_param_holds_signs_that_a_name_can_have(key: str, value: str, tmp_path: Path) -> None:
     file = tmp_path / "params.yaml"
     file.write_text((REPOSITORY / "params.yaml").read_text())
-    with pytest.raises(GraftError, match=rf"{key.split('.')[0]}: {key.split('.')[1]} holds the sign"):
+    with pytest.raises(GraftError, match=rf"{key.split('.')[0]}: {key.split('.')[1]} contains the character"):
         override(file, [f'{key}="{value}"'])
     assert file.read_text() == (REPOSITORY / "params.yaml").read_text()
 
@@ -121,7 +108,7 @@ def test_a_persons_own_path_may_lie_outside(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [*NAMES[5:], "0" * 32, "'", "x' or name like '%", "HEAD; touch ran", "--output=ran"])
 def test_what_is_no_run_is_one_line(name: str, tmp_path: Path) -> None:
     with pytest.raises(GraftError) as caught:
-        account_named(name, tmp_path)
+        find_run(name, tmp_path)
     assert str(caught.value).isprintable()
     assert not list(tmp_path.iterdir())
 

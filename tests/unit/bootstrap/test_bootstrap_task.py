@@ -21,8 +21,9 @@ from tasks.model.sampling.sampler import Request, sample
 from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
 from tasks.params.sections import Lora
-from tasks.programs.contract import HEADER, workflow_id
-from tasks.records import Lineage, Problem, Result, Sibling, Workflow
+from tasks.programs.contract import HEADER
+from tasks.records import Lineage, Problem, Sibling, Workflow
+from tests.support.records import make_workflow
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 MakePolicy = Callable[..., Policy]
@@ -57,20 +58,7 @@ PROBLEMS = [
 
 
 def workflow(problem_id: str, code: str, depth: int = 1, prior: float = 1.0) -> Workflow:
-    return Workflow(
-        problem_id=problem_id,
-        split="train",
-        workflow_id=workflow_id(code),
-        code=code,
-        proposer="coldstart",
-        parent_id=None,
-        depth=depth,
-        visits=1,
-        value=1.0,
-        prior=prior,
-        result=Result(status="ok", value=1),
-        sibling_results=[],
-    )
+    return make_workflow(code, problem_id=problem_id, proposer="coldstart", depth=depth, prior=prior)
 
 
 def write(layout: Layout, found: list[tuple[str, str]]) -> None:

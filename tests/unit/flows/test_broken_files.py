@@ -24,12 +24,12 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from flows.dvc_stages.staleness import _listed
-from flows.reports.run_lookup import account_named
-from flows.reports.run_record import Account, account_of, made_with
-from flows.reports.search_tree import drawn
+from flows.reports.run_lookup import find_run
+from flows.reports.run_record import RunRecord, params_of_run, read_run_record
+from flows.reports.search_tree import draw_tree
 from flows.scheduling.changes import Seen, news
 from flows.scheduling.history import Entry, entries
-from flows.stages.durations import Timed, Timings, last_seconds
+from flows.stages.durations import TimedRun, Timings, last_seconds
 from flows.stages.dvc_yaml import declared_params
 from tasks.artifacts import digest_text, line_of, read_json, read_jsonl, read_text, write_jsonl
 from tasks.core.metrics_files import read_metrics, read_table
@@ -40,7 +40,6 @@ from tasks.model.distributed.safe_serialization import serialize
 from tasks.params.file import load_params
 from tasks.problems.digests import ProblemFile
 from tasks.problems.jsonl import read_problems
-from tasks.programs.contract import workflow_id
 from tasks.programs.operators.model import Prompt
 from tasks.programs.operators.openai_model import OpenAiModel
 from tasks.programs.operators.reply_cache import CachedModel, StoredReply
@@ -74,6 +73,7 @@ from tasks.statistics.influence_extremes import read_influence_extremes
 from tasks.tracking.recorder import Answer
 from tests.support import finished_run
 from tests.support.broken_files import broken
+from tests.support.records import make_workflow
 
 pytestmark = pytest.mark.slow
 
@@ -121,16 +121,10 @@ PROBLEM = Problem(
     operations=1,
     siblings=[Sibling(question="Ann has 4 pears and finds 3. How many?", answer=7)],
 )
-WORKFLOW = Workflow(
+WORKFLOW = make_workflow(
+    CODE,
     problem_id="train-0001-sum",
-    split="train",
-    workflow_id=workflow_id(CODE),
-    code=CODE,
-    proposer="sample",
-    parent_id=None,
-    depth=1,
     visits=2,
-    value=1.0,
     prior=0.25,
     result=OK,
     sibling_results=[Result(status="error", error="ValueError: x")],
@@ -237,7 +231,7 @@ def run_folder(folder: Path) -> None:
 
 def account_bytes() -> bytes:
     with tempfile.TemporaryDirectory() as name:
-        account = account_of(finished_run.write(Path(name), rounds=1))
+        account = read_run_record(finished_run.write(Path(name), rounds=1))
     return text_of(account.model_copy(update={"examples": account.examples[:2]}))
 
 
@@ -365,7 +359,7 @@ READERS: dict[str, Reader] = {
     "sources of the last run": Reader("file", b'{"tasks/a.py": "1"}\n', lambda folder: _listed(folder / "file"), 3_000),
     "seconds of a stage": Reader(
         ".graft/seconds/search@1.json",
-        text_of(Timings(runs=[Timed(seconds=1.5, params={"seed": "0"})])),
+        text_of(Timings(runs=[TimedRun(seconds=1.5, params={"seed": "0"})])),
         lambda folder: last_seconds(Layout(folder)),
         3_000,
     ),
@@ -382,19 +376,19 @@ READERS: dict[str, Reader] = {
     "dvc.lock": Reader(
         "dvc.lock",
         DVC_LOCK,
-        made_with,
+        params_of_run,
         3_000,
         lambda folder: (folder / "params.yaml").write_text("seed: 0\nrounds: {last: 1}\n"),
     ),
     "params.yaml of another run": Reader(
-        "params.yaml", b"seed: 0\nrounds: {last: 1}\na: {b: [1, 2], c: 'x'}\n", made_with, 3_000
+        "params.yaml", b"seed: 0\nrounds: {last: 1}\na: {b: [1, 2], c: 'x'}\n", params_of_run, 3_000
     ),
     "problems of a run": Reader("file", text_of([PROBLEM, PROBLEM]), of_lines(Problem)),
     "index.jsonl": Reader("file", text_of([WORKFLOW, WORKFLOW]), of_lines(Workflow)),
     "trees.jsonl": Reader(
         "run/rounds/1/workflows/trees.jsonl",
         text_of(NODES),
-        lambda folder: drawn(Layout(folder), "train-0001-sum", 1),
+        lambda folder: draw_tree(Layout(folder), "train-0001-sum", 1),
         10_000,
         lambda folder: write_jsonl(Layout(folder).problems("train"), [PROBLEM]),
     ),
@@ -438,12 +432,12 @@ READERS: dict[str, Reader] = {
         3_000,
         lambda folder: write_jsonl(Layout(folder).selection(1), SELECTED),
     ),
-    "account.json": Reader("file", account_bytes(), of_json(Account), 3_000),
+    "account.json": Reader("file", account_bytes(), of_json(RunRecord), 3_000),
     "an account that is compared": Reader("file", account_bytes(), lambda folder: compared(folder / "file"), 1_000),
     "outcomes of a finished run": Reader(
         "run/evaluation/after/outcomes.jsonl",
         text_of([OUTCOME]),
-        lambda folder: account_of(Layout(folder)),
+        lambda folder: read_run_record(Layout(folder)),
         100,
         run_folder,
     ),
@@ -479,10 +473,10 @@ def table(path: Path) -> list[dict[str, float]]:
 
 
 def compared(path: Path) -> None:
-    from flows.reports.comparison import sides_of
-    from flows.reports.html.page import page_of
+    from flows.reports.comparison import make_sides
+    from flows.reports.html.page import render_page
 
-    page_of(sides_of([("it", account_named(str(path), path.parent))]))
+    render_page(make_sides([("it", find_run(str(path), path.parent))]))
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from tasks.programs.agreement import agreement, behaviour_of, has_agreement, ignores_quantities
 from tasks.records import Result, Workflow
+from tests.support.records import make_workflow
 
 OWN = 72
 
@@ -17,20 +18,8 @@ def ok(value: int | float | str) -> Result:
 def workflow(name: str, completions: int, *given: int | float | str | None) -> Workflow:
     """It gives OWN on the problem, and these values where that is asked with other quantities; None: an error."""
     perturbed = [Result(status="error", error="IndexError") if value is None else ok(value) for value in given]
-    return Workflow(
-        problem_id="p",
-        split="train",
-        workflow_id=name,
-        code=name,
-        proposer="sample",
-        parent_id=None,
-        depth=1,
-        visits=completions,
-        value=1.0,
-        prior=0.5,
-        result=ok(OWN),
-        sibling_results=[],
-        perturbed_results=perturbed,
+    return make_workflow(
+        name, workflow_id=name, visits=completions, prior=0.5, result=ok(OWN), perturbed_results=perturbed
     )
 
 

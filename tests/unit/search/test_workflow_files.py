@@ -6,30 +6,17 @@ from pathlib import Path
 import pytest
 
 from tasks.artifacts import digest_path, read_jsonl
-from tasks.programs.contract import workflow_id
 from tasks.programs.workflow_files import write_workflows
-from tasks.records import Result, TreeNode, Workflow
+from tasks.records import TreeNode, Workflow
 from tasks.search.files import node_id, tree_records
 from tasks.search.node import Node, backpropagate
+from tests.support.records import make_workflow
 
 CODE = "def solve(problem):\n    return 'ü\r'\n"
 
 
 def workflow(code: str) -> Workflow:
-    return Workflow(
-        problem_id="p",
-        split="train",
-        workflow_id=workflow_id(code),
-        code=code,
-        proposer="sample",
-        parent_id=None,
-        depth=1,
-        visits=1,
-        value=0.0,
-        prior=1.0,
-        result=Result(status="ok", value=1),
-        sibling_results=[],
-    )
+    return make_workflow(code, value=0.0)
 
 
 def tree() -> Node:

@@ -19,6 +19,7 @@ from tasks.trajectories.groups import (
     validation_group,
 )
 from tasks.trajectories.metrics import TrajectoryCounts
+from tests.support.records import make_workflow
 
 WORKFLOW = WorkflowEnvironment()
 
@@ -33,14 +34,11 @@ def workflow(code: str, solved: int, samples: int, tree: int, problem: str = "p"
     values = [5 if solved in (1, 2) else 0, 7 if solved > 1 else 0]
     results = [Result(status="ok", value=value) for value in values]
     start = int(workflow_id(code)[:4], 16)
-    return Workflow(
+    return make_workflow(
+        code,
         problem_id=problem,
         split=split,
-        workflow_id=workflow_id(code),
-        code=code,
         proposer="sample" if samples else "tree",
-        parent_id=None,
-        depth=1,
         visits=samples + tree,
         value=(0, 0.5, 1, 0.5)[solved],
         prior=0.5,

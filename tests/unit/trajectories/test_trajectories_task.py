@@ -11,25 +11,18 @@ from tasks.layout import Layout
 from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
 from tasks.programs.contract import HEADER, workflow_id
-from tasks.records import Completion, Lineage, Problem, Result, Trajectory, Workflow
+from tasks.records import Completion, Lineage, Problem, Result, Trajectory
 from tasks.trajectories.task import run
+from tests.support.records import make_workflow
 
 REPOSITORY = Path(__file__).parents[3]
 CODE = HEADER + "    return n[0] + n[1]\r\n"  # the very bytes are given back
 PROBLEM = Problem(problem_id="p", question="2 and 3?", answer=5, source="test")
-WORKFLOW = Workflow(
-    problem_id="p",
-    split="train",
-    workflow_id=workflow_id(CODE),
-    code=CODE,
-    proposer="sample",
-    parent_id=None,
-    depth=1,
+WORKFLOW = make_workflow(
+    CODE,
     visits=2,
-    value=1.0,
     prior=0.5,
     result=Result(status="ok", value=5),
-    sibling_results=[],
     completions=[Completion(tokens=[1, 2], logprobs=[-0.5, -0.5])] * 2,
     sampled=2,
 )

@@ -4,31 +4,27 @@ from pathlib import Path
 
 import pytest
 
-from flows.reports.workflow_list import written
+from flows.reports.workflow_list import list_workflows
 from tasks.artifacts import write_jsonl, write_text
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.programs.contract import workflow_id
 from tasks.records import Result, Split, Workflow
+from tests.support.records import make_workflow
 
 SUM, PRODUCT, BROKEN = (f"def solve(problem):\n    return {text}\n" for text in ("2 + 3", "2 * 3", "\x1b[2J("))
 
 
 def workflow(problem: str, code: str, value: float, prior: float, split: Split = "train") -> Workflow:
     error = "SyntaxError: '(' was never\nclosed" if code == BROKEN else None
-    return Workflow(
+    return make_workflow(
+        code,
         problem_id=problem,
         split=split,
-        workflow_id=workflow_id(code),
-        code=code,
-        proposer="sample",
-        parent_id=None,
-        depth=1,
         visits=3,
         value=value,
         prior=prior,
         result=Result(status="error", error=error) if error else Result(status="ok", value=5),
-        sibling_results=[],
     )
 
 
@@ -45,7 +41,7 @@ def layout(tmp_path: Path) -> Layout:
 
 
 def test_the_best_and_likeliest_first_with_their_numbers(layout: Layout) -> None:
-    assert written(layout, "train-0000-sum", None) == (
+    assert list_workflows(layout, "train-0000-sum", None) == (
         f"# {workflow_id(SUM)}  value 1.00  ×3  p 0.75  sample\n{SUM}\n"
         f"# {workflow_id(PRODUCT)}  value 1.00  ×3  p 0.25  sample\n{PRODUCT}\n"
         f"# {workflow_id(BROKEN)}  value 0.00  ×3  p 0.5  sample  SyntaxError: '(' was never closed\n"
@@ -54,12 +50,12 @@ def test_the_best_and_likeliest_first_with_their_numbers(layout: Layout) -> None
 
 
 def test_of_the_round_that_is_asked_for(layout: Layout) -> None:
-    assert SUM not in written(layout, "train-0000-sum", 2)
-    assert PRODUCT in written(layout, "validation-0001-sum", 1)
+    assert SUM not in list_workflows(layout, "train-0000-sum", 2)
+    assert PRODUCT in list_workflows(layout, "validation-0001-sum", 1)
 
 
 def test_what_is_printed_is_python(layout: Layout) -> None:
-    text = written(layout, "train-0000-sum", 10)
+    text = list_workflows(layout, "train-0000-sum", 10)
     compile(text.partition(f"# {workflow_id(BROKEN)}")[0], "printed", "exec")
 
 
@@ -68,15 +64,15 @@ def test_what_is_printed_is_python(layout: Layout) -> None:
 )
 def test_an_unknown_problem_is_told_with_a_near_one(layout: Layout, asked: str, near: str) -> None:
     with pytest.raises(GraftError, match=rf"no workflows of problem '{asked}'; did you mean '{near}'\?"):
-        written(layout, asked, 1)
+        list_workflows(layout, asked, 1)
 
 
 def test_nothing_searched_is_told(tmp_path: Path) -> None:
     with pytest.raises(GraftError, match="no round has been searched yet; run graft retrain"):
-        written(Layout(tmp_path), "train-0000-sum", None)
+        list_workflows(Layout(tmp_path), "train-0000-sum", None)
 
 
 def test_a_round_that_found_nothing_is_told(layout: Layout) -> None:
     write_jsonl(layout.workflows(1) / "index.jsonl", [])
     with pytest.raises(GraftError, match=r"index\.jsonl: no workflows of problem 'a'$"):
-        written(layout, "a", 1)
+        list_workflows(layout, "a", 1)
