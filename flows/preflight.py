@@ -1,4 +1,4 @@
-"""What must be right before anything runs: the folder, `params.yaml` with the digests in it, the problems file."""
+"""Checks before a run: the project folder, the problems file, and `params.yaml` with the digests of other files."""
 
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
@@ -13,14 +13,14 @@ from tasks.params.file import overridden
 from tasks.params.params import Params
 from tasks.problems.files import problem_files
 from tasks.redaction import redacted
-from tasks.sources.user_modules import check_function, digest_modules, module_of_environment, modules_of_terms
+from tasks.sources.user_modules import check_function_exists, digest_modules, module_of_environment, modules_of_terms
 
 CHAMPION = "champion/policy"
 """`policy.base` of a run that continues the champion."""
 
 
 def project_root() -> Path:
-    """The folder that we stand in, if it is a project and the code that runs is its own. Raises GraftError."""
+    """The current folder. Raises GraftError unless it is a project whose own code is running."""
     root = Path.cwd()
     for name in ("params.yaml", "dvc.yaml"):
         if not (root / name).is_file():
@@ -34,24 +34,21 @@ def project_root() -> Path:
     return root
 
 
-def settle_params(root: Path, assignments: Sequence[str], tell: Callable[[str], None]) -> Params:
-    """Write `key=value` assignments and the digests of files into `params.yaml`, and check what the run will need.
+def write_params(root: Path, assignments: Sequence[str], report: Callable[[str], None]) -> Params:
+    """Write `key=value` assignments and the digests of files into `params.yaml`, and report each change.
 
-    Tells each change. Raises GraftError with the file as it was.
+    Raises GraftError, with the file unchanged, if anything that the run needs is missing.
     """
     text, params, changes = proposed_params(root, assignments)
     if changes:
         write_text(root / "params.yaml", text)
     for line in changes:
-        tell(line)
+        report(line)
     return params
 
 
 def proposed_params(root: Path, assignments: Sequence[str]) -> tuple[str, Params, list[str]]:
-    """What `settle_params` would write into `params.yaml`, the params in it, and a line for each change.
-
-    Writes nothing. Raises GraftError where the run would lack something.
-    """
+    """The text that `write_params` would write, its params, and a line for each change. Writes nothing."""
     path = root / "params.yaml"
     text, params, changes = overridden(path, read_text(path), assignments)
     text, params, more = overridden(path, text, _assignments(params, digests(root, params)))
@@ -65,9 +62,9 @@ def proposed_params(root: Path, assignments: Sequence[str]) -> tuple[str, Params
 
 
 def digests(root: Path, params: Params) -> dict[str, str | None]:
-    """Param → the digest of the file or folder that another param names; None where it names none.
+    """Param → the digest of the file or folder that another param names, or None if it names none.
 
-    DVC cannot watch what only some runs have. Raises GraftError where a file is not there or a module is wrong.
+    Such files cannot be deps in `dvc.yaml`: only some runs have them. Raises GraftError if one is missing.
     """
     return {
         "policy.base_sha256": _base_digest(root, params),
@@ -78,13 +75,13 @@ def digests(root: Path, params: Params) -> dict[str, str | None]:
 
 
 def _base_digest(root: Path, params: Params) -> str | None:
-    """Of `policy.base`, where that is a folder."""
+    """Digest of `policy.base`, if it is a folder."""
     base = root / params.policy.base
     if params.policy.base != "scratch" and isdir(base):
         return digest_path(base)
     if params.policy.base.startswith((".", "/", "~")):
         raise GraftError(f"policy.base: no folder {params.policy.base}; name a folder, a Hugging Face id, or scratch")
-    if params.policy.base == CHAMPION:  # which looks like the id of a model on the hub
+    if params.policy.base == CHAMPION:  # looks like the id of a model on the hub
         raise GraftError(f"policy.base: no folder {CHAMPION}, nothing was promoted yet; name another one, or scratch")
     return None
 
@@ -99,7 +96,7 @@ def _trajectories_digest(root: Path, params: Params) -> str | None:
 
 
 def _reward_model_digest(root: Path, params: Params) -> str | None:
-    """Of `rewards.model.base`, where that is a folder."""
+    """Digest of `rewards.model.base`, if it is a folder."""
     base = params.rewards.model.base if params.rewards.model else None
     if base is not None and isdir(root / base):
         return digest_path(root / base)
@@ -109,12 +106,12 @@ def _reward_model_digest(root: Path, params: Params) -> str | None:
 
 
 def _modules_digests(root: Path, params: Params) -> dict[str, str | None]:
-    """Of the modules of the user's own; a wrong name is found here, before anything runs."""
+    """Digests of the user's own modules. A wrong name is found here, before anything runs."""
     for term in params.rewards.own:
-        check_function(root, term.term, "rewards.own")
+        check_function_exists(root, term.term, "rewards.own")
     environment = module_of_environment(params.environment)
     if environment:
-        check_function(root, params.environment, "environment")
+        check_function_exists(root, params.environment, "environment")
     return {
         "rewards.own_sha256": digest_modules(root, modules_of_terms(params.rewards)),
         "environment_sha256": digest_modules(root, environment),
@@ -122,13 +119,13 @@ def _modules_digests(root: Path, params: Params) -> dict[str, str | None]:
 
 
 def _assignments(params: Params, digests: Mapping[str, str | None]) -> list[str]:
-    """Of those that are not what the params hold. In quotes: some digests look like numbers."""
+    """Assignments of the digests that differ from the params. Quoted: some digests look like numbers."""
     new = {key: digest for key, digest in digests.items() if attrgetter(key)(params) != digest}
     return [f"{key}=null" if digest is None else f'{key}="{digest}"' for key, digest in new.items()]
 
 
 def _check_problems(root: Path, params: Params) -> None:
-    """They are a dependency of the first stage whatever the source, so they have to be there."""
+    """The file is a dependency of the first stage whatever the source, so it has to exist."""
     problem_files(root, params.problems.path)
 
 

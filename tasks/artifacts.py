@@ -1,4 +1,4 @@
-"""Atomic, deterministic reading and writing of what passes between stages."""
+"""Atomic, deterministic reading and writing of the files that stages exchange."""
 
 import ctypes
 import errno
@@ -22,24 +22,23 @@ RecordT = TypeVar("RecordT", bound=BaseModel)
 
 
 def write_text(path: Path, text: str, durable: bool = True) -> None:
-    """Write `text` to `path` as `write_bytes` does, in UTF-8."""
+    """Write `text` to `path` with `write_bytes`, in UTF-8."""
     write_bytes(path, text.encode(), durable)
 
 
 def write_bytes(path: Path, content: bytes | memoryview, durable: bool = True) -> None:
-    """Write `content` to `path` as `atomic_file` does."""
+    """Write `content` to `path` with `atomic_file`."""
     with atomic_file(path, durable) as stream:
         stream.write(content)
 
 
 @contextmanager
 def atomic_file(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
-    """A new file that takes the place of `path` when the block ends well, and vanishes when it does not.
+    """A new file that replaces `path` when the block succeeds, and is removed when it fails.
 
-    Temporary name, fsync, rename. `durable=False` leaves the fsync out, for what is written often and whose loss
-    is noticed.
+    Temporary name, fsync, rename. `durable=False` omits the fsync, for frequent writes whose loss is detected.
     """
-    with _full_disk_named(path):
+    with _translate_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
@@ -56,8 +55,8 @@ def atomic_file(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
 
 
 def append_text(path: Path, text: str) -> None:
-    """Add `text` to the end of a file, on the disk when this returns. What is killed meanwhile leaves a part of it."""
-    with _full_disk_named(path):
+    """Append `text` to a file and fsync it. A kill may leave a part of it."""
+    with _translate_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a", encoding="utf-8", newline="\n") as stream:
             stream.write(text)
@@ -66,15 +65,15 @@ def append_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: BaseModel | dict[str, Any]) -> None:
-    """Write one JSON object with sorted keys, indented, ending in a new line."""
+    """Write one JSON object with sorted keys, indented, ending in a newline."""
     plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
     write_text(path, json.dumps(plain, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def write_jsonl(path: Path, records: Iterable[BaseModel]) -> None:
-    """Write one record a line, keys sorted, each as it comes: no more than one is in memory for it.
+    """Write one record per line, keys sorted, one at a time in memory.
 
-    Whatever `records` raises leaves the file as it was.
+    If `records` raises, the file is unchanged.
     """
     with atomic_file(path) as stream:
         for record in records:
@@ -82,7 +81,7 @@ def write_jsonl(path: Path, records: Iterable[BaseModel]) -> None:
 
 
 def line_of(record: BaseModel) -> bytes:
-    """A record as its line of a `.jsonl` file, the new line included."""
+    """A record as a line of a `.jsonl` file, newline included."""
     plain = record.model_dump(mode="json")
     return (json.dumps(plain, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
@@ -93,47 +92,47 @@ def read_json(path: Path, record: type[RecordT]) -> RecordT:
 
 
 def read_jsonl(path: Path, record: type[RecordT]) -> list[RecordT]:
-    """Read all records of a file; only blank lines are skipped. Raises GraftError that names file, line and field."""
+    """Read all records of a file, skipping blank lines. Raises GraftError that names file, line and field."""
     return list(stream_jsonl(path, record))
 
 
 def stream_jsonl(path: Path, record: type[RecordT]) -> Iterator[RecordT]:
-    """`read_jsonl`, a line at a time: no more than one is in memory for it. Raises when it comes to the line."""
-    return (found for _, found in read_numbered(path, record))
+    """`read_jsonl` as an iterator, one line at a time in memory. Raises when it reaches an invalid line."""
+    return (each for _, each in read_numbered(path, record))
 
 
 def read_numbered(path: Path, record: type[RecordT]) -> Iterator[tuple[int, RecordT]]:
-    """`stream_jsonl`, each record with the number of its line."""
-    with _named(path), path.open("rb") as lines:
+    """`stream_jsonl` with line numbers: (number, record)."""
+    with _translate_read_errors(path), path.open("rb") as lines:
         start = 0
         for number, line in enumerate(lines, start=1):
-            text = _decoded(path, line, start)
+            text = _decode(path, line, start)
             start += len(line)
             if text.strip():
                 yield number, _parse(path, number, text, record)
 
 
 def read_text(path: Path) -> str:
-    """The text of a file. Raises GraftError where it is missing or not UTF-8."""
-    with _named(path):
-        return _decoded(path, path.read_bytes())  # read_text() would turn a workflow's "\r" into "\n"
+    """The text of a file. Raises GraftError if it is missing or not UTF-8."""
+    with _translate_read_errors(path):
+        return _decode(path, path.read_bytes())  # read_text() would replace "\r" in a workflow by "\n"
 
 
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
-    """A new folder that takes the place of `path` when the block ends well, and vanishes when it does not."""
-    with _full_disk_named(path):
+    """A new folder that replaces `path` when the block succeeds, and is removed when it fails."""
+    with _translate_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
         try:
             os.chmod(temporary, 0o755)
             yield temporary
             if path.is_dir() and not path.is_symlink() and _exchange(temporary, path):
-                shutil.rmtree(temporary)  # by now the old one
+                shutil.rmtree(temporary)  # now the old folder
                 return
             with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as aside:
                 if path.exists():
-                    os.replace(path, Path(aside, path.name))  # two renames: no moment with half of the old folder
+                    os.replace(path, Path(aside, path.name))  # two renames: never a part of the old folder
                 os.replace(temporary, path)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -141,22 +140,23 @@ def atomic_folder(path: Path) -> Iterator[Path]:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Let two folders change places in one step, so that there is no moment without either; False where the system,
-    or the file system, cannot."""
+    """Exchange two folders in one step, so that both paths always exist; False if the file system cannot."""
     libc = ctypes.CDLL(None)
-    names = (-100, os.fsencode(one), -100, os.fsencode(other), ctypes.c_uint(2))  # -100: relative to where we stand
-    if hasattr(libc, "renameat2"):
-        return int(libc.renameat2(*names)) == 0
-    if hasattr(libc, "renamex_np"):  # macOS
-        return int(libc.renamex_np(names[1], names[3], names[4])) == 0
-    return False
+    names = (
+        -100,
+        os.fsencode(one),
+        -100,
+        os.fsencode(other),
+        ctypes.c_uint(2),
+    )  # -100: the current folder; 2: exchange
+    return hasattr(libc, "renameat2") and int(libc.renameat2(*names)) == 0
 
 
 def copy_folder(source: Path, target: Path, link: bool = False) -> None:
     """Copy a folder's files, or one file, to `target`.
 
-    Unlike shutil.copytree, a full disk is raised as the plain OSError that it is. `link`: the same file under another
-    name, where the file system knows that; for a source that nobody writes to any more.
+    Unlike shutil.copytree, a full disk raises a plain OSError. `link`: hard links where the file system has them, for
+    a source that is never written again.
     """
     files = [source] if source.is_file() else sorted(path for path in source.rglob("*") if path.is_file())
     for file in files:
@@ -175,20 +175,20 @@ def _link(file: Path, other: Path) -> bool:
 
 
 def restore_folder(path: Path) -> None:
-    """The folder `path`, where a writer was killed at the one moment when it had put the old one aside and the new one
-    not yet in its place: the old one again. Nobody may be writing `path` meanwhile."""
+    """Restore the old folder `path` if a writer was killed between the two renames of `atomic_folder`. There must be no
+    concurrent writer."""
     for aside in leftovers(path):
         if not path.exists() and (aside / path.name).is_dir():
             os.replace(aside / path.name, path)
 
 
 def leftovers(path: Path) -> list[Path]:
-    """What writers of `path` that were killed left beside it, or are just writing."""
+    """Temporary files and folders of the writers of `path`, killed or running, in the same folder."""
     return sorted(path.parent.glob(f".{glob.escape(path.name)}.{'[a-z0-9_]' * 8}"))
 
 
 def remove_leftovers(path: Path) -> None:
-    """Remove what a writer of `path` that was killed left beside it. Nobody may be writing `path` meanwhile."""
+    """Remove the temporary files and folders of killed writers of `path`. There must be no concurrent writer."""
     for left in leftovers(path):
         if left.is_dir():
             shutil.rmtree(left)
@@ -206,15 +206,15 @@ def digest_path(path: Path) -> str:
     if path.is_file():
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
     for file in sorted(p for p in path.rglob("*") if p.is_file()):
-        whole.update(f"{file.relative_to(path).as_posix()}\0{digest_path(file)}\n".encode())
-    return whole.hexdigest()
+        digest.update(f"{file.relative_to(path).as_posix()}\0{digest_path(file)}\n".encode())
+    return digest.hexdigest()
 
 
 @contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """What stands in the way of reading a file, in one line; a pipe or a device, which may never end, is not opened."""
+def _translate_read_errors(path: Path) -> Iterator[None]:
+    """Turn errors of reading a file into GraftErrors; pipes and devices, which may never end, are not opened."""
     try:
         if not S_ISREG(path.stat().st_mode) and not path.is_dir():
             raise GraftError(f"{path}: is a device or a pipe, not a file; name the file")
@@ -224,13 +224,13 @@ def _named(path: Path) -> Iterator[None]:
     except IsADirectoryError:
         raise GraftError(f"{path}: is a folder, not a file; name the file") from None
     except PermissionError as error:
-        raise GraftError(f"{path}: not readable ({error.strerror}); mend its permissions") from None
+        raise GraftError(f"{path}: not readable ({error.strerror}); fix its permissions") from None
     except (OSError, ValueError) as error:  # a name too long, a loop of links, a NUL in the name
-        raise GraftError(f"{path}: cannot be read ({error}); mend its name") from None
+        raise GraftError(f"{path}: cannot be read ({error}); correct its name") from None
 
 
-def _decoded(path: Path, content: bytes, start: int = 0) -> str:
-    """UTF-8 bytes that begin at `start` of a file."""
+def _decode(path: Path, content: bytes, start: int = 0) -> str:
+    """Decode UTF-8 bytes that begin at offset `start` of a file."""
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -238,14 +238,14 @@ def _decoded(path: Path, content: bytes, start: int = 0) -> str:
 
 
 @contextmanager
-def _full_disk_named(path: Path) -> Iterator[None]:
+def _translate_write_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise GraftError(f"{path}: the disk is full; free some space and run again, nothing was lost") from error
         if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
-            raise GraftError(f"{path}: not writable ({error.strerror}); mend its permissions") from error
+            raise GraftError(f"{path}: not writable ({error.strerror}); fix its permissions") from error
         raise
 
 
@@ -257,4 +257,4 @@ def _parse(path: Path, line: int | None, text: str, record: type[RecordT]) -> Re
         first = error.errors(include_url=False)[0]
         field = ".".join(str(part) for part in first["loc"])
         detail = f"{field}: {first['msg']}" if field else first["msg"]
-        raise GraftError(f"{where}: {detail}; mend the line or rebuild the file") from None
+        raise GraftError(f"{where}: {detail}; fix the line or rebuild the file") from None

@@ -1,4 +1,4 @@
-"""Where each artifact of a run lies, under one root."""
+"""Paths of all artifacts of a run, under one root."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,13 +8,13 @@ from tasks.records import Split
 
 @dataclass(frozen=True)
 class Layout:
-    """Paths of a run's artifacts. Round 0 holds only the policy that the run starts from, and empty standings."""
+    """Paths of a run's artifacts. Round 0 contains only the initial policy and empty standings."""
 
     root: Path
 
     @property
     def sources(self) -> Path:
-        """Folder with a file for each stage: the source files that it computes with, and their digests."""
+        """Folder with a file for each stage: its source files and their digests."""
         return self.root / "run" / "sources"
 
     def problems(self, split: Split) -> Path:
@@ -22,7 +22,7 @@ class Layout:
 
     @property
     def coldstart(self) -> Path:
-        """Workflows that were found without a policy."""
+        """Workflows found without a policy."""
         return self.root / "run" / "coldstart" / "workflows"
 
     def round(self, number: int) -> Path:
@@ -32,11 +32,11 @@ class Layout:
         return self.round(number) / "policy"
 
     def workflows(self, number: int) -> Path:
-        """Folder with `index.jsonl`, a line for each workflow, and `trees.jsonl`."""
+        """Folder with `index.jsonl`, one line per workflow, and `trees.jsonl`."""
         return self.round(number) / "workflows"
 
     def tree(self, number: int) -> Path:
-        """Picture of one telling search tree of a round."""
+        """Picture of the most informative search tree of a round."""
         return self.round(number) / "tree.svg"
 
     def trajectories(self, number: int) -> Path:
@@ -49,17 +49,17 @@ class Layout:
         return self.round(number) / "selection.jsonl"
 
     def standings(self, number: int) -> Path:
-        """How the rounds up to this one did on the dev problems."""
+        """Results of the rounds up to this one on the dev problems."""
         return self.round(number) / "standings.jsonl"
 
     @property
     def best(self) -> Path:
-        """Which round's policy the run ends with."""
+        """The round whose policy is the result of the run."""
         return self.root / "run" / "best.json"
 
     @property
     def run_policy(self) -> Path:
-        """The policy that the run ends with: the best round's, or the last one's where rounds are not compared."""
+        """The resulting policy: that of the best round, or of the last one if rounds are not compared."""
         return self.root / "run" / "policy"
 
     def evaluation(self, name: str) -> Path:
@@ -72,44 +72,44 @@ class Layout:
 
     @property
     def account(self) -> Path:
-        """What the run has to tell, for comparing it with others. Of no stage: it is written when all are done."""
+        """Record of the run for comparison with others, written after all stages and by none of them."""
         return self.root / "run" / "account.json"
 
     @property
     def page(self) -> Path:
-        """The same for people, as one HTML file."""
+        """The record as one HTML page."""
         return self.root / "run" / "page.html"
 
     @property
     def champion(self) -> Path:
-        """The best promoted policy; it outlives runs and belongs to none, so DVC does not track it."""
+        """The best promoted policy. It belongs to no single run, so DVC does not track it."""
         return self.root / "champion"
 
     @property
     def replies(self) -> Path:
-        """What a model said to the operators' prompts: a memory that no stage depends on."""
+        """Cache of a model's replies to the operators' prompts. No stage depends on it."""
         return self.root / ".graft" / "replies"
 
     def journals(self, stage: str, number: int) -> Path:
-        """Folder of what a stage of a round has done so far. Not in `run`: DVC clears outputs when a stage begins."""
+        """Progress of an unfinished stage. Not in `run`, since DVC removes outputs when a stage starts."""
         return self.root / ".graft" / "journal" / f"{stage}@{number}"
 
     def steps(self, number: int) -> Path:
-        """Table of what was measured at each optimiser step of a round's update."""
+        """Table of metrics per optimiser step of a round's update."""
         return self.root / "run" / "plots" / f"update@{number}.csv"
 
     def by_template(self, name: str) -> Path:
-        """Table of how the problems of each template went in an evaluation; `name` is `before` or `after`."""
+        """Table of results per template of an evaluation; `name` is `before` or `after`."""
         return self.root / "run" / "plots" / f"evaluate@{name}.csv"
 
-    def speed(self, address: str) -> Path:
-        """How fast a stage was when it last ran, as numbers by name. Not in `run`: no two runs are as fast."""
-        return self.root / ".graft" / "speed" / f"{address}.json"
+    def speed(self, stage_id: str) -> Path:
+        """Speed of a stage at its last execution, numbers by name. Not in `run`, since it differs from run to run."""
+        return self.root / ".graft" / "speed" / f"{stage_id}.json"
 
-    def seconds(self, address: str) -> Path:
-        """How long the last runs of a stage took, and with which params."""
-        return self.root / ".graft" / "seconds" / f"{address}.json"
+    def seconds(self, stage_id: str) -> Path:
+        """Durations of the last executions of a stage, with their params."""
+        return self.root / ".graft" / "seconds" / f"{stage_id}.json"
 
     def metrics(self, stage: str, round: int | str | None = None) -> Path:
-        """Numbers of one stage, for `dvc metrics` and MLflow. `round` is what follows `@` in the stage's address."""
+        """Metrics of one stage, for `dvc metrics` and MLflow. `round` is the part of the stage id after `@`."""
         return self.root / "run" / "metrics" / (f"{stage}.json" if round is None else f"{stage}@{round}.json")

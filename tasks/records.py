@@ -1,7 +1,7 @@
-"""The typed record of each file that passes between stages.
+"""Typed records of all files that stages exchange.
 
-Every record is one line of a `.jsonl` file (or a whole `.json` file), has no time stamp and no absolute path,
-and refuses unknown fields. The same inputs and params give the same bytes.
+A record is one line of a `.jsonl` file (or a complete `.json` file), has no time stamp and no absolute path, and
+rejects unknown fields. The same inputs and params give the same bytes.
 """
 
 from operator import not_
@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 PROBLEM_ID = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$"
-"""A narrow alphabet: it may name a file, and no way leads out of the folder around that."""
+"""Characters that are safe in a file name: no path leads out of the folder."""
 
 ProblemId = Annotated[str, Field(pattern=PROBLEM_ID)]
 
@@ -19,7 +19,7 @@ Number = Annotated[int | float, Field(allow_inf_nan=False)]
 
 
 class Record(BaseModel):
-    """Frozen, strict, no unknown fields, no number that is none."""
+    """Frozen, strict, without unknown fields, NaN or infinities."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -39,7 +39,7 @@ class Problem(Record):
     answer: Number
     source: str  # "generated" or the name of the file that it was read from
     template: str | None = None  # the generator's template; None for problems read from a file
-    seen: bool | None = None  # whether train problems come from this template too; None where nobody knows
+    seen: bool | None = None  # whether train problems come from this template too; None if unknown
     operations: int | None = None  # arithmetic operations in the generator's own solution
     siblings: list[Sibling] = []
 
@@ -64,13 +64,20 @@ class Problem(Record):
 
 
 Split = Literal["train", "validation", "test", "dev"]
-Status = Literal["ok", "error", "timeout", "memory", "refused", "killed", "failed"]
-"""How a program ended: a value, an exception or bad source, too slow, too big, not allowed, died otherwise; failed:
-nobody knows, as the sandbox died or a model that it asked gave no reply. That is never scored as wrong."""
+Status = Literal[
+    "ok",  # it returned a value
+    "error",  # it raised an exception, or its source is invalid
+    "timeout",  # it exceeded the time limit
+    "memory",  # it exceeded the memory limit
+    "refused",  # it was not run because it is not allowed
+    "killed",  # it died in another way
+    "failed",  # unknown, since the sandbox died or a model gave no reply; never scored as wrong
+]
+"""How a program ended."""
 
 
 class Result(Record):
-    """What running a workflow on one question gave. `value` is what it returned, judged by the host later."""
+    """Result of running a workflow on one question. `value` is what it returned; the host checks it later."""
 
     status: Status
     value: int | float | str | None = None
@@ -78,11 +85,11 @@ class Result(Record):
 
 
 class Completion(Record):
-    """One token path that the policy wrote, with its log-probabilities, both [T].
+    """Tokens of one completion and their log-probabilities, both [T].
 
-    They are at the temperature that it was sampled at (at 1 where it is greedy). The last token is the end-of-text
-    token unless the completion was cut at its length limit. A revision is written by another: its tokens are the
-    policy's for the same text, and `logprobs` is [] = not known.
+    Log-probabilities are at the sampling temperature (at 1 for greedy decoding). The last token is the end-of-text
+    token unless the completion was cut at its length limit. A revision is written by another model: its tokens are
+    the policy's for the same text, and `logprobs` is [] = unknown.
     """
 
     tokens: list[int]
@@ -90,8 +97,8 @@ class Completion(Record):
 
 
 Proposer = Literal["coldstart", "sample", "tree", "revision"]
-"""Who wrote a workflow: the search without a policy, an independent sample, a rollout from inside the tree, or the
-operators' model, which revised another workflow or wrote a fresh one."""
+"""Origin of a workflow: the search without a policy, an independent sample, a rollout from a node of the tree, or the
+operators' model, which revised another workflow or wrote a new one."""
 
 
 class Workflow(Record):
@@ -101,18 +108,18 @@ class Workflow(Record):
     split: Split
     workflow_id: str  # content hash of the code
     code: str
-    proposer: Proposer  # who found it first
-    parent_id: str | None  # node_id in `trees.jsonl` that it was first written from; None: independently of any
-    depth: int  # nodes of its branch of the tree; operations where no tree found it
+    proposer: Proposer  # the first to find it
+    parent_id: str | None  # node_id in `trees.jsonl` from which it was first written; None: from no node
+    depth: int  # nodes of its branch of the tree; operations if no tree found it
     visits: int  # completions that wrote it
     value: float  # share of problem and siblings solved
-    prior: float  # probability of its likeliest completion; 1 where the policy did not write it
+    prior: float  # probability of its most likely completion; 1 if the policy did not write it
     result: Result
     sibling_results: list[Result]
-    completions: list[Completion] = []  # empty where no policy wrote it, and where it is a revision too long to learn
+    completions: list[Completion] = []  # empty if no policy wrote it, or if it is a revision too long to learn from
     sampled: int = 0  # the first `sampled` of `completions` are independent samples; the others come from the tree
     perturbed_results: list[Result] = Field(default=[], exclude_if=not_)
-    """What it gives where its problem is asked with other quantities; only of right ones without siblings."""
+    """Its results on its question with other quantities; only for right workflows of problems without siblings."""
 
 
 class TreeNode(Record):
@@ -121,16 +128,16 @@ class TreeNode(Record):
     problem_id: str
     node_id: str
     parent_id: str | None
-    statement: str  # of a revision: what was changed, in the model's words
+    statement: str  # for a revision: what was changed, in the model's words
     depth: int
     visits: int
     value: float  # mean reward of the simulations through this node
-    prior: float  # 1 where the policy did not write it
+    prior: float  # 1 if the policy did not write it
     terminal: bool
 
 
 class Trajectory(Record):
-    """One problem with its group of completions and what running them gave; lists are parallel, length G."""
+    """One problem with its group of completions and their results; the lists are parallel, of length G."""
 
     problem_id: str
     split: Split
@@ -142,17 +149,17 @@ class Trajectory(Record):
     results: list[Result]
     sibling_results: list[list[Result]]
     tokens: list[list[int]]  # completion tokens; [] = tokenize the code
-    logprobs: list[list[float]]  # behaviour log-probabilities; [] = not known, scored before the update
-    policy_version: str  # hash of the policy that was in force
+    logprobs: list[list[float]]  # behaviour log-probabilities; [] = unknown, computed before the update
+    policy_version: str  # hash of the round's policy
     agreement: list[float] = Field(default=[], exclude_if=not_)
-    """Length G where the problem has no siblings: what each member's answer counts if it is right. Else []."""
+    """Length G if the problem has no siblings: the weight of each member's answer if it is right. Else []."""
 
 
 RewardStatus = Literal["ok", "failed", "timeout"]
 
 
 class RewardedTrajectory(Trajectory):
-    """A trajectory with its rewards. Where `reward_status` is not ok, `rewards` holds None: never a 0, never a NaN."""
+    """A trajectory with its rewards. If `reward_status` is not ok, the reward is None, never 0 or NaN."""
 
     rewards: list[float | None]
     reward_terms: dict[str, list[float | None]]
@@ -160,53 +167,53 @@ class RewardedTrajectory(Trajectory):
 
 
 class Selected(Record):
-    """Whether the update may see a sample: a line of `selection.jsonl`."""
+    """Selection of a sample for the update: a line of `selection.jsonl`."""
 
     problem_id: str
-    member: int  # place in the group, from 0; among those that fit, where `grpo.on_invalid_completion` skips the others
+    member: int  # index in the group, without the members that `grpo.on_invalid_completion: skip` leaves out
     workflow_id: str
     advantage: float
     influence: float | None  # None: not measured, `influence.selection` is none, or a sample of validation
     gradient_norm: float | None
     selected: bool
-    weight: float = 1.0  # what its advantage is multiplied by, if it is selected; other than 1 with `reweight`
-    split: Split = "train"  # validation: learned from, too, by `influence.train_on_validation`
+    weight: float = 1.0  # factor of its advantage if it is selected; differs from 1 with `reweight`
+    split: Split = "train"  # validation: trained on because of `influence.train_on_validation`
 
 
 Part = Literal["weights", "adapter"]
-"""What of a policy its folder holds: `model.safetensors`, `adapter/`, or both."""
+"""Part of a policy in its folder: `model.safetensors` or `adapter/`."""
 
 
 class Lineage(Record):
-    """Where a policy comes from: `policy/lineage.json`."""
+    """Origin of a policy: `policy/lineage.json`."""
 
-    version: str  # content hash of the policy's weights and of what they were made of
-    parent: str | None  # version of the policy that it was updated from, or that its run continues
-    base: str  # what it was first made of, however many runs ago: "scratch", a Hugging Face id or a folder
+    version: str  # hash of the policy's weights and of their origin
+    parent: str | None  # version of the policy that was updated, or that the run continues
+    base: str  # the original base, over all runs: "scratch", a Hugging Face id or a folder
     round: int
-    holds: list[Part]  # weights: the model's own are in the folder, else they are those of `base`
-    base_sha256: str | None = None  # of the folder that `base` names
+    holds: list[Part]  # weights: the model's own are in the folder, else those of `base` are used
+    base_sha256: str | None = None  # of the folder `base`
 
 
 class ProblemOutcome(Record):
-    """How one test problem went: a line of `evaluation/*/outcomes.jsonl`."""
+    """Result of one test problem: a line of `evaluation/*/outcomes.jsonl`."""
 
     problem_id: str
     template: str | None
     seen: bool | None
     greedy: bool  # the greedy completion's answer is right
-    siblings_passed: bool | None  # and right on every sibling; None without siblings
+    siblings_passed: bool | None  # and on every sibling; None without siblings
     samples: int  # n
     correct: int  # c of n
     invalid: int  # of n: ended in an error
     timeouts: int  # of n
-    distinct: int  # different programs among the n
-    wrong: list[int] = []  # of n: how many gave each wrong answer, the most frequent first; the others gave none
-    operations: int | None = None  # in the generator's own solution; None where nobody knows
+    distinct: int  # distinct programs among the n
+    wrong: list[int] = []  # counts of each wrong answer among the n, largest first; the others gave none
+    operations: int | None = None  # in the generator's own solution; None if unknown
 
 
 class Standing(Record):
-    """How a round's policy did on the dev problems: a line of `rounds/*/standings.jsonl`, below the earlier rounds'."""
+    """Result of a round's policy on the dev problems: a line of `rounds/*/standings.jsonl`, after earlier rounds'."""
 
     round: int
     version: str
@@ -220,7 +227,7 @@ class Standing(Record):
 
 
 class Choice(Record):
-    """The round whose policy the run ends with: `run/best.json`."""
+    """The round whose policy is the result of the run: `run/best.json`."""
 
     round: int
     version: str
@@ -228,19 +235,19 @@ class Choice(Record):
 
 
 class Attempt(Record):
-    """A distinct workflow that the policy wrote for a test problem: a line of `evaluation/*/attempts.jsonl`."""
+    """A distinct workflow written for a test problem: a line of `evaluation/*/attempts.jsonl`."""
 
     problem_id: str
     code: str
     greedy: bool  # the greedy completion is this workflow
-    samples: int  # so many of the n samples are it
+    samples: int  # number of the n samples equal to it
     right: bool  # its answer to the problem
-    siblings_passed: bool | None  # and to every sibling; None: it was not run on siblings
+    siblings_passed: bool | None  # and to every sibling; None: not run on siblings
     result: Result  # on the problem's own question
 
 
 class Promotion(Record):
-    """Whether a run's policy became the champion, and why: `run/promotion.json`."""
+    """Decision whether a run's policy becomes the champion: `run/promotion.json`."""
 
     promoted: bool
     reason: str  # one line for people
@@ -250,14 +257,14 @@ class Promotion(Record):
     low: float
     high: float
     version: str
-    champion_version: str | None  # None: there was no champion, the policy that the run started from stood in
+    champion_version: str | None  # None: there was no champion; compared with the run's initial policy
 
 
 class Champion(Record):
     """The best promoted policy: `champion/champion.json`."""
 
     version: str
-    test_sha256: str  # of the test problems that `champion/outcomes.jsonl` was measured on
+    test_sha256: str  # of the test problems of `champion/outcomes.jsonl`
     environment: str = Field(default="workflow", exclude_if=lambda name: name == "workflow")  # that it was trained in
 
 

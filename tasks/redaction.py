@@ -1,8 +1,8 @@
-"""Secrets taken out of text, wherever text leaves a process: errors, logs, what MLflow and Prefect are told.
+"""Redaction of secrets from all text that leaves a process: errors, logs, records in MLflow and Prefect.
 
-What counts as one: the user and password of an address, what follows `password=` and the like, an authorisation
-header, keys of well-known shapes, and the value of each environment variable whose name says that it is one
-(`OPENAI_API_KEY`, `HF_TOKEN`, `MLFLOW_TRACKING_PASSWORD` …), in whatever text it turns up.
+Secrets are the user and password of a URL, values after `password=` and the like, authorisation headers, keys of
+well-known formats, and the values of environment variables with a secret's name (`OPENAI_API_KEY`, `HF_TOKEN`,
+`MLFLOW_TRACKING_PASSWORD` …) wherever they occur.
 """
 
 import logging
@@ -18,13 +18,13 @@ from urllib.parse import quote, unquote
 HIDDEN = "***"
 
 SHORTEST = 8
-"""Signs of a variable's value that is looked for in text: a shorter one would turn up by chance."""
+"""Fewest characters of a variable's value to redact: a shorter one would occur by chance."""
 
 _NAMES = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PWD|CREDENTIALS?|APIKEY)(?:_|$)", re.IGNORECASE)
 _PLACES = re.compile(r"(?:_FILE|_PATH|_DIR)$|^(?:OLD)?PWD$", re.IGNORECASE)
-"""Variables that say where something is."""
+"""Variables that contain paths."""
 
-# Each is of bounded length where it begins: texts are searched that others have made as long as they like.
+# Each pattern begins with parts of bounded length, since texts of any length are searched.
 _ADDRESS = re.compile(
     r"(?P<scheme>(?<![\w+.-])[A-Za-z][\w+.-]{0,40}://)"
     r"(?:[^\s/?#\"'@]{0,200}:(?!\d+[/?#])[^\s\"'@]{0,300}@(?:[^\s/?#\"'@]{0,200}@){0,9}"  # may hold / and @
@@ -45,7 +45,7 @@ _SHAPES = re.compile(
 
 
 def redacted(text: str) -> str:
-    """`text` without what is secret in it; the same text where nothing is."""
+    """`text` with its secrets replaced by HIDDEN."""
     for value in known_secrets(os.environ):
         text = text.replace(value, HIDDEN)
     text = _ADDRESS.sub(rf"\g<scheme>{HIDDEN}@", text)
@@ -55,7 +55,7 @@ def redacted(text: str) -> str:
 
 
 def known_secrets(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Values of variables that are secrets by their names, and passwords of addresses in others; the longest first."""
+    """Values of variables with a secret's name, and passwords of URLs in the others; the longest first."""
     return _known_secrets(tuple(environment.items()))
 
 
@@ -76,9 +76,9 @@ def _passwords(value: str) -> list[str]:
 
 @contextmanager
 def without_secrets() -> Iterator[None]:
-    """What is raised in the block holds no secret when it leaves it: Prefect keeps the text of every error.
+    """Redact the errors raised in the block, since Prefect stores their text.
 
-    An error that would is raised anew, as a RuntimeError that names its kind, its traceback in a note.
+    An error with a secret is replaced by a RuntimeError that names its class, with the traceback as a note.
     """
     try:
         yield
@@ -91,7 +91,7 @@ def without_secrets() -> Iterator[None]:
 
 
 def redact_logs() -> None:
-    """From now on no record that this process logs holds a secret, whoever logs it and wherever it is sent."""
+    """Redact every record that this process logs from now on, by any logger and handler."""
     before = logging.getLogRecordFactory()
     if getattr(before, "redacts", False):
         return
@@ -100,14 +100,14 @@ def redact_logs() -> None:
         record = before(*arguments, **named)
         try:
             message = record.getMessage()
-        except (TypeError, ValueError, KeyError):  # arguments that do not fit: logging itself says so
+        except (TypeError, ValueError, KeyError):  # arguments that do not match: logging reports them
             return record
         if (clean := redacted(message)) != message:
             record.msg, record.args = clean, ()
         if record.exc_info and record.exc_info[1] is not None:
-            whole = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
-            if (clean := redacted(whole)) != whole:
-                record.exc_text = clean  # what a formatter takes instead of making it again
+            trace = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
+            if (clean := redacted(trace)) != trace:
+                record.exc_text = clean  # used by formatters instead of exc_info
         return record
 
     factory.redacts = True  # type: ignore[attr-defined]

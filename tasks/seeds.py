@@ -1,4 +1,4 @@
-"""Seeds that depend on what is sampled, never on order, time or worker."""
+"""Seeds derived from what is sampled, never from order, time or worker."""
 
 import hashlib
 
@@ -8,8 +8,8 @@ SEED_BITS = 63
 def derive_seed(*parts: str | int) -> int:
     """A seed in [0, 2**63) that is a function of `parts` alone.
 
-    `derive_seed(seed, "search", problem_id, row)` gives row `row` of this problem the same random
-    numbers whichever batch, process or machine it is sampled in.
+    With `derive_seed(seed, "search", problem_id, row)`, row `row` of this problem gets the same random numbers in
+    every batch, in every process and on every machine.
     """
     text = "\x1f".join(f"{type(part).__name__}:{part}" for part in parts)
     digest = hashlib.blake2b(text.encode(), digest_size=8).digest()

@@ -30,7 +30,7 @@ from tasks.artifacts import digest_text
 from tasks.core.child_process import end_with_parent, python_path
 from tasks.errors import GraftError, TransientError
 from tasks.params.sections import Runner
-from tasks.sources.process_sources import sources_at_start
+from tasks.sources.process_sources import source_digests_at_start
 
 Shard = TypeVar("Shard")
 Value = TypeVar("Value")
@@ -78,7 +78,7 @@ class Made:
 
 def digest_sources() -> str:
     """sha256 of the source of all stages, hexadecimal."""
-    return digest_text(repr(sources_at_start()))
+    return digest_text(repr(source_digests_at_start()))
 
 
 class Fanned:

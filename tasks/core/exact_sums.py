@@ -1,27 +1,27 @@
-"""Sums of more numbers than memory should hold, digit for digit those of `math.fsum` over all of them at once."""
+"""Sums, means and deviations of long streams of numbers, with exactly the digits of `math.fsum` over all of them."""
 
 import math
 from array import array
 from collections.abc import Iterable, Iterator
 from tempfile import SpooledTemporaryFile
 
-AT_ONCE = 1 << 16
-"""So many numbers are in memory for one pass."""
+CHUNK = 1 << 16
+"""Numbers in memory at a time."""
 
 IN_MEMORY = 1 << 24
-"""A column of more bytes than these lies in a temporary file."""
+"""Largest column, in bytes, that is not in a temporary file."""
 
 
 class ExactSum:
-    """Σ of finite numbers that come one after another."""
+    """Streaming sum of finite numbers."""
 
     def __init__(self) -> None:
-        self._parts: list[float] = []  # their sum is exactly that of all numbers so far
+        self._parts: list[float] = []  # their exact sum is that of all numbers so far
 
     def add(self, numbers: Iterable[float]) -> None:
-        """Take more numbers in."""
+        """Add numbers."""
         self._parts += numbers
-        if len(self._parts) > AT_ONCE:
+        if len(self._parts) > CHUNK:
             self._fold()
 
     @property
@@ -30,52 +30,52 @@ class ExactSum:
         return math.fsum(self._parts)
 
     def _fold(self) -> None:
-        """What rounding the sum leaves over is a sum itself: a few such parts and nothing is left."""
-        rest, parts = self._parts, list[float]()
-        while part := math.fsum(rest):
+        """Replace the numbers by their rounded sum, the rounded sum of the remainder, and so on until it is 0."""
+        remainder, parts = self._parts, list[float]()
+        while part := math.fsum(remainder):
             parts.append(part)
-            rest.append(-part)
+            remainder.append(-part)
         self._parts = parts
 
 
 class Column:
-    """Finite numbers of one kind: how many, their mean and how far they lie from it. Use it in a `with` block."""
+    """Count, mean and standard deviation of a stream of finite numbers. A context manager."""
 
     def __init__(self) -> None:
         self.count = 0
         self._sum = ExactSum()
-        self._kept = SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 (closed by __exit__)
+        self._file = SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 (closed by __exit__)
 
     def __enter__(self) -> "Column":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._kept.close()
+        self._file.close()
 
     def add(self, numbers: Iterable[float]) -> None:
-        """Take more numbers in."""
+        """Add numbers."""
         new = array("d", numbers)
         self.count += len(new)
         self._sum.add(new)
-        self._kept.write(new.tobytes())
+        self._file.write(new.tobytes())
 
     @property
     def mean(self) -> float | None:
-        """None of nothing."""
+        """The mean; None without numbers."""
         return self._sum.value / self.count if self.count else None
 
     @property
     def deviation(self) -> float | None:
-        """Standard deviation of the whole set (ddof 0), in a second pass; None of nothing."""
+        """Standard deviation of the population (ddof 0), in a second pass; None without numbers."""
         mean = self.mean
         if mean is None:
             return None
         squares = ExactSum()
-        for numbers in self._again():
+        for numbers in self._chunks():
             squares.add((number - mean) ** 2 for number in numbers)
         return math.sqrt(squares.value / self.count)
 
-    def _again(self) -> "Iterator[array[float]]":
-        self._kept.seek(0)
-        while content := self._kept.read(AT_ONCE * array("d").itemsize):
+    def _chunks(self) -> "Iterator[array[float]]":
+        self._file.seek(0)
+        while content := self._file.read(CHUNK * array("d").itemsize):
             yield array("d", content)

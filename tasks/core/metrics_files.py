@@ -1,4 +1,4 @@
-"""Metrics of a stage and tables of steps, as files: JSON objects of numbers, and CSV."""
+"""Files of metrics: JSON objects of numbers, and CSV tables of optimiser steps."""
 
 import csv
 import json
@@ -12,23 +12,23 @@ from tasks.layout import Layout
 from tasks.redaction import redacted
 
 
-def read_metrics(layout: Layout, address: str) -> dict[str, float]:
-    """The numbers of a stage by its address (`search@1`). Raises GraftError where the file is not such numbers."""
-    return read_numbers(layout.metrics(address), address)
+def read_metrics(layout: Layout, stage_id: str) -> dict[str, float]:
+    """The metrics of a stage (`search@1`). Raises GraftError if the file is not an object of finite numbers."""
+    return read_numbers(layout.metrics(stage_id), stage_id)
 
 
-def read_numbers(path: Path, address: str) -> dict[str, float]:
-    """A file of numbers by name. Raises GraftError that says which stage writes it."""
+def read_numbers(path: Path, stage_id: str) -> dict[str, float]:
+    """A JSON object of finite numbers. Raises GraftError that names the stage to run."""
     try:
         return _NUMBERS.validate_json(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise GraftError(f"{path}: no metrics ({_why(error)}); run graft stage {address}") from None
+        raise GraftError(f"{path}: no metrics ({_reason(error)}); run graft stage {stage_id}") from None
 
 
 _NUMBERS = TypeAdapter(dict[str, FiniteFloat])
 
 
-def _why(error: OSError | ValueError) -> str:
+def _reason(error: OSError | ValueError) -> str:
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False)[0]
         return ": ".join([*map(str, first["loc"]), first["msg"]])
@@ -36,16 +36,16 @@ def _why(error: OSError | ValueError) -> str:
 
 
 def read_table(path: Path) -> list[dict[str, float]]:
-    """A csv file of numbers, a dict for each line by the names in the first. Raises ValueError where it is not such."""
+    """The rows of a CSV file of numbers, each a dict by column name. Raises ValueError for any other file."""
     with path.open(encoding="utf-8", newline="") as lines:
         try:
             return [{name: float(value) for name, value in line.items()} for line in csv.DictReader(lines)]
-        except (TypeError, csv.Error) as error:  # a line is longer or shorter than the first, or endless
+        except (TypeError, csv.Error) as error:  # a line has more or fewer fields than the first, or is too long
             raise ValueError(str(error)) from None
 
 
 def flatten(params: dict[str, Any], prefix: str = "") -> dict[str, str]:
-    """Nested params by their dotted names, values as text, without secrets: it goes to MLflow and onto pages."""
+    """Nested params by dotted name, values as redacted text, for MLflow and the HTML pages."""
     flat: dict[str, str] = {}
     for name, value in params.items():
         if isinstance(value, dict):

@@ -1,7 +1,7 @@
-"""Work in shards: a function of each, computed here one after another, or wherever a driver has them computed.
+"""Work in shards: a function is mapped over them, in this process or by a runner that the caller of a stage sets.
 
-Which shards there are is a matter of the data and of the param `shard` alone, and what comes of each is taken in their
-order: so the result is the same bytes whoever computes them, and however many at once.
+The shards depend only on the data and the param `shard_size`, and their results are used in order. So a stage writes
+the same bytes wherever, and however many at a time, its shards are computed.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -16,44 +16,44 @@ Value = TypeVar("Value")
 
 
 class FanOut(Protocol):
-    """Who computes shards."""
+    """Maps a function over shards."""
 
     def map(self, function: Callable[[Shard], Value], shards: Iterable[Shard]) -> Iterator[Value]:
-        """`function` of each shard, in their order; shards are taken and values given a few at a time.
+        """The values of `function` for each shard, in order; shards are consumed and values yielded a few at a time.
 
-        `function` is one of a module (or a `partial` of one): it may be computed in another process. What it raises is
-        raised here.
+        `function` is a top-level function of a module, or a `partial` of one, since it may run in another process. Its
+        exceptions are raised here.
         """
 
 
 class Sequential:
-    """This process, one shard after another."""
+    """Computes the shards in this process, one after another."""
 
     def map(self, function: Callable[[Shard], Value], shards: Iterable[Shard]) -> Iterator[Value]:
         """See FanOut."""
         return map(function, shards)
 
 
-_present: ContextVar[FanOut] = ContextVar("fan_out", default=Sequential())  # noqa: B039 (it holds nothing)
+_current: ContextVar[FanOut] = ContextVar("fan_out", default=Sequential())  # noqa: B039 (it has no state)
 
 
 def fan_out() -> FanOut:
-    """Who computes this stage's shards."""
-    return _present.get()
+    """The one set by `use_fan_out`; by default this process."""
+    return _current.get()
 
 
 @contextmanager
 def use_fan_out(by: FanOut) -> Iterator[None]:
-    """In the block `by` computes shards."""
-    token = _present.set(by)
+    """Let `by` compute the shards of stages in the block."""
+    token = _current.set(by)
     try:
         yield
     finally:
-        _present.reset(token)
+        _current.reset(token)
 
 
 def shards_of(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """The items in lists of `size`, in their order; the last list holds what is left."""
-    rest = iter(items)
-    while shard := list(islice(rest, size)):
+    """The items in order, in lists of `size`; the last list may be shorter."""
+    remaining = iter(items)
+    while shard := list(islice(remaining, size)):
         yield shard

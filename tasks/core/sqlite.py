@@ -1,4 +1,4 @@
-"""SQLite files: the path of an address, a check for damage, and setting a damaged database aside."""
+"""SQLite files: path from a URI, a check for damage, and renaming a damaged database."""
 
 import os
 import sqlite3
@@ -8,19 +8,19 @@ from pathlib import Path
 DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
-def damaged(database: Path) -> bool:
-    """Whether the file is there and SQLite cannot make sense of it. Reads all of it."""
+def is_damaged(database: Path) -> bool:
+    """Whether the file exists and SQLite cannot read it. Reads all of it."""
     if not database.is_file():
         return False
     try:
         with closing(sqlite3.connect(database)) as connection:
             return bool(connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",))
-    except sqlite3.DatabaseError as error:  # busy, not readable, no room: whoever opens it next tells
+    except sqlite3.DatabaseError as error:  # busy, unreadable or a full disk: reported when it is opened
         return error.sqlite_errorcode & 0xFF in DAMAGE
 
 
 def set_aside(database: Path) -> Path:
-    """Rename the file, and what belongs to it, out of the way. Gives its new name; an older one of that name goes."""
+    """Rename the file and its journals, replacing an earlier damaged one. Returns the new name."""
     aside = database.with_name(f"{database.name}.damaged")
     for ending in ("", "-wal", "-shm"):
         part = database.with_name(database.name + ending)
@@ -30,5 +30,5 @@ def set_aside(database: Path) -> Path:
 
 
 def sqlite_file(uri: str) -> Path | None:
-    """The database that SQLAlchemy's address names; None where it is no file."""
+    """The database of an SQLAlchemy URI; None if it is not an SQLite file."""
     return Path(uri.removeprefix("sqlite:///")) if uri.startswith("sqlite:///") else None

@@ -1,54 +1,22 @@
-"""Types of params that several sections share: ranges of numbers and the names of the choices."""
+"""Shared types of params: ranges of numbers and lists of choices."""
 
 from typing import Annotated, Literal
 
-from pydantic import (
-    Field,
-)
+from pydantic import Field
 
 Count = Annotated[int, Field(ge=1, strict=True)]
-
-
 Share = Annotated[float, Field(ge=0, le=1)]
-
-
 Weight = Annotated[float, Field(ge=0, le=100)]
-
-
 LearningRate = Annotated[float, Field(gt=0, le=0.1)]
-
-
 Price = Annotated[float, Field(ge=0)]
-
-
 Temperature = Annotated[float, Field(gt=0, le=2)]
-
-
 Loss = Literal["dapo", "bnpo", "grpo", "dr_grpo", "cispo", "sapo"]
-
-
 Importance = Literal["token", "sequence"]
-
-
 Baseline = Literal["group", "batch", "none", "leave_one_out"]
-
-
 KlEstimate = Literal["k1", "k2", "k3"]
-
-
 Truncated = Literal["learn", "leave_out"]
-
-
 OnInvalid = Literal["stop", "skip"]
-
-
 Schedule = Literal["linear", "cosine", "inverse_sqrt", "constant_with_warmup", "constant"]
-
-
 ValidationLoss = Literal["seqloss_lastadv", "seqloss_reward", "contrastive", "good_only", "policy_gradient"]
-
-
 Selection = Literal["positive", "reweight", "drop_worst_negative", "top_fraction", "bottom_fraction", "random", "none"]
-
-
 Similarity = Literal["dot", "cosine", "centred", "local"]

@@ -1,4 +1,4 @@
-"""`params.yaml` read, checked and changed; what is wrong in it is named by line, with the nearest param there is."""
+"""Read, validate and edit `params.yaml`. Errors name the line and, for an unknown param, the closest one."""
 
 import difflib
 import re
@@ -30,29 +30,30 @@ RENAMED_VALUES = {("runner.kind", "here"): "sequential"}
 
 
 def rounds_of(count: int) -> dict[str, Any]:
-    """The `rounds` section for `count` rounds in a row."""
+    """The `rounds` section for a chain of `count` rounds."""
     return {"last": count, "start": {str(number): number - 1 for number in range(1, count + 1)}}
 
 
 def load_params(path: Path) -> Params:
-    """Read and validate. Raises GraftError that names the file, the line, the param and the nearest real one."""
+    """Read and validate. Raises GraftError that names the file, the line, the param and the closest valid one."""
     return _validate(path, read_text(path))
 
 
 def restrict(params: Params, keys: Iterable[str]) -> Params:
-    """`params` with nothing but the dotted `keys`: reading any other param raises AttributeError.
+    """`params` with only the dotted `keys`: reading any other param raises AttributeError.
 
-    A stage gets only what `dvc.yaml` lists for it, so that no param can change a stage without making it stale.
+    A stage gets only the params that `dvc.yaml` lists for it, so that no param can affect a stage without making it
+    stale.
     """
     restricted: Params = _restrict(params, sorted(keys))
     return restricted
 
 
 def override(path: Path, assignments: Iterable[str]) -> dict[str, tuple[Any, Any]]:
-    """Write `key=value` assignments into the file, comments kept, as `dvc exp run -S` does.
+    """Write `key=value` assignments into the file, keeping its comments, as `dvc exp run -S` does.
 
-    `rounds=N` stands for both lines of the section. Returns {key: (old, new)} of what changed.
-    Raises GraftError, with the file untouched, where a key is unknown or a value is out of range.
+    `rounds=N` sets both lines of the section. Returns the changes, {key: (old, new)}. Raises GraftError, with the file
+    unchanged, if a key is unknown or a value is out of range.
     """
     text, _, changes = overridden(path, read_text(path), assignments)
     if changes:
@@ -61,13 +62,13 @@ def override(path: Path, assignments: Iterable[str]) -> dict[str, tuple[Any, Any
 
 
 def overridden(path: Path, text: str, assignments: Iterable[str]) -> tuple[str, "Params", dict[str, tuple[Any, Any]]]:
-    """`override` of a text that came from `path`: the new text, its params, and what changed. Writes nothing."""
-    several = list(assignments)
-    if not several:  # comments take their time to keep
+    """`override` for the text of `path`: the new text, its params, and the changes. Writes nothing."""
+    assignments = list(assignments)
+    if not assignments:  # a round trip that keeps comments is slow
         return text, _validate(path, text), {}
     document = load_yaml(path, text, _yaml())
     changes: dict[str, tuple[Any, Any]] = {}
-    for assignment in several:
+    for assignment in assignments:
         key, separator, given = assignment.partition("=")
         if not separator:
             raise GraftError(f"-S {assignment}: not of the form key=value; write for instance -S grpo.beta=0.05")
@@ -82,7 +83,7 @@ def overridden(path: Path, text: str, assignments: Iterable[str]) -> tuple[str, 
 
 
 def _restrict(section: Any, keys: list[str]) -> Any:
-    heads = sorted({key.partition(".")[0] for key in keys})  # in the same order in each process
+    heads = sorted({key.partition(".")[0] for key in keys})  # in the same order in every process
     kept: dict[str, Any] = {}
     for head in heads:
         if head not in type(section).model_fields:
@@ -94,7 +95,7 @@ def _restrict(section: Any, keys: list[str]) -> Any:
 
 
 def _value_of(key: str, text: str) -> Any:
-    """What `text` means as a value in the file."""
+    """The YAML value of `text`."""
     if "\n" in text or "\r" in text:
         raise GraftError(f"-S {key}: more than one line; write lists as [a, b] and mappings as {{a: 1}}")
     return _plain(load_yaml(f"-S {key}", f"value: {text}", _yaml())["value"])
@@ -105,7 +106,7 @@ def _yaml() -> Any:
     from ruamel.yaml.representer import RoundTripRepresenter
 
     class Representer(RoundTripRepresenter):
-        """A class of its own: representers are kept by class, and DVC writes `dvc.lock` with the one above."""
+        """A separate class: representers are registered per class, and DVC writes `dvc.lock` with the base class."""
 
     Representer.add_representer(type(None), lambda r, _: r.represent_scalar("tag:yaml.org,2002:null", "null"))
     yaml = YAML()
@@ -133,7 +134,7 @@ def _assign(path: Path, document: Any, key: str, value: Any) -> Any:
 
 
 def _in_one_line(value: Any) -> Any:
-    """Lists and mappings as `[a, b]` and `{a: b}`: over several lines they would tear the comments around them."""
+    """Lists and mappings in flow style, `[a, b]` and `{a: b}`, so that comments keep their lines."""
     from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
     if isinstance(value, dict):
@@ -147,7 +148,7 @@ def _in_one_line(value: Any) -> Any:
 
 
 def _replace(node: Any, values: Mapping[str, Any]) -> None:
-    """Put `values` into a mapping of the file in place, so that it keeps its style and comments."""
+    """Replace the values of a mapping of the file in place, keeping its style and comments."""
     for key in [key for key in node if key not in values]:
         del node[key]
     for key, value in values.items():
@@ -157,13 +158,13 @@ def _replace(node: Any, values: Mapping[str, Any]) -> None:
             node[key] = value
 
 
-@lru_cache(maxsize=4)  # each stage that is computed reads the same
+@lru_cache(maxsize=4)  # every stage reads the same
 def _validate(path: Path, text: str) -> Params:
     document = load_yaml(path, text)
     try:
         return Params.model_validate(document)
     except ValidationError as error:
-        errors = error.errors(include_url=False)  # a misspelt key is missing too: tell the misspelling
+        errors = error.errors(include_url=False)  # a misspelt key is also a missing one: report the misspelling
         first = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
         loc = [part for part in first["loc"] if part != "[key]"]
         key = ".".join(str(part) for part in loc)
@@ -180,7 +181,7 @@ def _validate(path: Path, text: str) -> Params:
 
 
 def _plain(node: Any) -> Any:
-    """ruamel's containers as dict and list; its floats, which lose a last digit when they are written, as float."""
+    """ruamel's containers as dict and list; its floats, which lose a digit when written, as float."""
     if isinstance(node, float):
         return float(node)
     if isinstance(node, dict):
@@ -191,7 +192,7 @@ def _plain(node: Any) -> Any:
 
 
 def _line_of(text: str, loc: list[int | str]) -> int:
-    """1-based line of the deepest part of `loc` that the file has."""
+    """1-based line of the deepest part of `loc` in the file."""
     from ruamel.yaml import YAML
     from ruamel.yaml.nodes import MappingNode
 
@@ -210,14 +211,14 @@ def _keys(fields: Any, prefix: str = "") -> list[str]:
     if isinstance(fields, Mapping):
         pairs = list(fields.items())
     elif isinstance(fields, type) and issubclass(fields, Section):
-        pairs = [(name, _plainly(field.annotation)) for name, field in fields.model_fields.items()]
+        pairs = [(name, _section_of(field.annotation)) for name, field in fields.model_fields.items()]
     else:
         return []
     return [k for name, below in pairs for k in (f"{prefix}{name}", *_keys(below, f"{prefix}{name}."))]
 
 
-def _plainly(annotation: Any) -> Any:
-    """The section of `Section | None`; anything else as it is."""
+def _section_of(annotation: Any) -> Any:
+    """The section of `Section | None`; any other annotation unchanged."""
     return next(
         (each for each in get_args(annotation) if isinstance(each, type) and issubclass(each, Section)), annotation
     )

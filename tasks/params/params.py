@@ -1,4 +1,4 @@
-"""The params, typed, each with its range. Nothing has a default here: `params.yaml` is the only place of a value."""
+"""All params with their types and ranges. There are no defaults: every value is in `params.yaml`."""
 
 import re
 from typing import Annotated
@@ -127,4 +127,4 @@ class Params(Section):
 
 
 RUN_ONLY_SECTIONS = {"tracking", "schedule", "runner"}
-"""The sections that no stage may see: nothing is computed again for them, and no two runs differ by them."""
+"""Sections that no stage may read: a change makes no stage stale and does not distinguish runs."""

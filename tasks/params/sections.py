@@ -41,16 +41,16 @@ class Section(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _of_plain_signs(cls, values: Any) -> Any:
+    def _check_characters(cls, values: Any) -> Any:
         for name, value in values.items() if isinstance(values, Mapping) else ():
-            if isinstance(value, str) and not value.isprintable():  # a NUL or a new line, which no path can hold
-                sign = next(sign for sign in value if not sign.isprintable())
-                raise ValueError(f"{name} holds the sign {sign!r}; write it without")
+            if isinstance(value, str) and not value.isprintable():  # a NUL or a newline
+                character = next(each for each in value if not each.isprintable())
+                raise ValueError(f"{name} contains the character {character!r}; remove it")
         return values
 
 
 class Rounds(Section):
-    """`start` maps each round to the round whose policy it starts from, so that `dvc.yaml` can chain them."""
+    """`start` maps each round to the round whose policy it starts from, for the chain in `dvc.yaml`."""
 
     last: Count
     start: dict[int, int]
@@ -59,7 +59,7 @@ class Rounds(Section):
     @classmethod
     def _quoted(cls, start: Any) -> Any:
         if isinstance(start, Mapping) and any(isinstance(key, int) for key in start):
-            raise ValueError('the rounds must stand in quotes, {"1": 0}: DVC overlooks a number as a key')
+            raise ValueError('the rounds must be in quotes, {"1": 0}: DVC ignores keys that are numbers')
         return start
 
     @model_validator(mode="after")
@@ -162,7 +162,7 @@ class Operators(Section):
     @classmethod
     def _holds_no_secret(cls, url: str | None) -> str | None:
         if url is not None and redacted(url) != url:
-            raise ValueError("holds a password or a key, and dvc.lock would keep it: export OPENAI_API_KEY instead")
+            raise ValueError("contains a password or a key, which dvc.lock would store: export OPENAI_API_KEY instead")
         return url
 
     @model_validator(mode="after")
@@ -173,7 +173,7 @@ class Operators(Section):
 
 
 class OwnTerm(Section):
-    """A term of the reward that is the user's own function."""
+    """A reward term that is a user's function."""
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
     term: str
@@ -193,7 +193,7 @@ class OwnTerm(Section):
 
 
 class ModelReward(Section):
-    """A term of the reward that is a sequence-classification model."""
+    """A reward term that is a sequence-classification model."""
 
     base: Annotated[str, Field(min_length=1)]
     weight: Weight
@@ -250,7 +250,7 @@ class Influence(Section):
         if (self.validation == "trajectories") != (self.trajectories is not None):
             raise ValueError(
                 f"validation is {self.validation} and trajectories is {self.trajectories or 'null'}: with validation "
-                "trajectories it names a file of rewarded trajectories, else it is null"
+                "trajectories it must be a file of rewarded trajectories, else null"
             )
         return self
 
@@ -324,14 +324,13 @@ class Evaluation(Section):
 
 
 class Tracking(Section):
-    uri: Annotated[str, PlainSerializer(redacted), Field(repr=False)]  # Prefect keeps what a flow was called with
+    uri: Annotated[str, PlainSerializer(redacted), Field(repr=False)]  # Prefect stores a flow's parameters
     experiment: Annotated[str, Field(min_length=1)]
     seconds: Annotated[float, Field(ge=1, le=3600)]
 
 
 class Scheduling(Section):
-    """`seconds`: stage → the longest that it may take. The names are those of the stages, `flows/preflight.py`
-    checks."""
+    """`seconds`: stage → time limit. `flows/preflight.py` checks the names."""
 
     overlap: Literal["wait", "skip"]
     retries: Annotated[int, Field(ge=0, le=20, strict=True)]
@@ -340,7 +339,7 @@ class Scheduling(Section):
 
 
 class Runner(Section):
-    """Who computes shards."""
+    """How shards are computed."""
 
     kind: Literal["sequential", "threads", "processes", "dask", "ray"]
     workers: Annotated[int, Field(ge=1, le=1024, strict=True)] | None

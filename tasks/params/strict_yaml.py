@@ -1,7 +1,7 @@
-"""YAML as plain data: mappings, lists and values, written out. All that makes more of it is refused by file and line.
+"""Strict YAML: mappings, lists and plain values only; everything else is an error that names file and line.
 
-Tags (`!!python/object`, `!anything`) would name what to build. Anchors and aliases let a few lines stand for
-gigabytes, and merge keys hide which value counts. None of our files needs them, so that none may hold any.
+Tags (`!!python/object`, `!anything`) name objects to construct, anchors and aliases let a few lines expand to
+gigabytes, and merge keys hide which value applies. No file of a project needs them, so they are not allowed.
 """
 
 from functools import lru_cache
@@ -11,14 +11,14 @@ from typing import Any
 from tasks.errors import GraftError
 
 DEEPEST = 40
-"""Levels of nesting; ours have four."""
+"""Most levels of nesting; the project's files have four."""
 
 LONGEST = 50_000_000
-"""Signs of a file; a dvc.lock of a hundred rounds has a million."""
+"""Most characters of a file; a dvc.lock of a hundred rounds has a million."""
 
 
 def load_yaml(where: Path | str, text: str, loader: Any = None) -> dict[Any, Any]:
-    """The mapping that a text is, by `loader` (a ruamel.yaml.YAML) where comments and style are to be kept.
+    """Parse a text that is a mapping; pass a ruamel.yaml.YAML as `loader` to keep comments and style.
 
     Raises GraftError that names the file and line.
     """
@@ -26,43 +26,43 @@ def load_yaml(where: Path | str, text: str, loader: Any = None) -> dict[Any, Any
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
     try:
-        _refuse_what_is_not_plain(where, text)
+        _check_is_plain(where, text)
         document = (loader or YAML(typ="safe")).load(text)
     except MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise GraftError(f"{where}{line}: not YAML: {_one_line(error.problem)}; mend the line") from None
-    except YAMLError as error:  # a sign that no text may hold
+        raise GraftError(f"{where}{line}: not YAML: {_one_line(error.problem)}; fix the line") from None
+    except YAMLError as error:  # an invalid character
         raise GraftError(f"{where}: not YAML: {_one_line(error)}; restore the file") from None
     except (ArithmeticError, AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError) as error:
-        # ruamel's own for values that only look like a number or a date: 0x, 2026-13-45, a number of 5000 digits
-        raise GraftError(f"{where}: not YAML: {_one_line(error)}; mend that value") from None
+        # raised by ruamel for values that resemble a number or a date: 0x, 2026-13-45, a number of 5000 digits
+        raise GraftError(f"{where}: not YAML: {_one_line(error)}; fix that value") from None
     if not isinstance(document, dict):
         name = Path(where).name
         raise GraftError(f"{where}: holds nothing; restore the file, for instance with: git checkout {name}")
     return document
 
 
-@lru_cache(maxsize=8)  # of what is not refused; the same few files are read several times in a run
-def _refuse_what_is_not_plain(where: Path | str, text: str) -> None:
+@lru_cache(maxsize=8)  # the same few files are read several times in a run
+def _check_is_plain(where: Path | str, text: str) -> None:
     from ruamel.yaml import YAML
     from ruamel.yaml.events import MappingEndEvent, MappingStartEvent, SequenceEndEvent, SequenceStartEvent
 
     if len(text) > LONGEST:
-        raise GraftError(f"{where}: {len(text)} signs, more than any such file has; restore the file")
+        raise GraftError(f"{where}: {len(text)} characters, more than any such file has; restore the file")
     depth = 0
     for event in YAML(typ="safe").parse(text):
         depth += isinstance(event, SequenceStartEvent | MappingStartEvent)
         depth -= isinstance(event, SequenceEndEvent | MappingEndEvent)
-        if (found := _more_than_data(event)) or depth > DEEPEST:
-            found = found or f"more than {DEEPEST} levels of nesting"
+        if (feature := _disallowed_feature(event)) or depth > DEEPEST:
+            feature = feature or f"more than {DEEPEST} levels of nesting"
             raise GraftError(
-                f"{where}:{event.start_mark.line + 1}: {found}: this file is data, of plain values alone; write the "
-                "value itself there"
+                f"{where}:{event.start_mark.line + 1}: {feature}: only plain values are allowed here; write the value "
+                "itself"
             )
 
 
-def _more_than_data(event: Any) -> str | None:
-    """What of YAML an event is that is refused, None for plain data."""
+def _disallowed_feature(event: Any) -> str | None:
+    """The YAML feature of an event that is not allowed; None for plain data."""
     from ruamel.yaml.events import AliasEvent, NodeEvent, ScalarEvent
 
     if isinstance(event, AliasEvent):

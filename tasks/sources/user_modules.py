@@ -1,8 +1,8 @@
-"""The user's own modules that params name: where their source lies, what it defines, and its digest.
+"""User modules named by params: their files, the names they define, and their digest.
 
-Nothing of theirs is imported here: all is read from the source text. A module is looked for in the project's folder
-first, then among what is installed. The source of a module in the project is its file and all that it imports of the
-project, directly or not; of an installed one it is its own file alone.
+Nothing is imported: everything is read from the source text. A module is searched for in the project's folder first,
+then among the installed packages. The sources of a module of the project are its file and all modules of the project
+that it imports, directly or not; those of an installed module are its own file alone.
 """
 
 import ast
@@ -27,7 +27,7 @@ def modules_of_terms(params: Rewards) -> list[str]:
 
 
 def module_of_environment(name: str) -> list[str]:
-    """The module that `environment` names, if it is the user's own."""
+    """The module of the param `environment` if it is a user's module."""
     module, separator, _ = name.partition(":")
     return [module] if separator else []
 
@@ -35,25 +35,25 @@ def module_of_environment(name: str) -> list[str]:
 def digest_modules(root: Path, modules: Sequence[str]) -> str | None:
     """sha256 of the names and contents of all their sources, hexadecimal; None without modules.
 
-    Raises GraftError where there is no such module or its source is not Python.
+    Raises GraftError if a module does not exist or its source is not Python.
     """
     if not modules:
         return None
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
     for name, file in sources_of(root, modules):
-        whole.update(f"{name}\0{digest_path(file)}\n".encode())
-    return whole.hexdigest()
+        digest.update(f"{name}\0{digest_path(file)}\n".encode())
+    return digest.hexdigest()
 
 
 def check_unchanged(root: Path, modules: Sequence[str], recorded: str | None, key: str) -> None:
-    """Raise GraftError where a module is not what the param `key` records: DVC would take old results for its own."""
+    """Raise GraftError if the modules differ from the digest in the param `key`: DVC would reuse outdated results."""
     if modules and digest_modules(root, modules) != recorded:
         raise GraftError(f"{key}: is not the digest of {', '.join(modules)} as it is now; {REMEDY}")
 
 
-def check_function(root: Path, name: str, key: str) -> None:
-    """Raise GraftError where `module:function` names no module, or none of its top-level names; `key` is the param."""
-    invalidate_caches()  # the file may have been written a moment ago
+def check_function_exists(root: Path, name: str, key: str) -> None:
+    """Raise GraftError if `module:function` names no module or none of its top-level names; `key` is the param."""
+    invalidate_caches()  # the file may be new
     module, _, function = name.partition(":")
     file = _file_of(root, module)
     if file is None:
@@ -62,7 +62,7 @@ def check_function(root: Path, name: str, key: str) -> None:
             "or correct the name"
         )
     if file.suffix != ".py":
-        return  # compiled: only importing it would tell
+        return  # compiled: known only after an import
     names = set(_defined(parse_module(file).body))
     if function not in names and not names & {"*", "__getattr__"}:
         close = difflib.get_close_matches(function, sorted(names), n=1)
@@ -71,8 +71,8 @@ def check_function(root: Path, name: str, key: str) -> None:
 
 
 def sources_of(root: Path, modules: Sequence[str]) -> list[tuple[str, Path]]:
-    """(module, file) of the modules and of what they import of the project, in alphabetical order."""
-    invalidate_caches()  # a file may have been written a moment ago
+    """(module, file) of the modules and of the project's modules that they import, sorted."""
+    invalidate_caches()  # a file may be new
     found: dict[str, Path] = {}
     waiting = list(modules)
     while waiting:
@@ -93,7 +93,7 @@ def sources_of(root: Path, modules: Sequence[str]) -> list[tuple[str, Path]]:
 
 
 def imported_names(tree: ast.AST, package: str) -> Iterator[str]:
-    """Absolute names that a module of `package` imports, inside functions too; of `from a import b` a and a.b."""
+    """Absolute names imported by a module of `package`, in functions too; a and a.b for `from a import b`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -104,19 +104,19 @@ def imported_names(tree: ast.AST, package: str) -> Iterator[str]:
 
 
 def _origin(package: str, node: ast.ImportFrom) -> str:
-    """The absolute name of what `from … import` imports from."""
+    """The absolute module name of `from … import`."""
     parents = package.split(".")[: len(package.split(".")) - (node.level - 1)] if node.level else []
     return ".".join([*parents, node.module] if node.module else parents)
 
 
 def _heads(name: str) -> list[str]:
-    """`a.b.c` → a, a.b, a.b.c: importing the last imports them all."""
+    """`a.b.c` → a, a.b, a.b.c, which are all imported with the last."""
     parts = name.split(".")
     return [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
 
 
 def _file_of(root: Path, module: str) -> Path | None:
-    """Its file, in the project or among what is installed; None where there is none."""
+    """The module's file, in the project or installed; None if there is none."""
     file = _in_project(root, module)
     if file is not None:
         return file
@@ -131,7 +131,7 @@ def _in_project(root: Path, module: str) -> Path | None:
 
 
 def _below(spec: ModuleSpec | None, module: str) -> ModuleSpec | None:
-    """From the spec of the first part of a module's name to its own. Imports none of its packages."""
+    """The spec of a module from that of its top-level package, without importing any package."""
     for name in _heads(module)[1:]:
         if spec is None or spec.submodule_search_locations is None:
             return None
@@ -148,11 +148,11 @@ def parse_module(file: Path) -> ast.Module:
         return ast.parse(file.read_bytes(), str(file))
     except (SyntaxError, ValueError) as error:
         line = f":{error.lineno}" if isinstance(error, SyntaxError) else ""
-        raise GraftError(f"{file}{line}: not Python ({error.args[0]}); mend it") from None
+        raise GraftError(f"{file}{line}: not Python ({error.args[0]}); fix it") from None
 
 
 def _defined(body: Sequence[ast.AST]) -> Iterator[str]:
-    """Names that the statements of a module bind at its top level, in branches too; `*` for `from … import *`."""
+    """Names bound at the top level of a module, in branches too; `*` for `from … import *`."""
     for node in body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name

@@ -16,7 +16,7 @@ NUMBERS = st.lists(st.floats(-1e12, 1e12, allow_subnormal=True) | st.sampled_fro
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is folded and laid aside after thousands of numbers is so after two."""
-    monkeypatch.setattr(sums, "AT_ONCE", 2)
+    monkeypatch.setattr(sums, "CHUNK", 2)
     monkeypatch.setattr(sums, "IN_MEMORY", 32)
 
 

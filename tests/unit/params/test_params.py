@@ -156,7 +156,7 @@ def test_the_shipped_file_is_valid_and_explains_every_param() -> None:
             r":\d+: bootstrap\.malformed_share: .*less than or equal to 1, not 2",
         ),
         ('"2": 1', '"2": 0', r":\d+: rounds: start must be the chain"),
-        ('"1": 0', "1: 0", r":\d+: rounds\.start: the rounds must stand in quotes"),
+        ('"1": 0', "1: 0", r":\d+: rounds\.start: the rounds must be in quotes"),
         (
             "  ks: [1, 5, 10]",
             "  ks: [1, 11]",

@@ -42,7 +42,7 @@ def test_more_than_data_is_refused_by_its_line(value: str, file: Path) -> None:
     file.write_text(f"first: 1\nsecond: {value}\n")
     with pytest.raises(GraftError) as caught:
         read(file)
-    assert str(caught.value).startswith(f"{file}:2: {MORE_THAN_DATA[value]}: this file is data")
+    assert str(caught.value).startswith(f"{file}:2: {MORE_THAN_DATA[value]}: only plain values are allowed here")
     assert "\n" not in str(caught.value)
     assert [path.name for path in file.parent.iterdir()] == [file.name]
 

@@ -8,7 +8,13 @@ import pytest
 from tasks.errors import GraftError
 from tasks.params.file import load_params, override
 from tasks.params.sections import Rewards
-from tasks.sources.user_modules import check_function, check_unchanged, digest_modules, modules_of_terms, sources_of
+from tasks.sources.user_modules import (
+    check_function_exists,
+    check_unchanged,
+    digest_modules,
+    modules_of_terms,
+    sources_of,
+)
 
 SHIPPED = Path(__file__).parents[3] / "params.yaml"
 RAISES = "raise RuntimeError('this module must not be run')\n"
@@ -99,7 +105,7 @@ def test_the_project_comes_before_what_is_installed(tmp_path: Path, monkeypatch:
     ],
 )
 def test_every_way_to_define_a_function_is_seen(tmp_path: Path, source: str) -> None:
-    check_function(project(tmp_path, manners=source + RAISES), "manners:polite", "rewards.own")
+    check_function_exists(project(tmp_path, manners=source + RAISES), "manners:polite", "rewards.own")
 
 
 @pytest.mark.parametrize(
@@ -116,13 +122,13 @@ def test_every_way_to_define_a_function_is_seen(tmp_path: Path, source: str) -> 
         ),
         ("manners:polite", "class A:\n    polite = 1\n", r"defines no 'polite'"),
         ("manners:polite", "print(polite)\n", r"defines no 'polite'"),
-        ("manners:polite", "def polite(\n", r"manners\.py:1: not Python \('\(' was never closed\); mend it"),
+        ("manners:polite", "def polite(\n", r"manners\.py:1: not Python \('\(' was never closed\); fix it"),
         ("manners:polite", "a = '\0'\n", r"manners\.py.*: not Python"),
     ],
 )
 def test_a_wrong_name_is_told_in_one_line(tmp_path: Path, term: str, source: str, message: str) -> None:
     with pytest.raises(GraftError, match=message) as error:
-        check_function(project(tmp_path, manners=source), term, "rewards.own")
+        check_function_exists(project(tmp_path, manners=source), term, "rewards.own")
     assert "\n" not in str(error.value)
 
 

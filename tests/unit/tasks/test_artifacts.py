@@ -301,5 +301,5 @@ def test_a_file_that_nobody_may_read_is_named_and_not_taken_for_the_one_that_is_
         pytest.skip("root may read everything")
     write_jsonl(tmp_path / "some.jsonl", problems(1))
     (tmp_path / "some.jsonl").chmod(0)
-    with pytest.raises(GraftError, match=r"some\.jsonl: not readable \(Permission denied\); mend its permissions"):
+    with pytest.raises(GraftError, match=r"some\.jsonl: not readable \(Permission denied\); fix its permissions"):
         write_jsonl(tmp_path / "copy.jsonl", stream_jsonl(tmp_path / "some.jsonl", Problem))

@@ -180,7 +180,7 @@ def test_params_are_told_without_it(tmp_path: Path) -> None:
 def test_an_address_that_dvc_lock_would_keep_may_hold_none(url: str, tmp_path: Path) -> None:
     file = tmp_path / "params.yaml"
     file.write_text(PARAMS.read_text())
-    with pytest.raises(GraftError, match=r"operators\.base_url: holds a password or a key") as caught:
+    with pytest.raises(GraftError, match=r"operators\.base_url: contains a password or a key") as caught:
         override(file, [f"operators.base_url={url}"])
     assert SECRET not in str(caught.value)
     assert file.read_text() == PARAMS.read_text()
