@@ -17,7 +17,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from flows.process.exit_codes import exit_code
-from tasks.statistics.intervals import SMALL, Estimate, bootstrap_interval, wilson_interval
+from tasks.statistics.intervals import WILSON_BELOW, Estimate, bootstrap_interval, wilson_interval
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -56,7 +56,7 @@ CASES = (
     Case("nearly all solved, greedy", 9, 1, 1),
     Case("hardly any solved, greedy", 1, 19, 1),
 )
-SIZES = (10, 20, 50, SMALL, 200)
+SIZES = (10, 20, 50, WILSON_BELOW, 200)
 
 
 def coverage(case: Case, size: int, sets: int, interval: Callable[[Sequence[float], int], Estimate]) -> float:
@@ -85,15 +85,15 @@ def table(found: dict[tuple[Case, int], tuple[float, float]]) -> "Table":
     for case in CASES:
         both = [(size, *found[case, size]) for size in SIZES]
         made.add_row(
-            case.name, *(f"{b:.3f}  {w:.3f} ←" if size < SMALL else f"{b:.3f} ← {w:.3f}" for size, b, w in both)
+            case.name, *(f"{b:.3f}  {w:.3f} ←" if size < WILSON_BELOW else f"{b:.3f} ← {w:.3f}" for size, b, w in both)
         )
     return made
 
 
 def figures(found: dict[tuple[Case, int], tuple[float, float]]) -> dict[str, float]:
     """Of the intervals that are taken."""
-    bootstrap = [b for (_, size), (b, _) in found.items() if size >= SMALL]
-    wilson = [w for (_, size), (_, w) in found.items() if size < SMALL]
+    bootstrap = [b for (_, size), (b, _) in found.items() if size >= WILSON_BELOW]
+    wilson = [w for (_, size), (_, w) in found.items() if size < WILSON_BELOW]
     numbers = {
         "coverage_bootstrap": fmean(bootstrap),
         "coverage_wilson": fmean(wilson),

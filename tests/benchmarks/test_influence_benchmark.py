@@ -5,10 +5,11 @@ import pytest
 from benchmarks.influence import HELD_OUT_LOOP, WAYS, Turns, agreement, figures, measured, table
 from benchmarks.influence_ways import Shape
 
+pytestmark = pytest.mark.nightly
+
 SHAPE = Shape(rows=6, tokens=40, rank=2, hidden=32, layers=1, vocabulary=64)
 
 
-@pytest.mark.slow
 def test_all_ways_take_turns_and_find_the_same_influence() -> None:
     sides = measured(SHAPE, [*WAYS, HELD_OUT_LOOP], turns=1)
     held_out = sides.pop(HELD_OUT_LOOP)[-1]["found"]

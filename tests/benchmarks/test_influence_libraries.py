@@ -9,6 +9,8 @@ from benchmarks.influence import LARGE, SMALL, WAYS, names_of
 from benchmarks.influence_libraries import LIBRARIES, absence, package_of
 from benchmarks.influence_ways import Shape, loop, samples_of, scorer_of
 
+pytestmark = pytest.mark.nightly
+
 SHAPE = Shape(rows=6, tokens=40, rank=2, hidden=32, layers=2, vocabulary=64)
 
 

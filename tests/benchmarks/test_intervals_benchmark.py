@@ -5,7 +5,9 @@ from statistics import fmean
 import pytest
 
 from benchmarks.intervals import CASES, SIZES, Case, coverage, figures, measure, table
-from tasks.statistics.intervals import SMALL, Estimate
+from tasks.statistics.intervals import WILSON_BELOW, Estimate
+
+pytestmark = pytest.mark.nightly
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -22,7 +24,7 @@ def test_coverage_is_the_share_of_intervals_that_hold_the_truth() -> None:
 
 
 def test_figures_are_of_the_interval_that_is_taken_for_the_size() -> None:
-    found = {(case, size): (0.9, 0.8) if size < SMALL else (0.7, 0.6) for case in CASES for size in SIZES}
+    found = {(case, size): (0.9, 0.8) if size < WILSON_BELOW else (0.7, 0.6) for case in CASES for size in SIZES}
     found[CASES[0], SIZES[0]], found[CASES[0], SIZES[-1]] = (0.0, 0.2), (0.1, 0.0)
     assert figures(found) == {
         "coverage_bootstrap": pytest.approx((0.7 * 11 + 0.1) / 12, abs=1e-4),

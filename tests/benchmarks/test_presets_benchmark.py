@@ -4,9 +4,13 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from benchmarks.presets import table
 from benchmarks.sums import write_sums
 from tasks.problems.jsonl import read_problems
+
+pytestmark = pytest.mark.nightly
 
 
 def test_each_answer_is_right_and_no_question_is_asked_twice(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ import pytest
 from benchmarks.search import generated
 from tasks.records import Problem
 
+pytestmark = pytest.mark.nightly
+
 PROJECT = Path(__file__).parents[2]
 WORKING = """
 import os, sys, time

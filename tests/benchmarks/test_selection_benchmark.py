@@ -18,6 +18,8 @@ from tasks.problems.generate import generate_splits
 from tasks.programs.operators.builtin import numbers
 from tasks.records import Completion, Problem
 
+pytestmark = pytest.mark.nightly
+
 
 def problem(number: int) -> Problem:
     return Problem(problem_id=f"p{number}", question="?", answer=1, source="generated")

@@ -5,10 +5,11 @@ import pytest
 from benchmarks.grpo_step import Measured, figures, measure, name_of, table
 from benchmarks.step_sides import COMPLETIONS, LONGEST, PROMPTS, Shape, lengths_of
 
+pytestmark = pytest.mark.nightly
+
 SHAPE = Shape(8, skewed=True, threads=1, hidden=32, layers=1, vocabulary=64, intermediate=32)
 
 
-@pytest.mark.slow
 def test_both_sides_take_whole_steps_of_the_prescribed_lengths() -> None:
     """Each side ends with an error where it draws another number of tokens."""
     sides = measure(SHAPE, steps=1)

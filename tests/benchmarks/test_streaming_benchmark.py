@@ -6,12 +6,13 @@ import pytest
 
 from benchmarks.streaming import figures, measure, table
 
+pytestmark = pytest.mark.nightly
+
 LIMIT = 500  # MiB
 ROOM = 20  # MiB by which two peaks may differ: what the allocator keeps
 ASKED = os.environ.get("GRAFT_PROBLEMS")
 
 
-@pytest.mark.slow
 def test_four_times_the_problems_need_no_more_memory() -> None:
     few, many = measure(3_000), measure(12_000)
     for one, other in zip(few, many, strict=True):
@@ -21,7 +22,6 @@ def test_four_times_the_problems_need_no_more_memory() -> None:
     assert table([("streamed", row) for row in many]).row_count == 3
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(ASKED is None, reason="GRAFT_PROBLEMS says how many; 1000000 take 40 minutes")
 def test_as_many_as_are_asked_for_fit() -> None:
     assert all(row.peak < LIMIT for row in measure(int(ASKED or 0)))

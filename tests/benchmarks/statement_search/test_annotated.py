@@ -6,6 +6,8 @@ from benchmarks.statement_search.annotated import is_annotated, likely_program, 
 from benchmarks.statement_search.evaluator import behaviour
 from tasks.coldstart.expression_space import Program, Space, space_of
 
+pytestmark = pytest.mark.nightly
+
 
 def space(question: str, answer: float) -> Space:
     return space_of("p", [question], [answer])

@@ -19,6 +19,8 @@ from tasks.programs.operators.builtin import numbers
 from tasks.programs.sandbox import sandbox as boxes
 from tasks.search.rules import RULES, Rule
 
+pytestmark = pytest.mark.nightly
+
 GSM8K = Path(__file__).parents[4] / "shared/data/gsm8k/train.jsonl"
 
 QUESTIONS = [

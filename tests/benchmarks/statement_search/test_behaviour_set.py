@@ -1,10 +1,13 @@
 """The hash tables are sets; fingerprints tell behaviours apart and nothing else."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.statement_search.behaviour_set import Seen, fingerprints
+
+pytestmark = pytest.mark.nightly
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 40)), max_size=300))
