@@ -217,9 +217,9 @@ def trl(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
 
 def graft(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
     """Graft's sampler, advantages and update."""
-    from tasks.grpo.recorded_logprobs import behaviour_of
-    from tasks.grpo.step_plan import Group, Step
-    from tasks.grpo.update import begin, take
+    from tasks.grpo.recorded_logprobs import behaviour_logprobs
+    from tasks.grpo.step_plan import Step, UpdateGroup
+    from tasks.grpo.update import optimizer_step, start_training
     from tasks.model.policy import Policy, attach_adapter
     from tasks.model.sample import Sample
     from tasks.model.sampling.sampler import Request, Sampler
@@ -241,7 +241,7 @@ def graft(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
     policy = Policy(attach_adapter(model_of(shape), RANK, ALPHA, 0), tokenizer, "", "scratch")
     tokenizer.add_special_tokens({"eos_token": "<never>"})  # no token of the model: a completion ends at its length
     prompts = prompts_of(shape, 256)
-    training = begin(policy.model, params, steps=10_000)
+    training = start_training(policy.model, params, steps=10_000)
     scorer: Scorer | None = None
     step = 0
     while True:
@@ -251,7 +251,9 @@ def graft(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
             own = [prompts[(step * PROMPTS + p) % len(prompts)] for p in range(PROMPTS)]
             lengths = lengths_of(shape, step)
             with clock.part("sample"):
-                requests = [Request(own[i // COMPLETIONS], step * 1000 + i, max_tokens=n) for i, n in enumerate(lengths)]
+                requests = [
+                    Request(own[i // COMPLETIONS], step * 1000 + i, max_tokens=n) for i, n in enumerate(lengths)
+                ]
                 sampler = Sampler(policy, 1.0, LONGEST)
                 written: dict[int, Any] = {}
                 for rows in sampler.batches(requests):
@@ -264,11 +266,11 @@ def graft(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
                     Sample(str(p), m, tuple(prompt), tuple(c.tokens), tuple(c.logprobs), gain)
                     for m, (c, gain) in enumerate(zip(completions, gains, strict=True))
                 ]
-                groups.append(Group(str(p), samples, sum(len(s.completion) for s in samples)))
+                groups.append(UpdateGroup(str(p), samples, sum(len(s.completion) for s in samples)))
             scorer = scorer or scorer_for(policy, groups[0].samples, 1.0)  # as in a round: once
             with clock.part("update"):
                 taken = Step(1, groups)
-                take(training, scorer, taken, behaviour_of(scorer, taken.samples), None, params)
+                optimizer_step(training, scorer, taken, behaviour_logprobs(scorer, taken.samples), None, params)
         assert [len(written[i].tokens) for i in range(len(lengths))] == lengths
         answer(clock)
         step += 1

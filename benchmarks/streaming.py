@@ -56,7 +56,7 @@ class Codes(Record):
 
 
 @dataclass(frozen=True)
-class Measured:
+class StageCost:
     """What a stage took for so many problems."""
 
     stage: str
@@ -75,12 +75,12 @@ def make(layout: Layout, count: int) -> None:
 
 def make_policy(layout: Layout) -> None:
     """The policy that round 1 starts from, and its tokens for the codes."""
-    from tasks.bootstrap.scratch_model import scratch_model
+    from tasks.bootstrap.scratch_model import build_scratch_model
     from tasks.bootstrap.tokenizer import train_tokenizer
     from tasks.model.policy import Policy, attach_adapter, encode_completion, save_policy
 
     tokenizer = train_tokenizer(CODES, 300)
-    model = attach_adapter(scratch_model(tokenizer, hidden=32, layers=1, seed=0), rank=2, alpha=2.0, seed=0)
+    model = attach_adapter(build_scratch_model(tokenizer, hidden=32, layers=1, seed=0), rank=2, alpha=2.0, seed=0)
     policy = Policy(model, tokenizer, "", "scratch")
     save_policy(policy, layout.policy(ROUND - 1), parent=None, round=ROUND - 1)
     codes = [Code(text=text, tokens=encode_completion(policy, text)) for text in CODES]
@@ -97,7 +97,7 @@ def _problem(number: int) -> Problem:
 def _index(codes: Sequence[Code], count: int) -> Iterator[Workflow]:
     for number in range(count + HELD_OUT):
         split: Split = "train" if number < count else "validation"
-        asked = _problem(number).turned(ROUND)
+        asked = _problem(number).rotated(ROUND)
         for code in (codes[number % 2], codes[2]):
             right = code is codes[2]
             results = [Result(status="ok", value=answer if right else 0) for answer in asked.answers]
@@ -139,10 +139,10 @@ def reward(layout: Layout, shard: int | None) -> None:
 def select(layout: Layout, shard: int | None) -> None:
     """Its reading: as it is, or into a list."""
     from tasks.model.policy import load_policy
-    from tasks.objective.recorded_completions import fitting
+    from tasks.objective.recorded_completions import read_valid_trajectories
 
     policy = load_policy(layout.policy(ROUND - 1))
-    read = fitting(policy, layout, ROUND, ["train", "validation"], "stop", Counter())
+    read = read_valid_trajectories(policy, layout, ROUND, ["train", "validation"], "stop", Counter())
     found = sum(len(each.rewards) for each in (list(read) if shard else read))
     expected = 4 * sum(1 for split in ("train", "validation") for _ in stream_jsonl(layout.problems(split), Problem))
     assert found == expected, f"{found} completions came through, not {expected}"
@@ -157,12 +157,12 @@ def _params(stage: str, shard: int | None) -> Params:
     return restrict(changed, declared_params(PROJECT, stage))
 
 
-def measure(count: int, whole: bool = False) -> list[Measured]:
+def measure(count: int, whole: bool = False) -> list[StageCost]:
     """All stages for so many problems; `whole`: all of them in one shard."""
     with TemporaryDirectory(prefix="graft-streaming-") as name:
         for step in ("make_policy", "make"):
             _alone(step, name, count, whole)
-        return [Measured(stage, count, *_alone(stage, name, count, whole)) for stage in STAGES]
+        return [StageCost(stage, count, *_alone(stage, name, count, whole)) for stage in STAGES]
 
 
 def _alone(step: str, root: str, count: int, whole: bool) -> tuple[float, float]:
@@ -196,7 +196,7 @@ def _peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
 
 
-def table(rows: Sequence[tuple[str, Measured]]) -> "Table":
+def table(rows: Sequence[tuple[str, StageCost]]) -> "Table":
     """A row for each stage of each way."""
     from rich.table import Table
 
@@ -207,7 +207,7 @@ def table(rows: Sequence[tuple[str, Measured]]) -> "Table":
     return made
 
 
-def figures(streamed: Sequence[Measured]) -> dict[str, float]:
+def figures(streamed: Sequence[StageCost]) -> dict[str, float]:
     """Of the problems that were streamed."""
     return {
         "problems": streamed[0].problems,

@@ -16,7 +16,7 @@ from tasks.seeds import derive_seed
 TRIES = 2000
 
 
-def coincident(problem: Problem, phrasings: int, seed: int) -> Problem | None:
+def with_equal_quantities(problem: Problem, phrasings: int, seed: int) -> Problem | None:
     """A generated problem in other quantities, with itself as a sibling; None where no two of them can be equal."""
     template = next(template for template in TEMPLATES if template.name == problem.template)
     dice = random.Random(derive_seed(seed, "coincident", problem.problem_id))

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from benchmarks.influence_selection.training_run import measured, samples_of, successes, validation_of
+from benchmarks.influence_selection.training_run import compute_influences, samples_of, successes, validation_of
 from benchmarks.influence_selection.variants import GROUP, PROBLEMS, Variant
-from benchmarks.influence_selection.world import drawn, is_flipped, rewards_of, turned, world_of
+from benchmarks.influence_selection.world import is_flipped, rewards_of, rotate_problems, sample_problems, world_of
 
 
 def auc(folder: Path, seed: int, judges: int) -> float:
@@ -21,14 +21,14 @@ def auc(folder: Path, seed: int, judges: int) -> float:
 
     torch.set_num_threads(1)
     world, policy = world_of(folder), load_policy(Layout(folder).policy(0))
-    problems = turned(drawn(world.problems["train"], PROBLEMS, seed, 0), 0)
+    problems = rotate_problems(sample_problems(world.problems["train"], PROBLEMS, seed, 0), 0)
     groups = world.rollouts(policy, problems, GROUP, "train", seed, 0)
     rewards = rewards_of("flipped", problems, groups, seed, 0)
     given = samples_of(policy, problems, groups, rewards)
     samples, shares = [successes(s) for s in given], [abs(s.advantage) for s in given]
     validation = validation_of(world, policy, judges, seed, 0)
     scorer = scorer_for(policy, [*samples, *validation], 1.0, world.params.grpo.micro_batch_tokens)
-    found = measured(scorer, samples, shares, validation, Variant("positive", judges, similarity="local"))
+    found = compute_influences(scorer, samples, shares, validation, Variant("positive", judges, similarity="local"))
     flips = [is_flipped(problem, member, seed, 0) for problem in problems for member in range(GROUP)]
     rows = [(i, flip) for i, s, flip in zip(found, samples, flips, strict=True) if s.advantage]
     flipped, others = [i for i, flip in rows if flip], [i for i, flip in rows if not flip]

@@ -15,19 +15,19 @@ from benchmarks.influence_selection.world import (
     Condition,
     Rollout,
     World,
-    drawn,
     rewards_of,
+    rotate_problems,
+    sample_problems,
     trusted_of,
-    turned,
     world_of,
 )
-from tasks.influence.conformal_control import from_fault_line, trusted_influences
+from tasks.influence.conformal_control import calibration_influences, shift_by_threshold
 from tasks.influence.loss_gradients import Validation
 from tasks.influence.selection import select
-from tasks.influence.tracin import influences, judges_of
+from tasks.influence.tracin import cache_validation_gradients, influences
 from tasks.model.sample import Sample
-from tasks.objective.samples import merged
-from tasks.objective.token_weights import Averaging
+from tasks.objective.samples import merge_equal_samples
+from tasks.objective.token_weights import TokenWeights
 from tasks.records import Problem
 from tasks.seeds import derive_seed
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 TEST, TEST_SAMPLES = 100, 8
 LEARNING_RATE = 1e-3
-BY_TOKEN = Averaging("dapo", longest=1)
+BY_TOKEN = TokenWeights("dapo", longest=1)
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Job:
 
 
 @dataclass
-class Learned:
+class RunResult:
     """What a run came to."""
 
     final: float = 0.0  # trusted pass@1 on test problems
@@ -67,7 +67,7 @@ class Learned:
     seconds: float = 0.0  # of the rounds, in processor time, without the final test
 
 
-def run(job: Job) -> Learned:
+def run(job: Job) -> RunResult:
     """Learn from the workspace's first policy."""
     import time
 
@@ -78,7 +78,7 @@ def run(job: Job) -> Learned:
 
     torch.set_num_threads(1)
     world, policy = world_of(job.folder), load_policy(Layout(job.folder).policy(0))
-    learned = Learned()
+    learned = RunResult()
     started = time.process_time()
     for round in range(job.rounds):
         _round(world, policy, job, round, learned)
@@ -88,14 +88,14 @@ def run(job: Job) -> Learned:
     return learned
 
 
-def _round(world: World, policy: "Policy", job: Job, round: int, learned: Learned) -> None:
+def _round(world: World, policy: "Policy", job: Job, round: int, learned: RunResult) -> None:
     from tasks.model.scoring.scorer import scorer_for
 
     count, group = job.variant.training(job.problems)
     if job.condition == "answer_only":
-        problems = drawn(world.coincident, count, job.seed, round)
+        problems = sample_problems(world.equal_quantities, count, job.seed, round)
     else:
-        problems = turned(drawn(world.problems["train"], count, job.seed, round), round)
+        problems = rotate_problems(sample_problems(world.problems["train"], count, job.seed, round), round)
     groups = world.rollouts(policy, problems, group, "train", job.seed, round)
     learned.curve.append(fmean(r.trusted for group in groups for r in group))
     rewards = rewards_of(job.condition, problems, groups, job.seed, round)
@@ -119,7 +119,7 @@ def _round(world: World, policy: "Policy", job: Job, round: int, learned: Learne
 
 def validation_of(world: World, policy: "Policy", count: int, seed: int, round: int) -> list[Sample]:
     """So many fresh completions, as many of each validation problem, or one of so many problems."""
-    problems = turned(drawn(world.problems["validation"], count, seed, round), round)
+    problems = rotate_problems(sample_problems(world.problems["validation"], count, seed, round), round)
     heard = world.rollouts(policy, problems, max(count // len(problems), 1), "validation", seed, round)
     return samples_of(policy, problems, heard, trusted_of(heard))
 
@@ -166,7 +166,7 @@ def _weights(
         return select("none", advantages, [None] * len(samples))
     if rule == "truly_helpful":
         return [float(s.advantage * t.advantage > 0) for s, t in zip(samples, truth, strict=True)]
-    found = measured(scorer, samples, shares, judges, job.variant)
+    found = compute_influences(scorer, samples, shares, judges, job.variant)
     positive = select("positive", advantages, found)
     if rule in ("positive", "reweight"):
         return select(rule, advantages, found)
@@ -177,7 +177,7 @@ def _weights(
     return select("random" if rule == "random" else "bottom_fraction", advantages, found, fraction, lots=lots)
 
 
-def measured(
+def compute_influences(
     scorer: "Scorer",
     samples: Sequence[Sample],
     shares: Sequence[float],
@@ -187,13 +187,17 @@ def measured(
     """Influence of each sample; with control counted from the fault line, and above 0 where there is none."""
     own = [successes(s) for s in judges or samples]
     validation = Validation(own, [s.advantage for s in judges or samples], BY_TOKEN, same_batch=not judges)
-    held = judges_of(scorer, validation, variant.measure.budget) if variant.similarity == "local" else None
+    held = (
+        cache_validation_gradients(scorer, validation, variant.measure.budget)
+        if variant.similarity == "local"
+        else None
+    )
     found = influences(scorer, samples, BY_TOKEN, validation, variant.measure, shares, judges=held).each
     if not variant.control:
         return [s.influence or 0.0 for s in found]
     given = [abs(s.advantage) for s in judges]
-    trusted = trusted_influences(scorer, BY_TOKEN, validation, variant.measure, given, samples, held)
-    return from_fault_line(samples, found, own, trusted, variant.measure) or [1.0] * len(samples)
+    trusted = calibration_influences(scorer, BY_TOKEN, validation, variant.measure, given, samples, held)
+    return shift_by_threshold(samples, found, own, trusted, variant.measure) or [1.0] * len(samples)
 
 
 EPOCHS = 4
@@ -202,19 +206,19 @@ EPOCHS = 4
 
 def _update(world: World, scorer: "Scorer", kept: Sequence[Sample], share: float, job: Job, round: int) -> int:
     """Steps taken."""
-    from tasks.grpo.recorded_logprobs import behaviour_of
-    from tasks.grpo.update import begin, take
+    from tasks.grpo.recorded_logprobs import behaviour_logprobs
+    from tasks.grpo.update import optimizer_step, start_training
 
     if not kept:
         return 0
     steps = math.ceil(STEPS * job.problems / PROBLEMS)
     steps = max(1, math.ceil(steps * share)) if job.by_kept else steps
     params = grpo_params(world.params.grpo)
-    training = begin(scorer.model, params, steps * EPOCHS)
-    behaviour = behaviour_of(scorer, kept)
+    training = start_training(scorer.model, params, steps * EPOCHS)
+    behaviour = behaviour_logprobs(scorer, kept)
     for epoch in range(EPOCHS):
         for step in steps_of(kept, steps, derive_seed("order", job.seed, round, epoch)):
-            take(training, scorer, step, behaviour, None, params)
+            optimizer_step(training, scorer, step, behaviour, None, params)
     return len(training.rows)
 
 
@@ -226,16 +230,16 @@ def grpo_params(shipped: "Grpo") -> "Grpo":
 
 def steps_of(kept: Sequence[Sample], count: int, seed: int) -> "list[Step]":
     """The samples in `count` steps of like size, by lot; never an empty one."""
-    from tasks.grpo.step_plan import Group, Step
+    from tasks.grpo.step_plan import Step, UpdateGroup
 
     order = sorted(kept, key=lambda s: derive_seed(seed, s.problem_id, s.member))
     count = min(count, len(order))
     chunks = [order[n * len(order) // count : (n + 1) * len(order) // count] for n in range(count)]
     steps = []
     for chunk in chunks:
-        groups: list[Group] = []
+        groups: list[UpdateGroup] = []
         for name in dict.fromkeys(s.problem_id for s in chunk):
             own = [replace(s, count=1) for s in chunk if s.problem_id == name]
-            groups.append(Group(name, merged(own), sum(len(s.completion) for s in own)))
+            groups.append(UpdateGroup(name, merge_equal_samples(own), sum(len(s.completion) for s in own)))
         steps.append(Step(1, groups))
     return steps

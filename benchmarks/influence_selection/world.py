@@ -17,7 +17,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from benchmarks.influence_selection.equal_quantities import coincident
+from benchmarks.influence_selection.equal_quantities import with_equal_quantities
 from tasks.records import Completion, Problem
 from tasks.seeds import derive_seed
 
@@ -63,10 +63,10 @@ class World:
         self._known: dict[tuple[str, str], tuple[bool, bool, float]] = {}
 
     @cached_property
-    def coincident(self) -> list[Problem]:
+    def with_equal_quantities(self) -> list[Problem]:
         """Train problems whose answer wrong workflows give, too."""
         phrasings, seed = self.params.problems.phrasings, self.params.seed
-        found = [coincident(problem, phrasings, seed) for problem in self.problems["train"]]
+        found = [with_equal_quantities(problem, phrasings, seed) for problem in self.problems["train"]]
         return [problem for problem in found if problem]
 
     def rollouts(
@@ -111,14 +111,14 @@ def world_of(folder: Path) -> World:
     return World(folder)
 
 
-def drawn(problems: Sequence[Problem], count: int, seed: int, round: int) -> list[Problem]:
+def sample_problems(problems: Sequence[Problem], count: int, seed: int, round: int) -> list[Problem]:
     """So many of the problems, by lot."""
     return sorted(problems, key=lambda problem: derive_seed("lot", seed, round, problem.problem_id))[:count]
 
 
-def turned(problems: Sequence[Problem], round: int) -> list[Problem]:
+def rotate_problems(problems: Sequence[Problem], round: int) -> list[Problem]:
     """In the quantities of the round."""
-    return [problem.turned(round) for problem in problems]
+    return [problem.rotated(round) for problem in problems]
 
 
 def trusted_of(groups: Sequence[Sequence[Rollout]]) -> list[list[float]]:

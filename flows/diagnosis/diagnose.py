@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 
-from flows.diagnosis.problems import Performance, asked_of, greedy_of, right_of
+from flows.diagnosis.problems import Performance, greedy_is_right, problem_diagnoses, right_samples
 from flows.diagnosis.record import Diagnosis
 from tasks.artifacts import read_json, read_jsonl, read_text
 from tasks.environments.lookup import environment_in
@@ -24,17 +24,17 @@ from tasks.environments.protocol import Environment, with_checked_siblings
 from tasks.environments.runner import Runner, make_runner
 from tasks.errors import GraftError
 from tasks.grpo.compute import update_scorer
-from tasks.grpo.diagnostics.health import Score, Signs, verdicts
+from tasks.grpo.diagnostics.health import Score, StepMeasurements, verdicts
 from tasks.grpo.diagnostics.one_step import OneStep, one_step
 from tasks.grpo.groups import weighted_group
-from tasks.grpo.recorded_logprobs import Scores, scores_of
+from tasks.grpo.recorded_logprobs import Logprobs, score_samples
 from tasks.layout import Layout
 from tasks.model.out_of_memory import explain_out_of_memory
 from tasks.model.policy import Policy, load_policy
 from tasks.model.rollouts.attempts import attempt_problems
 from tasks.model.rollouts.operator_model import log_usage, operator_model
 from tasks.objective.groups import SampleGroup, sample_groups, samples_in
-from tasks.objective.token_weights import Averaging
+from tasks.objective.token_weights import TokenWeights
 from tasks.params.params import Params
 from tasks.programs.answer_check import failure_reason
 from tasks.records import Lineage, Problem, RewardedTrajectory, Trajectory
@@ -46,7 +46,7 @@ from tasks.search.shard import workflow_records
 from tasks.seeds import derive_seed
 from tasks.trajectories.groups import SearchedProblem, build_trajectories
 
-KNOBS = (
+SHOWN_PARAMS = (
     "seed",
     "grpo.learning_rate",
     "grpo.loss",
@@ -76,15 +76,15 @@ def diagnose(layout: Layout, params: Params, count: int, round: int | None = Non
     problems = [with_checked_siblings(environment, problem) for problem in problems]
     served = operator_model(policy, params.operators, layout)
     with make_runner(environment, params.sandbox, served) as runner:
-        completions = written(policy, environment, problems, runner, tolerant, round + 1, lineage)
-        before = measured(policy, environment, problems, runner, params)
-    trajectories = rewarded(layout, tolerant, environment, completions)
+        completions = sample_groups_of_problems(policy, environment, problems, runner, tolerant, round + 1, lineage)
+        before = evaluate(policy, environment, problems, runner, params)
+    trajectories = reward_trajectories(layout, tolerant, environment, completions)
     log_usage(served, layout, "diagnose, before the step")
     groups = sample_groups(policy, trajectories, params.grpo)
     policy, step, scores = _stepped(layout, params, round, policy, groups)
     served = operator_model(policy, params.operators, layout)
     with make_runner(environment, params.sandbox, served) as runner:
-        after = measured(policy, environment, problems, runner, params)
+        after = evaluate(policy, environment, problems, runner, params)
     log_usage(served, layout, "diagnose, after the step")
     signs = _signs(layout, params, round, trajectories, groups, step, (before, after))
     return Diagnosis(
@@ -92,8 +92,8 @@ def diagnose(layout: Layout, params: Params, count: int, round: int | None = Non
         version=lineage.version,
         reference=read_json(layout.policy(0) / "lineage.json", Lineage).version,
         samples=params.evaluation.samples,
-        knobs={name: f"{reduce(getattr, name.split('.'), params)}" for name in KNOBS},
-        problems=asked_of(policy, params.grpo, trajectories, groups, scores, (before, after)),
+        knobs={name: f"{reduce(getattr, name.split('.'), params)}" for name in SHOWN_PARAMS},
+        problems=problem_diagnoses(policy, params.grpo, trajectories, groups, scores, (before, after)),
         step=step,
         before=signs.before,
         after=signs.after,
@@ -102,7 +102,7 @@ def diagnose(layout: Layout, params: Params, count: int, round: int | None = Non
     )
 
 
-def written(
+def sample_groups_of_problems(
     policy: Policy,
     environment: Environment,
     problems: Sequence[Problem],
@@ -132,7 +132,7 @@ def written(
     )
 
 
-def rewarded(
+def reward_trajectories(
     layout: Layout, params: Params, environment: Environment, trajectories: Sequence[Trajectory]
 ) -> list[RewardedTrajectory]:
     """As the stage reward does."""
@@ -140,7 +140,7 @@ def rewarded(
     return compute_rewards(layout.root, params, environment, trajectories, total).trajectories
 
 
-def measured(
+def evaluate(
     policy: Policy, environment: Environment, problems: Sequence[Problem], runner: Runner, params: Params
 ) -> Performance:
     """How the policy does on the problems, as the stage evaluate measures it; why, where it cannot be measured."""
@@ -183,19 +183,19 @@ def _drawn(layout: Layout, seed: int, count: int, round: int) -> list[Problem]:
 
 def _stepped(
     layout: Layout, params: Params, round: int, policy: Policy, groups: Sequence[SampleGroup]
-) -> tuple[Policy, OneStep, tuple[Scores, Scores]]:
+) -> tuple[Policy, OneStep, tuple[Logprobs, Logprobs]]:
     """The policy after the step, the step, and the log-probabilities of policy and reference before it.
 
     As in the update, one model is in memory: the reference replaces the policy while it scores.
     """
-    averaging, samples = Averaging(params.grpo.loss, params.policy.max_new_tokens), samples_in(groups)
+    averaging, samples = TokenWeights(params.grpo.loss, params.policy.max_new_tokens), samples_in(groups)
     all_kept = [weighted_group(group, [1.0] * len(group.samples), averaging) for group in groups]
     with explain_out_of_memory(params.grpo.micro_batch_tokens):
         scorer = update_scorer(policy, samples, params)
-        own = reference = scores_of(scorer, samples)
+        own = reference = score_samples(scorer, samples)
         if round:
             policy = load_policy(layout.policy(0), instead_of=policy)
-            reference = scores_of(update_scorer(policy, samples, params), samples)
+            reference = score_samples(update_scorer(policy, samples, params), samples)
             policy = load_policy(layout.policy(round), instead_of=policy)
             scorer = update_scorer(policy, samples, params)
         step = one_step(scorer, all_kept, params.grpo, reference if params.grpo.beta > 0 else None)
@@ -213,7 +213,7 @@ def _moved_version(policy: Policy) -> str:
 def _score_of(found: Performance, samples: int) -> Score | None:
     if isinstance(found, str):
         return None
-    return Score([greedy_of(own) for own in found], [right_of(own) for own in found], samples)
+    return Score([greedy_is_right(own) for own in found], [right_samples(own) for own in found], samples)
 
 
 def _signs(
@@ -224,11 +224,11 @@ def _signs(
     groups: Sequence[SampleGroup],
     step: OneStep,
     performance: tuple[Performance, Performance],
-) -> Signs:
+) -> StepMeasurements:
     """What the verdicts rest on."""
     before, after = (_score_of(found, params.evaluation.samples) for found in performance)
     parts = step.before if round or step.after is None else step.after
-    return Signs(
+    return StepMeasurements(
         rewards=[group.baseline_rewards for group in groups],
         advantages=[group.advantages for group in groups],
         distinct=[len(set(map(tuple, t.tokens))) for t in trajectories],
@@ -236,7 +236,7 @@ def _signs(
         served=params.operators.backend != "none",
         norm=step.row["grad_norm"] if step.row else 0.0,
         max_norm=params.grpo.max_grad_norm,
-        earlier_norms=[norm for number in range(1, round + 1) for norm in norms_of(layout.steps(number))],
+        earlier_norms=[norm for number in range(1, round + 1) for norm in gradient_norms_in(layout.steps(number))],
         beta=params.grpo.beta,
         at_reference=round == 0,
         policy_norm=parts.policy,
@@ -248,7 +248,7 @@ def _signs(
     )
 
 
-def norms_of(table: Path) -> list[float]:
+def gradient_norms_in(table: Path) -> list[float]:
     """The gradient's norm at each step of a round's update; [] where the table is not there.
 
     Raises GraftError where it is not a table of steps.

@@ -1,6 +1,6 @@
 """A diagnosis as one HTML page that needs nothing but itself: no script, no request, all texts escaped."""
 
-from flows.diagnosis.record import Diagnosis, heading, loss_lines, readable
+from flows.diagnosis.record import Diagnosis, loss_lines, printable, summary_lines
 
 PAGE = """\
 <!doctype html>
@@ -107,11 +107,11 @@ def page_of(diagnosis: Diagnosis) -> str:
     from jinja2 import Environment, StrictUndefined
 
     templates = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    templates.filters |= {"number": _number, "readable": readable}
+    templates.filters |= {"number": _number, "readable": printable}
     layers = diagnosis.step.before.layers.values()
     return templates.from_string(PAGE).render(
         d=diagnosis,
-        lines=[readable(line) for line in heading(diagnosis)],
+        lines=[printable(line) for line in summary_lines(diagnosis)],
         loss=loss_lines(diagnosis.step),
         most=max(layers, default=0.0) or 1.0,
     )

@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from flows.diagnosis.record import Asked, Completion, Token
-from tasks.grpo.recorded_logprobs import Scores, key_of
+from flows.diagnosis.record import Completion, ProblemDiagnosis, Token
+from tasks.grpo.recorded_logprobs import Logprobs, sample_key
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.objective.advantages import known
+from tasks.objective.advantages import known_rewards
 from tasks.objective.groups import SampleGroup
-from tasks.objective.samples import is_cut
+from tasks.objective.samples import is_truncated
 from tasks.params.fields import Baseline
 from tasks.params.sections import Grpo
 from tasks.records import Attempt, Result, RewardedTrajectory
@@ -22,26 +22,26 @@ Performance = list[list[Attempt]] | str
 Value = TypeVar("Value")
 
 
-def asked_of(
+def problem_diagnoses(
     policy: Policy,
     params: Grpo,
     trajectories: Sequence[RewardedTrajectory],
     groups: Sequence[SampleGroup],
-    scores: tuple[Scores, Scores],
+    scores: tuple[Logprobs, Logprobs],
     performance: tuple[Performance, Performance],
-) -> list[Asked]:
+) -> list[ProblemDiagnosis]:
     """A page of each of P problems. `scores`: by the policy and by the reference; `performance`: before and after."""
-    batch = known(reward for group in groups for reward in group.baseline_rewards)
+    batch = known_rewards(reward for group in groups for reward in group.baseline_rewards)
     return [
-        Asked(
+        ProblemDiagnosis(
             problem_id=trajectory.problem_id,
             question=trajectory.problem.question,
             answer=trajectory.problem.answer,
-            mean=_mean(known(group.baseline_rewards)),
-            std=_deviation(known(group.baseline_rewards)),
+            mean=_mean(known_rewards(group.baseline_rewards)),
+            std=_deviation(known_rewards(group.baseline_rewards)),
             completions=_completions(policy, params.advantages, trajectory, group, batch, scores),
-            greedy=_both(performance, place, greedy_of),
-            right=_both(performance, place, right_of),
+            greedy=_both(performance, place, greedy_is_right),
+            right=_both(performance, place, right_samples),
         )
         for place, (trajectory, group) in enumerate(zip(trajectories, groups, strict=True))
     ]
@@ -53,7 +53,7 @@ def _completions(
     trajectory: RewardedTrajectory,
     group: SampleGroup,
     batch: Sequence[float],
-    scores: tuple[Scores, Scores],
+    scores: tuple[Logprobs, Logprobs],
 ) -> list[Completion]:
     """Each different one of a group, the best first. `batch`: all known rewards of all groups."""
     baselines = baselines_of(rule, group.baseline_rewards, group.advantages, batch)
@@ -67,23 +67,23 @@ def _completions(
             code=trajectory.workflow_codes[member],
             tokens=_tokens(policy, sample, scores),
             count=1,
-            result=told(trajectory.results[member]),
+            result=result_text(trajectory.results[member]),
             reward=trajectory.rewards[member],
             terms={name: values[member] for name, values in trajectory.reward_terms.items()},
             baseline=baselines[member],
             advantage=group.advantages[member],
             learned=sample.advantage,
-            cut=is_cut(policy, sample.completion),
+            cut=is_truncated(policy, sample.completion),
         )
     return list(found.values())
 
 
-def greedy_of(attempts: Sequence[Attempt]) -> bool:
+def greedy_is_right(attempts: Sequence[Attempt]) -> bool:
     """Whether the likeliest completion is right."""
     return any(attempt.greedy and attempt.right for attempt in attempts)
 
 
-def right_of(attempts: Sequence[Attempt]) -> int:
+def right_samples(attempts: Sequence[Attempt]) -> int:
     """How many of the samples are right."""
     return sum(attempt.samples for attempt in attempts if attempt.right)
 
@@ -96,19 +96,19 @@ def baselines_of(
     r - A where the advantage is that difference itself; else the mean of the group's known rewards, or of the `batch`
     where there is a single one.
     """
-    given = known(rewards)
+    given = known_rewards(rewards)
     mean = _mean(given if len(given) != 1 else batch)
     differences = rule in ("none", "leave_one_out")
     return [None if r is None else r - a if differences else mean for r, a in zip(rewards, advantages, strict=True)]
 
 
-def told(result: Result) -> str:
+def result_text(result: Result) -> str:
     """What a program gave, in a few words."""
     return f"{result.value!r}" if result.status == "ok" else f"{result.status}: {result.error}"
 
 
-def _tokens(policy: Policy, sample: Sample, scores: tuple[Scores, Scores]) -> list[Token]:
-    own, reference = (found[key_of(sample)].tolist() for found in scores)
+def _tokens(policy: Policy, sample: Sample, scores: tuple[Logprobs, Logprobs]) -> list[Token]:
+    own, reference = (found[sample_key(sample)].tolist() for found in scores)
     texts = policy.tokenizer.batch_decode([[token] for token in sample.completion])
     return [Token(*row) for row in zip(texts, own, reference, strict=True)]
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tasks.grpo.diagnostics.health import Score, Verdict, kl_share
-from tasks.grpo.diagnostics.one_step import OneStep, Parts
-from tasks.grpo.metrics import Row
+from tasks.grpo.diagnostics.one_step import GradientNorms, OneStep
+from tasks.grpo.metrics import Metrics
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Completion:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ProblemDiagnosis:
     """One problem: its group, the best first, and how it went before and after the step (None: not measured)."""
 
     problem_id: str
@@ -64,7 +64,7 @@ class Diagnosis:
     reference: str  # version of the reference
     samples: int  # completions of each problem for the score
     knobs: dict[str, str]  # params that the step depends on most
-    problems: Sequence[Asked]
+    problems: Sequence[ProblemDiagnosis]
     step: OneStep
     before: Score | None
     after: Score | None
@@ -88,7 +88,7 @@ def loss_lines(step: OneStep) -> list[tuple[str, str, str]]:
     return [(name, before[name], after.get(name, "not finite")) for name in before]
 
 
-def _column(row: Row | None, parts: Parts | None) -> dict[str, str]:
+def _column(row: Metrics | None, parts: GradientNorms | None) -> dict[str, str]:
     """What is told of a loss and its gradient, in words; {} where they are not finite."""
     if row is None or parts is None:
         return {}
@@ -111,7 +111,7 @@ def _column(row: Row | None, parts: Parts | None) -> dict[str, str]:
     }
 
 
-def heading(diagnosis: Diagnosis) -> list[str]:
+def summary_lines(diagnosis: Diagnosis) -> list[str]:
     """What was looked at, in a few sentences."""
     problems, completions = diagnosis.sizes
     reference = f"round 0's ({diagnosis.reference})" if diagnosis.round else "the policy itself"
@@ -126,6 +126,6 @@ def heading(diagnosis: Diagnosis) -> list[str]:
     return lines + ([f"The score could not be measured: {diagnosis.lost}"] if diagnosis.lost else [])
 
 
-def readable(text: str, new_line: str = "↵") -> str:
+def printable(text: str, new_line: str = "↵") -> str:
     """Text that a model wrote, in one line or as many as it has; signs that could move a cursor are shown as others."""
     return "".join(sign if sign.isprintable() else new_line if sign == "\n" else "·" for sign in text)

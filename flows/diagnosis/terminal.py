@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import ceil
 from typing import TYPE_CHECKING
 
-from flows.diagnosis.record import Asked, Completion, Diagnosis, heading, loss_lines, readable
+from flows.diagnosis.record import Completion, Diagnosis, ProblemDiagnosis, loss_lines, printable, summary_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,8 +19,8 @@ OPENING = "def solve(problem):\n    n = numbers(problem)\n"
 
 def print_diagnosis(diagnosis: Diagnosis, console: "Console") -> None:
     """Print the whole page, in 80 columns. Tokens are those of the best and the worst completion of each problem."""
-    for line in heading(diagnosis):
-        console.print(readable(line), highlight=False, markup=False)
+    for line in summary_lines(diagnosis):
+        console.print(printable(line), highlight=False, markup=False)
     console.print()
     console.print(_verdicts(diagnosis))
     console.print()
@@ -47,7 +47,7 @@ def _verdicts(diagnosis: Diagnosis) -> "Table":
         text.append(verdict.sign, style="bold")
         text.append(f": {verdict.value} (healthy: {verdict.healthy})\n")
         text.append(f"{verdict.flag}: " if verdict.flag else "", style="bold red")
-        text.append(readable(verdict.why), style="dim")
+        text.append(printable(verdict.why), style="dim")
         text.append(f" → {verdict.remedy}" if verdict.remedy else "", style="bold")
         level = verdict.level.upper() if verdict.flag else verdict.level
         table.add_row(Text(level, style=STYLES[verdict.level]), text)
@@ -92,8 +92,8 @@ def _layers(layers: dict[str, float]) -> "Table":
     return table
 
 
-def _print_problem(asked: Asked, console: "Console") -> None:
-    console.print(f"{asked.problem_id}: {readable(asked.question)} ({asked.answer:g})", highlight=False, markup=False)
+def _print_problem(asked: ProblemDiagnosis, console: "Console") -> None:
+    console.print(f"{asked.problem_id}: {printable(asked.question)} ({asked.answer:g})", highlight=False, markup=False)
     table = _table("×", "reward", "baseline", "advantage", "log p", "log ref", "workflow")
     for completion in asked.completions:
         table.add_row(
@@ -111,7 +111,7 @@ def _print_problem(asked: Asked, console: "Console") -> None:
         cut = ", cut at its length limit" if completion.cut else ""
         learned = "" if completion.learned == completion.advantage else f", learned as {completion.learned + 0.0:.3g}"
         told = f"advantage {completion.advantage:+.2f}{learned}: {terms}; gave {completion.result}{cut}"
-        console.print(readable(told), highlight=False, markup=False)
+        console.print(printable(told), highlight=False, markup=False)
         console.print(_tokens(completion), highlight=False)
     console.print()
 
@@ -122,7 +122,7 @@ def _tokens(completion: Completion) -> "Text":
 
     text = Text()
     for token in completion.tokens:
-        text.append(f"⟨{readable(token.text)}⟩", style="bold")
+        text.append(f"⟨{printable(token.text)}⟩", style="bold")
         text.append(f" {token.policy:.2f}/{token.reference:.2f} ", style="dim")
     return text
 
@@ -132,7 +132,7 @@ def _in_short(code: str) -> "Text":
     from rich.text import Text
 
     lines = [" ".join(line.split()) for line in code.removeprefix(OPENING).splitlines() if line.strip()]
-    short = readable("; ".join(lines))
+    short = printable("; ".join(lines))
     return Text(short if len(short) <= CODE_WIDTH else f"{short[: CODE_WIDTH - 2]} …")
 
 

@@ -4,12 +4,12 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from flows.reports.run_record import Account, When
+from flows.reports.run_record import RunRecord, When
 from tasks.errors import GraftError
 from tasks.evaluation.summary import measures
 from tasks.records import ProblemOutcome
 from tasks.seeds import derive_seed
-from tasks.statistics.intervals import BATCH, Estimate, difference_interval
+from tasks.statistics.intervals import RESAMPLE_BATCH, Estimate, difference_interval
 
 MEASURING = ("evaluation.temperature", "policy.max_new_tokens", "operators", "sandbox")
 """Params, or sections of them, that change what is measured and not only what was learnt."""
@@ -22,7 +22,7 @@ class Side(NamedTuple):
 
     letter: str  # what tables and pictures call it
     name: str  # as the user named it
-    account: Account
+    account: RunRecord
 
 
 class ParamRow(NamedTuple):
@@ -51,7 +51,7 @@ class Contrast(NamedTuple):
     changes: list[Change]
 
 
-def sides_of(named: Sequence[tuple[str, Account]]) -> list[Side]:
+def make_sides(named: Sequence[tuple[str, RunRecord]]) -> list[Side]:
     """Lettered A, B, … in the order given. Raises GraftError where two were not tested on the same problems."""
     sides = [Side(chr(ord("A") + i), name, account) for i, (name, account) in enumerate(named)]
     first = sides[0]
@@ -65,7 +65,7 @@ def sides_of(named: Sequence[tuple[str, Account]]) -> list[Side]:
     return sides
 
 
-def differing(sides: Sequence[Side]) -> list[ParamRow]:
+def differing_params(sides: Sequence[Side]) -> list[ParamRow]:
     """The params that differ, by name. What a run does not have, as it is of another version, is ABSENT."""
     names = sorted({name for side in sides for name in side.account.params})
     rows = [ParamRow(name, [side.account.params.get(name, ABSENT) for side in sides]) for name in names]
@@ -82,12 +82,12 @@ def contrasts(sides: Sequence[Side]) -> list[Contrast]:
 
 def remarks(sides: Sequence[Side]) -> list[str]:
     """What a reader should know before comparing numbers."""
-    names = [row.name for row in differing(sides) if row.name.startswith(MEASURING)]
+    names = [row.name for row in differing_params(sides) if row.name.startswith(MEASURING)]
     found = f"{', '.join(names)} differ{'s' if len(names) == 1 else ''}: the runs were not measured in the same way."
     return [found] if names else []
 
 
-def legend(account: Account) -> str:
+def legend(account: RunRecord) -> str:
     """What the numbers of a contrast are. The resamples are those that the first run's evaluation used."""
     confidence, resamples = float(account.params["evaluation.confidence"]), _resamples(account)
     return (
@@ -146,7 +146,7 @@ def sign_flip_p(after: Sequence[float], before: Sequence[float], resamples: int,
         permutation_type="samples",
         vectorized=True,
         n_resamples=resamples,
-        batch=BATCH,
+        batch=RESAMPLE_BATCH,
         rng=np.random.default_rng(seed),
     )
     return float(tested.pvalue)
@@ -171,5 +171,5 @@ def p_value(p: float) -> str:
     return f"{p:.3f}" if p >= 0.001 else "< 0.001"
 
 
-def _resamples(account: Account) -> int:
+def _resamples(account: RunRecord) -> int:
     return int(account.params["evaluation.resamples"])

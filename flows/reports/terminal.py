@@ -21,8 +21,8 @@ from tasks.redaction import redacted
 from tasks.rewards.metrics import plateau_remarks as unmoved_rewards
 from tasks.rewards.metrics import remarks as reward_remarks
 from tasks.seeds import derive_seed
-from tasks.statistics.influence_extremes import COUNT, Bin, Extremes, read_extremes
-from tasks.statistics.intervals import SMALL, Estimate, difference_interval
+from tasks.statistics.influence_extremes import COUNT, Bin, InfluenceExtremes, read_influence_extremes
+from tasks.statistics.intervals import WILSON_BELOW, Estimate, difference_interval
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -111,7 +111,7 @@ def _notes(layout: Layout, params: Params, outcomes: list[ProblemOutcome], metri
     notes = [
         f"pass@k and maj@k without bias from {evaluation.samples} samples at temperature {evaluation.temperature:g}; "
         f"in brackets intervals of {100 * evaluation.confidence:g} % over the problems: bootstrap, and Wilson's for "
-        f"the levels of fewer than {SMALL}."
+        f"the levels of fewer than {WILSON_BELOW}."
     ]
     notes += evaluation_remarks(metrics, evaluation.ks)
     if params.environment == "workflow" and all(o.siblings_passed is None for o in outcomes):
@@ -204,7 +204,7 @@ def _support(search: Mapping[str, float]) -> list[str]:
 
 def _print_influence(layout: Layout, params: Params, console: "Console") -> None:
     """Of the last round where influence was measured; nothing where it never was."""
-    rounds = ((number, read_extremes(layout, number)) for number in range(params.rounds.last, 0, -1))
+    rounds = ((number, read_influence_extremes(layout, number)) for number in range(params.rounds.last, 0, -1))
     number, found = next((pair for pair in rounds if pair[1] is not None), (0, None))
     if found is None:
         return
@@ -224,7 +224,7 @@ def _spread(histogram: list[Bin]) -> str:
     return f"influence of {sum(counts)} samples  < {below:.1e} {''.join(bars)} ≥ {above:+.1e}"
 
 
-def _ends(found: Extremes, number: int) -> "Table":
+def _ends(found: InfluenceExtremes, number: int) -> "Table":
     """The few most and least influential workflows."""
     table = _table(f"round {number}", "influence", "reward", "kept", "workflow", right=False)
     for row in (*found.most[:SHOWN], *found.least[:SHOWN]):

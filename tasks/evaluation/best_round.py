@@ -6,7 +6,7 @@ from tasks.params.sections import Evaluation
 from tasks.records import Standing
 from tasks.seeds import derive_seed
 from tasks.statistics.intervals import Estimate, difference_interval
-from tasks.statistics.plateau import plateau_remarks
+from tasks.statistics.plateau import describe_plateau
 
 
 def is_measured(round: int, last: int, every: int) -> bool:
@@ -37,7 +37,7 @@ def plateau_remarks(standings: Sequence[Standing], params: Evaluation, seed: int
         return change.low > 0 or change.high < 0
 
     levels = {standing.round: standing.pass_at_1 for standing in standings}
-    return plateau_remarks("pass@1 on dev", levels, differ, "or stop earlier")
+    return describe_plateau("pass@1 on dev", levels, differ, "or stop earlier")
 
 
 def choice_reason(chosen: Standing, standings: Sequence[Standing], last: int, params: Evaluation, seed: int) -> str:

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from tasks.artifacts import write_bytes
-from tasks.grpo.metrics import Row
-from tasks.model.distributed.safe_serialization import packed, unpacked
+from tasks.grpo.metrics import Metrics
+from tasks.model.distributed.safe_serialization import deserialize, serialize
 
-REST = 30.0
+WRITE_INTERVAL = 30.0
 """Writing waits until so many times what it took has gone by: it costs an update about 3 % at most."""
 
 DIGEST = 32
@@ -31,13 +31,13 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass
-class Training:
+class TrainingState:
     """An update under way. `weights` are the trained parameters by name, `rows` the numbers of the steps done."""
 
     weights: dict[str, Any]
     optimizer: Any
     schedule: Any
-    rows: list[Row] = field(default_factory=list)
+    rows: list[Metrics] = field(default_factory=list)
 
     def state(self) -> dict[str, Any]:
         """All that the steps to come depend on."""
@@ -84,12 +84,12 @@ class Checkpoint:
             logger.warning("%s: damaged; not used, the update begins anew", self._path)
         return state
 
-    def keep(self, training: Training) -> None:
+    def keep(self, training: TrainingState) -> None:
         """Write the state of the training down, where it is time to."""
         started = time.monotonic()
-        if started - self._written < REST * self._cost:
+        if started - self._written < WRITE_INTERVAL * self._cost:
             return
-        content = packed(training.state())
+        content = serialize(training.state())
         write_bytes(self._path, content + _digest(content))
         self._written = time.monotonic()
         self._cost = self._written - started
@@ -101,7 +101,7 @@ class Checkpoint:
 
 def _state_in(content: memoryview) -> dict[str, Any] | None:
     try:
-        state = unpacked(bytes(content))
+        state = deserialize(bytes(content))
     except ValueError:
         return None
     whole = isinstance(state, dict) and state.keys() == {"weights", "optimizer", "schedule", "rows"}

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tasks.grpo.checkpoint import Checkpoint
-from tasks.grpo.metrics import Row, round_numbers
-from tasks.grpo.recorded_logprobs import Scores, scores_of
-from tasks.grpo.step_plan import Group, plan
-from tasks.grpo.update import update
+from tasks.grpo.metrics import Metrics, round_metrics
+from tasks.grpo.recorded_logprobs import Logprobs, score_samples
+from tasks.grpo.step_plan import UpdateGroup, plan_steps
+from tasks.grpo.update import train
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer, scorer_for
@@ -19,29 +19,29 @@ from tasks.seeds import derive_seed
 class UpdateResult:
     """The metrics of each step and of the round, and the speed of this process."""
 
-    rows: list[Row]
-    metrics: Row
+    rows: list[Metrics]
+    metrics: Metrics
     tokens_per_second: float
 
 
 def compute(
     policy: Policy,
-    groups: Sequence[Group],
-    reference: Scores | None,
+    groups: Sequence[UpdateGroup],
+    reference: Logprobs | None,
     params: Params,
     round: int,
     checkpoint: Checkpoint | None = None,
 ) -> UpdateResult:
     """Train the policy in place. `reference`: from `reference_scores`; None where `grpo.beta` is 0."""
     grpo = params.grpo
-    steps, skipped = plan(groups, grpo.epochs, grpo.prompts_per_step, derive_seed(params.seed, "update", round))
-    done = update(update_scorer(policy, _samples(groups), params), steps, grpo, reference, checkpoint)
-    return UpdateResult(done.rows, round_numbers(done.rows, skipped, groups), done.tokens_per_second)
+    steps, skipped = plan_steps(groups, grpo.epochs, grpo.prompts_per_step, derive_seed(params.seed, "update", round))
+    done = train(update_scorer(policy, _samples(groups), params), steps, grpo, reference, checkpoint)
+    return UpdateResult(done.rows, round_metrics(done.rows, skipped, groups), done.tokens_per_second)
 
 
-def reference_scores(reference: Policy, groups: Sequence[Group], params: Params) -> Scores:
+def reference_scores(reference: Policy, groups: Sequence[UpdateGroup], params: Params) -> Logprobs:
     """The reference's log-probabilities of all samples."""
-    return scores_of(update_scorer(reference, _samples(groups), params), _samples(groups))
+    return score_samples(update_scorer(reference, _samples(groups), params), _samples(groups))
 
 
 def update_scorer(policy: Policy, samples: Sequence[Sample], params: Params) -> Scorer:
@@ -50,5 +50,5 @@ def update_scorer(policy: Policy, samples: Sequence[Sample], params: Params) -> 
     return scorer_for(policy, samples, params.search.temperature, grpo.micro_batch_tokens, grpo.bf16)
 
 
-def _samples(groups: Sequence[Group]) -> list[Sample]:
+def _samples(groups: Sequence[UpdateGroup]) -> list[Sample]:
     return [sample for group in groups for sample in group.samples]

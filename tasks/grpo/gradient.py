@@ -10,15 +10,15 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tasks.grpo.recorded_logprobs import Scores, padded
-from tasks.grpo.step_plan import Group
-from tasks.model.distributed.collectives import backward, count
+from tasks.grpo.recorded_logprobs import Logprobs, pad_logprobs
+from tasks.grpo.step_plan import UpdateGroup
+from tasks.model.distributed.collectives import backward, world_size
 from tasks.model.fast_layers.fast_layers import fast_layers
 from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import MicroBatch
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.losses import Objective, TokenLosses, reduce, token_losses
-from tasks.objective.token_weights import Averaging
+from tasks.objective.token_weights import TokenWeights
 from tasks.params.sections import Grpo
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Sums:
+class TokenSums:
     """Totals over the tokens of some micro-batches."""
 
     tokens: float = 0
@@ -46,7 +46,7 @@ class Sums:
         """Tokens that the clip acted on."""
         return self.low + self.high
 
-    def add(self, other: "Sums") -> None:
+    def add(self, other: "TokenSums") -> None:
         for name in vars(self):
             ours, theirs = getattr(self, name), getattr(other, name)
             setattr(self, name, max(ours, theirs) if name == "ratio_max" else ours + theirs)
@@ -57,53 +57,53 @@ def objective_of(params: Grpo) -> Objective:
     return Objective(**{field.name: getattr(params, field.name) for field in fields(Objective)})
 
 
-def accumulate(
-    scorer: Scorer, step: Sequence[Group], behaviour: Scores, reference: Scores | None, params: Grpo
-) -> Sums:
+def accumulate_gradient(
+    scorer: Scorer, step: Sequence[UpdateGroup], behaviour: Logprobs, reference: Logprobs | None, params: Grpo
+) -> TokenSums:
     """Add the gradient of one step's loss to the weights.
 
     Raises FloatingPointError that names the samples whose loss is not finite.
     """
     loss_of = partial(_loss_of, scorer, behaviour, reference, params, sum(g.denominator for g in step))
     with fast_layers(scorer.model):
-        parts = backward(scorer.model, scorer.batches([s for g in step for s in g.samples], count()), loss_of)
+        parts = backward(scorer.model, scorer.batches([s for g in step for s in g.samples], world_size()), loss_of)
     if broken := [s for _, samples in parts for s in samples]:
-        raise FloatingPointError(f"the loss of {named(broken)} is not finite")
-    sums = Sums()
+        raise FloatingPointError(f"the loss of {sample_names(broken)} is not finite")
+    sums = TokenSums()
     for part, _ in parts:
         sums.add(part)
     return sums
 
 
 def _loss_of(
-    scorer: Scorer, behaviour: Scores, reference: Scores | None, params: Grpo, denominator: int, batch: MicroBatch
-) -> "tuple[Tensor, Callable[[], tuple[Sums, list[Sample]]]]":
+    scorer: Scorer, behaviour: Logprobs, reference: Logprobs | None, params: Grpo, denominator: int, batch: MicroBatch
+) -> "tuple[Tensor, Callable[[], tuple[TokenSums, list[Sample]]]]":
     """A micro-batch's part of the step's loss, and what is to be told of it: sums, and samples whose loss is not
     finite."""
     samples, scored = batch.samples, scorer.score(batch)
     logprobs, mask = scored.logprobs, scored.mask
     tokens = token_losses(
         logprobs,
-        padded(behaviour, samples, logprobs),
-        None if reference is None else padded(reference, samples, logprobs),
+        pad_logprobs(behaviour, samples, logprobs),
+        None if reference is None else pad_logprobs(reference, samples, logprobs),
         scored.entropies if params.entropy > 0 else None,
         logprobs.new_tensor([s.advantage for s in samples]),
         mask,
         objective_of(params),
     )
     counts = logprobs.new_tensor([s.count for s in samples])[:, None] * mask
-    averaging = Averaging(params.loss, longest=1)  # for the weights alone
+    averaging = TokenWeights(params.loss, longest=1)  # for the weights alone
     weights = counts * logprobs.new_tensor([averaging.weight(len(s.completion)) for s in samples])[:, None]
     loss = reduce(tokens.loss, weights, denominator)
 
-    def tell() -> tuple[Sums, list[Sample]]:
+    def tell() -> tuple[TokenSums, list[Sample]]:
         part = _summed(tokens, loss, scored.entropies, counts, weights / denominator)
         return part, [] if math.isfinite(part.loss) else _not_finite(tokens, samples)
 
     return loss, tell
 
 
-def _summed(tokens: TokenLosses, loss: "Tensor", entropies: "Tensor", counts: "Tensor", weights: "Tensor") -> Sums:
+def _summed(tokens: TokenLosses, loss: "Tensor", entropies: "Tensor", counts: "Tensor", weights: "Tensor") -> TokenSums:
     """`counts` [R, C]: how many tokens of the round each stands for, `weights` [R, C]: how much each weighs in the
     loss; both 0 where padded."""
     import torch
@@ -121,7 +121,7 @@ def _summed(tokens: TokenLosses, loss: "Tensor", entropies: "Tensor", counts: "T
         "entropy": (entropies.detach() * counts).sum(),
         "ratio_max": tokens.ratio.max(),
     }
-    return Sums(**dict(zip(totals, torch.stack(list(totals.values())).tolist(), strict=True)))
+    return TokenSums(**dict(zip(totals, torch.stack(list(totals.values())).tolist(), strict=True)))
 
 
 def _not_finite(tokens: TokenLosses, samples: Sequence[Sample]) -> list[Sample]:
@@ -129,7 +129,7 @@ def _not_finite(tokens: TokenLosses, samples: Sequence[Sample]) -> list[Sample]:
     return [s for s, finite in rows if not finite]
 
 
-def named(samples: Sequence[Sample], most: int = 5) -> str:
+def sample_names(samples: Sequence[Sample], most: int = 5) -> str:
     """Samples by problem and place in its group, the first few."""
     names = [f"{s.problem_id} completion {s.member}" for s in samples]
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

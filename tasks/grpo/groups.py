@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tasks.grpo.step_plan import Group
+from tasks.grpo.step_plan import UpdateGroup
 from tasks.objective.groups import SampleGroup
-from tasks.objective.samples import merged
-from tasks.objective.token_weights import Averaging
+from tasks.objective.samples import merge_equal_samples
+from tasks.objective.token_weights import TokenWeights
 from tasks.records import Selected
 
 
-def selected_groups(groups: Sequence[SampleGroup], selection: Sequence[Selected], averaging: Averaging) -> list[Group]:
+def selected_groups(
+    groups: Sequence[SampleGroup], selection: Sequence[Selected], averaging: TokenWeights
+) -> list[UpdateGroup]:
     """The update's view of each group. Raises ValueError where the selection is of other groups."""
     lines = {(line.problem_id, line.member): line for line in selection}
     members = {(g.problem_id, member): name for g in groups for member, name in enumerate(g.workflow_ids)}
@@ -23,7 +25,7 @@ def selected_groups(groups: Sequence[SampleGroup], selection: Sequence[Selected]
     ]
 
 
-def weighted_group(group: SampleGroup, weights: Sequence[float], averaging: Averaging) -> Group:
+def weighted_group(group: SampleGroup, weights: Sequence[float], averaging: TokenWeights) -> UpdateGroup:
     """The group with advantages multiplied by the weights [G], 0 = rejected.
 
     The denominator counts the samples that are learned from and those without signal (advantage 0), but no sample that
@@ -33,9 +35,9 @@ def weighted_group(group: SampleGroup, weights: Sequence[float], averaging: Aver
     learned = [replace(s, advantage=s.advantage * weight) for s, weight in pairs if s.advantage * weight]
     rewarded = zip(group.samples, group.advantages, group.baseline_rewards, strict=True)
     no_signal = [s for s, advantage, reward in rewarded if reward is not None and advantage == 0]
-    return Group(
+    return UpdateGroup(
         group.problem_id,
-        merged(learned),
+        merge_equal_samples(learned),
         averaging.denominator([len(s.completion) for s in [*learned, *no_signal]]),
         rewards=tuple(group.rewards),
         lengths=tuple(len(s.completion) for s in group.samples),

@@ -20,21 +20,21 @@ The names are TRL's where it has one. Times are not among them: the same inputs 
 import math
 from collections.abc import Sequence
 
-from tasks.grpo.gradient import Sums
-from tasks.grpo.step_plan import Group, Step
-from tasks.objective.advantages import known
+from tasks.grpo.gradient import TokenSums
+from tasks.grpo.step_plan import Step, UpdateGroup
+from tasks.objective.advantages import known_rewards
 
-Row = dict[str, float]
+Metrics = dict[str, float]
 """Name → number."""
 
-BY_TOKEN = ("ratio", "clip_ratio/low_mean", "clip_ratio/high_mean", "kl", "entropy")
+TOKEN_MEANS = ("ratio", "clip_ratio/low_mean", "clip_ratio/high_mean", "kl", "entropy")
 """Means over the tokens of a step: their means over a round are weighted."""
 
-OF_THE_STEP = ("step", "epoch", "tokens", "samples", "first_ratio", "ratio_max")
+STEP_ONLY = ("step", "epoch", "tokens", "samples", "first_ratio", "ratio_max")
 """What the round has in another way, or not at all."""
 
 
-def step_row(number: int, step: Step, sums: Sums, norm: float, rate: float) -> Row:
+def step_metrics(number: int, step: Step, sums: TokenSums, norm: float, rate: float) -> Metrics:
     """What is logged of one step; `norm` is that of the gradient before it was clipped, `rate` the learning rate."""
     tokens = max(sums.tokens, 1)
     parts = abs(sums.policy_loss) + abs(sums.kl_loss)
@@ -62,17 +62,17 @@ def step_row(number: int, step: Step, sums: Sums, norm: float, rate: float) -> R
     }
 
 
-def table_of(rows: Sequence[Row]) -> str:
+def to_csv(rows: Sequence[Metrics]) -> str:
     """The rows as a csv file, with a line of names first."""
     lines = [list(rows[0]) if rows else ["step"], *([repr(value) for value in row.values()] for row in rows)]
     return "".join(",".join(line) + "\n" for line in lines)
 
 
-def round_numbers(rows: Sequence[Row], skipped: int, groups: Sequence[Group]) -> Row:
+def round_metrics(rows: Sequence[Metrics], skipped: int, groups: Sequence[UpdateGroup]) -> Metrics:
     """The round's numbers: means over its steps, weighted by tokens where they are means over tokens."""
     samples = [s for g in groups for s in g.samples]
     tokens = sum(row["tokens"] for row in rows)
-    numbers: Row = {
+    numbers: Metrics = {
         "steps": len(rows),
         "skipped_steps": skipped,
         "samples": sum(s.count for s in samples),
@@ -82,17 +82,17 @@ def round_numbers(rows: Sequence[Row], skipped: int, groups: Sequence[Group]) ->
         "ratio_max": max((row["ratio_max"] for row in rows), default=0.0),
         **_of_completions(groups),
     }
-    for name in (name for name in (rows[0] if rows else ()) if name not in OF_THE_STEP and name not in numbers):
-        weights = [row["tokens"] / tokens if name in BY_TOKEN else 1 / len(rows) for row in rows]
+    for name in (name for name in (rows[0] if rows else ()) if name not in STEP_ONLY and name not in numbers):
+        weights = [row["tokens"] / tokens if name in TOKEN_MEANS else 1 / len(rows) for row in rows]
         numbers[name] = math.fsum(row[name] * weight for row, weight in zip(rows, weights, strict=True))
     if rows:
         numbers["clip_fraction"] = numbers["clip_ratio/low_mean"] + numbers["clip_ratio/high_mean"]
     return numbers
 
 
-def _of_completions(groups: Sequence[Group]) -> Row:
+def _of_completions(groups: Sequence[UpdateGroup]) -> Metrics:
     """What the completions of some problems have in common, whether they are learned from or not."""
-    rewards = known(reward for g in groups for reward in g.rewards)
+    rewards = known_rewards(reward for g in groups for reward in g.rewards)
     lengths = [length for g in groups for length in g.lengths]
     return {
         "reward": _mean(rewards),

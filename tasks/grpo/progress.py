@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
-class Speed:
+class ThroughputMeter:
     """Tokens a second since it was made. Times never go into what a run writes: they differ from run to run."""
 
     def __init__(self, tell: Callable[[float], None]) -> None:
@@ -24,7 +24,7 @@ class Speed:
 
 
 @contextmanager
-def progress(steps: int, done: int) -> Iterator[Speed]:
+def update_progress(steps: int, done: int) -> Iterator[ThroughputMeter]:
     """A bar on a terminal, `done` of `steps` full at first; each step moves it on."""
     from rich.console import Console
     from rich.progress import Progress, TextColumn
@@ -32,4 +32,4 @@ def progress(steps: int, done: int) -> Iterator[Speed]:
     columns = (*Progress.get_default_columns(), TextColumn("{task.fields[speed]:.0f} tokens/s"))
     with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bars:
         bar = bars.add_task("update", total=steps, completed=done, speed=0.0)
-        yield Speed(lambda speed: bars.update(bar, advance=1, speed=speed))
+        yield ThroughputMeter(lambda speed: bars.update(bar, advance=1, speed=speed))

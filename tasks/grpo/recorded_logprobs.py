@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tasks.model.distributed.collectives import count, share, whole
+from tasks.model.distributed.collectives import gather_parts, local_part, world_size
 from tasks.model.fast_layers.fast_layers import fast_layers
 from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import MicroBatch
@@ -12,30 +12,30 @@ from tasks.model.scoring.scorer import Scorer
 if TYPE_CHECKING:
     from torch import Tensor
 
-Key = tuple[str, int]
+SampleKey = tuple[str, int]
 """problem_id and place in the group."""
 
-Scores = dict[Key, "Tensor"]
+Logprobs = dict[SampleKey, "Tensor"]
 """Log-probabilities [T] of samples."""
 
 
-def scores_of(scorer: Scorer, samples: Sequence[Sample]) -> Scores:
+def score_samples(scorer: Scorer, samples: Sequence[Sample]) -> Logprobs:
     """Log-probabilities of samples by the model as it is now, no gradient; all of them in every process."""
     import torch
 
     with torch.no_grad(), fast_layers(scorer.model):
-        found = [_scores_of(scorer, batch) for batch in share(scorer.batches(samples, count()))]
+        found = [_scores_of(scorer, batch) for batch in local_part(scorer.batches(samples, world_size()))]
     device = scorer.model.device
-    return {key: row.to(device) for scores in whole(found) for key, row in scores.items()}
+    return {key: row.to(device) for scores in gather_parts(found) for key, row in scores.items()}
 
 
-def _scores_of(scorer: Scorer, batch: MicroBatch) -> Scores:
+def _scores_of(scorer: Scorer, batch: MicroBatch) -> Logprobs:
     """On the CPU, where processes exchange them."""
     rows = scorer.score(batch).logprobs.cpu()
-    return {key_of(s): row[: len(s.completion)].clone() for row, s in zip(rows, batch.samples, strict=True)}
+    return {sample_key(s): row[: len(s.completion)].clone() for row, s in zip(rows, batch.samples, strict=True)}
 
 
-def behaviour_of(scorer: Scorer, samples: Sequence[Sample]) -> Scores:
+def behaviour_logprobs(scorer: Scorer, samples: Sequence[Sample]) -> Logprobs:
     """Recorded log-probabilities; where a sample has none, the model's own as it is now.
 
     In bf16 all are its own: against what was recorded in full precision no ratio would start at 1.
@@ -43,18 +43,18 @@ def behaviour_of(scorer: Scorer, samples: Sequence[Sample]) -> Scores:
     import torch
 
     known, device = [s for s in samples if s.behaviour and not scorer.bf16], scorer.model.device
-    recorded = {key_of(s): torch.tensor(s.behaviour, device=device) for s in known}
-    unknown = [s for s in samples if key_of(s) not in recorded]
-    return recorded | (scores_of(scorer, unknown) if unknown else {})
+    recorded = {sample_key(s): torch.tensor(s.behaviour, device=device) for s in known}
+    unknown = [s for s in samples if sample_key(s) not in recorded]
+    return recorded | (score_samples(scorer, unknown) if unknown else {})
 
 
-def padded(scores: Scores, samples: Sequence[Sample], like: "Tensor") -> "Tensor":
+def pad_logprobs(scores: Logprobs, samples: Sequence[Sample], like: "Tensor") -> "Tensor":
     """The samples' scores as rows [R, C] of the shape and type of `like`, 0 where padded."""
     rows = like.detach().new_zeros(like.shape)
     for row, sample in zip(rows, samples, strict=True):
-        row[: len(sample.completion)] = scores[key_of(sample)]
+        row[: len(sample.completion)] = scores[sample_key(sample)]
     return rows
 
 
-def key_of(sample: Sample) -> Key:
+def sample_key(sample: Sample) -> SampleKey:
     return sample.problem_id, sample.member

@@ -9,7 +9,7 @@ from tasks.seeds import derive_seed
 
 
 @dataclass(frozen=True)
-class Group:
+class UpdateGroup:
     """One problem in the update. `rewards` and `lengths` are of all its completions, [G], for the numbers alone."""
 
     problem_id: str
@@ -26,23 +26,27 @@ class Step:
     """The problems of one optimiser step; at least one of them has a sample."""
 
     epoch: int  # from 1
-    groups: list[Group]
+    groups: list[UpdateGroup]
 
     @property
     def samples(self) -> list[Sample]:
         return [s for g in self.groups for s in g.samples]
 
 
-def plan(groups: Sequence[Group], epochs: int, prompts_per_step: int, seed: int) -> tuple[list[Step], int]:
+def plan_steps(groups: Sequence[UpdateGroup], epochs: int, prompts_per_step: int, seed: int) -> tuple[list[Step], int]:
     """The steps of all epochs, and how many are skipped because nothing of their problems is selected."""
     steps = [
-        Step(epoch + 1, step) for epoch in range(epochs) for step in steps_of(groups, prompts_per_step, seed, epoch)
+        Step(epoch + 1, step)
+        for epoch in range(epochs)
+        for step in steps_of_epoch(groups, prompts_per_step, seed, epoch)
     ]
     taken = [step for step in steps if step.samples]
     return taken, len(steps) - len(taken)
 
 
-def steps_of(groups: Sequence[Group], prompts_per_step: int, seed: int, epoch: int) -> Iterator[list[Group]]:
+def steps_of_epoch(
+    groups: Sequence[UpdateGroup], prompts_per_step: int, seed: int, epoch: int
+) -> Iterator[list[UpdateGroup]]:
     """The groups in an order of their own for each epoch, in steps of nearly equal size, at most `prompts_per_step`."""
     order = sorted(groups, key=lambda g: derive_seed(seed, "step", epoch, g.problem_id))
     count = math.ceil(len(order) / prompts_per_step)

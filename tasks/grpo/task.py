@@ -5,14 +5,14 @@ from tasks.errors import GraftError
 from tasks.grpo.checkpoint import Checkpoint
 from tasks.grpo.compute import compute, reference_scores
 from tasks.grpo.groups import selected_groups
-from tasks.grpo.metrics import table_of
+from tasks.grpo.metrics import to_csv
 from tasks.layout import Layout
 from tasks.model.distributed.collectives import rank
 from tasks.model.distributed.torchrun import run_in_processes
-from tasks.model.out_of_memory import memory_named
+from tasks.model.out_of_memory import explain_out_of_memory
 from tasks.model.policy import Policy, load_policy, save_policy
 from tasks.objective.groups import read_groups
-from tasks.objective.token_weights import Averaging
+from tasks.objective.token_weights import TokenWeights
 from tasks.params.params import Params
 from tasks.records import Selected
 from tasks.sources.fingerprint import fingerprint
@@ -37,13 +37,13 @@ def run_update(layout: Layout, params: Params, round: int) -> None:
     policy = load_policy(layout.policy(0 if grpo.beta > 0 else round - 1))
     splits = list(dict.fromkeys(["train", *(line.split for line in selection)]))
     by_split, invalid = read_groups(policy, layout, round, splits, grpo)
-    averaging = Averaging(grpo.loss, params.policy.max_new_tokens)
+    averaging = TokenWeights(grpo.loss, params.policy.max_new_tokens)
     try:
         groups = selected_groups([g for split in splits for g in by_split[split]], selection, averaging)
     except ValueError as error:
         raise GraftError(f"{layout.selection(round)}: {error}; run graft stage select@{round} again") from error
     checkpoint, reference = _checkpoint(layout, params, round, policy), None
-    with memory_named(grpo.micro_batch_tokens):
+    with explain_out_of_memory(grpo.micro_batch_tokens):
         if grpo.beta > 0:
             reference = reference_scores(policy, groups, params)
             policy = load_policy(layout.policy(round - 1), instead_of=policy)
@@ -51,7 +51,7 @@ def run_update(layout: Layout, params: Params, round: int) -> None:
     if rank():
         return
     save_policy(policy, layout.policy(round), parent=policy.version, round=round)
-    write_text(layout.steps(round), table_of(result.rows))
+    write_text(layout.steps(round), to_csv(result.rows))
     write_json(layout.metrics("update", round), result.metrics | {"unfit_samples": invalid})
     write_json(layout.speed(f"update@{round}"), {"tokens_per_second": result.tokens_per_second})
     checkpoint.remove()

@@ -25,12 +25,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tasks.errors import GraftError
-from tasks.grpo.checkpoint import Checkpoint, Training
-from tasks.grpo.gradient import accumulate, named
+from tasks.grpo.checkpoint import Checkpoint, TrainingState
+from tasks.grpo.gradient import accumulate_gradient, sample_names
 from tasks.grpo.lr_schedule import schedule_of
-from tasks.grpo.metrics import Row, step_row
-from tasks.grpo.progress import progress
-from tasks.grpo.recorded_logprobs import Scores, behaviour_of, key_of, scores_of
+from tasks.grpo.metrics import Metrics, step_metrics
+from tasks.grpo.progress import update_progress
+from tasks.grpo.recorded_logprobs import Logprobs, behaviour_logprobs, sample_key, score_samples
 from tasks.grpo.step_plan import Step
 from tasks.model.distributed.collectives import rank
 from tasks.model.scoring.scorer import Scorer
@@ -38,75 +38,75 @@ from tasks.params.sections import Grpo
 
 
 @dataclass(frozen=True)
-class Updated:
+class UpdateSteps:
     """What an update has to tell: a row of numbers for each step, and how fast this process was."""
 
-    rows: list[Row]
+    rows: list[Metrics]
     tokens_per_second: float  # completion tokens, each time that they are learned from
 
 
-def update(
+def train(
     scorer: Scorer,
     steps: Sequence[Step],
     params: Grpo,
-    reference: Scores | None,
+    reference: Logprobs | None,
     checkpoint: Checkpoint | None = None,
-) -> Updated:
+) -> UpdateSteps:
     """Train the scorer's model in place. The same arguments give the same weights.
 
     `reference`: log-probabilities of all samples by the reference; None where `grpo.beta` is 0.
     With a checkpoint it goes on where an earlier update of the same arguments was ended.
     Raises GraftError, before any weight takes a wrong value, where a loss or a gradient is not finite.
     """
-    behaviour = behaviour_of(scorer, list({key_of(s): s for step in steps for s in step.samples}.values()))
-    training = begin(scorer.model, params, len(steps))
+    behaviour = behaviour_logprobs(scorer, list({sample_key(s): s for step in steps for s in step.samples}.values()))
+    training = start_training(scorer.model, params, len(steps))
     if checkpoint and (state := checkpoint.load()):
         training.restore(state)
         what = f"{len(training.rows)} of {len(steps)} steps that an update cut short has left"
         print(f"update: goes on after {what}", file=sys.stderr)
     done = len(training.rows)
-    with progress(len(steps), done) as speed:
+    with update_progress(len(steps), done) as speed:
         for number, step in list(enumerate(steps, start=1))[done:]:
             try:
-                take(training, scorer, step, behaviour, reference, params)
+                optimizer_step(training, scorer, step, behaviour, reference, params)
             except FloatingPointError as error:
                 remedy = "lower grpo.learning_rate, or search again where it is the first step"
                 raise GraftError(f"update step {number} of {len(steps)}: {error}; {remedy}") from error
             if checkpoint and rank() == 0:
                 checkpoint.keep(training)
             speed.add(training.rows[-1]["tokens"])
-    return Updated(training.rows, speed.tokens_per_second)
+    return UpdateSteps(training.rows, speed.tokens_per_second)
 
 
-def begin(model: Any, params: Grpo, steps: int) -> Training:
+def start_training(model: Any, params: Grpo, steps: int) -> TrainingState:
     """AdamW and its schedule over all trained weights, before the first of `steps` steps."""
     import torch
 
     weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
     optimizer = torch.optim.AdamW(weights.values(), lr=params.learning_rate, weight_decay=0.0, fused=True)
-    return Training(weights, optimizer, schedule_of(optimizer, params.schedule, params.warmup_steps, steps))
+    return TrainingState(weights, optimizer, schedule_of(optimizer, params.schedule, params.warmup_steps, steps))
 
 
-def take(
-    training: Training, scorer: Scorer, step: Step, behaviour: Scores, reference: Scores | None, params: Grpo
+def optimizer_step(
+    training: TrainingState, scorer: Scorer, step: Step, behaviour: Logprobs, reference: Logprobs | None, params: Grpo
 ) -> None:
     """One optimiser step. Raises FloatingPointError, before a weight changes, where loss or gradient is not finite."""
     import torch
 
     training.optimizer.zero_grad()
-    sums = accumulate(scorer, step.groups, behaviour, reference, params)
+    sums = accumulate_gradient(scorer, step.groups, behaviour, reference, params)
     norm = float(torch.nn.utils.clip_grad_norm_(training.weights.values(), params.max_grad_norm))
     _check_finite(norm, scorer, step, behaviour)
-    training.rows.append(step_row(len(training.rows) + 1, step, sums, norm, training.schedule.get_last_lr()[0]))
+    training.rows.append(step_metrics(len(training.rows) + 1, step, sums, norm, training.schedule.get_last_lr()[0]))
     training.optimizer.step()
     training.schedule.step()
 
 
-def _check_finite(norm: float, scorer: Scorer, step: Step, behaviour: Scores) -> None:
+def _check_finite(norm: float, scorer: Scorer, step: Step, behaviour: Logprobs) -> None:
     """Raises FloatingPointError that names the samples which have moved most, where the gradient is not finite."""
     if math.isfinite(norm):
         return
-    now = scores_of(scorer, step.samples)
+    now = score_samples(scorer, step.samples)
     moved = {key: float((row - behaviour[key]).abs().max()) for key, row in now.items()}
-    most = sorted(step.samples, key=lambda s: -moved[key_of(s)])[:3]
-    raise FloatingPointError(f"the gradient is not finite; the samples with the largest log-ratios: {named(most)}")
+    most = sample_names(sorted(step.samples, key=lambda s: -moved[sample_key(s)])[:3])
+    raise FloatingPointError(f"the gradient is not finite; the samples with the largest log-ratios: {most}")

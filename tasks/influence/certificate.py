@@ -19,32 +19,32 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tasks.errors import GraftError
-from tasks.influence.loss_gradients import Validation, denominator_of, distinct_rows, row_of
-from tasks.model.distributed.collectives import added_up, count, gathered, share
+from tasks.influence.loss_gradients import Validation, distinct_rows, loss_denominator, row_of
+from tasks.model.distributed.collectives import all_gather, all_reduce_sum, local_part, world_size
 from tasks.model.fast_layers.fast_layers import fast_layers
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
-from tasks.objective.token_weights import Averaging
+from tasks.objective.token_weights import TokenWeights
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-STEPS = 2
+CERTIFICATE_STEPS = 2
 """Steps that are tried, each both ways: as many times two forward passes over the validation samples."""
 
-ROWS = 48
+MAX_ROWS = 48
 """Samples that a step is made of, at most."""
 
-LENGTHS = (1e-4, 1e-3)
+STEP_LENGTHS = (1e-4, 1e-3)
 """Of a step, as a share of the adapter's norm: the first that changes the loss clearly. Longer ones bend."""
 
 ROUNDING = 10
 """Of a token's log-probability, in units of the weights' precision."""
 
-CLEAR = 30
+MIN_SIGNAL = 30
 """A change that is not so many times the loss's rounding is not looked at."""
 
-TOLERANCE = 0.05
+SLOPE_TOLERANCE = 0.05
 """Of the slope in float32; where influence is right, it is off by less than a hundredth."""
 
 
@@ -59,7 +59,7 @@ class Certificate:
 
     def check(self) -> None:
         """Raises GraftError where influence is not what happens."""
-        if self.steps and not (abs(self.slope + 1) <= TOLERANCE and self.sign_agreement == 1):
+        if self.steps and not (abs(self.slope + 1) <= SLOPE_TOLERANCE and self.sign_agreement == 1):
             raise GraftError(
                 f"influence: small steps change the validation loss by {-self.slope:.2f} of what influence predicts "
                 f"(1 is right; {self.sign_agreement:.0%} of {self.steps} steps have the right sign), so it cannot be "
@@ -71,7 +71,7 @@ def certify(
     scorer: Scorer,
     samples: Sequence[Sample],
     influences: Sequence[float],
-    averaging: Averaging,
+    averaging: TokenWeights,
     validation: Validation,
     seed: int,
 ) -> Certificate:
@@ -81,15 +81,18 @@ def certify(
     """
     rows = list({s.completion + s.prompt: (s, i) for s, i in zip(samples, influences, strict=True) if i}.values())
     random.Random(seed).shuffle(rows)
-    denominator, noise = denominator_of(samples, averaging), _noise(scorer, validation)
+    denominator, noise = loss_denominator(samples, averaging), _noise(scorer, validation)
     predicted, real, losses = [], [], []
-    for drawn in (rows[start : ROWS * STEPS : STEPS] for start in range(min(STEPS, len(rows)))):
+    for drawn in (
+        rows[start : MAX_ROWS * CERTIFICATE_STEPS : CERTIFICATE_STEPS]
+        for start in range(min(CERTIFICATE_STEPS, len(rows)))
+    ):
         signed = {s: 1.0 if influence > 0 else -1.0 for s, influence in drawn}
         gradient = _gradient(scorer, signed, averaging, denominator)
         size = sum(float(g.double().square().sum()) for g in gradient.values()) ** 0.5
         norm = sum(float(w.detach().double().square().sum()) for w in gradient) ** 0.5
         rate = sum(abs(influence) for _, influence in drawn) / size
-        step = next((length * norm for length in LENGTHS if length * norm * rate > CLEAR * noise), None)
+        step = next((length * norm for length in STEP_LENGTHS if length * norm * rate > MIN_SIGNAL * noise), None)
         if step is None:
             continue
         values = []
@@ -105,7 +108,7 @@ def certify(
     return Certificate(slope, sum(r < 0 for r in real) / len(real), len(real), sum(losses) / len(losses))
 
 
-def check_own_votes(products: Sequence[float], own: Sequence[float], votes: Sequence[float]) -> None:
+def check_self_influence(products: Sequence[float], own: Sequence[float], votes: Sequence[float]) -> None:
     """Raise GraftError where samples that are their own validation would harm themselves on average.
 
     `products` [n] are ⟨∇L_i, ∇L_val⟩, `own` and `votes` [n] what a sample's score weighs in the two losses: where these
@@ -123,7 +126,7 @@ def check_own_votes(products: Sequence[float], own: Sequence[float], votes: Sequ
 
 
 def _gradient(
-    scorer: Scorer, signed: dict[Sample, float], averaging: Averaging, denominator: int
+    scorer: Scorer, signed: dict[Sample, float], averaging: TokenWeights, denominator: int
 ) -> "dict[Tensor, Tensor]":
     """∇ Σ_i sign_i L_i by the adapter's weights, in the update's layout."""
     import torch
@@ -131,13 +134,13 @@ def _gradient(
     weights = [weight for weight in scorer.model.parameters() if weight.requires_grad]
     gradients = [torch.zeros_like(weight) for weight in weights]
     with fast_layers(scorer.model):
-        for batch in share(scorer.batches(list(signed), count())):
+        for batch in local_part(scorer.batches(list(signed), world_size())):
             sums = scorer.score(batch).logprobs.sum(1)
             gains = [signed[s] * s.advantage * averaging.weight(len(s.completion)) for s in batch.samples]
             loss = -(sums @ sums.new_tensor(gains)) / denominator
             for summed, gradient in zip(gradients, torch.autograd.grad(loss, weights), strict=True):
                 summed += gradient
-    return dict(zip(weights, added_up(gradients), strict=True))
+    return dict(zip(weights, all_reduce_sum(gradients), strict=True))
 
 
 def _loss(scorer: Scorer, validation: Validation) -> float:
@@ -147,11 +150,11 @@ def _loss(scorer: Scorer, validation: Validation) -> float:
     averaging, total = validation.averaging, 0.0
     rows, coefficients = distinct_rows(validation.samples, validation.coefficients)
     with torch.no_grad(), fast_layers(scorer.model):
-        for batch in share(scorer.batches(rows, count())):
+        for batch in local_part(scorer.batches(rows, world_size())):
             sums = scorer.score(batch).logprobs.double().sum(1).tolist()
             for value, s in zip(sums, batch.samples, strict=True):
                 total -= coefficients[row_of(s)] * averaging.weight(len(s.completion)) * value
-    return sum(gathered(total)) / denominator_of(validation.samples, averaging)
+    return sum(all_gather(total)) / loss_denominator(validation.samples, averaging)
 
 
 def _noise(scorer: Scorer, validation: Validation) -> float:
@@ -162,7 +165,7 @@ def _noise(scorer: Scorer, validation: Validation) -> float:
     unit = ROUNDING * torch.finfo(next(scorer.model.parameters()).dtype).eps
     pairs = zip(samples, validation.coefficients, strict=True)
     squares = sum(len(s.completion) * (c * averaging.weight(len(s.completion))) ** 2 for s, c in pairs)
-    return float(unit * squares**0.5 / denominator_of(samples, averaging))
+    return float(unit * squares**0.5 / loss_denominator(samples, averaging))
 
 
 @contextmanager

@@ -15,22 +15,22 @@ loss is not dropped, however unlike validation's own samples it is. Where reward
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tasks.influence.gradient_passes import Passes
+from tasks.influence.gradient_passes import GradientPasses
 from tasks.influence.loss_gradients import Validation
-from tasks.influence.tracin import Measure, Scored, influences
+from tasks.influence.tracin import Measure, SampleInfluence, influences
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
-from tasks.objective.token_weights import Averaging
+from tasks.objective.token_weights import TokenWeights
 from tasks.params.fields import Selection
 
-CONTROLLED: tuple[Selection, ...] = ("positive", "reweight", "drop_worst_negative")
+CONTROLLED_RULES: tuple[Selection, ...] = ("positive", "reweight", "drop_worst_negative")
 """The rules that may drop much or little; the others drop a share that is given."""
 
-MISTAKEN = 1 / 3
+FALSE_DISCOVERY_RATE = 1 / 3
 """Share of what is at or below the fault line that may be right: losing that costs less than learning what is wrong."""
 
 
-def fault_line(training: Sequence[float], trusted: Sequence[float]) -> float | None:
+def rejection_threshold(training: Sequence[float], trusted: Sequence[float]) -> float | None:
     """The highest of the training samples' influences that is too low for chance; None where none is."""
     import numpy as np
     from scipy.stats import false_discovery_control
@@ -38,15 +38,15 @@ def fault_line(training: Sequence[float], trusted: Sequence[float]) -> float | N
     if not training or not trusted:
         return None
     lower = np.searchsorted(np.sort(trusted), training, side="right")
-    found = false_discovery_control((1 + lower) / (1 + len(trusted))) <= MISTAKEN
+    found = false_discovery_control((1 + lower) / (1 + len(trusted))) <= FALSE_DISCOVERY_RATE
     return max((x for x, fault in zip(training, found, strict=True) if fault), default=None)
 
 
-def from_fault_line(
+def shift_by_threshold(
     samples: Sequence[Sample],
-    scored: Sequence[Scored],
+    scored: Sequence[SampleInfluence],
     trusted_samples: Sequence[Sample],
-    trusted: Sequence[Scored],
+    trusted: Sequence[SampleInfluence],
     measure: Measure,
 ) -> list[float] | None:
     """Influence [n] counted from the fault line: above 0 where no fault is found; None where all rewards seem right.
@@ -56,7 +56,7 @@ def from_fault_line(
     """
     lengths = _lengths(scored, measure)
     own, theirs = _per_length(scored, lengths), _per_length(trusted, _lengths(trusted, measure))
-    line = fault_line(
+    line = rejection_threshold(
         [x for s, x in zip(samples, own, strict=True) if s.advantage],
         [x for s, x in zip(trusted_samples, theirs, strict=True) if s.advantage],
     )
@@ -65,24 +65,24 @@ def from_fault_line(
     return [(x - min(line, 0.0)) * length for x, length in zip(own, lengths, strict=True)]
 
 
-def _lengths(scored: Sequence[Scored], measure: Measure) -> list[float]:
+def _lengths(scored: Sequence[SampleInfluence], measure: Measure) -> list[float]:
     """What influence is in proportion to, other than to the direction of the gradient."""
     return [s.gradient_norm or 1.0 for s in scored] if measure.similarity == "dot" else [1.0] * len(scored)
 
 
-def _per_length(scored: Sequence[Scored], lengths: Sequence[float]) -> list[float]:
+def _per_length(scored: Sequence[SampleInfluence], lengths: Sequence[float]) -> list[float]:
     return [(s.influence or 0.0) / length for s, length in zip(scored, lengths, strict=True)]
 
 
-def trusted_influences(
+def calibration_influences(
     scorer: Scorer,
-    averaging: Averaging,
+    averaging: TokenWeights,
     validation: Validation,
     measure: Measure,
     shares: Sequence[float],
     stepped: Sequence[Sample],
-    judges: Passes | None = None,
-) -> list[Scored]:
+    judges: GradientPasses | None = None,
+) -> list[SampleInfluence]:
     """Influence of the validation samples as if they were learned from, each by the votes of all problems but its own.
 
     The other arguments are those of `influences` for the training samples, which are `stepped`.

@@ -33,7 +33,7 @@ def products(scores: SampleGradients, direction: Direction) -> "Tensor":
     return torch.stack(parts).sum(0)
 
 
-def paired(scores: SampleGradients, others: SampleGradients, scale: Direction | None) -> "Tensor":
+def paired_products(scores: SampleGradients, others: SampleGradients, scale: Direction | None) -> "Tensor":
     """⟨s_i, scale · others_i⟩ [B], in float64."""
     import torch
 
@@ -57,27 +57,27 @@ def weighted_sum(scores: SampleGradients, weights: "Tensor") -> dict[str, "Tenso
     return {name: (weights.to(own) @ own.flatten(1)).view(own.shape[1:]) for name, own in scores.items()}
 
 
-def rescaled(direction: Direction, scale: Direction | None) -> Direction:
+def rescale(direction: Direction, scale: Direction | None) -> Direction:
     """scale · direction, number by number; the direction itself without one."""
     return direction if scale is None else {name: own * scale[name] for name, own in direction.items()}
 
 
-def total(parts: Sequence[Direction]) -> Direction:
+def sum_directions(parts: Sequence[Direction]) -> Direction:
     """The sum of directions; of none, nothing."""
     return {name: sum(part[name] for part in parts) for name in (parts[0] if parts else ())}  # type: ignore[misc]
 
 
-def inverse(norms: "Tensor") -> "Tensor":
+def safe_inverse(norms: "Tensor") -> "Tensor":
     """1 / norms, 0 for those that are 0; [B] in float64."""
     return (norms > 0) / norms.clamp(min=1e-300)
 
 
-def unit(scores: SampleGradients) -> SampleGradients:
+def unit_rows(scores: SampleGradients) -> SampleGradients:
     """s_i / ‖s_i‖; 0 stays 0."""
-    by = inverse(squared_norms(scores).sqrt())
+    by = safe_inverse(squared_norms(scores).sqrt())
     return {name: own * by.to(own.dtype).view(-1, 1, 1) for name, own in scores.items()}
 
 
-def length_of(direction: Direction) -> float:
+def direction_norm(direction: Direction) -> float:
     """‖direction‖"""
     return math.sqrt(sum(float(own.double().square().sum()) for own in direction.values()))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tasks.errors import GraftError
 from tasks.influence.loss_gradients import Row, TokenLosses, row_of, summed_losses
-from tasks.influence.sample_gradients import SampleGradients, hear_gradients, held_gradients, lora_factors
-from tasks.model.distributed.collectives import gathered, share
+from tasks.influence.sample_gradients import SampleGradients, collect_gradients, lora_factors, stream_gradients
+from tasks.model.distributed.collectives import all_gather, local_part
 from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import MicroBatch, make_micro_batches
 from tasks.model.scoring.scorer import Scorer
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-BLOCK = 64
+BLOCK_ROWS = 64
 """Rows of a part, about: matrix products of a few rows are read, not computed."""
 
 
 @dataclass(frozen=True)
-class Part:
+class GradientBlock:
     """Some rows and their gradients."""
 
     rows: list[Sample]
@@ -34,7 +34,7 @@ class Part:
     matrix: "Tensor"  # [B, P]
 
 
-class Passes:
+class GradientPasses:
     """Gradients of distinct rows, batch by batch, each time that one goes through them.
 
     They are ∇ Σ_t log p_t; or with token losses ∇ Σ_t l_t, and with `votes` the other one from the same forward pass.
@@ -62,12 +62,12 @@ class Passes:
         each = _bytes(scorer.model) * self._count
         most = max(budget // each, 1)
         self.budget, self.shared = budget, shared
-        self.fit = all(gathered(each * len(rows) <= budget))  # the same in all processes
+        self.fit = all(all_gather(each * len(rows) <= budget))  # the same in all processes
         self._scorer = scorer
         self._whole = make_micro_batches("rows", rows, scorer.tokens)
         self._batches = _by_group(scorer, rows, most) if whole_groups else _blocks(_cut(self._whole, most), most)
         self._names = {self.row_of(s) for s in rows}
-        self._kept: list[Part] = []
+        self._kept: list[GradientBlock] = []
 
     def row_of(self, sample: Sample) -> Row:
         """Samples of one row have one gradient."""
@@ -79,7 +79,7 @@ class Passes:
         sizes: dict[str | Row, int] = dict.fromkeys(units, 0)
         for s, unit in zip(rows, units, strict=True):
             sizes[unit] += len(s.prompt) + len(s.completion)
-        own = set(share(sorted(sizes, key=lambda unit: sizes[unit])))
+        own = set(local_part(sorted(sizes, key=lambda unit: sizes[unit])))
         return [s for s, unit in zip(rows, units, strict=True) if unit in own]
 
     def keep(self) -> None:
@@ -92,17 +92,17 @@ class Passes:
         rows = {self.row_of(s) for s in samples}
         return not rows or (bool(self._kept) and rows <= self._names)
 
-    def __iter__(self) -> Iterator[Part]:
+    def __iter__(self) -> Iterator[GradientBlock]:
         if self._kept:
             yield from self._kept
             return
         for batches in _progress(self._batches):
             parts = [
-                held_gradients(self._scorer.model, partial(self._values, batch, self._count), self._count)
+                collect_gradients(self._scorer.model, partial(self._values, batch, self._count), self._count)
                 for batch in batches
             ]
             kinds = [_joined(kind) for kind in zip(*parts, strict=True)]
-            yield Part([s for batch in batches for s in batch.samples], kinds[0][0], kinds[-1][0], kinds[0][1])
+            yield GradientBlock([s for batch in batches for s in batch.samples], kinds[0][0], kinds[-1][0], kinds[0][1])
 
     def summed(self, numbers: "Callable[[SampleGradients], Tensor]") -> "Iterator[tuple[list[Sample], Tensor]]":
         """Rows, and the sum of the numbers [..., B] that each LoRA factor's part of what is measured gives.
@@ -121,7 +121,7 @@ class Passes:
         def hear(name: str, own: "Tensor") -> None:
             parts.append(numbers({name: own}))
 
-        hear_gradients(self._scorer.model, partial(self._values, batch, 1), [hear])
+        stream_gradients(self._scorer.model, partial(self._values, batch, 1), [hear])
         return sum(parts[1:], parts[0])
 
     def _values(self, batch: MicroBatch, count: int) -> "list[Tensor]":
@@ -157,7 +157,7 @@ def _blocks(batches: Sequence[MicroBatch], most: int) -> list[list[MicroBatch]]:
 
 def _room(most: int) -> int:
     """Rows of a part whose batches are joined, where so many may be held at once: joining them copies them."""
-    return min(BLOCK, most // 8)
+    return min(BLOCK_ROWS, most // 8)
 
 
 def _by_group(scorer: Scorer, rows: Sequence[Sample], most: int) -> list[list[MicroBatch]]:

@@ -10,8 +10,8 @@ validation rows.
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from tasks.influence.gradient_algebra import inverse
-from tasks.influence.gradient_passes import Part, Passes
+from tasks.influence.gradient_algebra import safe_inverse
+from tasks.influence.gradient_passes import GradientBlock, GradientPasses
 from tasks.influence.loss_gradients import Row, Validation, row_of
 from tasks.influence.sample_gradients import Direction
 from tasks.model.sample import Sample
@@ -23,7 +23,7 @@ SHARPNESS = 3
 """Power of the cosine. With 1 the common part of all gradients decides; 2 to 9 told flipped rewards about as well."""
 
 
-class Likeness:
+class LocalSimilarity:
     """x of rows that are heard: once each for every part of the validation rows.
 
     while likeness.goes_on():
@@ -35,7 +35,7 @@ class Likeness:
         self,
         validation: Validation,
         votes: Sequence[float],
-        judges: Passes,
+        judges: GradientPasses,
         leave_group_out: bool,
         scale: Direction | None,
     ) -> None:
@@ -57,7 +57,7 @@ class Likeness:
         self._judges = next(self._parts, [])
         return bool(self._judges)
 
-    def hear(self, part: Part) -> None:
+    def hear(self, part: GradientBlock) -> None:
         """What these validation rows say of the part's."""
         own, by = _measured(part, self._scale)
         for judges, theirs, by_theirs in self._judges:
@@ -77,7 +77,7 @@ class Likeness:
         return self._heard.get(row, 0.0)
 
 
-def _held(passes: Passes, scale: Direction | None) -> "Iterator[list[tuple[list[Sample], Tensor, Tensor]]]":
+def _held(passes: GradientPasses, scale: Direction | None) -> "Iterator[list[tuple[list[Sample], Tensor, Tensor]]]":
     """Rows, their gradients and what makes these of length 1, of together at most the passes' budget, or one part."""
     held: list[tuple[list[Sample], Tensor, Tensor]] = []
     for part in passes:
@@ -90,11 +90,11 @@ def _held(passes: Passes, scale: Direction | None) -> "Iterator[list[tuple[list[
         yield held
 
 
-def _measured(part: Part, scale: Direction | None) -> "tuple[Tensor, Tensor]":
+def _measured(part: GradientBlock, scale: Direction | None) -> "tuple[Tensor, Tensor]":
     """√scale · s [B, P], and one over their lengths [B] in float64."""
     import torch
 
     matrix = part.matrix
     if scale is not None:
         matrix = matrix * torch.cat([scale[name].flatten() for name in part.own]).sqrt().to(matrix.dtype)
-    return matrix, inverse(torch.linalg.vector_norm(matrix, dim=1).double())
+    return matrix, safe_inverse(torch.linalg.vector_norm(matrix, dim=1).double())

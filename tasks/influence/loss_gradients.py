@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tasks.influence.sample_gradients import Direction, lora_factors
-from tasks.model.distributed.collectives import added_up, count, share
+from tasks.model.distributed.collectives import all_reduce_sum, local_part, world_size
 from tasks.model.fast_layers.fast_layers import fast_layers
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
 from tasks.model.scoring.token_scores import TokenScores
-from tasks.objective.token_weights import Averaging
+from tasks.objective.token_weights import TokenWeights
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -43,7 +43,7 @@ class Validation:
 
     samples: Sequence[Sample]
     coefficients: Sequence[float]  # c of each sample
-    averaging: Averaging
+    averaging: TokenWeights
     same_batch: bool = False  # they are the samples that are measured, in their order
 
     @property
@@ -60,23 +60,23 @@ class Validation:
         return loss_gradient(scorer, self.samples, self.averaging, coefficients=self.coefficients)
 
 
-def denominator_of(samples: Sequence[Sample], averaging: Averaging) -> int:
+def loss_denominator(samples: Sequence[Sample], averaging: TokenWeights) -> int:
     """What the samples' losses are divided by, at least 1."""
     return max(averaging.denominator([len(s.completion) for s in samples]), 1)
 
 
 def score_weights(
-    samples: Sequence[Sample], averaging: Averaging, coefficients: Sequence[float] | None = None
+    samples: Sequence[Sample], averaging: TokenWeights, coefficients: Sequence[float] | None = None
 ) -> list[float]:
     """-A_i w_i / N of each sample: the weight of its score in the loss. `coefficients` take the place of A."""
-    denominator = denominator_of(samples, averaging)
+    denominator = loss_denominator(samples, averaging)
     given = _advantages(samples) if coefficients is None else coefficients
     return [-c * averaging.weight(len(s.completion)) / denominator for s, c in zip(samples, given, strict=True)]
 
 
-def loss_weights(samples: Sequence[Sample], averaging: Averaging) -> list[float]:
+def token_loss_weights(samples: Sequence[Sample], averaging: TokenWeights) -> list[float]:
     """w_i / N of each sample, 0 where it has no signal: what its token losses weigh in the loss."""
-    denominator = denominator_of(samples, averaging)
+    denominator = loss_denominator(samples, averaging)
     return [averaging.weight(len(s.completion)) / denominator if s.advantage else 0.0 for s in samples]
 
 
@@ -98,7 +98,7 @@ def distinct_rows(samples: Sequence[Sample], coefficients: Sequence[float]) -> t
 def loss_gradient(
     scorer: Scorer,
     samples: Sequence[Sample],
-    averaging: Averaging,
+    averaging: TokenWeights,
     token_losses: TokenLosses | None = None,
     coefficients: Sequence[float] | None = None,
 ) -> Direction:
@@ -110,7 +110,7 @@ def loss_gradient(
     import torch
 
     given = _advantages(samples) if coefficients is None else coefficients
-    denominator, (rows, sums_of) = denominator_of(samples, averaging), distinct_rows(samples, given)
+    denominator, (rows, sums_of) = loss_denominator(samples, averaging), distinct_rows(samples, given)
     if token_losses:  # which may differ between samples of one row
         rows = [s for s in samples if s.advantage != 0]
     modules = lora_factors(scorer.model)
@@ -118,7 +118,7 @@ def loss_gradient(
     wide = torch.promote_types(weights[0].dtype, torch.float32)  # what narrow weights' gradients add up to
     direction = [torch.zeros_like(weight, dtype=wide) for weight in weights]
     with fast_layers(scorer.model):
-        for batch in share(scorer.batches(rows, count())):
+        for batch in local_part(scorer.batches(rows, world_size())):
             scored = scorer.score(batch)
             weights_of_rows = [averaging.weight(len(s.completion)) for s in batch.samples]
             if token_losses:
@@ -130,7 +130,7 @@ def loss_gradient(
             loss = sums @ sums.new_tensor(factors) / denominator
             for summed, gradient in zip(direction, torch.autograd.grad(loss, weights), strict=True):
                 summed += gradient
-    return dict(zip(modules, added_up(direction), strict=True))
+    return dict(zip(modules, all_reduce_sum(direction), strict=True))
 
 
 def _advantages(samples: Sequence[Sample]) -> list[float]:

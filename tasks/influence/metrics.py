@@ -13,19 +13,19 @@ All are of training samples; `mixed`, beside them, counts those of validation th
 from collections.abc import Iterable, Sequence
 from math import fsum
 
-from tasks.objective.advantages import TOLERANCE, known
+from tasks.objective.advantages import TOLERANCE, known_rewards
 from tasks.records import Proposer, Selected
 
 QUANTILES = (10, 50, 90)
 
 
-def selection_numbers(
+def selection_metrics(
     lines: Sequence[Selected], rewards: Sequence[float | None], proposers: Sequence[Proposer]
 ) -> dict[str, float]:
     """Numbers of the samples' lines, with the reward and the proposer of each, all [n]."""
     rows = [row for row in zip(lines, rewards, proposers, strict=True) if row[0].advantage != 0]
     weights = [line.weight for line in lines if line.selected]
-    top = max(known(rewards), default=0.0)
+    top = max(known_rewards(rewards), default=0.0)
     numbers: dict[str, float] = {
         "samples": len(lines),
         "no_signal_share": _share(len(lines) - len(rows), len(lines)),

@@ -4,19 +4,27 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tasks.influence.gradient_algebra import inverse, paired, products, rescaled, squared_norms, unit, weighted_sum
-from tasks.influence.gradient_passes import Part, Passes
-from tasks.influence.local_similarity import Likeness
+from tasks.influence.gradient_algebra import (
+    paired_products,
+    products,
+    rescale,
+    safe_inverse,
+    squared_norms,
+    unit_rows,
+    weighted_sum,
+)
+from tasks.influence.gradient_passes import GradientBlock, GradientPasses
+from tasks.influence.local_similarity import LocalSimilarity
 from tasks.influence.loss_gradients import Row
 from tasks.influence.sample_gradients import Direction, SampleGradients
-from tasks.model.distributed.collectives import gathered
+from tasks.model.distributed.collectives import all_gather
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Measured:
+class Projector:
     """By what samples are measured."""
 
     plain: Direction  # ∇L_val
@@ -36,35 +44,35 @@ class Measured:
         squares, plainly = squared_norms(own), products(own, self.plain)
         counted = plainly if self.used is self.plain else products(own, self.used)
         theirs = squares if votes is own else squared_norms(votes)
-        own_votes = squares if votes is own and self.scale is None else paired(own, votes, self.scale)
+        own_votes = squares if votes is own and self.scale is None else paired_products(own, votes, self.scale)
         return torch.stack([squares, plainly, counted, own_votes, theirs])
 
-    def heard(self, keys: Sequence[Row], numbers: "Tensor", of_group: "Tensor | None") -> "dict[Row, Heard]":
+    def heard(self, keys: Sequence[Row], numbers: "Tensor", of_group: "Tensor | None") -> "dict[Row, Projection]":
         """From all factors' `numbers` [5, B], and `group_votes` [B] where groups are left out."""
         import torch
 
         squares, plainly, counted, own_votes, theirs = numbers
         norms, ones = squares.sqrt(), torch.ones_like(squares)
-        by, by_votes = (inverse(norms), inverse(theirs.sqrt())) if self.shortened else (ones, ones)
+        by, by_votes = (safe_inverse(norms), safe_inverse(theirs.sqrt())) if self.shortened else (ones, ones)
         groups = torch.zeros_like(norms) if of_group is None else of_group * by
         columns = torch.stack([norms, plainly, counted * by, own_votes * by * by_votes, groups])
-        return {key: Heard(*own) for key, own in zip(keys, columns.T.tolist(), strict=True)}
+        return {key: Projection(*own) for key, own in zip(keys, columns.T.tolist(), strict=True)}
 
-    def group_votes(self, keys: Sequence[Row], part: Part) -> "Tensor":
+    def group_votes(self, keys: Sequence[Row], part: GradientBlock) -> "Tensor":
         """⟨g, P (what its group gives to D)⟩ of each row, [B] in float64. All rows of a problem are in the part."""
         import torch
 
-        votes = unit(part.votes) if self.shortened else part.votes
+        votes = unit_rows(part.votes) if self.shortened else part.votes
         found = torch.zeros(len(keys), dtype=torch.float64, device=next(iter(part.own.values())).device)
         for places in _by_problem(keys):
             weights = torch.tensor([self.weights[keys[place]] for place in places], dtype=torch.float64)
-            given = rescaled(weighted_sum(_rows(votes, places), weights), self.scale)
+            given = rescale(weighted_sum(_rows(votes, places), weights), self.scale)
             found[places] = products(_rows(part.own, places), given)
         return found
 
 
 @dataclass(frozen=True)
-class Heard:
+class Projection:
     """Of a row with the gradient g, and ĝ = g / ‖g‖ if `shortened`, else g; D is the direction that it is measured by.
 
     g is the score s = ∇ Σ log p unless there are token losses.
@@ -77,9 +85,11 @@ class Heard:
     group: float  # ⟨ĝ, P (what its group gives to D)⟩
 
 
-def hear(passes: Passes, measured: Measured, likeness: Likeness | None, held: bool) -> dict[Row, Heard]:
+def project(
+    passes: GradientPasses, measured: Projector, likeness: LocalSimilarity | None, held: bool
+) -> dict[Row, Projection]:
     """All rows, of all processes; layer by layer where no gradient has to be whole, as it has where it is `held`."""
-    heard: dict[Row, Heard] = {}
+    heard: dict[Row, Projection] = {}
     if likeness or measured.weights or held:
         for part in _heard_by(likeness, passes):
             keys = [passes.row_of(s) for s in part.rows]
@@ -90,7 +100,7 @@ def hear(passes: Passes, measured: Measured, likeness: Likeness | None, held: bo
             heard |= measured.heard([passes.row_of(s) for s in batch], sums, None)
     if likeness:
         heard = {row: replace(one, used=likeness.vote(row), own=1.0, group=0.0) for row, one in heard.items()}
-    return {row: one for part in gathered(heard) for row, one in part.items()}
+    return {row: one for part in all_gather(heard) for row, one in part.items()}
 
 
 def _by_problem(keys: Sequence[Row]) -> list[list[int]]:
@@ -101,7 +111,7 @@ def _by_problem(keys: Sequence[Row]) -> list[list[int]]:
     return list(found.values())
 
 
-def _heard_by(likeness: Likeness | None, passes: Passes) -> Iterator[Part]:
+def _heard_by(likeness: LocalSimilarity | None, passes: GradientPasses) -> Iterator[GradientBlock]:
     """All rows once, and meanwhile and afterwards all before `likeness`, as often as it goes on."""
     goes_on = likeness is not None and likeness.goes_on()
     for part in passes:

@@ -27,7 +27,7 @@ Direction = Mapping[str, "Tensor"]
 SampleGradients = dict[str, "Tensor"]
 """The gradient of each of B samples for each LoRA factor, by the factor's name, [B, out, in]."""
 
-Hear = Callable[[str, "Tensor"], None]
+GradientHook = Callable[[str, "Tensor"], None]
 """Told a LoRA factor's name and the gradient of each of B samples for it, [B, out, in]."""
 
 
@@ -54,13 +54,13 @@ def lora_factors(model: Any) -> dict[str, Any]:
 
 def sample_gradients(model: Any, values: Callable[[], "Tensor"]) -> SampleGradients:
     """∇ values_i of each of B samples over the LoRA factors, where `values` returns [B]."""
-    return held_gradients(model, lambda: [values()], 1)[0]
+    return collect_gradients(model, lambda: [values()], 1)[0]
 
 
-def held_gradients(model: Any, values: Callable[[], Sequence["Tensor"]], count: int) -> list[SampleGradients]:
-    """The same for each of `count` kinds of values; `values` as for `hear_gradients`."""
+def collect_gradients(model: Any, values: Callable[[], Sequence["Tensor"]], count: int) -> list[SampleGradients]:
+    """The same for each of `count` kinds of values; `values` as for `stream_gradients`."""
     found: list[SampleGradients] = [{} for _ in range(count)]
-    size = hear_gradients(model, values, [own.__setitem__ for own in found])
+    size = stream_gradients(model, values, [own.__setitem__ for own in found])
     for name, module in lora_factors(model).items():
         for own in found:
             if name not in own:  # never called
@@ -68,7 +68,7 @@ def held_gradients(model: Any, values: Callable[[], Sequence["Tensor"]], count: 
     return found
 
 
-def hear_gradients(model: Any, values: Callable[[], Sequence["Tensor"]], hears: Sequence[Hear]) -> int:
+def stream_gradients(model: Any, values: Callable[[], Sequence["Tensor"]], hears: Sequence[GradientHook]) -> int:
     """Tell each of `hears` ∇ values_i of each of B samples, in float32 (float64 for a float64 model); returns B.
 
     One LoRA factor after the other, each once, as soon as the backward pass has made it: what is not kept then is gone

@@ -5,20 +5,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from tasks.influence.certificate import certify, check_own_votes
-from tasks.influence.conformal_control import CONTROLLED, from_fault_line, trusted_influences
-from tasks.influence.gradient_algebra import length_of
+from tasks.influence.certificate import certify, check_self_influence
+from tasks.influence.conformal_control import CONTROLLED_RULES, calibration_influences, shift_by_threshold
+from tasks.influence.gradient_algebra import direction_norm
 from tasks.influence.loss_gradients import Validation, score_weights
-from tasks.influence.metrics import selection_numbers
+from tasks.influence.metrics import selection_metrics
 from tasks.influence.selection import select
-from tasks.influence.tracin import NOT_MEASURED, Measure, Scored, influences, judges_of
-from tasks.influence.validation_losses import only_best, weights_of
-from tasks.model.out_of_memory import memory_named
+from tasks.influence.tracin import NOT_MEASURED, Measure, SampleInfluence, cache_validation_gradients, influences
+from tasks.influence.validation_losses import keep_top_k, validation_coefficients
+from tasks.model.out_of_memory import explain_out_of_memory
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer, scorer_for
-from tasks.objective.groups import SampleGroup, samples_in, single_reward_groups
-from tasks.objective.token_weights import Averaging
+from tasks.objective.advantages import single_reward_groups
+from tasks.objective.groups import SampleGroup, samples_in
+from tasks.objective.token_weights import TokenWeights
 from tasks.params.params import Params
 from tasks.params.sections import Grpo, Influence
 from tasks.records import Selected, Split
@@ -44,7 +45,7 @@ class Selection:
 class Measurement:
     """The influence of each training sample, its weight in the update (0 = dropped), and the metrics of both."""
 
-    influences: list[Scored]
+    influences: list[SampleInfluence]
     weights: list[float]
     metrics: dict[str, float]
 
@@ -58,8 +59,8 @@ def compute(
     """
     own = params.influence
     for groups in (train, validation) if validation is not train else (train,):
-        if lone := single_reward_groups(groups):
-            logger.warning("groups with a single known reward, which is compared with the whole batch: %d", lone)
+        if single := single_reward_groups([g.baseline_rewards for g in groups]):
+            logger.warning("groups with a single known reward, which is compared with the whole batch: %d", single)
     mixed: list[Selected] = []
     if own.selection in UNMEASURED:
         samples = samples_in(train)
@@ -71,8 +72,11 @@ def compute(
             mixed = _lines(validation, [NOT_MEASURED] * len(samples), _with_signal(samples), "validation")
     lines = _lines(train, found.influences, found.weights)
     rewards = [reward for group in train for reward in group.baseline_rewards]
-    numbers = selection_numbers(lines, rewards, [proposer for group in train for proposer in group.proposers])
-    numbers |= {"lone_groups": single_reward_groups(train), "mixed": sum(line.selected for line in mixed)}
+    numbers = selection_metrics(lines, rewards, [proposer for group in train for proposer in group.proposers])
+    numbers |= {
+        "lone_groups": single_reward_groups([g.baseline_rewards for g in train]),
+        "mixed": sum(line.selected for line in mixed),
+    }
     return Selection([*lines, *mixed], numbers | found.metrics)
 
 
@@ -81,25 +85,25 @@ def measure(
 ) -> Measurement:
     """Influence of the samples of `train` on those of `held_out`, checked, controlled and turned into weights."""
     own, validation, samples = params.influence, validation_of(held_out, params), samples_in(train)
-    averaging = Averaging(params.grpo.loss, params.policy.max_new_tokens)
+    averaging = TokenWeights(params.grpo.loss, params.policy.max_new_tokens)
     tokens, options = params.grpo.micro_batch_tokens, _options(own, params.grpo)
     scorer = scorer_for(policy, [*samples, *validation.samples], params.search.temperature, tokens)
-    with memory_named(tokens):
-        cached = judges_of(scorer, validation, options.budget) if own.similarity == "local" else None
+    with explain_out_of_memory(tokens):
+        cached = cache_validation_gradients(scorer, validation, options.budget) if own.similarity == "local" else None
         found = influences(scorer, samples, averaging, validation, options, _sizes(train), judges=cached)
         numbers = {
             "validation_samples": len(validation.samples),
             "validation_with_signal": sum(c != 0 for c in validation.coefficients),
-            "validation_gradient_norm": length_of(found.gradient),
+            "validation_gradient_norm": direction_norm(found.gradient),
             **certified(scorer, samples, found.each, averaging, validation, round),
         }
         controlled: Sequence[float | None] | None = [s.influence for s in found.each]
         if not numbers["validation_with_signal"]:
             logger.warning("no validation sample has a signal: every training sample that has one is kept")
             controlled = None
-        elif own.fdr_control and own.selection in CONTROLLED and not validation.same_batch:
-            trusted = trusted_influences(scorer, averaging, validation, options, _sizes(held_out), samples, cached)
-            controlled = from_fault_line(samples, found.each, validation.samples, trusted, options)
+        elif own.fdr_control and own.selection in CONTROLLED_RULES and not validation.same_batch:
+            trusted = calibration_influences(scorer, averaging, validation, options, _sizes(held_out), samples, cached)
+            controlled = shift_by_threshold(samples, found.each, validation.samples, trusted, options)
             numbers["fault_share"] = _fault_share(samples, controlled)
     numbers["all_kept"] = int(controlled is None)
     weights = _with_signal(samples) if controlled is None else _weights(own, samples, controlled, round)
@@ -110,9 +114,11 @@ def validation_of(groups: Sequence[SampleGroup], params: Params) -> Validation:
     """The validation loss of these groups that `influence.loss` and `influence.top_k` name."""
     own, samples, rewards = params.influence, samples_in(groups), [group.baseline_rewards for group in groups]
     advantages = [group.advantages for group in groups]
-    coefficients = weights_of(own.loss, rewards, advantages, [[s.advantage for s in g.samples] for g in groups])
+    coefficients = validation_coefficients(
+        own.loss, rewards, advantages, [[s.advantage for s in g.samples] for g in groups]
+    )
     if own.top_k is not None:
-        coefficients = only_best(coefficients, rewards, own.top_k)
+        coefficients = keep_top_k(coefficients, rewards, own.top_k)
         logger.warning(
             "influence.top_k: %d samples, and only the best, tell little of where the policy should go: influence "
             "measured with them is mostly noise; with null all %d speak",
@@ -120,7 +126,7 @@ def validation_of(groups: Sequence[SampleGroup], params: Params) -> Validation:
             len(samples),
         )
     loss = params.grpo.loss if own.loss == "policy_gradient" else "dapo"  # every token the same weight
-    averaging = Averaging(loss, params.policy.max_new_tokens)
+    averaging = TokenWeights(loss, params.policy.max_new_tokens)
     flat = [c for group in coefficients for c in group]
     return Validation(samples, flat, averaging, same_batch=own.validation == "same_batch")
 
@@ -128,8 +134,8 @@ def validation_of(groups: Sequence[SampleGroup], params: Params) -> Validation:
 def certified(
     scorer: Scorer,
     samples: Sequence[Sample],
-    scored: Sequence[Scored],
-    averaging: Averaging,
+    scored: Sequence[SampleInfluence],
+    averaging: TokenWeights,
     validation: Validation,
     round: int,
 ) -> dict[str, float]:
@@ -138,7 +144,7 @@ def certified(
     certificate = certify(scorer, samples, products, averaging, validation, derive_seed("certificate", round))
     certificate.check()
     if validation.same_batch:
-        check_own_votes(products, score_weights(samples, averaging), validation.score_weights)
+        check_self_influence(products, score_weights(samples, averaging), validation.score_weights)
     numbers: dict[str, float] = {"certificate_steps": certificate.steps}
     if certificate.steps:
         numbers |= {"certificate_slope": certificate.slope, "certificate_signs": certificate.sign_agreement}
@@ -186,7 +192,7 @@ def _options(own: Influence, grpo: Grpo) -> Measure:
 
 
 def _lines(
-    groups: Sequence[SampleGroup], scored: Sequence[Scored], weights: Sequence[float], split: Split = "train"
+    groups: Sequence[SampleGroup], scored: Sequence[SampleInfluence], weights: Sequence[float], split: Split = "train"
 ) -> list[Selected]:
     members = [row for g in groups for row in zip(g.samples, g.workflow_ids, g.advantages, strict=True)]
     return [

@@ -10,7 +10,7 @@ from tasks.model.distributed.collectives import rank
 from tasks.model.distributed.torchrun import run_in_processes
 from tasks.model.policy import Policy, load_policy
 from tasks.objective.groups import RoundGroups, SampleGroup, read_groups, sample_groups
-from tasks.objective.recorded_completions import fitting_file
+from tasks.objective.recorded_completions import read_valid_file
 from tasks.params.params import Params
 from tasks.records import Split
 
@@ -49,7 +49,7 @@ def _validation(layout: Layout, params: Params, round: int, policy: Policy, grou
         found = groups.by_split["validation"]
     elif own.trajectories is not None:
         path = layout.root / own.trajectories
-        found = sample_groups(policy, fitting_file(policy, path, params.grpo.on_invalid_completion), params.grpo)
+        found = sample_groups(policy, read_valid_file(policy, path, params.grpo.on_invalid_completion), params.grpo)
     if not found:
         raise GraftError(
             f"{own.trajectories or layout.rewarded(round)}: no trajectories to measure influence with; "

@@ -41,16 +41,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tasks.errors import GraftError
-from tasks.influence.directions import adam_scale, by_row, directions, sign
-from tasks.influence.gradient_algebra import rescaled
-from tasks.influence.gradient_passes import Passes
-from tasks.influence.local_similarity import Likeness
-from tasks.influence.loss_gradients import TokenLosses, Validation, loss_weights, score_weights
-from tasks.influence.projections import Heard, Measured, hear
+from tasks.influence.directions import adam_scale, sign, sum_by_row, validation_directions
+from tasks.influence.gradient_algebra import rescale
+from tasks.influence.gradient_passes import GradientPasses
+from tasks.influence.local_similarity import LocalSimilarity
+from tasks.influence.loss_gradients import TokenLosses, Validation, score_weights, token_loss_weights
+from tasks.influence.projections import Projection, Projector, project
 from tasks.influence.sample_gradients import Direction
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
-from tasks.objective.token_weights import Averaging
+from tasks.objective.token_weights import TokenWeights
 from tasks.params.fields import Similarity
 
 BUDGET = 2**30
@@ -79,7 +79,7 @@ class Measure:
 
 
 @dataclass(frozen=True)
-class Scored:
+class SampleInfluence:
     """A sample's influence; ⟨∇L_i, ∇L_val⟩ with nothing left out or rescaled; and ‖∇L_i‖."""
 
     influence: float | None
@@ -87,29 +87,29 @@ class Scored:
     gradient_norm: float | None
 
 
-NOT_MEASURED = Scored(None, None, None)
-SILENT = Scored(0.0, 0.0, 0.0)
+NOT_MEASURED = SampleInfluence(None, None, None)
+NO_SIGNAL = SampleInfluence(0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
-class Found:
+class Influences:
     """What was measured of each sample, in order, and ∇L_val."""
 
-    each: list[Scored]
+    each: list[SampleInfluence]
     gradient: Direction
 
 
 def influences(
     scorer: Scorer,
     samples: Sequence[Sample],
-    averaging: Averaging,
+    averaging: TokenWeights,
     validation: Validation,
     measure: Measure = Measure(),
     shares: Sequence[float] | None = None,
     token_losses: TokenLosses | None = None,
-    judges: Passes | None = None,
+    judges: GradientPasses | None = None,
     stepped: Sequence[Sample] | None = None,
-) -> Found:
+) -> Influences:
     """Influence of each sample, in order; 0, with no computing, where its advantage is 0.
 
     Adam's scale is that of steps on these samples, or on those that are `stepped`.
@@ -122,7 +122,7 @@ def influences(
     `measure.budget` bytes, they are where one pass does for both because all of the same batch fit; where groups are
     left out, and GraftError is raised where one does not fit; for the direction of cosines; for a sample's own vote
     against token losses; and for `local`, which goes through the samples again for each budget's worth of validation
-    samples. `judges`, from `judges_of`, serve all calls with the same validation samples. Several processes go through
+    samples. `judges`, from `cache_validation_gradients`, serve all calls with the same validation samples. Several processes go through
     a share each, and all find the same.
     """
     if token_losses and measure.centred:
@@ -130,7 +130,7 @@ def influences(
             f"influence.similarity: {measure.similarity} compares completions by ∇ Σ log p, which is not the gradient "
             "of the token losses that are given; take dot or cosine"
         )
-    own = loss_weights(samples, averaging) if token_losses else score_weights(samples, averaging)
+    own = token_loss_weights(samples, averaging) if token_losses else score_weights(samples, averaging)
     votes = validation.score_weights
     counts = [sign(c) / len(votes) for c in votes] if measure.shortened else votes
     given = counts if validation.same_batch else [0.0] * len(samples)
@@ -142,37 +142,37 @@ def influences(
     scale = adam_scale(scorer, steps, averaging, measure.adam, token_losses) if measure.adam else None
     likeness = None
     if measure.similarity == "local":
-        judges = judges or judges_of(scorer, validation, measure.budget)
-        likeness, groups = Likeness(validation, votes, judges, groups, scale), False
+        judges = judges or cache_validation_gradients(scorer, validation, measure.budget)
+        likeness, groups = LocalSimilarity(validation, votes, judges, groups, scale), False
     if judges and judges.hold(rows) and not (token_losses or groups):
         passes = judges
     else:
-        passes = Passes(scorer, rows, measure.budget, groups, token_losses, votes=validation.same_batch)
-    plain, used = directions(scorer, passes, validation, votes, counts, measure.shortened, judges)
-    used = rescaled(used, scale)
-    weights = by_row(passes, validation.samples, counts) if groups else {}
+        passes = GradientPasses(scorer, rows, measure.budget, groups, token_losses, votes=validation.same_batch)
+    plain, used = validation_directions(scorer, passes, validation, votes, counts, measure.shortened, judges)
+    used = rescale(used, scale)
+    weights = sum_by_row(passes, validation.samples, counts) if groups else {}
     held = bool(token_losses and validation.same_batch and measure.exclude_self)
-    heard = hear(passes, Measured(plain, used, scale, weights, measure.shortened), likeness, held)
+    heard = project(passes, Projector(plain, used, scale, weights, measure.shortened), likeness, held)
     found = [
         _counted(c, heard[passes.row_of(s)], measure) if a or share else 0.0
         for s, a, c, share in zip(samples, own, given, shares, strict=True)
     ]
-    common = in_common(samples, found, shares)
+    common = shared_means(samples, found, shares)
     each = [
-        _scored(a, x - c, heard[passes.row_of(s)], measure.similarity != "dot") if a else SILENT
+        _scored(a, x - c, heard[passes.row_of(s)], measure.similarity != "dot") if a else NO_SIGNAL
         for s, a, x, c in zip(samples, own, found, common, strict=True)
     ]
-    return Found(each, plain)
+    return Influences(each, plain)
 
 
-def judges_of(scorer: Scorer, validation: Validation, budget: int) -> Passes:
+def cache_validation_gradients(scorer: Scorer, validation: Validation, budget: int) -> GradientPasses:
     """The validation samples' gradients, in every process: kept if they fit in `budget` bytes."""
-    passes = Passes(scorer, validation.samples_with_signal, budget, shared=False)
+    passes = GradientPasses(scorer, validation.samples_with_signal, budget, shared=False)
     passes.keep()
     return passes
 
 
-def in_common(samples: Sequence[Sample], found: Sequence[float], shares: Sequence[float]) -> list[float]:
+def shared_means(samples: Sequence[Sample], found: Sequence[float], shares: Sequence[float]) -> list[float]:
     """What a sample's number is compared with: its group's mean and the batch's, half and half; all [n].
 
     Means are weighted by `shares` and 0 where these are.
@@ -186,7 +186,7 @@ def in_common(samples: Sequence[Sample], found: Sequence[float], shares: Sequenc
     return [(means[s.problem_id] + means[None]) / 2 for s in samples]
 
 
-def _counted(c: float, heard: Heard, measure: Measure) -> float:
+def _counted(c: float, heard: Projection, measure: Measure) -> float:
     """⟨ĝ, P D⟩ less the votes that are left out; c is what the sample's ŝ weighs in D."""
     if measure.leave_group_out:
         return heard.used - heard.group
@@ -195,6 +195,6 @@ def _counted(c: float, heard: Heard, measure: Measure) -> float:
     return heard.used
 
 
-def _scored(a: float, counted: float, heard: Heard, unit: bool) -> Scored:
+def _scored(a: float, counted: float, heard: Projection, unit: bool) -> SampleInfluence:
     """Of a sample whose g weighs a in the update's loss."""
-    return Scored((sign(a) if unit else a) * counted, a * heard.plain, abs(a) * heard.norm)
+    return SampleInfluence((sign(a) if unit else a) * counted, a * heard.plain, abs(a) * heard.norm)

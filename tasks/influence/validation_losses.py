@@ -17,11 +17,11 @@ The value of such a loss has no meaning, its sign neither: advantages are centre
 import math
 from collections.abc import Sequence
 
-from tasks.objective.advantages import known
+from tasks.objective.advantages import known_rewards
 from tasks.params.fields import ValidationLoss
 
 
-def weights_of(
+def validation_coefficients(
     loss: ValidationLoss,
     rewards: Sequence[Sequence[float | None]],
     advantages: Sequence[Sequence[float]],
@@ -39,12 +39,12 @@ def weights_of(
         return [[math.copysign(1, a) if a else 0.0 for a in group] for group in advantages]
     if loss == "seqloss_reward":
         return [[reward or 0.0 for reward in group] for group in rewards]
-    given = known(reward for group in rewards for reward in group)
+    given = known_rewards(reward for group in rewards for reward in group)
     mean = math.fsum(given) / max(len(given), 1)
     return [[float(reward is not None and reward > 0 and reward >= mean) for reward in group] for group in rewards]
 
 
-def only_best(
+def keep_top_k(
     weights: Sequence[Sequence[float]], rewards: Sequence[Sequence[float | None]], top_k: int
 ) -> list[list[float]]:
     """`weights` with 0 for all but the `top_k` samples of the highest rewards, the first of equal ones; [n][G]."""

@@ -27,33 +27,33 @@ TOLERANCE = 1e-9
 
 def advantages_of(rule: Baseline, groups: Sequence[Sequence[float | None]]) -> list[list[float]]:
     """The advantage of each member of each of a round's groups; rewards [n][G] → [n][G]."""
-    batch = known(r for rewards in groups for r in rewards)
+    batch = known_rewards(r for rewards in groups for r in rewards)
     return [_advantages(rule, rewards, batch) for rewards in groups]
 
 
 def group_advantages(rewards: Sequence[float | None]) -> list[float]:
     """(r - mean) / (std + 1e-4) of each member of one group; rewards [G] → [G]."""
-    return _advantages("group", rewards, known(rewards))
+    return _advantages("group", rewards, known_rewards(rewards))
 
 
 def has_signal(rewards: Iterable[float | None]) -> bool:
     """Whether the known rewards of a group differ."""
-    given = known(rewards)
+    given = known_rewards(rewards)
     return len(given) > 1 and max(given) - min(given) > TOLERANCE
 
 
-def lone(groups: Sequence[Sequence[float | None]]) -> int:
+def single_reward_groups(groups: Sequence[Sequence[float | None]]) -> int:
     """How many groups have a single known reward, so that their baseline is the batch."""
-    return sum(len(known(rewards)) == 1 for rewards in groups)
+    return sum(len(known_rewards(rewards)) == 1 for rewards in groups)
 
 
-def known(rewards: Iterable[float | None]) -> list[float]:
+def known_rewards(rewards: Iterable[float | None]) -> list[float]:
     """The rewards that did not fail."""
     return [r for r in rewards if r is not None]
 
 
 def _advantages(rule: Baseline, rewards: Sequence[float | None], batch: Sequence[float]) -> list[float]:
-    given: Sequence[float] = known(rewards)
+    given: Sequence[float] = known_rewards(rewards)
     if len(given) == 1:
         given = batch
     if not has_signal(given):
@@ -80,7 +80,7 @@ def _std(values: Sequence[float]) -> float:
     return math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1))
 
 
-def weighted(advantages: Sequence[float], negative_weight: float) -> list[float]:
+def scale_negatives(advantages: Sequence[float], negative_weight: float) -> list[float]:
     """The advantages that the update learns from: those below 0 are scaled by `negative_weight`.
 
     A round's samples are reused over many steps and some come from inside the tree, so that the update is off-policy.

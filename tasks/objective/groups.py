@@ -8,9 +8,9 @@ from typing import NamedTuple
 from tasks.layout import Layout
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.objective.advantages import advantages_of, known, weighted
-from tasks.objective.recorded_completions import fitting
-from tasks.objective.samples import counted_rewards, is_cut, samples_of
+from tasks.objective.advantages import advantages_of, scale_negatives
+from tasks.objective.recorded_completions import read_valid_trajectories
+from tasks.objective.samples import baseline_rewards, is_truncated, tokenize_trajectory
 from tasks.params.fields import Truncated
 from tasks.params.sections import Grpo
 from tasks.records import Proposer, RewardedTrajectory, Split
@@ -40,11 +40,11 @@ class RoundGroups(NamedTuple):
 def read_groups(policy: Policy, layout: Layout, round: int, splits: Sequence[Split], grpo: Grpo) -> RoundGroups:
     """The round's rewarded trajectories of these splits; the batch of an advantage is its split.
 
-    Raises GraftError that names file and line, see `fitting`.
+    Raises GraftError that names file and line, see `read_valid_trajectories`.
     """
     groups: dict[Split, list[SampleGroup]] = {split: [] for split in splits}
     invalid = Counter[Split]()
-    for trajectory in fitting(policy, layout, round, splits, grpo.on_invalid_completion, invalid):
+    for trajectory in read_valid_trajectories(policy, layout, round, splits, grpo.on_invalid_completion, invalid):
         groups[trajectory.split].append(_tokenized(policy, trajectory, grpo.truncated))
     by_split = {split: _with_advantages(members, grpo) for split, members in groups.items()}
     return RoundGroups(by_split, invalid.total())
@@ -60,22 +60,17 @@ def samples_in(groups: Iterable[SampleGroup]) -> list[Sample]:
     return [sample for group in groups for sample in group.samples]
 
 
-def single_reward_groups(groups: Iterable[SampleGroup]) -> int:
-    """The number of groups with a single known reward, so that their baseline is the batch."""
-    return sum(len(known(group.baseline_rewards)) == 1 for group in groups)
-
-
 def _tokenized(policy: Policy, trajectory: RewardedTrajectory, truncated: Truncated) -> SampleGroup:
     """The group without advantages, which may depend on all groups."""
     return SampleGroup(
         problem_id=trajectory.problem_id,
-        samples=samples_of(policy, trajectory, [0.0] * len(trajectory.workflow_ids)),
+        samples=tokenize_trajectory(policy, trajectory, [0.0] * len(trajectory.workflow_ids)),
         advantages=[],
         rewards=trajectory.rewards,
-        baseline_rewards=counted_rewards(policy, trajectory, truncated),
+        baseline_rewards=baseline_rewards(policy, trajectory, truncated),
         workflow_ids=trajectory.workflow_ids,
         proposers=trajectory.proposers,
-        truncated=sum(is_cut(policy, tokens) for tokens in trajectory.tokens),
+        truncated=sum(is_truncated(policy, tokens) for tokens in trajectory.tokens),
     )
 
 
@@ -85,5 +80,5 @@ def _with_advantages(groups: Sequence[SampleGroup], grpo: Grpo) -> list[SampleGr
 
 
 def _with_own(group: SampleGroup, advantages: list[float], grpo: Grpo) -> SampleGroup:
-    pairs = zip(group.samples, weighted(advantages, grpo.negative_weight), strict=True)
+    pairs = zip(group.samples, scale_negatives(advantages, grpo.negative_weight), strict=True)
     return replace(group, advantages=advantages, samples=[replace(s, advantage=a) for s, a in pairs])

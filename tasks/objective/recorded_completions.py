@@ -18,16 +18,25 @@ from tasks.params.fields import OnInvalid
 from tasks.programs.code_blocks import code_of
 from tasks.records import Lineage, RewardedTrajectory, Split
 
-CERTAIN = 1e-3
+MAX_LOGPROB = 1e-3
 """A log-probability may be above 0 by no more: rounding."""
 
-MEMBERS = ("workflow_ids", "proposers", "results", "sibling_results", "tokens", "logprobs", "rewards", "reward_status")
+PARALLEL_LISTS = (
+    "workflow_ids",
+    "proposers",
+    "results",
+    "sibling_results",
+    "tokens",
+    "logprobs",
+    "rewards",
+    "reward_status",
+)
 """Lists of a trajectory with an entry for each of its workflow codes."""
 
 logger = logging.getLogger(__name__)
 
 
-def fitting(
+def read_valid_trajectories(
     policy: Policy,
     layout: Layout,
     round: int,
@@ -58,7 +67,7 @@ def fitting(
             yield kept
 
 
-def fitting_file(policy: Policy, path: Path, rule: OnInvalid) -> Iterator[RewardedTrajectory]:
+def read_valid_file(policy: Policy, path: Path, rule: OnInvalid) -> Iterator[RewardedTrajectory]:
     """The same of any file of rewarded trajectories, whatever their split and whoever wrote them."""
     for line, trajectory in read_numbered(path, RewardedTrajectory):
         kept = _fitting_part(policy, f"{path}:{line}", trajectory, rule)
@@ -68,7 +77,7 @@ def fitting_file(policy: Policy, path: Path, rule: OnInvalid) -> Iterator[Reward
 
 def _fitting_part(policy: Policy, where: str, trajectory: RewardedTrajectory, rule: OnInvalid) -> RewardedTrajectory:
     _check_entries(where, trajectory)
-    reasons = unfit(policy, trajectory)
+    reasons = invalid_completions(policy, trajectory)
     for member, why in reasons.items():
         told = f"{where}: completion {member} of problem {trajectory.problem_id!r} {why}"
         if rule == "stop":
@@ -80,7 +89,7 @@ def _fitting_part(policy: Policy, where: str, trajectory: RewardedTrajectory, ru
     return _only(trajectory, kept) if reasons else trajectory
 
 
-def unfit(policy: Policy, trajectory: RewardedTrajectory) -> dict[int, str]:
+def invalid_completions(policy: Policy, trajectory: RewardedTrajectory) -> dict[int, str]:
     """Members that the policy cannot learn from, and why."""
     prompt = encode_prompt(policy, trajectory.prompt)
     reasons = {member: _why(policy, trajectory, member, prompt) for member in range(len(trajectory.workflow_codes))}
@@ -94,7 +103,7 @@ def _why(policy: Policy, trajectory: RewardedTrajectory, member: int, prompt: li
         return "is empty" if prompt else "has an empty prompt"
     if logprobs and len(logprobs) != len(recorded):
         return f"has {len(logprobs)} log-probabilities for {len(recorded)} tokens"
-    if wrong := [value for value in logprobs if not (math.isfinite(value) and value <= CERTAIN)]:
+    if wrong := [value for value in logprobs if not (math.isfinite(value) and value <= MAX_LOGPROB)]:
         return f"has the log-probability {wrong[0]}, which is none"
     tokens, config = recorded or encode_completion(policy, code), policy.model.config
     if strange := [token for token in (*prompt, *tokens) if not 0 <= token < config.vocab_size]:
@@ -117,7 +126,7 @@ def _is_of(policy: Policy, tokens: list[int], code: str) -> bool:
 
 def _check_entries(where: str, trajectory: RewardedTrajectory) -> None:
     count = len(trajectory.workflow_codes)
-    lists = {name: getattr(trajectory, name) for name in MEMBERS} | trajectory.reward_terms
+    lists = {name: getattr(trajectory, name) for name in PARALLEL_LISTS} | trajectory.reward_terms
     if trajectory.agreement:
         lists["agreement"] = trajectory.agreement
     for name, entries in lists.items():
@@ -127,7 +136,7 @@ def _check_entries(where: str, trajectory: RewardedTrajectory) -> None:
 
 def _only(trajectory: RewardedTrajectory, kept: Sequence[int]) -> RewardedTrajectory:
     """The trajectory with these members alone."""
-    names = ["workflow_codes", *MEMBERS, *(["agreement"] if trajectory.agreement else [])]
+    names = ["workflow_codes", *PARALLEL_LISTS, *(["agreement"] if trajectory.agreement else [])]
     changes = {name: [getattr(trajectory, name)[member] for member in kept] for name in names}
     terms = {name: [values[member] for member in kept] for name, values in trajectory.reward_terms.items()}
     return trajectory.model_copy(update={**changes, "reward_terms": terms})

@@ -13,21 +13,21 @@ from tasks.params.fields import Truncated
 from tasks.records import RewardedTrajectory
 
 
-def counted_rewards(policy: Policy, trajectory: RewardedTrajectory, truncated: Truncated) -> list[float | None]:
+def baseline_rewards(policy: Policy, trajectory: RewardedTrajectory, truncated: Truncated) -> list[float | None]:
     """The rewards [G] that advantages are made of: with `leave_out` a completion that was cut has None, as if it had
     failed."""
     if truncated == "learn":
         return trajectory.rewards
     pairs = zip(trajectory.rewards, trajectory.tokens, strict=True)
-    return [None if is_cut(policy, tokens) else reward for reward, tokens in pairs]
+    return [None if is_truncated(policy, tokens) else reward for reward, tokens in pairs]
 
 
-def is_cut(policy: Policy, tokens: Sequence[int]) -> bool:
+def is_truncated(policy: Policy, tokens: Sequence[int]) -> bool:
     """Whether a recorded completion was cut at its length limit: else it ends with the end-of-text token."""
     return bool(tokens) and tokens[-1] != policy.tokenizer.eos_token_id
 
 
-def merged(samples: Sequence[Sample]) -> list[Sample]:
+def merge_equal_samples(samples: Sequence[Sample]) -> list[Sample]:
     """One row for all that have problem, completion and advantage in common, in the order of their first members."""
     first: dict[tuple[str, tuple[int, ...], float], Sample] = {}
     for sample in samples:
@@ -37,7 +37,7 @@ def merged(samples: Sequence[Sample]) -> list[Sample]:
     return list(first.values())
 
 
-def samples_of(policy: Policy, trajectory: RewardedTrajectory, advantages: Sequence[float]) -> list[Sample]:
+def tokenize_trajectory(policy: Policy, trajectory: RewardedTrajectory, advantages: Sequence[float]) -> list[Sample]:
     """The G members of a trajectory, all of which fit (tasks/objective/recorded_completions.py), with the advantages
     [G]."""
     prompt = tuple(encode_prompt(policy, trajectory.prompt))

@@ -19,7 +19,7 @@ from tasks.params.fields import Loss
 
 
 @dataclass(frozen=True)
-class Averaging:
+class TokenWeights:
     """What `grpo.loss` says of weights; `longest` is the most tokens that a completion may have."""
 
     loss: Loss

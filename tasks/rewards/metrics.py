@@ -12,7 +12,7 @@ from tasks.objective.advantages import has_signal
 from tasks.records import RewardedTrajectory
 from tasks.rewards.builtin_terms import correctness
 from tasks.rewards.weighted_sum import Failures
-from tasks.statistics.plateau import plateau_remarks
+from tasks.statistics.plateau import describe_plateau
 
 CONSTANT = 1e-12
 """Largest deviation of a term that is constant up to rounding."""
@@ -127,7 +127,7 @@ def plateau_remarks(rounds: Mapping[int, Mapping[str, float]]) -> list[str]:
         return abs(levels[one] - levels[other]) > CHANCE * error
 
     levels = {number: numbers["epoch/mean_reward"] for number, numbers in rounds.items()}
-    return plateau_remarks("The mean reward", levels, differ, "give harder or easier problems, or stop earlier")
+    return describe_plateau("The mean reward", levels, differ, "give harder or easier problems, or stop earlier")
 
 
 def _is_solved(environment: Environment, trajectory: RewardedTrajectory) -> bool:

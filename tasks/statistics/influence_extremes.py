@@ -25,12 +25,12 @@ COUNT = 10
 BINS = 20
 """An even number: 0 is an edge, so that every bin has one sign."""
 
-INNER = 90
+INNER_PERCENTILE = 90
 """This percentile of |influence| is where the outermost bins begin to hold all beyond: influence has long tails, and
 equal bins from end to end would show one bar."""
 
 
-class Asked(BaseModel):
+class QuestionText(BaseModel):
     """What is read of a problem."""
 
     model_config = ConfigDict(frozen=True, strict=True)
@@ -38,14 +38,14 @@ class Asked(BaseModel):
     question: str
 
 
-class Group(BaseModel):
+class RewardedGroup(BaseModel):
     """What is read here of a rewarded trajectory: a tenth of it, in a tenth of the time."""
 
     model_config = ConfigDict(frozen=True, strict=True, allow_inf_nan=False)
 
     problem_id: str
     split: Split
-    problem: Asked
+    problem: QuestionText
     workflow_codes: list[str]
     workflow_ids: list[str]
     proposers: list[Proposer]
@@ -53,7 +53,7 @@ class Group(BaseModel):
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankedWorkflow:
     """A workflow at one end of a round's influence: a line of the table in MLflow."""
 
     end: Literal["most", "least"]
@@ -79,33 +79,35 @@ class Bin(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Extremes:
+class InfluenceExtremes:
     """`most` and `least` hold at most COUNT workflows, rank 1 first; where a round has few, some are in both."""
 
-    most: list[Ranked]
-    least: list[Ranked]
+    most: list[RankedWorkflow]
+    least: list[RankedWorkflow]
     histogram: list[Bin]
 
 
-def read_extremes(layout: Layout, round: int) -> Extremes | None:
+def read_influence_extremes(layout: Layout, round: int) -> InfluenceExtremes | None:
     """What is told of a round's influence; None where it was not measured. Raises GraftError that names the file."""
     path, rewarded = layout.selection(round), layout.rewarded(round)
     return _read(str(path), str(rewarded), round, digest_path(path), digest_path(rewarded))
 
 
 @lru_cache(maxsize=1)  # the report and the run's record ask for the same
-def _read(selection: str, rewarded: str, round: int, *digests: str) -> Extremes | None:  # noqa: ARG001 (key of the cache)
+def _read(selection: str, rewarded: str, round: int, *digests: str) -> InfluenceExtremes | None:  # noqa: ARG001 (key of the cache)
     lines = read_jsonl(Path(selection), Selected)
     if all(line.influence is None for line in lines):
         return None
-    trajectories = [t for t in read_jsonl(Path(rewarded), Group) if t.split == "train"]
+    trajectories = [t for t in read_jsonl(Path(rewarded), RewardedGroup) if t.split == "train"]
     try:
-        return extremes(lines, trajectories)
+        return influence_extremes(lines, trajectories)
     except (KeyError, ValueError) as error:
         raise GraftError(f"{selection}: not of {rewarded} ({error}); run graft stage select@{round}") from None
 
 
-def extremes(lines: Sequence[Selected], trajectories: Sequence[Group | RewardedTrajectory]) -> Extremes | None:
+def influence_extremes(
+    lines: Sequence[Selected], trajectories: Sequence[RewardedGroup | RewardedTrajectory]
+) -> InfluenceExtremes | None:
     """Of a round's selection and the trajectories that it was made of; None where no influence was measured.
 
     Raises KeyError with (problem, workflow) where a line is of none of the trajectories, ValueError where one of these
@@ -116,7 +118,7 @@ def extremes(lines: Sequence[Selected], trajectories: Sequence[Group | RewardedT
         return None
     influences = [line.influence or 0.0 for line in measured]
     written = _written(trajectories)
-    return Extremes(
+    return InfluenceExtremes(
         most=_ranked("most", measured, written),
         least=_ranked("least", measured, written),
         histogram=histogram(influences, [line.selected for line in measured]),
@@ -129,7 +131,7 @@ def histogram(influences: Sequence[float], selected: Sequence[bool]) -> list[Bin
 
     values, kept = np.asarray(influences, dtype=np.float64), np.asarray(selected, dtype=bool)
     sizes = np.abs(values)
-    reach = float(np.percentile(sizes, INNER)) or float(sizes.max())
+    reach = float(np.percentile(sizes, INNER_PERCENTILE)) or float(sizes.max())
     edges = np.arange(-(BINS // 2), BINS // 2 + 1) * (reach / (BINS // 2))
     edges[0], edges[-1] = min(edges[0], values.min()), max(edges[-1], values.max())
     ends = edges.tolist()
@@ -144,7 +146,7 @@ class _Written(NamedTuple):
     code: str
 
 
-def _written(trajectories: Sequence[Group | RewardedTrajectory]) -> dict[tuple[str, str], _Written]:
+def _written(trajectories: Sequence[RewardedGroup | RewardedTrajectory]) -> dict[tuple[str, str], _Written]:
     """(problem, workflow) → what its group says of it. By id: the places of a selection leave out what does not fit."""
     found: dict[tuple[str, str], _Written] = {}
     for t in trajectories:
@@ -158,7 +160,7 @@ def _written(trajectories: Sequence[Group | RewardedTrajectory]) -> dict[tuple[s
 
 def _ranked(
     end: Literal["most", "least"], measured: Sequence[Selected], written: Mapping[tuple[str, str], _Written]
-) -> list[Ranked]:
+) -> list[RankedWorkflow]:
     """The first COUNT distinct workflows from this end; of equal ones the earlier in the file."""
     sign = -1 if end == "most" else 1
     completions = Counter(_key(line) for line in measured)
@@ -166,7 +168,7 @@ def _ranked(
     for line in sorted(measured, key=lambda line: sign * (line.influence or 0.0)):
         first.setdefault(_key(line), line)
     return [
-        Ranked(
+        RankedWorkflow(
             end=end,
             rank=rank,
             influence=line.influence or 0.0,

@@ -9,10 +9,10 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-SMALL = 100
+WILSON_BELOW = 100
 """Fewer problems than these have Wilson's interval."""
 
-BATCH = 1000  # resamples drawn together, so that memory stays below BATCH × problems numbers
+RESAMPLE_BATCH = 1000  # resamples drawn together, so that memory stays below BATCH × problems numbers
 
 
 class Estimate(NamedTuple):
@@ -25,7 +25,7 @@ class Estimate(NamedTuple):
 
 def mean_interval(values: Sequence[float], resamples: int, confidence: float, seed: int) -> Estimate:
     """Mean of M values within [0, 1], one a problem, with its interval: Wilson's where M < SMALL, else bootstrap."""
-    if len(values) < SMALL:
+    if len(values) < WILSON_BELOW:
         return wilson_interval(values, confidence)
     return bootstrap_interval(values, resamples, confidence, seed)
 
@@ -85,7 +85,7 @@ def _interval(
         (data,),
         np.mean,
         n_resamples=resamples,
-        batch=BATCH,
+        batch=RESAMPLE_BATCH,
         confidence_level=confidence,
         method="percentile",
         rng=np.random.default_rng(seed),

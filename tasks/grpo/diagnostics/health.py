@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tasks.objective.advantages import known
+from tasks.objective.advantages import known_rewards
 
 SPREAD = 0.01
 """Least standard deviation and range of healthy advantages."""
@@ -28,7 +28,7 @@ SPREAD = 0.01
 KL_LOW, KL_HIGH, KL_EXTREME = 0.10, 0.30, 0.80
 """Healthy shares lie between the first two; above the third the reference, not the reward, says where to go."""
 
-ZERO = 1e-8
+ZERO_NORM = 1e-8
 """A gradient norm that is 0 but for rounding."""
 
 CHANCE = 2.0
@@ -55,7 +55,7 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Signs:
+class StepMeasurements:
     """What was measured of one step on P problems, G completions each."""
 
     rewards: Sequence[Sequence[float | None]]  # [P][G], None = failed, or left out as grpo.truncated says
@@ -89,7 +89,7 @@ class Verdict:
     flag: str = ""  # the red flag's name
 
 
-def verdicts(signs: Signs) -> list[Verdict]:
+def verdicts(signs: StepMeasurements) -> list[Verdict]:
     """One for each sign, in the order of the table above."""
     return [
         _advantages(signs),
@@ -104,10 +104,10 @@ def verdicts(signs: Signs) -> list[Verdict]:
 def kl_share(policy_norm: float, kl_norm: float) -> float | None:
     """The KL's share of the gradient, in [0, 1]; None where neither part has one."""
     whole = policy_norm + kl_norm
-    return kl_norm / whole if whole > ZERO else None
+    return kl_norm / whole if whole > ZERO_NORM else None
 
 
-def spread(signs: Signs) -> tuple[float, float, float]:
+def advantage_spread(signs: StepMeasurements) -> tuple[float, float, float]:
     """(least, greatest, standard deviation with ddof 1) of the advantages whose reward is known; 0 of none."""
     pairs = zip(signs.rewards, signs.advantages, strict=True)
     values = [a for rewards, own in pairs for r, a in zip(rewards, own, strict=True) if r is not None]
@@ -118,7 +118,7 @@ def spread(signs: Signs) -> tuple[float, float, float]:
     return min(values), max(values), std
 
 
-def fell(before: Score, after: Score) -> bool:
+def score_fell(before: Score, after: Score) -> bool:
     """Whether the sampled share of right completions fell by more than CHANCE standard errors.
 
     The prompts are given, so that chance is in the samples alone: Var = Σ_p (v(before) + v(after)) / P² with
@@ -131,8 +131,8 @@ def fell(before: Score, after: Score) -> bool:
     return after.sampled_share - before.sampled_share < -CHANCE * error
 
 
-def _advantages(signs: Signs) -> Verdict:
-    least, greatest, std = spread(signs)
+def _advantages(signs: StepMeasurements) -> Verdict:
+    least, greatest, std = advantage_spread(signs)
     silent = sum(not any(own) for own in signs.advantages)
     value = f"{least:+.2f} … {greatest:+.2f}, std {std:.3f}"
     healthy = f"std and range > {SPREAD}"
@@ -142,9 +142,9 @@ def _advantages(signs: Signs) -> Verdict:
     return Verdict("advantages", value, healthy, "warning", *_silence(signs))
 
 
-def _silence(signs: Signs) -> tuple[str, str]:
+def _silence(signs: StepMeasurements) -> tuple[str, str]:
     """Why nothing has an advantage, and what to do."""
-    rewards = known(r for own in signs.rewards for r in own)
+    rewards = known_rewards(r for own in signs.rewards for r in own)
     if not rewards and signs.errors:
         return "no reward is known: see reward errors", _mend(signs)
     if not rewards:
@@ -158,7 +158,7 @@ def _silence(signs: Signs) -> tuple[str, str]:
     return "all completions of a problem earn the same: let more be tried", "raise grpo.group_size"
 
 
-def _kl_share(signs: Signs) -> Verdict:
+def _kl_share(signs: StepMeasurements) -> Verdict:
     name, healthy = "KL share", f"{KL_LOW:.0%} … {KL_HIGH:.0%}, a rule of thumb"
     if signs.beta == 0:
         return Verdict(name, "KL is off", healthy, "no verdict", "grpo.beta is 0: nothing holds it to the reference")
@@ -182,12 +182,12 @@ def _kl_share(signs: Signs) -> Verdict:
     return Verdict(name, value, healthy, "warning", why, "raise grpo.beta")
 
 
-def _gradient(signs: Signs) -> Verdict:
+def _gradient(signs: StepMeasurements) -> Verdict:
     earlier, most = signs.earlier_norms, signs.max_norm
     clipped = sum(norm > most for norm in (signs.norm, *earlier))
     value = f"{signs.norm:.3g}" + (f"; {clipped} of {len(earlier) + 1} known steps clipped" if earlier else "")
     name, healthy = "gradient norm", f"> 0; not above {most:g} (clipped) at every step"
-    if signs.norm <= ZERO:
+    if signs.norm <= ZERO_NORM:
         why, remedy = _no_gradient(signs)
         return Verdict(name, value, healthy, "red flag", why, remedy, "zero gradients")
     if clipped < len(earlier) + 1:
@@ -200,13 +200,13 @@ def _gradient(signs: Signs) -> Verdict:
     return Verdict(name, value, healthy, "warning", why, "raise grpo.max_grad_norm")
 
 
-def _no_gradient(signs: Signs) -> tuple[str, str]:
+def _no_gradient(signs: StepMeasurements) -> tuple[str, str]:
     if any(map(any, signs.advantages)):
         return "completions have advantages, but the policy is too sure of them to move", "raise search.temperature"
     return _silence(signs)
 
 
-def _score(signs: Signs) -> Verdict:
+def _score(signs: StepMeasurements) -> Verdict:
     name, healthy, before, after = "score", "not lower after the step", signs.before, signs.after
     if not signs.stepped:
         return Verdict(name, "as before", healthy, "no verdict", "no step was taken: nothing has an advantage")
@@ -221,7 +221,7 @@ def _score(signs: Signs) -> Verdict:
         f"sampled {before.sampled_share:.3f} → {after.sampled_share:.3f}, "
         f"greedy {before.greedy_share:.2f} → {after.greedy_share:.2f}"
     )
-    if fell(before, after):
+    if score_fell(before, after):
         why = f"fewer samples are right after the step, by more than {CHANCE:g} standard errors: it goes too far"
         return Verdict(name, value, healthy, "red flag", why, "lower grpo.learning_rate", "performance down")
     if after.sampled_share < before.sampled_share or after.greedy_share < before.greedy_share:
@@ -230,7 +230,7 @@ def _score(signs: Signs) -> Verdict:
     return Verdict(name, value, healthy, "ok", "the step does no harm on its own prompts")
 
 
-def _distinct(signs: Signs) -> Verdict:
+def _distinct(signs: StepMeasurements) -> Verdict:
     sizes = [len(own) for own in signs.rewards]
     alike = sum(distinct == 1 for distinct, size in zip(signs.distinct, sizes, strict=True) if size > 1)
     compared = sum(size > 1 for size in sizes)
@@ -246,7 +246,7 @@ def _distinct(signs: Signs) -> Verdict:
     return Verdict(name, value, healthy, "ok", "every problem is tried in more than one way")
 
 
-def _errors(signs: Signs) -> Verdict:
+def _errors(signs: StepMeasurements) -> Verdict:
     count = sum(len(own) for own in signs.rewards)
     name, value, healthy = "reward errors", f"{len(signs.errors)} of {count}", "0"
     if signs.errors:
@@ -255,6 +255,6 @@ def _errors(signs: Signs) -> Verdict:
     return Verdict(name, value, healthy, "ok", "every reward is known")
 
 
-def _mend(signs: Signs) -> str:
+def _mend(signs: StepMeasurements) -> str:
     """Rewards fail where a model does not reply, or the sandbox dies: of too much memory, as a rule."""
     return "raise operators.retries" if signs.served else "lower sandbox.memory_mb"

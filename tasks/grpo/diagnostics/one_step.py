@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tasks.errors import GraftError
-from tasks.grpo.gradient import Sums, accumulate
-from tasks.grpo.metrics import Row, step_row
-from tasks.grpo.recorded_logprobs import Scores, behaviour_of
-from tasks.grpo.step_plan import Group, Step
-from tasks.grpo.update import begin, take
+from tasks.grpo.gradient import TokenSums, accumulate_gradient
+from tasks.grpo.metrics import Metrics, step_metrics
+from tasks.grpo.recorded_logprobs import Logprobs, behaviour_logprobs
+from tasks.grpo.step_plan import Step, UpdateGroup
+from tasks.grpo.update import optimizer_step, start_training
 from tasks.model.scoring.scorer import Scorer
 from tasks.params.sections import Grpo
 
@@ -26,7 +26,7 @@ Gradient = dict[str, "Tensor"]
 
 
 @dataclass(frozen=True)
-class Parts:
+class GradientNorms:
     """Norms of a gradient and of its parts by themselves; `layers`: of the whole, by layer."""
 
     whole: float
@@ -43,17 +43,17 @@ class OneStep:
     Those after it are None where it has left nothing that is finite.
     """
 
-    row: Row | None
-    row_after: Row | None
-    before: Parts
-    after: Parts | None
+    row: Metrics | None
+    row_after: Metrics | None
+    before: GradientNorms
+    after: GradientNorms | None
 
     @property
     def diverged(self) -> bool:
         return self.after is None
 
 
-def one_step(scorer: Scorer, groups: Sequence[Group], params: Grpo, reference: Scores | None) -> OneStep:
+def one_step(scorer: Scorer, groups: Sequence[UpdateGroup], params: Grpo, reference: Logprobs | None) -> OneStep:
     """Take one step of these groups, in the scorer's model, and measure it.
 
     At `grpo.learning_rate` itself: the schedule and its warm-up, which make an update's first step a small one, are
@@ -62,72 +62,72 @@ def one_step(scorer: Scorer, groups: Sequence[Group], params: Grpo, reference: S
     """
     step = Step(1, list(groups))
     if not step.samples:
-        still = Parts(0.0, 0.0, 0.0, dict.fromkeys(layers_of(scorer), 0.0))
+        still = GradientNorms(0.0, 0.0, 0.0, dict.fromkeys(layers_of(scorer), 0.0))
         return OneStep(None, None, still, still)
-    behaviour = behaviour_of(scorer, step.samples)
-    training = begin(scorer.model, at_full_rate(params), 1)
+    behaviour = behaviour_logprobs(scorer, step.samples)
+    training = start_training(scorer.model, constant_learning_rate(params), 1)
     try:
-        before = parts_of(scorer, groups, behaviour, reference, params)[0]
-        take(training, scorer, step, behaviour, reference, params)
+        before = gradient_norms(scorer, groups, behaviour, reference, params)[0]
+        optimizer_step(training, scorer, step, behaviour, reference, params)
     except FloatingPointError as error:
         raise GraftError(f"the step: {error}; lower grpo.beta, or search again") from error
     (row,) = training.rows
     try:
-        after, sums = parts_of(scorer, groups, behaviour, reference, params)
+        after, sums = gradient_norms(scorer, groups, behaviour, reference, params)
     except FloatingPointError:
         return OneStep(row, None, before, None)
     finally:
         scorer.model.zero_grad()
-    return OneStep(row, step_row(2, step, sums, after.whole, row["learning_rate"]), before, after)
+    return OneStep(row, step_metrics(2, step, sums, after.whole, row["learning_rate"]), before, after)
 
 
-def at_full_rate(params: Grpo) -> Grpo:
+def constant_learning_rate(params: Grpo) -> Grpo:
     """With a constant learning rate."""
     return params.model_copy(update={"schedule": "constant", "warmup_steps": 0})
 
 
-def parts_of(
-    scorer: Scorer, groups: Sequence[Group], behaviour: Scores, reference: Scores | None, params: Grpo
-) -> tuple[Parts, Sums]:
+def gradient_norms(
+    scorer: Scorer, groups: Sequence[UpdateGroup], behaviour: Logprobs, reference: Logprobs | None, params: Grpo
+) -> tuple[GradientNorms, TokenSums]:
     """The gradient of the step's loss at the present weights, which stay as they are, and the sums beside it."""
     whole, sums = gradient_of(scorer, groups, behaviour, reference, params)
     policy, _ = gradient_of(scorer, groups, behaviour, None, params.model_copy(update={"beta": 0.0, "entropy": 0.0}))
     kl = 0.0
     if reference is not None:
         alone = params.model_copy(update={"entropy": 0.0})
-        kl = norm_of(gradient_of(scorer, without_advantages(groups), behaviour, reference, alone)[0])
-    return Parts(norm_of(whole), norm_of(policy), kl, by_layer(whole)), sums
+        kl = gradient_norm(gradient_of(scorer, without_advantages(groups), behaviour, reference, alone)[0])
+    return GradientNorms(gradient_norm(whole), gradient_norm(policy), kl, norms_by_layer(whole)), sums
 
 
 def gradient_of(
-    scorer: Scorer, groups: Sequence[Group], behaviour: Scores, reference: Scores | None, params: Grpo
-) -> tuple[Gradient, Sums]:
+    scorer: Scorer, groups: Sequence[UpdateGroup], behaviour: Logprobs, reference: Logprobs | None, params: Grpo
+) -> tuple[Gradient, TokenSums]:
     """What the update adds to `.grad` for a step of these groups, before it is clipped."""
     import torch
 
     scorer.model.zero_grad()
-    sums = accumulate(scorer, groups, behaviour, reference, params)
+    sums = accumulate_gradient(scorer, groups, behaviour, reference, params)
     trained = {name: weight for name, weight in scorer.model.named_parameters() if weight.requires_grad}
     gradient = {n: torch.zeros_like(w) if w.grad is None else w.grad.clone() for n, w in trained.items()}
     return gradient, sums
 
 
-def without_advantages(groups: Sequence[Group]) -> list[Group]:
+def without_advantages(groups: Sequence[UpdateGroup]) -> list[UpdateGroup]:
     """The same samples with advantage 0: of their loss the KL is left."""
     return [replace(g, samples=[replace(s, advantage=0.0) for s in g.samples]) for g in groups]
 
 
-def norm_of(gradient: "Mapping[str, Tensor]") -> float:
+def gradient_norm(gradient: "Mapping[str, Tensor]") -> float:
     """Its length, in float64."""
     return float(sum(float(part.double().square().sum()) for part in gradient.values()) ** 0.5)
 
 
-def by_layer(gradient: "Mapping[str, Tensor]") -> dict[str, float]:
+def norms_by_layer(gradient: "Mapping[str, Tensor]") -> dict[str, float]:
     """Norm of each layer's part, in the model's order; the squares add up to that of the whole."""
     layers: dict[str, dict[str, Tensor]] = {}
     for name, part in gradient.items():
         layers.setdefault(layer_of(name), {})[name] = part
-    return {layer: norm_of(parts) for layer, parts in layers.items()}
+    return {layer: gradient_norm(parts) for layer, parts in layers.items()}
 
 
 def layers_of(scorer: Scorer) -> list[str]:

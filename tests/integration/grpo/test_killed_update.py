@@ -48,7 +48,7 @@ def stage(root: str, rest: float) -> None:
 
     from flows.stages.run import main
 
-    checkpoint.REST = rest
+    checkpoint.WRITE_INTERVAL = rest
     os.chdir(root)
     torch.set_num_threads(1)
     code = main([ADDRESS])

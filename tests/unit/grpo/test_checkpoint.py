@@ -10,10 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tasks.grpo import checkpoint
-from tasks.grpo.checkpoint import Checkpoint, Training
-from tasks.grpo.metrics import Row
-from tasks.grpo.step_plan import Group, plan
-from tasks.grpo.update import update
+from tasks.grpo.checkpoint import Checkpoint, TrainingState
+from tasks.grpo.metrics import Metrics
+from tasks.grpo.step_plan import UpdateGroup, plan_steps
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
@@ -21,7 +20,7 @@ from tests.support.grpo_params import grpo_params
 
 MakePolicy = Callable[..., Policy]
 MakeSamples = Callable[..., list[Sample]]
-Run = Callable[[Checkpoint | None], tuple[torch.Tensor, list[Row]]]
+Run = Callable[[Checkpoint | None], tuple[torch.Tensor, list[Metrics]]]
 
 
 class Cut(Exception):
@@ -33,7 +32,7 @@ class CuttingCheckpoint(Checkpoint):
 
     at = 0
 
-    def keep(self, training: Training) -> None:
+    def keep(self, training: TrainingState) -> None:
         super().keep(training)
         if len(training.rows) == self.at:
             raise Cut
@@ -43,19 +42,19 @@ class CuttingCheckpoint(Checkpoint):
 def run(make_policy: MakePolicy, make_samples: MakeSamples) -> Run:
     """run(checkpoint): the weights after an update of 8 steps, and its rows."""
 
-    def train(kept: Checkpoint | None) -> tuple[torch.Tensor, list[Row]]:
+    def train_policy(kept: Checkpoint | None) -> tuple[torch.Tensor, list[Metrics]]:
         policy, samples, params = make_policy(), make_samples(), grpo_params(epochs=4, schedule="cosine")
         scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7)
-        groups = [Group(f"p{n}", [s for s in samples if s.problem_id == f"p{n}"], 20) for n in range(4)]
-        rows = update(scorer, plan(groups, 4, 2, seed=0)[0], params, None, kept).rows
+        groups = [UpdateGroup(f"p{n}", [s for s in samples if s.problem_id == f"p{n}"], 20) for n in range(4)]
+        rows = train(scorer, plan_steps(groups, 4, 2, seed=0)[0], params, None, kept).rows
         return torch.cat([p.detach().flatten() for p in policy.model.parameters() if p.requires_grad]), rows
 
-    return train
+    return train_policy
 
 
 @pytest.fixture(autouse=True)
 def _written_after_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "REST", 0.0)
+    monkeypatch.setattr(checkpoint, "WRITE_INTERVAL", 0.0)
 
 
 @pytest.fixture
@@ -127,7 +126,7 @@ def test_what_was_torn_in_writing_is_cleared_away(run: Run, path: Path) -> None:
 
 
 def test_writing_waits_until_it_has_cost_little(run: Run, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "REST", 1e9)
+    monkeypatch.setattr(checkpoint, "WRITE_INTERVAL", 1e9)
     run(Checkpoint(path))
     state = Checkpoint(path).load()
     assert state is not None

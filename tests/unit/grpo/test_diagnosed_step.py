@@ -5,14 +5,14 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from tasks.grpo.gradient import accumulate
-from tasks.grpo.recorded_logprobs import scores_of
-from tasks.grpo.step_plan import Group
+from tasks.grpo.gradient import accumulate_gradient
+from tasks.grpo.recorded_logprobs import score_samples
+from tasks.grpo.step_plan import UpdateGroup
 from tasks.influence.loss_gradients import loss_gradient
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
-from tasks.objective.token_weights import Averaging
+from tasks.objective.token_weights import TokenWeights
 from tasks.params.fields import Loss
 from tests.support.grpo_params import grpo_params
 
@@ -34,11 +34,11 @@ def test_the_gradient_that_influence_sums_is_the_one_that_the_update_takes(
 ) -> None:
     policy, samples = make_policy(), make_samples()
     params = grpo_params(loss=loss, importance=importance)
-    averaging = Averaging(params.loss, LONGEST)
+    averaging = TokenWeights(params.loss, LONGEST)
     scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7)
-    behaviour = scores_of(scorer, samples)
-    group = Group("all", samples, averaging.denominator([len(s.completion) for s in samples]))
-    accumulate(scorer, [group], behaviour, None, params)
+    behaviour = score_samples(scorer, samples)
+    group = UpdateGroup("all", samples, averaging.denominator([len(s.completion) for s in samples]))
+    accumulate_gradient(scorer, [group], behaviour, None, params)
     summed = loss_gradient(scorer, samples, averaging)
     taken = torch.cat([summed[name].flatten() for name in sorted(summed)])
     assert (gradient_of(policy) - taken).norm() <= 1e-5 * taken.norm()
@@ -46,6 +46,6 @@ def test_the_gradient_that_influence_sums_is_the_one_that_the_update_takes(
 
 @pytest.mark.parametrize(("loss", "expected"), [("dapo", 12), ("grpo", 3), ("sapo", 3), ("dr_grpo", 192)])
 def test_what_completions_of_3_4_and_5_tokens_are_divided_by(loss: Loss, expected: int) -> None:
-    averaging = Averaging(loss, LONGEST)
+    averaging = TokenWeights(loss, LONGEST)
     assert averaging.denominator([3, 4, 5]) == expected
     assert averaging.weight(4) == (0.25 if loss in ("grpo", "sapo") else 1)

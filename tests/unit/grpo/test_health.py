@@ -10,12 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.grpo.diagnostics.health import Score, Signs, Verdict, fell, kl_share, spread, verdicts
+from tasks.grpo.diagnostics.health import (
+    Score,
+    StepMeasurements,
+    Verdict,
+    advantage_spread,
+    kl_share,
+    score_fell,
+    verdicts,
+)
 from tasks.params.file import load_params
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 
-SANE = Signs(
+SANE = StepMeasurements(
     rewards=[[1.0, 0.0, 0.5], [0.0, 1.0, 1.0]],
     advantages=[[1.0, -1.0, 0.0], [-1.15, 0.58, 0.58]],
     distinct=[3, 2],
@@ -128,7 +136,7 @@ def test_the_first_error_is_told() -> None:
 
 def test_failed_rewards_are_in_no_spread() -> None:
     signs = replace(SANE, rewards=[[1.0, None, 0.5]] * 2, advantages=[[2.0, 0.0, 1.0]] * 2)
-    assert spread(signs) == pytest.approx((1.0, 2.0, (1 / 3) ** 0.5))
+    assert advantage_spread(signs) == pytest.approx((1.0, 2.0, (1 / 3) ** 0.5))
 
 
 @given(st.floats(1e-6, 1e6), st.floats(0, 1e6))
@@ -143,14 +151,14 @@ def test_the_share_is_that_of_the_norms(policy: float, kl: float) -> None:
 @given(st.lists(st.integers(0, 8), min_size=1, max_size=6))
 def test_a_score_that_stays_or_rises_has_not_fallen(right: list[int]) -> None:
     before = Score([False] * len(right), right, 10)
-    assert not fell(before, before)
-    assert not fell(before, Score([False] * len(right), [count + 2 for count in right], 10))
+    assert not score_fell(before, before)
+    assert not score_fell(before, Score([False] * len(right), [count + 2 for count in right], 10))
 
 
 @pytest.mark.parametrize("samples", [1, 4, 20])
 def test_what_loses_all_has_fallen(samples: int) -> None:
     full, none = (Score([True] * 4, [count] * 4, samples) for count in (samples, 0))
-    assert fell(full, none)
+    assert score_fell(full, none)
 
 
 @pytest.mark.parametrize("right", [0.05, 0.3, 0.8])
@@ -161,4 +169,4 @@ def test_chance_alone_seldom_counts_as_a_fall(right: float) -> None:
     def measured() -> Score:
         return Score([True] * 4, [sum(rng.random() < right for _ in range(20)) for _ in range(4)], 20)
 
-    assert sum(fell(measured(), measured()) for _ in range(2000)) <= 2000 / 40 + 15
+    assert sum(score_fell(measured(), measured()) for _ in range(2000)) <= 2000 / 40 + 15

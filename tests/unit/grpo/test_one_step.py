@@ -5,10 +5,17 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from tasks.grpo.diagnostics.one_step import at_full_rate, gradient_of, layer_of, norm_of, one_step, without_advantages
-from tasks.grpo.recorded_logprobs import Scores, behaviour_of, scores_of
-from tasks.grpo.step_plan import Group, Step
-from tasks.grpo.update import update
+from tasks.grpo.diagnostics.one_step import (
+    constant_learning_rate,
+    gradient_norm,
+    gradient_of,
+    layer_of,
+    one_step,
+    without_advantages,
+)
+from tasks.grpo.recorded_logprobs import Logprobs, behaviour_logprobs, score_samples
+from tasks.grpo.step_plan import Step, UpdateGroup
+from tasks.grpo.update import train
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer, scorer_for
@@ -20,18 +27,18 @@ MakeSamples = Callable[..., list[Sample]]
 LOSSES = ["dapo", "grpo", "dr_grpo", "cispo", "sapo"]
 
 
-def groups_of(samples: list[Sample]) -> list[Group]:
+def groups_of(samples: list[Sample]) -> list[UpdateGroup]:
     names = dict.fromkeys(s.problem_id for s in samples)
     own = {name: [s for s in samples if s.problem_id == name] for name in names}
-    return [Group(name, own[name], sum(len(s.completion) for s in own[name])) for name in names]
+    return [UpdateGroup(name, own[name], sum(len(s.completion) for s in own[name])) for name in names]
 
 
-def set_up(make_policy: MakePolicy, make_samples: MakeSamples) -> tuple[Policy, Scorer, list[Group], Scores]:
+def set_up(make_policy: MakePolicy, make_samples: MakeSamples) -> tuple[Policy, Scorer, list[UpdateGroup], Logprobs]:
     """A policy that has left its reference, the adapter switched off."""
     policy, samples = make_policy(), make_samples()
     scorer = scorer_for(policy, samples, 0.7)
     with policy.model.disable_adapter():
-        reference = scores_of(scorer, samples)
+        reference = score_samples(scorer, samples)
     return policy, scorer, groups_of(samples), reference
 
 
@@ -46,7 +53,7 @@ def test_the_step_is_the_updates_own(make_policy: MakePolicy, make_samples: Make
     ours, scorer, groups, reference = set_up(make_policy, make_samples)
     seen = one_step(scorer, groups, params, reference if beta else None)
     theirs, scorer, groups, reference = set_up(make_policy, make_samples)
-    done = update(scorer, [Step(1, groups)], at_full_rate(params), reference if beta else None)
+    done = train(scorer, [Step(1, groups)], constant_learning_rate(params), reference if beta else None)
 
     assert seen.row == done.rows[0]
     assert torch.equal(weights_of(ours), weights_of(theirs))
@@ -60,7 +67,7 @@ def test_the_parts_add_up_to_the_whole(make_policy: MakePolicy, make_samples: Ma
     """Policy part, KL and entropy, each by itself, whatever the loss."""
     params = grpo_params(loss=loss, beta=0.3, entropy=0.1)
     _, scorer, groups, reference = set_up(make_policy, make_samples)
-    behaviour = behaviour_of(scorer, [s for g in groups for s in g.samples])
+    behaviour = behaviour_logprobs(scorer, [s for g in groups for s in g.samples])
     whole, _ = gradient_of(scorer, groups, behaviour, reference, params)
     silent = without_advantages(groups)
     parts = [
@@ -70,8 +77,8 @@ def test_the_parts_add_up_to_the_whole(make_policy: MakePolicy, make_samples: Ma
     ]
     for name, gradient in whole.items():
         added = sum((part[name] for part, _ in parts), torch.zeros_like(gradient))
-        assert (gradient - added).norm() <= 1e-4 * norm_of(whole)
-    assert all(norm_of(part) > 0 for part, _ in parts)
+        assert (gradient - added).norm() <= 1e-4 * gradient_norm(whole)
+    assert all(gradient_norm(part) > 0 for part, _ in parts)
 
 
 def test_the_layers_squares_add_up(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
@@ -84,14 +91,14 @@ def test_the_layers_squares_add_up(make_policy: MakePolicy, make_samples: MakeSa
 def test_at_the_reference_the_kl_pulls_only_after_the_step(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
     policy, samples = make_policy(), make_samples()
     scorer = scorer_for(policy, samples, 0.7)
-    seen = one_step(scorer, groups_of(samples), grpo_params(beta=1.0), scores_of(scorer, samples))
+    seen = one_step(scorer, groups_of(samples), grpo_params(beta=1.0), score_samples(scorer, samples))
     assert seen.before.kl < 1e-5 * seen.before.policy
     assert seen.after.kl > 1e-3 * seen.after.policy
 
 
 def test_without_an_advantage_no_step_is_taken(make_policy: MakePolicy) -> None:
     policy = make_policy()
-    seen = one_step(scorer_for(policy, [], 1.0), [Group("p", [], 5, silent=True)], grpo_params(), None)
+    seen = one_step(scorer_for(policy, [], 1.0), [UpdateGroup("p", [], 5, silent=True)], grpo_params(), None)
     assert seen.row is None
     assert (seen.before.whole, seen.before.layers) == (0.0, {"layers.0": 0.0, "layers.1": 0.0})
     assert torch.equal(weights_of(policy), weights_of(make_policy()))

@@ -19,16 +19,16 @@ from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 from trl import GRPOConfig, GRPOTrainer
 
 from tasks.bootstrap.tokenizer import train_tokenizer
-from tasks.grpo.gradient import Sums, accumulate
+from tasks.grpo.gradient import TokenSums, accumulate_gradient
 from tasks.grpo.groups import weighted_group
-from tasks.grpo.recorded_logprobs import Scores
-from tasks.grpo.step_plan import Group
+from tasks.grpo.recorded_logprobs import Logprobs
+from tasks.grpo.step_plan import UpdateGroup
 from tasks.model.policy import Policy, encode_prompt
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.advantages import advantages_of
 from tasks.objective.groups import sample_groups
-from tasks.objective.token_weights import Averaging
+from tasks.objective.token_weights import TokenWeights
 from tasks.params.fields import Baseline
 from tasks.params.sections import Grpo
 from tasks.records import RewardedTrajectory
@@ -178,7 +178,7 @@ def samples() -> list[Sample]:
     ]
 
 
-def scores_of(model: Any, rows: list[Sample], temperature: float, noise: float = 0.0) -> Scores:
+def scores_of(model: Any, rows: list[Sample], temperature: float, noise: float = 0.0) -> Logprobs:
     """Each sample's log-probabilities alone in its row, without padding, and some noise."""
     generator = torch.Generator().manual_seed(3)
     scores = {}
@@ -195,7 +195,7 @@ def padded(values: list[torch.Tensor], left: bool = False) -> torch.Tensor:
     return torch.nn.utils.rnn.pad_sequence(values, batch_first=True, padding_side="left" if left else "right")
 
 
-def batch_of(rows: list[Sample], behaviour: Scores | None, reference: Scores) -> dict[str, torch.Tensor]:
+def batch_of(rows: list[Sample], behaviour: Logprobs | None, reference: Logprobs) -> dict[str, torch.Tensor]:
     """TRL's view of the samples."""
     prompts, completions = (
         [torch.tensor(part) for part in parts] for parts in zip(*((r.prompt, r.completion) for r in rows), strict=True)
@@ -214,7 +214,9 @@ def batch_of(rows: list[Sample], behaviour: Scores | None, reference: Scores) ->
     return batch
 
 
-def compare(tokenizer: Any, folder: Path, temperature: float, off_policy: bool, **changes: Any) -> tuple[Sums, Any]:
+def compare(
+    tokenizer: Any, folder: Path, temperature: float, off_policy: bool, **changes: Any
+) -> tuple[TokenSums, Any]:
     """Assert that loss and gradients agree; returns our sums and TRL's metrics."""
     params, rows, model = params_of(**changes), samples(), whole_model()
     behaviour = scores_of(model, rows, temperature, noise=0.3 if off_policy else 0.0)
@@ -224,10 +226,10 @@ def compare(tokenizer: Any, folder: Path, temperature: float, off_policy: bool, 
     trainer.beta = params.beta  # in the config it would make TRL look for a reference to load
     loss, gradients, metrics = theirs(trainer, batch_of(rows, behaviour if off_policy else None, reference))
 
-    denominator = Averaging(params.loss, LONGEST).denominator([len(row.completion) for row in rows])
+    denominator = TokenWeights(params.loss, LONGEST).denominator([len(row.completion) for row in rows])
     scorer = Scorer(model, pad=0, temperature=temperature)
-    group = Group("all", rows, denominator)
-    sums = accumulate(scorer, [group], behaviour, reference if params.beta else None, params)
+    group = UpdateGroup("all", rows, denominator)
+    sums = accumulate_gradient(scorer, [group], behaviour, reference if params.beta else None, params)
     assert_same((sums.loss, gradients_of(model)), (loss, gradients))
     return sums, metrics
 
@@ -360,12 +362,12 @@ def test_the_full_path_from_rewards_to_the_gradients_of_the_adapter(
     expected, gradients, _ = theirs(trainer, batch)
 
     given = sample_groups(policy, trajectories, params)
-    groups = [weighted_group(group, [1.0] * len(group.samples), Averaging(params.loss, LONGEST)) for group in given]
+    groups = [weighted_group(group, [1.0] * len(group.samples), TokenWeights(params.loss, LONGEST)) for group in given]
     rows = [sample for group in groups for sample in group.samples]
     score = partial(scores_of, policy.model, rows, 0.7)
     behaviour = score()
     with policy.model.disable_adapter():
         reference = score()
     scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7)
-    sums = accumulate(scorer, groups, behaviour, reference if beta else None, params)
+    sums = accumulate_gradient(scorer, groups, behaviour, reference if beta else None, params)
     assert_same((sums.loss, gradients_of(policy.model)), (expected, gradients))

@@ -9,18 +9,18 @@ import pytest
 import torch
 
 from tasks.errors import GraftError
-from tasks.grpo.gradient import accumulate
-from tasks.grpo.metrics import Row, round_numbers
-from tasks.grpo.recorded_logprobs import Scores, behaviour_of, scores_of
-from tasks.grpo.step_plan import Group, plan, steps_of
-from tasks.grpo.update import update
+from tasks.grpo.gradient import accumulate_gradient
+from tasks.grpo.metrics import Metrics, round_metrics
+from tasks.grpo.recorded_logprobs import Logprobs, behaviour_logprobs, score_samples
+from tasks.grpo.step_plan import UpdateGroup, plan_steps, steps_of_epoch
+from tasks.grpo.update import train
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.sampling.sampler import Request, sample
 from tasks.model.scoring import micro_batches as packing
 from tasks.model.scoring.micro_batches import Layout, MicroBatch
 from tasks.model.scoring.scorer import Scorer, scorer_for
-from tasks.objective.samples import merged, samples_of
+from tasks.objective.samples import merge_equal_samples, tokenize_trajectory
 from tasks.params.sections import Grpo
 from tasks.records import RewardedTrajectory
 from tests.support.grpo_params import grpo_params
@@ -37,20 +37,20 @@ def grpo(**changes: Any) -> Grpo:
     return grpo_params(**{"beta": 0.05} | changes)
 
 
-def learn(policy: Policy, groups: list[Group], params: Grpo, temperature: float, seed: int) -> Row:
+def learn(policy: Policy, groups: list[UpdateGroup], params: Grpo, temperature: float, seed: int) -> Metrics:
     """The whole update, against the adapter switched off as reference; the round's numbers."""
     samples = [s for g in groups for s in g.samples]
     scorer = scorer_for(policy, samples, temperature, params.micro_batch_tokens)
     with policy.model.disable_adapter():
-        reference = scores_of(scorer, samples) if params.beta else None
-    steps, skipped = plan(groups, params.epochs, params.prompts_per_step, seed)
-    return round_numbers(update(scorer, steps, params, reference).rows, skipped, groups)
+        reference = score_samples(scorer, samples) if params.beta else None
+    steps, skipped = plan_steps(groups, params.epochs, params.prompts_per_step, seed)
+    return round_metrics(train(scorer, steps, params, reference).rows, skipped, groups)
 
 
-def groups_of(samples: list[Sample]) -> list[Group]:
+def groups_of(samples: list[Sample]) -> list[UpdateGroup]:
     names = dict.fromkeys(s.problem_id for s in samples)
     own = {name: [s for s in samples if s.problem_id == name] for name in names}
-    return [Group(name, own[name], sum(len(s.completion) for s in own[name])) for name in names]
+    return [UpdateGroup(name, own[name], sum(len(s.completion) for s in own[name])) for name in names]
 
 
 def weights_of(policy: Policy) -> torch.Tensor:
@@ -61,7 +61,7 @@ def gradient_of(policy: Policy) -> torch.Tensor:
     return torch.cat([p.grad.flatten() for p in policy.model.parameters() if p.grad is not None])
 
 
-def moved(samples: list[Sample], by: float = 0.3) -> tuple[Scores, Scores]:
+def moved(samples: list[Sample], by: float = 0.3) -> tuple[Logprobs, Logprobs]:
     """Behaviour and reference log-probabilities some way off the policy's own."""
     rng = random.Random(5)
     keys = sorted((s.problem_id, s.member, len(s.completion)) for s in samples)
@@ -80,7 +80,7 @@ def step_gradient(
 ) -> torch.Tensor:
     policy.model.zero_grad()
     scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, layout, tokens)
-    accumulate(scorer, groups_of(samples), *moved(samples), grpo(**changes))
+    accumulate_gradient(scorer, groups_of(samples), *moved(samples), grpo(**changes))
     return gradient_of(policy)
 
 
@@ -196,7 +196,7 @@ def test_equal_rows_counted_once_give_the_same_gradient(make_policy: MakePolicy,
     samples = [replace(s, completion=s.completion[:1], advantage=0.5) for s in make_samples()]
     twice = [copy for s in samples for copy in (s, replace(s, member=s.member + 100))]
     groups = groups_of(twice)
-    merged_groups = [replace(g, samples=merged(g.samples)) for g in groups]
+    merged_groups = [replace(g, samples=merge_equal_samples(g.samples)) for g in groups]
     assert (
         sum(s.count for g in merged_groups for s in g.samples)
         == len(twice)
@@ -206,7 +206,7 @@ def test_equal_rows_counted_once_give_the_same_gradient(make_policy: MakePolicy,
     gradients = []
     for some in (groups, merged_groups):
         policy.model.zero_grad()
-        accumulate(Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE), some, *scores, grpo())
+        accumulate_gradient(Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE), some, *scores, grpo())
         gradients.append(gradient_of(policy))
     assert (gradients[0] - gradients[1]).norm() <= 1e-5 * gradients[0].norm()
 
@@ -215,7 +215,7 @@ def test_only_positions_that_predict_a_completion_token_get_loss(
     make_policy: MakePolicy, make_samples: MakeSamples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Logits of the prompt, of padding and behind the last token have no gradient."""
-    monkeypatch.setattr(packing, "PADDING", 1.0)  # one micro-batch
+    monkeypatch.setattr(packing, "PADDING_SHARE", 1.0)  # one micro-batch
     policy, samples = make_policy(), make_samples()[:3]
     kept: list[torch.Tensor] = []
 
@@ -277,7 +277,7 @@ def test_samples_without_signal_are_skipped_exactly_without_kl(
     policy.model.zero_grad()
     skipping = [replace(g, samples=[s for s in g.samples if s.advantage]) for g in groups_of(half)]
     scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE)
-    sums = accumulate(scorer, skipping, *moved(samples), grpo(beta=0.0))
+    sums = accumulate_gradient(scorer, skipping, *moved(samples), grpo(beta=0.0))
     assert (gradient_of(policy) - computed).norm() <= 1e-6 * computed.norm()
     assert sums.tokens < sum(g.denominator for g in skipping)
 
@@ -288,7 +288,7 @@ def test_what_another_wrote_counts_as_if_the_round_policy_had_written_it(
     """A revision's tokens come without log-probabilities: the policy's own before the first step take their place."""
     policy, recorded = make_policy(), make_policy()
     others = make_trajectory("p0", [1.0, 0.0]).model_copy(update={"tokens": [[5, 6, 1], [7, 1]]})
-    unknown = [*samples_of(policy, others, [0.7, -0.7]), *(s for s in make_samples() if s.problem_id != "p0")]
+    unknown = [*tokenize_trajectory(policy, others, [0.7, -0.7]), *(s for s in make_samples() if s.problem_id != "p0")]
     assert [s.completion for s in unknown[:2]] == [(5, 6, 1), (7, 1)]
     assert not any(s.behaviour for s in unknown)
     with torch.no_grad():
@@ -344,7 +344,7 @@ def test_only_the_adapter_moves_and_the_model_stays_in_eval_mode(
 
 def test_each_epoch_sees_every_problem_once_in_even_steps_and_an_order_of_its_own(make_samples: MakeSamples) -> None:
     groups = groups_of(make_samples(problems=50, group=1))
-    epochs = [list(steps_of(groups, 16, seed=0, epoch=epoch)) for epoch in range(2)]
+    epochs = [list(steps_of_epoch(groups, 16, seed=0, epoch=epoch)) for epoch in range(2)]
     for steps in epochs:
         assert sorted(map(len, steps)) == [12, 12, 13, 13]
         assert sorted(g.problem_id for step in steps for g in step) == sorted(g.problem_id for g in groups)
@@ -447,7 +447,7 @@ def test_bf16_is_near_full_precision_and_its_ratio_starts_at_one(
     gradients = []
     for scorer, given in ((full, own), (half, samples)):
         policy.model.zero_grad()
-        sums = accumulate(scorer, groups_of(given), behaviour_of(scorer, given), None, grpo(beta=0.0))
+        sums = accumulate_gradient(scorer, groups_of(given), behaviour_logprobs(scorer, given), None, grpo(beta=0.0))
         assert sums.ratio / sums.tokens == pytest.approx(1, abs=1e-6)
         gradients.append(gradient_of(policy))
     assert gradients[1].dtype == torch.float32

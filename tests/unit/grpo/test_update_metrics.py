@@ -9,11 +9,11 @@ from io import StringIO
 import pytest
 import torch
 
-from tasks.grpo.gradient import Sums
-from tasks.grpo.metrics import Row, round_numbers, step_row, table_of
-from tasks.grpo.recorded_logprobs import scores_of
-from tasks.grpo.step_plan import Group, plan
-from tasks.grpo.update import update
+from tasks.grpo.gradient import TokenSums
+from tasks.grpo.metrics import Metrics, round_metrics, step_metrics, to_csv
+from tasks.grpo.recorded_logprobs import score_samples
+from tasks.grpo.step_plan import UpdateGroup, plan_steps
+from tasks.grpo.update import train
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
@@ -23,29 +23,29 @@ MakePolicy = Callable[..., Policy]
 MakeSamples = Callable[..., list[Sample]]
 
 
-def groups_of(samples: list[Sample]) -> list[Group]:
+def groups_of(samples: list[Sample]) -> list[UpdateGroup]:
     """Each with a failed completion and one that was cut beside its samples; the last one without any signal."""
     own = [[s for s in samples if s.problem_id == f"p{number}"] for number in range(4)]
     groups = [
-        Group(f"p{number}", some, 20, (1.0, None, 0.0, 0.5), (3, 4, 5, 8), truncated=1)
+        UpdateGroup(f"p{number}", some, 20, (1.0, None, 0.0, 0.5), (3, 4, 5, 8), truncated=1)
         for number, some in enumerate(own)
     ]
     return [*groups[:3], replace(groups[3], samples=[], rewards=(1.0, None), lengths=(2, 9), silent=True)]
 
 
 @pytest.fixture
-def rows(make_policy: MakePolicy, make_samples: MakeSamples) -> list[Row]:
+def rows(make_policy: MakePolicy, make_samples: MakeSamples) -> list[Metrics]:
     """Of an update of 6 steps that is far from where its samples come from."""
     policy = make_policy()
     samples = [replace(s, behaviour=(-5.5,) * len(s.completion)) for s in make_samples()]
     scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7)
     with policy.model.disable_adapter():
-        reference = scores_of(scorer, samples)
+        reference = score_samples(scorer, samples)
     params = grpo_params(epochs=3, beta=0.3, entropy=0.01, learning_rate=0.03, kl_correction=True)
-    return update(scorer, plan(groups_of(samples), 3, 2, seed=0)[0], params, reference).rows
+    return train(scorer, plan_steps(groups_of(samples), 3, 2, seed=0)[0], params, reference).rows
 
 
-def test_the_parts_make_up_the_loss_and_the_share_of_the_kl(rows: list[Row]) -> None:
+def test_the_parts_make_up_the_loss_and_the_share_of_the_kl(rows: list[Metrics]) -> None:
     assert [(row["step"], row["epoch"]) for row in rows] == [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3), (6, 3)]
     for row in rows:
         parts = row["policy_loss"], row["kl_loss"], row["entropy_loss"]
@@ -62,8 +62,8 @@ def test_the_parts_make_up_the_loss_and_the_share_of_the_kl(rows: list[Row]) -> 
 
 def test_a_step_tells_of_all_completions_of_its_problems(make_samples: MakeSamples) -> None:
     groups = groups_of(make_samples())[2:]
-    (step,), _ = plan(groups, 1, 2, seed=0)
-    row = step_row(1, step, Sums(tokens=10), 1.0, 0.1)
+    (step,), _ = plan_steps(groups, 1, 2, seed=0)
+    row = step_metrics(1, step, TokenSums(tokens=10), 1.0, 0.1)
     rewards = torch.tensor([1.0, 0.0, 0.5, 1.0])
     assert row["reward"] == pytest.approx(float(rewards.mean()))
     assert row["reward_std"] == pytest.approx(float(rewards.std()))
@@ -76,9 +76,9 @@ def test_a_step_tells_of_all_completions_of_its_problems(make_samples: MakeSampl
     assert row["kl_share"] == 0  # of nothing
 
 
-def test_the_round_has_the_means_of_its_steps(rows: list[Row], make_samples: MakeSamples) -> None:
+def test_the_round_has_the_means_of_its_steps(rows: list[Metrics], make_samples: MakeSamples) -> None:
     groups = groups_of(make_samples())
-    numbers = round_numbers(rows, 2, groups)
+    numbers = round_metrics(rows, 2, groups)
     assert (numbers["steps"], numbers["skipped_steps"], numbers["no_signal_fraction"]) == (6, 2, 0.25)
     assert numbers["loss"] == pytest.approx(sum(row["loss"] for row in rows) / 6)
     assert numbers["kl"] == pytest.approx(sum(r["kl"] * r["tokens"] for r in rows) / sum(r["tokens"] for r in rows))
@@ -90,20 +90,20 @@ def test_the_round_has_the_means_of_its_steps(rows: list[Row], make_samples: Mak
 
 
 def test_a_round_without_steps_has_numbers_too() -> None:
-    numbers = round_numbers([], 3, [])
+    numbers = round_metrics([], 3, [])
     assert (numbers["steps"], numbers["skipped_steps"], numbers["reward"]) == (0, 3, 0)
-    assert table_of([]) == "step\n"
+    assert to_csv([]) == "step\n"
 
 
-def test_the_table_reads_back_to_the_last_digit(rows: list[Row]) -> None:
-    read = [{name: float(value) for name, value in line.items()} for line in csv.DictReader(StringIO(table_of(rows)))]
+def test_the_table_reads_back_to_the_last_digit(rows: list[Metrics]) -> None:
+    read = [{name: float(value) for name, value in line.items()} for line in csv.DictReader(StringIO(to_csv(rows)))]
     assert read == rows
 
 
 def test_a_clip_from_above_and_one_from_below_are_told_apart(make_samples: MakeSamples) -> None:
-    (step,), _ = plan(groups_of(make_samples())[:1], 1, 1, seed=0)
-    sums = Sums(tokens=8, low=2, high=1)
-    sums.add(Sums(tokens=2, high=1, ratio_max=3.0))
-    sums.add(Sums(ratio_max=2.0))
-    row = step_row(1, step, sums, 1.0, 0.1)
+    (step,), _ = plan_steps(groups_of(make_samples())[:1], 1, 1, seed=0)
+    sums = TokenSums(tokens=8, low=2, high=1)
+    sums.add(TokenSums(tokens=2, high=1, ratio_max=3.0))
+    sums.add(TokenSums(ratio_max=2.0))
+    row = step_metrics(1, step, sums, 1.0, 0.1)
     assert (row["clip_ratio/low_mean"], row["clip_ratio/high_mean"], row["ratio_max"]) == (0.2, 0.2, 3.0)

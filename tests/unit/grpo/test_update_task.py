@@ -9,12 +9,12 @@ import pytest
 from tasks.artifacts import digest_path, read_json, write_jsonl
 from tasks.errors import GraftError
 from tasks.grpo.groups import selected_groups
-from tasks.grpo.step_plan import Group
+from tasks.grpo.step_plan import UpdateGroup
 from tasks.grpo.task import run
 from tasks.layout import Layout
 from tasks.model.policy import Policy, load_policy
 from tasks.objective.groups import sample_groups
-from tasks.objective.token_weights import Averaging
+from tasks.objective.token_weights import TokenWeights
 from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
 from tasks.params.sections import Grpo
@@ -87,8 +87,8 @@ def test_validation_is_learned_from_where_the_selection_names_it(
     assert (numbers["samples"], alone["samples"]) == (4, 2)
 
 
-def update_group(policy: Policy, trajectory: RewardedTrajectory, lines: Sequence[Selected], grpo: Grpo) -> Group:
-    (group,) = selected_groups(sample_groups(policy, [trajectory], grpo), lines, Averaging(grpo.loss, 64))
+def update_group(policy: Policy, trajectory: RewardedTrajectory, lines: Sequence[Selected], grpo: Grpo) -> UpdateGroup:
+    (group,) = selected_groups(sample_groups(policy, [trajectory], grpo), lines, TokenWeights(grpo.loss, 64))
     return group
 
 

@@ -13,24 +13,24 @@ from tasks.influence import certificate
 from tasks.influence import gradient_passes as passes
 from tasks.influence import loss_gradients as losses
 from tasks.influence import projections as hearing
-from tasks.influence.certificate import Certificate, certify, check_own_votes
+from tasks.influence.certificate import Certificate, certify, check_self_influence
 from tasks.influence.gradient_algebra import products
 from tasks.influence.loss_gradients import loss_gradient
 from tasks.influence.tracin import influences
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
-from tasks.objective.token_weights import Averaging
+from tasks.objective.token_weights import TokenWeights
 from tests.support.validation import advantage_validation
 
 MakePolicy = Callable[..., Policy]
 MakeSamples = Callable[..., list[Sample]]
 
-BY_TOKEN = Averaging("dapo", longest=64)
+BY_TOKEN = TokenWeights("dapo", longest=64)
 
 
 def certified(
-    policy: Policy, make_samples: MakeSamples, averaging: Averaging = BY_TOKEN, meanwhile: Callable[[], Any] = dict
+    policy: Policy, make_samples: MakeSamples, averaging: TokenWeights = BY_TOKEN, meanwhile: Callable[[], Any] = dict
 ) -> Certificate:
     scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7)
     training, validation = make_samples(problems=8, seed=1), make_samples(problems=16, seed=2)
@@ -45,7 +45,7 @@ def certified(
 def test_what_influence_predicts_is_what_happens(
     kind: str, dtype: str, loss: Any, make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
-    found = certified(make_policy(kind, dtype), make_samples, Averaging(loss, longest=64))
+    found = certified(make_policy(kind, dtype), make_samples, TokenWeights(loss, longest=64))
     assert found.slope == pytest.approx(-1, abs=0.001 if dtype == "float64" else 0.02)
     assert (found.sign_agreement, found.steps) == (1.0, 2)
     found.check()
@@ -68,7 +68,7 @@ def objective_for_loss(*given: Any, **options: Any) -> Any:
     return {name: -value for name, value in loss_gradient(*given, **options).items()}
 
 
-def wrong_mask(own: passes.Passes, batch: Any) -> Any:
+def wrong_mask(own: passes.GradientPasses, batch: Any) -> Any:
     """Without each completion's first token."""
     return own._scorer.score(batch).logprobs[:, 1:].sum(1)
 
@@ -76,7 +76,7 @@ def wrong_mask(own: passes.Passes, batch: Any) -> Any:
 PLANTED = {
     "a sign error": (hearing, "products", wrong_sign),
     "an objective for a loss": (losses, "loss_gradient", objective_for_loss),
-    "a wrong mask": (passes.Passes, "_sums", wrong_mask),
+    "a wrong mask": (passes.GradientPasses, "_sums", wrong_mask),
 }
 
 
@@ -109,7 +109,7 @@ def test_where_nothing_has_influence_nothing_is_tried(make_policy: MakePolicy, m
 def test_changes_that_drown_in_rounding_are_not_looked_at(
     make_policy: MakePolicy, make_samples: MakeSamples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(certificate, "LENGTHS", (1e-9,))
+    monkeypatch.setattr(certificate, "STEP_LENGTHS", (1e-9,))
     assert certified(make_policy(), make_samples).steps == 0
     assert certified(make_policy("gpt2", "float64"), make_samples).slope == pytest.approx(-1, abs=0.001)
 
@@ -117,7 +117,7 @@ def test_changes_that_drown_in_rounding_are_not_looked_at(
 def test_a_step_that_drowns_is_taken_ten_times_as_long(
     make_policy: MakePolicy, make_samples: MakeSamples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(certificate, "LENGTHS", (1e-9, 1e-3))
+    monkeypatch.setattr(certificate, "STEP_LENGTHS", (1e-9, 1e-3))
     found = certified(make_policy(), make_samples)
     assert found.steps == 2
     assert found.slope == pytest.approx(-1, abs=0.02)
@@ -128,5 +128,5 @@ def test_samples_that_are_their_own_validation_help_themselves_on_average(sign: 
     products = [sign * 0.5, sign * 0.1, -sign * 0.2]
     told = r"mean in the same batch is .* a sign is wrong"
     with nullcontext() if sign > 0 else pytest.raises(GraftError, match=told):
-        check_own_votes(products, [-1.0, 2.0, 0.0], [-3.0, 6.0, 0.0])
-    check_own_votes(products, [-1.0, 2.0, 0.0], [-3.0, 6.0, 1.0])  # other losses: nothing is known
+        check_self_influence(products, [-1.0, 2.0, 0.0], [-3.0, 6.0, 0.0])
+    check_self_influence(products, [-1.0, 2.0, 0.0], [-3.0, 6.0, 1.0])  # other losses: nothing is known

@@ -10,16 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.influence import gradient_passes as passes
-from tasks.influence.conformal_control import MISTAKEN, fault_line, from_fault_line, trusted_influences
-from tasks.influence.loss_gradients import Validation, denominator_of
-from tasks.influence.tracin import Measure, Scored, influences, judges_of
+from tasks.influence.conformal_control import (
+    FALSE_DISCOVERY_RATE,
+    calibration_influences,
+    rejection_threshold,
+    shift_by_threshold,
+)
+from tasks.influence.loss_gradients import Validation, loss_denominator
+from tasks.influence.tracin import Measure, SampleInfluence, cache_validation_gradients, influences
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
-from tasks.objective.token_weights import Averaging
+from tasks.objective.token_weights import TokenWeights
 from tests.support.validation import advantage_validation
 
-BY_TOKEN = Averaging("dapo", longest=64)
+BY_TOKEN = TokenWeights("dapo", longest=64)
 
 TRUSTED = [float(x) for x in range(100)]
 
@@ -40,7 +45,7 @@ TRUSTED = [float(x) for x in range(100)]
 def test_the_fault_line_lies_where_as_many_are_expected_by_chance(
     training: list[float], trusted: list[float], line: float | None
 ) -> None:
-    assert fault_line(training, trusted) == line
+    assert rejection_threshold(training, trusted) == line
 
 
 FLOATS = st.lists(st.floats(-1, 1), min_size=1, max_size=30)
@@ -52,9 +57,9 @@ def test_it_is_benjamini_and_hochbergs(training: list[float], trusted: list[floa
     found = []
     for x in training:
         p = (1 + sum(other <= x for other in trusted)) / (1 + len(trusted))
-        if p * len(training) <= MISTAKEN * sum(other <= x for other in training) * (1 + 1e-12):
+        if p * len(training) <= FALSE_DISCOVERY_RATE * sum(other <= x for other in training) * (1 + 1e-12):
             found.append(x)
-    assert fault_line(training, trusted) == (max(found, default=None) if trusted else None)
+    assert rejection_threshold(training, trusted) == (max(found, default=None) if trusted else None)
 
 
 def test_where_rewards_are_right_few_rounds_lose_any_and_where_they_err_most_that_do_are_lost() -> None:
@@ -68,15 +73,15 @@ def test_where_rewards_are_right_few_rounds_lose_any_and_where_they_err_most_tha
     lost = mistaken = caught = 0
     for _ in range(200):
         trusted = draws(60, 4)
-        lost += fault_line(draws(40, 3), trusted) is not None
+        lost += rejection_threshold(draws(40, 3), trusted) is not None
         right, wrong = draws(30, 3), draws(10, 3, -3)
-        line = fault_line(right + wrong, trusted)
+        line = rejection_threshold(right + wrong, trusted)
         assert line is not None
         caught += sum(x <= line for x in wrong)
         mistaken += sum(x <= line for x in right)
-    assert lost <= 200 * MISTAKEN
+    assert lost <= 200 * FALSE_DISCOVERY_RATE
     assert caught >= 0.7 * 200 * 30
-    assert mistaken <= MISTAKEN * (mistaken + caught)
+    assert mistaken <= FALSE_DISCOVERY_RATE * (mistaken + caught)
 
 
 def sample(problem: str, advantage: float) -> Sample:
@@ -86,20 +91,22 @@ def sample(problem: str, advantage: float) -> Sample:
 @pytest.mark.parametrize(("similarity", "by"), [("dot", 2.0), ("local", 1.0)])
 def test_influence_counts_from_the_fault_line_at_equal_lengths(similarity: Any, by: float) -> None:
     samples = [sample("a", 1.0), sample("b", 1.0), sample("c", 0.0)]
-    scored = [Scored(-4.0 * by, 0.0, by), Scored(5.0 * by, 0.0, by), Scored(0.0, 0.0, 0.0)]
+    scored = [SampleInfluence(-4.0 * by, 0.0, by), SampleInfluence(5.0 * by, 0.0, by), SampleInfluence(0.0, 0.0, 0.0)]
     judges = [sample("v", 1.0)] * 9 + [sample("v", 0.0)]
-    trusted = [Scored(x / 3, 0.0, 1 / 3) if similarity == "dot" else Scored(x, 0.0, 1 / 3) for x in range(9)]
-    trusted += [Scored(-100.0, 0.0, 0.0)]  # without a signal: not heard
+    trusted = [
+        SampleInfluence(x / 3, 0.0, 1 / 3) if similarity == "dot" else SampleInfluence(x, 0.0, 1 / 3) for x in range(9)
+    ]
+    trusted += [SampleInfluence(-100.0, 0.0, 0.0)]  # without a signal: not heard
     measure = Measure(similarity=similarity)
-    assert from_fault_line(samples, scored, judges, trusted, measure) == pytest.approx([0.0, 9.0 * by, 4.0])
-    assert from_fault_line(samples[1:], scored[1:], judges, trusted, measure) is None
+    assert shift_by_threshold(samples, scored, judges, trusted, measure) == pytest.approx([0.0, 9.0 * by, 4.0])
+    assert shift_by_threshold(samples[1:], scored[1:], judges, trusted, measure) is None
 
 
 def test_what_lowers_the_loss_is_not_dropped_however_unlike_validations_own() -> None:
-    measure, judges = Measure(similarity="local"), [Scored(float(x), 0.0, 1.0) for x in range(10, 20)]
-    found = [Scored(x, 0.0, 1.0) for x in (5.0, 0.0, -1.0)]
+    measure, judges = Measure(similarity="local"), [SampleInfluence(float(x), 0.0, 1.0) for x in range(10, 20)]
+    found = [SampleInfluence(x, 0.0, 1.0) for x in (5.0, 0.0, -1.0)]
     samples, theirs = [sample("a", 1.0)] * 3, [sample("v", 1.0)] * 10
-    assert from_fault_line(samples, found, theirs, judges, measure) == [5.0, 0.0, -1.0]
+    assert shift_by_threshold(samples, found, theirs, judges, measure) == [5.0, 0.0, -1.0]
 
 
 @pytest.mark.parametrize("budget", [100_000, 2**30], ids=["small budget", "large budget"])
@@ -118,11 +125,11 @@ def test_validation_samples_are_judged_by_the_other_problems(
     shares = [1.0] * len(samples)
     learned = [replace(s, advantage=max(s.advantage, 0.0)) for s in samples]
     validation = Validation(learned, [s.advantage for s in samples], BY_TOKEN)
-    found = trusted_influences(scorer, BY_TOKEN, validation, measure, shares, learned)
+    found = calibration_influences(scorer, BY_TOKEN, validation, measure, shares, learned)
     for name in {s.problem_id for s in samples}:
         others = [s for s in samples if s.problem_id != name]
         expected = influences(scorer, learned, BY_TOKEN, advantage_validation(others, BY_TOKEN), measure).each
-        size = denominator_of if similarity == "dot" else (lambda given, _: len(given))
+        size = loss_denominator if similarity == "dot" else (lambda given, _: len(given))
         scale = size(others, BY_TOKEN) / size(samples, BY_TOKEN)
         for sample, x, one in zip(samples, found, expected, strict=True):
             if sample.problem_id == name:
@@ -136,8 +143,8 @@ def test_control_needs_no_gradient_that_was_not_made_before(
     scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7)
     validation, measure = advantage_validation(samples, BY_TOKEN), Measure(similarity="local")
     given = (scorer, BY_TOKEN, validation, measure, [1.0] * len(samples), samples)
-    expected = trusted_influences(*given)
-    judges = judges_of(scorer, validation, measure.budget)
-    monkeypatch.setattr(passes, "held_gradients", None)
-    for ours, theirs in zip(trusted_influences(*given, judges), expected, strict=True):
+    expected = calibration_influences(*given)
+    judges = cache_validation_gradients(scorer, validation, measure.budget)
+    monkeypatch.setattr(passes, "collect_gradients", None)
+    for ours, theirs in zip(calibration_influences(*given, judges), expected, strict=True):
         assert (ours.influence, ours.product) == pytest.approx((theirs.influence, theirs.product), rel=1e-9, abs=1e-15)

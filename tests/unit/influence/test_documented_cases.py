@@ -14,17 +14,17 @@ from typing import get_args
 import pytest
 import torch
 
-from tasks.influence.loss_gradients import denominator_of, loss_gradient
+from tasks.influence.loss_gradients import loss_denominator, loss_gradient
 from tasks.influence.sample_gradients import lora_factors
 from tasks.influence.tracin import Measure, influences
-from tasks.influence.validation_losses import only_best, weights_of
+from tasks.influence.validation_losses import keep_top_k, validation_coefficients
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.sampling.sampler import Request, sample
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.advantages import advantages_of
-from tasks.objective.samples import merged
-from tasks.objective.token_weights import Averaging
+from tasks.objective.samples import merge_equal_samples
+from tasks.objective.token_weights import TokenWeights
 from tasks.params.fields import Baseline, ValidationLoss
 from tests.support.plain_scores import sample_logprobs
 from tests.support.validation import advantage_validation
@@ -38,7 +38,7 @@ KINDS = 3
 PROMPTS: list[Tokens] = [(10 + kind, 20 + 7 * kind + 31 * place, 250) for kind in range(KINDS) for place in range(2)]
 LONGEST = 2
 TEMPERATURE = 0.25  # at 1 the tiny policy writes anything at all, and a thousand samples say little
-BY_TOKEN = Averaging("dapo", longest=LONGEST)
+BY_TOKEN = TokenWeights("dapo", longest=LONGEST)
 RATE = 1e-6  # of a gradient step: of first order in float64, also where influence is nearly 0
 
 every_seed = pytest.mark.parametrize("seed", [0, 1, 2])
@@ -80,9 +80,9 @@ def scorer(policy: Policy) -> Scorer:
 
 def loss_of(policy: Policy, samples: list[Sample]) -> torch.Tensor:
     """-Σ_j c_j Σ_t log p_jt / M, written out."""
-    rows = merged(samples)
+    rows = merge_equal_samples(samples)
     sums = sample_logprobs(policy.model, rows, TEMPERATURE).sum(1)
-    return -(sums @ sums.new_tensor([s.count * s.advantage for s in rows])) / denominator_of(samples, BY_TOKEN)
+    return -(sums @ sums.new_tensor([s.count * s.advantage for s in rows])) / loss_denominator(samples, BY_TOKEN)
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,8 @@ class Batch:
         """As validation samples of this loss; `rewards` where they are not the right ones."""
         given = rewards or self.rewards()
         advantages = advantages_of("none", given)
-        found = weights_of(loss, given, advantages, advantages)
-        return self.samples(only_best(found, given, top_k) if top_k else found)
+        found = validation_coefficients(loss, given, advantages, advantages)
+        return self.samples(keep_top_k(found, given, top_k) if top_k else found)
 
     def parts(self, size: int) -> list["Batch"]:
         """Batches of `size` completions."""
@@ -212,7 +212,7 @@ def test_minus_logprob_times_advantage_is_the_right_sign(seed: int, make_policy:
     """
     policy = make_policy("gpt2", seed=seed)
     validation = written(policy, 1024, seed).judged("seqloss_lastadv")
-    training = merged(written(policy, 64, seed + 100).judged("seqloss_lastadv"))
+    training = merge_equal_samples(written(policy, 64, seed + 100).judged("seqloss_lastadv"))
     policy.model.double()
     samples = [replace(s, count=1) for s in training if s.advantage][:20]
 

@@ -17,12 +17,12 @@ from tasks.influence.tracin import influences
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
-from tasks.objective.token_weights import Averaging
+from tasks.objective.token_weights import TokenWeights
 from tests.support.plain_scores import sample_logprobs
 from tests.support.validation import advantage_validation
 
 VOCABULARY, KINDS, PROMPTS = 300, 4, 24
-BY_TOKEN = Averaging("dapo", longest=4)
+BY_TOKEN = TokenWeights("dapo", longest=4)
 
 
 @dataclass

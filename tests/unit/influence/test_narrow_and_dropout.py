@@ -7,27 +7,27 @@ from pathlib import Path
 import pytest
 import torch
 
-from tasks.influence.loss_gradients import denominator_of, loss_gradient
+from tasks.influence.loss_gradients import loss_denominator, loss_gradient
 from tasks.influence.sample_gradients import lora_factors
-from tasks.influence.tracin import Scored, influences
+from tasks.influence.tracin import SampleInfluence, influences
 from tasks.model.policy import Policy, load_policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
-from tasks.objective.token_weights import Averaging
+from tasks.objective.token_weights import TokenWeights
 from tests.support.plain_scores import sample_logprobs
 from tests.support.validation import advantage_validation
 
 MakePolicy = Callable[..., Policy]
 MakeSamples = Callable[..., list[Sample]]
 
-BY_TOKEN = Averaging("dapo", longest=64)
+BY_TOKEN = TokenWeights("dapo", longest=64)
 
 
 def scorer_of(policy: Policy) -> Scorer:
     return Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7)
 
 
-def found_for(policy: Policy, samples: list[Sample], others: list[Sample] | None) -> list[Scored]:
+def found_for(policy: Policy, samples: list[Sample], others: list[Sample] | None) -> list[SampleInfluence]:
     judges = advantage_validation(others or samples, BY_TOKEN, same_batch=others is None)
     return influences(scorer_of(policy), samples, BY_TOKEN, judges).each
 
@@ -62,10 +62,10 @@ def test_signs_in_bf16_are_those_of_a_loop_over_samples(
     policy, samples, others = make_policy(dtype="bfloat16"), make_samples(problems=8), make_samples(problems=8, seed=1)
     judges = samples if same_batch else others
     found = found_for(policy, samples, None if same_batch else others)
-    direction = gradient(policy, judges, denominator_of(judges, BY_TOKEN))
+    direction = gradient(policy, judges, loss_denominator(judges, BY_TOKEN))
     told = 0
     for sample, one in zip(samples, found, strict=True):
-        own = gradient(policy, [sample], denominator_of(samples, BY_TOKEN))
+        own = gradient(policy, [sample], loss_denominator(samples, BY_TOKEN))
         if abs(cosine := float(torch.cosine_similarity(own, direction, dim=0))) > 0.02:
             assert (one.influence > 0) == (cosine > 0)
             assert one.influence == pytest.approx(float(own @ direction), rel=0.2)

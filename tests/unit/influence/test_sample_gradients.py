@@ -10,7 +10,7 @@ from peft import LoraConfig, get_peft_model
 from torch import nn
 
 from tasks.errors import GraftError
-from tasks.influence.gradient_algebra import products, squared_norms, total, weighted_sum
+from tasks.influence.gradient_algebra import products, squared_norms, sum_directions, weighted_sum
 from tasks.influence.sample_gradients import SampleGradients, lora_factors, sample_gradients
 from tasks.model.fast_layers import merged_lora as merged
 from tasks.model.policy import Policy
@@ -150,9 +150,9 @@ def test_the_arithmetic_is_that_of_whole_matrices(make_policy: MakePolicy, make_
     torch.testing.assert_close(whole, weights @ matrix)
     torch.testing.assert_close(products(scores, direction), matrix @ whole)
     torch.testing.assert_close(squared_norms(scores), matrix.square().sum(1))
-    for name, twice in total([direction, direction]).items():
+    for name, twice in sum_directions([direction, direction]).items():
         torch.testing.assert_close(twice, 2 * direction[name])
-    assert total([]) == {}
+    assert sum_directions([]) == {}
 
 
 def test_nothing_is_left_behind(make_policy: MakePolicy, make_samples: MakeSamples) -> None:

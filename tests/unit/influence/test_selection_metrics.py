@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tasks.influence.metrics import selection_numbers
+from tasks.influence.metrics import selection_metrics
 from tasks.records import Selected
 
 
@@ -24,7 +24,7 @@ def line(advantage: float, influence: float | None, selected: bool, **more: Any)
 
 def test_shares_are_of_the_samples_with_a_signal() -> None:
     lines = [line(1, 0.3, True, weight=3.0), line(1, -0.1, False), line(-1, 0.1, True), line(0, 0, False)]
-    numbers = selection_numbers(lines, [1.0, 0.5, 0.0, 1.0], ["sample", "tree", "tree", "revision"])
+    numbers = selection_metrics(lines, [1.0, 0.5, 0.0, 1.0], ["sample", "tree", "tree", "revision"])
     assert numbers == {
         "samples": 4,
         "no_signal_share": 0.25,
@@ -48,10 +48,10 @@ def test_shares_are_of_the_samples_with_a_signal() -> None:
 
 
 def test_what_was_not_measured_has_no_numbers() -> None:
-    numbers = selection_numbers([line(1.0, None, True), line(0.0, None, False)], [1.0, None], ["sample"] * 2)
+    numbers = selection_metrics([line(1.0, None, True), line(0.0, None, False)], [1.0, None], ["sample"] * 2)
     assert numbers["selected"] == numbers["effective_sample_size"] == 1
     assert not any("influence" in name or "norm" in name for name in numbers)
 
 
 def test_of_nothing_every_share_is_0() -> None:
-    assert set(selection_numbers([], [], []).values()) == {0}
+    assert set(selection_metrics([], [], []).values()) == {0}

@@ -13,24 +13,24 @@ from torch import nn
 
 from tasks.influence import gradient_passes as passes
 from tasks.influence import sample_gradients
-from tasks.influence.sample_gradients import hear_gradients, lora_factors
-from tasks.influence.tracin import Found, Measure, influences
+from tasks.influence.sample_gradients import lora_factors, stream_gradients
+from tasks.influence.tracin import Influences, Measure, influences
 from tasks.model.fast_layers import merged_lora as merged
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
-from tasks.objective.token_weights import Averaging
+from tasks.objective.token_weights import TokenWeights
 from tests.support.validation import advantage_validation
 
 MakePolicy = Callable[..., Policy]
 MakeSamples = Callable[..., list[Sample]]
 
-BY_TOKEN = Averaging("dapo", longest=64)
+BY_TOKEN = TokenWeights("dapo", longest=64)
 HELD, HEARD = 2**30, 1
 """Budgets: in the same batch all gradients fit, or none does."""
 
 
-def found_for(policy: Policy, samples: list[Sample], others: list[Sample] | None, **measure: Any) -> Found:
+def found_for(policy: Policy, samples: list[Sample], others: list[Sample] | None, **measure: Any) -> Influences:
     """Without others, against the samples themselves."""
     scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7, "rows")
     judges = advantage_validation(others or samples, BY_TOKEN, same_batch=others is None)
@@ -96,14 +96,14 @@ def test_no_more_than_one_layers_gradients_are_held(
 def test_a_small_budget_does_not_cut_micro_batches(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
     policy, samples, others = make_policy(), make_samples(), make_samples(seed=1)
     sizes: dict[int, list[int]] = {HELD: [], HEARD: []}
-    sums = passes.Passes._sums
+    sums = passes.GradientPasses._sums
     for budget, found in sizes.items():
 
-        def counted(own: passes.Passes, batch: Any, found: list[int] = found) -> torch.Tensor:
+        def counted(own: passes.GradientPasses, batch: Any, found: list[int] = found) -> torch.Tensor:
             found.append(len(batch.samples))
             return sums(own, batch)
 
-        with patch.object(passes.Passes, "_sums", counted):
+        with patch.object(passes.GradientPasses, "_sums", counted):
             found_for(policy, samples, others, budget=budget)
     assert sizes[HEARD] == sizes[HELD] == [len(samples)]
 
@@ -134,7 +134,7 @@ def test_a_layer_is_heard_once_with_the_sum_of_its_calls(known: bool) -> None:
     ids, factors = torch.randint(20, (4, 3)), lora_factors(model)
     heard: list[tuple[str, torch.Tensor]] = []
     with patch.object(merged, "MERGED_PARAMETERS", 500_000_000 if known else 0):
-        assert hear_gradients(model, lambda: [model(ids)], [lambda name, own: heard.append((name, own))]) == 4
+        assert stream_gradients(model, lambda: [model(ids)], [lambda name, own: heard.append((name, own))]) == 4
     assert len(heard) == 6
     assert {name for name, _ in heard} == {name for name in factors if "never" not in name}
     for row in range(4):

@@ -12,8 +12,8 @@ import torch
 
 from tasks.errors import GraftError
 from tasks.grpo.gradient import objective_of
-from tasks.grpo.recorded_logprobs import Scores, key_of, padded
-from tasks.influence.loss_gradients import denominator_of, loss_gradient
+from tasks.grpo.recorded_logprobs import Logprobs, pad_logprobs, sample_key
+from tasks.influence.loss_gradients import loss_denominator, loss_gradient
 from tasks.influence.sample_gradients import lora_factors
 from tasks.influence.tracin import Measure, influences
 from tasks.model.policy import Policy
@@ -22,7 +22,7 @@ from tasks.model.scoring.micro_batches import MicroBatch
 from tasks.model.scoring.scorer import Scorer
 from tasks.model.scoring.token_scores import TokenScores
 from tasks.objective.losses import Objective, token_losses
-from tasks.objective.token_weights import Averaging
+from tasks.objective.token_weights import TokenWeights
 from tests.support.grpo_params import grpo_params
 from tests.support.pairwise import case_name, pairwise_cases
 from tests.support.plain_scores import sample_logprobs
@@ -50,19 +50,19 @@ CASES = pairwise_cases(
 class Losses:
     """GRPO's, of samples that another policy wrote; `seen` are those that were computed."""
 
-    behaviour: Scores
-    reference: Scores
+    behaviour: Logprobs
+    reference: Logprobs
     objective: Objective
     seen: set[tuple[str, int]]
     clipped: int = 0
 
     def __call__(self, samples: Sequence[Sample], scored: TokenScores) -> torch.Tensor:
-        self.seen |= {key_of(s) for s in samples}
+        self.seen |= {sample_key(s) for s in samples}
         logprobs, beta, entropy = scored.logprobs, self.objective.beta, self.objective.entropy
         found = token_losses(
             logprobs,
-            padded(self.behaviour, samples, logprobs),
-            padded(self.reference, samples, logprobs) if beta else None,
+            pad_logprobs(self.behaviour, samples, logprobs),
+            pad_logprobs(self.reference, samples, logprobs) if beta else None,
             scored.entropies if entropy else None,
             logprobs.new_tensor([s.advantage for s in samples]),
             scored.mask,
@@ -80,9 +80,9 @@ def losses_of(policy: Policy, samples: list[Sample], noise: float = 0.4, **objec
     """Behaviour and reference are the policy's log-probabilities with so much noise."""
     generator = torch.Generator().manual_seed(5)
 
-    def near() -> Scores:
+    def near() -> Logprobs:
         with torch.no_grad():
-            rows = {key_of(s): sample_logprobs(policy.model, [s], 0.7)[0] for s in samples}
+            rows = {sample_key(s): sample_logprobs(policy.model, [s], 0.7)[0] for s in samples}
         return {k: row + noise * torch.randn(row.shape, generator=generator).to(row) for k, row in rows.items()}
 
     return Losses(near(), near(), objective_of(grpo_params(**objective)), set())
@@ -96,12 +96,12 @@ def row(gradients: Sequence[torch.Tensor]) -> torch.Tensor:
     return torch.cat([g.flatten() for g in gradients])
 
 
-def loss_rows(policy: Policy, samples: list[Sample], averaging: Averaging, losses: Losses) -> torch.Tensor:
+def loss_rows(policy: Policy, samples: list[Sample], averaging: TokenWeights, losses: Losses) -> torch.Tensor:
     """∇L_i of each sample alone, [n, P]; 0 where it has no signal."""
     rows = []
     for s in samples:
         scored = scorer_of(policy).score(MicroBatch("rows", [[s]]))
-        loss = losses([s], scored).sum() * averaging.weight(len(s.completion)) / denominator_of(samples, averaging)
+        loss = losses([s], scored).sum() * averaging.weight(len(s.completion)) / loss_denominator(samples, averaging)
         rows.append(row(torch.autograd.grad(loss, weights_of(policy))) * bool(s.advantage))
     return torch.stack(rows)
 
@@ -124,20 +124,20 @@ def test_it_is_the_product_of_the_losses_gradients(
 ) -> None:
     name, same_batch = case["name"], case["validation"] != "held out"
     policy, samples = make_policy("gpt2", "float64"), mixed(make_samples(problems=5, seed=3))
-    losses, averaging = losses_of(policy, samples, **OBJECTIVES[name]), Averaging(OBJECTIVES[name]["loss"], 64)
+    losses, averaging = losses_of(policy, samples, **OBJECTIVES[name]), TokenWeights(OBJECTIVES[name]["loss"], 64)
     others = samples if same_batch else make_samples(problems=4, seed=4)
     judged = [replace(s, advantage=float((-1) ** place * (place % 4))) for place, s in enumerate(others)]
-    validation = advantage_validation(judged, Averaging("dapo", 64), same_batch)
+    validation = advantage_validation(judged, TokenWeights("dapo", 64), same_batch)
     left_out = {case["validation"]: True} if case["validation"] in ("exclude_self", "leave_group_out") else {}
     measure = Measure(similarity=case["similarity"], adam=case["adam"], budget=case["budget"], **left_out)
     found = influences(scorer_of(policy), samples, averaging, validation, measure, token_losses=losses).each
-    assert same_batch or losses.seen == {key_of(s) for s in samples if s.advantage}
+    assert same_batch or losses.seen == {sample_key(s) for s in samples if s.advantage}
     if name != "entropy":
         assert losses.clipped
 
     own, theirs = loss_rows(policy, samples, averaging, losses), score_rows(policy, judged)
-    c = torch.tensor([-s.advantage for s in judged], dtype=torch.float64) / denominator_of(
-        judged, Averaging("dapo", 64)
+    c = torch.tensor([-s.advantage for s in judged], dtype=torch.float64) / loss_denominator(
+        judged, TokenWeights("dapo", 64)
     )
     products = own @ (c @ theirs)
     scale = torch.ones(own.shape[1], dtype=torch.float64)
@@ -168,15 +168,15 @@ def test_it_predicts_what_a_step_on_the_samples_loss_does(
     name: str, make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
     policy, samples, others = make_policy("gpt2", "float64"), make_samples(problems=6, seed=1), make_samples(seed=2)
-    losses, averaging = losses_of(policy, samples, **OBJECTIVES[name]), Averaging(OBJECTIVES[name]["loss"], 64)
-    validation = advantage_validation(others, Averaging("dapo", 64))
+    losses, averaging = losses_of(policy, samples, **OBJECTIVES[name]), TokenWeights(OBJECTIVES[name]["loss"], 64)
+    validation = advantage_validation(others, TokenWeights("dapo", 64))
     found = influences(scorer_of(policy), samples, averaging, validation, token_losses=losses).each
     gains = torch.tensor([-s.advantage for s in others], dtype=torch.float64)
 
     def loss() -> float:
         with torch.no_grad():
             sums = sample_logprobs(policy.model, others, 0.7).sum(1)
-        return float(sums @ gains) / denominator_of(others, Averaging("dapo", 64))
+        return float(sums @ gains) / loss_denominator(others, TokenWeights("dapo", 64))
 
     before, changes = loss(), []
     for own in loss_rows(policy, samples, averaging, losses):
@@ -198,7 +198,7 @@ def test_at_ratio_1_without_other_terms_it_is_that_of_scores(
     same_batch: bool, similarity: Any, make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
     policy, samples = make_policy("gpt2", "float64"), mixed(make_samples())
-    losses, averaging = losses_of(policy, samples, noise=0.0, loss="grpo"), Averaging("grpo", 64)
+    losses, averaging = losses_of(policy, samples, noise=0.0, loss="grpo"), TokenWeights("grpo", 64)
     validation = advantage_validation(samples if same_batch else make_samples(seed=1), averaging, same_batch)
     given = (scorer_of(policy), samples, averaging, validation, Measure(exclude_self=True, similarity=similarity))
     for ours, theirs in zip(influences(*given, token_losses=losses).each, influences(*given).each, strict=True):
@@ -209,7 +209,7 @@ def test_at_ratio_1_without_other_terms_it_is_that_of_scores(
 def test_the_gradient_of_token_losses_is_that_of_the_written_out_loss(
     make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
-    policy, samples, averaging = make_policy("gpt2", "float64"), mixed(make_samples()), Averaging("grpo", 64)
+    policy, samples, averaging = make_policy("gpt2", "float64"), mixed(make_samples()), TokenWeights("grpo", 64)
     losses = losses_of(policy, samples, **OBJECTIVES["KL"])
     found = loss_gradient(scorer_of(policy), samples, averaging, losses)
     expected = loss_rows(policy, samples, averaging, losses).sum(0)
@@ -221,7 +221,7 @@ def test_what_compares_completions_by_their_scores_is_refused(
     similarity: Any, make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
     policy, samples = make_policy(), make_samples()
-    averaging, losses = Averaging("dapo", 64), losses_of(policy, samples)
+    averaging, losses = TokenWeights("dapo", 64), losses_of(policy, samples)
     validation, measure = advantage_validation(samples, averaging), Measure(similarity=similarity)
     with pytest.raises(GraftError, match=rf"similarity: {similarity} compares .* token losses .*; take dot or cosine"):
         influences(scorer_of(policy), samples, averaging, validation, measure, token_losses=losses)

@@ -12,15 +12,15 @@ import pytest
 import torch
 
 from tasks.errors import GraftError
-from tasks.influence.loss_gradients import denominator_of, loss_gradient
+from tasks.influence.loss_gradients import loss_denominator, loss_gradient
 from tasks.influence.sample_gradients import Direction, lora_factors
 from tasks.influence.selection import select
-from tasks.influence.tracin import Measure, Scored, influences
+from tasks.influence.tracin import Measure, SampleInfluence, influences
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import Layout
 from tasks.model.scoring.scorer import Scorer
-from tasks.objective.token_weights import Averaging
+from tasks.objective.token_weights import TokenWeights
 from tests.support.pairwise import case_name, pairwise_cases
 from tests.support.plain_scores import sample_logprobs
 from tests.support.validation import advantage_validation
@@ -28,7 +28,7 @@ from tests.support.validation import advantage_validation
 MakePolicy = Callable[..., Policy]
 MakeSamples = Callable[..., list[Sample]]
 
-BY_TOKEN = Averaging("dapo", longest=64)
+BY_TOKEN = TokenWeights("dapo", longest=64)
 
 
 def scorer(policy: Policy, layout: Layout = "packed", tokens: int = 2048) -> Scorer:
@@ -49,7 +49,9 @@ def flat(direction: Direction) -> torch.Tensor:
     return torch.cat([value.flatten() for value in direction.values()])
 
 
-def measured(scorer: Scorer, samples: list[Sample], validation: list[Sample] | None, **measure: Any) -> list[Scored]:
+def measured(
+    scorer: Scorer, samples: list[Sample], validation: list[Sample] | None, **measure: Any
+) -> list[SampleInfluence]:
     """By token; without validation samples, against the samples themselves."""
     judges = advantage_validation(validation or samples, BY_TOKEN, same_batch=validation is None)
     return influences(scorer, samples, BY_TOKEN, judges, Measure(**measure)).each
@@ -66,14 +68,14 @@ def test_a_step_on_a_selected_sample_lowers_the_validation_loss_and_on_a_rejecte
     assert 4 <= sum(kept) <= len(kept) - 4
 
     weights = [module.weight for module in lora_factors(policy.model).values()]
-    before = loss_of(policy, validation, denominator_of(validation, BY_TOKEN)).item()
+    before = loss_of(policy, validation, loss_denominator(validation, BY_TOKEN)).item()
     changes = []
     for sample in training:
-        gradient = gradient_of(policy, [sample], denominator_of(training, BY_TOKEN))
+        gradient = gradient_of(policy, [sample], loss_denominator(training, BY_TOKEN))
         with torch.no_grad():
             for weight, g in zip(weights, gradient, strict=True):
                 weight -= 1e-4 * g
-            changes.append(loss_of(policy, validation, denominator_of(validation, BY_TOKEN)).item() - before)
+            changes.append(loss_of(policy, validation, loss_denominator(validation, BY_TOKEN)).item() - before)
             for weight, g in zip(weights, gradient, strict=True):
                 weight += 1e-4 * g
     assert [float(change < 0) for change in changes] == kept
@@ -85,7 +87,7 @@ def test_a_step_on_a_selected_sample_lowers_the_validation_loss_and_on_a_rejecte
 def test_the_gradient_of_a_loss_is_of_the_written_out_loss(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
     policy, samples = make_policy("gpt2", "float64"), make_samples(problems=6)
     silent = [replace(s, advantage=0.0) if s.problem_id == "p2" else s for s in samples]
-    expected = torch.cat([g.flatten() for g in gradient_of(policy, silent, denominator_of(silent, BY_TOKEN))])
+    expected = torch.cat([g.flatten() for g in gradient_of(policy, silent, loss_denominator(silent, BY_TOKEN))])
     for layout in get_args(Layout):
         got = flat(loss_gradient(scorer(policy, layout), silent, BY_TOKEN))
         assert (got - expected).norm() <= 1e-9 * expected.norm()
@@ -112,7 +114,7 @@ def test_without_itself_a_sample_is_judged_by_the_others(
 ) -> None:
     policy, samples = make_policy("gpt2", "float64"), make_samples(problems=3)
     scored = measured(scorer(policy), samples, None, exclude_self=True, budget=budget)
-    denominator = denominator_of(samples, BY_TOKEN)
+    denominator = loss_denominator(samples, BY_TOKEN)
     for place, sample in enumerate(samples):
         own = gradient_of(policy, [sample], denominator)
         others = gradient_of(policy, samples[:place] + samples[place + 1 :], denominator)
@@ -192,14 +194,14 @@ def test_every_measure_is_its_formula(case: dict[str, Any], make_policy: MakePol
     others = samples if same_batch else make_samples(problems=4, seed=4)
     judged = with_weights(others, [(-1) ** place * (place % 4) for place in range(len(others))])
     samples = with_weights(samples, own)
-    validation = advantage_validation(judged, Averaging("grpo", longest=64), same_batch)
+    validation = advantage_validation(judged, TokenWeights("grpo", longest=64), same_batch)
     shares = [float(place % 3) for place in range(len(samples))]
     left_out = {case["validation"]: True} if case["validation"] in ("exclude_self", "leave_group_out") else {}
     measure = Measure(similarity=case["similarity"], adam=case["adam"], budget=case["budget"], **left_out)
     found = influences(scorer(policy), samples, BY_TOKEN, validation, measure, shares).each
 
     score = scores_of(policy, samples)
-    a = -torch.tensor(own, dtype=torch.float64) / denominator_of(samples, BY_TOKEN)
+    a = -torch.tensor(own, dtype=torch.float64) / loss_denominator(samples, BY_TOKEN)
     c = torch.tensor([-s.advantage / len(s.completion) / len(judged) for s in judged], dtype=torch.float64)
     theirs = score if same_batch else scores_of(policy, judged)
     products = a * (score @ (c @ theirs))
@@ -210,7 +212,7 @@ def test_every_measure_is_its_formula(case: dict[str, Any], make_policy: MakePol
         for start in (0, 2, 4):
             step = [i for i, s in enumerate(samples) if s.problem_id in names[start : start + 2]]
             weights = torch.tensor([-own[i] for i in step], dtype=torch.float64)
-            squares += (weights @ score[step] / denominator_of([samples[i] for i in step], BY_TOKEN)) ** 2 / 3
+            squares += (weights @ score[step] / loss_denominator([samples[i] for i in step], BY_TOKEN)) ** 2 / 3
         scale = 1 / (squares.sqrt() + 1e-8)
     ours = score
     if case["similarity"] != "dot":

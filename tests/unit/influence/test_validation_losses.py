@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.influence.validation_losses import only_best, weights_of
-from tasks.objective.advantages import advantages_of, weighted
+from tasks.influence.validation_losses import keep_top_k, validation_coefficients
+from tasks.objective.advantages import advantages_of, scale_negatives
 from tasks.params.fields import ValidationLoss
 
 REWARDS = [[1.0, 0.0, None, 0.5], [0.0, 0.0], [1.0, 1.0]]
 ADVANTAGES = advantages_of("none", REWARDS)
-LEARNED = [weighted(group, 0.25) for group in ADVANTAGES]
+LEARNED = [scale_negatives(group, 0.25) for group in ADVANTAGES]
 
 
 @pytest.mark.parametrize(
@@ -24,14 +24,16 @@ LEARNED = [weighted(group, 0.25) for group in ADVANTAGES]
     ],
 )
 def test_the_losses_are_what_their_table_says(loss: ValidationLoss, expected: list[list[float]]) -> None:
-    found = weights_of(loss, REWARDS, ADVANTAGES, LEARNED)
+    found = validation_coefficients(loss, REWARDS, ADVANTAGES, LEARNED)
     assert [list(map(float, group)) for group in expected] == [pytest.approx(group) for group in found]
 
 
 @given(st.lists(st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=5), min_size=1, max_size=5))
 def test_good_only_is_the_reward_where_that_is_0_or_1(rewards: list[list[float]]) -> None:
     advantages = advantages_of("group", rewards)
-    good, reward = (weights_of(loss, rewards, advantages, advantages) for loss in ("good_only", "seqloss_reward"))
+    good, reward = (
+        validation_coefficients(loss, rewards, advantages, advantages) for loss in ("good_only", "seqloss_reward")
+    )
     assert good == reward
 
 
@@ -42,7 +44,7 @@ def test_good_only_is_the_reward_where_that_is_0_or_1(rewards: list[list[float]]
 def test_the_best_are_so_many_and_no_other_is_better(rewards: list[list[float | None]], top_k: int) -> None:
     ones = [[1.0] * len(group) for group in rewards]
     flat = [reward for group in rewards for reward in group]
-    kept = [weight > 0 for group in only_best(ones, rewards, top_k) for weight in group]
+    kept = [weight > 0 for group in keep_top_k(ones, rewards, top_k) for weight in group]
     known = [(reward, keep) for reward, keep in zip(flat, kept, strict=True) if reward is not None]
     assert sum(kept) == sum(keep for _, keep in known) == min(top_k, len(known))
     out = max((reward for reward, keep in known if not keep), default=0.0)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.objective.advantages import EPSILON, advantages_of, group_advantages, has_signal, lone
+from tasks.objective.advantages import EPSILON, advantages_of, group_advantages, has_signal, single_reward_groups
 from tasks.params.fields import Baseline
 
 REWARDS = st.lists(st.none() | st.floats(-10, 10), max_size=12)
@@ -49,7 +49,7 @@ def test_a_group_with_one_known_reward_is_compared_with_the_batch() -> None:
         "none": 0.75 - fmean(known),
         "leave_one_out": 0.75 - 0.5,
     }
-    assert lone(groups) == 1
+    assert single_reward_groups(groups) == 1
     for rule in RULES:
         assert advantages_of(rule, groups)[1:] == [[0.0, pytest.approx(expected[rule])], [0.0, 0.0]]
 

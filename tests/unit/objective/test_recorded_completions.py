@@ -16,7 +16,7 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import Policy, decode, encode_completion
 from tasks.model.sampling.sampler import Request, sample
-from tasks.objective.recorded_completions import fitting, unfit
+from tasks.objective.recorded_completions import invalid_completions, read_valid_trajectories
 from tasks.programs.code_blocks import code_of
 from tasks.records import Lineage, RewardedTrajectory, Split
 
@@ -59,11 +59,11 @@ def changed(trajectory: RewardedTrajectory, name: str, value: Any) -> RewardedTr
 
 
 def test_what_was_written_fits(policy: Policy, trajectory: RewardedTrajectory) -> None:
-    assert unfit(policy, trajectory) == {}
-    assert unfit(policy, changed(trajectory, "logprobs", [])) == {}  # not known
-    assert unfit(policy, changed(changed(trajectory, "tokens", []), "logprobs", [])) == {}  # code alone
+    assert invalid_completions(policy, trajectory) == {}
+    assert invalid_completions(policy, changed(trajectory, "logprobs", [])) == {}  # not known
+    assert invalid_completions(policy, changed(changed(trajectory, "tokens", []), "logprobs", [])) == {}  # code alone
     rounded = [1e-6] * len(trajectory.tokens[1])
-    assert unfit(policy, changed(trajectory, "logprobs", rounded)) == {}
+    assert invalid_completions(policy, changed(trajectory, "logprobs", rounded)) == {}
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
@@ -73,13 +73,13 @@ def test_whatever_the_policy_writes_fits_cut_or_not(
 ) -> None:
     written = [*tokens, policy.tokenizer.eos_token_id] if ends else tokens
     own = changed(changed(trajectory, "tokens", written), "logprobs", [-1.0] * len(written))
-    assert unfit(policy, changed(own, "workflow_codes", code_of(decode(policy, written)))) == {}
+    assert invalid_completions(policy, changed(own, "workflow_codes", code_of(decode(policy, written)))) == {}
 
 
 def test_what_the_sampler_draws_fits(policy: Policy, trajectory: RewardedTrajectory) -> None:
     for drawn in sample(policy, [Request([5, 6], seed) for seed in range(20)], 1.0, 12, "test"):
         own = changed(changed(trajectory, "tokens", drawn.tokens), "logprobs", drawn.logprobs)
-        assert unfit(policy, changed(own, "workflow_codes", code_of(decode(policy, drawn.tokens)))) == {}
+        assert invalid_completions(policy, changed(own, "workflow_codes", code_of(decode(policy, drawn.tokens)))) == {}
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
@@ -89,13 +89,13 @@ def test_whatever_another_wrote_fits_in_the_policys_tokens(
 ) -> None:
     code = code_of(text)
     own = changed(changed(trajectory, "tokens", encode_completion(policy, code)), "logprobs", [])
-    assert unfit(policy, changed(own, "workflow_codes", code)) == {}
+    assert invalid_completions(policy, changed(own, "workflow_codes", code)) == {}
 
 
 def test_a_workflow_whose_file_was_lost_has_no_reward_and_fits(policy: Policy, trajectory: RewardedTrajectory) -> None:
     lost = changed(trajectory, "workflow_codes", "")
-    assert 1 in unfit(policy, lost)
-    assert unfit(policy, changed(lost, "rewards", None)) == {}
+    assert 1 in invalid_completions(policy, lost)
+    assert invalid_completions(policy, changed(lost, "rewards", None)) == {}
 
 
 @pytest.mark.parametrize(
@@ -122,8 +122,8 @@ def test_what_does_not_fit_is_named_by_file_and_line(
         GraftError,
         match=rf"rewarded\.jsonl:2: completion 1 of problem 'p' .*{why}.* grpo\.on_invalid_completion to skip",
     ):
-        list(fitting(policy, layout, 1, ["train"], "stop", Counter()))
-    found = fitting(policy, layout, 1, ["validation"], "stop", Counter())
+        list(read_valid_trajectories(policy, layout, 1, ["train"], "stop", Counter()))
+    found = read_valid_trajectories(policy, layout, 1, ["validation"], "stop", Counter())
     assert list(found) == [held_out]
 
 
@@ -142,15 +142,17 @@ def test_a_number_that_is_no_log_probability_is_named(
     path = layout.rewarded(1)
     write_text(path, "\n" + json.dumps(line) + "\n")
     with pytest.raises(GraftError, match=rf"rewarded\.jsonl:2: {why}"):
-        list(fitting(policy, layout, 1, ["train"], "stop", Counter()))
+        list(read_valid_trajectories(policy, layout, 1, ["train"], "stop", Counter()))
 
 
 def test_an_empty_completion_and_an_empty_prompt_are_named(policy: Policy, trajectory: RewardedTrajectory) -> None:
     nothing = changed(changed(changed(trajectory, "tokens", []), "logprobs", []), "workflow_codes", " \n")
-    assert unfit(policy, nothing) == {1: "is empty"}
+    assert invalid_completions(policy, nothing) == {1: "is empty"}
     at_once = changed(changed(trajectory, "tokens", [1]), "logprobs", [-0.5])
-    assert unfit(policy, changed(at_once, "workflow_codes", "")) == {}  # the policy ended it before it began
-    assert unfit(policy, trajectory.model_copy(update={"prompt": ""})).keys() == {0, 1, 2}
+    assert (
+        invalid_completions(policy, changed(at_once, "workflow_codes", "")) == {}
+    )  # the policy ended it before it began
+    assert invalid_completions(policy, trajectory.model_copy(update={"prompt": ""})).keys() == {0, 1, 2}
 
 
 def test_another_tokenizer_is_noticed(policy: Policy, make_policy: MakePolicy, trajectory: RewardedTrajectory) -> None:
@@ -160,8 +162,8 @@ def test_another_tokenizer_is_noticed(policy: Policy, make_policy: MakePolicy, t
     other.tokenizer = train_tokenizer(["xyz zyx yxz problems return return return"], 300)
     tokens = encode_completion(other, CODE)
     theirs = changed(changed(trajectory, "tokens", tokens), "logprobs", [-1.0] * len(tokens))
-    assert unfit(other, theirs) == {}
-    assert unfit(policy, theirs).keys() == {1}
+    assert invalid_completions(other, theirs) == {}
+    assert invalid_completions(policy, theirs).keys() == {1}
 
 
 def test_skipping_leaves_the_others_and_counts(
@@ -173,7 +175,7 @@ def test_skipping_leaves_the_others_and_counts(
     write_jsonl(path, [trajectory, broken, hopeless, broken.model_copy(update={"split": "validation"})])
     skipped = Counter[Split]()
     with caplog.at_level(logging.WARNING):
-        found = list(fitting(policy, layout, 1, ["train", "validation"], "skip", skipped))
+        found = list(read_valid_trajectories(policy, layout, 1, ["train", "validation"], "skip", skipped))
     assert skipped == {"train": 4, "validation": 1}
     assert f"{path}:2: completion 1 of problem 'p' has 1 log-probabilities" in caplog.text
     assert [len(t.rewards) for t in found] == [3, 2, 2]
@@ -193,10 +195,10 @@ def test_entries_that_do_not_belong_together_are_named(
     path = layout.rewarded(1)
     write_jsonl(path, [trajectory.model_copy(update={name: value})])
     with pytest.raises(GraftError, match=r"rewarded\.jsonl:1: \w+: [12] entries for 3 workflow codes"):
-        list(fitting(policy, layout, 1, ["train"], rule, Counter()))
+        list(read_valid_trajectories(policy, layout, 1, ["train"], rule, Counter()))
 
 
 def test_what_another_policy_wrote_is_named(policy: Policy, trajectory: RewardedTrajectory, layout: Layout) -> None:
     write_jsonl(layout.rewarded(1), [trajectory, trajectory.model_copy(update={"policy_version": "other"})])
     with pytest.raises(GraftError, match=r"rewarded\.jsonl:2: policy_version: 'other' .* search@1 collect@1 reward@1"):
-        list(fitting(policy, layout, 1, ["train"], "skip", Counter()))
+        list(read_valid_trajectories(policy, layout, 1, ["train"], "skip", Counter()))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tasks.records import Problem, Result, RewardedTrajectory, Selected
-from tasks.statistics.influence_extremes import BINS, COUNT, Extremes, extremes, histogram
+from tasks.statistics.influence_extremes import BINS, COUNT, InfluenceExtremes, histogram, influence_extremes
 
 PROBLEMS, GROUP = 20, 6
 
@@ -58,8 +58,8 @@ def line(problem: str, workflow: str, member: int, advantage: float, influence: 
     )
 
 
-def told(lines: list[Selected], trajectories: list[RewardedTrajectory]) -> Extremes:
-    found = extremes(lines, trajectories)
+def told(lines: list[Selected], trajectories: list[RewardedTrajectory]) -> InfluenceExtremes:
+    found = influence_extremes(lines, trajectories)
     assert found is not None
     return found
 
@@ -106,7 +106,7 @@ def test_turning_every_sign_turns_the_ends_round() -> None:
 def test_places_do_not_matter_since_a_selection_leaves_out_what_does_not_fit() -> None:
     lines, trajectories = a_round()
     moved = [own.model_copy(update={"member": 0}) for own in lines]
-    assert extremes(moved, trajectories) == extremes(lines, trajectories)
+    assert influence_extremes(moved, trajectories) == influence_extremes(lines, trajectories)
 
 
 def test_a_round_of_few_workflows_has_them_at_both_ends() -> None:
@@ -119,7 +119,7 @@ def test_a_round_of_few_workflows_has_them_at_both_ends() -> None:
 def test_a_failed_reward_gives_way_to_the_same_workflow_with_one() -> None:
     lines, (first, *others) = a_round()
     failed = first.model_copy(update={"rewards": [None, None, None, 0.0, 0.5, 1.0]})
-    assert extremes(lines, [failed, *others]) == extremes(lines, [first, *others])
+    assert influence_extremes(lines, [failed, *others]) == influence_extremes(lines, [first, *others])
 
 
 def test_what_has_no_gradient_is_in_nothing() -> None:
@@ -134,15 +134,15 @@ def test_what_has_no_gradient_is_in_nothing() -> None:
 def test_where_influence_was_not_measured_or_validation_is_silent_there_is_nothing() -> None:
     lines, trajectories = a_round()
     unmeasured = [own.model_copy(update={"influence": None, "gradient_norm": None}) for own in lines]
-    assert extremes(unmeasured, trajectories) is None
-    assert extremes([own.model_copy(update={"influence": 0.0}) for own in lines], trajectories) is None
-    assert extremes([], trajectories) is None
+    assert influence_extremes(unmeasured, trajectories) is None
+    assert influence_extremes([own.model_copy(update={"influence": 0.0}) for own in lines], trajectories) is None
+    assert influence_extremes([], trajectories) is None
 
 
 def test_a_workflow_that_nobody_wrote_is_named() -> None:
     lines, trajectories = a_round()
     with pytest.raises(KeyError, match=r"\('p\d+', 'w\d'\)"):
-        extremes(lines, [t.model_copy(update={"workflow_ids": ["other"] * GROUP}) for t in trajectories])
+        influence_extremes(lines, [t.model_copy(update={"workflow_ids": ["other"] * GROUP}) for t in trajectories])
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e9])

@@ -5,13 +5,19 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from benchmarks.intervals import CASES, coverage
-from tasks.statistics.intervals import SMALL, bootstrap_interval, difference_interval, mean_interval, wilson_interval
+from tasks.statistics.intervals import (
+    WILSON_BELOW,
+    bootstrap_interval,
+    difference_interval,
+    mean_interval,
+    wilson_interval,
+)
 
 values = st.lists(st.floats(0, 1), min_size=1, max_size=30)
 
 
 @settings(deadline=None, max_examples=30)
-@given(values | st.lists(st.floats(0, 1), min_size=SMALL, max_size=SMALL + 5))
+@given(values | st.lists(st.floats(0, 1), min_size=WILSON_BELOW, max_size=WILSON_BELOW + 5))
 def test_the_interval_holds_the_mean_and_stays_within_the_span(given_values: list[float]) -> None:
     estimate = mean_interval(given_values, 500, 0.95, 0)
     assert -1e-12 <= estimate.low <= estimate.mean + 1e-12
@@ -37,7 +43,7 @@ def test_the_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
 
 
 @settings(deadline=None, max_examples=200)
-@given(st.integers(1, SMALL - 1), st.data())
+@given(st.integers(1, WILSON_BELOW - 1), st.data())
 def test_of_flips_it_is_wilsons_own(count: int, data: st.DataObject) -> None:
     """All right or all wrong; and else but for one flip in n, and Student's quantile, which is wider."""
     right = data.draw(st.integers(0, count))
@@ -56,7 +62,7 @@ def test_many_samples_of_a_problem_are_worth_more_flips_than_one() -> None:
 
 
 def test_a_small_set_has_wilsons_interval_and_a_large_one_the_bootstrap() -> None:
-    values = [0.0, 1.0] * (SMALL // 2)
+    values = [0.0, 1.0] * (WILSON_BELOW // 2)
     assert mean_interval(values[1:], 300, 0.95, 7) == wilson_interval(values[1:], 0.95)
     assert mean_interval(values, 300, 0.95, 7) == bootstrap_interval(values, 300, 0.95, 7)
 
@@ -70,7 +76,7 @@ def test_pairing_narrows_the_interval_of_a_difference() -> None:
 
 
 def test_the_same_seed_gives_the_same_interval_and_another_a_different_one() -> None:
-    data = np.random.default_rng(2).uniform(size=SMALL).tolist()
+    data = np.random.default_rng(2).uniform(size=WILSON_BELOW).tolist()
     assert mean_interval(data, 300, 0.95, 7) == mean_interval(data, 300, 0.95, 7)
     assert mean_interval(data, 300, 0.95, 7) != mean_interval(data, 300, 0.95, 8)
 

@@ -18,14 +18,14 @@ from typer.testing import CliRunner
 
 from flows import preflight as inputs
 from flows.cli.main import app
-from flows.diagnosis.diagnose import diagnose, diagnosis_params, rewarded, written
+from flows.diagnosis.diagnose import diagnose, diagnosis_params, reward_trajectories, sample_groups_of_problems
 from flows.diagnosis.page import page_of
 from flows.diagnosis.problems import baselines_of
 from flows.diagnosis.record import Diagnosis
 from flows.diagnosis.terminal import print_diagnosis
 from tasks.artifacts import digest_path, read_json, read_jsonl, write_jsonl
-from tasks.bootstrap.scratch_model import scratch_model
-from tasks.bootstrap.supervised import Example, warm_up
+from tasks.bootstrap.scratch_model import build_scratch_model
+from tasks.bootstrap.supervised import TrainingExample, train_supervised
 from tasks.bootstrap.tokenizer import train_tokenizer
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
@@ -70,10 +70,10 @@ HOPELESS = [problem("hopeless", lambda a, b, c: a - b - c)]
 def writer(*codes: str) -> Policy:
     """A policy that writes these codes, as likely as they stand there."""
     tokenizer = train_tokenizer([prompt_of(p.question, "scratch") for p in SOLVABLE] + [*CODES, ASKING], 300)
-    policy = Policy(scratch_model(tokenizer, hidden=32, layers=2, seed=0), tokenizer, "", "scratch")
+    policy = Policy(build_scratch_model(tokenizer, hidden=32, layers=2, seed=0), tokenizer, "", "scratch")
     prompts = [encode_prompt(policy, prompt_of(q, "scratch")) for q in SOLVABLE[0].questions]
-    rows = [Example(prompt, encode_completion(policy, code)) for prompt in prompts for code in codes]
-    warm_up(policy.model, rows, epochs=100, learning_rate=0.02, batch=12, pad=tokenizer.pad_token_id, seed=0)
+    rows = [TrainingExample(prompt, encode_completion(policy, code)) for prompt in prompts for code in codes]
+    train_supervised(policy.model, rows, epochs=100, learning_rate=0.02, batch=12, pad=tokenizer.pad_token_id, seed=0)
     policy.model = attach_adapter(policy.model, rank=2, alpha=2.0, seed=0)
     return policy
 
@@ -169,8 +169,10 @@ def test_the_step_is_the_one_that_the_update_stage_takes(copied: Layout) -> None
     lineage = read_json(copied.policy(1) / "lineage.json", Lineage)
     problems = [p.rotated(2) for p in read_jsonl(copied.problems("train"), Problem)]
     with make_sandbox(asked.sandbox) as sandbox:
-        completions = written(policy, WorkflowEnvironment(), problems, sandbox, diagnosis_params(asked), 2, lineage)
-    trajectories = rewarded(copied, diagnosis_params(asked), WorkflowEnvironment(), completions)
+        completions = sample_groups_of_problems(
+            policy, WorkflowEnvironment(), problems, sandbox, diagnosis_params(asked), 2, lineage
+        )
+    trajectories = reward_trajectories(copied, diagnosis_params(asked), WorkflowEnvironment(), completions)
     groups = sample_groups(policy, trajectories, asked.grpo)
     write_jsonl(copied.rewarded(2), trajectories)
     write_jsonl(
