@@ -1,4 +1,4 @@
-"""What is wrong with this machine or installation, and what to do about it."""
+"""`graft doctor`: checks of the machine and the installation, with a remedy for each fault."""
 
 import re
 import shutil
@@ -22,7 +22,7 @@ TRAPS = {
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at. `remedy` is None where all is well."""
+    """Result of one check. `remedy` is None if it passed."""
 
     thing: str
     found: str
@@ -30,7 +30,7 @@ class Finding:
 
 
 def examine(root: Path) -> list[Finding]:
-    """Everything that a run depends on, one finding each."""
+    """Check everything that a run depends on."""
     return [
         _python(),
         *_versions(root),
@@ -51,7 +51,7 @@ def _python() -> Finding:
 
 
 def _versions(root: Path) -> Iterator[Finding]:
-    """Installed packages against constraints.txt, and the ones that Graft needs against what is installed."""
+    """Compare installed packages with constraints.txt, and required packages with those installed."""
     pins = _pins(root / "constraints.txt")
     other = {name: found for name, pin in pins.items() if (found := _version(name)) and _public(found) != pin}
     missing = [name for name in _required() if _version(name) is None]
@@ -73,13 +73,13 @@ def _traps() -> Iterator[Finding]:
 
 
 def refuse_traps() -> None:
-    """Raises GraftError at once where Prefect would fail without saying why, minutes later or never."""
+    """Raise GraftError for versions with which Prefect fails minutes later, or silently."""
     for finding in _traps():
         raise GraftError(f"{finding.thing} {finding.found}; {finding.remedy}")
 
 
 def trap_of(name: str, found: str) -> str | None:
-    """What a version of a package breaks although pip accepts it; None where it is sound."""
+    """The damage that a version does although pip accepts it; None for a good version."""
     first_bad, why = TRAPS[name]
     return why if tuple(int(part) for part in re.findall(r"\d+", found)[:2]) >= first_bad else None
 
@@ -103,7 +103,7 @@ def _weak_is_allowed(root: Path) -> bool:
     try:
         return load_params(root / "params.yaml").sandbox.allow_weak
     except GraftError:
-        return False  # _params tells what is wrong with the file
+        return False  # reported by _params
 
 
 def _disk(root: Path) -> Finding:
@@ -139,7 +139,7 @@ def _params(root: Path) -> Finding:
 
 
 def _operators(root: Path) -> Iterator[Finding]:
-    """Where a server replies for the operators: whether it does, by one short prompt."""
+    """Send one short prompt to the server of the operators, if there is one."""
     from tasks.programs.operators.model import Prompt
     from tasks.programs.operators.openai_model import OpenAiModel
 
@@ -158,7 +158,7 @@ def _operators(root: Path) -> Iterator[Finding]:
         return
     if reply.text is None:
         why = reply.failed or reply.refused or ""
-        yield Finding("operators", why, "start that server, or mend operators.base_url in params.yaml")
+        yield Finding("operators", why, "start that server, or fix operators.base_url in params.yaml")
     else:
         yield Finding("operators", f"{operators.model} replies")
 
@@ -169,16 +169,16 @@ def _pins(path: Path) -> dict[str, str]:
 
 
 def _required() -> list[str]:
-    """Names of the packages that Graft itself asks for, extras left out."""
+    """Names of the packages that Graft requires, without extras."""
     try:
-        asked = requires("graft") or []
+        required = requires("graft") or []
     except PackageNotFoundError:
         return []
-    return [re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in asked if "extra ==" not in line]
+    return [re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in required if "extra ==" not in line]
 
 
 def _public(found: str) -> str:
-    """A version without its local part: 2.13.0+cpu is 2.13.0, built for a machine without a GPU."""
+    """A version without its local part: 2.13.0+cpu is 2.13.0."""
     return found.partition("+")[0]
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 from tasks.artifacts import read_json
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.export import Form, export_policy
+from tasks.model.export import ExportFormat, export_policy
 from tasks.promotion.champion import current_champion, previous_champions
 from tasks.records import Lineage, Promotion
 
 
-def export(layout: Layout, policy: Path | None, folder: Path, form: Form, float32: bool) -> None:
+def export(layout: Layout, policy: Path | None, folder: Path, form: ExportFormat, float32: bool) -> None:
     """Write it and say how far its logits are from the policy's own."""
     if policy is None:
         current_champion(layout.champion)

@@ -1,4 +1,4 @@
-"""`graft retrain --dry-run`: which stages a run would compute, why, and for how long, by what they took before."""
+"""`graft retrain --dry-run`: the stages that a run would compute, why, and the seconds expected of each."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from flows.dvc_stages.pipeline import DvcPipeline
 from flows.dvc_stages.staleness import AFTER
-from flows.stages.durations import Expected, expected
+from flows.stages.durations import ExpectedSeconds, expected_seconds
 from tasks.layout import Layout
 from tasks.params.params import Params
 
@@ -16,33 +16,39 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Step:
-    """A stale stage: why, and what it may take.
+class StaleStage:
+    """A stale stage, the reasons, and the seconds it may take.
 
-    `certain`: it is stale whatever those before it write. `at_hand`: DVC has its results and would restore them.
+    `certain`: stale whatever the stages before it write. `cached`: DVC has its results and would restore them.
     """
 
-    address: str
+    stage_id: str
     reasons: list[str]
     certain: bool
-    at_hand: bool
-    expected: Expected | None
+    cached: bool
+    expected: ExpectedSeconds | None
 
 
-def forecast(root: Path, text: str, params: Params) -> list[Step]:
+def forecast(root: Path, text: str, params: Params) -> list[StaleStage]:
     """The stale stages with `text` as params.yaml, in the order of a run. Changes nothing."""
     pipeline = DvcPipeline(root, params=text)
-    stale = {address: reasons for address, reasons in pipeline.stale().items() if reasons}
-    durations = expected(Layout(root), params, list(stale))
+    stale = {stage_id: reasons for stage_id, reasons in pipeline.stale().items() if reasons}
+    durations = expected_seconds(Layout(root), params, list(stale))
     lost = [_path(reason) for reasons in stale.values() for reason in reasons if reason.startswith("output ")]
     return [
-        Step(a, why, not all(_passing(each, lost) for each in why), _known(why) and pipeline.is_cached(a), durations[a])
-        for a, why in stale.items()
+        StaleStage(
+            stage_id,
+            reasons,
+            certain=not all(_may_vanish(reason, lost) for reason in reasons),
+            cached=_has_final_inputs(reasons) and pipeline.is_cached(stage_id),
+            expected=durations[stage_id],
+        )
+        for stage_id, reasons in stale.items()
     ]
 
 
-def _passing(reason: str, lost: list[str]) -> bool:
-    """Whether a reason falls away where a stage before writes what it wrote, or what was lost of it is restored."""
+def _may_vanish(reason: str, lost: list[str]) -> bool:
+    """True if the reason disappears when a stage before writes the same bytes, or a lost output is restored."""
     path = _path(reason) if reason.startswith("input ") else ""
     return reason.startswith(AFTER) or any(path == each or path.startswith(f"{each}/") for each in lost)
 
@@ -52,21 +58,21 @@ def _path(reason: str) -> str:
     return reason.partition(" ")[2].rpartition(": ")[0]
 
 
-def _known(reasons: list[str]) -> bool:
-    """Whether a stage's inputs are those that it will have: DVC can look for its results."""
+def _has_final_inputs(reasons: list[str]) -> bool:
+    """True if the stage's present inputs are those that it will run with, so that DVC can look up its results."""
     return all(reason.startswith(("param ", "input ", "output ")) for reason in reasons)
 
 
-def total(steps: Iterable[Step]) -> str:
-    """What the run may take, from the stages that are stale by themselves to all that come after one."""
-    computed = [step for step in steps if not step.at_hand]
-    known = [step for step in computed if step.expected]
-    most = sum(step.expected.seconds for step in known if step.expected)
-    least = sum(step.expected.seconds for step in known if step.expected and step.certain)
+def total(stages: Iterable[StaleStage]) -> str:
+    """Seconds of the run: from those of the certain stages to those of all."""
+    computed = [stage for stage in stages if not stage.cached]
+    timed = [stage for stage in computed if stage.expected]
+    most = sum(stage.expected.seconds for stage in timed if stage.expected)
+    least = sum(stage.expected.seconds for stage in timed if stage.expected and stage.certain)
     span = _span(most) if _span(least) == _span(most) else f"{_span(least)} to {_span(most)}"
-    if not known and computed:
+    if not timed and computed:
         return "unknown: none of these stages has ever run here"
-    unknown = [step.address for step in computed if not step.expected]
+    unknown = [stage.stage_id for stage in computed if not stage.expected]
     beyond = f", and {', '.join(unknown)}, of which nothing is known" if unknown else ""
     return f"{'at least ' if unknown else ''}{span}{beyond}"
 
@@ -76,28 +82,28 @@ def _span(seconds: float) -> str:
 
 
 def print_forecast(root: Path, text: str, params: Params, console: "Console") -> None:
-    """A line for each stale stage, then the sum."""
-    steps = forecast(root, text, params)
-    if not steps:
+    """Print a line for each stale stage, then the sum."""
+    stages = forecast(root, text, params)
+    if not stages:
         console.print("Every stage is up to date: nothing would be computed.")
         return
-    for step in steps:
-        console.print(f"{step.address:<16} {_seconds(step):>10}  {'; '.join(step.reasons)}", soft_wrap=True)
-    waiting = sum(not step.certain for step in steps)
-    console.print(f"\n{len(steps)} {'stage' if len(steps) == 1 else 'stages'}: {total(steps)}.", soft_wrap=True)
-    if waiting:
+    for stage in stages:
+        console.print(f"{stage.stage_id:<16} {_seconds(stage):>10}  {'; '.join(stage.reasons)}", soft_wrap=True)
+    uncertain = sum(not stage.certain for stage in stages)
+    console.print(f"\n{len(stages)} {'stage' if len(stages) == 1 else 'stages'}: {total(stages)}.", soft_wrap=True)
+    if uncertain:
         console.print(
-            f"{waiting} of these may stay as they are: they only come after others, which may write the same bytes.",
+            f"{uncertain} of these may stay as they are: they only come after others, which may write the same bytes.",
             soft_wrap=True,
         )
-    measured = sorted({key for step in steps if step.expected for key in step.expected.otherwise})
-    if measured:
-        console.print(f"~ was measured with other values of {', '.join(measured)}.", soft_wrap=True)
+    others = sorted({key for stage in stages if stage.expected for key in stage.expected.other_params})
+    if others:
+        console.print(f"~ was measured with other values of {', '.join(others)}.", soft_wrap=True)
 
 
-def _seconds(step: Step) -> str:
-    if step.at_hand:
+def _seconds(stage: StaleStage) -> str:
+    if stage.cached:
         return "cached"
-    if step.expected is None:
+    if stage.expected is None:
         return "unknown"
-    return f"{'~' if step.expected.otherwise else ''}{step.expected.seconds:.1f} s"
+    return f"{'~' if stage.expected.other_params else ''}{stage.expected.seconds:.1f} s"

@@ -1,4 +1,4 @@
-"""Why a stage is stale, in words: which dep, param, source or output is not as it was when the stage last ran."""
+"""Reasons why a stage is stale: the inputs, params, sources and outputs that changed since its last run."""
 
 import hashlib
 from collections.abc import Iterator
@@ -15,22 +15,22 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 
 AFTER = "after "
-"""How the only reason of a stage begins that is as it was, but comes after one that is not."""
+"""Prefix of the only reason of a stage that is unchanged but depends on a stale one."""
 
 
 def reasons_for(stage: Any, root: Path) -> list[str]:
-    """Which of a DVC stage's inputs, params, sources and outputs differ from its last run; empty where none does."""
+    """The inputs, params, sources and outputs of a DVC stage that differ from its last run."""
     if not any(out.hash_info for out in stage.outs):
         return ["never run"]
     listed = Layout(root).sources.relative_to(root).as_posix()
-    found = []
+    reasons = []
     for dep in stage.deps:
         if dep.def_path.startswith(f"{listed}/"):
-            found += _source_changes(dep, root, stage_of(stage.addressing))
+            reasons += _source_changes(dep, root, stage_of(stage.addressing))
         elif state := dep.status():
-            found.append(_dep_reason(dep, state))
-    found += [f"output {out.def_path}: {_WORDS[s]}" for out in stage.outs for s in out.status().values()]
-    return [*found, "its command changed"] if stage.changed_stage() else found
+            reasons.append(_dep_reason(dep, state))
+    reasons += [f"output {out.def_path}: {_WORDS[s]}" for out in stage.outs for s in out.status().values()]
+    return [*reasons, "its command changed"] if stage.changed_stage() else reasons
 
 
 _WORDS = {"deleted": "missing", "modified": "changed", "new": "new", "not in cache": "not in the cache"}
@@ -47,7 +47,7 @@ _LISTED = TypeAdapter(dict[str, str])
 
 
 def _source_changes(dep: Any, root: Path, stage: str) -> list[str]:
-    """Which source files a stage last ran with, by the list that DVC keeps, that are others now."""
+    """Source files that differ from those of the stage's last run, whose list is in DVC's cache."""
     now = digests(root, stage)
     if hashlib.md5(text_of(root, stage).encode(), usedforsecurity=False).hexdigest() == dep.hash_info.value:
         return []
@@ -62,7 +62,7 @@ def _source_changes(dep: Any, root: Path, stage: str) -> list[str]:
 
 
 def _listed(path: Path) -> dict[str, str] | None:
-    """None where it is gone or damaged: what lies in DVC's cache is checked when it is restored, not here."""
+    """None if the file is missing or damaged: copies in DVC's cache are verified only when they are restored."""
     try:
         return _LISTED.validate_json(read_text(path))
     except (GraftError, ValidationError):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from flows.reports import comparison
 from flows.reports.comparison import Contrast, ParamRow, Side
-from flows.reports.run_lookup import account_named
+from flows.reports.run_lookup import find_run
 from tasks.errors import GraftError
 
 if TYPE_CHECKING:
@@ -28,13 +28,13 @@ def compare(names: Sequence[str], project: Path, html: Path | None, console: "Co
         raise GraftError(f"{names[0]}: one run alone; name another to compare it with, or --html FILE for its page")
     if html and html.is_dir():
         raise GraftError(f"--html {html}: is a folder; name a file, for instance {html / 'page.html'}")
-    sides = comparison.sides_of([(name, account_named(name, project)) for name in names])
+    sides = comparison.make_sides([(name, find_run(name, project)) for name in names])
     if html:
-        from flows.reports.html.page import page_of
+        from flows.reports.html.page import render_page
         from tasks.artifacts import write_text
 
         try:
-            write_text(html, page_of(sides))
+            write_text(html, render_page(sides))
         except (FileExistsError, NotADirectoryError):
             raise GraftError(f"--html {html}: a file is in the way of its folder; name another place") from None
     _print(sides, console)
@@ -47,7 +47,7 @@ def _print(sides: Sequence[Side], console: "Console") -> None:
         for side in sides:
             console.print(f"{side.letter}  {side.name}", markup=False, highlight=False, soft_wrap=True)
         console.print()
-        _print_params(comparison.differing(sides), sides, console)
+        _print_params(comparison.differing_params(sides), sides, console)
     for contrast in comparison.contrasts(sides):
         console.print()
         console.print(_changes(contrast))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from flows.reports.run_record import Account, account_of, made_with, rounds_of
+from flows.reports.run_record import RunRecord, params_of_run, read_run_record, rounds_of
 from tasks.artifacts import read_json
 from tasks.errors import GraftError
 from tasks.layout import Layout
@@ -21,36 +21,36 @@ if TYPE_CHECKING:
 FORMS = "a folder with run/ in it, an account.json, a DVC experiment, a git commit with its dvc.lock, or an MLflow run"
 
 
-def account_named(name: str, project: Path) -> Account:
+def find_run(name: str, project: Path) -> RunRecord:
     """The run that `name` means, in this order: a path, then a DVC experiment or git revision, then an MLflow run.
 
     The latter two are those of `project`, the folder that we stand in. Raises GraftError where it is none of them.
     """
     path = Path(name).expanduser()
     if isdir(path):
-        return account_of(Layout(path))
+        return read_run_record(Layout(path))
     if exists(path):
-        return read_json(path, Account)
+        return read_json(path, RunRecord)
     found = _from_dvc(name, project) or _from_mlflow(name, project)
     if found is None:
         raise GraftError(f"{name}: no such run; name {FORMS}")
     return found
 
 
-def _from_mlflow(name: str, project: Path) -> Account | None:
+def _from_mlflow(name: str, project: Path) -> RunRecord | None:
     if not (project / "params.yaml").is_file():
         return None
     text = fetch_text(project, load_params(project / "params.yaml").tracking, name, "account.json")
     if text is None:
         return None
     try:
-        return Account.model_validate_json(text)
+        return RunRecord.model_validate_json(text)
     except ValidationError as error:
         field = ".".join(map(str, error.errors()[0]["loc"]))
         raise GraftError(f"{name}: its account.json in MLflow is of another Graft ({field}); name its folder") from None
 
 
-def _from_dvc(name: str, project: Path) -> Account | None:
+def _from_dvc(name: str, project: Path) -> RunRecord | None:
     """What a commit or experiment holds: its small files from git, the others from the DVC cache."""
     if not (project / ".dvc").is_dir():
         return None
@@ -73,9 +73,9 @@ def _from_dvc(name: str, project: Path) -> Account | None:
             _fetch(files, layout, [layout.root / "params.yaml", layout.root / "dvc.lock"])
             if not (layout.root / "dvc.lock").exists():
                 raise GraftError("dvc.lock is not in it")
-            rounds = rounds_of(layout.root, made_with(layout.root))
+            rounds = rounds_of(layout.root, params_of_run(layout.root))
             _fetch(files, layout, _needed(layout, rounds))
-            return account_of(layout)
+            return read_run_record(layout)
         except (DvcException, FileNotFoundError, GraftError) as error:
             line = f"{error.filename} is missing" if isinstance(error, FileNotFoundError) else str(error)
             line = " ".join(line.replace(f"{folder}/", "").split())

@@ -20,15 +20,15 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import RUN_ONLY_SECTIONS
 from tasks.records import Attempt, Number, Problem, ProblemOutcome, Promotion, Record, Result
-from tasks.statistics.influence_extremes import read_extremes
+from tasks.statistics.influence_extremes import read_influence_extremes
 
 When = Literal["before", "after"]
 WHENS: tuple[When, When] = ("before", "after")
 STEPS = ("kl", "entropy")  # of the columns that an update writes for each of its steps
-SHOWN = 2000  # signs of a text; a model that goes on and on must not make the page unreadable
+MAX_CHARACTERS = 2000  # signs of a text; a model that goes on and on must not make the page unreadable
 
 
-class Greedy(Record):
+class GreedyCompletion(Record):
     """The greedy completion of a test problem, and what came of it."""
 
     completion: str
@@ -42,8 +42,8 @@ class Example(Record):
     problem_id: str
     question: str
     answer: Number
-    before: Greedy
-    after: Greedy
+    before: GreedyCompletion
+    after: GreedyCompletion
 
 
 class Bar(Record):
@@ -83,7 +83,7 @@ class _Lock(BaseModel):
     stages: dict[str, _Stage] | None = None
 
 
-class Account(Record):
+class RunRecord(Record):
     """A run: `run/account.json`."""
 
     params: dict[str, str]  # by their dotted names, values as MLflow has them; without those that no stage sees
@@ -99,7 +99,7 @@ class Account(Record):
     tree: str | None  # picture of a search tree of the last round, SVG
 
     @model_validator(mode="after")
-    def _can_be_compared(self) -> "Account":
+    def _can_be_compared(self) -> "RunRecord":
         most = max(_measuring(self.params).ks)
         if missing := set(WHENS) - set(self.outcomes):
             raise ValueError(f"outcomes: none {' and '.join(sorted(missing))}")
@@ -115,13 +115,15 @@ class Account(Record):
         return _measuring(self.params).ks
 
 
-def account_of(layout: Layout) -> Account:
+def read_run_record(layout: Layout) -> RunRecord:
     """Of the run in a folder. Raises GraftError that says what is missing and how to get it."""
     if not layout.promotion.is_file():
         raise GraftError(f"{layout.root}: no finished run, {layout.promotion} is missing; run graft retrain there")
-    params = made_with(layout.root)
+    params = params_of_run(layout.root)
     rounds = rounds_of(layout.root, params)
-    bars = next(((n, found.histogram) for n in range(rounds, 0, -1) if (found := read_extremes(layout, n))), None)
+    bars = next(
+        ((n, found.histogram) for n in range(rounds, 0, -1) if (found := read_influence_extremes(layout, n))), None
+    )
     return _account(
         layout,
         params=params,
@@ -138,9 +140,9 @@ def account_of(layout: Layout) -> Account:
     )
 
 
-def _account(layout: Layout, **fields: Any) -> Account:
+def _account(layout: Layout, **fields: Any) -> RunRecord:
     try:
-        return Account(**fields)
+        return RunRecord(**fields)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(map(str, first["loc"])) or "its params"
@@ -157,7 +159,7 @@ def rounds_of(root: Path, params: Mapping[str, str]) -> int:
     return int(text)
 
 
-def made_with(root: Path) -> dict[str, str]:
+def params_of_run(root: Path) -> dict[str, str]:
     """The params that the files in `run/` were made with, by their dotted names.
 
     They are those in `dvc.lock`: params.yaml may have been edited since. It speaks for what no stage depends on, and
@@ -242,8 +244,8 @@ def _examples(layout: Layout) -> list[Example]:
     ]
 
 
-def _greedy(attempt: Attempt) -> Greedy:
-    return Greedy(completion=_cut(attempt.code), outcome=_ended(attempt.result), right=attempt.right)
+def _greedy(attempt: Attempt) -> GreedyCompletion:
+    return GreedyCompletion(completion=_cut(attempt.code), outcome=_ended(attempt.result), right=attempt.right)
 
 
 def _ended(result: Result) -> str:
@@ -253,4 +255,4 @@ def _ended(result: Result) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
+    return text if len(text) <= MAX_CHARACTERS else f"{text[: SHOWN - 1]}…"

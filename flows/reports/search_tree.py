@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Found = TypeVar("Found", TreeNode, Workflow)
 
 
-def drawn(layout: Layout, problem_id: str, round: int | None) -> "Tree":
+def draw_tree(layout: Layout, problem_id: str, round: int | None) -> "Tree":
     """The tree of a train problem in a round, by default the last one that was searched.
 
     Raises GraftError where nothing was searched yet, or that problem was not.

@@ -6,7 +6,7 @@ from tasks.layout import Layout
 from tasks.records import Workflow
 
 
-def written(layout: Layout, problem_id: str, round: int | None) -> str:
+def list_workflows(layout: Layout, problem_id: str, round: int | None) -> str:
     """The workflows, the best and likeliest first, each below a comment with its numbers.
 
     Raises GraftError where nothing was searched yet, or that problem was not.

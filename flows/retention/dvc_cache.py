@@ -1,7 +1,7 @@
-"""Objects of the DVC cache that no kept run needs, and run-cache entries that could restore nothing any more.
+"""Objects of the DVC cache that no kept run needs, and run-cache entries whose objects are missing.
 
-DVC's own collection decides (`Repo.used_objs`, `dvc_data`'s `gc`); what it does not know of are the runs that nobody
-committed: their locks are added.
+DVC decides what is used (`Repo.used_objs`, `dvc_data`'s `gc`). It does not know runs that were never committed: the
+objects in their saved locks are added.
 """
 
 import subprocess
@@ -12,39 +12,44 @@ from typing import Any
 import psutil
 
 from flows.dvc_stages.patches.atomic_files import processes_at_work
-from flows.retention.listing import Going, Part
-from flows.retention.saved_locks import locks
+from flows.retention.listing import Listing, Removable
+from flows.retention.saved_locks import saved_locks
 from flows.stages.dvc_yaml import parse
 from tasks.errors import GraftError
 
 STASHES = ("refs/exps/stash", "refs/exps/celery/stash")  # queued experiments
 
 
-def cache_part(root: Path, keep: int) -> Part:
-    """Needed are the workspace, every branch, tag and experiment, queued ones too, the last `keep` locks that each
-    branch has had, and those of the last `keep` runs. Raises GraftError where DVC cannot tell."""
+def list_cache(root: Path, keep: int) -> Listing:
+    """List unused objects. Raises GraftError if DVC cannot decide which are used.
+
+    Used are those of the workspace, of every branch, tag and experiment (queued ones too), of the last `keep` locks of
+    each branch, and of the last `keep` runs.
+    """
     from dvc.exceptions import DvcException
     from dvc.repo import Repo
     from dvc.scm import SCMError
 
-    part = Part("DVC cache")
+    listing = Listing("DVC cache")
     _refuse_dvc_at_work(root)
     try:
         repo = Repo(str(root))
         if not Path(repo.cache.local.path).resolve().is_relative_to(root.resolve()):
-            part.stays.append(f"{repo.cache.local.path} is outside of this project and may be others', too: see dvc gc")
-            return part
+            listing.kept.append(
+                f"{repo.cache.local.path} is outside of this project and may be others', too: see dvc gc"
+            )
+            return listing
         used = _used(repo, root, keep)
         objects = [(odb, oid) for odb in _databases(repo) for oid in _unused(odb, used)]
     except (DvcException, SCMError) as error:
         line = " ".join(str(error).split())
-        raise GraftError(f"dvc: {line}; mend it first: what is needed is not known, so nothing was removed") from error
+        raise GraftError(f"dvc: {line}; fix that first: what is needed is not known, so nothing was removed") from error
     entries = _dead_entries(Path(repo.stage_cache.cache_dir), {info.value for info in used})
-    old = locks(root)[:-keep]
-    part.goes += [Going(oid, Path(odb.oid_to_path(oid)).stat().st_size) for odb, oid in objects]
-    part.goes += [Going(f"{path.relative_to(root)}", path.stat().st_size) for path in (*entries, *old)]
-    part.stays.append("workspace, branches, tags, experiments, queued ones")
-    part.stays.append(f"the last {keep} of each branch's dvc.lock and of {len(locks(root))} finished runs")
+    old = saved_locks(root)[:-keep]
+    listing.removable += [Removable(oid, Path(odb.oid_to_path(oid)).stat().st_size) for odb, oid in objects]
+    listing.removable += [Removable(f"{path.relative_to(root)}", path.stat().st_size) for path in (*entries, *old)]
+    listing.kept.append("workspace, branches, tags, experiments, queued ones")
+    listing.kept.append(f"the last {keep} of each branch's dvc.lock and of {len(saved_locks(root))} finished runs")
 
     def remove() -> None:
         from dvc_data.hashfile.gc import gc
@@ -57,14 +62,14 @@ def cache_part(root: Path, keep: int) -> Part:
             path.unlink(missing_ok=True)
         for key in {path.parent for path in entries}:
             if not any(key.iterdir()):
-                key.rmdir()  # DVC takes it for granted that there is an entry in it
+                key.rmdir()  # DVC fails on an empty one
 
-    part.remove = remove
-    return part
+    listing.remove = remove
+    return listing
 
 
 def _refuse_dvc_at_work(root: Path) -> None:
-    """`dvc repro` does not know of the workspace's lock; what it is about to record would look unused."""
+    """`dvc repro` does not take the workspace lock, and objects that it is about to record would look unused."""
     for pid in sorted(processes_at_work(root / ".dvc" / "tmp")):
         if psutil.pid_exists(pid):
             raise GraftError(f"{root}: dvc is at work here (process {pid}); wait until it ends")
@@ -76,7 +81,7 @@ def _databases(repo: Any) -> list[Any]:
 
 
 def _unused(odb: Any, used: set[Any]) -> Iterator[str]:
-    """As `gc` judges it."""
+    """The objects that `gc` would remove."""
     needed = {info.value for info in used if info.name == odb.hash_name}
     return (oid for oid in sorted(odb.all()) if oid not in needed)
 
@@ -87,13 +92,13 @@ def _used(repo: Any, root: Path, keep: int) -> set[Any]:
     named = {"all_branches": True, "all_tags": True, "all_experiments": True, "revs": revisions}
     for infos in repo.used_objs(**named, force=True).values():
         found |= infos
-    for lock in locks(root)[-keep:]:
+    for lock in saved_locks(root)[-keep:]:
         found |= _of_lock(repo, parse(lock))
     return found
 
 
 def _of_lock(repo: Any, content: Any) -> set[Any]:
-    """What a lock names, and what the folders among that hold; data that a stage read is in it, too."""
+    """The objects in a lock, deps included, and the files in its folders."""
     from dvc_data.hashfile.hash_info import HashInfo
     from dvc_data.hashfile.tree import Tree
 
@@ -115,17 +120,17 @@ def _dead_entries(folder: Path, needed: set[str]) -> list[Path]:
 
 
 def _last_locks(root: Path, keep: int) -> list[str]:
-    """The commits that changed `dvc.lock` last, of each branch."""
+    """The last commits of each branch that changed `dvc.lock`."""
     heads = _git(root, "for-each-ref", "--format=%(objectname)", "refs/heads", "refs/remotes")
     return [rev for head in heads for rev in _git(root, "log", f"-{keep}", "--format=%H", head, "--", "dvc.lock")]
 
 
 def last_lock_texts(root: Path, keep: int) -> list[bytes]:
-    """The text of every `dvc.lock` that is needed: of the workspace, in git, of the last runs."""
+    """The text of every `dvc.lock` that is kept: of the workspace, in git, of the last runs."""
     heads = _git(root, "for-each-ref", "--format=%(objectname)", "refs/heads", "refs/remotes", "refs/tags", "refs/exps")
     revisions = dict.fromkeys([*heads, *_last_locks(root, keep), *_queued(root)])
     shown = (subprocess.run(["git", "show", f"{rev}:./dvc.lock"], cwd=root, capture_output=True) for rev in revisions)
-    files = [path for path in (root / "dvc.lock", *locks(root)[-keep:]) if path.is_file()]
+    files = [path for path in (root / "dvc.lock", *saved_locks(root)[-keep:]) if path.is_file()]
     return [done.stdout for done in shown if done.returncode == 0] + [path.read_bytes() for path in files]
 
 

@@ -1,37 +1,41 @@
-"""What writers that were killed left in `run/`, in `.graft/` and beside `champion/`, and journals of rounds that are
-done."""
+"""Temporary files of killed processes in `run/`, `.graft/` and next to `champion/`; journals of finished rounds."""
 
 import shutil
 from pathlib import Path
 
-from flows.retention.listing import Going, Part
+from flows.retention.listing import Listing, Removable
 from tasks.artifacts import leftovers
 from tasks.layout import Layout
 
-HIDDEN = ".*." + "[a-z0-9_]" * 8  # how a file or folder is called while it is written
-PREFECT = "prefect"  # its own affair
+TEMPORARY = ".*." + "[a-z0-9_]" * 8
+"""Pattern of the name of a file or folder while it is written."""
+
+PREFECT = "prefect"
+"""The folder of Prefect in `.graft/`, which is left to Prefect."""
 
 
-def leftovers_part(layout: Layout, done: set[str], replies: bool) -> Part:
-    """`done`: addresses of stages that are up to date. Nobody may be at work. `replies`: those of models, too, which
-    cost money, go as well."""
-    part = Part("leftovers")
+def list_leftovers(layout: Layout, up_to_date: set[str], replies: bool) -> Listing:
+    """List leftovers; no other process may be writing. `up_to_date`: ids of stages.
+
+    `replies`: list the stored replies of models, too, which cost money.
+    """
+    listing = Listing("leftovers")
     graft = layout.root / ".graft"
-    own = [path for path in graft.glob("*") if path.name != PREFECT]
-    found = [path for folder in (layout.root / "run", *own) for path in sorted(folder.rglob(HIDDEN))]
-    found += [path for path in sorted(graft.glob(HIDDEN)) if path not in found]
+    folders = [layout.root / "run", *(path for path in graft.glob("*") if path.name != PREFECT)]
+    found = [path for folder in folders for path in sorted(folder.rglob(TEMPORARY))]
+    found += [path for path in sorted(graft.glob(TEMPORARY)) if path not in found]
     found += leftovers(layout.champion) if layout.champion.exists() else []
     for journal in sorted((graft / "journal").glob("*")):
-        if journal.name in done:
+        if journal.name in up_to_date:
             found.append(journal)
         else:
-            part.stays.append(f"{journal.relative_to(layout.root)}: {journal.name} goes on from it")
+            listing.kept.append(f"{journal.relative_to(layout.root)}: {journal.name} goes on from it")
     if replies and layout.replies.exists():
         found.append(layout.replies)
     elif layout.replies.exists():
-        part.stays.append("model replies, a memory that cost money (--replies)")
+        listing.kept.append("model replies, a memory that cost money (--replies)")
     found = [path for path in found if not any(other in path.parents for other in found)]
-    part.goes = [Going(str(path.relative_to(layout.root)), _size(path)) for path in found]
+    listing.removable = [Removable(str(path.relative_to(layout.root)), _size(path)) for path in found]
 
     def remove() -> None:
         for path in found:
@@ -40,8 +44,8 @@ def leftovers_part(layout: Layout, done: set[str], replies: bool) -> Part:
             else:
                 path.unlink(missing_ok=True)
 
-    part.remove = remove
-    return part
+    listing.remove = remove
+    return listing
 
 
 def _size(path: Path) -> int:

@@ -1,22 +1,22 @@
-"""What `graft clean` knows of one kind of thing: what may go, and what stays and why."""
+"""The list of things of one kind that `graft clean` may remove, and of those that it keeps."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Going:
-    """Something that may go; `size` in bytes, None where nobody knows."""
+class Removable:
+    """A thing that may be removed; `size` in bytes, None if unknown."""
 
     name: str
     size: int | None = None
 
 
 @dataclass
-class Part:
-    """`remove` takes away what is listed in `goes`, and nothing else."""
+class Listing:
+    """`remove` deletes the things in `removable` and nothing else. `kept`: lines on what is kept, and why."""
 
-    what: str
-    goes: list[Going] = field(default_factory=list)
-    stays: list[str] = field(default_factory=list)
+    title: str
+    removable: list[Removable] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
     remove: Callable[[], None] = lambda: None

@@ -4,16 +4,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from flows.retention.listing import Going, Part
+from flows.retention.listing import Listing, Removable
 
 
-def prefect_part(root: Path, keep: int) -> Part:
-    """The last `keep` stay, and whatever has not ended. Nothing is asked where no flow ever ran here."""
+def list_prefect_runs(root: Path, keep: int) -> Listing:
+    """List all but the last `keep` runs and those that have not ended. No server is asked if no flow ever ran here."""
     import os
 
-    part = Part("Prefect flow runs")
+    listing = Listing("Prefect flow runs")
     if "PREFECT_API_URL" not in os.environ and not (root / ".graft" / "prefect" / "prefect.db").is_file():
-        return part
+        return listing
     from flows.process import settings
 
     settings.set_prefect_home(root)
@@ -26,24 +26,24 @@ def prefect_part(root: Path, keep: int) -> Part:
         with get_client(sync_client=True) as client:
             runs = list(_runs(client, workspace_tag(root)))
     except (HTTPError, RuntimeError) as error:
-        part.stays.append(f"all: Prefect does not answer ({' '.join(str(error).split())[:200]})")
-        return part
+        listing.kept.append(f"all: Prefect does not answer ({' '.join(str(error).split())[:200]})")
+        return listing
     old = runs[keep:]
-    goes = [run for run in old if run.state is not None and run.state.is_final()]
-    part.goes = [Going(f"{run.name} ({run.id})") for run in goes]
-    part.stays = [f"the last {keep}", *(f"{run.name}: has not ended" for run in old if run not in goes)]
+    finished = [run for run in old if run.state is not None and run.state.is_final()]
+    listing.removable = [Removable(f"{run.name} ({run.id})") for run in finished]
+    listing.kept = [f"the last {keep}", *(f"{run.name}: has not ended" for run in old if run not in finished)]
 
     def remove() -> None:
         with get_client(sync_client=True) as client:
-            for run in goes:
+            for run in finished:
                 _remove(client, run)
 
-    part.remove = remove
-    return part
+    listing.remove = remove
+    return listing
 
 
 def _runs(client: Any, tag: str) -> Iterator[Any]:
-    """Those of the workspace, the latest first."""
+    """The runs of the workspace, the latest first."""
     from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterTags
     from prefect.client.schemas.sorting import FlowRunSort
 
@@ -61,7 +61,7 @@ def _runs(client: Any, tag: str) -> Iterator[Any]:
 def _remove(client: Any, run: Any) -> None:
     from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
 
-    wanted = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run.id]))
-    for artifact in client.read_artifacts(artifact_filter=wanted):
+    own = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run.id]))
+    for artifact in client.read_artifacts(artifact_filter=own):
         client.delete_artifact(artifact.id)
     client.delete_flow_run(run.id)

@@ -1,6 +1,6 @@
-"""How long the last runs of each stage took on this machine, and what it may take the next time.
+"""Seconds that the last runs of each stage took on this machine, and the seconds expected of the next one.
 
-Kept in `.graft/seconds`, never among the results: no two runs are as fast.
+Kept in `.graft/seconds`, outside of the results, which are the same in every run.
 """
 
 import sys
@@ -17,10 +17,14 @@ from tasks.layout import Layout
 from tasks.params.params import RUN_ONLY_SECTIONS, Params
 from tasks.records import Record
 
-KEPT = 5  # runs of a stage
+MAX_RUNS = 5
+"""Runs of a stage that are kept."""
+
+IRRELEVANT_PARAMS = {"seed"}
+"""Params that no duration depends on."""
 
 
-class Timed(Record):
+class TimedRun(Record):
     """One run of a stage."""
 
     seconds: float
@@ -30,83 +34,78 @@ class Timed(Record):
 class Timings(Record):
     """The last runs of a stage, the newest at the end."""
 
-    runs: list[Timed]
+    runs: list[TimedRun]
 
 
 @dataclass(frozen=True)
-class Expected:
-    """Seconds that a stage may take; `otherwise`: the params that had other values when that was measured."""
+class ExpectedSeconds:
+    """Seconds expected of a stage, and the params that had other values when they were measured."""
 
     seconds: float
-    otherwise: tuple[str, ...] = ()
+    other_params: tuple[str, ...] = ()
 
 
-def keep(layout: Layout, address: str, params: Params, seconds: float) -> None:
-    """Note a run. Where that cannot be written it is a warning: the stage itself is done."""
-    path = layout.seconds(address)
-    runs = [*_past(path), Timed(seconds=round(seconds, 3), params=_flat(params))]
+def record_duration(layout: Layout, stage_id: str, params: Params, seconds: float) -> None:
+    """Record a run. A failure to write is only a warning: the stage itself is done."""
+    path = layout.seconds(stage_id)
+    runs = [*_read_runs(path), TimedRun(seconds=round(seconds, 3), params=_flat_params(params))]
     try:
-        write_json(path, Timings(runs=runs[-KEPT:]))
+        write_json(path, Timings(runs=runs[-MAX_RUNS:]))
     except (GraftError, OSError) as error:
-        print(f"warning: how long {address} took is not noted ({error})", file=sys.stderr)
+        print(f"warning: how long {stage_id} took is not noted ({error})", file=sys.stderr)
 
 
 def last_seconds(layout: Layout) -> dict[str, float]:
-    """Address → what the stage's own work took when it was computed last."""
-    past = {path.stem: _past(path) for path in sorted(layout.seconds("").parent.glob("*.json"))}
-    return {address: runs[-1].seconds for address, runs in past.items() if runs}
+    """Stage id → seconds of its last run."""
+    runs = {path.stem: _read_runs(path) for path in sorted(layout.seconds("").parent.glob("*.json"))}
+    return {stage_id: own[-1].seconds for stage_id, own in runs.items() if own}
 
 
-def expected(layout: Layout, params: Params, addresses: Sequence[str]) -> dict[str, Expected | None]:
-    """Address → the median of those past runs whose params were most like `params`; None where there are none.
+def expected_seconds(layout: Layout, params: Params, stage_ids: Sequence[str]) -> dict[str, ExpectedSeconds | None]:
+    """Stage id → the median of those runs whose params differ least from `params`; None if it never ran.
 
-    Looked at are the params that the stage or one before it in the chain may see. A round that never ran is expected
-    to take as long as the others of the same stage.
+    Only params of the stage and of those before it in the chain are compared. For a round that never ran, the runs of
+    the other rounds are taken.
     """
-    document, now = parse(layout.root / "dvc.yaml"), _flat(params)
-    listed = {stage: [str(key) for key in definition(document, stage)["params"]] for stage in MODULES}
-    found: dict[str, Expected | None] = {}
-    for address in addresses:
-        stage = stage_of(address)
-        before = list(MODULES)[: list(MODULES).index(stage) + 1]
-        seen = {key for key in now if any(_below(key, name) for each in before for name in listed[each])}
-        found[address] = _most_like(_runs(layout, address), {key: now[key] for key in seen - SAYS_NOTHING})
-    return found
+    document, now = parse(layout.root / "dvc.yaml"), _flat_params(params)
+    declared = {stage: [str(key) for key in definition(document, stage)["params"]] for stage in MODULES}
+    expected: dict[str, ExpectedSeconds | None] = {}
+    for stage_id in stage_ids:
+        before = list(MODULES)[: list(MODULES).index(stage_of(stage_id)) + 1]
+        keys = {key for key in now if any(_is_below(key, name) for stage in before for name in declared[stage])}
+        expected[stage_id] = _nearest(_runs(layout, stage_id), {key: now[key] for key in keys - IRRELEVANT_PARAMS})
+    return expected
 
 
-SAYS_NOTHING = {"seed"}
-"""Params that no duration hangs on."""
+def _runs(layout: Layout, stage_id: str) -> list[TimedRun]:
+    own = _read_runs(layout.seconds(stage_id))
+    rounds = sorted(layout.seconds(stage_id).parent.glob(f"{stage_of(stage_id)}@*.json"))
+    return own or [run for path in rounds for run in _read_runs(path)]
 
 
-def _runs(layout: Layout, address: str) -> list[Timed]:
-    own = _past(layout.seconds(address))
-    rounds = sorted(layout.seconds(address).parent.glob(f"{stage_of(address)}@*.json"))
-    return own or [run for path in rounds for run in _past(path)]
-
-
-def _most_like(runs: list[Timed], now: dict[str, str]) -> Expected | None:
+def _nearest(runs: list[TimedRun], now: dict[str, str]) -> ExpectedSeconds | None:
     others = [tuple(sorted(key for key, value in now.items() if run.params.get(key) != value)) for run in runs]
     if not runs:
         return None
     fewest = min(map(len, others))
-    likest = [(run, other) for run, other in zip(runs, others, strict=True) if len(other) == fewest]
-    return Expected(median(run.seconds for run, _ in likest), likest[-1][1])
+    nearest = [(run, other) for run, other in zip(runs, others, strict=True) if len(other) == fewest]
+    return ExpectedSeconds(median(run.seconds for run, _ in nearest), nearest[-1][1])
 
 
-def _below(key: str, name: str) -> bool:
+def _is_below(key: str, name: str) -> bool:
     return key == name or key.startswith(f"{name}.")
 
 
-def _flat(params: Params) -> dict[str, str]:
-    """Without what says only which round, or which version of a file."""
+def _flat_params(params: Params) -> dict[str, str]:
+    """Without the params that only name a round or the version of a file."""
     flat = flatten(params.model_dump(exclude=RUN_ONLY_SECTIONS | {"rounds"}))
     return {key: value for key, value in flat.items() if not key.endswith("_sha256")}
 
 
-def _past(path: Path) -> list[Timed]:
+def _read_runs(path: Path) -> list[TimedRun]:
     if not path.exists():
         return []
     try:
         return read_json(path, Timings).runs
-    except GraftError:  # a damaged memory is none: it is written anew
+    except GraftError:  # a damaged file is written again
         return []

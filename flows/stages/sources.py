@@ -1,12 +1,11 @@
-"""Which source files a stage computes with.
+"""The source files that a stage depends on, with their digests.
 
-The stage `sources` writes a file for each other stage, `run/sources/STAGE.json`: path → digest. Each stage depends on
-its own of them, so that an edit makes those stages stale that use the edited file, and no others.
+The stage `sources` writes one file per stage, `run/sources/STAGE.json`: path → digest. Each stage depends on its own
+file, so that an edit makes stale only the stages that use the edited file.
 
-Read from the source text, nothing is imported. A stage depends on its module and on all that this module imports,
-directly or not, inside functions too. Counted as well: a text that is exactly the name of a file beside the module
-(`Path(__file__).with_name("zygote.py")`) or of a module (`python -m tasks.rewards.term_worker`), because such a file
-is started rather than imported.
+Source text is parsed, not imported. A stage depends on its module and on everything that this module imports, directly
+or not, inside functions too; and on files that it starts: a string that is exactly the name of a file in the module's
+folder (`Path(__file__).with_name("zygote.py")`) or of a module (`python -m tasks.rewards.term_worker`).
 """
 
 import ast
@@ -21,13 +20,13 @@ from tasks.layout import Layout
 from tasks.sources.user_modules import imported_names, parse_module
 
 SOURCES = "sources"
-"""The address of the stage that writes these files."""
+"""The stage that writes these files."""
 
 PACKAGES = ("tasks", "flows")
 
 
 def sources_of(root: Path, module: str) -> list[str]:
-    """The files that `module` computes with, itself included, relative to `root`, sorted.
+    """The files that `module` depends on, itself included, relative to `root`, sorted.
 
     `__init__.py` files are left out: they are empty.
     """
@@ -49,7 +48,7 @@ def digests(root: Path, stage: str) -> dict[str, str]:
 
 
 def text_of(root: Path, stage: str) -> str:
-    """What `run/sources/STAGE.json` should hold now."""
+    """The content of `run/sources/STAGE.json` for the present source files."""
     return json.dumps(digests(root, stage), indent=2) + "\n"
 
 
@@ -61,7 +60,7 @@ def write(root: Path) -> None:
 
 
 def refuse_outdated(root: Path, stage: str) -> None:
-    """Raise GraftError where a stage's sources are others than those that its result would be recorded with."""
+    """Raise GraftError if the source files differ from those that the stage's result would be recorded with."""
     file = Layout(root).sources / f"{stage}.json"
     if not file.exists() or file.read_bytes() != text_of(root, stage).encode():
         raise GraftError(f"{file.relative_to(root)}: not of the source files as they are now; run: dvc repro sources")
@@ -77,7 +76,7 @@ def _uses(root: Path, file: Path) -> list[Path | None]:
 
 @cache
 def _named(file: Path, package: str, digest: str) -> tuple[list[str], list[str]]:  # noqa: ARG001 (of the file's text)
-    """What a file imports, and the texts in it that may be the name of a file."""
+    """The names that a file imports, and the strings in it that may name a file."""
     nodes = list(ast.walk(tree := parse_module(file)))
     texts = (node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
     return list(imported_names(tree, package)), [text for text in texts if _one_word(text)]
@@ -89,7 +88,7 @@ def _refuse_missing(root: Path, file: Path, name: str) -> None:
     ours = module.partition(".")[0] in PACKAGES and not root.joinpath(*module.split(".")).is_dir()
     if ours and _file_of(root, module) is None:
         where = file.relative_to(root).as_posix()
-        raise GraftError(f"{where}: imports {module}, which is not there; restore it, or mend the import")
+        raise GraftError(f"{where}: imports {module}, which is not there; restore it, or fix the import")
 
 
 def _one_word(text: str) -> bool:
@@ -97,12 +96,12 @@ def _one_word(text: str) -> bool:
 
 
 def _started(root: Path, file: Path, text: str) -> Path | None:
-    beside = file.with_name(text)
-    return beside if beside.is_file() and beside != file else _file_of(root, text)
+    neighbour = file.with_name(text)
+    return neighbour if neighbour.is_file() and neighbour != file else _file_of(root, text)
 
 
 def _file_of(root: Path, module: str) -> Path | None:
-    """The file of a module of this project; None for a package or somebody else's module."""
+    """The file of a module of this project; None for a package or a module of another project."""
     parts = module.split(".")
     path = root.joinpath(*parts).with_suffix(".py")
     return path if parts[0] in PACKAGES and all(parts) and path.is_file() else None

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from flows.reports.comparison import sides_of
-from flows.reports.html.page import page_of, write_page
-from flows.reports.run_record import account_of
+from flows.reports.comparison import make_sides
+from flows.reports.html.page import render_page, write_page
+from flows.reports.run_record import read_run_record
 from tasks.artifacts import read_jsonl, write_jsonl, write_text
 from tasks.layout import Layout
 from tasks.records import Attempt, Problem
@@ -55,7 +55,7 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> Path:
         finished_run.write(root / name, seed, 0.5 + seed / 10, 2 + seed, (f"grpo.beta={seed / 100}",))
         for seed, name in enumerate(["first", "second", "a <b>third</b> of a long, long name"])
     ]
-    write_text(root / "page.html", page_of(sides_of([(str(run.root), account_of(run)) for run in runs])))
+    write_text(root / "page.html", render_page(make_sides([(str(run.root), read_run_record(run)) for run in runs])))
     return root / "page.html"
 
 

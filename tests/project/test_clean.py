@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from flows.dvc_stages.patches.atomic_files import processes_at_work
-from flows.retention.saved_locks import locks, note_lock
+from flows.retention.saved_locks import save_lock, saved_locks
 from tasks.artifacts import write_text
 from tasks.layout import Layout
 from tasks.params.file import load_params
@@ -31,7 +31,7 @@ def another_run(root: Path, beta: float) -> None:
     """The chain with another param, of which DVC keeps the results beside the earlier ones."""
     graft(root, "stage", "-S", f"grpo.beta={beta}", *ADDRESSES)
     assert ran(root)
-    note_lock(root)
+    save_lock(root)
 
 
 def objects(root: Path) -> dict[str, int]:
@@ -58,16 +58,16 @@ def restore(root: Path, lock: Path) -> None:
 
 @pytest.mark.slow
 def test_first_it_lists_then_it_removes_just_that_and_kept_runs_can_be_restored(done: Path) -> None:
-    note_lock(done)
+    save_lock(done)
     policies = [weights(done)]
     for beta in (0.1, 0.2):
         another_run(done, beta)
         policies.append(weights(done))
-    assert len(set(policies)) == len(locks(done)) == 3
-    before, first = objects(done), locks(done)
+    assert len(set(policies)) == len(saved_locks(done)) == 3
+    before, first = objects(done), saved_locks(done)
     listed = graft(done, "clean", "--keep", "2").stdout
     assert "nothing was removed: graft clean --keep 2 --yes does it" in listed
-    assert (objects(done), locks(done)) == (before, first)
+    assert (objects(done), saved_locks(done)) == (before, first)
 
     told = graft(done, "clean", "--keep", "2", "--yes").stdout
     assert told.splitlines()[:-1] == listed.splitlines()[:-1]
@@ -76,7 +76,7 @@ def test_first_it_lists_then_it_removes_just_that_and_kept_runs_can_be_restored(
     number = re.search(r"DVC cache: (\d+) to go", listed)
     assert number
     assert int(number[1]) == len(before) - len(after) + 1  # and a lock
-    assert locks(done) == first[1:]
+    assert saved_locks(done) == first[1:]
 
     dvc(done, "repro", "-q")  # all is done still
     assert ran(done) == []
@@ -208,7 +208,7 @@ def test_old_runs_go_from_mlflow_and_prefect_too(tmp_path: Path) -> None:
     root = make(tmp_path / "project")
     for number in range(2):
         graft(root, "retrain", "-S", f"grpo.beta=0.{number}", "-S", "tracking.uri=sqlite:///mlflow.db")
-    assert len(locks(root)) == 2
+    assert len(saved_locks(root)) == 2
     listed = graft(root, "clean", "--keep", "1").stdout
     assert "MLflow runs: 1 to go" in listed
     assert "Prefect flow runs: 1 to go" in listed

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.dvc_stages.dry_run import Step, total
-from flows.stages.durations import Expected, keep
+from flows.dvc_stages.dry_run import StaleStage, total
+from flows.stages.durations import ExpectedSeconds, record_duration
 from tasks.artifacts import digest_path
 from tasks.layout import Layout
 from tasks.params.file import load_params, override
@@ -38,7 +38,7 @@ def took(root: Path, seconds: float) -> None:
     params = load_params(root / "params.yaml")
     for address in ADDRESSES:
         for _ in range(5):
-            keep(Layout(root), address, params, seconds)
+            record_duration(Layout(root), address, params, seconds)
 
 
 def test_where_all_is_done_it_says_so(done: Path) -> None:
@@ -139,8 +139,10 @@ def test_neither_prefect_nor_mlflow_is_started(done: Path) -> None:
     assert not (done / ".graft" / "prefect").exists()
 
 
-def step(address: str, seconds: float | None, certain: bool = True, at_hand: bool = False) -> Step:
-    return Step(address, ["param seed: 0 → 1"], certain, at_hand, None if seconds is None else Expected(seconds))
+def step(stage_id: str, seconds: float | None, certain: bool = True, cached: bool = False) -> StaleStage:
+    return StaleStage(
+        stage_id, ["param seed: 0 → 1"], certain, cached, None if seconds is None else ExpectedSeconds(seconds)
+    )
 
 
 @pytest.mark.parametrize(
@@ -153,9 +155,9 @@ def step(address: str, seconds: float | None, certain: bool = True, at_hand: boo
             [step("a", None), step("b", 60, certain=False)],
             "at least 0.0 s to 1.0 minutes, and a, of which nothing is known",
         ),
-        ([step("a", 30, at_hand=True)], "0.0 s"),
+        ([step("a", 30, cached=True)], "0.0 s"),
         ([step("a", None)], "unknown: none of these stages has ever run here"),
     ],
 )
-def test_the_sum(steps: list[Step], expected: str) -> None:
+def test_the_sum(steps: list[StaleStage], expected: str) -> None:
     assert total(steps) == expected

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from flows.reports.comparison import Side, title_of
 from flows.reports.html.chart import Bin, Curve, Point, bars, curves
-from flows.reports.run_record import Account, Example, Greedy
+from flows.reports.run_record import Example, GreedyCompletion, RunRecord
 
 SHOWN = 10  # test problems with their completions
 
@@ -25,7 +25,7 @@ class Cell(NamedTuple):
     """A completion under the name of who wrote it."""
 
     title: str
-    greedy: Greedy
+    greedy: GreedyCompletion
 
 
 class Card(NamedTuple):
@@ -121,7 +121,7 @@ def terms(numbers: Mapping[str, float]) -> dict[str, float]:
     return found | {name.removesuffix("/mean"): value for name, value in numbers.items() if name.endswith("/mean")}
 
 
-def _measured(account: Account) -> Iterator[tuple[str, int, dict[str, float]]]:
+def _measured(account: RunRecord) -> Iterator[tuple[str, int, dict[str, float]]]:
     """Stage, round and numbers of all that measured pass@k; `before` is round 0, `after` the last."""
     places = {"before": 0, "after": account.rounds}
     for address, numbers in account.metrics.items():
@@ -141,14 +141,14 @@ def _level_curves(sides: Sequence[Side], name: str) -> list[Curve]:
     return [Curve(title, colour, sorted(points), dashed) for (colour, title, dashed), points in found.items()]
 
 
-def _rewarded(account: Account) -> Iterator[tuple[float, dict[str, float]]]:
+def _rewarded(account: RunRecord) -> Iterator[tuple[float, dict[str, float]]]:
     """Round and means of its rewards."""
     for round in range(1, account.rounds + 1):
         if f"reward@{round}" in account.metrics:
             yield float(round), terms(account.metrics[f"reward@{round}"])
 
 
-def _stepped(account: Account, name: str) -> Iterator[tuple[float, float]]:
+def _stepped(account: RunRecord, name: str) -> Iterator[tuple[float, float]]:
     for round in range(1, account.rounds + 1):
         values = account.steps.get(str(round), {}).get(name, [])
         for i, value in enumerate(values, start=1):

@@ -1,12 +1,12 @@
 """A finished run in a few lines of Markdown, for those who see it on a server's page, away from the run's folder."""
 
 from flows.reports.comparison import level, title_of
-from flows.reports.run_record import Account
+from flows.reports.run_record import RunRecord
 
 ABSENT = "–"
 
 
-def summary_of(account: Account) -> str:
+def summary_of(account: RunRecord) -> str:
     """The decision on the run's policy, in its first line, and pass@k before and after.
 
     Of all that a run brings with it only the decision is text, and that is Graft's own.

@@ -10,7 +10,7 @@ from flows.reports import comparison
 from flows.reports.comparison import Side
 from flows.reports.html import content
 from flows.reports.html.markdown import summary_of
-from flows.reports.run_record import account_of
+from flows.reports.run_record import read_run_record
 from tasks.artifacts import write_json, write_text
 from tasks.layout import Layout
 
@@ -24,14 +24,14 @@ def write_page(layout: Layout) -> str:
     Gives the summary of it, in whose first line is the decision on its policy. The same run gives the same bytes.
     Raises GraftError where a file that it tells of is missing or broken.
     """
-    account = account_of(layout)
-    page = page_of(comparison.sides_of([("this run", account)]))
+    account = read_run_record(layout)
+    page = render_page(comparison.make_sides([("this run", account)]))
     write_json(layout.account, account)
     write_text(layout.page, page)
     return summary_of(account)
 
 
-def page_of(sides: Sequence[Side]) -> str:
+def render_page(sides: Sequence[Side]) -> str:
     """One run by itself, or several side by side. All that a run brings with it is escaped."""
     account = sides[0].account
     tested = f"{len(account.outcomes['after'])} test problems"
@@ -42,7 +42,7 @@ def page_of(sides: Sequence[Side]) -> str:
         remarks=comparison.remarks(sides),
         legend=comparison.legend(account),
         contrasts=comparison.contrasts(sides),
-        params=comparison.differing(sides),
+        params=comparison.differing_params(sides),
         pass_at_k=content.pass_at_k(sides),
         rewards=content.rewards(sides),
         influence=content.influence(sides),

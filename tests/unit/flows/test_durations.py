@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.stages.durations import KEPT, Expected, expected, keep
+from flows.stages.durations import MAX_RUNS, ExpectedSeconds, expected_seconds, record_duration
 from tasks.layout import Layout
 from tasks.params.file import load_params, overridden
 from tasks.params.params import Params
@@ -23,54 +23,54 @@ def params(*assignments: str) -> Params:
     return overridden(path, path.read_text(), assignments)[1]
 
 
-def expect(layout: Layout, address: str, *assignments: str) -> Expected | None:
-    return expected(layout, params(*assignments), [address])[address]
+def expect(layout: Layout, address: str, *assignments: str) -> ExpectedSeconds | None:
+    return expected_seconds(layout, params(*assignments), [address])[address]
 
 
 def test_the_median_of_the_last_runs(layout: Layout) -> None:
     for seconds in (1000.0, 9.0, 1.0, 3.0, 2.0, 8.0):
-        keep(layout, "search@1", params(), seconds)
-    assert KEPT == 5
-    assert expect(layout, "search@1") == Expected(3.0)
+        record_duration(layout, "search@1", params(), seconds)
+    assert MAX_RUNS == 5
+    assert expect(layout, "search@1") == ExpectedSeconds(3.0)
 
 
 def test_what_never_ran_is_unknown(layout: Layout) -> None:
-    keep(layout, "search@1", params(), 3.0)
+    record_duration(layout, "search@1", params(), 3.0)
     assert expect(layout, "select@1") is None
 
 
 def test_a_new_round_is_like_the_others(layout: Layout) -> None:
     for round, seconds in enumerate((4.0, 6.0, 20.0), start=1):
-        keep(layout, f"search@{round}", params(), seconds)
-    assert expect(layout, "search@7") == Expected(6.0)
-    assert expect(layout, "search@3") == Expected(20.0)
+        record_duration(layout, f"search@{round}", params(), seconds)
+    assert expect(layout, "search@7") == ExpectedSeconds(6.0)
+    assert expect(layout, "search@3") == ExpectedSeconds(20.0)
 
 
 def test_runs_with_like_params_count_alone(layout: Layout) -> None:
-    keep(layout, "search@1", params("problems.train=2000"), 100.0)
-    keep(layout, "search@1", params(), 10.0)
-    keep(layout, "search@1", params(), 12.0)
-    assert expect(layout, "search@1") == Expected(11.0)
-    assert expect(layout, "search@1", "problems.train=2000") == Expected(100.0)
+    record_duration(layout, "search@1", params("problems.train=2000"), 100.0)
+    record_duration(layout, "search@1", params(), 10.0)
+    record_duration(layout, "search@1", params(), 12.0)
+    assert expect(layout, "search@1") == ExpectedSeconds(11.0)
+    assert expect(layout, "search@1", "problems.train=2000") == ExpectedSeconds(100.0)
     other = expect(layout, "search@1", "problems.train=2000", "search.simulations=32")
-    assert other == Expected(100.0, ("search.simulations",))
+    assert other == ExpectedSeconds(100.0, ("search.simulations",))
 
 
 @pytest.mark.parametrize("assignment", ["seed=7", "rounds=2", "tracking.seconds=5", "grpo.beta=0.5"])
 def test_params_that_the_stage_does_not_hang_on_do_not_count(layout: Layout, assignment: str) -> None:
-    keep(layout, "search@1", params(), 10.0)
-    assert expect(layout, "search@1", assignment) == Expected(10.0)
+    record_duration(layout, "search@1", params(), 10.0)
+    assert expect(layout, "search@1", assignment) == ExpectedSeconds(10.0)
 
 
 def test_a_damaged_memory_is_none_and_is_written_anew(layout: Layout) -> None:
-    keep(layout, "promote", params(), 10.0)
+    record_duration(layout, "promote", params(), 10.0)
     layout.seconds("promote").write_text("{")
     assert expect(layout, "promote") is None
-    keep(layout, "promote", params(), 4.0)
-    assert expect(layout, "promote") == Expected(4.0)
+    record_duration(layout, "promote", params(), 4.0)
+    assert expect(layout, "promote") == ExpectedSeconds(4.0)
 
 
 def test_what_cannot_be_noted_is_a_warning(layout: Layout, capfd: pytest.CaptureFixture[str]) -> None:
     (layout.root / ".graft").write_text("no folder")
-    keep(layout, "promote", load_params(ROOT / "params.yaml"), 4.0)
+    record_duration(layout, "promote", load_params(ROOT / "params.yaml"), 4.0)
     assert capfd.readouterr().err.startswith("warning: how long promote took is not noted (")

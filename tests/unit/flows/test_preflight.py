@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.preflight import settle_params
+from flows.preflight import write_params
 from tasks.artifacts import digest_path
 from tasks.errors import GraftError
 from tasks.params.file import load_params
@@ -25,66 +25,66 @@ def root(tmp_path: Path) -> Path:
 
 def test_a_folder_as_base_is_known_by_its_content(root: Path) -> None:
     told: list[str] = []
-    first = settle_params(root, ["policy.base=base"], told.append).policy.base_sha256
+    first = write_params(root, ["policy.base=base"], told.append).policy.base_sha256
     assert first == digest_path(root / "base") == load_params(root / "params.yaml").policy.base_sha256
     assert told == ["params.yaml: policy.base: scratch → base", f"params.yaml: policy.base_sha256: None → {first}"]
 
-    assert settle_params(root, [], told.append).policy.base_sha256 == first
+    assert write_params(root, [], told.append).policy.base_sha256 == first
     assert len(told) == 2
 
     (root / "base" / "config.json").write_text('{"hidden": 1}')
-    second = settle_params(root, [], told.append).policy.base_sha256
+    second = write_params(root, [], told.append).policy.base_sha256
     assert second == digest_path(root / "base") != first
 
-    assert settle_params(root, ["policy.base=scratch"], told.append).policy.base_sha256 is None
-    assert settle_params(root, ["policy.base=someone/model"], told.append).policy.base_sha256 is None
+    assert write_params(root, ["policy.base=scratch"], told.append).policy.base_sha256 is None
+    assert write_params(root, ["policy.base=someone/model"], told.append).policy.base_sha256 is None
 
 
 def test_trajectories_to_measure_influence_with_are_known_by_their_content(root: Path) -> None:
     (root / "old.jsonl").write_text("{}\n")
     chosen = ["influence.validation=trajectories", "influence.trajectories=old.jsonl"]
-    assert settle_params(root, chosen, print).influence.trajectories_sha256 == digest_path(root / "old.jsonl")
+    assert write_params(root, chosen, print).influence.trajectories_sha256 == digest_path(root / "old.jsonl")
     (root / "old.jsonl").write_text("{}\n{}\n")
-    assert settle_params(root, [], print).influence.trajectories_sha256 == digest_path(root / "old.jsonl")
+    assert write_params(root, [], print).influence.trajectories_sha256 == digest_path(root / "old.jsonl")
     (root / "old.jsonl").unlink()
     with pytest.raises(GraftError, match=r"influence\.trajectories: no file old\.jsonl; name a file such as run/"):
-        settle_params(root, [], print)
-    back = settle_params(root, ["influence.validation=held_out", "influence.trajectories=null"], print)
+        write_params(root, [], print)
+    back = write_params(root, ["influence.validation=held_out", "influence.trajectories=null"], print)
     assert back.influence.trajectories_sha256 is None
 
 
 def test_a_folder_as_reward_model_is_known_by_its_content(root: Path) -> None:
     chosen = ["rewards.model={base: base, weight: 1.0, batch: 16, label: null}"]
-    assert settle_params(root, chosen, print).rewards.model_sha256 == digest_path(root / "base")
+    assert write_params(root, chosen, print).rewards.model_sha256 == digest_path(root / "base")
     (root / "base" / "config.json").write_text('{"hidden": 1}')
-    assert settle_params(root, [], print).rewards.model_sha256 == digest_path(root / "base")
-    assert settle_params(root, ["rewards.model.base=someone/judge"], print).rewards.model_sha256 is None
+    assert write_params(root, [], print).rewards.model_sha256 == digest_path(root / "base")
+    assert write_params(root, ["rewards.model.base=someone/judge"], print).rewards.model_sha256 is None
     with pytest.raises(GraftError, match=r"rewards\.model: no folder \./judge; name a folder, or a Hugging Face id"):
-        settle_params(root, ["rewards.model.base=./judge"], print)
+        write_params(root, ["rewards.model.base=./judge"], print)
 
 
 def test_the_users_own_modules_are_known_by_their_content_and_never_run(root: Path) -> None:
     before = (root / "params.yaml").read_text()
     chosen = ['rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]']
     with pytest.raises(GraftError, match=r"rewards\.own: no module 'manners' .*; put manners\.py there, or correct"):
-        settle_params(root, chosen, print)
+        write_params(root, chosen, print)
     (root / "manners.py").write_text("def polit(problem, text, results): ...\n")
     with pytest.raises(GraftError, match=r"manners\.py defines no 'polite' .*; did you mean 'polit'\?"):
-        settle_params(root, chosen, print)
+        write_params(root, chosen, print)
     assert (root / "params.yaml").read_text() == before
     (root / "manners.py").write_text("def polite(problem, text, results): ...\nraise RuntimeError('was run')\n")
-    first = settle_params(root, chosen, print).rewards.own_sha256
+    first = write_params(root, chosen, print).rewards.own_sha256
     assert first == digest_modules(root, ["manners"]) == load_params(root / "params.yaml").rewards.own_sha256
     (root / "manners.py").write_text("def polite(problem, text, results): return 1\n")
-    assert settle_params(root, [], print).rewards.own_sha256 == digest_modules(root, ["manners"]) != first
-    assert settle_params(root, ["rewards.own=[]"], print).rewards.own_sha256 is None
+    assert write_params(root, [], print).rewards.own_sha256 == digest_modules(root, ["manners"]) != first
+    assert write_params(root, ["rewards.own=[]"], print).rewards.own_sha256 is None
 
 
 def test_back_and_forth_leaves_the_file_as_it_was(root: Path) -> None:
     before = (root / "params.yaml").read_text()
-    settle_params(root, ["policy.base=base", "rounds=1"], print)
+    write_params(root, ["policy.base=base", "rounds=1"], print)
     assert (root / "params.yaml").read_text() != before
-    settle_params(root, ["policy.base=scratch", f"rounds={load_params(ROOT / 'params.yaml').rounds.last}"], print)
+    write_params(root, ["policy.base=scratch", f"rounds={load_params(ROOT / 'params.yaml').rounds.last}"], print)
     assert load_params(root / "params.yaml") == load_params(ROOT / "params.yaml")
 
 
@@ -94,13 +94,13 @@ def test_a_digest_that_looks_like_a_number_stays_text(root: Path) -> None:
     while not digest_path(root / "base")[:12].replace("e", "", 1).isdigit():
         number += 1
         (root / "base" / "config.json").write_text(str(number))
-    settle_params(root, ["policy.base=base"], print)
+    write_params(root, ["policy.base=base"], print)
     assert f'base_sha256: "{digest_path(root / "base")}"' in (root / "params.yaml").read_text()
 
 
 def test_a_folder_named_scratch_is_not_a_base(root: Path) -> None:
     (root / "scratch").mkdir()
-    assert settle_params(root, [], print).policy.base_sha256 is None
+    assert write_params(root, [], print).policy.base_sha256 is None
 
 
 @pytest.mark.parametrize(
@@ -110,5 +110,5 @@ def test_a_folder_named_scratch_is_not_a_base(root: Path) -> None:
 def test_what_is_missing_is_named_and_the_file_stays(root: Path, assignment: str, named: str) -> None:
     before = (root / "params.yaml").read_text()
     with pytest.raises(GraftError, match=named):
-        settle_params(root, ["seed=3", assignment], print)
+        write_params(root, ["seed=3", assignment], print)
     assert (root / "params.yaml").read_text() == before

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from flows.reports.comparison import contrasts, differing, p_value, remarks, sides_of, sign_flip_p, title_of
-from flows.reports.run_record import Account, account_of
+from flows.reports.comparison import contrasts, differing_params, make_sides, p_value, remarks, sign_flip_p, title_of
+from flows.reports.run_record import RunRecord, read_run_record
 from tasks.artifacts import read_jsonl, write_jsonl
 from tasks.errors import GraftError
 from tasks.records import Problem
@@ -18,11 +18,11 @@ from tests.support import finished_run
 
 
 @pytest.fixture(scope="module")
-def accounts(tmp_path_factory: pytest.TempPathFactory) -> list[Account]:
+def accounts(tmp_path_factory: pytest.TempPathFactory) -> list[RunRecord]:
     root = tmp_path_factory.mktemp("runs")
     changed = [(), ("grpo.beta=0.05",), ("grpo.beta=0.05", "evaluation.temperature=1.0")]
     return [
-        account_of(finished_run.write(root / str(i), seed=i, assignments=assignments))
+        read_run_record(finished_run.write(root / str(i), seed=i, assignments=assignments))
         for i, assignments in enumerate(changed)
     ]
 
@@ -76,19 +76,19 @@ def test_lengths_that_differ_are_refused() -> None:
         sign_flip_p([1.0, 0.0], [1.0], 100, seed=0)
 
 
-def test_params_that_differ_are_listed_and_no_others(accounts: list[Account]) -> None:
-    rows = {row.name: row.values for row in differing(sides_of([(str(i), a) for i, a in enumerate(accounts)]))}
+def test_params_that_differ_are_listed_and_no_others(accounts: list[RunRecord]) -> None:
+    rows = {row.name: row.values for row in differing_params(make_sides([(str(i), a) for i, a in enumerate(accounts)]))}
     assert rows == {"grpo.beta": ["0.01", "0.05", "0.05"], "evaluation.temperature": ["0.8", "0.8", "1.0"]}
 
 
-def test_a_param_that_a_run_does_not_have_differs(accounts: list[Account]) -> None:
+def test_a_param_that_a_run_does_not_have_differs(accounts: list[RunRecord]) -> None:
     newer = accounts[0].model_copy(update={"params": {**accounts[0].params, "grpo.new": "1"}})
-    (row,) = differing(sides_of([("old", accounts[0]), ("new", newer)]))
+    (row,) = differing_params(make_sides([("old", accounts[0]), ("new", newer)]))
     assert row == ("grpo.new", ["–", "1"])
 
 
-def test_each_run_is_compared_with_the_first_after_both(accounts: list[Account]) -> None:
-    sides = sides_of([(str(i), a) for i, a in enumerate(accounts)])
+def test_each_run_is_compared_with_the_first_after_both(accounts: list[RunRecord]) -> None:
+    sides = make_sides([(str(i), a) for i, a in enumerate(accounts)])
     found = contrasts(sides)
     assert [(c.first, c.second) for c in found] == [("A", "B"), ("A", "C")]
     rows = {change.name: change for change in found[1].changes}
@@ -102,24 +102,24 @@ def test_each_run_is_compared_with_the_first_after_both(accounts: list[Account])
     assert (row.problems, rows["pass_at_1_greedy_unseen"].problems) == (24, 6)
 
 
-def test_a_run_alone_is_compared_with_its_start_and_a_run_with_itself_is_the_same(accounts: list[Account]) -> None:
-    (alone,) = contrasts(sides_of([("one", accounts[0])]))
+def test_a_run_alone_is_compared_with_its_start_and_a_run_with_itself_is_the_same(accounts: list[RunRecord]) -> None:
+    (alone,) = contrasts(make_sides([("one", accounts[0])]))
     assert (alone.first, alone.second) == ("before", "after")
     assert alone.changes[0].first == accounts[0].metrics["evaluate@before"]["pass_at_1_greedy"]
-    (twins,) = contrasts(sides_of([("one", accounts[0]), ("again", accounts[0])]))
+    (twins,) = contrasts(make_sides([("one", accounts[0]), ("again", accounts[0])]))
     assert all(change.difference == (0, 0, 0) and change.p == 1 for change in twins.changes)
 
 
-def test_problems_are_paired_by_name_not_by_place(accounts: list[Account]) -> None:
+def test_problems_are_paired_by_name_not_by_place(accounts: list[RunRecord]) -> None:
     outcomes = {when: list(reversed(found)) for when, found in accounts[1].outcomes.items()}
     shuffled = accounts[1].model_copy(update={"outcomes": outcomes})
-    straight, turned = (contrasts(sides_of([("a", accounts[0]), ("b", b)]))[0] for b in (accounts[1], shuffled))
+    straight, turned = (contrasts(make_sides([("a", accounts[0]), ("b", b)]))[0] for b in (accounts[1], shuffled))
     assert straight == turned
 
 
-def test_only_the_ks_of_both_are_compared(accounts: list[Account]) -> None:
+def test_only_the_ks_of_both_are_compared(accounts: list[RunRecord]) -> None:
     other = accounts[1].model_copy(update={"params": {**accounts[1].params, "evaluation.ks": "[1, 10]"}})
-    (found,) = contrasts(sides_of([("a", accounts[0]), ("b", other)]))
+    (found,) = contrasts(make_sides([("a", accounts[0]), ("b", other)]))
     names = [change.name for change in found.changes]
     assert "pass_at_10" in names
     assert "pass_at_5" not in names
@@ -129,9 +129,9 @@ def test_runs_on_other_problems_are_refused_with_both_digests(tmp_path: Path) ->
     first, other = finished_run.write(tmp_path / "first"), finished_run.write(tmp_path / "other")
     problems = read_jsonl(other.problems("test"), Problem)
     write_jsonl(other.problems("test"), [problems[0].model_copy(update={"answer": 77}), *problems[1:]])
-    accounts = account_of(first), account_of(other)
+    accounts = read_run_record(first), read_run_record(other)
     with pytest.raises(GraftError) as refusal:
-        sides_of([("first", accounts[0]), ("other", accounts[1])])
+        make_sides([("first", accounts[0]), ("other", accounts[1])])
     told = str(refusal.value)
     assert told.startswith("first and other: tested on different problems")
     for account in accounts:
@@ -139,9 +139,9 @@ def test_runs_on_other_problems_are_refused_with_both_digests(tmp_path: Path) ->
     assert "run one again with the other's seed and problems params" in told
 
 
-def test_a_reader_is_told_where_measuring_differs(accounts: list[Account]) -> None:
-    assert remarks(sides_of([("a", accounts[0]), ("b", accounts[1])])) == []
-    (remark,) = remarks(sides_of([("a", accounts[0]), ("c", accounts[2])]))
+def test_a_reader_is_told_where_measuring_differs(accounts: list[RunRecord]) -> None:
+    assert remarks(make_sides([("a", accounts[0]), ("b", accounts[1])])) == []
+    (remark,) = remarks(make_sides([("a", accounts[0]), ("c", accounts[2])]))
     assert remark == "evaluation.temperature differs: the runs were not measured in the same way."
 
 

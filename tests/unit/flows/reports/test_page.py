@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from flows.reports.comparison import Side, sides_of
+from flows.reports.comparison import Side, make_sides
 from flows.reports.html import content
-from flows.reports.html.page import page_of, write_page
-from flows.reports.run_record import Account, Example, Greedy, account_of
+from flows.reports.html.page import render_page, write_page
+from flows.reports.run_record import Example, GreedyCompletion, RunRecord, read_run_record
 from tasks.artifacts import read_json
 from tasks.core.metrics_files import read_metrics
 from tasks.errors import GraftError
 from tests.support import finished_run
 
 
-def account(root: Path, **changes: object) -> Account:
-    return account_of(finished_run.write(root)).model_copy(update=changes)
+def account(root: Path, **changes: object) -> RunRecord:
+    return read_run_record(finished_run.write(root)).model_copy(update=changes)
 
 
 def example(name: str, before: bool, after: bool) -> Example:
@@ -24,8 +24,8 @@ def example(name: str, before: bool, after: bool) -> Example:
         problem_id=name,
         question="?",
         answer=1,
-        before=Greedy(completion="b", outcome="1", right=before),
-        after=Greedy(completion="a", outcome="1", right=after),
+        before=GreedyCompletion(completion="b", outcome="1", right=before),
+        after=GreedyCompletion(completion="a", outcome="1", right=after),
     )
 
 
@@ -35,7 +35,7 @@ def test_the_same_run_gives_the_same_bytes_wherever_it_lies(tmp_path: Path) -> N
         assert write_page(layout).splitlines()[0] == "not promoted: a lead that may be chance"
     assert first.page.read_bytes() == second.page.read_bytes()
     assert first.account.read_bytes() == second.account.read_bytes()
-    assert read_json(first.account, Account) == account_of(first)
+    assert read_json(first.account, RunRecord) == read_run_record(first)
 
 
 def test_the_summary_has_the_decision_and_what_was_measured(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_what_was_measured_between_rounds_is_a_dashed_line(tmp_path: Path) -> No
 def test_a_run_without_rounds_to_tell_of_still_has_a_page(tmp_path: Path) -> None:
     known = account(tmp_path, steps={}, influence=[], influence_round=None, tree=None, examples=[])
     few = {address: numbers for address, numbers in known.metrics.items() if address.startswith("evaluate")}
-    page = page_of(sides_of([("a", known.model_copy(update={"metrics": few}))]))
+    page = render_page(make_sides([("a", known.model_copy(update={"metrics": few}))]))
     assert page.count("Not measured.") == 3
     assert "Not drawn." in page
 
@@ -99,7 +99,7 @@ def test_each_term_has_a_chart_with_a_line_for_each_run_that_has_it(tmp_path: Pa
         a: {n: v for n, v in numbers.items() if not n.startswith("runs")} for a, numbers in second.metrics.items()
     }
     second = second.model_copy(update={"metrics": changed})
-    charts = content.rewards(sides_of([("a", first), ("b", second)]))
+    charts = content.rewards(make_sides([("a", first), ("b", second)]))
     assert {chart.title: chart.svg.count("<polyline") for chart in charts} == {"reward": 2, "correctness": 2, "runs": 1}
 
 
@@ -127,15 +127,15 @@ def test_runs_that_began_alike_have_one_completion_before(tmp_path: Path) -> Non
         (alike, ["before", "A, after", "B, after"]),
         (other, ["A, before", "A, after", "B, before", "B, after"]),
     ):
-        (card,) = content.cards(sides_of([("a", alike), ("b", second)]))
+        (card,) = content.cards(make_sides([("a", alike), ("b", second)]))
         assert [cell.title for cell in card.cells] == titles
 
 
 def test_all_that_a_user_names_is_escaped(tmp_path: Path) -> None:
     known = account(tmp_path)
     params = {**known.params, "<i>name": "<i>value"}
-    sides = sides_of([("<i>run", known), ("b", known.model_copy(update={"params": params, "decision": "<i>won"}))])
-    page = page_of(sides)
+    sides = make_sides([("<i>run", known), ("b", known.model_copy(update={"params": params, "decision": "<i>won"}))])
+    page = render_page(sides)
     assert "<i>" not in page
     for text in ("run", "name", "value", "won"):
         assert f"&lt;i&gt;{text}" in page

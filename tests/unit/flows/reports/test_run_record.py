@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from flows.reports.run_record import Account, account_of, made_with
+from flows.reports.run_record import RunRecord, params_of_run, read_run_record
 from tasks.artifacts import digest_path, read_json, write_json, write_jsonl, write_text
 from tasks.errors import GraftError
 from tasks.statistics.influence_extremes import BINS
@@ -22,7 +22,7 @@ def lock(root: Path, stages: dict[str, dict[str, object]]) -> None:
 
 def test_an_account_holds_the_whole_run(tmp_path: Path) -> None:
     layout = finished_run.write(tmp_path, rounds=2)
-    account = account_of(layout)
+    account = read_run_record(layout)
     assert account.rounds == 2
     assert account.test_sha256 == digest_path(layout.problems("test"))
     assert account.params["grpo.beta"] == "0.01"
@@ -50,24 +50,24 @@ def test_an_account_holds_the_whole_run(tmp_path: Path) -> None:
 
 def test_an_account_survives_being_written_and_read(tmp_path: Path) -> None:
     layout = finished_run.write(tmp_path)
-    account = account_of(layout)
+    account = read_run_record(layout)
     write_json(layout.account, account)
-    assert read_json(layout.account, Account) == account
+    assert read_json(layout.account, RunRecord) == account
 
 
 def test_rounds_that_a_longer_run_left_are_not_of_this_one(tmp_path: Path) -> None:
     layout = finished_run.write(tmp_path, rounds=1)
     write_json(layout.metrics("reward", 2), {"epoch/mean_reward": 9.0})
     write_json(layout.metrics("validate", 1), {"pass_at_1": 0.5})
-    assert {a for a in account_of(layout).metrics if a[-1].isdigit()} == {"reward@1", "update@1", "validate@1"}
+    assert {a for a in read_run_record(layout).metrics if a[-1].isdigit()} == {"reward@1", "update@1", "validate@1"}
 
 
 def test_influence_is_of_the_last_round_that_measured_it(tmp_path: Path) -> None:
     layout = finished_run.write(tmp_path, rounds=2)
     write_jsonl(layout.selection(2), [])
-    assert account_of(layout).influence_round == 1
+    assert read_run_record(layout).influence_round == 1
     write_jsonl(layout.selection(1), [])
-    account = account_of(layout)
+    account = read_run_record(layout)
     assert (account.influence_round, account.influence) == (None, [])
 
 
@@ -75,7 +75,7 @@ def test_what_is_not_there_to_tell_is_left_out(tmp_path: Path) -> None:
     layout = finished_run.write(tmp_path, rounds=1)
     layout.tree(1).unlink()
     write_text(layout.steps(1), "step,kl\n1,nan\n2,0.5\n")
-    account = account_of(layout)
+    account = read_run_record(layout)
     assert account.tree is None
     assert account.steps == {"1": {"kl": [None, 0.5]}}
 
@@ -84,7 +84,7 @@ def test_a_completion_without_end_is_cut(tmp_path: Path) -> None:
     layout = finished_run.write(tmp_path)
     path = layout.evaluation("after") / "attempts.jsonl"
     write_text(path, path.read_text().replace("return n[0]", "x" * 5000))
-    shown = account_of(layout).examples[0].after.completion
+    shown = read_run_record(layout).examples[0].after.completion
     assert len(shown) == 2000
     assert shown.endswith("x…")
 
@@ -99,7 +99,7 @@ def test_params_are_those_of_the_lock_not_of_an_edited_file(tmp_path: Path) -> N
         "update@9": {"seed": 7},  # of an earlier, longer run
     }
     lock(tmp_path, stages)
-    params = made_with(tmp_path)
+    params = params_of_run(tmp_path)
     assert {name: params[name] for name in params if name.startswith("grpo")} == {
         "grpo.beta": "0.01",
         "grpo.epochs": "3",
@@ -107,14 +107,14 @@ def test_params_are_those_of_the_lock_not_of_an_edited_file(tmp_path: Path) -> N
     assert {name: params[name] for name in params if ".lora" in name} == {"policy.lora.rank": "8"}
     assert params["seed"] == "0"
     assert params["policy.max_new_tokens"] == "64"  # of no stage in this lock
-    assert account_of(layout).params == params
+    assert read_run_record(layout).params == params
 
 
 def test_a_run_of_two_settings_is_refused(tmp_path: Path) -> None:
     finished_run.write(tmp_path)
     lock(tmp_path, {"problems": {"seed": 1}, "bootstrap": {"seed": 0}, "choose": {"rounds.last": 2}})
     with pytest.raises(GraftError, match=r"two settings, seed is 1 for problems and 0 for bootstrap; bring it up"):
-        made_with(tmp_path)
+        params_of_run(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -135,9 +135,9 @@ def test_what_is_broken_is_named(tmp_path: Path, broken: object, told: str) -> N
     layout = finished_run.write(tmp_path)
     broken(layout)  # type: ignore[operator]
     with pytest.raises(GraftError, match=told):
-        account_of(layout)
+        read_run_record(layout)
 
 
 def test_an_account_has_no_path_of_its_machine(tmp_path: Path) -> None:
     layout = finished_run.write(tmp_path)
-    assert str(tmp_path) not in json.dumps(account_of(layout).model_dump())
+    assert str(tmp_path) not in json.dumps(read_run_record(layout).model_dump())

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from flows.reports.search_tree import drawn
+from flows.reports.search_tree import draw_tree
 from tasks.artifacts import write_jsonl
 from tasks.errors import GraftError
 from tasks.layout import Layout
@@ -52,7 +52,7 @@ def layout(tmp_path: Path) -> Layout:
 def text_of(layout: Layout, problem_id: str, round: int | None = None) -> str:
     console = Console(width=100, color_system=None)
     with console.capture() as capture:
-        console.print(drawn(layout, problem_id, round), highlight=False)
+        console.print(draw_tree(layout, problem_id, round), highlight=False)
     return capture.get()
 
 
@@ -77,9 +77,9 @@ def test_the_last_round_is_the_default(layout: Layout) -> None:
 @pytest.mark.parametrize(("asked", "meant"), [("train-0000", "train-0000-sum"), ("tain-0001-sun", "train-0001-sum")])
 def test_an_unknown_problem_is_told_with_a_near_one(layout: Layout, asked: str, meant: str) -> None:
     with pytest.raises(GraftError, match=rf"no tree of problem '{asked}'; did you mean '{meant}'\?"):
-        drawn(layout, asked, 1)
+        draw_tree(layout, asked, 1)
 
 
 def test_nothing_searched_is_told(tmp_path: Path) -> None:
     with pytest.raises(GraftError, match="no round has been searched yet; run graft retrain"):
-        drawn(Layout(tmp_path), "train-0000-sum", None)
+        draw_tree(Layout(tmp_path), "train-0000-sum", None)
