@@ -22,15 +22,15 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 
 from tasks.artifacts import read_json, read_jsonl
-from tasks.core.metrics_files import _why, flatten, read_metrics, read_numbers, read_table
+from tasks.core.child_process import kill_tree, last_line
+from tasks.core.metrics_files import flatten, read_metrics, read_numbers, read_table
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import RUN_ONLY_SECTIONS, Params
-from tasks.params.sections import Tracking
 from tasks.records import Champion, Promotion, Record, Succession
 from tasks.redaction import redacted
-from tasks.statistics.influence_extremes import read_extremes
-from tasks.tracking.mlflow_process import Worker, start_worker
+from tasks.statistics.influence_extremes import read_influence_extremes
+from tasks.tracking.mlflow_process import start_worker
 
 WORKSPACE = "workspace"
 """Tag of a retraining: where it was made. An experiment may be shared by several projects."""
@@ -44,43 +44,26 @@ class Answer(Record):
     errors: list[str]
 
 
-def place(worker: Worker, tracking: Tracking) -> Worker:
-    """Tell it where it is to tell what follows: it opens the store meanwhile."""
-    assert worker.process.stdin is not None
-    worker.process.stdin.write(_place(tracking))
-    worker.process.stdin.flush()
-    return worker
-
-
-def _place(tracking: Tracking) -> str:
-    """The worker's first line."""
-    seconds = max(1, round(tracking.seconds))
-    return json.dumps({"uri": tracking.uri, "experiment": tracking.experiment, "seconds": seconds}) + "\n"
-
-
 class Recorder:
     """One parent MLflow run for a retraining, and a child for each stage and round."""
 
-    def __init__(self, layout: Layout, params: Params, tags: dict[str, str], worker: Worker | None = None) -> None:
+    def __init__(self, layout: Layout, params: Params, tags: dict[str, str]) -> None:
         """Start the process that talks to MLflow; with `tracking.uri` empty there is none and nothing is recorded.
 
-        `tags` go on the parent run, beside the git commit and the digest of dvc.lock. `worker`: one that was started
-        before.
+        `tags` are put on the parent run, with the git commit and the digest of dvc.lock.
         """
         self._layout, self._params = layout, params
         self._messages: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
         self._process: subprocess.Popen[str] | None = None
         self._closed = False
-        self._place: dict[str, str] | None = None  # ids of experiment and run, once MLflow has taken it
+        self._ids: dict[str, str] | None = None  # of experiment and run, once MLflow has accepted it
+        if not params.tracking.uri:
+            return
         try:
-            if worker is None and params.tracking.uri:
-                worker = place(start_worker(layout.root), params.tracking)
-                worker.give_way()
+            self._process, self._log = start_worker(layout.root, params.tracking)
         except OSError as error:
             self._warn(f"its process did not start ({error})")
-        if worker is None:
             return
-        self._process, self._log = worker.process, worker.log
         threading.Thread(target=self._hand_over, args=(self._process,), daemon=True).start()
         self._messages.put(
             {
@@ -147,12 +130,11 @@ class Recorder:
             try:
                 process.wait(self._params.tracking.seconds)
             except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+                kill_tree(process)
                 self._warn(f"no answer within {self._params.tracking.seconds:g} s")
             else:
-                self._place = self._answer(process)
-        return self._place["run_id"] if self._place else None
+                self._ids = self._answer(process)
+        return self._ids["run_id"] if self._ids else None
 
     def finish(self, status: Literal["FINISHED", "FAILED"], **more: str) -> str | None:
         """Close the run and wait until it is taken."""
@@ -165,10 +147,10 @@ class Recorder:
         None where MLflow is no server or did not take the run. Who may look has a user and a password of his own.
         """
         server = urlsplit(self._params.tracking.uri)
-        if server.scheme not in ("http", "https") or not self.taken() or self._place is None:
+        if server.scheme not in ("http", "https") or not self.taken() or self._ids is None:
             return None
         root = f"{server.scheme}://{server.netloc.rpartition('@')[2]}{server.path.rstrip('/')}"
-        run = f"{root}/#/experiments/{self._place['experiment_id']}/runs/{self._place['run_id']}"
+        run = f"{root}/#/experiments/{self._ids['experiment_id']}/runs/{self._ids['run_id']}"
         view = "?workflowType=machine_learning"  # MLflow's page takes a run for an evaluation of prompts otherwise
         return f"{run}/artifacts/{file.name}{view}" if file else f"{run}{view}"
 
@@ -189,7 +171,7 @@ class Recorder:
     def _influence(self, address: str, time: float) -> None:
         """The workflows of most and least influence and its histogram, as tables; none where it was not measured."""
         try:
-            found = read_extremes(self._layout, int(address.partition("@")[2]))
+            found = read_influence_extremes(self._layout, int(address.partition("@")[2]))
         except GraftError as error:
             self._warn(f"influence of {address} left out ({error})")
             return
@@ -247,7 +229,7 @@ class Recorder:
     def _warn(self, problem: str) -> None:
         told = (
             f"warning: MLflow ({self._params.tracking.uri}): {problem}; the results under {self._layout.root / 'run'} "
-            "are whole. Mend tracking.uri or start the server, then run again: nothing is computed twice."
+            "are complete. Fix tracking.uri or start the server, then run again: nothing is computed twice."
         )
         print(redacted(told), file=sys.stderr)
 
@@ -260,15 +242,16 @@ def tell_champion(layout: Layout, params: Params) -> str | None:
     tracking = params.tracking
     if not tracking.uri:
         return None
-    lines = _place(tracking) + json.dumps(champion_message(layout, time.time())) + "\n"
-    worker = start_worker(layout.root)
-    try:
-        text, _ = worker.process.communicate(lines, tracking.seconds)
-    except subprocess.TimeoutExpired:
-        worker.end()
-        return f"no answer within {tracking.seconds:g} s"
-    with worker.log as log:
-        return next(iter(_answer_of(worker.process.returncode, text, log).errors), None)
+    message = json.dumps(champion_message(layout, time.time())) + "\n"
+    process, log = start_worker(layout.root, tracking)
+    assert process.stdout is not None
+    with log, process.stdout:
+        try:
+            text, _ = process.communicate(message, tracking.seconds)
+        except subprocess.TimeoutExpired:
+            kill_tree(process)
+            return f"no answer within {tracking.seconds:g} s"
+        return next(iter(_answer_of(process.returncode, text, log).errors), None)
 
 
 def champion_message(layout: Layout, time: float) -> dict[str, Any]:
@@ -287,12 +270,14 @@ def _answer_of(code: int, text: str, log: Any) -> Answer:
     """The worker's answer; of one that has none, why."""
     if code:
         log.seek(0)
-        last_words = " ".join(log.read().strip().splitlines()[-1:])
-        return Answer(run_id=None, experiment_id=None, errors=[f"its process ended with {code} ({last_words})"])
+        return Answer(
+            run_id=None, experiment_id=None, errors=[f"its process ended with {code} ({last_line(log.read())})"]
+        )
     try:
         return Answer.model_validate_json(text)
     except ValidationError as error:
-        return Answer(run_id=None, experiment_id=None, errors=[f"its process gave no answer ({_why(error)})"])
+        why = error.errors(include_url=False)[0]["msg"]
+        return Answer(run_id=None, experiment_id=None, errors=[f"its process gave no answer ({why})"])
 
 
 def git_tags(root: Path) -> dict[str, str]:

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from benchmarks.support.workspace import PROJECT, clone_workspace, dvc, graft, make_workspace
-from flows.retrain import chain
+from flows.stages.chain import stage_ids
 from flows.stages.dvc_yaml import parse
 from tasks.artifacts import digest_path, read_json, read_jsonl
 from tasks.core.metrics_files import read_metrics
@@ -77,9 +77,7 @@ class Run(NamedTuple):
     @property
     def addresses(self) -> list[str]:
         """The picture."""
-        named: list[str] = []
-        chain(named.append, self.params.rounds.last)
-        return named
+        return stage_ids(self.params.rounds.last)
 
     @property
     def stages(self) -> dict[str, str]:
