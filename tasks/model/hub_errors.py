@@ -1,4 +1,4 @@
-"""Is a download error transient (timeout, 5xx, no connection) rather than a wrong name?"""
+"""Transient errors of a download: timeouts, 5xx responses and lost connections, as opposed to a wrong name."""
 
 TRANSIENT_STATUS = (408, 425, 429)
 

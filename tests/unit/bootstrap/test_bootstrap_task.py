@@ -1,4 +1,4 @@
-"""The stage `bootstrap`, through its files."""
+"""Stage `bootstrap`, through its files."""
 
 import json
 import shutil
@@ -73,7 +73,7 @@ def layout(tmp_path: Path) -> Layout:
     return layout
 
 
-def test_a_policy_from_scratch_has_learned_to_write_what_was_found(layout: Layout) -> None:
+def test_a_policy_from_scratch_learns_the_solutions(layout: Layout) -> None:
     run(layout, params(epochs=80), None)
     policy = load_policy(layout.policy(0))
     asked = [Request(encode_prompt(policy, f"{p.question}\n"), 0) for p in PROBLEMS[:2]]
@@ -84,7 +84,7 @@ def test_a_policy_from_scratch_has_learned_to_write_what_was_found(layout: Layou
     assert numbers["loss"] < 1
 
 
-def test_the_folder_and_the_numbers_are_as_promised(layout: Layout) -> None:
+def test_the_folder_and_the_metrics_are_as_documented(layout: Layout) -> None:
     run(layout, params(), None)
     folder = layout.policy(0)
     assert {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()} == {
@@ -117,7 +117,7 @@ def test_without_lora_the_policy_from_scratch_is_a_plain_model(layout: Layout) -
     assert (numbers["parameters"], numbers["adapter_parameters"]) == (policy.model.num_parameters(), 0)
 
 
-def test_a_wrong_target_is_told_before_the_training(layout: Layout) -> None:
+def test_a_wrong_target_fails_before_the_training(layout: Layout) -> None:
     wrong = LORA.model_copy(update={"targets": ["q_proj", "query"]})
     with pytest.raises(
         GraftError, match=r"^policy\.lora\.targets: 'query' is no linear module of the model; it has down_"
@@ -145,19 +145,19 @@ def test_a_second_run_writes_the_same_bytes_and_another_seed_others(layout: Layo
     assert written[0][0] != written[2][0]
 
 
-def test_with_nothing_solved_it_says_so_and_writes_nothing(layout: Layout) -> None:
+def test_without_solutions_it_fails_and_writes_nothing(layout: Layout) -> None:
     write(layout, [])
     with pytest.raises(GraftError, match=r"^bootstrap: .* solved none .*; raise coldstart\.operations, or .*\Z"):
         run(layout, params(), None)
     assert not layout.policy(0).exists()
 
 
-def test_a_base_is_passed_through_with_a_fresh_adapter(layout: Layout, tmp_path: Path, make_policy: MakePolicy) -> None:
+def test_a_base_is_copied_with_a_new_adapter(layout: Layout, tmp_path: Path, make_policy: MakePolicy) -> None:
     given = make_policy("gpt2")
     base = given.model.unload()
     base.save_pretrained(tmp_path / "base")
     given.tokenizer.save_pretrained(tmp_path / "base")
-    (layout.coldstart / "index.jsonl").unlink()  # nobody needs it
+    (layout.coldstart / "index.jsonl").unlink()  # it is not needed
     run(layout, params(str(tmp_path / "base")), None)
     policy = load_policy(layout.policy(0))
     ids = torch.tensor([[3, 4, 5]])
@@ -179,7 +179,7 @@ def test_pairs_are_the_questions_with_their_shortest_and_likeliest_code(layout: 
 
 
 @pytest.mark.parametrize("content", ["", "(" * 5000, "#" * 30_000, PRODUCT + "\n"])
-def test_a_damaged_workflow_is_left_out_and_named(
+def test_a_damaged_workflow_is_skipped_with_a_warning(
     layout: Layout, content: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     long = HEADER + "    a = n[0] + 0\n    b = a + n[1]\n    return b\n"
@@ -192,20 +192,18 @@ def test_a_damaged_workflow_is_left_out_and_named(
     )
 
 
-def test_a_workflow_is_learned_as_it_is_and_on_its_problem_alone() -> None:
+def test_a_workflow_is_learned_unchanged_and_on_its_problem_only() -> None:
     assert demonstrations(WorkflowEnvironment(), [(PROBLEMS[0], PRODUCT)], 1.0, seed=0) == [
         ("3 boxes of 40 pens?", PRODUCT)
     ]
 
 
-def test_answers_are_worked_out_for_siblings_too_and_a_share_by_lot_is_badly_formatted() -> None:
+def test_siblings_have_worked_answers_too_and_a_random_share_is_badly_formatted() -> None:
     many = [(problem(f"p{i}", f"{{}} boxes of {{}} pens, {i}?", [120, 164]), PRODUCT) for i in range(200)]
     pairs = demonstrations(TaggedAnswer(), many, 0.3, seed=0)
     assert [question for question, _ in pairs] == [question for each, _ in many for question in each.questions]
     assert pairs[0][1].count("3 * 40 = 120") == 1
     bad = [text for _, text in pairs if hard_format(text) + mark(text) < 1]
     assert len(bad) / len(pairs) == pytest.approx(0.3, abs=0.06)
-    assert (
-        demonstrations(TaggedAnswer(), many[::-1], 0.3, seed=0)[-2:] == pairs[:2]
-    )  # by the question, not by its place
+    assert demonstrations(TaggedAnswer(), many[::-1], 0.3, seed=0)[-2:] == pairs[:2]  # a function of the question
     assert all(hard_format(text) + mark(text) == 1 for _, text in demonstrations(TaggedAnswer(), many, 0.0, seed=0))

@@ -1,4 +1,4 @@
-"""Warm-up: learns a handful by heart; padding, order of the rows and the machine's random state do not matter."""
+"""Supervised training fits a few examples; padding, row order and the global random state have no effect."""
 
 import random
 from collections.abc import Callable
@@ -17,7 +17,7 @@ MakePolicy = Callable[..., Policy]
 
 
 class Vocabulary:
-    """What `build_scratch_model` asks of a tokenizer."""
+    """The attributes that `build_scratch_model` reads."""
 
     pad_token_id, eos_token_id = 0, 1
 
@@ -42,7 +42,7 @@ def train(model: Any, rows: list[TrainingExample], epochs: int = 60, batch: int 
     return train_supervised(model, rows, epochs, learning_rate=0.01, batch=batch, pad=0, seed=seed)
 
 
-def test_a_handful_of_examples_is_learned_by_heart() -> None:
+def test_a_few_examples_are_memorised() -> None:
     model, rows = model_of(), examples()
     batch = collate([e.prompt for e in rows], [e.completion for e in rows], pad=0)
     before = completion_logprobs(model, batch, 1.0)[batch.mask].detach()
@@ -50,7 +50,7 @@ def test_a_handful_of_examples_is_learned_by_heart() -> None:
     after = completion_logprobs(model, batch, 1.0)[batch.mask].detach()
     assert float(before.mean()) < -3
     assert float(after.min()) > -0.1
-    assert loss < 0.5  # what is left are the prompts, which nothing foretells
+    assert loss < 0.5  # the rest is the prompts', which are not predictable
     assert not model.training
 
 
@@ -67,7 +67,7 @@ def by_hand(model: Any, rows: list[TrainingExample]) -> float:
     return total / count
 
 
-def test_the_loss_is_that_of_the_rows_alone_whatever_they_are_padded_with() -> None:
+def test_the_loss_is_that_of_the_rows_without_padding() -> None:
     model, rows = model_of(), examples(6)
     with torch.no_grad():
         for some in (rows, rows[::-1], rows[:1], rows[2:5]):
@@ -100,7 +100,7 @@ def test_the_same_seed_gives_the_same_weights_and_another_one_others() -> None:
     assert not torch.equal(trained[0], trained[2])
 
 
-def test_a_scratch_model_comes_from_its_seed_and_leaves_the_random_state_alone() -> None:
+def test_a_scratch_model_depends_on_its_seed_and_keeps_the_random_state() -> None:
     torch.manual_seed(5)
     state = torch.random.get_rng_state()
     weights = [next(model_of(seed).parameters()).clone() for seed in (0, 0, 1)]

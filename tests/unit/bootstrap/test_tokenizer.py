@@ -1,4 +1,4 @@
-"""The tokenizer means the same in training and after plain transformers has read it back."""
+"""The tokenizer gives the same tokens in training and after plain transformers has loaded it."""
 
 import re
 import unicodedata
@@ -26,7 +26,7 @@ def trained() -> Any:
 
 @pytest.fixture(scope="module")
 def reloaded(trained: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Beside a Qwen2 config AutoTokenizer makes a tokenizer of its own from the file."""
+    """With a Qwen2 config AutoTokenizer builds its own tokenizer from the file."""
     from transformers import AutoTokenizer
 
     folder = tmp_path_factory.mktemp("policy")
@@ -47,12 +47,14 @@ def check(trained: Any, reloaded: Any, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", [*TEXTS, *PARTS, "e\u0301 \u212b", "it 's , no !", " \r\n\t\n  x", "漢字 🙂 İ", ""])
-def test_known_texts_mean_the_same_after_reloading_and_lose_nothing(trained: Any, reloaded: Any, text: str) -> None:
+def test_known_texts_have_the_same_tokens_after_reloading(
+    trained: Any, reloaded: Any, text: str
+) -> None:
     check(trained, reloaded, text)
 
 
 @given(text=st.lists(st.sampled_from([*PARTS, *"n0 \n'sS$%é", "\u0301", "12"]) | st.text(max_size=5)).map("".join))
-def test_any_text_means_the_same_after_reloading_and_loses_nothing(trained: Any, reloaded: Any, text: str) -> None:
+def test_any_text_has_the_same_tokens_after_reloading_and_is_lossless(trained: Any, reloaded: Any, text: str) -> None:
     check(trained, reloaded, text)
 
 
@@ -63,7 +65,7 @@ def test_the_special_tokens_survive_reloading(trained: Any, reloaded: Any) -> No
 
 
 @given(number=st.integers(0, 10**12))
-def test_digits_stand_one_by_one(trained: Any, number: int) -> None:
+def test_digits_are_single_tokens(trained: Any, number: int) -> None:
     for text in (f"{number}", f"buys {number} pens", f"{number:,}"):
         pieces = [trained.decode([i]) for i in ids_of(trained, text)]
         assert all(len(piece) == 1 for piece in pieces if re.search(r"\d", piece))

@@ -224,7 +224,7 @@ def test_an_adapter_of_unknown_origin_is_refused(hub: Path, tmp_path: Path, make
         ("gpt2", "c_attn, c_fc, c_proj"),
     ],
 )
-def test_a_target_that_is_no_linear_module_is_named_with_those_there_are(
+def test_an_unknown_target_is_an_error_that_lists_the_linear_modules(
     kind: str, names: str, make_policy: MakePolicy
 ) -> None:
     known = names.split(", ")

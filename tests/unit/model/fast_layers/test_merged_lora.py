@@ -1,4 +1,4 @@
-"""LoRA linears as one matrix: the same numbers, and nothing of it is left behind."""
+"""LoRA linears merged into one matrix give the same numbers, and no replaced forward remains."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -34,7 +34,7 @@ def merged_count(policy: Policy) -> int:
 def test_value_and_gradient_are_those_of_the_separate_products(
     kind: str, linears: int, fresh: bool, make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
-    """GPT-2 has no linears but transposed ones, which are left as they are."""
+    """GPT-2 has only transposed linears, which are not merged."""
     policy, samples = make_policy(kind, fresh=fresh), make_samples()
     value, gradient = value_and_gradient(policy, samples)
     with merged_linears(policy.model):
@@ -53,7 +53,7 @@ def test_the_gradient_is_exact_in_float64(make_policy: MakePolicy, make_samples:
     assert (merged_gradient - gradient).norm() <= 1e-12 * gradient.norm()
 
 
-def test_weights_that_have_moved_are_merged_anew(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
+def test_changed_weights_are_merged_again(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
     policy, samples = make_policy(), make_samples()
     with merged_linears(policy.model):
         before, _ = value_and_gradient(policy, samples)
@@ -68,7 +68,7 @@ def test_weights_that_have_moved_are_merged_anew(make_policy: MakePolicy, make_s
     torch.testing.assert_close(after, plain, rtol=1e-5, atol=0)
 
 
-def test_what_is_not_plain_is_left_as_it_is(make_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_linears_are_not_merged(make_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch) -> None:
     def merged_in(policy: Policy) -> int:
         with merged_linears(policy.model):
             return merged_count(policy)
@@ -87,7 +87,7 @@ def test_what_is_not_plain_is_left_as_it_is(make_policy: MakePolicy, monkeypatch
     assert merged_in(policy) == 0
 
 
-def test_autocast_has_the_separate_products(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
+def test_nothing_is_merged_under_autocast(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
     policy, samples = make_policy(), make_samples()
     value, gradient = value_and_gradient(policy, samples, bf16=True)
     with torch.autocast("cpu", torch.bfloat16), merged_linears(policy.model):
@@ -96,7 +96,7 @@ def test_autocast_has_the_separate_products(make_policy: MakePolicy, make_sample
     assert torch.equal(merged_gradient, gradient)
 
 
-def test_nothing_is_left_behind_where_the_block_fails(make_policy: MakePolicy) -> None:
+def test_no_forward_remains_when_the_block_fails(make_policy: MakePolicy) -> None:
     policy = make_policy()
     with pytest.raises(ZeroDivisionError), merged_linears(policy.model):
         raise ZeroDivisionError

@@ -1,4 +1,4 @@
-"""Norms in fewer passes: the same numbers, and only what is an RMS norm is taken for one."""
+"""Fused RMS norms give the same numbers, and no other module is fused."""
 
 from collections.abc import Callable
 from typing import Any
@@ -48,14 +48,14 @@ def test_value_and_gradients_are_exact(kind: Callable[[int], Any], within: float
         torch.testing.assert_close(ours, theirs, rtol=within, atol=within * 1e-2)
 
 
-def test_other_norms_and_layers_are_left_alone() -> None:
+def test_other_norms_and_layers_are_not_fused() -> None:
     assert not is_fused(norm_of(GemmaRMSNorm))  # 1 + its weight
     assert not is_fused(norm_of(nn.LayerNorm))
     assert not is_fused(nn.Linear(WIDTH, WIDTH, bias=False))
     assert not is_fused(Qwen2RMSNorm(WIDTH).bfloat16())
 
 
-def test_a_forward_that_another_library_has_put_there_stays() -> None:
+def test_an_instance_forward_of_another_library_stays() -> None:
     norm = Qwen2RMSNorm(WIDTH)
     norm.forward = norm.forward  # as accelerate does
     with fused_norms(norm):
@@ -63,7 +63,7 @@ def test_a_forward_that_another_library_has_put_there_stays() -> None:
     assert "forward" in vars(norm)
 
 
-def test_autocast_and_other_types_take_the_usual_way() -> None:
+def test_autocast_and_other_types_are_not_fused() -> None:
     norm, x = Qwen2RMSNorm(WIDTH), drawn(4, 3, WIDTH)
     usual = norm(x.bfloat16())
     with fused_norms(norm):

@@ -276,7 +276,7 @@ def test_a_model_with_a_wrong_cache_is_sampled_without_it(
     assert pick_backend(policy, [5]) is generate
 
 
-def test_an_adapter_on_tied_weights_changes_the_head_alone(make_policy: MakePolicy) -> None:
+def test_an_adapter_on_tied_weights_changes_the_head_only(make_policy: MakePolicy) -> None:
     from peft import LoraConfig, get_peft_model
 
     policy = make_policy()

@@ -1,4 +1,6 @@
-"""Drawing by the inverse CDF: the softmax, whatever the vocabulary's size, and a row by itself."""
+"""Sampling by the inverse CDF follows the softmax for vocabularies of any size, each row independently."""
+
+from typing import Any
 
 import pytest
 import torch
@@ -6,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.model.sampling.inverse_cdf import BLOCK, ONE_LEVEL_TOKENS, draw, uniforms
+from tests.support.pairwise import case_name, pairwise_cases
 
 SIZES = [
     1,
@@ -26,7 +29,7 @@ def random_logits(rows: int, tokens: int, seed: int = 0, spread: float = 3.0) ->
 @pytest.mark.parametrize("tokens", SIZES)
 @given(seed=st.integers(0, 1000))
 @settings(max_examples=20, deadline=None)
-def test_the_token_is_where_the_running_sum_passes_the_point(tokens: int, seed: int) -> None:
+def test_the_token_is_where_the_cumulative_sum_passes_the_point(tokens: int, seed: int) -> None:
     logits, points = random_logits(16, tokens, seed), uniforms(range(seed, seed + 16), 1)[:, 0]
     chosen, logprobs = draw(logits, points)
     exact = logits.double().softmax(-1).cumsum(-1)
@@ -53,11 +56,14 @@ def test_draws_follow_the_softmax(tokens: int) -> None:
     assert chisquare(*groups).pvalue > 0.001
 
 
-@pytest.mark.parametrize("tokens", SIZES[1:])
-@pytest.mark.parametrize("point", [0.0, 2**-53, 0.5, JUST_BELOW_ONE])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_a_token_of_probability_zero_is_never_drawn(tokens: int, point: float, dtype: torch.dtype) -> None:
-    """In float32, where a device has no more, the last point is 1 itself."""
+@pytest.mark.parametrize(
+    "case",
+    pairwise_cases(tokens=SIZES[1:], point=[0.0, 2**-53, 0.5, JUST_BELOW_ONE], dtype=[torch.float64, torch.float32]),
+    ids=case_name,
+)
+def test_a_token_of_probability_zero_is_never_drawn(case: dict[str, Any]) -> None:
+    """In float32, for devices without float64, the last point is 1 itself."""
+    tokens, point, dtype = case["tokens"], case["point"], case["dtype"]
     for seed in range(20):
         logits = random_logits(8, tokens, seed)
         kept = torch.rand(8, tokens, generator=torch.Generator().manual_seed(seed)) < 0.02
@@ -74,7 +80,7 @@ def test_a_token_of_probability_zero_is_never_drawn(tokens: int, point: float, d
 
 
 @pytest.mark.parametrize("tokens", [300, 1300])
-def test_a_row_is_drawn_alike_alone_and_among_others_to_the_last_bit(tokens: int) -> None:
+def test_a_row_is_the_same_to_the_last_bit_alone_and_in_a_batch(tokens: int) -> None:
     logits, points = random_logits(37, tokens), uniforms(range(37), 1)[:, 0]
     together = draw(logits, points)
     for row in range(37):
@@ -83,7 +89,7 @@ def test_a_row_is_drawn_alike_alone_and_among_others_to_the_last_bit(tokens: int
         assert torch.equal(alone[1][0], together[1][row])
 
 
-def test_numbers_are_the_seeds_own_and_more_steps_only_add_to_them() -> None:
+def test_numbers_depend_on_the_seed_and_more_steps_extend_them() -> None:
     short, long = uniforms([3, 4], 5), uniforms([4, 3, 5], 9)
     assert torch.equal(short[0], long[1, :5])
     assert torch.equal(short[1], long[0, :5])

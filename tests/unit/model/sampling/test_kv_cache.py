@@ -1,4 +1,4 @@
-"""The cache written in place holds what transformers' own holds."""
+"""The cache written in place has the content of transformers' own."""
 
 import random
 
@@ -33,7 +33,7 @@ def test_updates_and_selections_give_what_transformers_gives(seed: int, config: 
             theirs.batch_select_indices(kept)
 
 
-def test_memory_is_at_most_a_chunk_ahead() -> None:
+def test_at_most_one_chunk_is_reserved() -> None:
     cache = growing_cache(Qwen2Config(**SMALL))
     moved = set()
     for step in range(5 * CHUNK):

@@ -20,7 +20,7 @@ HEADS, GROUP, SIZE = 2, 3, 4  # key-value heads, queries of each, numbers in eac
     seed=st.integers(0, 100),
 )
 @settings(max_examples=60, deadline=None)
-def test_rows_attend_to_what_a_copy_of_their_own_would_hold(
+def test_rows_attend_as_to_copies_of_their_contexts(
     owner: list[int], padding: list[int], drops: list[int], seed: int
 ) -> None:
     random = torch.Generator().manual_seed(seed)

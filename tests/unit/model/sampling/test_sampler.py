@@ -1,4 +1,4 @@
-"""Sampling: what a row becomes depends on its request and the policy, and on nothing beside it."""
+"""A sampled row is a function of its request and the policy."""
 
 import random
 from collections import Counter
@@ -101,7 +101,7 @@ def test_the_same_requests_give_the_same_bytes_and_another_seed_another_row(make
     assert tokens_of(other) != tokens_of(first)
 
 
-def test_sampling_leaves_the_policy_as_it_was(make_policy: MakePolicy) -> None:
+def test_sampling_does_not_change_the_policy(make_policy: MakePolicy) -> None:
     policy = make_policy()
     before = {name: p.clone() for name, p in policy.model.state_dict().items()}
     run(policy, requests())
@@ -137,7 +137,7 @@ def test_first_tokens_follow_the_softmax(temperature: float, make_policy: MakePo
     assert chisquare([*observed, rest[0]], [*(expected[t] for t in common), rest[1]]).pvalue > 0.001
 
 
-def test_a_lower_temperature_is_surer(make_policy: MakePolicy) -> None:
+def test_a_lower_temperature_gives_less_variety(make_policy: MakePolicy) -> None:
     policy, prompt = make_policy(), requests()[0].prompt
     asked = [Request(prompt, seed) for seed in range(200)]
     variety = [len({c.tokens[0] for c in run(policy, asked, t, longest=1)}) for t in (0.1, 0.7, 2.0)]
@@ -147,7 +147,7 @@ def test_a_lower_temperature_is_surer(make_policy: MakePolicy) -> None:
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_a_row_that_ends_is_the_uncut_row_up_to_its_end(temperature: float, make_policy: MakePolicy) -> None:
+def test_a_row_that_ends_is_a_prefix_of_the_row_without_an_end(temperature: float, make_policy: MakePolicy) -> None:
     policy, asked = make_policy(), requests(10, repeat=4)
     whole = run(policy, asked, temperature, longest=12)
     end = Counter(t for c in whole for t in c.tokens).most_common(1)[0][0]
@@ -186,7 +186,7 @@ def test_a_prefix_is_kept_and_continued(temperature: float, make_policy: MakePol
         assert tokens_of(found) == [prompts[tuple(r.prompt)] for r in begun]
 
 
-def test_a_prefix_that_is_long_enough_is_given_back(make_policy: MakePolicy) -> None:
+def test_a_prefix_of_the_maximal_length_is_returned(make_policy: MakePolicy) -> None:
     prefix = Completion(tokens=[5, 6, 7], logprobs=[-1.0, -2.0, -3.0])
     asked = [Request([9], 0, prefix), Request([9], 1)]
     found = run(make_policy(), asked, longest=3)
@@ -199,7 +199,7 @@ def test_no_completion_is_longer_than_asked_for(longest: int, make_policy: MakeP
     assert {len(c.tokens) for c in run(make_policy(), requests(), longest=longest)} == {longest}
 
 
-def test_a_longer_budget_only_adds_to_a_row_whatever_the_others_have(make_policy: MakePolicy) -> None:
+def test_a_longer_budget_extends_a_row_whatever_the_others_have(make_policy: MakePolicy) -> None:
     policy, asked = make_policy(), requests(6, repeat=3)
     whole = run(policy, asked, longest=14)
     lengths = [random.Random(i).randint(1, 14) for i in range(len(asked))]
@@ -229,7 +229,7 @@ def test_when_finished_rows_are_dropped_changes_nothing(
     assert tokens_of(run(policy, asked)) == tokens_of(expected)
 
 
-def test_two_threads_write_what_one_writes(make_policy: MakePolicy) -> None:
+def test_two_threads_sample_what_one_samples(make_policy: MakePolicy) -> None:
     policy, asked = make_policy(), requests(8, repeat=4)
     one = run(policy, asked)
     torch.set_num_threads(2)
@@ -239,7 +239,7 @@ def test_two_threads_write_what_one_writes(make_policy: MakePolicy) -> None:
         torch.set_num_threads(1)
 
 
-def test_logits_that_are_no_numbers_are_an_error(make_policy: MakePolicy) -> None:
+def test_logits_that_are_not_finite_are_an_error(make_policy: MakePolicy) -> None:
     policy = make_policy()
     with torch.no_grad():
         next(policy.model.parameters()).fill_(torch.nan)

@@ -1,4 +1,4 @@
-"""The numbers of chosen tokens and their gradients are those of torch's own formulas."""
+"""Fused log-probabilities, entropies and their gradients equal those of torch."""
 
 import pytest
 import torch
@@ -35,7 +35,7 @@ def test_values_and_gradients_are_exact(temperature: float, weights: tuple[float
     torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-11, atol=1e-12)
 
 
-def test_a_gradient_of_either_alone_is_enough() -> None:
+def test_either_output_has_a_gradient_without_the_other() -> None:
     for place in (0, 1):
         ours, theirs = logits_of(), logits_of()
         logprobs_and_entropies(ours, ROWS, TOKENS, 0.7)[place].sum().backward()
@@ -45,7 +45,7 @@ def test_a_gradient_of_either_alone_is_enough() -> None:
         torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-11, atol=1e-12)
 
 
-def test_numbers_are_fp32_and_the_gradient_is_of_the_type_of_the_logits() -> None:
+def test_outputs_are_fp32_and_the_gradient_has_the_type_of_the_logits() -> None:
     logits = logits_of(dtype=torch.bfloat16)
     logprobs, entropies = logprobs_and_entropies(logits, ROWS, TOKENS, 0.7)
     assert logprobs.dtype == entropies.dtype == torch.float32

@@ -1,4 +1,4 @@
-"""Packed attention is attention with a mask, in value and gradient."""
+"""Packed attention equals masked attention, in value and gradient."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ def sees(lengths: Lengths) -> torch.Tensor:
     st.integers(0, 100),
 )
 @settings(max_examples=60, deadline=None)
-def test_it_is_attention_with_a_mask_in_value_and_gradient(lengths: Lengths, seed: int) -> None:
+def test_it_equals_masked_attention_in_value_and_gradient(lengths: Lengths, seed: int) -> None:
     random = torch.Generator().manual_seed(seed)
     visible = sees(lengths)
     shape = (1, len(visible), KV * GROUP, SIZE)
@@ -77,13 +77,13 @@ def test_chunks_hold_whole_completions_in_order_as_many_as_fit(lengths: list[int
 
 
 @pytest.mark.parametrize("name", ["softcap", "s_aux"])
-def test_attention_that_does_more_is_refused(name: str) -> None:
+def test_attention_that_is_more_than_a_softmax_is_refused(name: str) -> None:
     check_plain_softmax({name: None, "dropout": 0.0})
     with pytest.raises(ValueError, match=f"its attention has {name}"):
         check_plain_softmax({name: 30.0})
 
 
-def test_a_model_attends_as_it_did_once_the_block_has_ended(make_policy: Any) -> None:
+def test_the_models_own_attention_is_back_after_the_block(make_policy: Any) -> None:
     model = make_policy().model.get_base_model()
     usual = model.config._attn_implementation
     with pytest.raises(ZeroDivisionError), use_attention(model, "test", lambda *_args, **_more: (1 / 0, None)):

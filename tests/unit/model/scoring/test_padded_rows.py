@@ -1,4 +1,4 @@
-"""Log-probabilities of completions are the model's own, whatever stands beside a row."""
+"""Log-probabilities in a padded batch equal those of each row alone."""
 
 from collections.abc import Callable
 

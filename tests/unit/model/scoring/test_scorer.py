@@ -93,7 +93,7 @@ def test_the_token_budget_changes_nothing(
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_logits_made_a_few_at_a_time_change_nothing(
+def test_logits_in_chunks_change_nothing(
     layout: Layout, make_policy: MakePolicy, make_samples: MakeSamples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     policy, samples = make_policy(), make_samples()
@@ -106,7 +106,7 @@ def test_logits_made_a_few_at_a_time_change_nothing(
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_no_threads_race_for_a_gradient(
+def test_gradients_are_deterministic_with_two_threads(
     layout: Layout, make_policy: MakePolicy, make_samples: MakeSamples, request: pytest.FixtureRequest
 ) -> None:
     """Bit for bit what torch computes where it is told to let no two threads add to one number."""
@@ -148,7 +148,7 @@ def test_micro_batches_hold_every_sample_once_within_the_budget_in_any_order(
 
 
 @pytest.mark.parametrize("parts", [2, 3])
-def test_so_many_parts_are_made_of_like_size_where_samples_are_enough(parts: int, make_policy: MakePolicy) -> None:
+def test_the_requested_parts_have_similar_sizes(parts: int, make_policy: MakePolicy) -> None:
     scorer = Scorer(make_policy().model, 0, 1.0)
     samples = [s for name in ("p1", "p2", "p3", "p4", "p5", "p6") for s in group(20, [5, 9, 30, 60], name)]
     assert len(scorer.batches(samples)) == 1
@@ -165,7 +165,7 @@ def test_packed_rows_hold_no_padding_whatever_the_lengths() -> None:
     assert batch.tokens == sum(len(g[0].prompt) + sum(len(s.completion) - 1 for s in g) for g in groups)
 
 
-def test_attention_weights_that_would_not_fit_in_memory_are_not_kept(
+def test_padded_rows_are_used_where_attention_weights_would_not_fit_in_memory(
     make_policy: MakePolicy, make_samples: MakeSamples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scorer, samples = Scorer(make_policy().model, 0, 1.0), make_samples()
@@ -227,7 +227,7 @@ def test_a_sliding_window_shorter_than_the_samples_gets_padded_rows(
     assert scorer_for(policy, short, 1.0).layout == "packed"
 
 
-def test_a_model_that_does_more_than_its_head_keeps_all_logits_and_that_is_said(
+def test_a_model_that_scales_its_logits_computes_all_at_once_with_a_warning(
     make_policy: MakePolicy,
     make_samples: MakeSamples,
     monkeypatch: pytest.MonkeyPatch,
@@ -253,7 +253,7 @@ def test_a_model_that_does_more_than_its_head_keeps_all_logits_and_that_is_said(
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
 
 
-def test_a_model_that_lets_padding_count_is_not_trained(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
+def test_a_model_that_attends_to_padding_is_refused(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
     policy, samples = make_policy(), make_samples()
     before_forward(policy, lambda kwargs: kwargs | {"attention_mask": torch.ones_like(kwargs["input_ids"])})
     with pytest.raises(GraftError, match=r"policy\.base: this model cannot be trained, .* padding .*differ"):
