@@ -109,7 +109,7 @@ def of_json(kind: type[BaseModel]) -> Callable[[Path], Any]:
 
 
 READERS: dict[str, Reader] = {
-    "a chat reply": Reader("file", CHAT, partial(chat)),
+    "a chat reply": Reader("file", CHAT, partial(chat, 200)),
     "a chat server's refusal": Reader("file", b'{"error": {"message": "no"}}', refused),
     "what a program's process sends": Reader(
         "file", framed(["ok", 5, None], many=False), partial(read_zygote_answer, False)

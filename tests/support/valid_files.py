@@ -1,0 +1,284 @@
+"""Valid contents of the files and messages that Graft reads, with readers for those that are no plain files."""
+
+import json
+import socket
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from functools import cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from flows.reports.run_record import read_run_record
+from flows.scheduling.changes import Seen
+from flows.scheduling.history import Entry
+from tasks.artifacts import digest_text, line_of
+from tasks.errors import GraftError
+from tasks.model.distributed.safe_serialization import serialize
+from tasks.params.file import load_params
+from tasks.problems.digests import ProblemFile
+from tasks.programs.operators.model import Prompt
+from tasks.programs.operators.openai_model import OpenAiModel
+from tasks.programs.operators.reply_cache import CachedModel
+from tasks.programs.sandbox import protocol
+from tasks.programs.sandbox.sandbox import _batch_results, _result
+from tasks.programs.sandbox.zygote_client import ZygoteClient, ZygoteDied
+from tasks.records import (
+    Champion,
+    Completion,
+    Lineage,
+    Problem,
+    ProblemOutcome,
+    Promotion,
+    Result,
+    RewardedTrajectory,
+    Selected,
+    Sibling,
+    Succession,
+    TreeNode,
+)
+from tasks.search.journal import Batch, EvaluatedCompletion
+from tests.support import finished_run
+from tests.support.records import make_workflow
+
+REPOSITORY = Path(__file__).parents[2]
+
+CODE = "def solve(problem):\n    n = numbers(problem)\n    return n[0] + n[1]\n"
+"""A workflow."""
+
+
+def text_of(records: BaseModel | Sequence[BaseModel]) -> bytes:
+    listed = [records] if isinstance(records, BaseModel) else records
+    return "".join(json.dumps(r.model_dump(mode="json"), sort_keys=True) + "\n" for r in listed).encode()
+
+
+OK = Result(status="ok", value=5)
+PROBLEM = Problem(
+    problem_id="train-0001-sum",
+    question="Ann has 2 pears and finds 3. How many?",
+    answer=5,
+    source="generated",
+    template="sum",
+    seen=True,
+    operations=1,
+    siblings=[Sibling(question="Ann has 4 pears and finds 3. How many?", answer=7)],
+)
+WORKFLOW = make_workflow(
+    CODE,
+    problem_id="train-0001-sum",
+    visits=2,
+    prior=0.25,
+    result=OK,
+    sibling_results=[Result(status="error", error="ValueError: x")],
+    completions=[Completion(tokens=[1, 2, 3], logprobs=[-0.5, -1.0, 0.0])],
+    sampled=1,
+)
+NODES = [
+    TreeNode(
+        problem_id="train-0001-sum",
+        node_id=name,
+        parent_id=name[:-2] or None,
+        statement="a = n[0] + n[1]",
+        depth=name.count("."),
+        visits=3,
+        value=0.5,
+        prior=0.1,
+        terminal=False,
+    )
+    for name in ("0", "0.0", "0.1")
+]
+TRAJECTORY: dict[str, Any] = {
+    "problem_id": "train-0001-sum",
+    "split": "train",
+    "problem": PROBLEM,
+    "prompt": "Ann has 2 pears",
+    "workflow_codes": [CODE, "return 3"],
+    "workflow_ids": ["w1", "w2"],
+    "proposers": ["sample", "tree"],
+    "results": [OK, OK],
+    "sibling_results": [[OK], [OK]],
+    "tokens": [[1, 2], []],
+    "logprobs": [[-0.5, -0.25], []],
+    "policy_version": "v",
+}
+REWARDED = RewardedTrajectory(
+    **TRAJECTORY, rewards=[1.0, None], reward_terms={"correctness": [1.0, None]}, reward_status=["ok", "failed"]
+)
+SELECTED = [
+    Selected(
+        problem_id="train-0001-sum",
+        member=member,
+        workflow_id=f"w{member + 1}",
+        advantage=1.0 - member,
+        influence=0.5 - member,
+        gradient_norm=1.0,
+        selected=not member,
+    )
+    for member in range(2)
+]
+OUTCOME = ProblemOutcome(
+    problem_id="p", template="sum", seen=True, greedy=True, siblings_passed=True, samples=20, correct=2, invalid=1,
+    timeouts=0, distinct=2, wrong=[1], operations=None,
+)  # fmt: skip
+PROMOTION = Promotion(
+    promoted=True, reason="promoted: better", pass_at_1=0.5, champion_pass_at_1=0.25, difference=0.25, low=0.1,
+    high=0.4, version="v", champion_version=None,
+)  # fmt: skip
+LINEAGE = Lineage(version="v", parent=None, base="scratch", base_sha256=None, round=1, holds=["weights", "adapter"])
+CHAMPION = Champion(version="v", test_sha256="0" * 64)
+BATCHES = [
+    Batch(name="n", seconds=0.5, written=[EvaluatedCompletion(completion=WORKFLOW.completions[0], results=[OK])])
+]
+
+DVC_YAML = b"stages:\n  update:\n    foreach: ${rounds}\n    do:\n      cmd: python\n      params: [seed, grpo.beta]\n"
+DVC_LOCK = b"""schema: '2.0'
+stages:
+  problems: {cmd: python, params: {params.yaml: {seed: 0, problems.train: 20}}}
+  update@1:
+    cmd: python
+    params:
+      params.yaml:
+        grpo.beta: 0.01
+        policy.lora: {rank: 8}
+  choose: {cmd: python, params: {params.yaml: {rounds.last: 1}}}
+"""
+
+
+def journal_of(content: bytes) -> bytes:
+    """Each line with its digest, so that it is accepted."""
+    lines = content.decode("utf-8", "replace").split("\n")
+    return "".join(f"\n{digest_text(line)} {line}" for line in lines).encode()
+
+
+def write_and_read(
+    make: Callable[[bytes], bytes], read: Callable[[Path], Any], path: str = "file"
+) -> Callable[[Path], Any]:
+    """For files with a digest: it is computed after the content was broken."""
+
+    def both(folder: Path) -> Any:
+        broken_file = folder / path
+        content = broken_file.read_bytes()
+        broken_file.write_bytes(make(content))
+        try:
+            return read(folder)
+        finally:
+            broken_file.write_bytes(content)
+
+    return both
+
+
+def run_folder(folder: Path) -> None:
+    finished_run.write(folder, rounds=1)
+
+
+def account_bytes() -> bytes:
+    with tempfile.TemporaryDirectory() as name:
+        account = read_run_record(finished_run.write(Path(name), rounds=1))
+    return text_of(account.model_copy(update={"examples": account.examples[:2]}))
+
+
+def checkpoint_bytes() -> bytes:
+    import torch
+
+    tensors = {"a": torch.ones(2, 3), "b": torch.zeros(1, dtype=torch.bfloat16)}
+    return serialize(
+        {"weights": tensors, "optimizer": {"state": {0: tensors}}, "schedule": {}, "rows": [{"loss": 0.5}]}
+    )
+
+
+CHAT = b"""{"id": "1", "object": "chat.completion", "created": 0, "model": "m",
+"choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "7"}}],
+"usage": {"prompt_tokens": 10, "completion_tokens": 3, "total_tokens": 13}}"""
+
+ANSWER: list[bytes] = [b""]
+"""Body of the server's answer."""
+
+
+@cache
+def model_with_status(status: int) -> OpenAiModel:
+    """A model behind a real server, which answers with this status and ANSWER."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(ANSWER[0])))
+            self.end_headers()
+            self.wfile.write(ANSWER[0])
+
+        def log_message(self, *_: Any) -> None:
+            """Nothing on the terminal."""
+
+    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=http.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{http.server_address[1]}/v1"
+    own = {"backend": "openai", "model": "m", "base_url": url, "retries": 0, "price": [1.0, 2.0]}
+    return OpenAiModel(load_params(REPOSITORY / "params.yaml").operators.model_copy(update=own))
+
+
+def chat(status: int, folder: Path) -> None:
+    """Read a chat reply as a stage does: cache it, count it and write the ledger."""
+    ANSWER[0] = (folder / "file").read_bytes()
+    model = model_with_status(status)
+    with tempfile.TemporaryDirectory() as name:
+        served = CachedModel(model, model._params, Path(name, "replies"))
+        (reply,) = served.complete([Prompt("ask", "3 + 4?")])
+        again = CachedModel(model, model._params, Path(name, "replies"))
+        if reply.text is not None:
+            assert again.complete([Prompt("ask", "3 + 4?")]) == [reply], "what is kept is what was said"
+            assert again.ledger.remembered == 1
+        served.log_usage(Path(name, "ledger.jsonl"), "search@1")
+        assert json.loads(Path(name, "ledger.jsonl").read_text())["calls"] == 1
+        json.dumps(served.metrics, allow_nan=False)
+        if reply.text is None:
+            raise GraftError(reply.failed or reply.refused or "")
+
+
+def refused(folder: Path) -> None:
+    """An error status is reported whatever the body."""
+    try:
+        chat(400, folder)
+    except GraftError:
+        return
+    raise AssertionError("read as a reply")
+
+
+JOB = (CODE, "2 and 3?")
+
+
+def framed(*endings: Any, many: bool) -> bytes:
+    return protocol.pack(protocol.ENDINGS, json.dumps(list(endings) if many else endings[0]).encode())
+
+
+def read_zygote_answer(many: bool, folder: Path) -> None:
+    """Read a zygote's answer as the host does: results that can be written to a file, or none."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        theirs.sendall((folder / "file").read_bytes())
+        theirs.shutdown(socket.SHUT_WR)
+        worker = ZygoteClient(1.0, 64, [])
+        worker._socket = ours
+        try:
+            answer = worker._exchange(b"", 10.0)
+        except ZygoteDied as error:
+            raise GraftError(str(error)) from None
+        finally:
+            worker.close()
+    results = list(_batch_results([JOB, JOB], *answer).values()) if many else [_result(*answer)]
+    for result in results:
+        if isinstance(result, Result):
+            assert line_of(result)
+
+
+SEEN = Seen(
+    problems={"a.jsonl": ProblemFile(sha256="0", problems=3)}, params={"seed": "0"}, sources={"tasks/a.py": "1"}
+)
+SUCCESSION = Succession(version="v", replaced=None, how="promoted", reason="better", time="2026-11-22T18:00:00Z")
+ENTRY = Entry(when="2026-11-22 03:00:00", done=True, line="Promoted", flow_run="f", mlflow_run=None)
