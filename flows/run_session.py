@@ -1,29 +1,202 @@
-"""The processes beside a run. They come up while the run imports what it needs, which takes as long."""
+"""One run of the chain: its stages as Prefect tasks, and what accompanies them from the first to the last.
 
-import os
-from dataclasses import dataclass
+Prefect     the user's server or a temporary one; a note of the flow run, by which a crash is found later
+MLflow      a recorder process
+shards      the task runner of `runner` in params.yaml
+signals     one that Python dropped is raised again before the next stage
+"""
 
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from httpx import HTTPError
+from prefect import tags, task
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State
+from prefect.context import TagsContext
+from prefect.exceptions import TerminationSignal
+from prefect.runtime import flow_run, task_run
+from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, PREFECT_HOME, temporary_settings
+from prefect.states import Completed
+
+from flows.doctor import refuse_traps
+from flows.dvc_stages.pipeline import DvcPipeline
+from flows.prefect_runs.crashed_runs import mark_crashed, noted, workspace, workspace_tag
+from flows.prefect_runs.shard_runners import Fanned
 from flows.prefect_runs.temporary_server import TemporaryServer
+from flows.process.exit_codes import Terminated
+from flows.process.signals import reraise_lost_signals
+from flows.reports.publish import failure, publish_page, publish_summary
+from flows.retention.saved_locks import save_lock
+from flows.stages.dvc_yaml import stage_of
+from flows.stages.result import StageResult
+from flows.stages.sources import SOURCES
+from tasks.core.sharding import use_fan_out
+from tasks.errors import GraftError, TransientError
+from tasks.layout import Layout
 from tasks.params.params import Params
-from tasks.tracking.mlflow_process import Worker
-from tasks.tracking.recorder import place
+from tasks.params.sections import Scheduling
+from tasks.problems.digests import problems_tag
+from tasks.programs.sandbox.sandbox import probe_tier
+from tasks.redaction import without_secrets
+from tasks.tracking.recorder import WORKSPACE, Recorder
+
+LONGEST_DELAY = 3600.0
+"""Seconds between two attempts of a stage."""
 
 
-@dataclass
-class Beside:
-    """Prefect's server, where the user has none, and the process that talks to MLflow, where it is wanted."""
-
-    server: TemporaryServer | None
-    worker: Worker | None
+def is_transient(task: Any, task_run: Any, state: State[Any]) -> bool:  # noqa: ARG001 (Prefect passes these three)
+    """True if a stage that failed is to be retried."""
+    return isinstance(state.result(raise_on_failure=False), TransientError)
 
 
-def start_beside(params: Params, worker: Worker | None) -> Beside:
-    """Start Prefect's server, and tell the worker where it is to tell what follows; both end with this process."""
-    server = None if os.environ.get("PREFECT_API_URL") else TemporaryServer()
-    if worker and not params.tracking.uri:
-        worker.end()
-        worker = None
+@task(cache_policy=NO_CACHE, persist_result=False, retry_condition_fn=is_transient)
+def stage_task(compute: Callable[[], StageResult]) -> State[None]:
+    """One stage as a Prefect task; its state is named `Cached` if nothing had to be computed.
+
+    Its only argument is a function, because Prefect inspects the contents of all others.
+    """
     try:
-        return Beside(server, worker and place(worker, params.tracking))
-    except OSError:  # the recorder tries again, and warns
-        return Beside(server, None)
+        with without_secrets():
+            result = compute()
+    except TransientError as error:
+        print(f"warning: {task_run.name}: {error}; try {task_run.run_count} of this stage", file=sys.stderr)
+        raise
+    return Completed(name="Cached" if result.cached else "Completed", message=result.how)
+
+
+class RunSession:
+    """A run: `connected` to Prefect around the flow, `opened` inside it, one call of `run` for each stage."""
+
+    def __init__(
+        self,
+        pipeline: DvcPipeline,
+        params: Params,
+        report: Callable[[StageResult], None],
+        line: Callable[[], str] | None = None,
+    ) -> None:
+        """`report` is called after each stage; `line` returns the result of the run in words, for MLflow."""
+        self.params = params
+        self.results: list[StageResult] = []
+        self._pipeline, self._report, self._line = pipeline, report, line
+        self._layout = Layout(pipeline.root)
+        self._server: TemporaryServer | None = None
+        self._recorder: Recorder | None = None
+        self._raise_lost_signals: Callable[[], None] = lambda: None
+        self._error: BaseException | None = None
+        self._over = False  # nothing is left but Prefect's record of the end
+        schedule = params.schedule
+        self._task = stage_task.with_options(retries=schedule.retries, retry_delay_seconds=retry_delays(schedule))
+
+    @contextmanager
+    def connected(self) -> Iterator[None]:
+        """The block runs a flow, with the API of the user's Prefect server or of a temporary one.
+
+        A server that goes away during the run costs history, never a result.
+        """
+        refuse_traps()
+        logging.raiseExceptions = False  # else Prefect prints each log record that its server did not accept
+        url = PREFECT_API_URL.value()  # from the environment or a profile
+        settings: dict[Any, Any] = {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}  # its thread would add a second to a run
+        if not url:
+            self._server = TemporaryServer()
+            settings[PREFECT_API_URL] = self._server.url()
+        try:
+            with temporary_settings(settings), tags(workspace_tag(self._layout.root)):
+                mark_crashed(self._layout.root, self.params.tracking, alone=True)
+                yield
+        except (HTTPError, RuntimeError) as error:
+            if error is self._error or not (isinstance(error, HTTPError) or "reach API" in str(error)):
+                raise
+            where = url or f"its temporary server ({PREFECT_HOME.value()})"
+            self._without_prefect(error, f"prefect: {failure(error)} from {where}")
+
+    def _without_prefect(self, error: Exception, problem: str) -> None:
+        """Raise what ended the run, or warn if it came to its end."""
+        if not self._over:
+            raise GraftError(f"{problem}; start that server, or unset PREFECT_API_URL to do without") from error
+        print(f"warning: {problem}, which does not show how this run ended; nothing else is lost", file=sys.stderr)
+        if isinstance(self._error, TerminationSignal):
+            raise Terminated(self._error.signal) from None
+        if self._error is not None:
+            raise self._error from None
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """The block runs the stages, inside a Prefect flow. Its end is the end of the run."""
+        try:
+            yield from self._opened()
+        except BaseException as error:
+            self._error = error
+            raise
+        finally:
+            self._over = True
+            if self._server:
+                self._server.restart_if_gone()  # else Prefect waits for it in vain
+
+    def _opened(self) -> Iterator[None]:
+        root, layout = self._layout.root, self._layout
+        about = {"prefect.flow_run_id": str(flow_run.id), WORKSPACE: workspace(root), "sandbox_tier": sandbox_tier()}
+        self._recorder = recorder = Recorder(layout, self.params, about | problems_tag(root, self.params))
+        try:
+            with (
+                reraise_lost_signals() as self._raise_lost_signals,
+                noted(root, flow_run.id),
+                Fanned(self.params.runner) as runner,
+                use_fan_out(runner),
+            ):
+                self._pipeline.run(SOURCES)
+                yield
+                save_lock(root)
+                summary = publish_page(layout, recorder)
+        except BaseException:
+            recorder.finish("FAILED")
+            raise
+        recorder.close("FINISHED", **({"line": self._line()} if self._line else {}))
+        if summary:
+            if self._server:
+                self._server.restart_if_gone()
+            publish_summary(layout, recorder, summary)
+
+    def run(self, stage_id: str) -> None:
+        """Bring one stage up to date, in a Prefect task of its name, and record it."""
+        self._raise_lost_signals()
+        with TagsContext(current_tags=set()):  # Prefect asks its server about the limit of each tag of a task
+            self._task.with_options(name=stage_of(stage_id), task_run_name=stage_id)(partial(self._compute, stage_id))
+        result = self.results[-1]
+        assert self._recorder is not None
+        self._recorder.stage(stage_id, result.seconds, result.cached, result.deps, result.outs)
+        self._report(result)
+
+    def _compute(self, stage_id: str) -> StageResult:
+        self.results.append(self._pipeline.run(stage_id))
+        return self.results[-1]
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        return {result.address: result.seconds for result in self.results}
+
+    @property
+    def cached(self) -> set[str]:
+        return {result.address for result in self.results if result.cached}
+
+    def recorded(self) -> str | None:
+        """The id of the MLflow run. Waits until MLflow has all of it."""
+        return self._recorder.taken() if self._recorder else None
+
+
+def retry_delays(schedule: Scheduling) -> list[float]:
+    """Seconds before each further attempt of a stage: doubled each time, up to an hour."""
+    return [min(schedule.delay * 2**number, LONGEST_DELAY) for number in range(schedule.retries)]
+
+
+def sandbox_tier() -> str:
+    """The sandbox of this machine, for the record; without one, the stages that run programs raise the error."""
+    try:
+        return probe_tier()[0]
+    except GraftError:
+        return "none"

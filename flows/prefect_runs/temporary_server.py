@@ -16,6 +16,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from functools import partial
 from pathlib import Path
 from signal import SIGHUP, SIGINT, SIGTERM
 from typing import Any
@@ -136,18 +137,19 @@ def serve(port: int) -> None:
     server = uvicorn.Server(
         uvicorn.Config(app, factory=True, host="127.0.0.1", port=port, log_level="error", lifespan="on")
     )
-    end_with_parent(lambda: (read_input_to_end(), _write_all(server)))
+    end_with_parent(partial(_stop_at_end_of_input, server))
     server.run()
 
 
-def _write_all(server: Any) -> None:
-    """Wait until what the server has received is in its database: states of task runs wait in queues in memory."""
+def _stop_at_end_of_input(server: Any) -> None:
+    """Stop once what the server has received is in its database: states of task runs wait in queues in memory."""
     from prefect.server.utilities.messaging.memory import Topic
 
     def waiting() -> bool:
         subscriptions = [one for topic in [*Topic._topics.values()] for one in [*topic._subscriptions]]
         return any(one._queue.qsize() or one._retry.qsize() for one in subscriptions)
 
+    read_input_to_end()
     begun = time.monotonic()
     while time.monotonic() < begun + WRITING and (
         waiting() or (server.server_state.tasks and time.monotonic() < begun + LISTENING)

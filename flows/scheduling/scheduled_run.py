@@ -15,12 +15,13 @@ from prefect.states import Completed
 
 from flows.dvc_stages.pipeline import DvcPipeline
 from flows.prefect_runs.crashed_runs import mark_crashed, noted, tag_run
-from flows.preflight import CHAMPION, project_root, settle_params
+from flows.preflight import CHAMPION, project_root, write_params
 from flows.process import settings
 from flows.process.exit_codes import line_and_code
 from flows.process.orphaned_output import outlive_readers
 from flows.process.workspace_lock import WorkspaceLockedError, exclusive_lock
-from flows.retrain import retrain
+from flows.retrain import run_stages
+from flows.run_session import RunSession
 from flows.scheduling.changes import Seen, base_of, news, seen_now
 from flows.scheduling.history import add_entry, entries
 from flows.stages.result import StageResult
@@ -77,14 +78,15 @@ def retrain_where_new(root: Path) -> str:
 def _retrained(layout: Layout, base: str, changes: list[str]) -> tuple[str | None, str]:
     """The MLflow run and the line, of a whole run from `base`."""
     assignments = [f"policy.base={base}"] if base == CHAMPION else []
-    params = settle_params(layout.root, assignments, say)
+    params = write_params(layout.root, assignments, say)
 
     def line() -> str:
         reason = read_json(layout.promotion, Promotion).reason
         return redacted(f"{'; '.join(changes)}. {reason[:1].upper()}{reason[1:]}")
 
-    run = retrain(DvcPipeline(layout.root, seconds=params.schedule.seconds), params, _tell, line)
-    return run.recorded(), line()
+    session = RunSession(DvcPipeline(layout.root, seconds=params.schedule.seconds), params, print_result, line)
+    run_stages(session)
+    return session.recorded(), line()
 
 
 def _last_seen(root: Path) -> Seen | None:
@@ -100,8 +102,9 @@ def _seen_file(root: Path) -> Path:
     return root / ".graft" / "seen.json"
 
 
-def _tell(outcome: StageResult) -> None:
-    say(f"{outcome.address:<16} {outcome.how:<10} {outcome.seconds:7.1f} s")
+def print_result(result: StageResult) -> None:
+    """The line of a stage that is done."""
+    say(f"{result.address:<16} {result.how:<10} {result.seconds:7.1f} s")
 
 
 def say(line: str) -> None:

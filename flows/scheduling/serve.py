@@ -143,4 +143,4 @@ def _server() -> Iterator[tuple[str, bool]]:
 def _keep(server: TemporaryServer, over: threading.Event) -> None:
     """Without a server no schedule fires, and nobody would be told."""
     while not over.wait(TICK):
-        server.keep()
+        server.restart_if_gone()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from flows.process import settings
 from flows.process.exit_codes import TRANSIENT_ERROR, exit_code
-from flows.stages.durations import keep
+from flows.stages.durations import record_duration
 from flows.stages.dvc_yaml import MODULES, declared_params, round_of, stage_of
 from flows.stages.sources import SOURCES, refuse_outdated
 from flows.stages.sources import write as write_sources
@@ -37,7 +37,7 @@ def run(root: Path, address: str) -> None:
     started = time.monotonic()
     with use_fan_out(_one_process(address, params.runner.kind)):
         import_module(MODULES[stage]).run(Layout(root), seen, round_of(address))
-    keep(Layout(root), address, params, time.monotonic() - started)
+    record_duration(Layout(root), address, params, time.monotonic() - started)
 
 
 def _one_process(address: str, kind: str) -> FanOut:

@@ -76,7 +76,9 @@ def test_a_full_disk_under_mlflows_server(done: Path, disk: Path, undisturbed: B
         where = ["-S", f"tracking.uri={server.ready().url}"]
         Ballast(disk).fill()
         told = graft(done, "retrain", *where, PREFECT_API_URL=prefect_url)
-        refused = rf"warning: MLflow \({server.url}\): MlflowException: .+; the results under {done}/run are complete\. .+"
+        refused = (
+            rf"warning: MLflow \({server.url}\): MlflowException: .+; the results under {done}/run are complete\. .+"
+        )
         assert re.fullmatch(refused, told.stderr.splitlines()[-1])
         assert bytes_of(done) == undisturbed
         Ballast(disk).drop()

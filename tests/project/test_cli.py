@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tasks.programs.contract import ALL_OPERATORS
@@ -74,13 +73,6 @@ def test_a_broken_params_file_is_named_with_its_line(
 def test_a_broken_dvc_file_is_told(done: Path) -> None:
     (done / "dvc.yaml").write_text("stages: [\n")
     assert "dvc.yaml" in refused(done, "stage", "problems")
-
-
-def test_an_unread_command_line_leaves_nothing_of_the_run_that_was_begun_meanwhile(done: Path) -> None:
-    assert "No such option: --no-such" in graft(done, "retrain", "--no-such", code=2).stderr
-    _, alive = psutil.wait_procs([p for p in psutil.process_iter(["cwd"]) if p.info["cwd"] == str(done)], timeout=30)
-    assert alive == []
-    assert not list(done.glob("mlflow.db*"))
 
 
 def test_an_unknown_stage_lists_the_real_ones(by_graft: Path) -> None:

@@ -10,7 +10,8 @@ from typing import NamedTuple
 import pytest
 
 from flows.reports.html.page import write_page
-from flows.retrain import delays, tell_in_full
+from flows.reports.publish import publish_page
+from flows.run_session import retry_delays
 from tasks.params.file import load_params
 from tasks.tracking.recorder import Recorder
 from tests.support import finished_run, tiny_project
@@ -86,7 +87,7 @@ def test_a_page_that_cannot_be_written_is_a_warning(tmp_path: Path, capfd: pytes
     layout = finished_run.write(tmp_path, assignments=('tracking.uri=""',))
     write_page(layout)
     layout.metrics("reward", 2).write_text("{")
-    tell_in_full(layout, Recorder(layout, load_params(tmp_path / "params.yaml"), {}))
+    publish_page(layout, Recorder(layout, load_params(tmp_path / "params.yaml"), {}))
     assert "warning: no page of this run: " in capfd.readouterr().err
     assert not layout.page.exists()  # an older one would tell of another run
     assert not layout.account.exists()
@@ -132,5 +133,5 @@ def test_after_the_last_try_the_run_stops_with_the_error(done: Path) -> None:
 
 def test_the_delay_doubles_up_to_an_hour() -> None:
     params = load_params(tiny_project.REPOSITORY / "params.yaml").schedule
-    assert delays(params) == [10, 20, 40]
-    assert delays(params.model_copy(update={"retries": 10}))[-2:] == [2560, 3600]
+    assert retry_delays(params) == [10, 20, 40]
+    assert retry_delays(params.model_copy(update={"retries": 10}))[-2:] == [2560, 3600]

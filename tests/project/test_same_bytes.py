@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from dvc.repo import Repo
 
-from flows.retrain import chain
+from flows.stages.chain import stage_ids
 from flows.stages.dvc_yaml import parse
 from flows.stages.sources import SOURCES
 from tasks.params.file import override
@@ -61,9 +61,7 @@ def test_a_run_leaves_nothing_for_git_but_the_lock(by_graft: Path) -> None:
 
 
 def test_the_flow_names_the_stages_in_the_order_of_dvc(by_graft: Path) -> None:
-    named: list[str] = []
-    chain(named.append, 2)
-    assert named == ADDRESSES
+    assert stage_ids(2) == ADDRESSES
     assert list(parse(by_graft / "dvc.lock")["stages"]) == [SOURCES, *ADDRESSES]
 
 
@@ -92,19 +90,12 @@ def test_a_lock_that_was_there_becomes_the_same_by_either(done: Path, tmp_path: 
     other = Path(shutil.copytree(done, tmp_path / "other"))
     before = (done / "dvc.lock").read_bytes()
     dvc(done, "repro", "-q")
-    graft(other, "stage", *of_the_flow())
+    graft(other, "stage", *stage_ids(3))
     lock = done / "dvc.lock"
     assert before != lock.read_bytes() == (other / "dvc.lock").read_bytes()
     written = lock.stat()
     graft(done, "retrain")
     assert (lock.stat().st_ino, lock.stat().st_mtime_ns) == (written.st_ino, written.st_mtime_ns)
-
-
-def of_the_flow() -> list[str]:
-    """The addresses of three rounds."""
-    named: list[str] = []
-    chain(named.append, 3)
-    return named
 
 
 def test_a_project_of_one_round_has_one_round(tmp_path: Path) -> None:

@@ -1,0 +1,19 @@
+"""Options that several commands share."""
+
+from typing import Annotated
+
+import typer
+
+Assignments = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-S",
+        "--set-param",
+        metavar="KEY=VALUE",
+        help="Write a param into params.yaml first, for instance -S grpo.beta=0.05. Can be repeated.",
+    ),
+]
+Pull = Annotated[
+    bool, typer.Option("--pull", help="Fetch results from the DVC remote if they were computed elsewhere.")
+]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the Python traceback of an error.")]

@@ -1,0 +1,168 @@
+"""Commands that read results and change nothing of a run."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.cli.options import Assignments, Debug
+
+
+def history(
+    last: Annotated[int, typer.Option("-n", min=1, metavar="N", help="Show only the last N.")] = 20,
+    debug: Debug = False,  # noqa: ARG001 (read by main)
+) -> None:
+    """Show the results of the scheduled runs, one line each: what changed, better or not, promoted or not, why."""
+    from flows.preflight import project_root
+    from flows.scheduling.history import entries
+
+    for entry in entries(project_root())[-last:]:
+        print(f"{entry.when}  {entry.line}")
+
+
+def status(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
+    """Show which stages are up to date, and why the others are not: the input, param or source file that changed."""
+    from flows.preflight import project_root, write_params
+
+    root = project_root()
+    write_params(root, [], print)
+    from flows.dvc_stages.pipeline import DvcPipeline
+
+    for address, reasons in DvcPipeline(root).stale().items():
+        print(f"{address:<16} {'; '.join(reasons) or 'up to date'}")
+
+
+def tree(
+    problem_id: Annotated[str, typer.Argument(metavar="PROBLEM_ID", help="As in run/problems/train.jsonl.")],
+    round: Annotated[int | None, typer.Option(min=1, help="The round; by default the last one searched.")] = None,
+    debug: Debug = False,  # noqa: ARG001 (read by main)
+) -> None:
+    """Draw the search tree of one train problem: what the policy wrote, how often, and with what result.
+
+    A line is a statement with the number of completions that contain it (×), their mean reward (value) and its
+    probability under the policy (p). Green: it solves the problem and its siblings. The line of a revised workflow is
+    the model's description of the change.
+    """
+    from rich.console import Console
+
+    from flows.preflight import project_root
+    from flows.reports.search_tree import draw_tree
+    from tasks.layout import Layout
+
+    Console().print(draw_tree(Layout(project_root()), problem_id, round), highlight=False)
+
+
+def workflows(
+    problem_id: Annotated[
+        str, typer.Argument(metavar="PROBLEM_ID", help="As in run/problems/train.jsonl or validation.jsonl.")
+    ],
+    round: Annotated[int | None, typer.Option(min=1, help="The round; by default the last one searched.")] = None,
+    debug: Debug = False,  # noqa: ARG001 (read by main)
+) -> None:
+    """Print the workflows that a round's search found for one train or validation problem, best first.
+
+    The line above each shows its name, the share of the problem and its siblings that it solves (value), how many
+    completions wrote it (×), its probability under the policy (p) and its first author. Where the policy writes
+    programs the output is valid Python: > FILE.py saves it.
+    """
+    from flows.preflight import project_root
+    from flows.reports.workflow_list import list_workflows
+    from tasks.layout import Layout
+
+    print(list_workflows(Layout(project_root()), problem_id, round), end="")
+
+
+def diagnose(
+    problems: Annotated[int, typer.Option(min=1, help="Number of train problems, sampled with the seed.")] = 4,
+    round: Annotated[
+        int | None, typer.Option(min=0, help="The round whose policy takes the step; by default the last one.")
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Also write the page to this file, with every token of every completion.")
+    ] = None,
+    assignments: Assignments = None,
+    debug: Debug = False,  # noqa: ARG001 (read by main)
+) -> None:
+    """Diagnose one GRPO step: is it healthy, and if not, which param should change?
+
+    Samples a group of completions for each of a few train problems, rewards them, takes one optimiser step in memory,
+    and measures the policy before and after it on the same prompts with the same seeds. The exit code is 0 whatever
+    it finds; the run is not changed. The same project, seed and options give the same page.
+    """
+    from rich.console import Console
+
+    from flows.preflight import project_root, write_params
+    from tasks.errors import GraftError
+
+    if html is not None and html.is_dir():
+        raise GraftError(f"--html {html}: is a folder; name a file, diagnosis.html for instance")
+    root = project_root()
+    params = write_params(root, assignments or [], print)
+    from flows.diagnosis.diagnose import diagnose as examined
+    from flows.diagnosis.page import page_of
+    from flows.diagnosis.terminal import print_diagnosis
+    from tasks.artifacts import write_text
+    from tasks.layout import Layout
+
+    diagnosis = examined(Layout(root), params, problems, round)
+    print_diagnosis(diagnosis, Console())
+    if html is not None:
+        write_text(html, page_of(diagnosis))
+        print(f"written: {html}")
+
+
+def compare(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN",
+            help="A run: a project folder (. is this one), the account.json of a run, a DVC experiment, a git commit "
+            "with the dvc.lock of a run, or the name or id of an MLflow run.",
+        ),
+    ],
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Also write a page with charts and completions, of one run or more."),
+    ] = None,
+    debug: Debug = False,  # noqa: ARG001 (read by main)
+) -> None:
+    """Compare runs: the params that differ, and the change on the test problems.
+
+    The others are compared with the first run, problem by problem, so all must have been tested on the same ones. A
+    change is shown with an interval and p, the probability of a change as large by chance alone. For instance:
+    graft compare ../baseline . --html compared.html
+    """
+    from rich.console import Console
+
+    from flows.reports.compare_command import compare
+
+    compare(runs, Path.cwd(), html, Console())
+
+
+def operators(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
+    """List the operators: functions that a workflow may call without importing anything.
+
+    Those marked "served by a model" need operators.backend in params.yaml.
+    """
+    from inspect import cleandoc, signature
+
+    from tasks.programs.contract import ALL_OPERATORS
+    from tasks.programs.operators.builtin import OPERATORS
+
+    for name, function in ALL_OPERATORS.items():
+        served = "" if name in OPERATORS or name == "run" else "  [served by a model]"
+        print(f"{name}{signature(function)}{served}\n")
+        print("\n".join(f"    {line}".rstrip() for line in cleandoc(function.__doc__ or "").splitlines()), end="\n\n")
+
+
+def doctor(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
+    """Check this machine and installation: versions, sandbox, disk, git, params. Exit code 1 if something is wrong."""
+    from flows.doctor import examine
+    from flows.preflight import project_root
+
+    findings = examine(project_root())
+    for finding in findings:
+        print(f"{'wrong' if finding.remedy else 'ok':<6} {finding.thing}: {finding.found}")
+        if finding.remedy:
+            print(f"       remedy: {finding.remedy}")
+    raise typer.Exit(any(finding.remedy for finding in findings))

@@ -1,0 +1,150 @@
+"""Commands that compute or remove results."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.cli.options import Assignments, Debug, Pull
+from flows.process import settings
+
+if TYPE_CHECKING:
+    from flows.stages.result import StageResult
+
+
+def retrain(
+    assignments: Assignments = None,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="How many rounds of search and update; the same as -S rounds=N.")
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Write a set of params first: small (20 problems, minutes) or improved (200). -S takes precedence.",
+        ),
+    ] = None,
+    pull: Pull = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Show what would be computed, why and for how long; change nothing."),
+    ] = False,
+    debug: Debug = False,  # noqa: ARG001 (read by main)
+) -> None:
+    """Run the complete chain, from problems to an improved policy.
+
+    A stage is computed only if its inputs, params or source have changed. Ends with a table of how many test problems
+    the policy solves before and after. Interrupt it at any time; the next run continues where it stopped.
+    """
+    from rich.console import Console
+
+    from flows.cli.presets import preset as assignments_of
+    from flows.preflight import project_root, proposed_params, write_params
+    from flows.process.workspace_lock import exclusive_lock
+    from tasks.layout import Layout
+    from tasks.promotion.champion import read_champion
+
+    root = project_root()
+    several = [f"rounds={rounds}"] if rounds else []
+    chosen = [*(assignments_of(preset) if preset else ()), *(assignments or []), *several]
+    if dry_run:
+        from flows.dvc_stages.dry_run import print_forecast
+
+        text, params, _ = proposed_params(root, chosen)
+        read_champion(Layout(root).champion, params.environment)
+        print_forecast(root, text, params, Console(highlight=False))
+        return
+    with exclusive_lock(root, "graft retrain"):
+        params = write_params(root, chosen, print)
+        read_champion(Layout(root).champion, params.environment)  # an error here would stop the last stage
+        settings.set_prefect_home(root)
+        from flows.reports.terminal import print_report
+        from flows.retrain import retrain
+
+        session = retrain(root, params, print_result, pull)
+        try:
+            print_report(Layout(root), params, session.seconds, session.cached, Console())
+        finally:
+            session.recorded()
+
+
+def stage(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME...", help="A stage, for instance problems or search@1; search means search of each round."
+        ),
+    ],
+    force: Annotated[bool, typer.Option("--force", help="Compute it even if nothing has changed.")] = False,
+    pull: Pull = False,
+    assignments: Assignments = None,
+    debug: Debug = False,  # noqa: ARG001 (read by main)
+) -> None:
+    """Bring single stages up to date, in the order given, without those that they depend on.
+
+    The same as `dvc repro --single-item NAME`, in one process. The names are those of `graft status`.
+    """
+    from flows.preflight import project_root, write_params
+    from flows.process.workspace_lock import shared_lock
+
+    root = project_root()
+    with shared_lock(root, f"graft stage {' '.join(names)}"):
+        params = write_params(root, assignments or [], print)
+        from flows.dvc_stages.pipeline import DvcPipeline
+
+        pipeline = DvcPipeline(root, pull, seconds=params.schedule.seconds)
+        for address in [address for name in names for address in pipeline.find(name)]:
+            print_result(pipeline.run(address, force))
+
+
+def serve(
+    cron: Annotated[
+        str | None,
+        typer.Option(metavar="CRON", help='When, in five fields and local time: "0 3 * * *" is 3 each night.'),
+    ] = None,
+    every: Annotated[float | None, typer.Option(min=1, metavar="SECONDS", help="An interval instead.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the deployment; by default that of the folder.")] = None,
+    debug: Debug = False,  # noqa: ARG001 (read by main)
+) -> None:
+    """Retrain on a schedule, until Ctrl-C. Each run starts from the champion, with the problems that exist by then.
+
+    A run ends with one line: what changed, whether the policy is better, and why it was promoted or not. A run that
+    finds nothing new does nothing. graft history prints the lines. The Prefect server is that of PREFECT_API_URL, or
+    one that is started on this machine. For instance: graft serve --cron "0 3 * * *"
+    """
+    from flows.preflight import project_root
+
+    root = project_root()
+    settings.set_prefect_home(root)
+    from flows.scheduling.serve import serve as served
+
+    served(root, cron, every, name)
+
+
+def clean(
+    keep: Annotated[int, typer.Option(min=1, metavar="N", help="Keep the last N runs.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Delete instead of listing.")] = False,
+    replies: Annotated[
+        bool, typer.Option("--replies", help="Also delete the cached replies of models; asking again costs money.")
+    ] = False,
+    debug: Debug = False,  # noqa: ARG001 (read by main)
+) -> None:
+    """Delete old results in the DVC cache, MLflow and Prefect, and what killed runs left. Without --yes, list them.
+
+    Kept in any case: results in a dvc.lock of the workspace, a branch, a tag or an experiment, present and former
+    champions, and files in use. Refused while a run is at work.
+    """
+    from flows.preflight import project_root
+    from flows.process.workspace_lock import exclusive_lock
+    from tasks.layout import Layout
+    from tasks.params.file import load_params
+
+    root = project_root()
+    with exclusive_lock(root, "graft clean"):
+        from flows.retention.clean import clean
+
+        clean(Layout(root), load_params(root / "params.yaml"), keep, yes, replies)
+
+
+def print_result(result: "StageResult") -> None:
+    """The line of a stage that is done."""
+    print(f"{result.address:<16} {result.how:<10} {result.seconds:7.1f} s", flush=True)

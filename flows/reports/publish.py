@@ -1,0 +1,47 @@
+"""Publish a finished run: its page in the folder and in MLflow, a summary in Prefect."""
+
+import sys
+from socket import gethostname
+
+from httpx import HTTPError, HTTPStatusError
+from prefect.artifacts import create_markdown_artifact
+
+from flows.reports.html.page import write_page
+from tasks.errors import GraftError
+from tasks.layout import Layout
+from tasks.tracking.recorder import Recorder
+
+
+def publish_page(layout: Layout, recorder: Recorder) -> str | None:
+    """Write the page of a finished run, hand it to MLflow and return its summary.
+
+    Its stages are done, so an error is a warning, and an older page is removed.
+    """
+    try:
+        summary = write_page(layout)
+    except GraftError as error:
+        for old in (layout.account, layout.page):
+            old.unlink(missing_ok=True)
+        print(f"warning: no page of this run: {error}", file=sys.stderr)
+        return None
+    recorder.files(layout.account, layout.page)
+    return summary
+
+
+def publish_summary(layout: Layout, recorder: Recorder, summary: str) -> None:
+    """The summary as an artifact of the Prefect flow run, with links to MLflow.
+
+    The page is named by its path without a link: browsers refuse links from a server's page to a local file.
+    """
+    addresses = {"page": recorder.address(layout.page), "MLflow run": recorder.address()}
+    links = [f"[{text}]({address})" for text, address in addresses.items() if address]
+    where = " · ".join([*links, f"`{layout.page}` on `{gethostname()}`"])
+    try:
+        create_markdown_artifact(f"{summary}\n\n{where}\n", key="page", description=summary.splitlines()[0])
+    except HTTPError as error:
+        print(f"warning: prefect: no summary of this run there ({failure(error)})", file=sys.stderr)
+
+
+def failure(error: Exception) -> str:
+    """How a request to a server failed, in words."""
+    return f"status {error.response.status_code}" if isinstance(error, HTTPStatusError) else "no answer"

@@ -1,0 +1,27 @@
+"""Text and tables for the terminal: control characters replaced, one style of table."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def printable(text: str, kept: str = "", replacement: str = "") -> str:
+    """`text` with every character that could control a terminal replaced, except those in `kept`."""
+    return "".join(c if c.isprintable() or c in kept else replacement for c in text)
+
+
+def shortened(text: str, width: int) -> str:
+    """`text` cut to `width` characters, the last of them `…`."""
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def table(*titles: str, right: bool = False, wrap: str = "") -> "Table":
+    """An empty Rich table with these columns, the first one aligned left. `wrap`: title of a column that may wrap."""
+    from rich import box
+    from rich.table import Table
+
+    empty = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
+    for number, title in enumerate(titles):
+        empty.add_column(title, justify="right" if right and number else "left", no_wrap=title != wrap)
+    return empty
