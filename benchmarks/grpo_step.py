@@ -1,9 +1,9 @@
-"""A whole GRPO step, sampling and update, of Graft and of TRL's trainer, side by side.
+"""Cost of a complete GRPO step, sampling and update, of Graft and of TRL's trainer.
 
     python -m benchmarks.grpo_step
 
-Both sides do the same work (benchmarks/step_sides.py says what), each in a process of its own, and take turns step by
-step, so that what disturbs the machine disturbs both. Prompts of 32 and 256 tokens; completions all of 64 tokens
+Both do the same work (see benchmarks/step_sides.py), each in its own process, and alternate step by step, so that other
+load on the machine affects both. Prompts of 32 and 256 tokens; completions all of 64 tokens
 (full), or most of them short and one of 64 (skewed); one thread and two; and the same once more with a larger model.
 TRL is as shipped but for bf16 and gradient checkpointing, which are switched off because they are slower on a CPU.
 
@@ -37,7 +37,7 @@ Steps = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Measured:
+class StepStatistics:
     """Medians of one side over its steps; the peak of memory is the largest."""
 
     cpu: float
@@ -46,13 +46,13 @@ class Measured:
     parts: dict[str, float]
 
     @classmethod
-    def of(cls, steps: Steps) -> "Measured":
+    def of(cls, steps: Steps) -> "StepStatistics":
         parts = {name: median(step["parts"][name] for step in steps) for name in steps[0]["parts"]}
         cpu, wall = (median(step[name] for step in steps) for name in ("cpu", "wall"))
         return cls(cpu, wall, max(step["memory"] for step in steps), parts)
 
 
-def measure(shape: Shape, steps: int) -> dict[str, Measured]:
+def measure(shape: Shape, steps: int) -> dict[str, StepStatistics]:
     """Both sides, by turns."""
     sides = {name: Side("benchmarks.step_sides", name, json.dumps(asdict(shape))) for name in SIDES}
     taken: dict[str, Steps] = {name: [] for name in SIDES}
@@ -63,7 +63,7 @@ def measure(shape: Shape, steps: int) -> dict[str, Measured]:
     finally:
         for side in sides.values():
             side.end()
-    return {name: Measured.of(rows[WARM:]) for name, rows in taken.items()}
+    return {name: StepStatistics.of(rows[WARM:]) for name, rows in taken.items()}
 
 
 def shapes(model: dict[str, int], threads: Sequence[int]) -> list[Shape]:
@@ -74,7 +74,7 @@ def name_of(shape: Shape) -> str:
     return f"p{shape.prompt}_{'skewed' if shape.skewed else 'full'}"
 
 
-def table(title: str, rows: dict[Shape, dict[str, Measured]], steps: int) -> "Table":
+def table(title: str, rows: dict[Shape, dict[str, StepStatistics]], steps: int) -> "Table":
     """Two lines a shape: TRL, then Graft."""
     from rich.table import Table
 
@@ -100,7 +100,7 @@ def table(title: str, rows: dict[Shape, dict[str, Measured]], steps: int) -> "Ta
     return made
 
 
-def figures(rows: dict[Shape, dict[str, Measured]]) -> dict[str, float]:
+def figures(rows: dict[Shape, dict[str, StepStatistics]]) -> dict[str, float]:
     """Of the shapes with one thread."""
     single = {shape: sides for shape, sides in rows.items() if shape.threads == 1}
     numbers = {f"step_speedup_{name_of(shape)}": s["trl"].cpu / s["graft"].cpu for shape, s in single.items()}

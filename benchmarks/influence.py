@@ -1,4 +1,4 @@
-"""What influence costs beyond a forward and backward pass, beside other ways to the same numbers.
+"""Cost of influence beyond a forward and backward pass, compared with other implementations.
 
     python -m benchmarks.influence
 
@@ -13,7 +13,7 @@ of one length (plain: transformers and peft as they are), and then the influence
     vmap         torch.func: a batch of gradients, eight rows at a time, and validation
     captum, opacus, dattri: libraries, where they are installed (benchmarks/influence_libraries.py)
 
-Each has a process of its own, and they take turns, so that what disturbs the machine disturbs all. Libraries take two
+Each has its own process, and they take turns, so that other load on the machine affects all alike. Libraries take two
 at most after their first, at the smaller size alone: at the larger all processes together would hold more than 20 GB.
 Processor seconds are medians; memory is the most above what the process held before its first turn, one thread.
 
@@ -94,7 +94,7 @@ def serve(name: str, shape: Shape) -> None:
 
 
 class Turns(list[dict[str, Any]]):
-    """What one way's turns took; the first is not counted."""
+    """Measurements of one way; the first turn is not counted."""
 
     @property
     def cpu(self) -> float:
@@ -133,7 +133,7 @@ def names_of(shape: Shape) -> list[str]:
 
 
 def compared(found: Sequence[float], exact: Sequence[float]) -> list[tuple[float, bool]]:
-    """The relative error of each number, and whether its sign is right."""
+    """Relative error of each number, and True if its sign is right."""
     return [(abs(a - b) / abs(b), (a > 0) == (b > 0)) for a, b in zip(found, exact, strict=True)]
 
 
@@ -148,7 +148,7 @@ def agreement(name: str, sides: dict[str, Turns], held_out: Sequence[float]) -> 
 
 
 def judged_by_others(name: str) -> bool:
-    """Whether a way's validation are other rows, and not the batch itself."""
+    """True if a way's validation consists of other rows than the batch."""
     return name == "held out" or name in LIBRARIES
 
 

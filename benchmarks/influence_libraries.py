@@ -7,7 +7,7 @@ They are an extra of their own (`pip install -e '.[bench]'`):
     dattri                 TracInAttributor as it comes: gradients are projected to 512 dimensions
     dattri, no projection  the same without, which is exact
 
-Each function sets its library up and returns what a turn computes; all rows are one batch.
+Each function sets its library up and returns the computation of one turn; all rows are one batch.
 """
 
 from collections.abc import Callable, Sequence

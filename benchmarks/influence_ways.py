@@ -1,4 +1,4 @@
-"""Influence by Graft and by what torch offers: the ways that `benchmarks.influence` compares, as functions."""
+"""Influence by Graft and by plain torch, as functions compared by `benchmarks.influence`."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

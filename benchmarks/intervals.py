@@ -1,9 +1,9 @@
-"""How often does a 95 % interval hold the truth? Bootstrap over problems against Wilson's, in sets of known mean.
+"""Coverage of 95 % intervals: bootstrap over problems against Wilson's, on sets with a known mean.
 
     python -m benchmarks.intervals
 
-Problems are drawn that differ in difficulty, each is sampled so many times, and the interval of their mean is compared
-with the mean that they were drawn from. What `tasks/statistics/intervals.py` takes for a set of that size is marked.
+Problems of random difficulty are sampled, and the interval of their mean is compared with the true mean. The interval
+that `tasks/statistics/intervals.py` uses for the size is marked.
 The last line of standard output is one JSON object: coverage where the bootstrap is taken, where Wilson's is, and the
 lowest of each.
 """
@@ -60,7 +60,7 @@ SIZES = (10, 20, 50, WILSON_BELOW, 200)
 
 
 def coverage(case: Case, size: int, sets: int, interval: Callable[[Sequence[float], int], Estimate]) -> float:
-    """Of so many sets of problems, the share whose interval holds the truth."""
+    """Share of sets of problems whose interval contains the true mean."""
     found = (interval(case.drawn(size, number), number) for number in range(sets))
     return fmean(one.low <= case.truth <= one.high for one in found)
 

@@ -1,10 +1,10 @@
-"""What the main job learns: the whole chain, once for each seed, in a copy of the project.
+"""Learning of the main job: the complete chain, once per seed, in a copy of the project.
 
     python -m benchmarks.learning --seeds 0 1 2
 
-Everything is as shipped but the seed, and what `-S` sets. Greedy is pass@1 at temperature 0; sampled is the mean of
-c/n, the share of right ones among the samples of a test problem (at `evaluation.temperature`, 0.8 as shipped). The
-last line of standard output is one JSON object with the means over the seeds.
+Everything is as shipped except for the seed and what `-S` sets. Greedy is pass@1 at temperature 0; sampled is the mean
+of c/n, the share of right samples of a test problem (at `evaluation.temperature`, 0.8 as shipped). The last line of
+standard output is one JSON object with the means over the seeds.
 """
 
 import argparse
@@ -31,8 +31,8 @@ Metrics = dict[str, float]
 
 
 @dataclass(frozen=True)
-class Learnt:
-    """One run: the numbers of the policy that it started from and of the one that it ended with."""
+class LearningRun:
+    """Metrics of the first and the final policy of a run."""
 
     before: Metrics
     after: Metrics
@@ -42,7 +42,7 @@ class Learnt:
         return self.after[name] - self.before[name]
 
 
-def learn(root: Path, seed: int, assignments: Sequence[str], verbose: bool) -> Learnt:
+def learn(root: Path, seed: int, assignments: Sequence[str], verbose: bool) -> LearningRun:
     """Run the chain in a new workspace at `root`; its output goes to the log beside it or, verbose, to stderr.
 
     Raises GraftError where the run fails.
@@ -60,10 +60,10 @@ def learn(root: Path, seed: int, assignments: Sequence[str], verbose: bool) -> L
             f"seed {seed}: graft retrain ended with {ended.returncode}: {last_words}; see all with --verbose"
         )
     layout = Layout(root)
-    return Learnt(read_metrics(layout, "evaluate@before"), read_metrics(layout, "evaluate@after"), seconds)
+    return LearningRun(read_metrics(layout, "evaluate@before"), read_metrics(layout, "evaluate@after"), seconds)
 
 
-def figures(runs: Sequence[Learnt]) -> dict[str, float]:
+def figures(runs: Sequence[LearningRun]) -> dict[str, float]:
     """The means over the runs, and the smallest gain of any run."""
 
     def mean(name: str, when: str) -> float:
@@ -86,7 +86,7 @@ def figures(runs: Sequence[Learnt]) -> dict[str, float]:
     return {name: round(number, 4) for name, number in numbers.items()}
 
 
-def table(runs: dict[int, Learnt]) -> "Table":
+def table(runs: dict[int, LearningRun]) -> "Table":
     """A row a seed and one of the means: before → after."""
     from rich.table import Table
 
@@ -123,7 +123,7 @@ def main(arguments: Sequence[str]) -> None:
     from rich.console import Console
 
     options = _options(arguments)
-    runs: dict[int, Learnt] = {}
+    runs: dict[int, LearningRun] = {}
     with tempfile.TemporaryDirectory(prefix="graft-learning-") as temporary:
         folder = options.keep or Path(temporary)
         for seed in options.seeds:

@@ -1,10 +1,10 @@
-"""What it costs that Prefect, DVC and MLflow stand around the stages, where all is computed and where nothing is.
+"""Cost of Prefect, DVC and MLflow around the stages, in a computed run and in a cached one.
 
     python -m benchmarks.overhead              # one run of the embedded default first: ten minutes
     python -m benchmarks.overhead --small      # a small run instead; its share of orchestration says nothing
 
-The orchestration of the default run is all that is not a stage's own work: wall clock of the command minus the seconds
-that the stages' functions took. Beside it stands what a flow of one empty task costs, which is Prefect's own part.
+The orchestration of the default run is the wall clock of the command minus the seconds of the stages' functions. A flow
+of one empty task is measured for comparison, as Prefect's own part.
 """
 
 import argparse

@@ -1,9 +1,9 @@
-"""What the presets learn: each as a whole run in the environment `answer`, from one and the same base.
+"""Learning of the presets: a complete run of each in the environment `answer`, from the same base.
 
     python -m benchmarks.presets
 
-The presets are made for a base that can reckon. No such base can be had without a download, so one is made first: a
-policy from scratch, warmed up on a thousand worked sums. What such a small one needs is scaled, and told in the table:
+The presets expect a base that can calculate. As none is available offline, one is made first: a policy from scratch,
+trained on a thousand worked sums. Its smallness requires other settings, listed in the table:
 the learning rate times SCALE, and problems that it can solve at all (benchmarks/sums.py). All else is the preset's and
 the shipped params'. The last line of standard output is one JSON object with the figures of each preset.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 SCALE = 20
-"""LoRA on two million random parameters takes steps of 1e-3 where a pretrained model takes 5e-5."""
+"""LoRA on two million random parameters needs a learning rate of 1e-3, a pretrained model 5e-5."""
 
 ANSWERS = ("environment=answer", "problems.source=jsonl", "problems.path=sums.jsonl", "tracking.uri=")
 BASE = (
@@ -43,7 +43,7 @@ Figures = dict[str, float]
 
 
 def make_base(root: Path, seed: int, verbose: bool) -> Path:
-    """A policy that reckons a little; returns its folder."""
+    """Make a policy that can add a little; returns its folder."""
     make_workspace(root, [*BASE, f"seed={seed}"])
     write_sums(root / "sums.jsonl", 402, SIBLINGS, seed)
     _graft(root, verbose, "stage", "problems", "coldstart", "bootstrap")

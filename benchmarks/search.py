@@ -1,4 +1,4 @@
-"""How many evaluations the statement-level search needs, rule by rule.
+"""Number of evaluations that the statement-level search needs, by rule.
 
     python -m benchmarks.search --gsm8k ../shared/data/gsm8k/train.jsonl
 
@@ -8,10 +8,11 @@ them) is new. The prior of `puct` and the lengths of `random` are learnt from th
 after the first 1000. A first hit is *annotated* when it is the same function of the question's numbers as a reading
 of the problem's annotations. Every hit that counts was run in the sandbox.
 
-Beside the rules: what stage `coldstart` does for problems without siblings, from the answers alone.
+For comparison: the stage `coldstart` on problems without siblings, from the answers alone.
 
-Generated problems: searched with six siblings; what solves them all is kept, and run on 20 siblings that the search
-never saw. The last line of standard output is one JSON object, all shares between 0 and 1.
+Generated problems are searched with six siblings; workflows that solve them all are run on 20 unseen siblings.
+
+The last line of standard output is one JSON object, all shares between 0 and 1.
 """
 
 import argparse
@@ -27,9 +28,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.statement_search.annotated import Solution, is_annotated, likely_program, solution_of
-from benchmarks.statement_search.array_search import Outcome, Plan, search
-from benchmarks.statement_search.confirm import Kept, kept
+from benchmarks.statement_search.annotated import Solution, is_annotated, likely_program, parse_solution
+from benchmarks.statement_search.array_search import SearchPlan, SearchResult, search
+from benchmarks.statement_search.confirm import ConfirmedHit, confirm_hits
 from benchmarks.statement_search.evaluator import behaviour
 from benchmarks.support.process_pool import pool_of
 from flows.process import settings
@@ -60,15 +61,15 @@ FULL_TREES = 200  # evaluations for each problem, hits or not, where the speed i
 
 
 @dataclass(frozen=True)
-class Annotated:
-    """A problem of GSM8K, ready to be searched; no solution where its annotations do not parse."""
+class AnnotatedProblem:
+    """A problem of GSM8K with its space; no solution if its annotations do not parse."""
 
     question: str
     space: Space
     solution: Solution | None
 
 
-def read_gsm8k(path: Path) -> list[Annotated]:
+def read_gsm8k(path: Path) -> list[AnnotatedProblem]:
     """All problems of a GSM8K file. Raises GraftError where it is not one."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -83,7 +84,7 @@ def read_gsm8k(path: Path) -> list[Annotated]:
         except (ValueError, KeyError, TypeError):
             raise GraftError(f"{path}:{number + 1}: no line of GSM8K; it needs question and answer `#### 72`") from None
         problems.append(
-            Annotated(question, space_of(f"gsm8k-{number}", [question], [answer]), solution_of(text, answer))
+            AnnotatedProblem(question, space_of(f"gsm8k-{number}", [question], [answer]), parse_solution(text, answer))
         )
     if len(problems) <= (LEARNT.start or 0):
         raise GraftError(
@@ -92,7 +93,7 @@ def read_gsm8k(path: Path) -> list[Annotated]:
     return problems
 
 
-def examples_of(problems: Sequence[Annotated]) -> list[Example]:
+def examples_of(problems: Sequence[AnnotatedProblem]) -> list[Example]:
     """Those whose annotations are a program of the space."""
     pairs = [(p.space, likely_program(p.solution, p.space)) for p in problems if p.solution]
     return [(space, program) for space, program in pairs if program]
@@ -108,7 +109,7 @@ def lengths_of(examples: Sequence[Example]) -> tuple[float, ...]:
 class Run:
     """One rule on all problems."""
 
-    outcomes: list[Outcome]
+    outcomes: list[SearchResult]
     cpu_seconds: float
 
     @property
@@ -116,32 +117,32 @@ class Run:
         return sum(outcome.evaluations for outcome in self.outcomes)
 
 
-def timed_search(spaces: Sequence[Space], plan: Plan, prior: Prior | None) -> Run:
+def timed_search(spaces: Sequence[Space], plan: SearchPlan, prior: Prior | None) -> Run:
     """The search, and the CPU time of this process that it took: trees, prior and all."""
     started = time.process_time()
     outcomes = search(spaces, plan, prior)
     return Run(outcomes, time.process_time() - started)
 
 
-def solved(hits: Sequence[Kept], budget: int, problems: int) -> float:
+def solved(hits: Sequence[ConfirmedHit], budget: int, problems: int) -> float:
     """Share of the problems that have a hit within `budget` evaluations."""
     return len({hit.problem for hit in hits if hit.evaluation <= budget}) / problems
 
 
-def annotated_share(hits: Sequence[Kept], budget: int, problems: Sequence[Annotated]) -> float:
+def annotated_share(hits: Sequence[ConfirmedHit], budget: int, problems: Sequence[AnnotatedProblem]) -> float:
     """Share of the problems solved within `budget` whose first hit behaves like the annotated program."""
     first = {hit.problem: hit for hit in reversed(hits) if hit.evaluation <= budget}
     right = [_is_annotated(problems[hit.problem], hit) for hit in first.values()]
     return sum(right) / max(1, len(right))
 
 
-def _is_annotated(problem: Annotated, hit: Kept) -> bool:
+def _is_annotated(problem: AnnotatedProblem, hit: ConfirmedHit) -> bool:
     return problem.solution is not None and is_annotated(
         behaviour(hit.program, problem.space), problem.solution, problem.space
     )
 
 
-def cold_start(problems: Sequence[Annotated], sandbox: Sandbox) -> tuple[float, float]:
+def cold_start(problems: Sequence[AnnotatedProblem], sandbox: Sandbox) -> tuple[float, float]:
     """Share of the problems that cold start solves from one answer; of these, share that behaves as annotated."""
     known = {p.space.problem_id: p for p in problems}
     records = [_record(problem) for problem in problems]
@@ -156,7 +157,7 @@ def cold_start(problems: Sequence[Annotated], sandbox: Sandbox) -> tuple[float, 
     return len(chosen) / len(problems), sum(right) / max(1, len(right))
 
 
-def _record(problem: Annotated) -> Problem:
+def _record(problem: AnnotatedProblem) -> Problem:
     answer = float(problem.space.answers[0])
     return Problem(problem_id=problem.space.problem_id, question=problem.question, answer=answer, source="gsm8k")
 
@@ -179,24 +180,24 @@ def generated(count: int, siblings: int) -> list[Problem]:
 
 @dataclass(frozen=True)
 class Siblings:
-    """What became of the workflows that solved a generated problem and its six siblings."""
+    """Counts of workflows that solve a generated problem and its six siblings."""
 
     problems: int
     solved: int
-    kept: int
-    right: int  # of the kept: right on all fresh siblings
+    confirmed: int
+    right: int  # confirmed workflows that are right on all fresh siblings
 
 
 def on_fresh_siblings(prior: Prior, count: int, sandbox: Sandbox) -> Siblings:
-    """Search generated problems with six siblings; run what is kept on FRESH others."""
+    """Search generated problems with six siblings; run the confirmed workflows on FRESH others."""
     problems = generated(count, 6 + FRESH)
     known = [(p.questions[:-FRESH], p.answers[:-FRESH]) for p in problems]
     spaces = [
         space_of(problem.problem_id, questions, answers)
         for problem, (questions, answers) in zip(problems, known, strict=True)
     ]
-    outcomes = search(spaces, Plan("puct", budget=1000, seed=0), prior)
-    hits = kept(spaces, outcomes, [questions for questions, _ in known], sandbox)
+    outcomes = search(spaces, SearchPlan("puct", budget=1000, seed=0), prior)
+    hits = confirm_hits(spaces, outcomes, [questions for questions, _ in known], sandbox)
     programs = [Program(hit.code, problems[hit.problem].questions[-FRESH:]) for hit in hits]
     shares = [
         solved_share(results, problems[hit.problem].answers[-FRESH:])
@@ -205,10 +206,10 @@ def on_fresh_siblings(prior: Prior, count: int, sandbox: Sandbox) -> Siblings:
     return Siblings(count, len({hit.problem for hit in hits}), len(hits), sum(share == 1.0 for share in shares))
 
 
-def plan_of(rule: Rule, lengths: tuple[float, ...]) -> Plan:
+def plan_of(rule: Rule, lengths: tuple[float, ...]) -> SearchPlan:
     """Each rule's plan. The constant of puct did best of 0.7, 1.5 and 3 on problems 500–1000; that of uct is √2."""
     exploration = 1.4 if rule == "uct" else 1.5
-    return Plan(rule, max(BUDGETS), seed=0, exploration=exploration, lengths=lengths)
+    return SearchPlan(rule, max(BUDGETS), seed=0, exploration=exploration, lengths=lengths)
 
 
 def table(figures: dict[str, float], gold: dict[str, list[float]], runs: dict[Rule, Run]) -> "Table":
@@ -241,7 +242,7 @@ def main(arguments: Sequence[str]) -> None:
 
     searched = problems[SEARCHED]
     spaces, lengths = [p.space for p in searched], lengths_of(examples)
-    full = timed_search(spaces, Plan("puct", FULL_TREES, seed=0, stop_at=FULL_TREES + 1), prior)
+    full = timed_search(spaces, SearchPlan("puct", FULL_TREES, seed=0, stop_at=FULL_TREES + 1), prior)
     _say(f"speed: {full.evaluations} evaluations in {full.cpu_seconds:.1f} CPU seconds")
     runs: dict[Rule, Run] = {}
     with pool_of(os.cpu_count()) as pool:
@@ -255,7 +256,7 @@ def main(arguments: Sequence[str]) -> None:
     gold: dict[str, list[float]] = {}
     with Sandbox(seconds=2.0, memory_mb=512, allow_weak=False) as sandbox:
         for rule, run in runs.items():
-            hits = kept(spaces, run.outcomes, [[p.question] for p in searched], sandbox)
+            hits = confirm_hits(spaces, run.outcomes, [[p.question] for p in searched], sandbox)
             refused = sum(len(outcome.hits) for outcome in run.outcomes) - len(hits)
             if refused:
                 _say(f"{rule}: the sandbox refused {refused} hits")
@@ -265,7 +266,7 @@ def main(arguments: Sequence[str]) -> None:
         figures["coldstart_solved"], figures["coldstart_gold"] = cold_start(searched, sandbox)
         fresh = on_fresh_siblings(prior, options.generated, sandbox)
     figures["puct_first_hit_gold"] = gold["puct"][0]
-    figures["kept_right_on_fresh_siblings"] = fresh.right / max(1, fresh.kept)
+    figures["kept_right_on_fresh_siblings"] = fresh.right / max(1, fresh.confirmed)
     figures["evaluations_per_second"] = full.evaluations / full.cpu_seconds
 
     console = Console(width=None if sys.stdout.isatty() else 120)
@@ -274,8 +275,8 @@ def main(arguments: Sequence[str]) -> None:
         f"cold start: {figures['coldstart_solved']:.1%} solved, {figures['coldstart_gold']:.0%} of them as annotated"
     )
     console.print(
-        f"generated problems with 6 siblings: {fresh.solved} of {fresh.problems} solved; of {fresh.kept} workflows "
-        f"kept {fresh.right} are right on {FRESH} fresh siblings"
+        f"generated problems with 6 siblings: {fresh.solved} of {fresh.problems} solved; of {fresh.confirmed} "
+        f"workflows kept {fresh.right} are right on {FRESH} fresh siblings"
     )
     console.print(f"speed: {figures['evaluations_per_second']:,.0f} evaluations per CPU second, full trees of puct")
     print(json.dumps({name: round(number, 4) for name, number in figures.items()}))

@@ -1,9 +1,9 @@
-"""Does it help to select samples by influence? The pipeline's own problems and embedded policy, four conditions.
+"""Effect of selecting samples by influence, on the pipeline's problems and embedded policy in four conditions.
 
     python -m benchmarks.selection
 
-Each seed has its problems and first policy. From there every variant learns in the same number of rounds and optimiser
-steps from the same number of completions: what is held out for validation is not trained on, unless it is mixed in.
+Each seed has its problems and first policy. Every variant trains for the same number of rounds and optimiser steps on
+the same number of completions; validation completions are not trained on unless they are mixed in.
 benchmarks/influence_selection/world.py has the conditions; GRPO is as shipped except for KL and schedule. A table of
 its own takes fewer steps where fewer training samples are kept.
 
@@ -29,7 +29,7 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
 from benchmarks.influence_selection.flip_auc import auc
-from benchmarks.influence_selection.training_run import Job, Learned, run
+from benchmarks.influence_selection.training_run import Job, RunResult, run
 from benchmarks.influence_selection.variants import ALL, CHOSEN, FULL, LEAST, PLAN, PROBLEMS
 from benchmarks.influence_selection.world import Condition
 from benchmarks.support.process_pool import pool_of
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 FULL_ROUNDS, FULL_PROBLEMS = 6, 200
 """As shipped."""
 
-Runs = dict[tuple[Condition, bool, str], list[Learned]]
+Runs = dict[tuple[Condition, bool, str], list[RunResult]]
 """(condition, whether steps are by what is kept, variant) → a run for each seed."""
 
 

@@ -1,8 +1,8 @@
-"""One side of `benchmarks.grpo_step`, in a process of its own: TRL's trainer, or Graft, taking whole GRPO steps.
+"""Child process of `benchmarks.grpo_step` that takes complete GRPO steps with TRL's trainer or Graft.
 
     python -m benchmarks.step_sides trl|graft SHAPE
 
-A whole step: draw 8 completions for each of 8 prompts, reward them, make advantages, update the LoRA adapter once. Both
+A step: draw 8 completions for each of 8 prompts, reward them, make advantages, update the LoRA adapter once. Both
 sides have the same model, prompts, rewards and numbers of tokens; no completion ends by chance. SHAPE is one JSON
 object. For each line that comes in, one step is taken and one JSON object with its numbers goes out.
 """

@@ -1,10 +1,10 @@
-"""Does memory stay what it is when the problems become a million? Collect, reward and select's reading, measured.
+"""Peak memory of collect, reward and the reading of select for up to a million problems.
 
     python -m benchmarks.streaming
 
 A round's search is made up: problems, and for each two workflows with two completions each, in the tokens of a tiny
 policy. Then the stages collect and reward run as they are, and of select what comes before it holds samples: every
-rewarded trajectory is read and checked against the policy. Each runs in a process of its own, which tells its own peak
+rewarded trajectory is read and checked against the policy. Each runs in its own process, which reports its peak
 and time. `whole` is the same with all problems in one shard, as before there were shards, of `--whole` problems; what
 it needs grows with them. The last line of standard output is one JSON object, of all problems: the highest peak of a
 stage, in MiB, and the seconds of all three.
@@ -57,7 +57,7 @@ class Codes(Record):
 
 @dataclass(frozen=True)
 class StageCost:
-    """What a stage took for so many problems."""
+    """Memory and time of a stage for a number of problems."""
 
     stage: str
     problems: int
@@ -66,7 +66,7 @@ class StageCost:
 
 
 def make(layout: Layout, count: int) -> None:
-    """The round as a search leaves it."""
+    """Write the files of a round after its search."""
     codes = read_json(layout.root / "codes.json", Codes).codes
     write_jsonl(layout.problems("train"), map(_problem, range(count)))
     write_jsonl(layout.problems("validation"), map(_problem, range(count, count + HELD_OUT)))

@@ -1,4 +1,4 @@
-"""Problems that a policy of a million parameters can answer: sums of small numbers, as a file of problems."""
+"""Problem files of sums of small numbers, which a policy of a million parameters can answer."""
 
 import json
 from collections.abc import Sequence

@@ -1,8 +1,7 @@
-"""Problems whose answer a wrong workflow gives too: for `benchmarks.selection`, answers alone as evaluator.
+"""Problems whose answer some wrong workflows also give, for the condition `answer_only` of `benchmarks.selection`.
 
-The generator lets no two quantities of a story be equal, so that a workflow that takes the wrong one is wrong. Here as
-many of them are equal as its tries come to. What it takes from elsewhere are the siblings, by which such a workflow is
-told from a right one.
+The generator never draws equal quantities, so that a workflow that uses the wrong one is wrong. Here as many quantities
+as possible are equal; only the siblings separate such a workflow from a right one.
 """
 
 import random
@@ -17,7 +16,7 @@ TRIES = 2000
 
 
 def with_equal_quantities(problem: Problem, phrasings: int, seed: int) -> Problem | None:
-    """A generated problem in other quantities, with itself as a sibling; None where no two of them can be equal."""
+    """A generated problem with equal quantities, itself as a sibling; None if no two can be equal."""
     template = next(template for template in TEMPLATES if template.name == problem.template)
     dice = random.Random(derive_seed(seed, "coincident", problem.problem_id))
     phrasing = dice.choice(phrasings_of(template, phrasings, seed))
@@ -34,7 +33,7 @@ def with_equal_quantities(problem: Problem, phrasings: int, seed: int) -> Proble
 
 
 def _drawn(template: Template, phrasing: int, dice: random.Random) -> dict[str, Option] | None:
-    """One try at quantities of which two are equal; None where they are not, or make no sensible story."""
+    """One draw of quantities; None if no two are equal or they make no sensible story."""
     drawn = {name: dice.choice(template.quantities[name].options) for name in dict.fromkeys(template.order(phrasing))}
     if distinct(drawn) == len(drawn):
         return None
@@ -42,5 +41,5 @@ def _drawn(template: Template, phrasing: int, dice: random.Random) -> dict[str, 
 
 
 def distinct(drawn: dict[str, Option]) -> int:
-    """How many different quantities there are."""
+    """Number of different quantities."""
     return len({value for _, value in drawn.values()})

@@ -1,4 +1,4 @@
-"""How well influence tells rewards that err, at the first policy of a run of `benchmarks.selection`."""
+"""AUC of influence as a detector of flipped rewards, at the first policy of a run of `benchmarks.selection`."""
 
 from pathlib import Path
 
@@ -8,9 +8,9 @@ from benchmarks.influence_selection.world import is_flipped, rewards_of, rotate_
 
 
 def auc(folder: Path, seed: int, judges: int) -> float:
-    """How well influence on so many validation samples tells flipped rewards from others: 0.5 is chance.
+    """AUC of influence on `judges` validation samples for flipped against other rewards; 0.5 is chance.
 
-    At the workspace's first policy, among one round's samples that would be learned from.
+    Measured at the workspace's first policy, among the samples of one round that would be trained on.
     """
     import torch
     from scipy.stats import mannwhitneyu

@@ -1,6 +1,6 @@
 """One run of `benchmarks.selection`: rounds of rollouts, rewards under a condition, a selection, an update.
 
-Runs of one seed differ by what they select alone.
+Runs of one seed differ only in what they select.
 """
 
 import math
@@ -58,7 +58,7 @@ class Job:
 
 @dataclass
 class RunResult:
-    """What a run came to."""
+    """Metrics of a run."""
 
     final: float = 0.0  # trusted pass@1 on test problems
     curve: list[float] = field(default_factory=list)  # of each round's rollouts, before its update
@@ -68,7 +68,7 @@ class RunResult:
 
 
 def run(job: Job) -> RunResult:
-    """Learn from the workspace's first policy."""
+    """Train from the workspace's first policy."""
     import time
 
     import torch
@@ -118,7 +118,7 @@ def _round(world: World, policy: "Policy", job: Job, round: int, learned: RunRes
 
 
 def validation_of(world: World, policy: "Policy", count: int, seed: int, round: int) -> list[Sample]:
-    """So many fresh completions, as many of each validation problem, or one of so many problems."""
+    """Fresh validation completions: equally many per problem, or one each of so many problems."""
     problems = rotate_problems(sample_problems(world.problems["validation"], count, seed, round), round)
     heard = world.rollouts(policy, problems, max(count // len(problems), 1), "validation", seed, round)
     return samples_of(policy, problems, heard, trusted_of(heard))
@@ -158,7 +158,7 @@ def _weights(
     judges: Sequence[Sample],
     truth: Sequence[Sample],
 ) -> list[float]:
-    """What each sample weighs; 0 = not learned from."""
+    """Weight of each sample; 0: not trained on."""
     rule, advantages = job.variant.rule, [s.advantage for s in samples]
     if rule == "validation_itself":
         return [float(s.advantage > 0) for s in judges]
@@ -229,7 +229,7 @@ def grpo_params(shipped: "Grpo") -> "Grpo":
 
 
 def steps_of(kept: Sequence[Sample], count: int, seed: int) -> "list[Step]":
-    """The samples in `count` steps of like size, by lot; never an empty one."""
+    """The samples in `count` random steps of similar size, none empty."""
     from tasks.grpo.step_plan import Step, UpdateGroup
 
     order = sorted(kept, key=lambda s: derive_seed(seed, s.problem_id, s.member))

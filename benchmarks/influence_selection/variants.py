@@ -1,4 +1,4 @@
-"""What is learned from: the variants of `benchmarks.selection`, and which of them are run where."""
+"""Selection variants of `benchmarks.selection`, and the conditions that each runs in."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -13,7 +13,7 @@ STEPS = 8  # of each pass over them, where all samples with a signal are learned
 
 @dataclass(frozen=True)
 class Variant:
-    """What is learned from. `judges`: validation completions of a round; 0: the batch itself, None: no influence."""
+    """A selection rule. `judges`: validation completions of a round; 0: the batch itself, None: no influence."""
 
     rule: Literal["all", "positive", "reweight", "negative", "random", "bottom", "truly_helpful", "validation_itself"]
     judges: int | None = None
@@ -34,7 +34,7 @@ class Variant:
 
     @property
     def measure(self) -> Measure:
-        """How influence is measured."""
+        """The influence measure."""
         steps_of_problems = PROBLEMS // STEPS if self.adam else None
         return Measure(self.exclude_self, similarity=self.similarity, adam=steps_of_problems)
 
@@ -72,7 +72,7 @@ REMEDIES: dict[str, Variant] = {
 ALL = VARIANTS | REMEDIES | {MORE_PROBLEMS: Variant("all", times=3)}
 
 LEAST = ("vanilla", CHOSEN, "oracle drop")
-"""What the figures are made of."""
+"""Variants behind the printed figures."""
 
 PLAN: dict[tuple[Condition, bool], tuple[str, ...]] = {
     ("clean", False): (*LEAST[:2], MORE_PROBLEMS),

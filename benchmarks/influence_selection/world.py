@@ -1,4 +1,4 @@
-"""The world of `benchmarks.selection`: its problems, what is written for them, and what that is said to be worth.
+"""Problems, rollouts and reward conditions of `benchmarks.selection`.
 
     condition     training rewards                                                          validation
     clean         the share of problem and siblings solved                                  trusted
@@ -7,8 +7,7 @@
                   quantities, so that a workflow that takes the wrong one is right as well
     biased        the share solved, and as much again for a long workflow, right or wrong   trusted
 
-Trusted: 1 where problem and siblings are all solved. Everything is drawn by seeds of its own for each problem, round
-and row.
+Trusted: 1 if the problem and all siblings are solved. Every random draw has its own seed per problem, round and row.
 """
 
 from collections.abc import Sequence
@@ -33,7 +32,7 @@ LONG, BONUS = 24, 1.0  # tokens of a long workflow, few of which are right, and 
 
 @dataclass(frozen=True)
 class Rollout:
-    """A completion with what running it gave: its own answer right, and all siblings' too; the share of them all."""
+    """A completion: is its own answer right, are all siblings' too, and the share solved."""
 
     completion: Completion
     right: bool
@@ -42,7 +41,7 @@ class Rollout:
 
 
 class World:
-    """The problems of a workspace, and what was ever run on them."""
+    """The problems of a workspace, with a cache of results."""
 
     def __init__(self, folder: Path) -> None:
         from tasks.artifacts import read_jsonl
@@ -63,8 +62,8 @@ class World:
         self._known: dict[tuple[str, str], tuple[bool, bool, float]] = {}
 
     @cached_property
-    def with_equal_quantities(self) -> list[Problem]:
-        """Train problems whose answer wrong workflows give, too."""
+    def equal_quantities(self) -> list[Problem]:
+        """Train problems whose answer some wrong workflows also give."""
         phrasings, seed = self.params.problems.phrasings, self.params.seed
         found = [with_equal_quantities(problem, phrasings, seed) for problem in self.problems["train"]]
         return [problem for problem in found if problem]
@@ -107,17 +106,17 @@ class World:
 
 @cache
 def world_of(folder: Path) -> World:
-    """One for each process: what was run is not run again."""
+    """One per process, so that results are cached."""
     return World(folder)
 
 
 def sample_problems(problems: Sequence[Problem], count: int, seed: int, round: int) -> list[Problem]:
-    """So many of the problems, by lot."""
+    """A random sample of `count` problems."""
     return sorted(problems, key=lambda problem: derive_seed("lot", seed, round, problem.problem_id))[:count]
 
 
 def rotate_problems(problems: Sequence[Problem], round: int) -> list[Problem]:
-    """In the quantities of the round."""
+    """The problems in the round's rotation."""
     return [problem.rotated(round) for problem in problems]
 
 

@@ -16,15 +16,15 @@ import numpy as np
 from tasks.coldstart.expression_space import APPLY, LARGEST, STATEMENTS, SYMBOLS, Array, Program, Space
 
 READINGS = 256
-"""Most readings of a solution that are looked at."""
+"""Most readings of a solution that are enumerated."""
 
 _STEP = re.compile(r"<<([^<>=]+)=([^<>]*)>>")
 _OPERATIONS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 
 
 @dataclass(frozen=True)
-class Literal:
-    """A number as it stands in an annotation: the `place`-th of the solution, written in step `step`."""
+class NumberLiteral:
+    """A number in an annotation: the `place`-th of the solution, in step `step`."""
 
     value: float
     place: int
@@ -38,19 +38,19 @@ class Operation:
     right: "Term"
 
 
-Term = Literal | Operation
+Term = NumberLiteral | Operation
 
 
 @dataclass(frozen=True)
 class Solution:
-    """The steps up to the one that gives the answer; `results` [steps] as they stand in the text."""
+    """The steps up to the one that gives the answer; `results` [steps] as in the text."""
 
     steps: list[Operation]
     results: list[float]
 
 
-def solution_of(text: str, answer: float) -> Solution | None:
-    """The annotated steps; None where one does not parse or none gives the answer."""
+def parse_solution(text: str, answer: float) -> Solution | None:
+    """The annotated steps; None if one does not parse or none gives the answer."""
     steps: list[Operation] = []
     results: list[float] = []
     places = iter(range(10_000))
@@ -70,8 +70,8 @@ Choice = tuple[str, int | float]
 """("step", its index), ("leaf", its index) or ("constant", its value)."""
 
 
-def choices(literal: Literal, solution: Solution, space: Space) -> list[Choice]:
-    """What a literal may stand for: results of earlier steps, the latest first, leaves, else itself."""
+def choices(literal: NumberLiteral, solution: Solution, space: Space) -> list[Choice]:
+    """Possible meanings of a literal: results of earlier steps, the latest first, leaves, else itself."""
     steps = [i for i in range(literal.step - 1, -1, -1) if _same(solution.results[i], literal.value)]
     leaves = [i for i in range(space.leaves) if _same(space.inputs[0, i], literal.value)]
     found: list[Choice] = [*(("step", i) for i in steps), *(("leaf", i) for i in leaves)]
@@ -79,7 +79,7 @@ def choices(literal: Literal, solution: Solution, space: Space) -> list[Choice]:
 
 
 def behaviours(solution: Solution, space: Space) -> Iterator[Array]:
-    """What each reading of the solution gives on all inputs [I]."""
+    """Values of each reading of the solution on all inputs [I]."""
     step_forms = [_forms(step, space) for step in solution.steps]
     for steps in product(*step_forms):
         literals = [literal for step in steps for literal in _literals(step)]
@@ -90,14 +90,14 @@ def behaviours(solution: Solution, space: Space) -> Iterator[Array]:
 
 
 def is_annotated(values: Array, solution: Solution, space: Space) -> bool:
-    """Whether a program with these values [I] is the same function of the quantities as a reading of the solution."""
+    """True if a program with these values [I] equals some reading of the solution as a function of the quantities."""
     with np.errstate(all="ignore"):
         readings = islice(behaviours(solution, space), READINGS)
         return any(bool(np.allclose(values, reading, rtol=1e-6, atol=1e-9)) for reading in readings)
 
 
 def likely_program(solution: Solution, space: Space) -> Program | None:
-    """The reading that uses most: a literal stands for what was not used yet. None where it does not fit the space."""
+    """The reading in which literals refer to unused values first; None if it does not fit the space."""
     writer = _Writer(solution, space)
     for step in solution.steps:
         form = min(_forms(step, space), key=lambda f: sum(writer.is_foreign(literal) for literal in _literals(f)))
@@ -109,7 +109,7 @@ def likely_program(solution: Solution, space: Space) -> Program | None:
 
 
 class _Writer:
-    """Writes statements and remembers what was used."""
+    """Writes statements and records used operands."""
 
     def __init__(self, solution: Solution, space: Space) -> None:
         self.solution, self.space = solution, space
@@ -118,18 +118,18 @@ class _Writer:
         self.used: set[int] = set()
         self.foreign = False
 
-    def is_foreign(self, literal: Literal) -> bool:
+    def is_foreign(self, literal: NumberLiteral) -> bool:
         return choices(literal, self.solution, self.space)[0][0] == "constant"
 
     def write(self, term: Term) -> int:
         """The operand that a term is; beyond STATEMENTS statements operands are counted from 1000."""
-        if isinstance(term, Literal):
+        if isinstance(term, NumberLiteral):
             return self._operand(term)
         left, right = self.write(term.left), self.write(term.right)
         self.statements.append((term.symbol, left, right))
         return 1000 + len(self.statements) - 1
 
-    def _operand(self, literal: Literal) -> int:
+    def _operand(self, literal: NumberLiteral) -> int:
         found = choices(literal, self.solution, self.space)
         operands = [self.results[int(at)] if kind == "step" else STATEMENTS + int(at) for kind, at in found]
         if found[0][0] == "constant":
@@ -162,35 +162,35 @@ def _forms(term: Term, space: Space) -> list[Term]:
 
 
 def _rewritten(term: Term, space: Space) -> list[Term]:
-    if isinstance(term, Literal):
+    if isinstance(term, NumberLiteral):
         return [term]
     quantities = space.inputs[0, : space.quantities].tolist()
     forms: list[Term] = []
     hundredth = {"/": 100.0, "*": 0.01}.get(term.symbol)
-    if isinstance(term.left, Literal) and isinstance(term.right, Literal) and term.right.value == hundredth:
+    if isinstance(term.left, NumberLiteral) and isinstance(term.right, NumberLiteral) and term.right.value == hundredth:
         part = term.left.value / 100
         if any(_same(q, part) for q in quantities):
-            forms.append(Literal(part, term.left.place, term.left.step))
+            forms.append(NumberLiteral(part, term.left.place, term.left.step))
     for left in _rewritten(term.left, space):
         for right in _rewritten(term.right, space):
             forms.append(Operation(term.symbol, left, right))
-            if term.symbol == "*" and isinstance(right, Literal) and right.value == 0.01:
-                forms.append(Operation("/", left, Literal(100.0, right.place, right.step)))
-            divides = term.symbol == "/" and isinstance(right, Literal) and right.value > 1
-            if divides and isinstance(right, Literal) and any(_same(q, 1 / right.value) for q in quantities):
-                forms.append(Operation("*", left, Literal(1 / right.value, right.place, right.step)))
+            if term.symbol == "*" and isinstance(right, NumberLiteral) and right.value == 0.01:
+                forms.append(Operation("/", left, NumberLiteral(100.0, right.place, right.step)))
+            divides = term.symbol == "/" and isinstance(right, NumberLiteral) and right.value > 1
+            if divides and isinstance(right, NumberLiteral) and any(_same(q, 1 / right.value) for q in quantities):
+                forms.append(Operation("*", left, NumberLiteral(1 / right.value, right.place, right.step)))
     return forms
 
 
-def _literals(term: Term) -> list[Literal]:
-    return [term] if isinstance(term, Literal) else _literals(term.left) + _literals(term.right)
+def _literals(term: Term) -> list[NumberLiteral]:
+    return [term] if isinstance(term, NumberLiteral) else _literals(term.left) + _literals(term.right)
 
 
 def _value(steps: list[Term], reading: dict[int, Choice], space: Space) -> Array:
     results: list[Array] = []
 
     def value(term: Term) -> Array:
-        if isinstance(term, Literal):
+        if isinstance(term, NumberLiteral):
             kind, which = reading[term.place]
             if kind == "step":
                 return results[int(which)]
@@ -221,7 +221,7 @@ def _term(expression: str, step: int, place: Callable[[], int]) -> Term | None:
 
 def _translated(node: ast.expr, step: int, place: Callable[[], int]) -> Term | None:
     if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and 0 < node.value <= LARGEST:
-        return Literal(float(node.value), place(), step)
+        return NumberLiteral(float(node.value), place(), step)
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
         left, right = _translated(node.left, step, place), _translated(node.right, step, place)
         if left is not None and right is not None:

@@ -1,8 +1,8 @@
 """Search over statements, one simulation for a batch of problems at a time: select, expand, evaluate, backpropagate.
 
-One evaluation is one complete program whose behaviour is new. A program that behaves like one before costs nothing;
-so that this ends, a problem also has an iteration cap. A problem's result is a function of the problem, the rule and
-the seed: never of the batch that it is in.
+One evaluation is one complete program with a new behaviour. A program that behaves like an earlier one is free, so the
+number of iterations is limited as well. A problem's result depends on the problem, the rule and the seed, not on its
+batch.
 """
 
 from collections.abc import Sequence
@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.statement_search.array_tree import NONE, SPENT, STOP, Forest, Ids
-from benchmarks.statement_search.behaviour_set import Seen, fingerprints
-from benchmarks.statement_search.start_rules import starts_of
+from benchmarks.statement_search.array_tree import NONE, SPENT, STOP, Ids, TreeBatch
+from benchmarks.statement_search.behaviour_set import BehaviourSet, fingerprints
+from benchmarks.statement_search.start_rules import make_start_rule
 from tasks.coldstart.expression_space import STATEMENTS, SYMBOLS, Program, Space
 from tasks.coldstart.expression_states import States, apply_symbol, leaves_of, legal_statements, width_of
 from tasks.coldstart.statement_prior import Prior
@@ -22,44 +22,43 @@ from tasks.search.rules import Rule, draw_index, puct, uct, uniform
 from tasks.seeds import derive_seed
 
 ITERATIONS = 20
-"""Simulations that a problem may have for each evaluation of its budget."""
+"""Most simulations of a problem for each evaluation of its budget."""
 
 BATCH = 512
-"""Problems whose trees lie in one forest; a quarter of it without a prior, where trees are wider."""
+"""Problems per batch; a quarter of it without a prior, where trees are wider."""
 
 MOST_EDGES = 512
-"""Most edges of a node without a prior. More than that many legal statements take over 15 leaves; then so many of
-them are drawn."""
+"""Most edges of a node without a prior; beyond it (over 15 leaves) this many legal statements are drawn."""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """How to search. `exploration`: c of puct and uct; `edges`: most edges of a node that puct keeps."""
+class SearchPlan:
+    """Settings of a search. `exploration`: c of puct and uct; `edges`: most edges of a node with puct."""
 
     rule: Rule
     budget: int  # evaluations for each problem
     seed: int
     stop_at: int = 1  # end a problem's search at so many hits
     exploration: float = 1.5
-    shaping: float = 0.5  # reward of a program that is nearly right; 0: only a right one earns anything
+    shaping: float = 0.5  # largest reward of a wrong program
     edges: int = 64
     lengths: tuple[float, ...] = (1, 1, 1, 1, 1, 1)  # rule `random`: how often programs of 1, 2 … statements are drawn
 
 
 @dataclass
-class Outcome:
-    """What a problem's search gave. `hits`: the number of the evaluation and the program that gave all answers."""
+class SearchResult:
+    """Result of a problem's search. `hits`: number of the evaluation and program that gave all answers."""
 
     evaluations: int = 0
     iterations: int = 0
     hits: list[tuple[int, Program]] = field(default_factory=list)
 
 
-def search(spaces: Sequence[Space], plan: Plan, prior: Prior | None = None) -> list[Outcome]:
-    """Search each problem; `prior` is what `puct` goes by. Outcomes in the order of the problems."""
+def search(spaces: Sequence[Space], plan: SearchPlan, prior: Prior | None = None) -> list[SearchResult]:
+    """Search each problem; `puct` requires `prior`. Results in the order of the problems."""
     if (plan.rule == "puct") != (prior is not None):
         raise ValueError(f"rule {plan.rule}: puct takes a prior, the others take none")
-    outcomes = [Outcome() for _ in spaces]
+    outcomes = [SearchResult() for _ in spaces]
     by_width: dict[tuple[int, int], list[int]] = {}
     for place, space in enumerate(spaces):
         by_width.setdefault((width_of(space), len(space.answers)), []).append(place)
@@ -73,7 +72,7 @@ def search(spaces: Sequence[Space], plan: Plan, prior: Prior | None = None) -> l
     return outcomes
 
 
-def _search_batch(spaces: Sequence[Space], plan: Plan, prior: Prior | None) -> list[Outcome]:
+def _search_batch(spaces: Sequence[Space], plan: SearchPlan, prior: Prior | None) -> list[SearchResult]:
     seeds = [derive_seed(plan.seed, "statements", plan.rule, space.problem_id) for space in spaces]
     searcher = _Random(spaces, plan, seeds) if plan.rule == "random" else _Tree(spaces, plan, seeds, prior)
     active = np.arange(len(spaces))
@@ -90,9 +89,9 @@ def _search_batch(spaces: Sequence[Space], plan: Plan, prior: Prior | None) -> l
 
 
 def reward_of(values: NDArray[np.float64], answers: NDArray[np.float64], shaping: float) -> NDArray[np.float64]:
-    """[B] of values [B, R] against answers [B, R]: 1 where all are right, else `shaping` × how near they are.
+    """[B] of values [B, R] against answers [B, R]: 1 if all are right, else `shaping` × their nearness.
 
-    Near is the mean over the inputs of min(v / a, a / v), 0 where the two differ in sign.
+    Nearness is the mean over the inputs of min(v / a, a / v), 0 for different signs.
     """
     right = np.abs(values - answers) <= TOLERANCE * np.maximum(1, np.abs(answers))
     with np.errstate(all="ignore"):
@@ -102,23 +101,22 @@ def reward_of(values: NDArray[np.float64], answers: NDArray[np.float64], shaping
 
 
 class _Tree:
-    """Rules that grow trees."""
+    """Search by the rules that build trees."""
 
-    def __init__(self, spaces: Sequence[Space], plan: Plan, seeds: Sequence[int], prior: Prior | None) -> None:
+    def __init__(self, spaces: Sequence[Space], plan: SearchPlan, seeds: Sequence[int], prior: Prior | None) -> None:
         self.plan = plan
         self.seeds = np.array(seeds, dtype=np.uint64)
-        self.forest = Forest(spaces, self.seeds, prior, plan.edges if prior else MOST_EDGES)
+        self.forest = TreeBatch(spaces, self.seeds, prior, plan.edges if prior else MOST_EDGES)
         self.answers = np.stack([space.answers for space in spaces])
-        self.outcomes = [Outcome() for _ in spaces]
+        self.outcomes = [SearchResult() for _ in spaces]
         self.guided = prior is not None
-        self.starts = starts_of(plan.rule, self.forest)
-        self._cursor = np.full(len(spaces), NONE, dtype=np.int64)  # where each simulation stands; NONE: at its start
+        self.starts = make_start_rule(plan.rule, self.forest)
+        self._cursor = np.full(len(spaces), NONE, dtype=np.int64)  # node of each simulation; NONE: at its start
 
     def advance(self, problems: Ids) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """One step down for the simulation under way of each of `problems` [B].
+        """Advance the pending simulation of each of `problems` [B] by one step down its tree.
 
-        Every problem stands where its own simulation is, so that all of the batch is always at work. Returns [B]
-        whether the simulation ended, and whether nothing is left to try for the problem.
+        Returns [B] flags: the simulation ended; the tree is exhausted.
         """
         nodes = self._start(problems)
         slots = self.select(nodes)
@@ -134,9 +132,9 @@ class _Tree:
         return nodes
 
     def expand(self, nodes: Ids, slots: Ids) -> tuple[Ids, Ids]:
-        """Follow edge `slots` of `nodes` [B], growing the tree where nothing is there yet.
+        """Follow edge `slots` of `nodes` [B], adding missing nodes.
 
-        Returns the node below to go on from, and the node whose program is complete; NONE where there is none.
+        Returns the node to continue from and the node of a complete program, NONE if there is none.
         """
         forest = self.forest
         below, leaves = np.full(len(nodes), NONE, dtype=np.int64), np.full(len(nodes), NONE, dtype=np.int64)
@@ -162,15 +160,15 @@ class _Tree:
         return below, leaves
 
     def _close(self, nodes: Ids) -> None:
-        """Nothing is left to try below `nodes`: no simulation goes there again."""
+        """Mark `nodes` as exhausted: no simulation selects them again."""
         forest = self.forest
         nodes = nodes[forest.depth[nodes] > 0]
         parents = forest.path[nodes, forest.depth[nodes] - 1]
         forest.edge_child[forest.row[parents], forest.slot[nodes]] = SPENT
 
     def select(self, nodes: Ids) -> Ids:
-        """The edge of each node [B] with the highest score; STOP where the program ends without looking at the others,
-        NONE where nothing is left to try below."""
+        """The edge of each node [B] with the highest score; STOP if the program ends without a comparison, NONE if
+        the node is exhausted."""
         slots = np.full(len(nodes), NONE, dtype=np.int64)
         forest = self.forest
         there = nodes != NONE
@@ -208,7 +206,7 @@ class _Tree:
         return np.where(np.isfinite(scores[np.arange(len(nodes)), best]) | new.any(axis=1), best, NONE)
 
     def evaluate(self, nodes: Ids) -> None:
-        """Judge the programs that end at `nodes`; those that behave like an earlier one cost nothing."""
+        """Evaluate the programs that end at `nodes`; those that behave like an earlier one are free."""
         forest = self.forest
         problems = forest.problem[nodes].astype(np.int64)
         new = forest.programs_seen.add(problems, forest.print[nodes])
@@ -241,13 +239,13 @@ class _Tree:
 class _Random:
     """Rule `random`: a length is drawn, then each statement uniformly from the legal ones. No tree."""
 
-    def __init__(self, spaces: Sequence[Space], plan: Plan, seeds: Sequence[int]) -> None:
+    def __init__(self, spaces: Sequence[Space], plan: SearchPlan, seeds: Sequence[int]) -> None:
         self.plan = plan
         self.leaves, self.width = leaves_of(spaces, width_of(spaces[0])), width_of(spaces[0])
         self.seeds = np.array(seeds, dtype=np.uint64)
         self.answers = np.stack([space.answers for space in spaces])
-        self.outcomes = [Outcome() for _ in spaces]
-        self.seen = Seen(len(spaces))
+        self.outcomes = [SearchResult() for _ in spaces]
+        self.seen = BehaviourSet(len(spaces))
         self._begin = np.zeros((len(spaces), len(SYMBOLS), self.width, self.width), dtype=bool)
         self._begin[:] = legal_statements(self._empty(np.arange(len(spaces))))
 
@@ -260,7 +258,7 @@ class _Random:
         return States(values, self.leaves.real, depth, none, nothing, nothing.copy(), self.leaves, problems)
 
     def advance(self, problems: Ids) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """One program for each of `problems` [B]. Returns [B] True, and whether nothing can be drawn at all."""
+        """One program for each of `problems` [B]. Returns [B] True, and flags for problems without legal programs."""
         counters = np.array([self.outcomes[p].iterations for p in problems.tolist()])
         draw = uniform(self.seeds[problems], counters, np.zeros_like(problems))
         lengths = 1 + draw_index(np.tile(np.array(self.plan.lengths, dtype=np.float64), (len(problems), 1)), draw)

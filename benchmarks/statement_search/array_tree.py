@@ -1,7 +1,7 @@
-"""Trees of a batch of problems as arrays (mctx's way): all nodes of all trees lie in one pool and are named by number.
+"""Search trees of a batch of problems as arrays, as in mctx: all nodes are rows of one pool.
 
-A node is a partial program. What may follow it is its *edges*, the likeliest first: a statement, or the end of the
-program. Edges are tried in this order, so that the first `tried` of a node's edges are those that have been.
+A node is a partial program. Its *edges*, the likeliest first, are next statements or the end of the program; they are
+expanded in this order, so the first `tried` edges of a node are the expanded ones.
 Shapes: N nodes, E opened nodes, K edges of each, I inputs.
 """
 
@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.statement_search.behaviour_set import Seen, fingerprints
+from benchmarks.statement_search.behaviour_set import BehaviourSet, fingerprints
 from tasks.coldstart.expression_space import STATEMENTS, SYMBOLS, Program, Space
 from tasks.coldstart.expression_states import (
     States,
@@ -28,17 +28,17 @@ from tasks.search.rules import mix_bits, uniform
 Ids = NDArray[np.int64]
 
 NONE, SPENT = -1, -2  # no child yet; nothing more to find there
-GRAIN = 8192  # log-priors are told apart to 1/GRAIN
+GRAIN = 8192  # resolution of log-priors
 PLACE_BITS = 13
 IMPROBABLE = (1 << 31 - PLACE_BITS) - 1  # of e^-32; what is illegal lies beyond
 STOP = len(SYMBOLS) << 10  # code of the end of the program; a statement is symbol << 10 | left << 5 | right
 
 
-class Forest:
+class TreeBatch:
     """One tree for each of P problems of the same width."""
 
     def __init__(self, spaces: Sequence[Space], seeds: NDArray[np.uint64], prior: Prior | None, edges: int) -> None:
-        """`edges`: most edges of a node that are kept. Without a prior they are alike, in a drawn order."""
+        """`edges`: most edges of a node. Without a prior they have equal weight and a random order."""
         self.spaces, self.seeds, self.prior, self.edges = spaces, seeds, prior, edges
         self.width = width_of(spaces[0])
         self.leaves = leaves_of(spaces, self.width)
@@ -70,7 +70,7 @@ class Forest:
         self.edge_visits = np.zeros((size, edges), dtype=np.int32)
         self.edge_total = np.zeros((size, edges))
         self.tried = np.zeros(size, dtype=np.int32)
-        self.states_seen, self.programs_seen = Seen(len(spaces)), Seen(len(spaces))
+        self.states_seen, self.programs_seen = BehaviourSet(len(spaces)), BehaviourSet(len(spaces))
         self.quantities = bits_of(self.leaves.quantity) << STATEMENTS
         self.roots = self._allocate(len(spaces))
         self.problem[self.roots] = np.arange(len(spaces))
@@ -79,7 +79,7 @@ class Forest:
         self.leaf_prints = fingerprints(flat.reshape(-1, inputs)).reshape(flat.shape[:2])
 
     def states(self, nodes: Ids) -> States:
-        """The partial programs that nodes stand for."""
+        """The partial programs of nodes."""
         problem, path = self.problem[nodes].astype(np.int64), self.path[nodes, 1:]
         there = path >= 0
         own = np.where(there[:, :, None], self.value[path], np.nan)
@@ -91,7 +91,7 @@ class Forest:
         return States(values, self.leaves.real, depth, used, reach, made, self.leaves, problem)
 
     def open(self, nodes: Ids) -> None:
-        """Give nodes their edges."""
+        """Create the edges of nodes."""
         nodes = nodes[self.row[nodes] == NONE]
         if not len(nodes):
             return
@@ -108,9 +108,9 @@ class Forest:
             return np.concatenate([statements + np.log1p(-stop), last], axis=1)
 
     def _flat_priors(self, states: States, nodes: Ids) -> NDArray[np.float32]:
-        """In a drawn order; rules without a prior look at nothing else."""
+        """Priors that encode a random order, for rules without a prior."""
         allowed = legal_statements(states).reshape(len(nodes), -1)
-        codes = codes_of(self.width)[None, :-1]
+        codes = statement_codes(self.width)[None, :-1]
         places = uniform(self.seeds[states.problem][:, None] ^ self.state[nodes][:, None], codes)
         logs = np.where(allowed, -16 * places, -1e9)
         return np.concatenate([logs, np.full((len(nodes), 1), -1e9)], axis=1).astype(np.float32)
@@ -121,7 +121,7 @@ class Forest:
         return np.concatenate([own, self.leaf_description[self.problem[nodes]]], axis=1)
 
     def _keep(self, nodes: Ids, logs: NDArray[np.float32]) -> None:
-        """The likeliest edges in order. Sorting whole numbers that end in the edge's place settles ties by place."""
+        """The likeliest edges in order, sorted as integers whose low bits hold the index, which breaks ties."""
         kept = min(self.edges, logs.shape[1])
         keys = np.minimum(logs * -GRAIN, IMPROBABLE).astype(np.int32) << PLACE_BITS
         keys |= np.arange(logs.shape[1], dtype=np.int32)
@@ -131,11 +131,11 @@ class Forest:
         levels, places = keys >> PLACE_BITS, keys & (1 << PLACE_BITS) - 1
         rows = self._allocate_rows(len(nodes))
         self.edge_prior[rows, :kept] = np.exp(levels * np.float32(-1 / GRAIN))
-        self.edge_code[rows, :kept] = np.where(levels < IMPROBABLE, codes_of(self.width)[places], NONE)
+        self.edge_code[rows, :kept] = np.where(levels < IMPROBABLE, statement_codes(self.width)[places], NONE)
         self.row[nodes] = rows
 
     def grow(self, parents: Ids, codes: Ids) -> Ids:
-        """A child for each of `parents` [B], no problem twice; NONE where its state was seen before."""
+        """A child for each of `parents` [B], at most one per problem; NONE if its state is known."""
         problem = self.problem[parents].astype(np.int64)
         left, right = self._value_of(parents, codes >> 5 & 31), self._value_of(parents, codes & 31)
         value = np.empty_like(left)
@@ -185,7 +185,7 @@ class Forest:
         return np.where(operands >= STATEMENTS, bit, own)
 
     def exhausted(self, node: int) -> bool:
-        """Whether all edges of `node` were tried."""
+        """True if all edges of `node` are expanded."""
         row = self.row[node]
         if row == NONE:
             return False
@@ -226,7 +226,7 @@ _ZEROS = (
 
 
 @cache
-def codes_of(width: int) -> Ids:
+def statement_codes(width: int) -> Ids:
     """[S M M + 1]: the code of each statement over `width` operands, then STOP."""
     symbol, left, right = np.indices((len(SYMBOLS), width, width)).reshape(3, -1)
     return np.append(symbol << 10 | left << 5 | right, STOP)

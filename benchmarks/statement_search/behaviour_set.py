@@ -1,4 +1,4 @@
-"""What was seen before: a hash table for each problem of a batch, and the fingerprints that go into it."""
+"""Hash set of program behaviours for each problem of a batch, and their fingerprints."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,11 +8,11 @@ from tasks.search.rules import mix_bits
 Keys = NDArray[np.uint64]
 
 DIGITS = 30
-"""Binary digits to which two values have to agree to count as the same; about nine decimal ones."""
+"""Binary digits of precision in comparisons, about nine decimal ones."""
 
 
 def fingerprints(values: NDArray[np.float64]) -> Keys:
-    """[B] of behaviours `values` [B, I]: equal where the values agree on all I inputs; never 0."""
+    """[B] of behaviours `values` [B, I]: equal if the values agree on all I inputs; never 0."""
     with np.errstate(all="ignore"):
         mantissas, exponents = np.frexp(values)
         whole = np.ldexp(np.rint(np.ldexp(mantissas, DIGITS)), exponents) + 0.0  # + 0.0: there is one zero
@@ -23,15 +23,15 @@ def fingerprints(values: NDArray[np.float64]) -> Keys:
     return np.maximum(mixed, np.uint64(1))
 
 
-class Seen:
-    """A set of keys for each of P problems: open addressing in one array [P, capacity], 0 where it is empty."""
+class BehaviourSet:
+    """A set of keys for each of P problems: open addressing in one array [P, capacity], 0 = empty."""
 
     def __init__(self, problems: int, capacity: int = 256) -> None:
         self._table = np.zeros((problems, capacity), dtype=np.uint64)
         self._counts = np.zeros(problems, dtype=np.int64)
 
     def add(self, problems: NDArray[np.int64], keys: Keys) -> NDArray[np.bool_]:
-        """Add a key to each of `problems` [B], no problem twice. Returns [B]: whether the key is new."""
+        """Add a key to each of `problems` [B], at most one per problem. Returns [B]: True if the key is new."""
         if len(problems) and 2 * (int(self._counts[problems].max()) + 1) > self._table.shape[1]:
             self._grow()
         new = self._insert(problems, keys)

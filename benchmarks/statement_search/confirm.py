@@ -1,9 +1,9 @@
-"""Keeping what a search found: every program is written as a workflow and run in the sandbox before it counts."""
+"""Confirmation of hits: every program is written as a workflow and run in the sandbox before it counts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from benchmarks.statement_search.array_search import Outcome
+from benchmarks.statement_search.array_search import SearchResult
 from tasks.coldstart.expression_space import Program, Space, source_of
 from tasks.programs.answer_check import solved_share
 from tasks.programs.contract import HEADER
@@ -11,8 +11,8 @@ from tasks.programs.sandbox import sandbox as boxes
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A workflow that gave all answers of its problem when it was run."""
+class ConfirmedHit:
+    """A workflow that gave all answers of its problem in the sandbox."""
 
     problem: int  # place in the list of problems
     evaluation: int  # it was the so-many-th that the search tried
@@ -20,15 +20,15 @@ class Kept:
     code: str
 
 
-def kept(
+def confirm_hits(
     spaces: Sequence[Space],
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[SearchResult],
     questions: Sequence[Sequence[str]],
     sandbox: boxes.Sandbox,
-) -> list[Kept]:
+) -> list[ConfirmedHit]:
     """The hits that the sandbox confirms, in the order of problems and evaluations."""
     hits = [
-        Kept(place, evaluation, program, source_of(space, program, HEADER))
+        ConfirmedHit(place, evaluation, program, source_of(space, program, HEADER))
         for place, (space, outcome) in enumerate(zip(spaces, outcomes, strict=True))
         for evaluation, program in outcome.hits
     ]

@@ -1,4 +1,4 @@
-"""What a program gives, computed here: on typed numbers exactly as Python does, and on arrays of inputs."""
+"""Evaluation of programs without the sandbox: on numbers exactly as Python does, and on arrays of inputs."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ Value = int | float
 
 
 def evaluate(program: Program, space: Space, question: str) -> Value | None:
-    """What the workflow of `program` (see `source_of`) returns for `question`; None where it raises.
+    """The value that the workflow of `program` (see `source_of`) returns for `question`; None if it raises.
 
     The type is that which Python gives: int where all operands are and nothing is divided.
     """

@@ -1,4 +1,4 @@
-"""Where each simulation of a tree search begins, rule by rule: a rule's own bookkeeping stands with it."""
+"""Start node of each simulation by rule, with the state that the rule needs."""
 
 import heapq
 from collections import deque
@@ -8,46 +8,46 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.statement_search.array_tree import NONE, Forest, Ids
+from benchmarks.statement_search.array_tree import NONE, Ids, TreeBatch
 from tasks.coldstart.expression_space import STATEMENTS
 from tasks.search.rules import AFLOW_BEST, Rule, draw_index, soft_mix, uniform
 
 Rewards = NDArray[np.float64]
 
 
-class Starts(Protocol):
-    """Chooses where simulations begin, and hears what they gave."""
+class StartRule(Protocol):
+    """Chooses the start nodes of simulations, and receives their rewards."""
 
     def choose(self, problems: Ids) -> Ids:
-        """A node for each of `problems` [B]; NONE where nothing is left to try."""
+        """A node for each of `problems` [B]; NONE if its tree is exhausted."""
 
     def remember(self, nodes: Ids, rewards: Rewards) -> None:
-        """The programs that end at `nodes` [B], no two of one problem, earned `rewards` [B]."""
+        """Record the `rewards` [B] of the programs that end at `nodes` [B], at most one per problem."""
 
 
-def starts_of(rule: Rule, forest: Forest) -> Starts:
-    """What goes with a rule that grows trees."""
-    made: dict[Rule, Callable[[Forest], Starts]] = {"enumerate": Oldest, "aflow": SoftMixed}
-    return made.get(rule, Root)(forest)
+def make_start_rule(rule: Rule, forest: TreeBatch) -> StartRule:
+    """The start rule of a tree rule."""
+    made: dict[Rule, Callable[[TreeBatch], StartRule]] = {"enumerate": FromOldest, "aflow": FromSoftMix}
+    return made.get(rule, FromRoot)(forest)
 
 
-class Root:
+class FromRoot:
     """Every simulation descends from the root."""
 
-    def __init__(self, forest: Forest) -> None:
+    def __init__(self, forest: TreeBatch) -> None:
         self.forest = forest
 
     def choose(self, problems: Ids) -> Ids:
         return self.forest.roots[problems]
 
     def remember(self, nodes: Ids, rewards: Rewards) -> None:
-        """Visits and totals of the tree say it all."""
+        """Visits and totals of the tree suffice."""
 
 
-class Oldest:
-    """Breadth first: the oldest node that has something left to try."""
+class FromOldest:
+    """Breadth first: the oldest open node."""
 
-    def __init__(self, forest: Forest) -> None:
+    def __init__(self, forest: TreeBatch) -> None:
         self.forest = forest
         self._queues = [deque([root]) for root in forest.roots.tolist()]
 
@@ -65,10 +65,10 @@ class Oldest:
             self._queues[problem].append(node)
 
 
-class SoftMixed:
-    """AFlow's rule: the root or one of the best nodes with something left to try, by soft-mixed probability."""
+class FromSoftMix:
+    """AFlow's rule: the root or one of the best open nodes, by soft-mixed probability."""
 
-    def __init__(self, forest: Forest) -> None:
+    def __init__(self, forest: TreeBatch) -> None:
         self.forest = forest
         self._best: list[list[tuple[float, int]]] = [[] for _ in forest.roots]  # (-reward, node), the best first
         self._rest: list[list[tuple[float, int]]] = [[] for _ in forest.roots]  # a heap of the others

@@ -1,4 +1,4 @@
-"""Processes that work for a benchmark."""
+"""Process pool of the benchmarks."""
 
 import multiprocessing
 import os
@@ -9,9 +9,9 @@ from flows.process import settings
 
 
 def pool_of(workers: int | None) -> ProcessPoolExecutor:
-    """Fresh processes that compute as the stages do and end with this one, however it ends.
+    """Spawned processes with the settings of the stages, which end with this one, however it ends.
 
-    An executor's own processes go on when it is killed.
+    An executor's own processes survive if it is killed.
     """
     return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_begin)
 

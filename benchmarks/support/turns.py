@@ -1,4 +1,4 @@
-"""Processes that are measured by turns, so that what disturbs the machine disturbs all."""
+"""Processes measured in turns, so that other load on the machine affects all alike."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ from tasks.errors import GraftError
 
 
 class Side:
-    """A process that takes a turn for each line that it is given, and answers with one JSON object."""
+    """A process that takes a turn for each line of input and answers with one JSON object."""
 
     def __init__(self, module: str, *arguments: str) -> None:
         """`python -m module arguments`"""

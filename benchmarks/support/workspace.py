@@ -1,4 +1,4 @@
-"""A copy of this project to run whole chains in, so that neither params.yaml nor the results here are touched."""
+"""Copy of this project for complete runs that touch neither its params.yaml nor its results."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ from tasks.params.file import override
 
 PROJECT = Path(__file__).parents[2]
 RESULTS = {"dvc.lock"}
-"""Left out: a copy has computed nothing yet."""
+"""Excluded from a copy: results."""
 
 Output = int | IO[str]
 

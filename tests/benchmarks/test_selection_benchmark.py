@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.influence_selection.equal_quantities import coincident
-from benchmarks.influence_selection.training_run import Learned, steps_of, successes
+from benchmarks.influence_selection.equal_quantities import with_equal_quantities
+from benchmarks.influence_selection.training_run import RunResult, steps_of, successes
 from benchmarks.influence_selection.variants import ALL, CHOSEN, FULL, GROUP, LEAST, PLAN, PROBLEMS, VARIANTS
 from benchmarks.influence_selection.world import FLIPPED, LONG, Condition, Rollout, is_flipped, rewards_of
 from benchmarks.selection import Runs, figures, jobs, table
@@ -68,7 +68,7 @@ def runs_of(finals: dict[tuple[str, bool, str], float]) -> Runs:
     names = [(condition, False, name) for condition in get_args(Condition) for name in VARIANTS]
     names += [("flipped", True, name) for name in LEAST]
     return {
-        key: [Learned(finals.get(key, 0.2) + seed / 100, [0.1, 0.2], 10, [0.5], 1.0) for seed in range(2)]
+        key: [RunResult(finals.get(key, 0.2) + seed / 100, [0.1, 0.2], 10, [0.5], 1.0) for seed in range(2)]
         for key in names
     }
 
@@ -138,7 +138,7 @@ def test_every_variant_has_the_same_number_of_completions(name: str, problems: i
 
 def test_stories_of_equal_quantities_have_their_problem_as_a_sibling() -> None:
     generated = generate_splits({"train": 40}, 1, 2, 0.0, 5)["train"]
-    found = [(one, coincident(one, 1, 5)) for one in generated]
+    found = [(one, with_equal_quantities(one, 1, 5)) for one in generated]
     assert sum(other is not None for _, other in found) >= 30
     for one, other in found:
         if other is None:
@@ -147,4 +147,4 @@ def test_stories_of_equal_quantities_have_their_problem_as_a_sibling() -> None:
         assert len(set(quantities)) < len(quantities)
         assert other.answer not in quantities
         assert (other.problem_id, other.siblings[0].question) == (one.problem_id, one.question)
-        assert other == coincident(one, 1, 5)
+        assert other == with_equal_quantities(one, 1, 5)

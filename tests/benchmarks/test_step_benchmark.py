@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.grpo_step import Measured, figures, measure, name_of, table
+from benchmarks.grpo_step import StepStatistics, figures, measure, name_of, table
 from benchmarks.step_sides import COMPLETIONS, LONGEST, PROMPTS, Shape, lengths_of
 
 pytestmark = pytest.mark.nightly
@@ -31,8 +31,8 @@ def test_skewed_lengths_are_short_but_for_one_and_the_same_each_time() -> None:
 def test_figures_are_ratios_of_the_shapes_with_one_thread() -> None:
     rows = {
         Shape(prompt, skewed, threads, 32, 1, 64, 32): {
-            "trl": Measured(cpu=6.0, wall=6.0, memory=100.0, parts={"sample": 3.0}),
-            "graft": Measured(cpu=2.0 if skewed else 3.0, wall=2.0, memory=40.0 if skewed else 50.0, parts={}),
+            "trl": StepStatistics(cpu=6.0, wall=6.0, memory=100.0, parts={"sample": 3.0}),
+            "graft": StepStatistics(cpu=2.0 if skewed else 3.0, wall=2.0, memory=40.0 if skewed else 50.0, parts={}),
         }
         for prompt in (32, 256)
         for skewed in (False, True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.statement_search.annotated import is_annotated, likely_program, solution_of
+from benchmarks.statement_search.annotated import is_annotated, likely_program, parse_solution
 from benchmarks.statement_search.evaluator import behaviour
 from tasks.coldstart.expression_space import Program, Space, space_of
 
@@ -19,7 +19,7 @@ N, HALF = 6, 7  # operands: the first two leaves
 
 
 def test_half_is_read_as_the_quantity_that_the_question_names() -> None:
-    problem, solution = space(NATALIA, 72), solution_of(SOLVED, 72)
+    problem, solution = space(NATALIA, 72), parse_solution(SOLVED, 72)
     assert solution is not None
     assert likely_program(solution, problem) == (("/", N, 9), ("+", N, 0))
     by_two: Program = (("/", N, 9), ("+", N, 0))
@@ -34,7 +34,7 @@ def test_half_is_read_as_the_quantity_that_the_question_names() -> None:
 
 def test_any_reading_of_an_ambiguous_number_counts_but_a_matching_answer_does_not() -> None:
     problem = space("Ann has 5 boxes of 5 pens and 5 pencils. How many pens and pencils?", 30)
-    solution = solution_of("<<5*5=25>>25 <<25+5=30>>30 #### 30", 30)
+    solution = parse_solution("<<5*5=25>>25 <<25+5=30>>30 #### 30", 30)
     assert solution is not None
     for program in [(("*", 6, 7), ("+", 0, 8)), (("*", 7, 8), ("+", 0, 6))]:
         assert is_annotated(behaviour(program, problem), solution, problem)
@@ -46,17 +46,17 @@ def test_any_reading_of_an_ambiguous_number_counts_but_a_matching_answer_does_no
 def test_percentages_and_hundredths() -> None:
     problem = space("A coat of $80 is 25% off. How much is taken off?", 20)
     for text in ("<<25/100*80=20>>", "<<25*.01*80=20>>", "<<80*0.25=20>>", "<<80*25%=20>>"):
-        solution = solution_of(text, 20)
+        solution = parse_solution(text, 20)
         assert solution is not None
         assert is_annotated(behaviour((("*", 6, 7),), problem), solution, problem), text
 
 
 @pytest.mark.parametrize("text", ["", "#### 5", "<<5+x5=5>>", "<<__import__('os')=5>>", "<<2**3=5>>", "<<4+2=6>>"])
 def test_what_is_no_solution(text: str) -> None:
-    assert solution_of(text, 5) is None
+    assert parse_solution(text, 5) is None
 
 
 def test_a_number_from_nowhere_makes_no_program_to_learn_from() -> None:
-    solution = solution_of("<<48*17=816>>", 816)
+    solution = parse_solution("<<48*17=816>>", 816)
     assert solution is not None
     assert likely_program(solution, space(NATALIA, 816)) is None

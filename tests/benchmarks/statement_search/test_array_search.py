@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.statement_search.array_search import Outcome, Plan, reward_of, search
+from benchmarks.statement_search.array_search import SearchPlan, SearchResult, reward_of, search
 from benchmarks.statement_search.behaviour_set import fingerprints
-from benchmarks.statement_search.confirm import kept
+from benchmarks.statement_search.confirm import confirm_hits
 from benchmarks.statement_search.evaluator import behaviour
 from tasks.coldstart.expression_space import STATEMENTS, SYMBOLS, Space, space_of
 from tasks.coldstart.expression_states import legal_statements, replay, width_of
@@ -43,9 +43,9 @@ def some_prior() -> Prior:
     return Prior(vocabulary, weights)
 
 
-def run(rule: Rule, budget: int, stop_at: int = 10**9, problems: list[Space] | None = None) -> list[Outcome]:
+def run(rule: Rule, budget: int, stop_at: int = 10**9, problems: list[Space] | None = None) -> list[SearchResult]:
     prior = some_prior() if rule == "puct" else None
-    return search(problems or spaces(), Plan(rule, budget, seed=1, stop_at=stop_at), prior)
+    return search(problems or spaces(), SearchPlan(rule, budget, seed=1, stop_at=stop_at), prior)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -82,7 +82,7 @@ def test_hits_give_the_answer_and_behave_unlike_each_other(rule: Rule) -> None:
 
 def test_enumeration_tries_short_programs_first() -> None:
     questions = [("3, 5 and 700?", 15), ("3, 5 and 700?", 715)]
-    outcomes = search([space_of("p", [q], [a]) for q, a in questions], Plan("enumerate", 2000, seed=0, stop_at=1))
+    outcomes = search([space_of("p", [q], [a]) for q, a in questions], SearchPlan("enumerate", 2000, seed=0, stop_at=1))
     one, two = (len(outcome.hits[0][1]) for outcome in outcomes)
     assert (one, two) == (1, 2)
 
@@ -94,7 +94,7 @@ def test_random_statements_are_uniform_over_the_legal_ones() -> None:
     space = copies[0]
     options = np.argwhere(legal_statements(replay([space], [()], 0, width_of(space)))[0])
     eight = [1 for s, a, b in options if abs(_value(space, s, a, b) - 8) < 1e-9]
-    outcomes = search(copies, Plan("random", 1, seed=0, lengths=(1, 0, 0, 0, 0, 0)))
+    outcomes = search(copies, SearchPlan("random", 1, seed=0, lengths=(1, 0, 0, 0, 0, 0)))
     hits = Counter(outcome.hits[0][1] for outcome in outcomes if outcome.hits)
     assert len(hits) == len(eight)
     share = 6000 / len(options)
@@ -143,12 +143,12 @@ def test_the_reward_orders_by_nearness_and_only_the_right_one_earns_all() -> Non
 def test_siblings_must_be_right_too() -> None:
     questions = ["4 rows of 6 and 2 more?", "7 rows of 3 and 5 more?"]
     space = space_of("p", questions, [26, 26])
-    outcome = search([space], Plan("enumerate", 1000, seed=0, stop_at=1))[0]
+    outcome = search([space], SearchPlan("enumerate", 1000, seed=0, stop_at=1))[0]
     with boxes.Sandbox(seconds=5.0, memory_mb=256, allow_weak=True, workers=1) as sandbox:
-        found = kept([space], [outcome], [questions], sandbox)
+        found = confirm_hits([space], [outcome], [questions], sandbox)
         assert [k.evaluation for k in found] == [outcome.hits[0][0]]
-        lied = Outcome(1, 1, [(1, (("*", 6, 7),))])
-        assert kept([space], [lied], [questions], sandbox) == []
+        lied = SearchResult(1, 1, [(1, (("*", 6, 7),))])
+        assert confirm_hits([space], [lied], [questions], sandbox) == []
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -167,9 +167,9 @@ def test_places_of_quantities_are_those_that_numbers_reads() -> None:
 
 def test_a_rule_that_takes_no_prior_says_so() -> None:
     with pytest.raises(ValueError, match="puct"):
-        search(spaces(), Plan("puct", 10, seed=0))
+        search(spaces(), SearchPlan("puct", 10, seed=0))
     with pytest.raises(ValueError, match="uct"):
-        search(spaces(), Plan("uct", 10, seed=0), some_prior())
+        search(spaces(), SearchPlan("uct", 10, seed=0), some_prior())
 
 
 @pytest.mark.skipif(not GSM8K.exists(), reason="GSM8K is not here")
@@ -178,5 +178,5 @@ def test_most_of_gsm8ks_first_problems_are_solved_without_a_prior() -> None:
         read = [json.loads(next(lines)) for _ in range(30)]
     answers = [float(record["answer"].rpartition("####")[2].replace(",", "")) for record in read]
     problems = [space_of(f"g{i}", [r["question"]], [a]) for i, (r, a) in enumerate(zip(read, answers, strict=True))]
-    outcomes = search(problems, Plan("enumerate", 400, seed=0, stop_at=1))
+    outcomes = search(problems, SearchPlan("enumerate", 400, seed=0, stop_at=1))
     assert sum(bool(outcome.hits) for outcome in outcomes) >= 15

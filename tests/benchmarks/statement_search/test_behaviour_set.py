@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.statement_search.behaviour_set import Seen, fingerprints
+from benchmarks.statement_search.behaviour_set import BehaviourSet, fingerprints
 
 pytestmark = pytest.mark.nightly
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 40)), max_size=300))
 def test_a_table_is_a_set_for_each_problem(asked: list[tuple[int, int]]) -> None:
-    seen, known = Seen(3, capacity=4), set()
+    seen, known = BehaviourSet(3, capacity=4), set()
     for problem, key in asked:
         new = seen.add(np.array([problem]), np.array([key << 5], dtype=np.uint64))  # colliding keys
         assert new.tolist() == [(problem, key) not in known]
@@ -20,7 +20,7 @@ def test_a_table_is_a_set_for_each_problem(asked: list[tuple[int, int]]) -> None
 
 
 def test_many_problems_at_once() -> None:
-    seen = Seen(50, capacity=2)
+    seen = BehaviourSet(50, capacity=2)
     for key in range(1, 100):
         assert seen.add(np.arange(50), np.full(50, key, dtype=np.uint64)).all()
     assert not seen.add(np.arange(50), np.full(50, 42, dtype=np.uint64)).any()

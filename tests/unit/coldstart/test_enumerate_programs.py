@@ -194,7 +194,7 @@ def test_the_likelier_expression_comes_first() -> None:
 
 ASK = """
 import json, sys
-from tasks.coldstart.enumerate_programs import shortest, write_workflow
+from tasks.coldstart.enumerate_programs import shortest_expressions, write_workflow
 quantities, answers = json.loads(sys.argv[1])
 print(json.dumps([write_workflow(e, "") for e in shortest_expressions(quantities, answers, 3)]))
 """

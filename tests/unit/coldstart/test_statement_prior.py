@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from benchmarks.statement_search.array_search import Plan, search
+from benchmarks.statement_search.array_search import SearchPlan, search
 from tasks.coldstart.expression_space import STATEMENTS, SYMBOLS, Program, Space, space_of
 from tasks.coldstart.expression_states import legal_statements, replay, width_of
 from tasks.coldstart.prior_training import Example, torch_losses, train_prior, training_batches
@@ -78,5 +78,5 @@ def test_a_prior_that_knows_finds_the_program_first() -> None:
         space_of("x", ["There are 31 boxes with 22 pens. How many pens?"], [682]),
         space_of("y", ["Ann has 31 pens and gives 22 away. How many are left?"], [9]),
     ]
-    outcomes = search(unseen, Plan("puct", 50, seed=0, stop_at=1), learnt())
+    outcomes = search(unseen, SearchPlan("puct", 50, seed=0, stop_at=1), learnt())
     assert [outcome.hits for outcome in outcomes] == [[(1, TIMES)], [(1, MINUS)]]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from flows.reports.search_tree import drawn
+from flows.reports.search_tree import draw_tree
 from tasks.artifacts import digest_path, read_json, read_jsonl, write_jsonl
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
@@ -213,7 +213,7 @@ def test_the_tree_is_drawn_with_the_revisions(layout: Layout) -> None:
         run(layout, params(server.url, ENOUGH), 3)
     console = Console(width=100, color_system=None)
     with console.capture() as capture:
-        console.print(drawn(layout, "pens", 3), highlight=False)
+        console.print(draw_tree(layout, "pens", 3), highlight=False)
     (line,) = [line for line in capture.get().splitlines() if "multiply the first two" in line]
     assert line.endswith("×1  value 1.00  p 1")
 
