@@ -1,4 +1,4 @@
-"""Law: what a base, a policy folder or a reward model brings is data; code of theirs runs where the user names it."""
+"""Law: a base, a policy folder or a reward model is data; its code runs only where the user names it."""
 
 import json
 import os
@@ -46,8 +46,8 @@ def marker(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def base(tmp_path: Path, save_tiny: Callable[..., None]) -> Path:
-    """A sound base."""
-    save_tiny(tmp_path / "base", whole=True)
+    """An undamaged base."""
+    save_tiny(tmp_path / "base", full=True)
     load_model(str(tmp_path / "base"))
     return tmp_path / "base"
 
@@ -58,7 +58,7 @@ def pickled(base: Path, content: bytes) -> None:
 
 
 def foreign(base: Path, marker: Path) -> None:
-    """The same model under a type that only its own code knows."""
+    """The same model, of a type that only its own code defines."""
     config = json.loads((base / "config.json").read_text())
     own = {"AutoConfig": "odd.OddConfig", "AutoModelForCausalLM": "odd.Odd"}
     own |= {"AutoModelForSequenceClassification": "odd.Odd"}
@@ -88,16 +88,16 @@ def test_code_of_a_base_does_not_run_and_no_question_is_asked(
 ) -> None:
     foreign(base, marker)
     monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("the terminal was asked"))
-    told = rf"comes with Python code, which is not run: .*{REMOTE_CODE}=BASE"
-    with pytest.raises(GraftError, match=told) as caught:
+    message = rf"comes with Python code, which is not run: .*{REMOTE_CODE}=BASE"
+    with pytest.raises(GraftError, match=message) as caught:
         load_model(str(base))
     assert "\n" not in str(caught.value)
-    with pytest.raises(GraftError, match=told):
+    with pytest.raises(GraftError, match=message):
         load_policy(base)
-    with pytest.raises(GraftError, match=told):
+    with pytest.raises(GraftError, match=message):
         classifier_values(tmp_path, ModelReward(base=str(base), weight=1.0, batch=2, label=None), [("1?", "2")])
     monkeypatch.setenv(REMOTE_CODE, "some/other")
-    with pytest.raises(GraftError, match=told):
+    with pytest.raises(GraftError, match=message):
         load_model(str(base))
     assert not marker.exists()
 
