@@ -8,9 +8,9 @@ class Sample:
     """One completion of a group, as tokens; the samples of a problem share one `prompt`."""
 
     problem_id: str
-    member: int  # place in the group, from 0
+    member: int  # index in the group, from 0
     prompt: tuple[int, ...]
     completion: tuple[int, ...]
-    behaviour: tuple[float, ...]  # log-probabilities when it was sampled, [T]; () = not known
+    behaviour: tuple[float, ...]  # log-probabilities when it was sampled, [T]; () = unknown
     advantage: float
-    count: int = 1  # equal rows that this one stands for
+    count: int = 1  # equal completions that this one represents

@@ -142,7 +142,7 @@ FILES += ["model.safetensors", "adapter/adapter_model.safetensors"]
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_a_broken_file_of_a_policy_is_one_line(name: str, tmp_path: Path, save_tiny: Callable[..., None]) -> None:
-    """40 of each by default, as reading one takes a tenth of a second; GRAFT_BROKEN_FILES=10000 for so many."""
+    """40 of each by default, as loading one takes a tenth of a second; GRAFT_BROKEN_FILES=10000 for 10,000."""
     save_tiny(tmp_path / "policy")
     file, rng = tmp_path / "policy" / name, random.Random(name)
     if not file.exists():

@@ -37,7 +37,7 @@ def perturb(policy: "Policy") -> "Policy":
 
 def save_base(make_policy: "Callable[..., Policy]", folder: Path, kind: str = "qwen2", dtype: str = "float32") -> Path:
     """A plain model folder with a tokenizer, without an adapter or a lineage."""
-    policy = make_policy(kind, whole=True, dtype=dtype)
+    policy = make_policy(kind, full=True, dtype=dtype)
     policy.model.save_pretrained(folder)
     policy.tokenizer.save_pretrained(folder)
     return folder

@@ -1,4 +1,4 @@
-"""Log-probabilities of completions by one forward pass over padded rows: what layouts and samplers are held against."""
+"""Reference log-probabilities of completions, by one forward pass over padded rows."""
 
 from collections.abc import Sequence
 from typing import Any

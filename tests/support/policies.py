@@ -1,4 +1,4 @@
-"""Tiny policies, samples and trajectories for the tests of what needs a model. Imports torch only where it is used."""
+"""Fixtures: tiny policies, samples and trajectories. torch is imported only where it is used."""
 
 import random
 from collections.abc import Callable
@@ -47,8 +47,8 @@ MakeSamples = Callable[..., "list[Sample]"]
 
 @pytest.fixture
 def make_policy() -> MakePolicy:
-    """make_policy(kind="qwen2", dtype="float32", seed=0, fresh=False, whole=False): fresh = the adapter's B is 0,
-    whole = there is no adapter, all weights are trained."""
+    """make_policy(kind="qwen2", dtype="float32", seed=0, fresh=False, full=False): fresh = the adapter's B is 0,
+    full = full fine-tuning, without an adapter."""
     import torch
 
     from tasks.bootstrap.tokenizer import train_tokenizer
@@ -57,14 +57,14 @@ def make_policy() -> MakePolicy:
     torch.set_num_threads(1)  # tiny matrices are slower on two
 
     def make(
-        kind: str = "qwen2", dtype: str = "float32", seed: int = 0, fresh: bool = False, whole: bool = False
+        kind: str = "qwen2", dtype: str = "float32", seed: int = 0, fresh: bool = False, full: bool = False
     ) -> Policy:
-        kept = getattr(torch, dtype)
+        type = getattr(torch, dtype)
         with torch.random.fork_rng():
             torch.manual_seed(seed)
-            model = tiny_model(kind).to(kept).eval()
-            if not whole:
-                model = attach_adapter(model, rank=4, alpha=8.0, seed=seed).to(kept)
+            model = tiny_model(kind).to(type).eval()
+            if not full:
+                model = attach_adapter(model, rank=4, alpha=8.0, seed=seed).to(type)
             if not fresh:
                 with torch.no_grad():
                     for name, parameter in model.named_parameters():
@@ -77,7 +77,7 @@ def make_policy() -> MakePolicy:
 
 @pytest.fixture
 def save_tiny(make_policy: MakePolicy) -> Callable[..., None]:
-    """save_tiny(folder, round=0, **as make_policy) writes a policy folder; what make_trajectory gives is its work."""
+    """save_tiny(folder, round=0, **as make_policy) writes a policy folder of make_trajectory's version."""
     from tasks.artifacts import read_json, write_json
     from tasks.model.policy import save_policy
     from tasks.records import Lineage

@@ -87,7 +87,7 @@ def test_several_processes_give_the_gradient_of_one(
     make_samples: Callable[..., list[Sample]],
 ) -> None:
     save_tiny(tmp_path / "adapter")
-    save_tiny(tmp_path / "weights", whole=True)
+    save_tiny(tmp_path / "weights", full=True)
     samples, policies = make_samples(problems=7), load(tmp_path)
     cut = {len(scorer_for(policies[n], layout, size).batches(samples[:most])) for n, layout, size, most, _ in CASES}
     assert min(cut) < processes < max(cut)

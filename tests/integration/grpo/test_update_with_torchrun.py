@@ -120,7 +120,7 @@ def test_all_weights_are_trained_in_two_processes(
     found = []
     for count in (1, 2):
         layout = Layout(tmp_path / str(count))
-        save_tiny(layout.policy(0), whole=True)
+        save_tiny(layout.policy(0), full=True)
         put(layout, [make_trajectory(f"p{number}", [1.0, 0.0, 0.5]) for number in range(3)])
         run(layout, params(processes=count, epochs=2), 1)
         found.append(weights(layout, "model.safetensors"))

@@ -40,7 +40,7 @@ def params(**grpo: Any) -> Params:
 def policy_of(seed: int, whole: bool, make_policy: MakePolicy) -> Policy:
     """Policies of one run: an adapter is another for each seed, the model below it is the same."""
     if whole:
-        return make_policy(seed=seed, whole=True)
+        return make_policy(seed=seed, full=True)
     policy = make_policy()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -162,7 +162,7 @@ def test_a_second_run_of_full_fine_tuning_writes_the_same_bytes(
     tmp_path: Path, make_policy: MakePolicy, make_trajectory: MakeTrajectory
 ) -> None:
     layout = Layout(tmp_path)
-    save_policy(make_policy(whole=True), layout.policy(0), parent=None, round=0)
+    save_policy(make_policy(full=True), layout.policy(0), parent=None, round=0)
     put(layout, 1, make_trajectory)
     digests = set()
     for _ in range(2):

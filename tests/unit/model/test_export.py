@@ -50,7 +50,7 @@ def make(kind: str, root: Path, make_policy: MakePolicy) -> tuple[Path, Path | N
         save_policy(make_policy(), folder, None, 1)
         return folder, None
     if kind == "full":
-        save_policy(perturb(make_policy(whole=True)), folder, None, 1)
+        save_policy(perturb(make_policy(full=True)), folder, None, 1)
         return folder, None
     base = save_base(make_policy, root / "hub", dtype="bfloat16" if kind == "bf16" else "float32")
     form = params(base, LORA, digest_path(base))
@@ -75,19 +75,19 @@ def test_plain_libraries_give_the_same_logits(
             export_policy(policy, out, form, None)
         return
     expected = logits(load_policy(policy).model)
-    told = export_policy(policy, out, form, "0.5")
+    reported = export_policy(policy, out, form, "0.5")
     shutil.rmtree(policy)  # the export does not need it
     found = plain(out, form, base)
     difference = float((logits(found) - expected).abs().max())
     if form == "adapter" or kind == "full":
-        assert told == difference == 0
+        assert reported == difference == 0
     elif kind == "bf16":  # its own type: the sum is rounded to 8 bits
         spread = float(expected.std())
         assert MERGED < difference < 0.05 * spread
-        assert told < 0.05 * spread
+        assert reported < 0.05 * spread
         assert "bfloat16" in (out / "config.json").read_text()
     else:
-        assert max(told, difference) < MERGED
+        assert max(reported, difference) < MERGED
     from transformers import AutoTokenizer
 
     tokenizer: Any = AutoTokenizer.from_pretrained(out)

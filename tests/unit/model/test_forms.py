@@ -45,7 +45,7 @@ def load_plainly(folder: Path) -> Any:
 @pytest.fixture
 def hub(tmp_path: Path, make_policy: MakePolicy) -> Path:
     """A model as somebody else hands it over."""
-    policy = make_policy(whole=True)
+    policy = make_policy(full=True)
     policy.model.save_pretrained(tmp_path / "hub")
     policy.tokenizer.save_pretrained(tmp_path / "hub")
     return tmp_path / "hub"
@@ -54,7 +54,7 @@ def hub(tmp_path: Path, make_policy: MakePolicy) -> Path:
 def first_champion(root: str, form: Lora | None, hub: Path, make_policy: MakePolicy, folder: Path) -> Policy:
     """The policy of the first run."""
     if root == "scratch":
-        policy = attach_lora(make_policy(whole=True), params("scratch", form), seed=0)
+        policy = attach_lora(make_policy(full=True), params("scratch", form), seed=0)
     else:
         policy = attach_lora(load_start(params(hub, form))[0], params(hub, form), seed=0)
     save_policy(perturb(policy), folder, parent="p", round=3)
@@ -94,9 +94,9 @@ def test_in_each_run_the_folder_loads_plainly_and_its_lineage_is_right(
         shutil.rmtree(folder)
     lineage = read_json(champion / "lineage.json", Lineage)
     assert lineage.base == ("scratch" if root == "scratch" else str(hub))
-    whole = root == "scratch" or None in forms
-    assert lineage.holds == ["weights"] * whole + ["adapter"] * (forms[-1] is not None)
-    assert (champion / "model.safetensors").exists() == whole
+    has_weights = root == "scratch" or None in forms
+    assert lineage.holds == ["weights"] * has_weights + ["adapter"] * (forms[-1] is not None)
+    assert (champion / "model.safetensors").exists() == has_weights
     assert (champion / "adapter").exists() == (forms[-1] is not None)
     back = load_policy(champion)
     assert same_logits(back.model, policy.model)
@@ -182,10 +182,10 @@ def test_another_adapter_than_the_parents_is_refused_with_a_remedy_that_works(
         rf"^policy\.lora: is {re.escape(is_now)}.*, but the adapter of '.*champion'.* is {has}; set policy\.lora to"
     )
     assert re.match(message, str(error.value))
-    told = re.search(has, str(error.value))
-    assert told
+    remedy = re.search(has, str(error.value))
+    assert remedy
     shutil.copyfile(SHIPPED, tmp_path / "params.yaml")
-    override(tmp_path / "params.yaml", [f"policy.lora={told[0]}"])
+    override(tmp_path / "params.yaml", [f"policy.lora={remedy[0]}"])
     fixed = load_params(tmp_path / "params.yaml").policy.lora
     attach_lora(load_start(params(champion))[0], params(champion, fixed), seed=0)
 
@@ -233,7 +233,7 @@ def test_an_unknown_target_is_an_error_that_lists_the_linear_modules(
         with pytest.raises(
             GraftError, match=rf"^policy\.lora\.targets: '{wrong}' is no linear .* it has {names}: name"
         ):
-            attach_lora(make_policy(kind, whole=True), params("hub", lora), seed=0)
+            attach_lora(make_policy(kind, full=True), params("hub", lora), seed=0)
 
 
 @pytest.mark.filterwarnings("ignore:fan_in_fan_out")
@@ -251,7 +251,7 @@ def test_an_unknown_target_is_an_error_that_lists_the_linear_modules(
 def test_the_adapter_is_on_the_targets_only(
     kind: str, targets: str | list[str], per_layer: float, make_policy: MakePolicy
 ) -> None:
-    policy = make_policy(kind, whole=True)
+    policy = make_policy(kind, full=True)
     expected = linear_modules(policy.model, targets)
     assert len(expected) == 2 * per_layer
     attach_lora(policy, params("hub", LORA.model_copy(update={"targets": targets})), seed=0)

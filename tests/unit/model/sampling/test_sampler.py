@@ -21,8 +21,8 @@ MakePolicy = Callable[..., Policy]
 KINDS = ["qwen2", "llama", "gpt2"]
 
 
-def requests(count: int = 12, repeat: int = 1) -> list[Request]:
-    """Prompts of unlike lengths, each `repeat` times with seeds of its own."""
+def make_requests(count: int = 12, repeat: int = 1) -> list[Request]:
+    """Prompts of different lengths, each `repeat` times with different seeds."""
     rng = random.Random(0)
     prompts = [[rng.randrange(2, 300) for _ in range(rng.randint(1, 15))] for _ in range(count)]
     return [Request(prompt, seed) for seed, prompt in enumerate(p for p in prompts for _ in range(repeat))]
@@ -33,7 +33,7 @@ def run(policy: Policy, asked: Sequence[Request], temperature: float = 1.0, long
 
 
 def forced(policy: Policy, asked: Sequence[Request], found: Sequence[Completion], temperature: float) -> torch.Tensor:
-    """Teacher forcing: log-probabilities of the completions, a row each, one after the other."""
+    """Log-probabilities of all completions by teacher forcing, concatenated."""
     batch = collate([r.prompt for r in asked], [c.tokens for c in found], policy.tokenizer.pad_token_id)
     with torch.no_grad():
         scores: torch.Tensor = completion_logprobs(policy.model, batch, temperature)[batch.mask]
@@ -52,25 +52,25 @@ def end_with(policy: Policy, token: int) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_greedy_is_what_transformers_generates(kind: str, make_policy: MakePolicy) -> None:
     policy = make_policy(kind)
-    end_with(policy, Counter(t for c in run(policy, requests(), 0.0) for t in c.tokens[2:]).most_common(1)[0][0])
-    found = run(policy, requests(), 0.0)
-    for request, completion in zip(requests(), found, strict=True):
+    end_with(policy, Counter(t for c in run(policy, make_requests(), 0.0) for t in c.tokens[2:]).most_common(1)[0][0])
+    found = run(policy, make_requests(), 0.0)
+    for request, completion in zip(make_requests(), found, strict=True):
         ids = torch.tensor([request.prompt])
-        whole = policy.model.generate(
+        generated = policy.model.generate(
             input_ids=ids,
             attention_mask=torch.ones_like(ids),
             do_sample=False,
             max_new_tokens=10,
             eos_token_id=policy.tokenizer.eos_token_id,
         )
-        assert completion.tokens == whole[0, len(request.prompt) :].tolist()
+        assert completion.tokens == generated[0, len(request.prompt) :].tolist()
     assert len({len(c.tokens) for c in found}) > 1  # some ended, some were cut
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("temperature", [0.0, 0.6, 1.0])
 def test_log_probabilities_are_those_of_teacher_forcing(kind: str, temperature: float, make_policy: MakePolicy) -> None:
-    policy, asked = make_policy(kind), requests(6, repeat=2)
+    policy, asked = make_policy(kind), make_requests(6, repeat=2)
     found = run(policy, asked, temperature)
     expected = forced(policy, asked, found, temperature or 1.0)
     assert [x for c in found for x in c.logprobs] == pytest.approx(expected.tolist(), abs=1e-5)
@@ -79,7 +79,7 @@ def test_log_probabilities_are_those_of_teacher_forcing(kind: str, temperature: 
 def test_a_row_depends_on_neither_batch_nor_order_nor_other_rows(
     make_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    policy, asked = make_policy(), requests(8, repeat=3)
+    policy, asked = make_policy(), make_requests(8, repeat=3)
     together = run(policy, asked)
     alone = [run(policy, [request])[0] for request in asked]
     shuffled = random.Random(1).sample(range(len(asked)), len(asked))
@@ -94,7 +94,7 @@ def test_a_row_depends_on_neither_batch_nor_order_nor_other_rows(
 
 
 def test_the_same_requests_give_the_same_bytes_and_another_seed_another_row(make_policy: MakePolicy) -> None:
-    policy, asked = make_policy(), requests()
+    policy, asked = make_policy(), make_requests()
     first = run(policy, asked)
     assert run(policy, asked) == first
     other = run(policy, [Request(r.prompt, r.seed + 1000) for r in asked])
@@ -104,7 +104,7 @@ def test_the_same_requests_give_the_same_bytes_and_another_seed_another_row(make
 def test_sampling_does_not_change_the_policy(make_policy: MakePolicy) -> None:
     policy = make_policy()
     before = {name: p.clone() for name, p in policy.model.state_dict().items()}
-    run(policy, requests())
+    run(policy, make_requests())
     after = policy.model.state_dict()
     assert before.keys() == after.keys()
     assert all(torch.equal(before[name], after[name]) for name in before)
@@ -114,16 +114,16 @@ def test_a_large_model_is_sampled_without_merging_and_gives_the_same(
     make_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     policy = make_policy()
-    before = run(policy, requests())
+    before = run(policy, make_requests())
     monkeypatch.setattr(merged, "MERGED_PARAMETERS", 0)
-    assert tokens_of(run(policy, requests())) == tokens_of(before)
+    assert tokens_of(run(policy, make_requests())) == tokens_of(before)
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0])
 def test_first_tokens_follow_the_softmax(temperature: float, make_policy: MakePolicy) -> None:
     from scipy.stats import chisquare
 
-    policy, prompt, count = make_policy(), requests()[0].prompt, 4000
+    policy, prompt, count = make_policy(), make_requests()[0].prompt, 4000
     found = run(policy, [Request(prompt, seed) for seed in range(count)], temperature, longest=1)
     with torch.no_grad():
         logits = policy.model(input_ids=torch.tensor([prompt])).logits[0, -1].double()
@@ -138,7 +138,7 @@ def test_first_tokens_follow_the_softmax(temperature: float, make_policy: MakePo
 
 
 def test_a_lower_temperature_gives_less_variety(make_policy: MakePolicy) -> None:
-    policy, prompt = make_policy(), requests()[0].prompt
+    policy, prompt = make_policy(), make_requests()[0].prompt
     asked = [Request(prompt, seed) for seed in range(200)]
     variety = [len({c.tokens[0] for c in run(policy, asked, t, longest=1)}) for t in (0.1, 0.7, 2.0)]
     assert variety[0] < variety[1] < variety[2]
@@ -148,13 +148,13 @@ def test_a_lower_temperature_gives_less_variety(make_policy: MakePolicy) -> None
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_row_that_ends_is_a_prefix_of_the_row_without_an_end(temperature: float, make_policy: MakePolicy) -> None:
-    policy, asked = make_policy(), requests(10, repeat=4)
-    whole = run(policy, asked, temperature, longest=12)
-    end = Counter(t for c in whole for t in c.tokens).most_common(1)[0][0]
+    policy, asked = make_policy(), make_requests(10, repeat=4)
+    full = run(policy, asked, temperature, longest=12)
+    end = Counter(t for c in full for t in c.tokens).most_common(1)[0][0]
     first_end = policy.tokenizer.eos_token_id
     end_with(policy, end)
     lengths = set()
-    for before, after in zip(whole, run(policy, asked, temperature, longest=12), strict=True):
+    for before, after in zip(full, run(policy, asked, temperature, longest=12), strict=True):
         if first_end not in before.tokens:
             assert end not in after.tokens[:-1]
             assert after.tokens == before.tokens[: len(after.tokens)]
@@ -165,7 +165,7 @@ def test_a_row_that_ends_is_a_prefix_of_the_row_without_an_end(temperature: floa
 
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
 def test_a_prefix_is_kept_and_continued(temperature: float, make_policy: MakePolicy) -> None:
-    policy, asked = make_policy(), requests()
+    policy, asked = make_policy(), make_requests()
     written = run(policy, asked, temperature)
     begun = [
         Request(r.prompt, r.seed + 50, Completion(tokens=c.tokens[:cut], logprobs=c.logprobs[:cut]))
@@ -196,20 +196,20 @@ def test_a_prefix_of_the_maximal_length_is_returned(make_policy: MakePolicy) -> 
 
 @pytest.mark.parametrize("longest", [1, 4])
 def test_no_completion_is_longer_than_asked_for(longest: int, make_policy: MakePolicy) -> None:
-    assert {len(c.tokens) for c in run(make_policy(), requests(), longest=longest)} == {longest}
+    assert {len(c.tokens) for c in run(make_policy(), make_requests(), longest=longest)} == {longest}
 
 
 def test_a_longer_budget_extends_a_row_whatever_the_others_have(make_policy: MakePolicy) -> None:
-    policy, asked = make_policy(), requests(6, repeat=3)
-    whole = run(policy, asked, longest=14)
+    policy, asked = make_policy(), make_requests(6, repeat=3)
+    full = run(policy, asked, longest=14)
     lengths = [random.Random(i).randint(1, 14) for i in range(len(asked))]
     found = run(policy, [replace(r, max_tokens=n) for r, n in zip(asked, lengths, strict=True)], longest=14)
     end = policy.tokenizer.eos_token_id
-    for length, cut, completion in zip(lengths, found, whole, strict=True):
+    for length, cut, completion in zip(lengths, found, full, strict=True):
         assert cut.tokens == completion.tokens[:length]
         assert len(cut.tokens) == length or cut.tokens[-1] == end
         assert cut.logprobs == pytest.approx(completion.logprobs[:length], abs=1e-5)
-    assert tokens_of(run(policy, [replace(r, max_tokens=20) for r in asked], longest=14)) == tokens_of(whole)
+    assert tokens_of(run(policy, [replace(r, max_tokens=20) for r in asked], longest=14)) == tokens_of(full)
 
 
 def test_the_budget_of_a_request_counts_its_prefix(make_policy: MakePolicy) -> None:
@@ -223,14 +223,14 @@ def test_the_budget_of_a_request_counts_its_prefix(make_policy: MakePolicy) -> N
 def test_when_finished_rows_are_dropped_changes_nothing(
     kept: float, make_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    policy, asked = make_policy(), [replace(r, max_tokens=r.seed % 9 + 1) for r in requests(6, repeat=3)]
+    policy, asked = make_policy(), [replace(r, max_tokens=r.seed % 9 + 1) for r in make_requests(6, repeat=3)]
     expected = run(policy, asked)
     monkeypatch.setattr(decode_loop, "LIVE_SHARE", kept)
     assert tokens_of(run(policy, asked)) == tokens_of(expected)
 
 
 def test_two_threads_sample_what_one_samples(make_policy: MakePolicy) -> None:
-    policy, asked = make_policy(), requests(8, repeat=4)
+    policy, asked = make_policy(), make_requests(8, repeat=4)
     one = run(policy, asked)
     torch.set_num_threads(2)
     try:
@@ -244,7 +244,7 @@ def test_logits_that_are_not_finite_are_an_error(make_policy: MakePolicy) -> Non
     with torch.no_grad():
         next(policy.model.parameters()).fill_(torch.nan)
     with pytest.raises(GraftError, match="logits are not finite"):
-        run(policy, requests())
+        run(policy, make_requests())
 
 
 def test_no_requests_give_no_completions(make_policy: MakePolicy) -> None:

@@ -87,9 +87,9 @@ def test_the_token_budget_changes_nothing(
     layout: Layout, limit: int, make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
     policy, samples = make_policy(), make_samples()
-    _, whole = scores_and_gradient(policy, samples, layout)
+    _, expected = scores_and_gradient(policy, samples, layout)
     _, cut = scores_and_gradient(policy, samples, layout, tokens=limit)
-    assert (cut - whole).norm() <= 1e-5 * whole.norm()
+    assert (cut - expected).norm() <= 1e-5 * expected.norm()
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -109,15 +109,15 @@ def test_logits_in_chunks_change_nothing(
 def test_gradients_are_deterministic_with_two_threads(
     layout: Layout, make_policy: MakePolicy, make_samples: MakeSamples, request: pytest.FixtureRequest
 ) -> None:
-    """Bit for bit what torch computes where it is told to let no two threads add to one number."""
+    """Bit for bit what torch computes with deterministic algorithms."""
     policy, samples = make_policy(), make_samples(problems=8, group=30)
     request.addfinalizer(lambda: torch.use_deterministic_algorithms(False))
     request.addfinalizer(partial(torch.set_num_threads, torch.get_num_threads()))
     torch.set_num_threads(2)
     _, free = scores_and_gradient(policy, samples, layout)
     torch.use_deterministic_algorithms(True)
-    _, told = scores_and_gradient(policy, samples, layout)
-    assert torch.equal(free, told)
+    _, deterministic = scores_and_gradient(policy, samples, layout)
+    assert torch.equal(free, deterministic)
 
 
 def group(prompt: int, lengths: Sequence[int], name: str = "p") -> list[Sample]:
