@@ -13,6 +13,7 @@ from tasks.grpo import checkpoint
 from tasks.grpo.checkpoint import Checkpoint, TrainingState
 from tasks.grpo.metrics import Metrics
 from tasks.grpo.step_plan import UpdateGroup, plan_steps
+from tasks.grpo.update import train
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
