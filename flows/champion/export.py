@@ -1,4 +1,4 @@
-"""`graft export`: the champion, or any policy folder, for those who have no Graft."""
+"""`graft export`: write the champion, or any policy folder, in a format that needs no Graft."""
 
 from pathlib import Path
 
@@ -11,19 +11,19 @@ from tasks.records import Lineage, Promotion
 
 
 def export(layout: Layout, policy: Path | None, folder: Path, form: ExportFormat, float32: bool) -> None:
-    """Write it and say how far its logits are from the policy's own."""
+    """Write it and print by how much its logits differ from those of the policy."""
     if policy is None:
         current_champion(layout.champion)
         policy = layout.champion / "policy"
     if not policy.is_dir():
         raise GraftError(f"{policy}: no such policy folder; name one, run/policy for instance")
     version = read_json(policy / "lineage.json", Lineage).version
-    difference = export_policy(policy, folder, form, measured(layout, version), float32)
+    difference = export_policy(policy, folder, form, measured_score(layout, version), float32)
     print(f"{folder}: {policy} ({version}), {form}; loaded again, no logit differs by more than {difference:.1e}")
 
 
-def measured(layout: Layout, version: str) -> str | None:
-    """What a promotion, or an attempt at one, said of a version; None where nobody measured it."""
+def measured_score(layout: Layout, version: str) -> str | None:
+    """The greedy score of a version in the decision on its promotion; None if there is none."""
     champions = [layout.champion, *previous_champions(layout.champion).values()]
     for path in (*(place / "promotion.json" for place in champions), layout.promotion):
         if path.is_file() and (decision := read_json(path, Promotion)).version == version:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tasks.core import terminal
 from tasks.grpo.diagnostics.health import Score, Verdict, kl_share
 from tasks.grpo.diagnostics.one_step import GradientNorms, OneStep
 from tasks.grpo.metrics import Metrics
@@ -128,4 +129,4 @@ def summary_lines(diagnosis: Diagnosis) -> list[str]:
 
 def printable(text: str, new_line: str = "↵") -> str:
     """Text that a model wrote, in one line or as many as it has; signs that could move a cursor are shown as others."""
-    return "".join(sign if sign.isprintable() else new_line if sign == "\n" else "·" for sign in text)
+    return terminal.printable(text.replace("\n", new_line), kept="\n", replacement="·")

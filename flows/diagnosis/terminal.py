@@ -5,6 +5,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from flows.diagnosis.record import Completion, Diagnosis, ProblemDiagnosis, loss_lines, printable, summary_lines
+from tasks.core.terminal import make_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,7 +42,7 @@ def print_diagnosis(diagnosis: Diagnosis, console: "Console") -> None:
 def _verdicts(diagnosis: Diagnosis) -> "Table":
     from rich.text import Text
 
-    table = _table("verdict", "sign", wrap=True)
+    table = make_table("verdict", "sign", wrap="sign")
     for verdict in diagnosis.verdicts:
         text = Text()
         text.append(verdict.sign, style="bold")
@@ -56,7 +57,7 @@ def _verdicts(diagnosis: Diagnosis) -> "Table":
 
 def _performance(diagnosis: Diagnosis) -> "Table":
     """Before and after, on the same prompts with the same seeds."""
-    table = _table("problem", "greedy", f"right of {diagnosis.samples}", "mean", "std", "distinct")
+    table = make_table("problem", "greedy", f"right of {diagnosis.samples}", "mean", "std", "distinct")
     for asked in diagnosis.problems:
         size = sum(completion.count for completion in asked.completions)
         table.add_row(
@@ -78,14 +79,14 @@ def _performance(diagnosis: Diagnosis) -> "Table":
 
 
 def _loss(lines: Sequence[tuple[str, str, str]]) -> "Table":
-    table = _table("loss and gradient", "before", "after the step")
+    table = make_table("loss and gradient", "before", "after the step")
     for line in lines:
         table.add_row(*line)
     return table
 
 
 def _layers(layers: dict[str, float]) -> "Table":
-    table = _table("layer", "gradient norm", "")
+    table = make_table("layer", "gradient norm", "")
     most = max(layers.values()) or 1.0
     for layer, norm in layers.items():
         table.add_row(layer, f"{norm:.4f}", "█" * ceil(norm / most * BARS))
@@ -94,7 +95,7 @@ def _layers(layers: dict[str, float]) -> "Table":
 
 def _print_problem(asked: ProblemDiagnosis, console: "Console") -> None:
     console.print(f"{asked.problem_id}: {printable(asked.question)} ({asked.answer:g})", highlight=False, markup=False)
-    table = _table("×", "reward", "baseline", "advantage", "log p", "log ref", "workflow")
+    table = make_table("×", "reward", "baseline", "advantage", "log p", "log ref", "workflow")
     for completion in asked.completions:
         table.add_row(
             str(completion.count),
@@ -142,14 +143,3 @@ def _change(before: str, after: str) -> str:
 
 def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
-
-
-def _table(first: str, *others: str, wrap: bool = False) -> "Table":
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
-    table.add_column(first, no_wrap=True)
-    for title in others:
-        table.add_column(title, no_wrap=not wrap)
-    return table

@@ -1,4 +1,4 @@
-"""What `graft compare` prints and writes: runs side by side. Reads only what the runs left."""
+"""`graft compare`: runs side by side, in the terminal and as a page, read from the files of the runs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,23 +7,27 @@ from typing import TYPE_CHECKING
 from flows.reports import comparison
 from flows.reports.comparison import Contrast, ParamRow, Side
 from flows.reports.run_lookup import find_run
+from tasks.core.terminal import make_table, shortened
 from tasks.errors import GraftError
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-MOST = 8  # runs: as many as the page has colours that can be told apart
-VALUE_WIDTH = 20  # signs of a param; the page has it whole
+MAX_RUNS = 8
+"""The page has this many distinct colours."""
+
+VALUE_WIDTH = 20
+"""Characters of a param's value; the page shows all."""
 
 
 def compare(names: Sequence[str], project: Path, html: Path | None, console: "Console") -> None:
-    """Print what differs between the runs that `names` mean, and write the page to `html`.
+    """Print the differences between the runs `names`, and write the page to `html`.
 
-    Raises GraftError where a run is not to be had or two cannot be compared; then nothing is written.
+    Raises GraftError, before anything is written, if a run is not found or two cannot be compared.
     """
-    if len(names) > MOST:
-        raise GraftError(f"{len(names)} runs are more than can be told apart; name at most {MOST}")
+    if len(names) > MAX_RUNS:
+        raise GraftError(f"{len(names)} runs are more than can be told apart; name at most {MAX_RUNS}")
     if len(names) == 1 and html is None:
         raise GraftError(f"{names[0]}: one run alone; name another to compare it with, or --html FILE for its page")
     if html and html.is_dir():
@@ -60,33 +64,18 @@ def _print_params(rows: Sequence[ParamRow], sides: Sequence[Side], console: "Con
     if not rows:
         console.print("All params are the same.")
         return
-    table = _table("params that differ", *(side.letter for side in sides))
+    table = make_table("params that differ", *(side.letter for side in sides))
     for row in rows:
-        table.add_row(row.name, *map(_in_short, row.values))
+        table.add_row(row.name, *(shortened(value, VALUE_WIDTH) for value in row.values))
     console.print(table)
 
 
 def _changes(contrast: Contrast) -> "Table":
     counts = {row.problems for row in contrast.changes}
     most = max(counts)
-    table = _table(f"{most} test problems", contrast.first, contrast.second, "change", "p")
+    table = make_table(f"{most} test problems", contrast.first, contrast.second, "change", "p")
     for row in contrast.changes:
         title = comparison.title_of(row.name) + ("" if row.problems == most else f" ({row.problems})")
         change, p = comparison.change(row.difference), comparison.p_value(row.p)
         table.add_row(title, comparison.level(row.first), comparison.level(row.second), change, p)
-    return table
-
-
-def _in_short(value: str) -> "str":
-    return value if len(value) <= VALUE_WIDTH else f"{value[: VALUE_WIDTH - 1]}…"
-
-
-def _table(first: str, *others: str) -> "Table":
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
-    table.add_column(first, no_wrap=True)
-    for title in others:
-        table.add_column(title, no_wrap=True)
     return table

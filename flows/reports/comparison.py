@@ -1,4 +1,4 @@
-"""Runs side by side: which params differ, what changed on the same test problems, and whether that may be chance."""
+"""Comparison of runs: params that differ, and changes on the same test problems with paired intervals and p-values."""
 
 import re
 from collections.abc import Sequence
@@ -11,8 +11,8 @@ from tasks.records import ProblemOutcome
 from tasks.seeds import derive_seed
 from tasks.statistics.intervals import RESAMPLE_BATCH, Estimate, difference_interval
 
-MEASURING = ("evaluation.temperature", "policy.max_new_tokens", "operators", "sandbox")
-"""Params, or sections of them, that change what is measured and not only what was learnt."""
+MEASUREMENT_PARAMS = ("evaluation.temperature", "policy.max_new_tokens", "operators", "sandbox")
+"""Params, or sections, that change the measurement and not only the training."""
 
 ABSENT = "–"
 
@@ -20,13 +20,13 @@ ABSENT = "–"
 class Side(NamedTuple):
     """A run in a comparison."""
 
-    letter: str  # what tables and pictures call it
-    name: str  # as the user named it
+    letter: str  # its name in tables and charts
+    name: str  # as given by the user
     account: RunRecord
 
 
 class ParamRow(NamedTuple):
-    """A param that is not the same everywhere; `values` has one for each run."""
+    """A param that differs; `values` has one entry per run."""
 
     name: str
     values: list[str]
@@ -36,7 +36,7 @@ class Change(NamedTuple):
     """A measure of two sets of outcomes over the same M problems."""
 
     name: str  # as in the metrics file
-    problems: int  # M: those that both know the measure of
+    problems: int  # M: problems for which both have the measure
     first: float  # means
     second: float
     difference: Estimate  # second − first, with its paired bootstrap interval
@@ -44,7 +44,7 @@ class Change(NamedTuple):
 
 
 class Contrast(NamedTuple):
-    """What changed from one set of outcomes to another."""
+    """The changes from one set of outcomes to another."""
 
     first: str
     second: str
@@ -52,7 +52,7 @@ class Contrast(NamedTuple):
 
 
 def make_sides(named: Sequence[tuple[str, RunRecord]]) -> list[Side]:
-    """Lettered A, B, … in the order given. Raises GraftError where two were not tested on the same problems."""
+    """Letter the runs A, B, … in the order given. Raises GraftError if two were tested on different problems."""
     sides = [Side(chr(ord("A") + i), name, account) for i, (name, account) in enumerate(named)]
     first = sides[0]
     for side in sides[1:]:
@@ -66,14 +66,14 @@ def make_sides(named: Sequence[tuple[str, RunRecord]]) -> list[Side]:
 
 
 def differing_params(sides: Sequence[Side]) -> list[ParamRow]:
-    """The params that differ, by name. What a run does not have, as it is of another version, is ABSENT."""
+    """The params that differ, by name; ABSENT if a run, of another version of Graft, lacks one."""
     names = sorted({name for side in sides for name in side.account.params})
     rows = [ParamRow(name, [side.account.params.get(name, ABSENT) for side in sides]) for name in names]
     return [row for row in rows if len(set(row.values)) > 1]
 
 
 def contrasts(sides: Sequence[Side]) -> list[Contrast]:
-    """After the run against before it where there is one, else each run against the first, all after."""
+    """For one run, after against before; otherwise each run against the first, all after."""
     first = sides[0]
     if len(sides) == 1:
         return [Contrast("before", "after", _changes((first, "before"), (first, "after")))]
@@ -81,14 +81,14 @@ def contrasts(sides: Sequence[Side]) -> list[Contrast]:
 
 
 def remarks(sides: Sequence[Side]) -> list[str]:
-    """What a reader should know before comparing numbers."""
-    names = [row.name for row in differing_params(sides) if row.name.startswith(MEASURING)]
+    """Remarks on params that make the numbers incomparable."""
+    names = [row.name for row in differing_params(sides) if row.name.startswith(MEASUREMENT_PARAMS)]
     found = f"{', '.join(names)} differ{'s' if len(names) == 1 else ''}: the runs were not measured in the same way."
     return [found] if names else []
 
 
 def legend(account: RunRecord) -> str:
-    """What the numbers of a contrast are. The resamples are those that the first run's evaluation used."""
+    """Explanation of the numbers in a contrast, with the resamples of the first run's evaluation."""
     confidence, resamples = float(account.params["evaluation.confidence"]), _resamples(account)
     return (
         f"Problem by problem on the same test problems; in brackets the paired bootstrap interval of "
@@ -99,7 +99,7 @@ def legend(account: RunRecord) -> str:
 
 
 def _changes(first: tuple[Side, When], second: tuple[Side, When]) -> list[Change]:
-    """Every measure that both know of some problem. Interval and resamples as the first run's evaluation has them."""
+    """Every measure that both have for some problem; confidence and resamples are those of the first run."""
     account = first[0].account
     confidence, resamples = float(account.params["evaluation.confidence"]), _resamples(account)
     ks = [k for k in account.ks if k in second[0].account.ks]
@@ -117,7 +117,7 @@ def _changes(first: tuple[Side, When], second: tuple[Side, When]) -> list[Change
 
 
 def _by_problem(outcomes: Sequence[ProblemOutcome], ks: Sequence[int]) -> dict[str, dict[str, float]]:
-    """Measure → problem → its value, measures in the order of the report."""
+    """Measure → problem → value, measures in the order of the report."""
     found: dict[str, dict[str, float]] = {name: {} for name in measures(outcomes, ks)}
     for outcome in outcomes:
         for name, values in measures([outcome], ks).items():
@@ -129,17 +129,17 @@ def _by_problem(outcomes: Sequence[ProblemOutcome], ks: Sequence[int]) -> dict[s
 def sign_flip_p(after: Sequence[float], before: Sequence[float], resamples: int, seed: int) -> float:
     """Two-sided p-value of the paired permutation test of mean(after − before) = 0 over M problems.
 
-    If nothing changed, a problem's two values might as well be swapped, which flips the sign of its difference. p is
-    the share of the 2^m sign patterns of the m differences other than 0 whose sum is at least as far from 0; of more
-    than `resamples` patterns so many are drawn, and the observed one is counted with them, so p is never 0. Of 0/1
-    values it is McNemar's exact test. Raises ValueError where the lengths differ.
+    Under the null hypothesis a problem's two values may be swapped, which flips the sign of its difference. p is the
+    share of the 2^m sign patterns of the m nonzero differences whose sum is at least as far from 0. If there are more
+    than `resamples` patterns, that many are drawn and the observed one is added, so p > 0. For 0/1 values this is
+    McNemar's exact test. Raises ValueError if the lengths differ.
     """
     import numpy as np
     from scipy.stats import permutation_test
 
     differences = [a - b for a, b in zip(after, before, strict=True) if a != b]
     if len(differences) < 2:
-        return 1.0  # of one difference both signs are as far from 0; scipy takes no fewer than two
+        return 1.0  # both signs of one difference are equally far from 0; scipy needs two
     tested = permutation_test(
         (np.asarray(differences, dtype=np.float64),),
         np.sum,

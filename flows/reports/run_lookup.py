@@ -1,8 +1,8 @@
-"""From what a user calls a run to what it has to tell: a folder, a file, a DVC experiment or commit, an MLflow run."""
+"""Find the record of a run by its folder, file, DVC experiment, git commit or MLflow run."""
 
 import tempfile
 from collections.abc import Iterable
-from os.path import exists, isdir  # a name that is too long is none, where pathlib's own would raise
+from os.path import exists, isdir  # False for a name that is too long, for which pathlib raises
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ FORMS = "a folder with run/ in it, an account.json, a DVC experiment, a git comm
 def find_run(name: str, project: Path) -> RunRecord:
     """The run that `name` means, in this order: a path, then a DVC experiment or git revision, then an MLflow run.
 
-    The latter two are those of `project`, the folder that we stand in. Raises GraftError where it is none of them.
+    The latter two are looked up in the folder `project`. Raises GraftError if nothing is found.
     """
     path = Path(name).expanduser()
     if isdir(path):
@@ -51,7 +51,7 @@ def _from_mlflow(name: str, project: Path) -> RunRecord | None:
 
 
 def _from_dvc(name: str, project: Path) -> RunRecord | None:
-    """What a commit or experiment holds: its small files from git, the others from the DVC cache."""
+    """The run of a commit or experiment: small files from git, the others from the DVC cache."""
     if not (project / ".dvc").is_dir():
         return None
     from dvc.api import DVCFileSystem
@@ -74,19 +74,19 @@ def _from_dvc(name: str, project: Path) -> RunRecord | None:
             if not (layout.root / "dvc.lock").exists():
                 raise GraftError("dvc.lock is not in it")
             rounds = rounds_of(layout.root, params_of_run(layout.root))
-            _fetch(files, layout, _needed(layout, rounds))
+            _fetch(files, layout, _record_files(layout, rounds))
             return read_run_record(layout)
         except (DvcException, FileNotFoundError, GraftError) as error:
             line = f"{error.filename} is missing" if isinstance(error, FileNotFoundError) else str(error)
             line = " ".join(line.replace(f"{folder}/", "").split())
             raise GraftError(
-                f"{name}: no whole run at this revision ({line}); commit dvc.lock after a run, or get its files with "
-                "dvc pull"
+                f"{name}: no complete run at this revision ({line}); commit dvc.lock after a run, or get its files "
+                "with dvc pull"
             ) from None
 
 
 def _fetch(files: "DVCFileSystem", layout: Layout, paths: Iterable[Path]) -> None:
-    """Copy what there is of `paths` from a revision; an account says itself which of them it cannot do without."""
+    """Copy those of `paths` that exist in a revision; `read_run_record` raises for required ones that are missing."""
     for path in paths:
         place = path.relative_to(layout.root).as_posix()
         if files.exists(place):
@@ -94,8 +94,8 @@ def _fetch(files: "DVCFileSystem", layout: Layout, paths: Iterable[Path]) -> Non
             files.get(place, str(path), recursive=files.isdir(place))
 
 
-def _needed(layout: Layout, rounds: int) -> list[Path]:
-    """The files and folders that an account is made of."""
+def _record_files(layout: Layout, rounds: int) -> list[Path]:
+    """The files and folders that a run record is made from."""
     numbers = range(1, rounds + 1)
     return [
         layout.promotion,

@@ -1,7 +1,7 @@
-"""What a finished run has to tell: all that `graft compare` and the page show, in one record.
+"""Record of a finished run: everything that `graft compare` and the HTML page show.
 
-Put together from the files of a run. The run keeps it as `run/account.json`, too, which MLflow gets a copy of: that
-one file is enough to compare the run from anywhere, long after its folder is gone.
+Read from the files of a run, and written to `run/account.json` and MLflow, so that the run can be compared after its
+folder is gone.
 """
 
 import json
@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 from flows.stages.dvc_yaml import parse
 from tasks.artifacts import digest_path, read_json, read_jsonl, read_text
 from tasks.core.metrics_files import flatten, read_metrics, read_table
+from tasks.core.terminal import shortened
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import RUN_ONLY_SECTIONS
@@ -24,15 +25,18 @@ from tasks.statistics.influence_extremes import read_influence_extremes
 
 When = Literal["before", "after"]
 WHENS: tuple[When, When] = ("before", "after")
-STEPS = ("kl", "entropy")  # of the columns that an update writes for each of its steps
-MAX_CHARACTERS = 2000  # signs of a text; a model that goes on and on must not make the page unreadable
+STEPS = ("kl", "entropy")
+"""Columns of the table of an update's steps."""
+
+MAX_CHARACTERS = 2000
+"""Characters of a text; a completion may be much longer."""
 
 
 class GreedyCompletion(Record):
-    """The greedy completion of a test problem, and what came of it."""
+    """The greedy completion of a test problem, and its result."""
 
     completion: str
-    outcome: str  # what it returned, or how it ended
+    outcome: str  # the value returned, or the status
     right: bool
 
 
@@ -47,7 +51,7 @@ class Example(Record):
 
 
 class Bar(Record):
-    """So many samples have low ≤ influence < high."""
+    """Numbers of samples with low ≤ influence < high."""
 
     low: float
     high: float
@@ -55,8 +59,8 @@ class Bar(Record):
     not_selected: int
 
 
-class _Measuring(BaseModel):
-    """The params that numbers are compared by."""
+class _EvaluationParams(BaseModel):
+    """The params that a comparison uses."""
 
     seed: Annotated[int, Field(ge=0)]
     ks: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1, max_length=100)]
@@ -64,17 +68,17 @@ class _Measuring(BaseModel):
     resamples: Annotated[int, Field(ge=100, le=1_000_000)]
 
 
-def _measuring(params: Mapping[str, str]) -> _Measuring:
-    """Raises ValueError where one is missing or out of range."""
+def _evaluation_params(params: Mapping[str, str]) -> _EvaluationParams:
+    """Raises ValueError if one is missing or out of range."""
     names = {"seed": "seed", **{name: f"evaluation.{name}" for name in ("ks", "confidence", "resamples")}}
     try:
-        return _Measuring(**{field: json.loads(params[name]) for field, name in names.items()})
+        return _EvaluationParams(**{field: json.loads(params[name]) for field, name in names.items()})
     except (KeyError, RecursionError) as error:
         raise ValueError(f"params: {error} is missing or no value") from None
 
 
 class _Stage(BaseModel):
-    """What is read of a stage in `dvc.lock`; the rest of it is DVC's."""
+    """The part of a stage in `dvc.lock` that is read here."""
 
     params: dict[str, dict[str, Any]] | None = None
 
@@ -86,21 +90,21 @@ class _Lock(BaseModel):
 class RunRecord(Record):
     """A run: `run/account.json`."""
 
-    params: dict[str, str]  # by their dotted names, values as MLflow has them; without those that no stage sees
+    params: dict[str, str]  # by their dotted names, values as in MLflow; without RUN_ONLY_SECTIONS
     rounds: Annotated[int, Field(ge=1, le=999_999)]
     test_sha256: str  # of run/problems/test.jsonl
     decision: str  # the reason that promotion gave
     outcomes: dict[When, list[ProblemOutcome]]
     examples: list[Example]  # all test problems, in the order of their file
-    metrics: dict[str, dict[str, float]]  # stage's address → its numbers
+    metrics: dict[str, dict[str, float]]  # stage id → its metrics
     steps: dict[str, dict[str, list[float | None]]]  # round → column → its value at each step; None: not finite
-    influence_round: int | None  # the last one in which it was measured
+    influence_round: int | None  # the last round in which influence was measured
     influence: list[Bar]
-    tree: str | None  # picture of a search tree of the last round, SVG
+    tree: str | None  # SVG of a search tree of the last round
 
     @model_validator(mode="after")
     def _can_be_compared(self) -> "RunRecord":
-        most = max(_measuring(self.params).ks)
+        most = max(_evaluation_params(self.params).ks)
         if missing := set(WHENS) - set(self.outcomes):
             raise ValueError(f"outcomes: none {' and '.join(sorted(missing))}")
         for outcome in (outcome for listed in self.outcomes.values() for outcome in listed):
@@ -112,11 +116,11 @@ class RunRecord(Record):
     @property
     def ks(self) -> list[int]:
         """k of pass@k."""
-        return _measuring(self.params).ks
+        return _evaluation_params(self.params).ks
 
 
 def read_run_record(layout: Layout) -> RunRecord:
-    """Of the run in a folder. Raises GraftError that says what is missing and how to get it."""
+    """The record of the run in a folder. Raises GraftError if a file is missing or damaged."""
     if not layout.promotion.is_file():
         raise GraftError(f"{layout.root}: no finished run, {layout.promotion} is missing; run graft retrain there")
     params = params_of_run(layout.root)
@@ -124,7 +128,7 @@ def read_run_record(layout: Layout) -> RunRecord:
     bars = next(
         ((n, found.histogram) for n in range(rounds, 0, -1) if (found := read_influence_extremes(layout, n))), None
     )
-    return _account(
+    return _make_record(
         layout,
         params=params,
         rounds=rounds,
@@ -132,7 +136,7 @@ def read_run_record(layout: Layout) -> RunRecord:
         decision=read_json(layout.promotion, Promotion).reason,
         outcomes={when: read_jsonl(layout.evaluation(when) / "outcomes.jsonl", ProblemOutcome) for when in WHENS},
         examples=_examples(layout),
-        metrics={address: read_metrics(layout, address) for address in _addresses(layout, rounds)},
+        metrics={stage_id: read_metrics(layout, stage_id) for stage_id in _stages_with_metrics(layout, rounds)},
         steps={str(n): _steps(layout.steps(n)) for n in range(1, rounds + 1) if layout.steps(n).is_file()},
         influence_round=bars[0] if bars else None,
         influence=[Bar(**bar._asdict()) for bar in bars[1]] if bars else [],
@@ -140,7 +144,7 @@ def read_run_record(layout: Layout) -> RunRecord:
     )
 
 
-def _account(layout: Layout, **fields: Any) -> RunRecord:
+def _make_record(layout: Layout, **fields: Any) -> RunRecord:
     try:
         return RunRecord(**fields)
     except ValidationError as error:
@@ -150,7 +154,7 @@ def _account(layout: Layout, **fields: Any) -> RunRecord:
 
 
 def rounds_of(root: Path, params: Mapping[str, str]) -> int:
-    """How many rounds the run has. Raises GraftError where its params do not say."""
+    """The number of rounds of a run. Raises GraftError if its params lack it."""
     text = params.get("rounds.last", "")
     if not re.fullmatch("[0-9]{1,6}", text):
         raise GraftError(
@@ -162,56 +166,55 @@ def rounds_of(root: Path, params: Mapping[str, str]) -> int:
 def params_of_run(root: Path) -> dict[str, str]:
     """The params that the files in `run/` were made with, by their dotted names.
 
-    They are those in `dvc.lock`: params.yaml may have been edited since. It speaks for what no stage depends on, and
-    for all where there is no lock. Raises GraftError where stages were made with different values of one param.
+    Taken from `dvc.lock`, since params.yaml may have been edited; from params.yaml for params that no stage depends on,
+    or if there is no lock. Raises GraftError if stages were made with different values of one param.
     """
     flat = flatten(
         {name: value for name, value in parse(root / "params.yaml").items() if name not in RUN_ONLY_SECTIONS}
     )
     if not (root / "dvc.lock").is_file():
         return flat
-    known: dict[str, tuple[str, Any]] = {}
-    for address, recorded in _recorded(_locked(root / "dvc.lock")):
-        for name, value in recorded.items():
-            other, before = known.setdefault(name, (address, value))
+    values: dict[str, tuple[str, Any]] = {}
+    for stage_id, own in _of_present_rounds(_locked_params(root / "dvc.lock")):
+        for name, value in own.items():
+            other, before = values.setdefault(name, (stage_id, value))
             if before != value:
                 raise GraftError(
                     f"{root}: run/ is of two settings, {name} is {_short(before)} for {other} and {_short(value)} "
-                    f"for {address}; bring it up to date with graft retrain there"
+                    f"for {stage_id}; bring it up to date with graft retrain there"
                 )
-    for name, (_, value) in known.items():
+    for name, (_, value) in values.items():
         flat = {key: text for key, text in flat.items() if key != name and not key.startswith(f"{name}.")}
         flat |= flatten({name: value})
     return flat
 
 
-def _locked(path: Path) -> dict[str, dict[str, Any]]:
-    """Address → params of each stage."""
+def _locked_params(path: Path) -> dict[str, dict[str, Any]]:
+    """Stage id → params of the stage in `dvc.lock`."""
     try:
         lock = _Lock.model_validate(parse(path))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise GraftError(f"{path}: {where}: {first['msg']}; restore the file, git checkout dvc.lock") from None
-    return {address: (entry.params or {}).get("params.yaml", {}) for address, entry in (lock.stages or {}).items()}
+    return {stage_id: (entry.params or {}).get("params.yaml", {}) for stage_id, entry in (lock.stages or {}).items()}
 
 
-def _recorded(own: Mapping[str, dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Address and params of each stage of the run; a lock still knows the rounds of earlier, longer runs."""
-    last = own.get("choose", {}).get("rounds.last")
-    for address, recorded in own.items():
-        part = address.partition("@")[2]
+def _of_present_rounds(locked: Mapping[str, dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Leave out rounds that `dvc.lock` still has of an earlier run with more rounds."""
+    last = locked.get("choose", {}).get("rounds.last")
+    for stage_id, params in locked.items():
+        part = stage_id.partition("@")[2]
         if not part.isdecimal() or not isinstance(last, int) or int(part[:9]) <= last:
-            yield address, recorded
+            yield stage_id, params
 
 
 def _short(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 60 else f"{text[:59]}…"
+    return shortened(json.dumps(value), 60)
 
 
-def _addresses(layout: Layout, rounds: int) -> list[str]:
-    """All that have numbers, but those of rounds that an earlier, longer run left."""
+def _stages_with_metrics(layout: Layout, rounds: int) -> list[str]:
+    """Stage ids, without the rounds of an earlier run that had more of them."""
     names = sorted(path.stem for path in layout.metrics("problems").parent.glob("*.json"))
     parts = {name: name.partition("@")[2] for name in names}
     return [name for name, part in parts.items() if not part.isdecimal() or int(part[:9]) <= rounds]
@@ -245,14 +248,14 @@ def _examples(layout: Layout) -> list[Example]:
 
 
 def _greedy(attempt: Attempt) -> GreedyCompletion:
-    return GreedyCompletion(completion=_cut(attempt.code), outcome=_ended(attempt.result), right=attempt.right)
+    return GreedyCompletion(completion=_cut(attempt.code), outcome=_result_text(attempt.result), right=attempt.right)
 
 
-def _ended(result: Result) -> str:
+def _result_text(result: Result) -> str:
     if result.status == "ok":
         return f"{result.value:.9g}" if isinstance(result.value, float) else _cut(str(result.value))
     return _cut(f"{result.status}: {result.error}") if result.error else result.status
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= MAX_CHARACTERS else f"{text[: SHOWN - 1]}…"
+    return shortened(text, MAX_CHARACTERS)

@@ -1,4 +1,4 @@
-"""What a run prints when it is done: what was learnt, where the time went, where everything lies. Reads only files."""
+"""The report of a finished run in the terminal: pass@k, rounds, influence, seconds, and the paths of the results."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from flows.stages.dvc_yaml import stage_of
 from tasks.artifacts import read_json, read_jsonl
 from tasks.core.metrics_files import read_metrics
-from tasks.evaluation.best_round import plateau_remarks as unmoved_on_dev
+from tasks.core.terminal import make_table, printable
+from tasks.evaluation.best_round import plateau_remarks as dev_plateau_remarks
 from tasks.evaluation.by_template import by_template, hardest
 from tasks.evaluation.summary import BY_OPERATIONS, measures
 from tasks.evaluation.summary import remarks as evaluation_remarks
@@ -18,7 +19,7 @@ from tasks.params.params import Params
 from tasks.programs.contract import HEADER
 from tasks.records import Choice, ProblemOutcome, Promotion, Standing
 from tasks.redaction import redacted
-from tasks.rewards.metrics import plateau_remarks as unmoved_rewards
+from tasks.rewards.metrics import plateau_remarks as reward_plateau_remarks
 from tasks.rewards.metrics import remarks as reward_remarks
 from tasks.seeds import derive_seed
 from tasks.statistics.influence_extremes import COUNT, Bin, InfluenceExtremes, read_influence_extremes
@@ -30,17 +31,17 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 BARS = " ▁▂▃▄▅▆▇█"
-SHOWN = 3  # workflows at each end of influence, and templates
-CODE_WIDTH = 44  # signs of a workflow: with it a line has 80 columns at most
+MAX_ROWS = 3
+"""Workflows at each end of influence, and templates."""
+
+CODE_WIDTH = 44
+"""Characters of a workflow, so that a line has at most 80 columns."""
 
 
 def print_report(
     layout: Layout, params: Params, seconds: dict[str, float], cached: set[str], console: "Console"
 ) -> None:
-    """Print the whole report. `seconds` maps the address of each stage of this run to what it took.
-
-    Raises GraftError where a file that the run should have written is missing or broken.
-    """
+    """Print the report. `seconds`: stage id → seconds in this run. Raises GraftError if a result is missing."""
     outcomes = {
         name: read_jsonl(layout.evaluation(name) / "outcomes.jsonl", ProblemOutcome) for name in ("before", "after")
     }
@@ -52,8 +53,8 @@ def print_report(
     for note in (
         *_terms(layout, params),
         *_best(layout, params),
-        *_flat(layout, params),
-        *_control(layout, params),
+        *_reward_remarks(layout, params),
+        *_fdr_control(layout, params),
         *_support(read_metrics(layout, f"search@{params.rounds.last}")),
     ):
         console.print(note, style="dim", highlight=False)
@@ -68,12 +69,12 @@ def print_report(
 
 
 def _learning(layout: Layout, params: Params, before: list[ProblemOutcome], after: list[ProblemOutcome]) -> "Table":
-    """The test split before and after. Intervals as the evaluation wrote them; the change is paired over problems."""
+    """Measures on the test split before and after, with the intervals of the evaluation; the change is paired."""
     first, last = read_metrics(layout, "evaluate@before"), read_metrics(layout, "evaluate@after")
     evaluation = params.evaluation
     values = {name: measures(outcomes, evaluation.ks) for name, outcomes in (("before", before), ("after", after))}
     titles = _titles(params, values["after"])
-    table = _table(f"{len(after)} test problems", "before", "after", "change", right=False)
+    table = make_table(f"{len(after)} test problems", "before", "after", "change")
     for name, title in titles.items():
         if values["after"][name]:
             seed = derive_seed(params.seed, "change", name)
@@ -85,7 +86,7 @@ def _learning(layout: Layout, params: Params, before: list[ProblemOutcome], afte
 
 
 def _titles(params: Params, names: Iterable[str]) -> dict[str, str]:
-    """Measure → its row, the greedy ones first. `names` are those that were measured."""
+    """Measure → title of its row, the greedy ones first. `names`: the measures of the run."""
     lengths = [name.removeprefix(BY_OPERATIONS) for name in names if name.startswith(BY_OPERATIONS)]
     return {
         "pass_at_1_greedy": "pass@1 greedy",
@@ -120,8 +121,8 @@ def _notes(layout: Layout, params: Params, outcomes: list[ProblemOutcome], metri
 
 
 def _hardest(layout: Layout, outcomes: list[ProblemOutcome]) -> list[str]:
-    """The templates of training that are solved least often; nothing where the problems have none."""
-    rows = hardest(by_template(outcomes), SHOWN)
+    """The training templates that are solved least often, if the problems have templates."""
+    rows = hardest(by_template(outcomes), MAX_ROWS)
     if not rows:
         return []
     named = ", ".join(f"{row.template} {row.sampled:.2f}" for row in rows)
@@ -132,7 +133,9 @@ def _hardest(layout: Layout, outcomes: list[ProblemOutcome]) -> list[str]:
 
 def _rounds(layout: Layout, params: Params) -> "Table":
     compared = ["dev pass@1"] if params.evaluation.every else []
-    table = _table("round", "mean reward", "accumulated reward", "train solved", "samples kept", *compared, right=True)
+    table = make_table(
+        "round", "mean reward", "accumulated reward", "train solved", "samples kept", *compared, right=True
+    )
     for number in range(1, params.rounds.last + 1):
         reward, selected = read_metrics(layout, f"reward@{number}"), read_metrics(layout, f"select@{number}")
         table.add_row(
@@ -147,7 +150,7 @@ def _rounds(layout: Layout, params: Params) -> "Table":
 
 
 def _terms(layout: Layout, params: Params) -> list[str]:
-    """The mean of each term in the first round and in the last, where the reward has several."""
+    """The mean of each reward term in the first and the last round, if there are several."""
     first, last = (read_metrics(layout, f"reward@{number}") for number in (1, params.rounds.last))
     names = [name.removesuffix("/mean") for name in first if name.endswith("/mean") and name in last]
     names = [name for name in names if f"{name}/std" in last]
@@ -161,28 +164,28 @@ def _dev(layout: Layout, number: int) -> str:
 
 
 def _best(layout: Layout, params: Params) -> list[str]:
-    """The round whose policy was kept, where rounds were compared, and whether they still differ."""
+    """The round whose policy was chosen, and remarks on a plateau, if rounds were compared."""
     if not params.evaluation.every:
         return []
     choice = read_json(layout.best, Choice)
     standings = read_jsonl(layout.standings(params.rounds.last), Standing)
-    still = unmoved_on_dev(standings, params.evaluation, params.seed)
-    return [f"Best: {choice.reason}.", *(f"{remark}." for remark in still)]
+    remarks = dev_plateau_remarks(standings, params.evaluation, params.seed)
+    return [f"Best: {choice.reason}.", *(f"{remark}." for remark in remarks)]
 
 
-def _flat(layout: Layout, params: Params) -> list[str]:
-    """What of the rewards taught nothing, and when; and whether they still rise."""
+def _reward_remarks(layout: Layout, params: Params) -> list[str]:
+    """Remarks on rewards without a signal, by round, and on a plateau."""
     rounds = {n: read_metrics(layout, f"reward@{n}") for n in range(1, params.rounds.last + 1)}
     found: dict[str, list[str]] = {}
     for number, numbers in rounds.items():
         for remark in reward_remarks(numbers):
             found.setdefault(remark, []).append(str(number))
-    told = [f"Round {', '.join(numbers)}: {remark}" for remark, numbers in found.items()]
-    return [*told, *(f"{remark}." for remark in unmoved_rewards(rounds))]
+    by_round = [f"Round {', '.join(numbers)}: {remark}" for remark, numbers in found.items()]
+    return [*by_round, *(f"{remark}." for remark in reward_plateau_remarks(rounds))]
 
 
-def _control(layout: Layout, params: Params) -> list[str]:
-    """How many samples validation found fault with, where it was asked."""
+def _fdr_control(layout: Layout, params: Params) -> list[str]:
+    """The share of samples that validation rejects, if FDR control is on."""
     rounds = [read_metrics(layout, f"select@{number}") for number in range(1, params.rounds.last + 1)]
     shares = [100 * selected["fault_share"] for selected in rounds if "fault_share" in selected]
     if any(shares):
@@ -192,7 +195,7 @@ def _control(layout: Layout, params: Params) -> list[str]:
 
 
 def _support(search: Mapping[str, float]) -> list[str]:
-    """What the last round's solved problems rest on, where not all have siblings."""
+    """Problems of the last round that only one answer supports, if not all have siblings."""
     alone = search.get("solved_by_one_answer", 0)
     if not alone:
         return []
@@ -203,20 +206,20 @@ def _support(search: Mapping[str, float]) -> list[str]:
 
 
 def _print_influence(layout: Layout, params: Params, console: "Console") -> None:
-    """Of the last round where influence was measured; nothing where it never was."""
+    """Print the influence of the last round in which it was measured, if any."""
     rounds = ((number, read_influence_extremes(layout, number)) for number in range(params.rounds.last, 0, -1))
     number, found = next((pair for pair in rounds if pair[1] is not None), (0, None))
     if found is None:
         return
-    console.print(_spread(found.histogram), highlight=False)
+    console.print(_histogram_line(found.histogram), highlight=False)
     console.print()
-    console.print(_ends(found, number))
-    console.print(_whereabouts(layout, params, number), style="dim", highlight=False)
+    console.print(_extremes(found, number))
+    console.print(_influence_files(layout, params, number), style="dim", highlight=False)
     console.print()
 
 
-def _spread(histogram: list[Bin]) -> str:
-    """The histogram as a line of bars, 0 in its middle; the bar at either end is of all beyond."""
+def _histogram_line(histogram: list[Bin]) -> str:
+    """The histogram as a line of bars with 0 in the middle; the first and last bar include all values beyond."""
     counts = [bin.selected + bin.not_selected for bin in histogram]
     bars = [BARS[ceil(count / max(counts) * (len(BARS) - 1))] for count in counts]
     bars.insert(len(bars) // 2, "│")
@@ -224,38 +227,38 @@ def _spread(histogram: list[Bin]) -> str:
     return f"influence of {sum(counts)} samples  < {below:.1e} {''.join(bars)} ≥ {above:+.1e}"
 
 
-def _ends(found: InfluenceExtremes, number: int) -> "Table":
-    """The few most and least influential workflows."""
-    table = _table(f"round {number}", "influence", "reward", "kept", "workflow", right=False)
-    for row in (*found.most[:SHOWN], *found.least[:SHOWN]):
+def _extremes(found: InfluenceExtremes, number: int) -> "Table":
+    """The most and least influential workflows."""
+    table = make_table(f"round {number}", "influence", "reward", "kept", "workflow")
+    for row in (*found.most[:MAX_ROWS], *found.least[:MAX_ROWS]):
         reward = "" if row.reward is None else f"{row.reward:.3f}"
         kept = "yes" if row.selected else "no"
-        table.add_row(f"{row.end} {row.rank}", f"{row.influence:+.1e}", reward, kept, _in_short(row.code))
+        table.add_row(f"{row.end} {row.rank}", f"{row.influence:+.1e}", reward, kept, _one_line(row.code))
     return table
 
 
-def _in_short(code: str) -> "Text":
-    """The first lines of a workflow in one, without those that all have; signs that could move the cursor left out."""
+def _one_line(code: str) -> "Text":
+    """A workflow on one line, without the header of all workflows and without control characters."""
     from rich.text import Text
 
     lines = [" ".join(line.split()) for line in code.removeprefix(HEADER).splitlines() if line.strip()]
-    short = "".join(sign for sign in "; ".join(lines) if sign.isprintable())
-    return Text(short if len(short) <= CODE_WIDTH else f"{short[: CODE_WIDTH - 2]} …")  # text: `n[a]` is no markup
+    short = printable("; ".join(lines))
+    return Text(short if len(short) <= CODE_WIDTH else f"{short[: CODE_WIDTH - 2]} …")  # Text: `n[a]` is not markup
 
 
-def _whereabouts(layout: Layout, params: Params, number: int) -> str:
+def _influence_files(layout: Layout, params: Params, number: int) -> str:
     tables = f"; the {COUNT} most and {COUNT} least with their code: MLflow, select@{number}, influence.json"
     return f"Of every sample: {_relative(layout.selection(number))}{tables if params.tracking.uri else ''}."
 
 
 def _stages(seconds: Mapping[str, float], cached: set[str]) -> "Table":
-    """A row a stage; the rounds of one are summed."""
-    table = _table("stage", "times", "seconds", "", right=True)
+    """One row per stage, summed over rounds."""
+    table = make_table("stage", "times", "seconds", "", right=True)
     for stage in dict.fromkeys(map(stage_of, seconds)):
-        own = [address for address in seconds if stage_of(address) == stage]
-        hits = sum(address in cached for address in own)
+        own = [stage_id for stage_id in seconds if stage_of(stage_id) == stage]
+        hits = sum(stage_id in cached for stage_id in own)
         note = "" if not hits else "cached" if hits == len(own) else f"{hits} of {len(own)} cached"
-        table.add_row(stage, str(len(own)), f"{sum(seconds[address] for address in own):.1f}", note)
+        table.add_row(stage, str(len(own)), f"{sum(seconds[stage_id] for stage_id in own):.1f}", note)
     table.add_section()
     table.add_row("all", str(len(seconds)), f"{sum(seconds.values()):.1f}", "")
     return table
@@ -289,14 +292,3 @@ def _mlflow(uri: str) -> str:
 
 def _relative(path: Path) -> str:
     return os.path.relpath(path)
-
-
-def _table(first: str, *others: str, right: bool) -> "Table":
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
-    table.add_column(first, no_wrap=True)
-    for title in others:
-        table.add_column(title, justify="right" if right else "left", no_wrap=True)
-    return table

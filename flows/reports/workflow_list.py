@@ -1,4 +1,4 @@
-"""What `graft workflows` prints: all that a round's search found for one problem. Reads only files."""
+"""`graft workflows`: the workflows that a round's search found for one problem."""
 
 from flows.reports.search_tree import last_round, lines_of, visible
 from tasks.errors import one_line
@@ -7,14 +7,14 @@ from tasks.records import Workflow
 
 
 def list_workflows(layout: Layout, problem_id: str, round: int | None) -> str:
-    """The workflows, the best and likeliest first, each below a comment with its numbers.
+    """The workflows, ordered by value and prior, each below a comment with its numbers.
 
-    Raises GraftError where nothing was searched yet, or that problem was not.
+    Raises GraftError if no round was searched yet, or not this problem.
     """
     round = round or last_round(layout)
     index = layout.workflows(round) / "index.jsonl"
-    found = lines_of(index, Workflow, problem_id, "workflows")
-    best = sorted(found, key=lambda workflow: (-workflow.value, -workflow.prior, workflow.workflow_id))
+    workflows = lines_of(index, Workflow, problem_id, "workflows")
+    best = sorted(workflows, key=lambda workflow: (-workflow.value, -workflow.prior, workflow.workflow_id))
     return "\n".join(_text(workflow) for workflow in best)
 
 

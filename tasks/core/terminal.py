@@ -16,12 +16,12 @@ def shortened(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
-def table(*titles: str, right: bool = False, wrap: str = "") -> "Table":
-    """An empty Rich table with these columns, the first one aligned left. `wrap`: title of a column that may wrap."""
+def make_table(*titles: str, right: bool = False, wrap: str = "") -> "Table":
+    """A Rich table without rows, its first column aligned left. `wrap`: title of the column that may wrap."""
     from rich import box
     from rich.table import Table
 
-    empty = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     for number, title in enumerate(titles):
-        empty.add_column(title, justify="right" if right and number else "left", no_wrap=title != wrap)
-    return empty
+        table.add_column(title, justify="right" if right and number else "left", no_wrap=title != wrap)
+    return table

@@ -1,7 +1,7 @@
-"""Pictures of numbers as inline SVG: curves with bands, and bars.
+"""Charts as inline SVG: curves with bands, and bars.
 
-No colour and no font is in them: the page's style sheet gives both, so that they are readable on a dark page too. They
-are small (WIDTH × HEIGHT), so that their text is not shrunk on a phone. The same numbers give the same text.
+Colours and fonts come from the style sheet of the page, also for its dark mode. Charts are small (WIDTH × HEIGHT), so
+that a phone does not shrink their text. The same numbers give the same text.
 """
 
 import math
@@ -14,11 +14,12 @@ from markupsafe import Markup
 
 WIDTH, HEIGHT = 340, 200
 LEFT, RIGHT, TOP, BOTTOM = 46, 10, 8, 34  # of the plot, inside the picture
-MARKED = 12  # points that are few enough to be marked one by one
+MAX_MARKS = 12
+"""Curves with more points are drawn without marks."""
 
 
 class Point(NamedTuple):
-    """`low` and `high` are the ends of its interval; y itself where it has none."""
+    """`low` and `high` are the ends of its interval; equal to y if it has none."""
 
     x: float
     y: float
@@ -45,7 +46,7 @@ class Bin(NamedTuple):
 
 
 def curves(title: str, drawn: Sequence[Curve], bounds: tuple[float, float] | None = None) -> Markup:
-    """Lines over rounds with their bands. `bounds` are the ends of the y axis; without them it holds what is drawn."""
+    """Lines over rounds with their bands. `bounds` are the ends of the y axis, by default those of the data."""
     points = [point for curve in drawn for point in curve.points]
     low, high = bounds or (min(min(0.0, p.low) for p in points), max(p.high for p in points))
     frame = _Frame(title, (min(p.x for p in points), max(p.x for p in points)), (low, high))
@@ -58,14 +59,14 @@ def curves(title: str, drawn: Sequence[Curve], bounds: tuple[float, float] | Non
 
 
 def bars(title: str, bins: Sequence[Bin], x_name: str) -> Markup:
-    """Stacked bars of equal width whatever their bins are, which may be far wider at the ends; 0 is marked."""
+    """Stacked bars of equal width, although the outer bins may be far wider; 0 is marked."""
     frame = _Frame(title, (0.0, float(len(bins))), (0.0, float(max(b.lower + b.upper for b in bins))))
     quarters = [len(bins) // 4, len(bins) // 2, len(bins) - len(bins) // 4]  # 0 and half-way to the open ends
     frame.axes(x_name, [(float(i), _short(bins[i].low)) for i in quarters])
     for i, bin in enumerate(bins):
-        told = f"{_short(bin.low)} to {_short(bin.high)}: {bin.lower} kept, {bin.upper} left out"
-        frame.bar(i, 0, bin.lower, "bar kept", told)
-        frame.bar(i, bin.lower, bin.lower + bin.upper, "bar left", told)
+        label = f"{_short(bin.low)} to {_short(bin.high)}: {bin.lower} kept, {bin.upper} left out"
+        frame.bar(i, 0, bin.lower, "bar kept", label)
+        frame.bar(i, bin.lower, bin.lower + bin.upper, "bar left", label)
     return frame.text()
 
 
@@ -93,17 +94,17 @@ class _Frame:
     def line(self, curve: Curve) -> None:
         look = f"c{curve.colour}{' dashed' if curve.dashed else ''}"
         self._add("polyline", f"line {look}", points=self._path([(p.x, p.y) for p in curve.points]))
-        if len(curve.points) <= MARKED:
+        if len(curve.points) <= MAX_MARKS:
             for p in curve.points:
                 interval = f" ({p.low:.3g} to {p.high:.3g})" if p.low < p.high else ""
                 mark = self._add("circle", f"mark {look}", cx=self.x(p.x), cy=self.y(p.y), r=3)
                 SubElement(mark, "title").text = f"{curve.name}: {p.y:.4g}{interval} at {p.x:g}"
 
-    def bar(self, place: int, low: int, high: int, look: str, told: str) -> None:
+    def bar(self, place: int, low: int, high: int, look: str, label: str) -> None:
         if high > low:
             top, bottom, width = self.y(high), self.y(low), self.x(place + 1) - self.x(place) - 1
             drawn = self._add("rect", look, x=self.x(place) + 0.5, y=top, width=width, height=bottom - top)
-            SubElement(drawn, "title").text = told
+            SubElement(drawn, "title").text = label
 
     def text(self) -> Markup:
         return Markup(ElementTree.tostring(self._svg, encoding="unicode"))  # escaped by ElementTree

@@ -1,4 +1,4 @@
-"""What the page shows of runs: their accounts as charts and rows."""
+"""The charts and rows of the page, from the records of runs."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +11,8 @@ from flows.reports.comparison import Side, title_of
 from flows.reports.html.chart import Bin, Curve, Point, bars, curves
 from flows.reports.run_record import Example, GreedyCompletion, RunRecord
 
-SHOWN = 10  # test problems with their completions
+MAX_CARDS = 10
+"""Test problems that are shown with their completions."""
 
 
 class Chart(NamedTuple):
@@ -22,35 +23,35 @@ class Chart(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A completion under the name of who wrote it."""
+    """A completion with the name of its policy."""
 
     title: str
     greedy: GreedyCompletion
 
 
 class Card(NamedTuple):
-    """A test problem and what each run's policies wrote for it."""
+    """A test problem and the completions of each run's policies."""
 
     example: Example
     cells: list[Cell]
 
 
 def pass_at_k(sides: Sequence[Side]) -> list[Chart]:
-    """A chart for each pass@k: before and after on the test problems and, dashed, what was measured between rounds."""
+    """A chart for each pass@k: before and after on the test problems and, dashed, the rounds on the dev problems."""
     names = dict.fromkeys(
-        name for side in sides for _, _, numbers in _measured(side.account) for name in levels(numbers)
+        name for side in sides for _, _, numbers in _evaluations(side.account) for name in levels(numbers)
     )
     return [Chart(title_of(name), curves(name, _level_curves(sides, name), (0.0, 1.0))) for name in names]
 
 
 def rewards(sides: Sequence[Side]) -> list[Chart]:
-    """A chart for the whole reward and for each of its terms: the mean over the completions of each round."""
-    names = dict.fromkeys(name for side in sides for _, found in _rewarded(side.account) for name in found)
+    """A chart for the reward and for each of its terms: the mean over the completions of each round."""
+    names = dict.fromkeys(name for side in sides for _, found in _reward_means(side.account) for name in found)
     charts = []
     for name in names:
         drawn = []
         for colour, side in enumerate(sides):
-            points = [(round, found[name]) for round, found in _rewarded(side.account) if name in found]
+            points = [(round, found[name]) for round, found in _reward_means(side.account) if name in found]
             drawn.append(_curve(f"{_of(sides, side)}{name}", colour, points))
         charts.append(Chart(name, curves(f"{name} by round", [curve for curve in drawn if curve.points])))
     return charts
@@ -78,7 +79,7 @@ def updates(sides: Sequence[Side]) -> list[Chart]:
     charts = []
     for name, title in titles.items():
         drawn = [
-            _curve(f"{_of(sides, side)}{name}", colour, list(_stepped(side.account, name)))
+            _curve(f"{_of(sides, side)}{name}", colour, list(_steps(side.account, name)))
             for colour, side in enumerate(sides)
         ]
         drawn = [curve for curve in drawn if curve.points]
@@ -88,11 +89,10 @@ def updates(sides: Sequence[Side]) -> list[Chart]:
 
 
 def cards(sides: Sequence[Side]) -> list[Card]:
-    """SHOWN test problems with the greedy completions, before and after, of each run that tested them.
+    """MAX_CARDS test problems with the greedy completions, before and after, of each run that tested them.
 
-    In turn one that changed to right, one that changed to wrong, one that stayed wrong and one that stayed right, as
-    long as there are such, each in the order of the test file. Of several runs the first and the last, both after,
-    stand for before and after.
+    Taken in turn from those that became right, became wrong, stayed wrong and stayed right, each in the order of the
+    test file. For several runs, the first and the last run, both after, take the place of before and after.
     """
     by_run = [{example.problem_id: example for example in side.account.examples} for side in sides]
     shared = [e for e in sides[0].account.examples if all(e.problem_id in examples for examples in by_run)]
@@ -103,7 +103,7 @@ def cards(sides: Sequence[Side]) -> list[Card]:
         own = [examples[example.problem_id] for examples in by_run]
         first = own[0].before if len(own) == 1 else own[0].after
         groups[first.right, own[-1].after.right].append(Card(example, _cells(sides, own)))
-    return [card for card in chain(*zip_longest(*groups.values())) if card][:SHOWN]
+    return [card for card in chain(*zip_longest(*groups.values())) if card][:MAX_CARDS]
 
 
 def levels(numbers: Mapping[str, float]) -> dict[str, tuple[float, float, float]]:
@@ -116,16 +116,16 @@ def levels(numbers: Mapping[str, float]) -> dict[str, tuple[float, float, float]
 
 
 def terms(numbers: Mapping[str, float]) -> dict[str, float]:
-    """The means among the numbers of a reward stage: the whole reward, then its terms."""
+    """The means among the metrics of a reward stage: the reward, then its terms."""
     found = {"reward": numbers["epoch/mean_reward"]} if "epoch/mean_reward" in numbers else {}
     return found | {name.removesuffix("/mean"): value for name, value in numbers.items() if name.endswith("/mean")}
 
 
-def _measured(account: RunRecord) -> Iterator[tuple[str, int, dict[str, float]]]:
-    """Stage, round and numbers of all that measured pass@k; `before` is round 0, `after` the last."""
+def _evaluations(account: RunRecord) -> Iterator[tuple[str, int, dict[str, float]]]:
+    """Stage, round and metrics of every evaluation; `before` is round 0, `after` the last."""
     places = {"before": 0, "after": account.rounds}
-    for address, numbers in account.metrics.items():
-        stage, _, part = address.partition("@")
+    for stage_id, numbers in account.metrics.items():
+        stage, _, part = stage_id.partition("@")
         if part in places or part.isdigit():
             yield stage, places[part] if part in places else int(part), numbers
 
@@ -133,7 +133,7 @@ def _measured(account: RunRecord) -> Iterator[tuple[str, int, dict[str, float]]]
 def _level_curves(sides: Sequence[Side], name: str) -> list[Curve]:
     found: dict[tuple[int, str, bool], list[Point]] = {}
     for colour, side in enumerate(sides):
-        for stage, round, numbers in _measured(side.account):
+        for stage, round, numbers in _evaluations(side.account):
             if name in numbers:
                 other = stage != "evaluate"
                 key = (colour, f"{_of(sides, side)}{stage if other else 'test'}", other)
@@ -141,14 +141,14 @@ def _level_curves(sides: Sequence[Side], name: str) -> list[Curve]:
     return [Curve(title, colour, sorted(points), dashed) for (colour, title, dashed), points in found.items()]
 
 
-def _rewarded(account: RunRecord) -> Iterator[tuple[float, dict[str, float]]]:
-    """Round and means of its rewards."""
+def _reward_means(account: RunRecord) -> Iterator[tuple[float, dict[str, float]]]:
+    """Each round with the means of its rewards."""
     for round in range(1, account.rounds + 1):
         if f"reward@{round}" in account.metrics:
             yield float(round), terms(account.metrics[f"reward@{round}"])
 
 
-def _stepped(account: RunRecord, name: str) -> Iterator[tuple[float, float]]:
+def _steps(account: RunRecord, name: str) -> Iterator[tuple[float, float]]:
     for round in range(1, account.rounds + 1):
         values = account.steps.get(str(round), {}).get(name, [])
         for i, value in enumerate(values, start=1):
@@ -161,7 +161,7 @@ def _curve(name: str, colour: int, points: Sequence[tuple[float, float]]) -> Cur
 
 
 def _cells(sides: Sequence[Side], own: Sequence[Example]) -> list[Cell]:
-    """Runs that started from the same policy have one `before`."""
+    """The completions of each run; runs that started from the same policy share one `before`."""
     same = len({example.before for example in own}) == 1
     cells = [Cell("before", own[0].before)] if same else []
     for side, example in zip(sides, own, strict=True):
@@ -172,5 +172,5 @@ def _cells(sides: Sequence[Side], own: Sequence[Example]) -> list[Cell]:
 
 
 def _of(sides: Sequence[Side], side: Side) -> str:
-    """`A, ` where there are several runs."""
+    """`A, ` if there are several runs."""
     return f"{side.letter}, " if len(sides) > 1 else ""

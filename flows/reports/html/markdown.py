@@ -1,4 +1,4 @@
-"""A finished run in a few lines of Markdown, for those who see it on a server's page, away from the run's folder."""
+"""Summary of a finished run in Markdown, for the page of the flow run in Prefect."""
 
 from flows.reports.comparison import level, title_of
 from flows.reports.run_record import RunRecord
@@ -7,10 +7,7 @@ ABSENT = "–"
 
 
 def summary_of(account: RunRecord) -> str:
-    """The decision on the run's policy, in its first line, and pass@k before and after.
-
-    Of all that a run brings with it only the decision is text, and that is Graft's own.
-    """
+    """The decision in the first line, then pass@k before and after. No text of a model is included."""
     before, after = (account.metrics[f"evaluate@{when}"] for when in ("before", "after"))
     measures = ["pass_at_1_greedy", *(f"pass_at_{k}" for k in account.ks)]
     rows = [f"| {title_of(name)} | {_cell(before, name)} | {_cell(after, name)} |" for name in measures]
@@ -19,7 +16,7 @@ def summary_of(account: RunRecord) -> str:
 
 
 def _cell(metrics: dict[str, float], name: str) -> str:
-    """`0.495 (0.42–0.56)`, the interval where it was measured."""
+    """`0.495 (0.42–0.56)`, with the interval if there is one."""
     if name not in metrics:
         return ABSENT
     low, high = metrics.get(f"{name}_low"), metrics.get(f"{name}_high")

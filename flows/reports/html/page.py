@@ -1,4 +1,4 @@
-"""The page itself: one HTML file that needs nothing but itself, neither network nor script."""
+"""The page of a run, or of several: one HTML file without scripts or external resources."""
 
 import base64
 from collections.abc import Sequence
@@ -19,20 +19,19 @@ if TYPE_CHECKING:
 
 
 def write_page(layout: Layout) -> str:
-    """Write what a finished run has to tell: `run/page.html` for people, `run/account.json` for `graft compare`.
+    """Write `run/page.html` and `run/account.json`, and return a Markdown summary whose first line is the decision.
 
-    Gives the summary of it, in whose first line is the decision on its policy. The same run gives the same bytes.
-    Raises GraftError where a file that it tells of is missing or broken.
+    The same run gives the same bytes. Raises GraftError if a result is missing or damaged.
     """
-    account = read_run_record(layout)
-    page = render_page(comparison.make_sides([("this run", account)]))
-    write_json(layout.account, account)
+    record = read_run_record(layout)
+    page = render_page(comparison.make_sides([("this run", record)]))
+    write_json(layout.account, record)
     write_text(layout.page, page)
-    return summary_of(account)
+    return summary_of(record)
 
 
 def render_page(sides: Sequence[Side]) -> str:
-    """One run by itself, or several side by side. All that a run brings with it is escaped."""
+    """The page of one run, or of several side by side. All text of a run is escaped."""
     account = sides[0].account
     tested = f"{len(account.outcomes['after'])} test problems"
     title = f"{len(sides)} runs on {tested}" if len(sides) > 1 else f"A run of {account.rounds} rounds on {tested}"
@@ -53,7 +52,7 @@ def render_page(sides: Sequence[Side]) -> str:
 
 
 def _image(svg: str) -> str:
-    """As an image: its styles stay its own, and an image runs no script."""
+    """A data URL for an image: it keeps its own styles and runs no script."""
     return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
 
 

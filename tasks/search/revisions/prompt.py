@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tasks.core.terminal import printable
 from tasks.programs.code_blocks import code_of
 from tasks.programs.contract import contract_of
 from tasks.records import Result
@@ -141,7 +142,7 @@ def _listed(title: str, lines: Sequence[str]) -> str:
 
 def _line(text: str) -> str:
     """On one line, without control characters."""
-    shown = "".join(character if character.isprintable() else " " for character in text)
+    shown = printable(text, replacement=" ")
     return " ".join(shown.split())[:MAX_CHANGE]
 
 
