@@ -25,8 +25,8 @@ from prefect.states import Completed
 
 from flows.doctor import refuse_traps
 from flows.dvc_stages.pipeline import DvcPipeline
-from flows.prefect_runs.crashed_runs import mark_crashed, noted, workspace, workspace_tag
-from flows.prefect_runs.shard_runners import Fanned
+from flows.prefect_runs.crashed_runs import flow_run_note, mark_crashed, workspace, workspace_tag
+from flows.prefect_runs.shard_runners import ShardRunner
 from flows.prefect_runs.temporary_server import TemporaryServer
 from flows.process.exit_codes import Terminated
 from flows.process.signals import reraise_lost_signals
@@ -145,8 +145,8 @@ class RunSession:
         try:
             with (
                 reraise_lost_signals() as self._raise_lost_signals,
-                noted(root, flow_run.id),
-                Fanned(self.params.runner) as runner,
+                flow_run_note(root, flow_run.id),
+                ShardRunner(self.params.runner) as runner,
                 use_fan_out(runner),
             ):
                 self._pipeline.run(SOURCES)

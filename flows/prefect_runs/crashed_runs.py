@@ -1,7 +1,7 @@
-"""Runs that died: Prefect and MLflow would show them as running for ever.
+"""Mark runs whose process has died as crashed; Prefect and MLflow would show them as running for ever.
 
-While a flow run lasts there is a note of its process in `.graft/flows/`. What finds a note whose process is gone marks
-that run as crashed. A run that died before it could write one is found by the tag of its workspace.
+A flow run has a note of its process in `.graft/flows/` as long as it lasts. A note whose process is gone means a crash.
+A run that died before it wrote its note is found by the tag of its workspace.
 """
 
 import os
@@ -23,14 +23,14 @@ from tasks.errors import GraftError
 from tasks.params.sections import Tracking
 from tasks.tracking.recorder import WORKSPACE
 
-STARTING = timedelta(minutes=5)
-"""A deployment's run that has no note is given this long: its process may be on its way."""
+START_GRACE = timedelta(minutes=5)
+"""A deployment's run without a note is not a crash before this time: its process may be starting."""
 
-WHY = "its process is gone: killed, or the machine went down"
+CRASH_MESSAGE = "its process is gone: killed, or the machine went down"
 
 
 class Process(BaseModel):
-    """`born`: seconds since the boot, as a pid is given to another process one day, and the clock may be set."""
+    """A process. `born`: its start in seconds since the boot, as pids are used again, and the clock may be changed."""
 
     pid: int
     born: float
@@ -40,17 +40,17 @@ class Note(BaseModel):
     """The process of a flow run."""
 
     process: Process
-    api: str  # the Prefect server that knows the run; "" is one with the project's own database
+    api: str  # URL of the Prefect server of the run; "" for one with the project's own database
 
 
 @contextmanager
-def noted(root: Path, flow_run_id: object) -> Iterator[None]:
-    """Leave a note of this process while the block lasts."""
+def flow_run_note(root: Path, flow_run_id: object) -> Iterator[None]:
+    """Keep a note of this process while the block lasts."""
     path = _folder(root) / f"{flow_run_id}.json"
-    if path.exists():  # an outer block's
+    if path.exists():  # of an outer block
         yield
         return
-    write_json(path, Note(process=_this(os.getpid()), api=_api(root)))
+    write_json(path, Note(process=_identity(os.getpid()), api=_api(root)))
     try:
         yield
     finally:
@@ -58,17 +58,17 @@ def noted(root: Path, flow_run_id: object) -> Iterator[None]:
 
 
 def workspace_tag(root: Path) -> str:
-    """What the flow runs of a workspace are found by."""
+    """The tag of all flow runs of a workspace."""
     return f"{WORKSPACE}:{workspace(root)}"
 
 
 def workspace(root: Path) -> str:
-    """The place of a project among all machines."""
+    """Host and folder of a project."""
     return f"{socket.gethostname()}:{root.resolve()}"
 
 
 def tag_run(root: Path, flow_run_id: str, tags: list[str]) -> None:
-    """Give a flow run that somebody else started the tag of its workspace, beside the `tags` that it has."""
+    """Add the tag of its workspace to a flow run that a worker or a schedule started with `tags`."""
     from prefect.client.orchestration import get_client
 
     if workspace_tag(root) not in tags:
@@ -79,14 +79,14 @@ def tag_run(root: Path, flow_run_id: str, tags: list[str]) -> None:
 def mark_crashed(root: Path, tracking: Tracking, alone: bool) -> list[str]:
     """Set the flow runs of this workspace whose process is gone to Crashed, and their MLflow runs to KILLED.
 
-    `alone`: we hold the workspace, so no other run can be at work. Gives the names of those runs. Raises what
-    Prefect's client raises where the server is away.
+    `alone`: this process holds the lock of the workspace, so that no other run is active. Returns the names of the
+    crashed runs. Raises the errors of Prefect's client if the server does not answer.
     """
     from prefect.client.orchestration import get_client
 
     notes = {path.stem: read_json(path, Note) for path in sorted(_folder(root).glob("*.json"))}
     notes = {run: note for run, note in notes.items() if note.api == _api(root)}
-    gone = {run for run, note in notes.items() if not _lives(note.process)}
+    gone = {run for run, note in notes.items() if not _is_alive(note.process)}
     with get_client(sync_client=True) as client:
         dead = [run for id in gone if (run := _unfinished(client, id))]
         if alone:
@@ -101,7 +101,7 @@ def mark_crashed(root: Path, tracking: Tracking, alone: bool) -> list[str]:
 
 
 def _unfinished(client: Any, flow_run_id: str) -> Any:
-    """The flow run; None where it has ended, or the server does not know it."""
+    """The flow run; None if it has ended or the server does not know it."""
     from prefect.exceptions import ObjectNotFound
 
     try:
@@ -112,9 +112,9 @@ def _unfinished(client: Any, flow_run_id: str) -> Any:
 
 
 def _without_note(client: Any, tag: str, known: set[str]) -> list[Any]:
-    """Flow runs of the workspace that are running, or about to, but of which no process has left a note.
+    """Flow runs of the workspace in a state before their end, without a note of their process.
 
-    One that `graft retrain` started has the workspace to itself all the time: since we hold it, it is gone.
+    Those of `graft retrain` hold the lock of the workspace all the time: since this process holds it, they are gone.
     """
     from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterState, FlowRunFilterStateType
     from prefect.client.schemas.filters import FlowRunFilterTags as Tags
@@ -126,7 +126,7 @@ def _without_note(client: Any, tag: str, known: set[str]) -> list[Any]:
     chosen = FlowRunFilter(tags=Tags(all_=[tag]), state=FlowRunFilterState(type=types))
     context = FlowRunContext.get()
     own = str(context.flow_run.id) if context and context.flow_run else None
-    late = now("UTC") - STARTING
+    late = now("UTC") - START_GRACE
     return [
         run
         for run in client.read_flow_runs(flow_run_filter=chosen)
@@ -137,35 +137,35 @@ def _without_note(client: Any, tag: str, known: set[str]) -> list[Any]:
 def _crash(client: Any, run: Any) -> None:
     from prefect.states import Crashed
 
-    client.set_flow_run_state(run.id, Crashed(message=WHY), force=True)
+    client.set_flow_run_state(run.id, Crashed(message=CRASH_MESSAGE), force=True)
 
 
 def _kill_in_mlflow(root: Path, tracking: Tracking, flow_run_ids: set[str]) -> None:
-    """A store that does not answer holds up no run: it is told, and the MLflow run stays as it is."""
-    from tasks.tracking.queries import end_killed
+    """An error of the store is only a warning; the MLflow run then remains as it is."""
+    from tasks.tracking.queries import mark_killed
 
     try:
-        end_killed(root, tracking, sorted(flow_run_ids))
+        mark_killed(root, tracking, sorted(flow_run_ids))
     except GraftError as error:
         print(f"warning: runs that died may be shown as running in MLflow: {error}", file=sys.stderr)
 
 
-def _lives(process: Process) -> bool:
+def _is_alive(process: Process) -> bool:
     try:
-        alive = psutil.Process(process.pid).status() != psutil.STATUS_ZOMBIE  # one that nobody has collected yet
-        return alive and abs(_this(process.pid).born - process.born) < 0.02  # it is counted in hundredths
+        alive = psutil.Process(process.pid).status() != psutil.STATUS_ZOMBIE  # a zombie has ended
+        return alive and abs(_identity(process.pid).born - process.born) < 0.02  # its resolution is 0.01 s
     except psutil.NoSuchProcess:
         return False
 
 
-def _this(pid: int) -> Process:
+def _identity(pid: int) -> Process:
     return Process(pid=pid, born=psutil.Process(pid).create_time() - psutil.boot_time())
 
 
 def _api(root: Path) -> str:
     from prefect.settings import PREFECT_API_URL, PREFECT_HOME
 
-    own = PREFECT_HOME.value() == prefect_home(root)  # its server's address is another one each time
+    own = PREFECT_HOME.value() == prefect_home(root)  # the port of its server differs each time
     return "" if own else PREFECT_API_URL.value() or ""
 
 

@@ -1,8 +1,7 @@
-"""Who computes the shards of a stage: Prefect's own task runners, as `runner` in params.yaml says.
+"""Compute the shards of a stage by one of Prefect's task runners, as `runner` in params.yaml says.
 
-Nothing depends on it but the time: a stage's shards are a function of its files and params, and what comes of them is
-taken in their order (tasks/core/sharding.py). A runner is started when a stage has two shards, and kept until the run
-ends.
+Results do not depend on the runner: shards are a function of a stage's files and params, and their results are taken in
+order (tasks/core/sharding.py). A runner is started by the first stage with two shards, and kept until the run ends.
 """
 
 import os
@@ -35,21 +34,21 @@ from tasks.sources.process_sources import source_digests_at_start
 Shard = TypeVar("Shard")
 Value = TypeVar("Value")
 
-AHEAD = 2
-"""Shards for each worker that are under way at once: one that is computed, one that waits."""
+QUEUED_PER_WORKER = 2
+"""Shards submitted at once for each worker: one that is computed, one that waits."""
 
 LOOPBACK = "127.0.0.1"
-"""Where a Dask that is started here listens, as Ray does; what they send can run code."""
+"""Address on which a Dask started here listens, as Ray does: its messages can run code."""
 
-GIVES_UP_QUIETLY = "import logging; logging.getLogger('distributed.worker.state_machine').setLevel(logging.ERROR)"
-"""What a worker of our own Dask begins with. Its one warning there is of shards that it is at when it is ended."""
+QUIET_WORKER = "import logging; logging.getLogger('distributed.worker.state_machine').setLevel(logging.ERROR)"
+"""Run at the start of a worker of our own Dask, whose only warning there is about shards that it leaves when ended."""
 
 
 @task(name="shard", cache_policy=NO_CACHE, persist_result=False)
-def compute(work: Callable[[], Any], sources: str, threads: int) -> "Made":
-    """One shard, wherever that is: a function is all that Prefect sees of it.
+def compute_shard(work: Callable[[], Any], sources: str, threads: int) -> "ShardResult":
+    """Compute one shard, on any machine. Its work is a function, because Prefect inspects all other arguments.
 
-    `sources` are those of the one that asks: with others the bytes may be others.
+    `sources`: digest of the run's sources. With others the results might differ.
     """
     settings.set_environment()
     _end_with_the_run()
@@ -58,7 +57,7 @@ def compute(work: Callable[[], Any], sources: str, threads: int) -> "Made":
         raise GraftError(
             "runner.address: a worker has another Graft than this machine; install this one there, then run again"
         )
-    return Made(work())
+    return ShardResult(work())
 
 
 @cache
@@ -69,40 +68,40 @@ def _end_with_the_run() -> None:
         end_with_parent(run.join)
 
 
-class Made:
-    """What came of a shard; Prefect does not look into it."""
+class ShardResult:
+    """The value of a shard, which Prefect does not inspect."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
 
 def digest_sources() -> str:
-    """sha256 of the source of all stages, hexadecimal."""
+    """sha256 of the sources of all stages, hexadecimal."""
     return digest_text(repr(source_digests_at_start()))
 
 
-class Fanned:
+class ShardRunner:
     """A FanOut by a task runner. Use it in a `with` block, inside a flow.
 
-    Workers do not hear Ctrl-C: one that is interrupted hands KeyboardInterrupt on as the value of its shard, and ends
-    the thread that waits for it; the run would hang.
+    SIGINT is blocked in workers: an interrupted one would return KeyboardInterrupt as the value of its shard, which
+    ends the thread that waits for it, and the run would hang.
     """
 
     def __init__(self, params: Runner) -> None:
-        """Raises GraftError where what the runner needs is not installed."""
+        """Raises GraftError if the package that the runner needs is not installed."""
         self._params = params
         self._workers = params.workers or os.cpu_count() or 1
         self._runner: TaskRunner[Any] | None = None
         _refuse_missing(params)
 
-    def __enter__(self) -> "Fanned":
+    def __enter__(self) -> "ShardRunner":
         return self
 
     def __exit__(self, *_: object) -> None:
         self._end()
 
     def map(self, function: Callable[[Shard], Value], shards: Iterable[Shard]) -> Iterator[Value]:
-        """See FanOut. A lone shard is computed here."""
+        """See FanOut. A single shard is computed in this process."""
         rest = iter(shards)
         first = list(islice(rest, 2))
         if self._params.kind == "sequential" or len(first) < 2:
@@ -111,7 +110,7 @@ class Fanned:
         try:
             yield from self._values(partial(partial, function), chain(first, rest))
         except BaseException:
-            self._end(at_once=True)  # shards that nobody waits for are given up
+            self._end(at_once=True)  # abandon the shards that remain
             raise
 
     def _values(self, work_of: Callable[[Shard], Callable[[], Value]], shards: Iterable[Shard]) -> Iterator[Value]:
@@ -121,18 +120,18 @@ class Fanned:
         for shard in shards:
             parameters = {"work": work_of(shard), "sources": digest_sources(), "threads": threads}
             with block_signals(SIGINT):
-                under_way.append(runner.submit(compute, parameters))
-            if len(under_way) >= AHEAD * self._workers:
+                under_way.append(runner.submit(compute_shard, parameters))
+            if len(under_way) >= QUEUED_PER_WORKER * self._workers:
                 yield self._value(under_way.popleft())
         while under_way:
             yield self._value(under_way.popleft())
 
     def _value(self, future: Any) -> Any:
-        """Raises what the shard raised, TransientError where its worker was killed."""
+        """Raises what the shard raised, or TransientError if its worker was killed."""
         try:
             return future.result().value
         except Exception as error:
-            if not _is_a_loss(error):
+            if not _is_worker_loss(error):
                 raise
             raise TransientError(
                 f"runner: a worker of {self._params.kind} was lost ({type(error).__name__}), as where memory is short "
@@ -141,10 +140,10 @@ class Fanned:
 
     def _started(self) -> TaskRunner[Any]:
         if self._runner is None:
-            runner = _made(self._params, self._workers)
-            ensure_running()  # whoever starts Python's resource tracker is deaf to nothing any more
+            runner = _make_runner(self._params, self._workers)
+            ensure_running()  # starting Python's resource tracker would unblock the signals
             try:
-                with block_signals(SIGINT), _still_heard(SIGTERM):
+                with block_signals(SIGINT), _keep_handler(SIGTERM):
                     self._runner = runner.__enter__()
             except (OSError, TimeoutError, ConnectionError) as error:
                 where = self._params.address or "here"
@@ -157,8 +156,8 @@ class Fanned:
         runner, self._runner = self._runner, None
         if runner is None:
             return
-        if at_once and self._params.kind == "processes":  # it would wait for the shards that they are at
-            # A worker killed while it writes a log message keeps that queue's lock, and Python would wait for it at exit.
+        if at_once and self._params.kind == "processes":  # it would wait for the shards in progress
+            # A worker killed while it writes a log message keeps the queue's lock, for which Python would wait at exit.
             runner._subprocess_message_queue.cancel_join_thread()  # type: ignore[attr-defined]
             for process in active_children():
                 process.kill()
@@ -166,8 +165,8 @@ class Fanned:
 
 
 @contextmanager
-def _still_heard(number: Signals) -> Iterator[None]:
-    """What a signal does stays what it was: Ray would die of SIGTERM, with no stage's outputs put back."""
+def _keep_handler(number: Signals) -> Iterator[None]:
+    """Restore the handler of a signal after the block: Ray's for SIGTERM would end the run without cleaning up."""
     handler = getsignal(number)
     try:
         yield
@@ -176,7 +175,7 @@ def _still_heard(number: Signals) -> Iterator[None]:
             signal(number, handler)
 
 
-def _made(params: Runner, workers: int) -> TaskRunner[Any]:
+def _make_runner(params: Runner, workers: int) -> TaskRunner[Any]:
     if params.kind == "threads":
         return ThreadPoolTaskRunner(max_workers=workers)
     if params.kind == "processes":
@@ -192,7 +191,7 @@ def _dask(address: str | None, workers: int) -> Any:
         return DaskTaskRunner(address=address)
     own: dict[str, Any] = {"n_workers": workers, "threads_per_worker": 1, "host": LOOPBACK}
     own |= {"dashboard_address": f"{LOOPBACK}:0", "scheduler_kwargs": {"dashboard": False}}  # none, on a free port
-    own |= {"preload": GIVES_UP_QUIETLY}
+    own |= {"preload": QUIET_WORKER}
     return DaskTaskRunner(cluster_kwargs=own)
 
 
@@ -208,8 +207,8 @@ def _ray(address: str | None, workers: int) -> Any:
     return RayTaskRunner(init_kwargs=own)
 
 
-def _is_a_loss(error: Exception) -> bool:
-    """Whether a worker ended before its shard did."""
+def _is_worker_loss(error: Exception) -> bool:
+    """True if a worker ended before its shard was done."""
     of = type(error).__module__.partition(".")[0]
     return isinstance(error, BrokenExecutor | CrashedRun) or of in ("distributed", "ray")
 

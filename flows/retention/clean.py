@@ -13,7 +13,7 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.promotion.champion import previous_champions, read_history
-from tasks.tracking.retention import expired
+from tasks.tracking.retention import find_expired
 
 MAX_LINES = 10
 """Things of a kind that are listed by name, the largest first."""
@@ -50,7 +50,7 @@ def _list_mlflow_runs(layout: Layout, params: Params, keep: int) -> Listing:
     needed = {hashlib.md5(text).hexdigest() for text in last_lock_texts(layout.root, keep)}
     champions = {step.version for step in read_history(layout.champion)} | set(previous_champions(layout.champion))
     try:
-        runs, listing.kept, listing.remove = expired(
+        runs, listing.kept, listing.remove = find_expired(
             layout.root, params.tracking, workspace(layout.root), keep, needed, champions
         )
     except GraftError as error:

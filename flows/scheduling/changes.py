@@ -1,7 +1,7 @@
-"""What is new since the last scheduled run, of what a person could have changed: problems, params, sources.
+"""Changes since the last scheduled run that a person could have made: problems, params, sources.
 
-Not by what DVC calls stale: a promotion changes the champion, and with it the policy that the next run starts from,
-though nobody did anything.
+DVC's notion of stale does not serve: a promotion changes the champion, and with it the base of the next run, although
+the user changed nothing.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,50 +17,50 @@ from tasks.problems.digests import ProblemFile, digest_problem_files
 from tasks.promotion.champion import read_champion
 from tasks.records import Lineage, Record
 
-PLACES = {
+DIGEST_SOURCES = {
     "policy.base_sha256": "policy.base",
     "influence.trajectories_sha256": "influence.trajectories",
     "rewards.model_sha256": "rewards.model.base",
 }
-"""Param with a digest → the param that names what it is of."""
+"""Param with a digest → the param that names the file or model."""
 
-NAMED = 3  # files of a kind that are told by their names; of more their number
+MAX_NAMED = 3  # files that are listed by name; of more, only their number
 
 
-class Seen(Record):
-    """What a run saw: `.graft/seen.json` of the last scheduled one that ended well."""
+class RunInputs(Record):
+    """What a run was computed from: `.graft/seen.json`, of the last scheduled run that succeeded."""
 
-    problems: dict[str, ProblemFile]  # by file; empty where they are generated
-    params: dict[str, str]  # by their dotted names, without what a run sets by itself
+    problems: dict[str, ProblemFile]  # by file; empty if they are generated
+    params: dict[str, str]  # by their dotted names, without those that a run sets itself
     sources: dict[str, str]  # file → sha256
 
 
-def base_of(layout: Layout, params: Params) -> str:
-    """`policy.base` of a scheduled run: the champion, where there is one that was made from the base that is named.
+def scheduled_base(layout: Layout, params: Params) -> str:
+    """`policy.base` of a scheduled run: the champion, if it was trained from the base in params.yaml.
 
-    Any other base in params.yaml is a person's wish to start from that one.
+    Any other base was chosen by the user and is kept.
     """
     champion = read_champion(layout.champion, params.environment)
     return CHAMPION if champion and params.policy.base in (CHAMPION, _origin(layout).base) else params.policy.base
 
 
-def seen_now(layout: Layout, params: Params) -> Seen:
-    """What there is now. Raises GraftError where a file that params name is missing."""
+def read_inputs(layout: Layout, params: Params) -> RunInputs:
+    """The inputs of a run at present. Raises GraftError if a file that params name is missing."""
     flat = flatten(params.model_dump(exclude=RUN_ONLY_SECTIONS)) | {
         key: value or "null" for key, value in digests(layout.root, params).items()
     }
-    if base_of(layout, params) == CHAMPION:
+    if scheduled_base(layout, params) == CHAMPION:
         origin = _origin(layout)
         flat |= {"policy.base": origin.base, "policy.base_sha256": origin.base_sha256 or "null"}
-    for digest, path in PLACES.items():
+    for digest, path in DIGEST_SOURCES.items():
         if flat.get(path, "").startswith(("run/", "champion/")):
-            del flat[digest]  # what the runs write themselves is nobody's news
+            del flat[digest]  # written by the runs themselves
     sources = {file: digest for stage in MODULES for file, digest in digests_of_sources(layout.root, stage).items()}
-    return Seen(problems=digest_problem_files(layout.root, params), params=flat, sources=sources)
+    return RunInputs(problems=digest_problem_files(layout.root, params), params=flat, sources=sources)
 
 
-def news(before: Seen | None, now: Seen) -> list[str]:
-    """What is new, in words; nothing where all is as it was."""
+def describe_changes(before: RunInputs | None, now: RunInputs) -> list[str]:
+    """The changes in words; empty if there are none."""
     if before is None:
         count = sum(data.problems for data in now.problems.values())
         first = "the first scheduled run here"
@@ -89,7 +89,7 @@ def _params(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
             )
 
 
-def _sources(before: Seen, now: Seen) -> Iterator[str]:
+def _sources(before: RunInputs, now: RunInputs) -> Iterator[str]:
     names = before.sources.keys() | now.sources.keys()
     changed = {name: "" for name in sorted(names) if before.sources.get(name) != now.sources.get(name)}
     if changed:
@@ -97,7 +97,7 @@ def _sources(before: Seen, now: Seen) -> Iterator[str]:
 
 
 def _files(files: Mapping[str, object], adjective: str = "") -> str:
-    names = f" ({', '.join(files)})" if len(files) <= NAMED else ""
+    names = f" ({', '.join(files)})" if len(files) <= MAX_NAMED else ""
     return f"{len(files)} {adjective}file{'s' * (len(files) != 1)}{names}"
 
 

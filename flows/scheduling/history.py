@@ -1,4 +1,4 @@
-"""What has become of the scheduled runs: `.graft/history.jsonl`, a line each, for people."""
+"""History of the scheduled runs: `.graft/history.jsonl`, one line each."""
 
 from datetime import datetime
 from pathlib import Path
@@ -8,7 +8,7 @@ from tasks.records import Record
 
 
 class Entry(Record):
-    """A scheduled run that had something to do. `when`: its end, in local time."""
+    """A scheduled run that found changes. `when`: its end, in local time."""
 
     when: str
     done: bool  # False: it failed
@@ -18,14 +18,14 @@ class Entry(Record):
 
 
 def add_entry(root: Path, done: bool, line: str, flow_run: str, mlflow_run: str | None) -> None:
-    """Write it to the end of the history."""
+    """Append a run."""
     when = datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
     entry = Entry(when=when, done=done, line=line, flow_run=flow_run, mlflow_run=mlflow_run)
     append_text(_file(root), entry.model_dump_json() + "\n")
 
 
 def entries(root: Path) -> list[Entry]:
-    """All of them, the first one first."""
+    """All entries, the oldest first."""
     return read_jsonl(_file(root), Entry) if _file(root).exists() else []
 
 

@@ -1,4 +1,4 @@
-"""The scheduled run: from the champion on, with the problems that are there now, and one line about what came of it.
+"""The scheduled run: retrain from the champion with the present problems, and report the result in one line.
 
 `scheduled` takes no arguments, so that any Prefect worker can start it in the project's folder; `prefect.yaml` has a
 deployment for one, and `graft serve` is another that needs no worker.
@@ -14,7 +14,7 @@ from prefect.runtime import flow_run
 from prefect.states import Completed
 
 from flows.dvc_stages.pipeline import DvcPipeline
-from flows.prefect_runs.crashed_runs import mark_crashed, noted, tag_run
+from flows.prefect_runs.crashed_runs import flow_run_note, mark_crashed, tag_run
 from flows.preflight import CHAMPION, project_root, write_params
 from flows.process import settings
 from flows.process.exit_codes import line_and_code
@@ -22,7 +22,7 @@ from flows.process.orphaned_output import outlive_readers
 from flows.process.workspace_lock import WorkspaceLockedError, exclusive_lock
 from flows.retrain import run_stages
 from flows.run_session import RunSession
-from flows.scheduling.changes import Seen, base_of, news, seen_now
+from flows.scheduling.changes import RunInputs, describe_changes, read_inputs, scheduled_base
 from flows.scheduling.history import add_entry, entries
 from flows.stages.result import StageResult
 from tasks.artifacts import read_json, write_json
@@ -37,13 +37,13 @@ from tasks.redaction import redacted
 def scheduled() -> State[None]:
     """Retrain from the champion, if anything is new since the last scheduled run; the message of the state is the line.
 
-    Never beside another run: waits for its end or leaves it at that, as `schedule.overlap` says.
+    If another run is active, it waits or is skipped, as `schedule.overlap` says.
     """
-    settings.set_environment()  # a worker's process begins here; no stage has imported torch by now
+    settings.set_environment()  # the process of a worker begins here, before any import of torch
     outlive_readers()
     root = project_root()
     wait = load_params(root / "params.yaml").schedule.overlap == "wait"
-    with noted(root, flow_run.id):
+    with flow_run_note(root, flow_run.id):
         tag_run(root, str(flow_run.id), list(flow_run.tags))
         try:
             with exclusive_lock(root, "a scheduled run", say if wait else None):
@@ -55,19 +55,19 @@ def scheduled() -> State[None]:
 
 
 def retrain_where_new(root: Path) -> str:
-    """The line. A run that fails goes into the history, too, and is tried again the next time."""
+    """The line. A failed run is in the history, too, and is repeated at the next time."""
     layout, params = Layout(root), load_params(root / "params.yaml")
     mark_crashed(root, params.tracking, alone=True)
     try:
-        now = seen_now(layout, params)
-        changes = news(_last_seen(root), now)
+        now = read_inputs(layout, params)
+        changes = describe_changes(_last_seen(root), now)
         if not changes:
             return f"nothing new since {_last_time(root)}: no problems, params or sources; nothing was done"
-        mlflow_run, line = _retrained(layout, base_of(layout, params), changes)
+        mlflow_run, line = _retrained(layout, scheduled_base(layout, params), changes)
     except Exception as error:
         failed = one_line(redacted(f"failed: {line_and_code(error)[0]}"))
         add_entry(root, False, failed, str(flow_run.id), None)
-        say(failed)  # Prefect keeps it, but tells nobody who looks at the terminal
+        say(failed)  # Prefect stores it, but prints nothing
         raise
     add_entry(root, True, line, str(flow_run.id), mlflow_run)
     write_json(_seen_file(root), now)
@@ -76,7 +76,7 @@ def retrain_where_new(root: Path) -> str:
 
 
 def _retrained(layout: Layout, base: str, changes: list[str]) -> tuple[str | None, str]:
-    """The MLflow run and the line, of a whole run from `base`."""
+    """Run the chain from `base`; returns the id of the MLflow run, and the line."""
     assignments = [f"policy.base={base}"] if base == CHAMPION else []
     params = write_params(layout.root, assignments, say)
 
@@ -89,8 +89,8 @@ def _retrained(layout: Layout, base: str, changes: list[str]) -> tuple[str | Non
     return session.recorded(), line()
 
 
-def _last_seen(root: Path) -> Seen | None:
-    return read_json(_seen_file(root), Seen) if _seen_file(root).exists() else None
+def _last_seen(root: Path) -> RunInputs | None:
+    return read_json(_seen_file(root), RunInputs) if _seen_file(root).exists() else None
 
 
 def _last_time(root: Path) -> str:
@@ -108,6 +108,6 @@ def print_result(result: StageResult) -> None:
 
 
 def say(line: str) -> None:
-    """On the output of whoever started the run, at once."""
-    with suppress(BrokenPipeError):  # they are gone, a moment before `outlive_readers` hears of it
+    """Print at once."""
+    with suppress(BrokenPipeError):  # the reader is gone, a moment before `outlive_readers` notices
         print(line, flush=True)

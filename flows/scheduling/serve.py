@@ -29,20 +29,20 @@ from tasks.params.file import load_params
 Value = TypeVar("Value")
 
 TICK = 5.0
-"""Seconds between two looks at whether a server of our own is still there."""
+"""Seconds between two checks of our own server."""
 
 RETURN = 60.0
-"""Seconds for it to come back while the schedule is being registered."""
+"""Seconds in which it has to come back while the schedule is being registered."""
 
 
 def serve(root: Path, cron: str | None, every: float | None, name: str | None) -> None:
-    """Serve until Ctrl-C. Raises GraftError where the schedule is none, or the server does not answer."""
+    """Serve until Ctrl-C. Raises GraftError if the schedule is invalid or the server does not answer."""
     schedule = schedule_of(cron, every)
     refuse_traps()
     params, name = load_params(root / "params.yaml"), name or deployment_name(root)
     with _server() as (url, ours):
         try:
-            runner = _again_if(ours, lambda: _registered(root, name, schedule))
+            runner = _retry_while_restarting(ours, lambda: _register(root, name, schedule))
             when = f'at "{cron}" ({schedule.timezone})' if isinstance(schedule, CronSchedule) else f"every {every:g} s"
             print(
                 f"scheduled {when} as scheduled/{name}, overlap: {params.schedule.overlap}; Prefect: {url}", flush=True
@@ -54,17 +54,17 @@ def serve(root: Path, cron: str | None, every: float | None, name: str | None) -
             raise TransientError(f"prefect: no answer from {url} ({error}); {remedy}") from error
 
 
-class Served(Runner):
-    """Prefect's runner; on SIGTERM its own handler also makes a coroutine that nobody awaits, of which Python warns."""
+class ScheduleRunner(Runner):
+    """Prefect's runner, whose SIGTERM handler creates a coroutine without awaiting it, with a warning of Python."""
 
     def handle_sigterm(self, *_: object) -> NoReturn:
         sys.exit(0)
 
 
-def _registered(root: Path, name: str, schedule: CronSchedule | IntervalSchedule) -> Served:
-    """Who asks the server, which has the schedule now, for runs that are due. May be done again."""
-    _sweep(root)
-    runner = Served(name)
+def _register(root: Path, name: str, schedule: CronSchedule | IntervalSchedule) -> ScheduleRunner:
+    """Register the schedule; returns the runner that polls the server for runs that are due. May be repeated."""
+    _mark_crashed(root)
+    runner = ScheduleRunner(name)
     runner.add_flow(
         scheduled,
         name=name,
@@ -75,8 +75,8 @@ def _registered(root: Path, name: str, schedule: CronSchedule | IntervalSchedule
     return runner
 
 
-def _again_if(ours: bool, work: Callable[[], Value]) -> Value:
-    """What `work` gives; again while a server of our own, which somebody has ended, is on its way back."""
+def _retry_while_restarting(ours: bool, work: Callable[[], Value]) -> Value:
+    """The result of `work`, which is repeated while our own server, which was killed, is being restarted."""
     limit = time.monotonic() + RETURN
     while True:
         try:
@@ -88,7 +88,7 @@ def _again_if(ours: bool, work: Callable[[], Value]) -> Value:
 
 
 def schedule_of(cron: str | None, every: float | None) -> CronSchedule | IntervalSchedule:
-    """By the clock on the wall. Raises GraftError that says how a schedule is written."""
+    """The schedule in local time. Raises GraftError that says how a schedule is written."""
     from datetime import timedelta
 
     from tzlocal import get_localzone_name
@@ -107,11 +107,11 @@ def schedule_of(cron: str | None, every: float | None) -> CronSchedule | Interva
 
 
 def deployment_name(root: Path) -> str:
-    """The folder's name and a digest of its place: two clones on one Prefect server have a schedule each."""
+    """The folder's name and a digest of its path: two clones on one Prefect server have a schedule each."""
     return f"{root.name}-{digest_text(workspace_tag(root))[:6]}"
 
 
-def _sweep(root: Path) -> None:
+def _mark_crashed(root: Path) -> None:
     tracking = load_params(root / "params.yaml").tracking
     try:
         with exclusive_lock(root, "graft serve"):
@@ -124,7 +124,7 @@ def _sweep(root: Path) -> None:
 
 @contextmanager
 def _server() -> Iterator[tuple[str, bool]]:
-    """The address of the user's server, or of one of our own for as long as the block lasts; and whether it is ours."""
+    """The URL of the user's server, or of our own for as long as the block lasts; and True if it is ours."""
     known = PREFECT_API_URL.value()
     if known:
         yield known, False
@@ -132,7 +132,7 @@ def _server() -> Iterator[tuple[str, bool]]:
     server, over = TemporaryServer(whole=True), threading.Event()
     with server as url:
         os.environ["PREFECT_API_URL"] = url  # for the processes of the runs
-        threading.Thread(target=_keep, args=(server, over), daemon=True).start()
+        threading.Thread(target=_restart_server, args=(server, over), daemon=True).start()
         with temporary_settings({PREFECT_API_URL: url}):
             try:
                 yield url, True
@@ -140,7 +140,7 @@ def _server() -> Iterator[tuple[str, bool]]:
                 over.set()
 
 
-def _keep(server: TemporaryServer, over: threading.Event) -> None:
-    """Without a server no schedule fires, and nobody would be told."""
+def _restart_server(server: TemporaryServer, over: threading.Event) -> None:
+    """Without a server no scheduled run starts, and nothing would say so."""
     while not over.wait(TICK):
         server.restart_if_gone()

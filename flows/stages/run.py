@@ -1,4 +1,4 @@
-"""One stage alone, in this process and nothing else: what each stage of `dvc.yaml` starts.
+"""Run one stage in this process; the command of each stage in `dvc.yaml`.
 
     python -m flows.stages.run search@1
 
@@ -41,19 +41,19 @@ def run(root: Path, address: str) -> None:
 
 
 def _one_process(address: str, kind: str) -> FanOut:
-    """Whoever computes shards already; where nobody does but this process, and `runner` names another, it says so."""
+    """The present way to compute shards; if it is this process although `runner` names another, with a warning."""
     present = fan_out()
-    return InPlaceOf(kind, address) if isinstance(present, Sequential) and kind != "sequential" else present
+    return SequentialFallback(kind, address) if isinstance(present, Sequential) and kind != "sequential" else present
 
 
-class InPlaceOf(Sequential):
-    """This process, in the place of a runner that only `graft retrain` starts."""
+class SequentialFallback(Sequential):
+    """This process, in place of a runner that only `graft retrain` starts."""
 
     def __init__(self, kind: str, address: str) -> None:
         self._kind, self._address = kind, address
 
     def map(self, function: Callable[[Shard], Value], shards: Iterable[Shard]) -> Iterator[Value]:
-        """See FanOut. Told where there is something to share out."""
+        """See FanOut. Warns if there are two shards or more."""
         rest = iter(shards)
         first = list(islice(rest, 2))
         if len(first) == 2:
@@ -66,9 +66,9 @@ class InPlaceOf(Sequential):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The exit code: 0, or 2 after one line on stderr about what the user can mend; 75 where it may pass by itself.
+    """The exit code: 0, or 2 after one line on stderr about an error that the user can fix; 75 if it is transient.
 
-    `--tied`: end as soon as standard input does, with the process that started this one.
+    `--tied`: end with the process that started this one.
     """
     settings.set_environment()
     if "--tied" in arguments:

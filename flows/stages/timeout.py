@@ -1,4 +1,4 @@
-"""A stage in a process of its own, which is killed with all that it has started when its time is up."""
+"""Run a stage with a time limit, in a process that is killed with all its descendants."""
 
 import signal
 import subprocess
@@ -13,14 +13,13 @@ from tasks.core.child_process import kill_tree, spawn
 from tasks.errors import GraftError, TransientError
 
 ANSWER = "graft: "
-"""What the line on stderr begins with that says what went wrong."""
+"""Prefix of the line on stderr that contains the error."""
 
 
 def run_limited(root: Path, address: str, seconds: float) -> None:
-    """Compute a stage as `dvc repro` does, for so many seconds at most. Writes the same bytes as in this process.
+    """Compute a stage as `dvc repro` does, in at most `seconds`. Writes the same bytes as in this process.
 
-    Raises what the stage raised, and GraftError where it took longer. None of its processes outlives this call, nor
-    this process.
+    Raises what the stage raised, or GraftError at the limit. None of its processes outlives this call or this process.
     """
     process = _start(root, address)
     answers: list[str] = []
@@ -43,7 +42,6 @@ def run_limited(root: Path, address: str, seconds: float) -> None:
 
 
 def _start(root: Path, address: str) -> "subprocess.Popen[str]":
-    """Away from the terminal's process group, so that Ctrl-C reaches it from here; tied to us by its input."""
     debug = ["--debug"] if "--debug" in sys.argv else []
     return spawn(
         "flows.stages.run",
@@ -57,7 +55,7 @@ def _start(root: Path, address: str) -> "subprocess.Popen[str]":
 
 
 def _pass_on(lines: Iterable[str], answers: list[str]) -> None:
-    """What it says goes on; its last word is ours to say."""
+    """Print what the stage prints, except its error, which is raised here."""
     for line in lines:
         if line.startswith(ANSWER):
             answers.append(line)

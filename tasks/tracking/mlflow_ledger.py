@@ -1,4 +1,4 @@
-"""A retraining in MLflow: messages that are pending, and what the store has taken."""
+"""Write a run to MLflow: the messages that are pending, and what the store has accepted."""
 
 import fcntl
 import json
@@ -26,27 +26,27 @@ VALUE_LENGTH = 5000  # MLflow refuses longer tags and params
 
 
 CURVES = "curves"
-"""Tag of a stage's run: the run that has its table as curves. That is `HERE`, or another one, where it was cached."""
+"""Tag of a stage's run: the run that has its table as curves: `HERE`, or another one if the stage was cached."""
 
 
 HERE = "here"
 
 
 class Ledger:
-    """What a retraining has told so far, and what of it MLflow has taken."""
+    """The messages of a run so far, and which of them MLflow has accepted."""
 
     def __init__(self, uri: str, experiment: str) -> None:
         self._uri, self._name = uri, experiment
-        self._start: dict[str, Any] | None = None  # of the parent run; None: the champion alone is told of
+        self._start: dict[str, Any] | None = None  # of the parent run; None if only the champion is to be updated
         self._pending: list[dict[str, Any]] = []
         self._runs: dict[str, str] = {}  # address → run id; "" is the parent
-        self._on_parent: list[Any] = []  # numbers that the parent has not yet
+        self._on_parent: list[Any] = []  # metrics that the parent does not have yet
         self._client: Any = None
         self.experiment = ""  # its id
 
     @property
-    def run_told(self) -> bool:
-        """Whether there is a run, and not the champion alone to be told of; or nothing, as where a run was refused."""
+    def has_run(self) -> bool:
+        """True if there is a run to record, and not only a champion."""
         return self._start is not None
 
     @property
@@ -54,14 +54,14 @@ class Ledger:
         return self._runs.get("")
 
     def add(self, message: dict[str, Any]) -> None:
-        """Something to be sent with the next delivery."""
+        """Add a message to the next delivery."""
         if message["kind"] == "start":
             self._start = message
         else:
             self._pending.append(message)
 
     def deliver(self) -> list[str]:
-        """Send all that is pending; gives an error for each message that stays pending."""
+        """Send all pending messages; returns an error for each that remains pending."""
         errors: list[str] = []
         if self._attempt(self._open, errors):
             self._pending = [m for m in self._pending if not self._attempt(partial(self._send, m), errors)]
@@ -69,7 +69,7 @@ class Ledger:
         return errors
 
     def _attempt(self, action: "Callable[[], None]", errors: list[str]) -> bool:
-        """Whether MLflow took it. Its stores raise whatever their database or socket raises, hence the wide net."""
+        """True if MLflow accepted it. Its stores raise any exception of their database or socket."""
         try:
             action()
         except Exception as error:  # noqa: BLE001 (reported by Recorder.finish)
@@ -78,7 +78,7 @@ class Ledger:
         return True
 
     def _open(self) -> None:
-        """The experiment and the parent run, each once."""
+        """Create the experiment and the parent run, each once."""
         if not self.experiment:
             from mlflow import MlflowClient, set_tracking_uri
 
@@ -117,7 +117,7 @@ class Ledger:
         self._client.set_terminated(self._runs[""], message["status"], _milliseconds(message["time"]))
 
     def _record_stage(self, message: dict[str, Any]) -> None:
-        """A child run, and the numbers on the parent too, where the rounds make curves."""
+        """A child run; its metrics are also on the parent, where the rounds form curves."""
         from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
         address, metrics = message["address"], message.get("metrics", {})
@@ -127,7 +127,7 @@ class Ledger:
         tags = {"stage": stage, "round": part, "cached": json.dumps(message["cached"]), **digests}
         if address not in self._runs:
             start = _milliseconds(message["time"] - message["seconds"])
-            first = {MLFLOW_PARENT_RUN_ID: self._runs[""], **{allowed(k): v[:VALUE_LENGTH] for k, v in tags.items()}}
+            first = {MLFLOW_PARENT_RUN_ID: self._runs[""], **{valid_name(k): v[:VALUE_LENGTH] for k, v in tags.items()}}
             run = self._client.create_run(self.experiment, start, first, address)
             self._runs[address], tags = run.info.run_id, {}
         child = self._runs[address]
@@ -141,23 +141,23 @@ class Ledger:
         self._on_parent += _metrics(on_parent, message["time"], step)
 
     def _record_on_parent(self) -> None:
-        """The numbers of all stages since the last time, together: MLflow takes as long for one as for a thousand."""
+        """The metrics of all stages since the last call, together: a call takes as long for one as for a thousand."""
         while self._on_parent:
             self._client.log_batch(self._runs[""], metrics=self._on_parent[:METRICS_PER_CALL])
             del self._on_parent[:METRICS_PER_CALL]
 
     def _record_steps(self, message: dict[str, Any]) -> None:
-        """A stage's table on its own run: `step/…`, apart from the numbers of the round, whose step is the round.
+        """A stage's table on its own run as `step/…`; the step of all other metrics is the round.
 
-        Of a cached stage only where its curves end, if they are in the store already: the tag says on which run. There
-        are ten thousands of points, and MLflow takes longer for them than for all the rest of a run.
+        Of a cached stage whose curves are in the store already, only the last row: the tag names the run that has them.
+        A table has tens of thousands of points, and takes MLflow longer than all the rest of a run.
         """
         from mlflow.entities import Metric, RunTag
 
         child, rows, now = self._runs[message["address"]], message["rows"], _milliseconds(message["time"])
         curves = self._curves(message["path"], message["md5"]) if message["cached"] else None
         points = [
-            Metric(allowed(f"step/{name}"), value, now, round(row["step"]))
+            Metric(valid_name(f"step/{name}"), value, now, round(row["step"]))
             for row in (rows[-1:] if curves else rows)
             for name, value in row.items()
             if name != "step"
@@ -165,20 +165,20 @@ class Ledger:
         *before, last = [*_chunks(points, METRICS_PER_CALL)] or [[]]
         for some in before:
             self._client.log_batch(child, metrics=some)
-        tag = RunTag(CURVES, curves or HERE)  # at last: whoever has the tag has all of them
+        tag = RunTag(CURVES, curves or HERE)  # last: a run with the tag has all points
         self._client.log_batch(child, metrics=last, tags=[tag])
 
     def _curves(self, path: str, md5: str) -> str | None:
-        """The run that has the curves of a table; None where none has them any more."""
-        recorded = f"tags.`{allowed(f'out.{path}')}` = '{md5}' AND tags.`{CURVES}` = '{HERE}'"
+        """The run that has the curves of a table; None if there is none."""
+        recorded = f"tags.`{valid_name(f'out.{path}')}` = '{md5}' AND tags.`{CURVES}` = '{HERE}'"
         found = self._client.search_runs([self.experiment], recorded, max_results=1)
         return str(found[0].info.run_id) if found else None
 
     def _record_tables(self, message: dict[str, Any]) -> None:
-        """A stage's tables on its own run, as `log_table` lays them out.
+        """A stage's tables on its own run, in the format of `log_table`.
 
-        Not by `log_table`: it keeps ten decimals, of a number like an influence of 1e-9 none, and adds the rows again
-        where a message is sent twice.
+        `log_table` itself keeps ten decimals, which is none of an influence of 1e-9, and adds the rows again if a
+        message is sent twice.
         """
         from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS
 
@@ -206,12 +206,12 @@ class Ledger:
             self._client.log_inputs(run_id, inputs)
 
     def _register(self, model: dict[str, Any]) -> None:
-        """The policy as a version of the registered model, once; `challenger` names the latest one that tried."""
+        """The policy as a version of the registered model, once; the alias `challenger` is on the latest."""
         number = register(self._client, self.experiment, self._name, self._runs[""], model)
         self._client.set_registered_model_alias(self._name, "challenger", number)
 
     def _follow(self, succession: dict[str, Any]) -> None:
-        """What `champion/` says of the champions; nothing where there is none yet."""
+        """Update the registry from `champion/`, if there is a champion."""
         if succession["champion"] is not None:
             follow(self._client, self.experiment, self._name, succession["champion"], succession["history"])
 
@@ -227,8 +227,8 @@ class Ledger:
         from mlflow.entities import Param, RunTag
 
         numbers = _chunks(_metrics(metrics or {}, time, step), METRICS_PER_CALL)
-        named = _chunks([Param(allowed(k), v[:VALUE_LENGTH]) for k, v in (params or {}).items()], TAGS_PER_CALL)
-        tagged = _chunks([RunTag(allowed(k), v[:VALUE_LENGTH]) for k, v in (tags or {}).items()], TAGS_PER_CALL)
+        named = _chunks([Param(valid_name(k), v[:VALUE_LENGTH]) for k, v in (params or {}).items()], TAGS_PER_CALL)
+        tagged = _chunks([RunTag(valid_name(k), v[:VALUE_LENGTH]) for k, v in (tags or {}).items()], TAGS_PER_CALL)
         for some in zip_longest(numbers, named, tagged, fillvalue=()):
             self._client.log_batch(run_id, *some)
 
@@ -236,28 +236,28 @@ class Ledger:
 def _metrics(values: dict[str, float], time: float, step: int) -> list[Any]:
     from mlflow.entities import Metric
 
-    return [Metric(allowed(name), value, _milliseconds(time), step) for name, value in values.items()]
+    return [Metric(valid_name(name), value, _milliseconds(time), step) for name, value in values.items()]
 
 
 def curve(address: str) -> str:
-    """A stage's place on the parent run. A round is not in the name: it is the step, so the rounds make one curve."""
+    """Prefix of a stage's metrics on the parent run. The round is the step, so that the rounds form one curve."""
     stage, _, part = address.partition("@")
     return stage if part.isdigit() or not part else f"{stage}_{part}"
 
 
 def parent_name(address: str, name: str) -> str:
-    """What a stage's number is called on the parent run: `epoch/…` stays, all else goes below its stage."""
+    """Name of a stage's metric on the parent run: `epoch/…` is kept, others get the stage as a prefix."""
     return name if name.startswith("epoch/") else f"{curve(address)}/{name}"
 
 
-def allowed(name: str) -> str:
-    """A name that MLflow takes: it refuses `@` and other signs."""
+def valid_name(name: str) -> str:
+    """`name` with the characters that MLflow refuses, such as `@`, replaced."""
     return re.sub(r"[^\w\-. :/]", "_", name)
 
 
 @contextmanager
 def creation_lock(uri: str) -> "Iterator[None]":
-    """One process at a time: of several that create a sqlite store at once, all but one crash."""
+    """A lock: of several processes that create a sqlite store at once, all but one crash."""
     store = sqlite_file(uri)
     if store is None:
         yield

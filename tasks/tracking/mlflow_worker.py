@@ -40,7 +40,7 @@ def _deliver_all(inbox: "queue.SimpleQueue[str | None]", ledger: Ledger) -> list
                 last = json.loads(line)
                 ledger.add(last)
         closed = None in lines
-        if closed and ledger.run_told and last["kind"] != "finish":
+        if closed and ledger.has_run and last["kind"] != "finish":
             ledger.add({"kind": "finish", "status": "KILLED", "time": last["time"], "tags": {}})
         errors = ledger.deliver()
     return errors

@@ -1,4 +1,4 @@
-"""MLflow, asked for what a run left there. The way in is `tasks.tracking.recorder`."""
+"""Read runs from MLflow, and end those that were killed. `tasks.tracking.recorder` writes them."""
 
 import os
 import re
@@ -16,13 +16,13 @@ from tasks.tracking.mlflow_process import ENVIRONMENT
 
 
 def fetch_text(root: Path, tracking: Tracking, name: str, file: str) -> str | None:
-    """A text file of a run by its id or by its name, in the store of the project in `root`; None: no such run.
+    """A text file of a run, found by its id or name in the store of the project in `root`; None without such a run.
 
-    Raises GraftError where the store does not answer, the name is of several runs, or the run has no such file.
+    Raises GraftError if the store does not answer, several runs have the name, or the run has no such file.
     """
     if not has_store(root, tracking):
         return None
-    with asked(tracking, name) as client:
+    with open_store(tracking, name) as client:
         run_id = _run_id(client, tracking.experiment, name)
         if run_id is None:
             return None
@@ -35,14 +35,14 @@ def fetch_text(root: Path, tracking: Tracking, name: str, file: str) -> str | No
             return read_text(Path(client.download_artifacts(run_id, file, folder)))
 
 
-def end_killed(root: Path, tracking: Tracking, flow_run_ids: Sequence[str]) -> None:
-    """Set the runs of these Prefect flow runs that MLflow still shows as running to KILLED, their stages too.
+def mark_killed(root: Path, tracking: Tracking, flow_run_ids: Sequence[str]) -> None:
+    """Set the MLflow runs of these Prefect flow runs that are shown as running to KILLED, with their stages.
 
-    Raises GraftError where the store does not answer.
+    Raises GraftError if the store does not answer.
     """
     if not has_store(root, tracking):
         return
-    with asked(tracking, "runs that died") as client:
+    with open_store(tracking, "runs that died") as client:
         known = client.get_experiment_by_name(tracking.experiment)
         for flow_run_id in flow_run_ids if known else ():
             parents = _running(client, known.experiment_id, f"tags.`prefect.flow_run_id` = '{flow_run_id}'")
@@ -58,8 +58,8 @@ def _running(client: Any, experiment_id: str, condition: str) -> list[str]:
 
 
 @contextmanager
-def asked(tracking: Tracking, name: str) -> Iterator[Any]:
-    """A client of the store; what goes wrong with it is told as one line about `name`, a GraftError."""
+def open_store(tracking: Tracking, name: str) -> Iterator[Any]:
+    """A client of the store; its errors are raised as a GraftError of one line about `name`."""
     os.environ.update({name: value for name, value in ENVIRONMENT.items() if name not in os.environ})
     os.environ["MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"] = "false"
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", str(max(1, round(tracking.seconds))))
@@ -71,7 +71,7 @@ def asked(tracking: Tracking, name: str) -> Iterator[Any]:
     except MlflowException as error:
         line = str(error).strip().partition("\n")[0][:200]
         raise GraftError(
-            f"{name}: MLflow ({tracking.uri}) does not answer ({line}); mend tracking.uri, or its server"
+            f"{name}: MLflow ({tracking.uri}) does not answer ({line}); fix tracking.uri, or its server"
         ) from None
 
 
@@ -97,6 +97,6 @@ def _run_id(client: Any, experiment: str, name: str) -> str | None:
 
 
 def has_store(root: Path, tracking: Tracking) -> bool:
-    """Whether there is something to ask: MLflow would make a missing sqlite store."""
+    """True if there is a store: MLflow would create a missing sqlite store."""
     store = sqlite_file(tracking.uri)
     return bool(tracking.uri) and (store is None or (root / store).is_file())

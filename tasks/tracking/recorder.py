@@ -1,10 +1,10 @@
-"""MLflow, seen from the run: messages to a process of its own, so that MLflow can never stop or slow training.
+"""Record a run in MLflow by messages to a separate process, so that MLflow can neither stop nor slow training.
 
     run ── stage() ──► queue ──► pipe ──► tasks.tracking.mlflow_worker ──► MLflow
 
-`Recorder` reads the small files that a finished stage left and hands them over; it neither imports MLflow nor waits
-for it before the end of the run. A cached stage is recorded from its files like any other, so a run where nothing
-was computed is as complete as the first.
+`Recorder` reads the small files of a finished stage and sends them; it neither imports MLflow nor waits for it before
+the end of the run. A cached stage is recorded from its files like any other, so a run in which nothing was computed is
+as complete as the first.
 """
 
 import hashlib
@@ -33,11 +33,11 @@ from tasks.statistics.influence_extremes import read_influence_extremes
 from tasks.tracking.mlflow_process import start_worker
 
 WORKSPACE = "workspace"
-"""Tag of a retraining: where it was made. An experiment may be shared by several projects."""
+"""Tag of a run: its host and folder. Several projects may share an experiment."""
 
 
-class Answer(Record):
-    """What the process that talks to MLflow says at its end."""
+class WorkerAnswer(Record):
+    """The answer of the MLflow process at its end."""
 
     run_id: str | None
     experiment_id: str | None
@@ -45,7 +45,7 @@ class Answer(Record):
 
 
 class Recorder:
-    """One parent MLflow run for a retraining, and a child for each stage and round."""
+    """One parent MLflow run for a run of the chain, and a child for each stage and round."""
 
     def __init__(self, layout: Layout, params: Params, tags: dict[str, str]) -> None:
         """Start the process that talks to MLflow; with `tracking.uri` empty there is none and nothing is recorded.
@@ -108,12 +108,12 @@ class Recorder:
                 self._influence(address, message["time"])
 
     def files(self, *paths: Path) -> None:
-        """Lay files of the whole run beside it. Returns at once."""
+        """Add files to the parent run as artifacts. Returns at once."""
         for path in paths:
             self._file(path.relative_to(self._layout.root).as_posix(), None)
 
     def close(self, status: Literal["FINISHED", "FAILED"], **more: str) -> None:
-        """Nothing is to follow; `more` are tags of the run. Returns at once."""
+        """End the run; `more` are tags. Returns at once."""
         lock = self._layout.root / "dvc.lock"
         tags = {"dvc_lock_md5": hashlib.md5(lock.read_bytes()).hexdigest()} if lock.is_file() else {}
         self._messages.put({"kind": "finish", "status": status, "time": time.time(), "tags": {**tags, **more}})
@@ -121,9 +121,9 @@ class Recorder:
         self._closed = True
 
     def taken(self) -> str | None:
-        """The MLflow id of the closed run, once MLflow has all of it; None where MLflow did not take it.
+        """The MLflow id of the closed run, once MLflow has all of it; None if MLflow did not accept it.
 
-        Waits at most `tracking.seconds`; a run that MLflow has not taken by then is left, with a warning.
+        Waits at most `tracking.seconds`; after that the recording is abandoned, with a warning.
         """
         if self._process is not None and self._closed:
             process, self._process = self._process, None  # it is asked once
@@ -137,21 +137,21 @@ class Recorder:
         return self._ids["run_id"] if self._ids else None
 
     def finish(self, status: Literal["FINISHED", "FAILED"], **more: str) -> str | None:
-        """Close the run and wait until it is taken."""
+        """Close the run and wait until MLflow has all of it."""
         self.close(status, **more)
         return self.taken()
 
     def address(self, file: Path | None = None) -> str | None:
-        """Where a browser finds the closed run, or one of its `files`; waits until it is taken.
+        """The URL of the closed run, or of one of its `files`, without user and password; waits until it is recorded.
 
-        None where MLflow is no server or did not take the run. Who may look has a user and a password of his own.
+        None if MLflow is not a server or did not accept the run.
         """
         server = urlsplit(self._params.tracking.uri)
         if server.scheme not in ("http", "https") or not self.taken() or self._ids is None:
             return None
         root = f"{server.scheme}://{server.netloc.rpartition('@')[2]}{server.path.rstrip('/')}"
         run = f"{root}/#/experiments/{self._ids['experiment_id']}/runs/{self._ids['run_id']}"
-        view = "?workflowType=machine_learning"  # MLflow's page takes a run for an evaluation of prompts otherwise
+        view = "?workflowType=machine_learning"  # else MLflow shows it as an evaluation of prompts
         return f"{run}/artifacts/{file.name}{view}" if file else f"{run}{view}"
 
     def _file(self, path: str, folder: str | None) -> None:
@@ -159,7 +159,7 @@ class Recorder:
             self._messages.put({"kind": "file", "path": path, "folder": folder, "time": time.time()})
 
     def _steps(self, stage: dict[str, Any], path: str) -> None:
-        """A table with a line for each step of a stage."""
+        """A table with one row per step of a stage."""
         try:
             rows = read_table(self._layout.root / path)
         except (OSError, ValueError, TypeError) as error:
@@ -169,7 +169,7 @@ class Recorder:
         self._messages.put({"kind": "steps", **about, "rows": rows, "path": path, "md5": stage["outs"][path]})
 
     def _influence(self, address: str, time: float) -> None:
-        """The workflows of most and least influence and its histogram, as tables; none where it was not measured."""
+        """The workflows of most and least influence and a histogram, as tables; none if it was not measured."""
         try:
             found = read_influence_extremes(self._layout, int(address.partition("@")[2]))
         except GraftError as error:
@@ -184,7 +184,7 @@ class Recorder:
         self._messages.put({"kind": "tables", "address": address, "tables": tables, "time": time})
 
     def _hand_over(self, process: "subprocess.Popen[str]") -> None:
-        """Runs in a thread: a worker that hangs fills its pipe, and nobody but this thread may wait for that."""
+        """Runs in a thread: the pipe to a worker that hangs fills up, and only this thread may wait for that."""
         assert process.stdin is not None
         try:
             with process.stdin as pipe:
@@ -192,12 +192,12 @@ class Recorder:
                     pipe.write(json.dumps(message) + "\n")
                     pipe.flush()
         except BrokenPipeError:
-            return  # the worker has ended; taken() says so
+            return  # the worker has ended; taken() reports it
 
     def _answer(self, process: "subprocess.Popen[str]") -> dict[str, str] | None:
         assert process.stdout is not None
         with process.stdout as pipe, self._log as log:
-            answer = _answer_of(process.returncode, pipe.read(), log)
+            answer = _parse_answer(process.returncode, pipe.read(), log)
         if answer.errors:
             self._warn(answer.errors[0])
         if answer.run_id is None or answer.experiment_id is None:
@@ -205,7 +205,7 @@ class Recorder:
         return {"experiment_id": answer.experiment_id, "run_id": answer.run_id}
 
     def _model(self, deps: dict[str, str]) -> dict[str, Any]:
-        """What the registry is told of the run's policy."""
+        """The run's policy, for the registry."""
         decision = read_json(self._layout.promotion, Promotion)
         folder = self._layout.run_policy
         relative = folder.relative_to(self._layout.root).as_posix()
@@ -220,22 +220,22 @@ class Recorder:
         }
 
     def _champion(self, time: float) -> None:
-        """Who is champion, whatever this run decided: that may be old, from the cache."""
+        """The present champion; the decision of this run may be old, from the cache."""
         try:
             self._messages.put(champion_message(self._layout, time))
         except GraftError as error:
             self._warn(f"the champion left out ({error})")
 
     def _warn(self, problem: str) -> None:
-        told = (
+        warning = (
             f"warning: MLflow ({self._params.tracking.uri}): {problem}; the results under {self._layout.root / 'run'} "
             "are complete. Fix tracking.uri or start the server, then run again: nothing is computed twice."
         )
-        print(redacted(told), file=sys.stderr)
+        print(redacted(warning), file=sys.stderr)
 
 
-def tell_champion(layout: Layout, params: Params) -> str | None:
-    """Let the registry follow the champion; gives what stands in the way of it, None where nothing does.
+def update_registry(layout: Layout, params: Params) -> str | None:
+    """Update the registry to the present champion; returns the error in words, None on success.
 
     Waits at most `tracking.seconds`. With `tracking.uri` empty there is no registry.
     """
@@ -251,11 +251,11 @@ def tell_champion(layout: Layout, params: Params) -> str | None:
         except subprocess.TimeoutExpired:
             kill_tree(process)
             return f"no answer within {tracking.seconds:g} s"
-        return next(iter(_answer_of(process.returncode, text, log).errors), None)
+        return next(iter(_parse_answer(process.returncode, text, log).errors), None)
 
 
 def champion_message(layout: Layout, time: float) -> dict[str, Any]:
-    """Who is champion, and after whom. Raises GraftError where `champion/` is damaged."""
+    """The champion and the history of champions. Raises GraftError if `champion/` is damaged."""
     record, history = layout.champion / "champion.json", layout.champion / "history.jsonl"
     steps = read_jsonl(history, Succession) if history.exists() else []
     return {
@@ -266,22 +266,22 @@ def champion_message(layout: Layout, time: float) -> dict[str, Any]:
     }
 
 
-def _answer_of(code: int, text: str, log: Any) -> Answer:
-    """The worker's answer; of one that has none, why."""
+def _parse_answer(code: int, text: str, log: Any) -> WorkerAnswer:
+    """The worker's answer, or the reason why there is none."""
     if code:
         log.seek(0)
-        return Answer(
+        return WorkerAnswer(
             run_id=None, experiment_id=None, errors=[f"its process ended with {code} ({last_line(log.read())})"]
         )
     try:
-        return Answer.model_validate_json(text)
+        return WorkerAnswer.model_validate_json(text)
     except ValidationError as error:
         why = error.errors(include_url=False)[0]["msg"]
-        return Answer(run_id=None, experiment_id=None, errors=[f"its process gave no answer ({why})"])
+        return WorkerAnswer(run_id=None, experiment_id=None, errors=[f"its process gave no answer ({why})"])
 
 
 def git_tags(root: Path) -> dict[str, str]:
-    """The commit that is checked out and whether files differ from it; nothing outside a repository."""
+    """The checked-out commit, and whether files differ from it; empty outside a repository."""
     try:
         commit, changes = (
             subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=True).stdout.strip()

@@ -1,20 +1,20 @@
-"""The registered model in MLflow: a version for each policy that tried, and who was champion after whom.
+"""The registered model in MLflow: a version for each policy of a run, with the history of champions in tags.
 
-`champion/history.jsonl` is the truth and the registry follows it: each time all of it is told again, so that what an
-MLflow that was away has missed is made up for.
+The registry follows `champion/history.jsonl`: all of it is written each time, so that an MLflow that was away catches
+up.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-TAG_LENGTH = 5000  # MLflow refuses longer ones
+TAG_LENGTH = 5000  # MLflow refuses longer tags
 
 
 def register(client: Any, experiment: str, name: str, run_id: str | None, model: Mapping[str, Any]) -> str:
-    """The number of a policy's version, which is made where there is none.
+    """The number of a policy's version, which is created if there is none.
 
-    It points at the folder that DVC holds: MLflow gets no copy of the weights (its own copy of a peft model reloads
-    with wrong weights).
+    It refers to the folder that DVC stores: MLflow gets no copy of the weights, as its own copy of a peft model reloads
+    with wrong ones.
     """
     from mlflow import create_external_model
     from mlflow.exceptions import MlflowException
@@ -34,12 +34,12 @@ def register(client: Any, experiment: str, name: str, run_id: str | None, model:
 
 
 def follow(client: Any, experiment: str, name: str, champion: str, history: Sequence[Mapping[str, Any]]) -> None:
-    """Alias `champion` on the present one, and on every registered version what the history says of it."""
+    """Set the alias `champion`, and the tags of every registered version from the history."""
     tags = {"version": champion, "path": "champion/policy"}
     number = register(client, experiment, name, None, {"version": champion, "tags": tags})
-    told = succession_tags(history)
+    tags_of = succession_tags(history)
     for version in client.search_model_versions(f"name = '{name}'"):
-        for tag, value in told.get(version.tags.get("version", ""), {}).items():
+        for tag, value in tags_of.get(version.tags.get("version", ""), {}).items():
             if version.tags.get(tag) != value[:TAG_LENGTH]:
                 client.set_model_version_tag(name, version.version, tag, value[:TAG_LENGTH])
     if client.get_registered_model(name).aliases.get("champion") != number:
@@ -47,8 +47,8 @@ def follow(client: Any, experiment: str, name: str, champion: str, history: Sequ
 
 
 def succession_tags(history: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    """Version → its tags. `gate` is what happened to it last; `champion_since` and `replaced` are of the last time
-    that it became champion, `champion_until`, `replaced_by` and `replaced_because` of the last time that it ceased."""
+    """Version → its tags. `gate` is its last change; `champion_since` and `replaced` are of the last time that it
+    became champion, `champion_until`, `replaced_by` and `replaced_because` of the last time that it was replaced."""
     tags: dict[str, dict[str, str]] = {}
     for step in history:
         new, old = step["version"], step["replaced"]

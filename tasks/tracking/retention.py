@@ -1,4 +1,4 @@
-"""Old runs in MLflow: which may go, and taking them away."""
+"""Find and delete old runs in MLflow."""
 
 from collections.abc import Callable, Set
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 from tasks.params.sections import Tracking
 from tasks.tracking.mlflow_ledger import CURVES
-from tasks.tracking.queries import asked, has_store
+from tasks.tracking.queries import has_store, open_store
 from tasks.tracking.recorder import WORKSPACE
 
 ABOUT = "old runs"
@@ -16,17 +16,17 @@ Runs = list[tuple[str, str]]
 """Id and name of each."""
 
 
-def expired(
+def find_expired(
     root: Path, tracking: Tracking, workspace: str, keep: int, needed: Set[str], champions: Set[str]
 ) -> tuple[Runs, list[str], Callable[[], None]]:
-    """The retrainings that may go, why others stay though they are old, and what takes those away.
+    """The runs to delete, the reasons why other old runs are kept, and the function that deletes.
 
-    Of those with the tag `workspace` the last `keep` stay; and what runs, what ended with a `dvc.lock` that is `needed`
-    (md5), and whose policy has an alias or was champion. Raises GraftError where MLflow does not answer.
+    Of the runs with the tag `workspace` the last `keep` are kept; so are those that are running, whose `dvc.lock` is
+    `needed` (md5), or whose policy has an alias or was champion. Raises GraftError if MLflow does not answer.
     """
     if not has_store(root, tracking):
         return [], [], lambda: None
-    with asked(tracking, ABOUT) as client:
+    with open_store(tracking, ABOUT) as client:
         experiment = client.get_experiment_by_name(tracking.experiment)
         if experiment is None:
             return [], [], lambda: None
@@ -53,7 +53,7 @@ def expired(
     goes = [run for run in goes if run.info.run_id not in referred]
 
     def remove() -> None:
-        with asked(tracking, ABOUT) as client:
+        with open_store(tracking, ABOUT) as client:
             for run in goes:
                 for version in by_run.get(run.info.run_id, []):
                     client.delete_model_version(tracking.experiment, version.version)
@@ -66,7 +66,7 @@ def expired(
 
 
 def _why_it_stays(run: Any, versions: list[Any], aliased: Set[str], needed: Set[str], champions: Set[str]) -> str:
-    """Empty: it may go."""
+    """The reason to keep a run; empty to delete it."""
     if run.info.status == "RUNNING":
         return "it is running"
     if run.data.tags.get("dvc_lock_md5") in needed:
@@ -77,14 +77,14 @@ def _why_it_stays(run: Any, versions: list[Any], aliased: Set[str], needed: Set[
 
 
 def _referred(runs: list[Any], goes: Set[str]) -> Set[str]:
-    """Those that `goes` whose stages have curves that runs which stay refer to."""
+    """Runs among `goes` whose stages have curves that a kept run refers to."""
     parent = {run.info.run_id: run.data.tags.get(PARENT, run.info.run_id) for run in runs}
     curves = {run.data.tags.get(CURVES) for run in runs if parent[run.info.run_id] not in goes}
     return {parent[run_id] for run_id in curves if run_id in parent} & goes
 
 
 def _all(client: Any, experiment: str) -> list[Any]:
-    """Every run that was not deleted, the latest first."""
+    """Every run that is not deleted, the latest first."""
     found: list[Any] = []
     token = None
     while True:

@@ -19,7 +19,7 @@ import psutil
 import pytest
 from pydantic import ValidationError
 
-from flows.prefect_runs.shard_runners import Fanned
+from flows.prefect_runs.shard_runners import ShardRunner
 from flows.process.exit_codes import exit_code
 from flows.stages.dvc_yaml import MODULES
 from tasks.artifacts import remove_leftovers
@@ -195,7 +195,7 @@ def test_what_is_not_installed_is_named_with_the_extra_that_installs_it(
     kind: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, f"prefect_{kind}", None)  # Python's own way to have it not there
-    assert exit_code(lambda: Fanned(Runner(kind=kind, workers=None, address=None)) and None, debug=False) == 2
+    assert exit_code(lambda: ShardRunner(Runner(kind=kind, workers=None, address=None)) and None, debug=False) == 2
     assert capsys.readouterr().err == (
         f"graft: runner.kind: {kind} is not installed; install it: pip install -c constraints.txt -e '.[{kind}]'\n"
     )

@@ -22,7 +22,7 @@ from tasks.params.file import load_params
 from tasks.params.params import Params
 from tasks.params.sections import Tracking
 from tasks.tracking.recorder import WORKSPACE, Recorder
-from tasks.tracking.retention import expired
+from tasks.tracking.retention import find_expired
 from tests.support.servers import Servers
 from tests.support.tiny_project import ADDRESSES, REPOSITORY, dvc, environment, graft, make, ran, run
 
@@ -152,6 +152,7 @@ def test_it_waits_for_nobody_and_disturbs_nobody(done: Path) -> None:
     assert objects(done) == before
 
 
+@pytest.mark.slow
 def test_nothing_goes_while_dvc_repro_is_at_work(done: Path) -> None:
     before = objects(done)
     command = [str(Path(sys.executable).with_name("dvc")), "repro", "-q", "-f", "-s", "problems"]
@@ -180,6 +181,7 @@ def test_a_torn_list_of_who_reads_and_writes_is_of_nobody(tmp_path: Path, left: 
     assert not torn.exists()
 
 
+@pytest.mark.slow
 def test_what_killed_writers_left_goes_and_what_is_still_of_use_does_not(done: Path) -> None:
     leave = [
         "run/rounds/1/.policy.abcd1234/half",
@@ -227,7 +229,7 @@ def test_on_a_shared_server_only_runs_of_this_workspace_go(tmp_path: Path, on_sq
     params = load_params(REPOSITORY / "params.yaml").model_copy(update={"tracking": tracking})
     made = [run_of(tmp_path, params, tags) for tags in ({}, *[{WORKSPACE: place} for place in "baaba"])]
     for workspace, gone in (("c", []), ("a", [2, 3]), ("b", [1])):
-        goes, stays, remove = expired(tmp_path, tracking, workspace, 1, set(), set())
+        goes, stays, remove = find_expired(tmp_path, tracking, workspace, 1, set(), set())
         assert [run for run, _ in goes] == [made[number] for number in reversed(gone)]
         remove()
         assert any(line.endswith(" of another workspace, or of one that does not say which") for line in stays)

@@ -13,7 +13,7 @@ from prefect.client.orchestration import get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Running
 
-from flows.prefect_runs.crashed_runs import mark_crashed, noted
+from flows.prefect_runs.crashed_runs import flow_run_note, mark_crashed
 from flows.process.workspace_lock import holders
 from flows.scheduling.serve import schedule_of
 from tasks.errors import GraftError
@@ -172,7 +172,7 @@ def test_a_run_at_work_is_not_taken_for_dead_where_the_clock_is_set(
     tracking = Tracking(uri="", experiment="none", seconds=1)
     with temporary_settings({PREFECT_API_URL: prefect_api}), get_client(sync_client=True) as client:
         started = client.create_flow_run(Flow(fn=print, name="at work"), state=Running())
-        with noted(tmp_path, started.id), monkeypatch.context() as later:
+        with flow_run_note(tmp_path, started.id), monkeypatch.context() as later:
             later.setattr(psutil, "PROCFS_PATH", str(tmp_path / "proc"))
             assert mark_crashed(tmp_path, tracking, alone=False) == []
             assert client.read_flow_run(started.id).state.is_running()

@@ -78,11 +78,11 @@ def params_of(root: Path, stage: str) -> Params:
 def main(root: Path, kind: Any, address: str, stages: list[str]) -> None:
     from prefect import flow
 
-    from flows.prefect_runs.shard_runners import Fanned
+    from flows.prefect_runs.shard_runners import ShardRunner
 
     @flow(persist_result=False)
     def run() -> None:
-        with Fanned(Runner(kind=kind, workers=2, address=address or None)) as fanned:
+        with ShardRunner(Runner(kind=kind, workers=2, address=address or None)) as fanned:
             watched = Watched(fanned)
             with use_fan_out(watched):
                 for stage in [stage for stage in stages if stage in MODULES]:

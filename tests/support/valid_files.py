@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from flows.reports.run_record import read_run_record
-from flows.scheduling.changes import Seen
+from flows.scheduling.changes import RunInputs
 from flows.scheduling.history import Entry
 from tasks.artifacts import digest_text, line_of
 from tasks.errors import GraftError
@@ -277,7 +277,7 @@ def read_zygote_answer(many: bool, folder: Path) -> None:
             assert line_of(result)
 
 
-SEEN = Seen(
+SEEN = RunInputs(
     problems={"a.jsonl": ProblemFile(sha256="0", problems=3)}, params={"seed": "0"}, sources={"tasks/a.py": "1"}
 )
 SUCCESSION = Succession(version="v", replaced=None, how="promoted", reason="better", time="2026-11-22T18:00:00Z")

@@ -21,7 +21,7 @@ from flows.dvc_stages.staleness import _listed
 from flows.reports.run_lookup import find_run
 from flows.reports.run_record import RunRecord, params_of_run, read_run_record
 from flows.reports.search_tree import draw_tree
-from flows.scheduling.changes import Seen, news
+from flows.scheduling.changes import RunInputs, describe_changes
 from flows.scheduling.history import entries
 from flows.stages.durations import TimedRun, Timings, last_seconds
 from flows.stages.dvc_yaml import declared_params
@@ -51,7 +51,7 @@ from tasks.rewards.term_process import _read as read_answer
 from tasks.search.journal import Journal
 from tasks.sources.user_modules import parse_module
 from tasks.statistics.influence_extremes import read_influence_extremes
-from tasks.tracking.recorder import Answer
+from tasks.tracking.recorder import WorkerAnswer
 from tests.support.broken_files import broken
 from tests.support.valid_files import (
     BATCHES,
@@ -124,7 +124,9 @@ READERS: dict[str, Reader] = {
     ),
     "history.jsonl": Reader(".graft/history.jsonl", text_of([ENTRY, ENTRY]), entries),
     "champion's history": Reader("history.jsonl", text_of([SUCCESSION, SUCCESSION]), read_history),
-    "seen.json": Reader("file", text_of(SEEN), lambda folder: news(read_json(folder / "file", Seen), SEEN)),
+    "seen.json": Reader(
+        "file", text_of(SEEN), lambda folder: describe_changes(read_json(folder / "file", RunInputs), SEEN)
+    ),
     "sources of the last run": Reader("file", b'{"tasks/a.py": "1"}\n', lambda folder: _listed(folder / "file")),
     "seconds of a stage": Reader(
         ".graft/seconds/search@1.json",
@@ -218,7 +220,7 @@ READERS: dict[str, Reader] = {
         "file", text_of(StoredReply(text="x", prompt_tokens=1, completion_tokens=2)), of_json(StoredReply)
     ),
     "what MLflow's process answers": Reader(
-        "file", b'{"run_id": "a", "experiment_id": "1", "errors": ["b"]}\n', of_json(Answer)
+        "file", b'{"run_id": "a", "experiment_id": "1", "errors": ["b"]}\n', of_json(WorkerAnswer)
     ),
     "what a term's process answers": Reader(
         "file", b"[0.5, null]\n", lambda folder: read_answer((folder / "file").read_bytes())

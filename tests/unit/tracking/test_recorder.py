@@ -22,9 +22,9 @@ from tasks.layout import Layout
 from tasks.params.file import load_params
 from tasks.params.params import RUN_ONLY_SECTIONS, Params
 from tasks.records import Champion, Promotion, RewardedTrajectory, Selected, Succession, SuccessionKind
-from tasks.tracking.mlflow_ledger import Ledger, allowed, parent_name
-from tasks.tracking.recorder import WORKSPACE, Recorder, tell_champion
-from tasks.tracking.retention import expired
+from tasks.tracking.mlflow_ledger import Ledger, parent_name, valid_name
+from tasks.tracking.recorder import WORKSPACE, Recorder, update_registry
+from tasks.tracking.retention import find_expired
 from tests.support.servers import free_port, mlflow_server
 
 PARAMS = Path(__file__).parents[3] / "params.yaml"
@@ -177,7 +177,7 @@ def test_the_registry_says_who_replaced_whom_and_why_and_makes_up_for_what_it_mi
     assert tags("champion")["champion_until"] == ""
 
     succession(layout, *promoted, ("rolled back", "aaaa", "bbbb"))
-    assert tell_champion(layout, params) is None
+    assert update_registry(layout, params) is None
     assert tags("champion") == {
         "version": "aaaa",
         "decision": "promoted: 0.7 beats …",
@@ -195,11 +195,11 @@ def test_the_registry_says_who_replaced_whom_and_why_and_makes_up_for_what_it_mi
     assert tags("challenger")["replaced_because"] == "aaaa was rolled back: because 2"
     runs = len(client.search_runs([client.get_experiment_by_name("graft").experiment_id]))
 
-    away = tell_champion(layout, tracking(f"http://127.0.0.1:{free_port()}"))
+    away = update_registry(layout, tracking(f"http://127.0.0.1:{free_port()}"))
     assert away is not None
     later: list[tuple[SuccessionKind, str, str | None]] = [("promoted", "cccc", "aaaa"), ("promoted", "dddd", "cccc")]
     succession(layout, *promoted, ("rolled back", "aaaa", "bbbb"), *later)  # by dvc repro: MLflow never heard of them
-    assert tell_champion(layout, params) is None
+    assert update_registry(layout, params) is None
     assert tags("champion")["version"] == "dddd"
     assert tags("champion")["replaced"] == "cccc"
     assert gates().keys() == {"aaaa", "bbbb", "dddd"}
@@ -217,7 +217,7 @@ def test_old_runs_stay_whose_policy_was_champion_or_whose_lock_is_needed(layout:
         recorder.stage("promote", 1.0, False, {POLICY: f"{version}.dir"}, {})
         made.append(recorder.finish("FINISHED"))
     needed = {hashlib.md5(b"dddd").hexdigest()}
-    goes, stays, remove = expired(layout.root, params.tracking, "here", 1, needed, {"aaaa"})
+    goes, stays, remove = find_expired(layout.root, params.tracking, "here", 1, needed, {"aaaa"})
     assert [run for run, _ in goes] == made[2:3]
     assert [line.partition(": ")[2] for line in stays] == [
         "its dvc.lock is in the workspace, in git or of a kept run",
@@ -319,7 +319,7 @@ def test_a_run_that_has_the_curves_of_one_that_stays_stays(layout: Layout) -> No
     write_json(layout.metrics("update", 1), {"kl": 0.5})
     write_text(layout.steps(1), "step,kl\n1,0.25\n2,1e-05\n")
     first, second, last = (update_recorded(layout, cached) for cached in (False, True, True))
-    old = expired(layout.root, tracking(f"sqlite:///{layout.root}/mlflow.db").tracking, "here", 1, set(), set())
+    old = find_expired(layout.root, tracking(f"sqlite:///{layout.root}/mlflow.db").tracking, "here", 1, set(), set())
     assert [run for run, _ in old[0]] == [parent_of(second)]
     assert any("it has curves of a run that stays" in line for line in old[1])
     old[2]()
@@ -552,8 +552,8 @@ def test_a_server_that_never_answers_costs_the_limit_and_no_more(
 
 def test_a_registry_that_never_answers_costs_the_limit_and_no_more(layout: Layout, black_hole: BlackHole) -> None:
     succession(layout, ("promoted", "aaaa", None))
-    assert tell_champion(layout, tracking(black_hole.uri, seconds=2)) == "no answer within 2 s"
-    assert tell_champion(layout, tracking("")) is None
+    assert update_registry(layout, tracking(black_hole.uri, seconds=2)) == "no answer within 2 s"
+    assert update_registry(layout, tracking("")) is None
 
 
 def test_a_dead_port_is_a_warning(layout: Layout, capfd: pytest.CaptureFixture[str]) -> None:
@@ -652,7 +652,7 @@ def test_the_main_process_never_imports_mlflow() -> None:
 
 
 def test_names_are_ones_that_mlflow_takes() -> None:
-    assert allowed("out.run/metrics/search@1.json") == "out.run/metrics/search_1.json"
+    assert valid_name("out.run/metrics/search@1.json") == "out.run/metrics/search_1.json"
     assert parent_name("reward@2", "epoch/mean_reward") == "epoch/mean_reward"
     assert parent_name("reward@2", "failed") == "reward/failed"
     assert parent_name("evaluate@after", "pass_at_1") == "evaluate_after/pass_at_1"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flows.preflight import CHAMPION
-from flows.scheduling.changes import Seen, base_of, news, seen_now
+from flows.scheduling.changes import RunInputs, describe_changes, read_inputs, scheduled_base
 from tasks.layout import Layout
 from tasks.params.file import load_params, override
 from tasks.problems.digests import ProblemFile, digest_problem_files, problems_tag
@@ -37,53 +37,55 @@ def change(root: Path, *assignments: str) -> None:
     override(root / "params.yaml", assignments)
 
 
-def seen(layout: Layout) -> Seen:
-    return seen_now(layout, load_params(layout.root / "params.yaml"))
+def seen(layout: Layout) -> RunInputs:
+    return read_inputs(layout, load_params(layout.root / "params.yaml"))
 
 
 def test_nothing_changed_is_no_news(layout: Layout) -> None:
-    assert news(seen(layout), seen(layout)) == []
+    assert describe_changes(seen(layout), seen(layout)) == []
 
 
 def test_the_first_run_says_so(layout: Layout) -> None:
-    assert news(None, seen(layout)) == ["the first scheduled run here, of 3 problems in 1 file (data/a.jsonl)"]
+    assert describe_changes(None, seen(layout)) == [
+        "the first scheduled run here, of 3 problems in 1 file (data/a.jsonl)"
+    ]
     change(layout.root, "problems.source=generated")
-    assert news(None, seen(layout)) == ["the first scheduled run here"]
+    assert describe_changes(None, seen(layout)) == ["the first scheduled run here"]
 
 
 def test_problems_are_told_by_their_files(layout: Layout) -> None:
     before = seen(layout)
     write_problems(layout.root / "data" / "b.jsonl", 120)
-    assert news(before, seen(layout)) == ["120 new problems in 1 new file (data/b.jsonl)"]
+    assert describe_changes(before, seen(layout)) == ["120 new problems in 1 new file (data/b.jsonl)"]
     before = seen(layout)
     write_problems(layout.root / "data" / "a.jsonl", 5)
     (layout.root / "data" / "b.jsonl").unlink()
-    assert news(before, seen(layout)) == [
+    assert describe_changes(before, seen(layout)) == [
         "data/a.jsonl changed, 3 → 5 problems",
         "120 problems fewer, without 1 file (data/b.jsonl)",
     ]
     before = seen(layout)
     for name in "cdef":
         write_problems(layout.root / "data" / f"{name}.jsonl", 2)
-    assert news(before, seen(layout)) == ["8 new problems in 4 new files"]
+    assert describe_changes(before, seen(layout)) == ["8 new problems in 4 new files"]
 
 
 def test_a_param_is_told_with_both_values_and_a_digest_without(layout: Layout) -> None:
     before = seen(layout)
     change(layout.root, "grpo.beta=0.05", "rewards.own=[]")
-    assert news(before, seen(layout)) == ["grpo.beta 0.01 → 0.05"]
+    assert describe_changes(before, seen(layout)) == ["grpo.beta 0.01 → 0.05"]
     (layout.root / "manners.py").write_text("def polite(problem, text, results):\n    return 1\n")
     change(layout.root, 'rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]')
     before = seen(layout)
     (layout.root / "manners.py").write_text("def polite(problem, text, results):\n    return 0\n")
-    assert news(before, seen(layout)) == ["other content of rewards.own"]
+    assert describe_changes(before, seen(layout)) == ["other content of rewards.own"]
 
 
 @pytest.mark.parametrize("assignment", ["tracking.experiment=other", "schedule.retries=0", "schedule.overlap=skip"])
 def test_what_no_stage_sees_is_no_news(layout: Layout, assignment: str) -> None:
     before = seen(layout)
     change(layout.root, assignment)
-    assert news(before, seen(layout)) == []
+    assert describe_changes(before, seen(layout)) == []
 
 
 def test_sources_of_stages_are_news_and_others_are_not(layout: Layout) -> None:
@@ -92,12 +94,12 @@ def test_sources_of_stages_are_news_and_others_are_not(layout: Layout) -> None:
     for name in ("tasks", "flows"):
         (root / name).unlink()
         shutil.copytree(REPOSITORY / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
-    assert news(before, seen(layout)) == []
+    assert describe_changes(before, seen(layout)) == []
     (root / "flows" / "reports" / "terminal.py").write_text("# another report\n")
-    assert news(before, seen(layout)) == []
+    assert describe_changes(before, seen(layout)) == []
     losses = root / "tasks" / "objective" / "losses.py"
     losses.write_text(losses.read_text() + "# another remark\n")
-    assert news(before, seen(layout)) == ["other source in 1 file (tasks/objective/losses.py)"]
+    assert describe_changes(before, seen(layout)) == ["other source in 1 file (tasks/objective/losses.py)"]
 
 
 def test_its_own_promotion_is_no_news(layout: Layout) -> None:
@@ -105,9 +107,9 @@ def test_its_own_promotion_is_no_news(layout: Layout) -> None:
     before = seen(layout)
     for version in ("v1", "v2"):
         promote(layout, version=version)
-        assert news(before, seen(layout)) == []
+        assert describe_changes(before, seen(layout)) == []
         change(layout.root, f"policy.base={CHAMPION}", f"policy.base_sha256={version}")
-        assert news(before, seen(layout)) == []
+        assert describe_changes(before, seen(layout)) == []
 
 
 @pytest.mark.parametrize("name", ["run/rounds/1/rewarded.jsonl", "mine.jsonl"])
@@ -118,14 +120,14 @@ def test_a_file_that_the_runs_write_is_no_news_and_one_of_your_own_is(layout: La
     change(layout.root, "influence.validation=trajectories", f"influence.trajectories={name}")
     before = seen(layout)
     file.write_text("two\n")
-    assert news(before, seen(layout)) == (
+    assert describe_changes(before, seen(layout)) == (
         [] if name.startswith("run/") else ["other content of influence.trajectories"]
     )
 
 
 def test_it_starts_from_the_champion_of_the_base_that_is_named(layout: Layout) -> None:
     def base() -> str:
-        return base_of(layout, load_params(layout.root / "params.yaml"))
+        return scheduled_base(layout, load_params(layout.root / "params.yaml"))
 
     assert base() == "scratch"
     promote(layout)
@@ -135,10 +137,10 @@ def test_it_starts_from_the_champion_of_the_base_that_is_named(layout: Layout) -
     before = seen(layout)
     change(layout.root, "policy.base=someone/model")  # a person wants another start
     assert base() == "someone/model"
-    assert news(before, seen(layout)) == ["policy.base scratch → someone/model"]
+    assert describe_changes(before, seen(layout)) == ["policy.base scratch → someone/model"]
     promote(layout, base="someone/model")
     assert base() == CHAMPION
-    assert news(before, seen(layout)) == ["policy.base scratch → someone/model"]
+    assert describe_changes(before, seen(layout)) == ["policy.base scratch → someone/model"]
 
 
 def test_the_tag_is_of_every_file_by_name_and_content(layout: Layout) -> None:
@@ -156,5 +158,5 @@ def test_the_tag_is_of_every_file_by_name_and_content(layout: Layout) -> None:
 
 def test_what_was_seen_is_read_back_as_it_was(layout: Layout) -> None:
     before = seen(layout)
-    assert Seen.model_validate_json(before.model_dump_json()) == before
+    assert RunInputs.model_validate_json(before.model_dump_json()) == before
     assert before.problems == {"data/a.jsonl": ProblemFile(sha256=before.problems["data/a.jsonl"].sha256, problems=3)}
