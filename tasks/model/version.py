@@ -25,7 +25,7 @@ def verify_policy(folder: Path, version: str | None = None) -> Lineage:
     found = compute_version(folder, lineage.base, lineage.base_sha256)
     if found != lineage.version or version not in (None, found):
         raise GraftError(
-            f"{folder}: its weights are damaged or belong to another policy (version {version or lineage.version} by its "
-            f"record, {found} by its content); name another policy, or restore this one from a copy"
+            f"{folder}: its weights are damaged or belong to another policy (version {version or lineage.version} by "
+            f"its record, {found} by its content); name another policy, or restore this one from a copy"
         )
     return lineage

@@ -65,7 +65,7 @@ class PolicyModel:
 
 
 def log_usage(served: CachedModel | None, layout: Layout, stage: str) -> dict[str, float]:
-    """A stage's numbers of what it asked, {} where nothing serves. The ledger has its line then, and the user."""
+    """Write a stage's model calls to the ledger and to stderr; returns its metrics, {} without a model."""
     if served is None:
         return {}
     served.log_usage(layout.replies / "ledger.jsonl", stage)
@@ -74,7 +74,7 @@ def log_usage(served: CachedModel | None, layout: Layout, stage: str) -> dict[st
 
 
 def operator_model(policy: Policy, params: Operators, layout: Layout) -> CachedModel | None:
-    """What serves the operators of `policy`'s workflows. Raises GraftError where a server is not well described."""
+    """The model behind the operators of `policy`'s workflows. Raises GraftError if a server's params are incomplete."""
     if params.backend == "none":
         return None
     model: Model = PolicyModel(policy, params) if params.backend == "policy" else OpenAiModel(params)
