@@ -54,14 +54,14 @@ class Params(Section):
 
     @field_validator("environment")
     @classmethod
-    def _names_an_environment(cls, environment: str) -> str:
+    def _check_environment(cls, environment: str) -> str:
         if not re.fullmatch(r"workflow|answer|[A-Za-z_][\w.]*:[A-Za-z_]\w*", environment):
             raise ValueError(f"write workflow, answer, or module:CLASS for one of your own, not {environment!r}")
         return environment
 
     @field_validator("rewards")
     @classmethod
-    def _something_counts(cls, rewards: Rewards, others: ValidationInfo) -> Rewards:
+    def _check_weights(cls, rewards: Rewards, others: ValidationInfo) -> Rewards:
         own = rewards.environment if others.data.get("environment") != "workflow" else {}
         weights = [*own.values(), *(term.weight for term in rewards.own)]
         weights += [rewards.model.weight] if rewards.model else []
@@ -71,7 +71,7 @@ class Params(Section):
 
     @field_validator("operators")
     @classmethod
-    def _programs_ask(cls, operators: Operators, others: ValidationInfo) -> Operators:
+    def _check_backend(cls, operators: Operators, others: ValidationInfo) -> Operators:
         environment = others.data.get("environment")
         if operators.backend != "none" and environment not in (None, "workflow"):
             raise ValueError(
@@ -82,7 +82,7 @@ class Params(Section):
 
     @field_validator("influence")
     @classmethod
-    def _influence_has_factors(cls, influence: Influence, others: ValidationInfo) -> Influence:
+    def _check_adapter(cls, influence: Influence, others: ValidationInfo) -> Influence:
         policy = others.data.get("policy")
         if policy is not None and policy.lora is None and influence.selection not in ("none", "random"):
             raise ValueError(
@@ -93,25 +93,25 @@ class Params(Section):
 
     @field_validator("operators")
     @classmethod
-    def _somebody_revises(cls, operators: Operators, others: ValidationInfo) -> Operators:
+    def _check_revisions(cls, operators: Operators, others: ValidationInfo) -> Operators:
         search, policy = others.data.get("search"), others.data.get("policy")
         if search is None or policy is None or not search.revisions:
             return operators
         if operators.backend == "none":
             raise ValueError(
-                f"search.revisions is {search.revisions}, but no model is there to write them: set operators.backend "
+                f"search.revisions is {search.revisions}, but there is no model to write them: set operators.backend "
                 "to openai or policy, or search.revisions to 0"
             )
         if operators.backend == "policy" and policy.base == "scratch":
             raise ValueError(
-                f"search.revisions is {search.revisions}, but a policy made from scratch cannot read what it would be "
-                "asked: set operators.backend to openai, policy.base to a model, or search.revisions to 0"
+                f"search.revisions is {search.revisions}, but a policy from scratch cannot read its prompts: "
+                "set operators.backend to openai, policy.base to a model, or search.revisions to 0"
             )
         return operators
 
     @field_validator("evaluation")
     @classmethod
-    def _rounds_have_problems(cls, evaluation: Evaluation, others: ValidationInfo) -> Evaluation:
+    def _check_dev(cls, evaluation: Evaluation, others: ValidationInfo) -> Evaluation:
         problems = others.data.get("problems")
         if problems is not None and evaluation.every and not problems.dev:
             raise ValueError(

@@ -57,13 +57,13 @@ class Rounds(Section):
 
     @field_validator("start", mode="before")
     @classmethod
-    def _quoted(cls, start: Any) -> Any:
+    def _check_keys_are_text(cls, start: Any) -> Any:
         if isinstance(start, Mapping) and any(isinstance(key, int) for key in start):
             raise ValueError('the rounds must be in quotes, {"1": 0}: DVC ignores keys that are numbers')
         return start
 
     @model_validator(mode="after")
-    def _chain(self) -> "Rounds":
+    def _check_chain(self) -> "Rounds":
         if self.start != {number: number - 1 for number in range(1, self.last + 1)}:
             raise ValueError(f'start must be the chain {{"1": 0, … "{self.last}": {self.last - 1}}} of `last` rounds')
         return self
@@ -88,7 +88,7 @@ class Lora(Section):
 
     @field_validator("targets", mode="before")
     @classmethod
-    def _names(cls, targets: Any) -> Any:
+    def _check_targets(cls, targets: Any) -> Any:
         named = isinstance(targets, list) and targets and all(isinstance(name, str) and name for name in targets)
         if targets != "all-linear" and not named:
             raise ValueError(f"write all-linear, or a list of names, [q_proj, v_proj] for instance, not {targets!r}")
@@ -129,7 +129,7 @@ class Search(Section):
     stop_at: Annotated[int, Field(ge=0, strict=True)]
 
     @model_validator(mode="after")
-    def _first_wave_fits(self) -> "Search":
+    def _check_simulations(self) -> "Search":
         if self.simulations < self.samples:
             raise ValueError(f"simulations ({self.simulations}) must be at least samples ({self.samples})")
         if self.revisions > self.simulations - self.samples:
@@ -160,19 +160,19 @@ class Operators(Section):
 
     @field_validator("base_url")
     @classmethod
-    def _holds_no_secret(cls, url: str | None) -> str | None:
+    def _check_no_secret(cls, url: str | None) -> str | None:
         if url is not None and redacted(url) != url:
             raise ValueError("contains a password or a key, which dvc.lock would store: export OPENAI_API_KEY instead")
         return url
 
     @model_validator(mode="after")
-    def _model_named(self) -> "Operators":
+    def _check_model(self) -> "Operators":
         if self.backend == "openai" and not self.model:
             raise ValueError("backend openai needs a model: set operators.model to its name on the server")
         return self
 
 
-class OwnTerm(Section):
+class UserTerm(Section):
     """A reward term that is a user's function."""
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
@@ -181,7 +181,7 @@ class OwnTerm(Section):
 
     @field_validator("term")
     @classmethod
-    def _module_and_function(cls, term: str) -> str:
+    def _check_module_and_function(cls, term: str) -> str:
         module, separator, function = term.partition(":")
         if not separator or not all(part.isidentifier() for part in [*module.split("."), function]):
             raise ValueError(f"write module:function, manners:polite for instance, not {term!r}")
@@ -207,7 +207,7 @@ class Rewards(Section):
     length: Weight
     environment: dict[str, Weight]
     strict: bool
-    own: list[OwnTerm]
+    own: list[UserTerm]
     own_sha256: str | None
     seconds: Annotated[float, Field(ge=0.1, le=3600)]
     model: ModelReward | None
@@ -217,7 +217,7 @@ class Rewards(Section):
 
     @field_validator("own")
     @classmethod
-    def _names_of_their_own(cls, own: list[OwnTerm]) -> list[OwnTerm]:
+    def _check_names(cls, own: list[UserTerm]) -> list[UserTerm]:
         names = [term.name for term in own]
         for place, name in enumerate(names):
             if name in cls.model_fields or name in names[:place]:
@@ -246,7 +246,7 @@ class Influence(Section):
     memory_budget: Annotated[int, Field(ge=1, le=1_048_576, strict=True)]
 
     @model_validator(mode="after")
-    def _names_its_trajectories(self) -> "Influence":
+    def _check_trajectories(self) -> "Influence":
         if (self.validation == "trajectories") != (self.trajectories is not None):
             raise ValueError(
                 f"validation is {self.validation} and trajectories is {self.trajectories or 'null'}: with validation "
@@ -282,7 +282,7 @@ class Grpo(Section):
 
     @field_validator("warmup_steps")
     @classmethod
-    def _some_warmup(cls, steps: int, others: ValidationInfo) -> int:
+    def _check_warmup(cls, steps: int, others: ValidationInfo) -> int:
         if steps and others.data.get("schedule") == "constant":
             raise ValueError(
                 f"warmup_steps ({steps}) does nothing in schedule constant: set it to 0, or schedule to "
@@ -292,7 +292,7 @@ class Grpo(Section):
 
     @field_validator("delta")
     @classmethod
-    def _bounds_failures_alone(cls, delta: float | None, others: ValidationInfo) -> float | None:
+    def _check_delta(cls, delta: float | None, others: ValidationInfo) -> float | None:
         loss, clip_high = others.data.get("loss"), others.data.get("clip_high")
         if delta is not None and loss in ("cispo", "sapo"):
             raise ValueError(f"delta ({delta}) does nothing in loss {loss}: set it to null")
@@ -313,7 +313,7 @@ class Evaluation(Section):
     confidence: Annotated[float, Field(ge=0.5, le=0.999)]
 
     @model_validator(mode="after")
-    def _enough_samples(self) -> "Evaluation":
+    def _check_samples(self) -> "Evaluation":
         most = max(self.ks)
         if self.samples < 2 * most:
             raise ValueError(
@@ -346,7 +346,7 @@ class Runner(Section):
     address: Annotated[str, Field(min_length=1)] | None
 
     @model_validator(mode="after")
-    def _address_of_a_cluster(self) -> "Runner":
+    def _check_address(self) -> "Runner":
         if self.address is not None and self.kind not in ("dask", "ray"):
             raise ValueError(
                 f"address is {self.address}, but kind is {self.kind}: set kind to dask or ray, or address to null"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tasks.environments.lookup import environment_in
 from tasks.environments.protocol import Environment, Term
 from tasks.params.params import Params
-from tasks.params.sections import OwnTerm, Rewards
+from tasks.params.sections import Rewards, UserTerm
 from tasks.records import RewardedTrajectory, Trajectory
 from tasks.rewards.builtin_terms import results_of
 from tasks.rewards.user_terms import user_term_column
@@ -70,7 +70,7 @@ def measure_terms(
     return measured
 
 
-def active_user_terms(rewards: Rewards) -> list[OwnTerm]:
+def active_user_terms(rewards: Rewards) -> list[UserTerm]:
     """The user's terms with a weight above 0."""
     return [term for term in rewards.own if term.weight > 0]
 

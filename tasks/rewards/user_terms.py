@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tasks.errors import GraftError
-from tasks.params.sections import OwnTerm
+from tasks.params.sections import UserTerm
 from tasks.records import Result, Trajectory
 from tasks.rewards.builtin_terms import results_of
 from tasks.rewards.term_process import TermProcess
@@ -12,7 +12,7 @@ from tasks.rewards.weighted_sum import TermColumn, TermValue
 
 
 def user_term_column(
-    root: Path, term: OwnTerm, trajectories: Sequence[Trajectory], seconds: float, limit: float, total: int
+    root: Path, term: UserTerm, trajectories: Sequence[Trajectory], seconds: float, limit: float, total: int
 ) -> list[TermColumn]:
     """Value of `term` for each completion [P, G], called once for each distinct completion of a problem.
 

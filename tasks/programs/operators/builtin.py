@@ -142,7 +142,7 @@ def calculate(expression: str) -> int | float:
 def majority(answers: Iterable[Any]) -> Any:
     """The most frequent of the answers; of equally frequent ones the first: majority([2, 3, 3]) is 3.
 
-    Raises ValueError where there is none.
+    Raises ValueError without answers.
     """
     counts: dict[Any, int] = {}
     for answer in answers:
@@ -155,8 +155,8 @@ def majority(answers: Iterable[Any]) -> Any:
 def compare(left: int | float | str, right: int | float | str) -> int:
     """Which of two quantities is larger: -1, 0 or 1 as left is less, equal or more; compare("3/4", 0.7) is 1.
 
-    Numbers, or texts that are numbers ("1,200", "3/4", "75%"). Equal within a millionth, as answers are judged.
-    Raises ValueError for what is no finite number, TypeError for other types.
+    Numbers, or texts that are numbers ("1,200", "3/4", "75%"). Equal within a millionth, the tolerance of answers.
+    Raises ValueError for anything but a finite number, TypeError for other types.
     """
     first, second = read_number(left), read_number(right)
     if abs(first - second) * 1_000_000 <= max(Fraction(1), abs(second)):

@@ -68,8 +68,8 @@ def convert(value: int | float | str, source: str, target: str) -> int | float |
     - date ("2024-02-28") to days, a running count whose differences are spans, and back; date to weekday or year day.
 
     A text is read as a number: "1,200", "3/4", "1 1/2", "75%" (0.75). An int where the result is whole. Raises
-    ValueError for a unit that is not known, units of different kinds, and what is no number or date; TypeError for
-    other types.
+    ValueError for an unknown unit, units of different kinds, and anything but a number or a date; TypeError for other
+    types.
     """
     if not isinstance(source, str) or not isinstance(target, str):
         raise TypeError("convert() takes the names of two units as texts")

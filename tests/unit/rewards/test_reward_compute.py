@@ -8,7 +8,7 @@ import pytest
 from tasks.environments.tagged_answer import TaggedAnswer
 from tasks.errors import GraftError
 from tasks.params.file import load_params
-from tasks.params.sections import OwnTerm, Rewards
+from tasks.params.sections import Rewards, UserTerm
 from tasks.records import Problem, Result, Trajectory
 from tasks.rewards.compute import compute_rewards, measure_terms
 from tasks.rewards.weighted_sum import Failures
@@ -75,7 +75,7 @@ def test_a_term_without_weight_is_not_called(tmp_path: Path) -> None:
     [
         ({"environment": {"marks": 1.0}}, r"rewards\.environment: no term 'marks' .*; it has hard_format, mark"),
         (
-            {"own": [OwnTerm(name="mark", term="manners:polite", weight=1.0)]},
+            {"own": [UserTerm(name="mark", term="manners:polite", weight=1.0)]},
             r"rewards\.own: 'mark' is the name of a term of the environment; choose another",
         ),
     ],

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tasks.errors import GraftError
-from tasks.params.sections import OwnTerm
+from tasks.params.sections import UserTerm
 from tasks.records import Problem, Result, RewardedTrajectory, Trajectory
 from tasks.rewards.term_process import TermProcess
 from tasks.rewards.user_terms import user_term_column
@@ -284,7 +284,9 @@ def group(make: Make, problem_id: str, *texts: str) -> Trajectory:
 
 def column(root: Path, groups: list[Trajectory], limit: float, seconds: float = LONG) -> list[TermColumn]:
     total = sum(len(group.workflow_ids) for group in groups)
-    return user_term_column(root, OwnTerm(name="told", term="terms:by_text", weight=1.0), groups, seconds, limit, total)
+    return user_term_column(
+        root, UserTerm(name="told", term="terms:by_text", weight=1.0), groups, seconds, limit, total
+    )
 
 
 def test_values_stand_where_their_completions_do(root: Path, make_trajectory: Make) -> None:
