@@ -67,7 +67,7 @@ def test_each_output_of_each_stage_is_restored(done: Path, undisturbed: Bytes, h
     assert ran(done) in ([], ["promote"])  # whose verdict is not kept for long: it is about the champion of the moment
 
 
-@pytest.mark.parametrize("harm", [delete, truncate, flip_a_bit])
+@pytest.mark.parametrize("harm", [delete, flip_a_bit])
 def test_dvc_restores_what_graft_wrote(done: Path, harm: Callable[[Path], None]) -> None:
     good = (done / FILE).read_bytes()
     harm(done / FILE)
@@ -76,7 +76,9 @@ def test_dvc_restores_what_graft_wrote(done: Path, harm: Callable[[Path], None])
     assert ran(done) == []
 
 
-@pytest.mark.parametrize("harm", [truncate, flip_a_bit_unseen, delete])
+@pytest.mark.parametrize(
+    "harm", [flip_a_bit_unseen, *(pytest.param(harm, marks=pytest.mark.slow) for harm in (truncate, delete))]
+)
 def test_a_harmed_cached_copy_is_noticed_and_the_stage_computed_again(done: Path, harm: Callable[[Path], None]) -> None:
     """The output is gone as well, so that the cache is all there is. It stays write-protected, as DVC left it."""
     good = (done / INNER).read_bytes()

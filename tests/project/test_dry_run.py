@@ -55,6 +55,7 @@ def test_a_param_that_is_not_written(done: Path) -> None:
     assert rest.endswith("~ was measured with other values of grpo.beta.\n")
 
 
+@pytest.mark.slow
 def test_more_rounds_and_a_preset_count_too(done: Path) -> None:
     took(done, 1.0)
     steps, _ = told(done, "--rounds", "3")
@@ -85,6 +86,7 @@ def test_an_output_that_is_missing_is_restored_and_its_readers_may_stay(done: Pa
     assert rest.startswith("3 stages: 0.0 s to 3.0 minutes.\n2 of these may stay as they are")
 
 
+@pytest.mark.slow
 def test_results_of_an_earlier_run_are_at_hand(done: Path) -> None:
     graft(done, "stage", "-S", "evaluation.resamples=500", *LAST)
     graft(done, "stage", "-S", "evaluation.resamples=10000", *LAST)
@@ -110,6 +112,7 @@ def test_what_never_ran_is_unknown(done: Path) -> None:
     assert told(done)[1] == "19 stages: at least 18.0 s, and promote, of which nothing is known.\n"
 
 
+@pytest.mark.slow
 def test_both_drivers_note_how_long_a_stage_took(done: Path) -> None:
     shutil.rmtree(done / ".graft" / "seconds")
     override(done / "params.yaml", ["evaluation.resamples=500"])
