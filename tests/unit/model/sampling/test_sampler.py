@@ -67,8 +67,9 @@ def test_greedy_is_what_transformers_generates(kind: str, make_policy: MakePolic
     assert len({len(c.tokens) for c in found}) > 1  # some ended, some were cut
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("temperature", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize(
+    ("kind", "temperature"), [("qwen2", 0.0), ("qwen2", 1.0), ("llama", 0.6), ("gpt2", 0.6), ("gpt2", 1.0)]
+)
 def test_log_probabilities_are_those_of_teacher_forcing(kind: str, temperature: float, make_policy: MakePolicy) -> None:
     policy, asked = make_policy(kind), make_requests(6, repeat=2)
     found = run(policy, asked, temperature)
