@@ -192,7 +192,7 @@ def compute_influences(
         if variant.similarity == "local"
         else None
     )
-    found = influences(scorer, samples, BY_TOKEN, validation, variant.measure, shares, judges=held).each
+    found = influences(scorer, samples, BY_TOKEN, validation, variant.measure, shares, cached=held).each
     if not variant.control:
         return [s.influence or 0.0 for s in found]
     given = [abs(s.advantage) for s in judges]

@@ -1,15 +1,15 @@
-"""Whether influence is true: what it predicts against what really happens.
+"""Certificate of influence: the change of the validation loss that it predicts, against the change that happens.
 
 Influence is a derivative. With weights w_i of either sign, a step of the adapter along d = -Σ w_i ∇L_i, of length ε,
 changes the validation loss by
 
     -ε Σ w_i influence_i / ‖Σ w_i ∇L_i‖ + O(ε²)
 
-Here w_i is the sign of influence_i, on one draw of samples after the other: what was called helpful is stepped on and
-what was called harmful stepped away from. The step is really taken, both ways (which leaves O(ε³)), and the loss
-computed anew. Gradient and loss are written out here and computed as the update computes them, not as influence does:
-a wrong sign, a wrong mask, a loss on one side and an objective on the other, or another policy's gradient all show.
-Several processes take the same steps, each on its own copy of the policy, and compute a part of gradient and loss.
+Here w_i is the sign of influence_i, for one random draw of samples after the other. The step is taken in both
+directions (which leaves O(ε³)), and the loss computed again. Gradient and loss are computed as the update computes
+them, not as influence does: a wrong sign, a wrong mask, a loss on one side and an objective on the other, or another
+policy's gradient all show. Several processes take the same steps, each on its own copy of the policy, and compute a
+part of gradient and loss.
 """
 
 import random
@@ -30,35 +30,35 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 CERTIFICATE_STEPS = 2
-"""Steps that are tried, each both ways: as many times two forward passes over the validation samples."""
+"""Steps, each in both directions: each costs two forward passes over the validation samples."""
 
 MAX_ROWS = 48
-"""Samples that a step is made of, at most."""
+"""Samples of a step, at most."""
 
 STEP_LENGTHS = (1e-4, 1e-3)
-"""Of a step, as a share of the adapter's norm: the first that changes the loss clearly. Longer ones bend."""
+"""Lengths of a step as shares of the adapter's norm: the first that changes the loss clearly is taken."""
 
 ROUNDING = 10
-"""Of a token's log-probability, in units of the weights' precision."""
+"""Rounding error of a token's log-probability, in units of the weights' precision."""
 
 MIN_SIGNAL = 30
-"""A change that is not so many times the loss's rounding is not looked at."""
+"""A change of the loss counts if it is at least this multiple of its rounding error."""
 
 SLOPE_TOLERANCE = 0.05
-"""Of the slope in float32; where influence is right, it is off by less than a hundredth."""
+"""Tolerance of the slope in float32; with right influences it is off by less than 0.01."""
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What the steps did, against what influence said that they would."""
+    """The measured effect of the steps against the predicted one."""
 
-    slope: float  # real over predicted change of what the steps promise to lower: -1 where influence is right
+    slope: float  # measured / predicted change of the loss: -1 where influence is right
     sign_agreement: float  # share of the steps that lowered the loss
     steps: int
-    loss: float | None  # of the validation samples; where advantages weigh them, neither value nor sign says anything
+    loss: float | None  # validation loss; weighted by advantages, neither its value nor its sign has a meaning
 
     def check(self) -> None:
-        """Raises GraftError where influence is not what happens."""
+        """Raise GraftError where influence does not predict the measured change."""
         if self.steps and not (abs(self.slope + 1) <= SLOPE_TOLERANCE and self.sign_agreement == 1):
             raise GraftError(
                 f"influence: small steps change the validation loss by {-self.slope:.2f} of what influence predicts "
@@ -75,9 +75,9 @@ def certify(
     validation: Validation,
     seed: int,
 ) -> Certificate:
-    """Take small steps and come back. `influences` [n] are ⟨∇L_i, ∇L_val⟩ with nothing left out or rescaled.
+    """Take small steps and undo them. `influences` [n] are ⟨∇L_i, ∇L_val⟩ with nothing left out or rescaled.
 
-    What is too small to be told from rounding is left out: with no influence but 0 there are no steps.
+    Steps whose effect is within rounding error are left out; where all influences are 0 there are no steps.
     """
     rows = list({s.completion + s.prompt: (s, i) for s, i in zip(samples, influences, strict=True) if i}.values())
     random.Random(seed).shuffle(rows)
@@ -96,8 +96,8 @@ def certify(
         if step is None:
             continue
         values = []
-        for way in (1, -1):
-            with _moved(gradient, -way * step / size):
+        for direction in (1, -1):
+            with _shifted(gradient, -direction * step / size):
                 values.append(_loss(scorer, validation))
         losses += values
         predicted.append(step * rate)
@@ -108,15 +108,15 @@ def certify(
     return Certificate(slope, sum(r < 0 for r in real) / len(real), len(real), sum(losses) / len(losses))
 
 
-def check_self_influence(products: Sequence[float], own: Sequence[float], votes: Sequence[float]) -> None:
-    """Raise GraftError where samples that are their own validation would harm themselves on average.
+def check_self_influence(products: Sequence[float], own: Sequence[float], validation: Sequence[float]) -> None:
+    """Raise GraftError where self-influence is negative on average, samples being their own validation.
 
-    `products` [n] are ⟨∇L_i, ∇L_val⟩, `own` and `votes` [n] what a sample's score weighs in the two losses: where these
-    are one loss, but for a factor, the products sum up to its squared gradient.
+    `products` [n] are ⟨∇L_i, ∇L_val⟩, `own` and `validation` [n] the weights of the scores in the two losses: where
+    these are proportional, the products sum up to a squared gradient.
     """
-    pairs = zip(own, votes, strict=True)
-    scale = sum(votes) / sum(own) if sum(own) else 0.0
-    if scale > 0 and all(abs(vote - scale * a) <= 1e-9 * abs(vote) for a, vote in pairs):
+    pairs = zip(own, validation, strict=True)
+    scale = sum(validation) / sum(own) if sum(own) else 0.0
+    if scale > 0 and all(abs(c - scale * a) <= 1e-9 * abs(c) for a, c in pairs):
         mean, size = sum(products) / len(products), sum(map(abs, products)) / len(products)
         if mean < -1e-3 * size:
             raise GraftError(
@@ -136,8 +136,8 @@ def _gradient(
     with fast_layers(scorer.model):
         for batch in local_part(scorer.batches(list(signed), world_size())):
             sums = scorer.score(batch).logprobs.sum(1)
-            gains = [signed[s] * s.advantage * averaging.weight(len(s.completion)) for s in batch.samples]
-            loss = -(sums @ sums.new_tensor(gains)) / denominator
+            weights_of_rows = [signed[s] * s.advantage * averaging.weight(len(s.completion)) for s in batch.samples]
+            loss = -(sums @ sums.new_tensor(weights_of_rows)) / denominator
             for summed, gradient in zip(gradients, torch.autograd.grad(loss, weights), strict=True):
                 summed += gradient
     return dict(zip(weights, all_reduce_sum(gradients), strict=True))
@@ -158,7 +158,7 @@ def _loss(scorer: Scorer, validation: Validation) -> float:
 
 
 def _noise(scorer: Scorer, validation: Validation) -> float:
-    """What rounding may do to the loss: that of each token's log-probability, independently."""
+    """Rounding error of the loss, from independent errors of the tokens' log-probabilities."""
     import torch
 
     samples, averaging = validation.samples, validation.averaging
@@ -169,8 +169,8 @@ def _noise(scorer: Scorer, validation: Validation) -> float:
 
 
 @contextmanager
-def _moved(gradient: "dict[Tensor, Tensor]", by: float) -> Iterator[None]:
-    """In the block each weight stands `by` times its gradient away; after it, where it stood to the last bit."""
+def _shifted(gradient: "dict[Tensor, Tensor]", by: float) -> Iterator[None]:
+    """Shift each weight by `by` times its gradient inside the block, and restore it bit for bit after it."""
     import torch
 
     before = [weight.detach().clone() for weight in gradient]

@@ -1,15 +1,16 @@
-"""Which training samples fare worse than samples whose rewards are right?
+"""Conformal control: drop only the training samples whose influence is too low for a sample with a right reward.
 
-Any judge errs: it speaks against some samples that are right, those unlike all that it knows. Which influence such
-samples have, validation tells. Its rewards are trusted, so its own samples, each judged by all problems but its own,
-are drawn as right training samples are. Of a training sample with influence x
+Validation also gives negative influence to some samples that are right: those unlike every validation sample. The
+validation samples themselves show how often. Their rewards are trusted, so their influence, each measured without its
+own problem, calibrates that of right training samples. For a training sample with influence x
 
-    p = (1 + trusted samples with influence ≤ x) / (1 + trusted samples)
+    p = (1 + calibration samples with influence ≤ x) / (1 + calibration samples)
 
 is the probability of an influence as low although its reward is right (a conformal p-value: Bates et al. 2023, Testing
-for Outliers with Conformal p-values, §2). Benjamini and Hochberg's rule then says below which influence at most a share
-MISTAKEN of the samples is expected to be right. This is the fault line, if it is not above 0: what lowers validation's
-loss is not dropped, however unlike validation's own samples it is. Where rewards are right there is none.
+for Outliers with Conformal p-values, §2). The rule of Benjamini and Hochberg then gives the influence below which at
+most a share FALSE_DISCOVERY_RATE of the samples is expected to be right. This is the threshold, if it is not above 0:
+a sample that lowers validation's loss is kept, however unlike the validation samples it is. Where all rewards are right
+there is no threshold.
 """
 
 from collections.abc import Sequence
@@ -24,49 +25,49 @@ from tasks.objective.token_weights import TokenWeights
 from tasks.params.fields import Selection
 
 CONTROLLED_RULES: tuple[Selection, ...] = ("positive", "reweight", "drop_worst_negative")
-"""The rules that may drop much or little; the others drop a share that is given."""
+"""The rules without a fixed share of samples to drop."""
 
 FALSE_DISCOVERY_RATE = 1 / 3
-"""Share of what is at or below the fault line that may be right: losing that costs less than learning what is wrong."""
+"""Share of the dropped samples that may be right: losing them costs less than learning from wrong ones."""
 
 
-def rejection_threshold(training: Sequence[float], trusted: Sequence[float]) -> float | None:
-    """The highest of the training samples' influences that is too low for chance; None where none is."""
+def rejection_threshold(training: Sequence[float], calibration: Sequence[float]) -> float | None:
+    """The highest influence of a training sample that control rejects; None where it rejects none."""
     import numpy as np
     from scipy.stats import false_discovery_control
 
-    if not training or not trusted:
+    if not training or not calibration:
         return None
-    lower = np.searchsorted(np.sort(trusted), training, side="right")
-    found = false_discovery_control((1 + lower) / (1 + len(trusted))) <= FALSE_DISCOVERY_RATE
+    lower = np.searchsorted(np.sort(calibration), training, side="right")
+    found = false_discovery_control((1 + lower) / (1 + len(calibration))) <= FALSE_DISCOVERY_RATE
     return max((x for x, fault in zip(training, found, strict=True) if fault), default=None)
 
 
 def shift_by_threshold(
     samples: Sequence[Sample],
     scored: Sequence[SampleInfluence],
-    trusted_samples: Sequence[Sample],
-    trusted: Sequence[SampleInfluence],
+    calibration_samples: Sequence[Sample],
+    calibration: Sequence[SampleInfluence],
     measure: Measure,
 ) -> list[float] | None:
-    """Influence [n] counted from the fault line: above 0 where no fault is found; None where all rewards seem right.
+    """Influence [n] minus the threshold: above 0 where it is not rejected; None where all rewards seem right.
 
-    Samples without a signal have no say in it. By `dot`, influences are compared at equal lengths of the samples'
-    gradients, which hang on how many there are.
+    Samples without a signal do not count. For `dot`, influences are divided by the gradients' norms before they are
+    compared, since these depend on the number of samples.
     """
     lengths = _lengths(scored, measure)
-    own, theirs = _per_length(scored, lengths), _per_length(trusted, _lengths(trusted, measure))
-    line = rejection_threshold(
+    own, theirs = _per_length(scored, lengths), _per_length(calibration, _lengths(calibration, measure))
+    threshold = rejection_threshold(
         [x for s, x in zip(samples, own, strict=True) if s.advantage],
-        [x for s, x in zip(trusted_samples, theirs, strict=True) if s.advantage],
+        [x for s, x in zip(calibration_samples, theirs, strict=True) if s.advantage],
     )
-    if line is None or all(x > 0 for s, x in zip(samples, own, strict=True) if s.advantage):
+    if threshold is None or all(x > 0 for s, x in zip(samples, own, strict=True) if s.advantage):
         return None
-    return [(x - min(line, 0.0)) * length for x, length in zip(own, lengths, strict=True)]
+    return [(x - min(threshold, 0.0)) * length for x, length in zip(own, lengths, strict=True)]
 
 
 def _lengths(scored: Sequence[SampleInfluence], measure: Measure) -> list[float]:
-    """What influence is in proportion to, other than to the direction of the gradient."""
+    """The norms that influences are divided by."""
     return [s.gradient_norm or 1.0 for s in scored] if measure.similarity == "dot" else [1.0] * len(scored)
 
 
@@ -79,14 +80,16 @@ def calibration_influences(
     averaging: TokenWeights,
     validation: Validation,
     measure: Measure,
-    shares: Sequence[float],
-    stepped: Sequence[Sample],
-    judges: GradientPasses | None = None,
+    mean_weights: Sequence[float],
+    step_samples: Sequence[Sample],
+    cached: GradientPasses | None = None,
 ) -> list[SampleInfluence]:
-    """Influence of the validation samples as if they were learned from, each by the votes of all problems but its own.
+    """Influence of the validation samples as if they were learned from, without the samples of their own problem.
 
-    The other arguments are those of `influences` for the training samples, which are `stepped`.
+    The other arguments are those of `influences` for the training samples, which are `step_samples`.
     """
-    judged = replace(measure, exclude_self=False, leave_group_out=True)
+    options = replace(measure, exclude_self=False, leave_group_out=True)
     own = replace(validation, same_batch=True)
-    return influences(scorer, validation.samples, averaging, own, judged, shares, judges=judges, stepped=stepped).each
+    return influences(
+        scorer, validation.samples, averaging, own, options, mean_weights, cached=cached, step_samples=step_samples
+    ).each

@@ -1,4 +1,4 @@
-"""What samples are measured by: ∇L_val, the direction that is made of unit gradients, and Adam's scale."""
+"""Directions that samples are projected on: ∇L_val, the sum of normalized gradients, and Adam's scale."""
 
 import math
 from collections.abc import Sequence
@@ -21,44 +21,49 @@ def validation_directions(
     scorer: Scorer,
     passes: GradientPasses,
     validation: Validation,
-    votes: Sequence[float],
-    counts: Sequence[float],
-    shortened: bool,
-    judges: GradientPasses | None,
+    in_direction: Sequence[float],
+    normalized: bool,
+    cached: GradientPasses | None,
 ) -> tuple[Direction, Direction]:
-    """∇L_val, to which the samples' scores give their `votes`; and D, to which they give their `counts`, if `shortened`
-    at length 1. `judges` may keep the scores that vote, `passes` in the same batch will."""
+    """∇L_val, and D = Σ_j in_direction_j s_j with s of length 1 if `normalized`, else D = ∇L_val.
+
+    `cached` may hold the gradients already; in the same batch `passes` may cache them here.
+    """
     import torch
 
-    voting = [s for s, c in zip(validation.samples, votes, strict=True) if c]
-    if judges and judges.hold(voting):
-        passes = judges
-    elif validation.same_batch and passes.fit:
-        passes.keep()
-    elif shortened and voting:
-        passes = GradientPasses(scorer, voting, passes.budget)
+    in_loss = validation.score_weights
+    with_weight = [s for s, c in zip(validation.samples, in_loss, strict=True) if c]
+    if cached and cached.has_cached(with_weight):
+        passes = cached
+    elif validation.same_batch and passes.fits:
+        passes.cache()
+    elif normalized and with_weight:
+        passes = GradientPasses(scorer, with_weight, passes.budget)
     else:
         plain = validation.gradient(scorer)
         return plain, plain
-    sums, shares = (sum_by_row(passes, validation.samples, numbers) for numbers in (votes, counts))
+    loss_sums, direction_sums = (sum_by_row(passes, validation.samples, w) for w in (in_loss, in_direction))
     plain_parts, used_parts = [], []
-    for part in passes:
-        keys = [passes.row_of(s) for s in part.rows]
-        own, used = (torch.tensor([of.get(key, 0.0) for key in keys], dtype=torch.float64) for of in (sums, shares))
-        plain_parts.append(weighted_sum(part.votes, own))
-        if shortened:
-            used_parts.append(weighted_sum(unit_rows(part.votes), used))
+    for block in passes:
+        rows = [passes.row_of(s) for s in block.rows]
+        plain_weights, used_weights = (
+            torch.tensor([sums.get(row, 0.0) for row in rows], dtype=torch.float64)
+            for sums in (loss_sums, direction_sums)
+        )
+        plain_parts.append(weighted_sum(block.scores, plain_weights))
+        if normalized:
+            used_parts.append(weighted_sum(unit_rows(block.scores), used_weights))
     plain = _added_up(plain_parts, scorer, passes.shared)
-    return plain, _added_up(used_parts, scorer, passes.shared) if shortened else plain
+    return plain, _added_up(used_parts, scorer, passes.shared) if normalized else plain
 
 
 def _added_up(parts: Sequence[Direction], scorer: Scorer, shared: bool) -> Direction:
-    """The sum of what all processes have found, if each has a share."""
+    """The sum over the processes, if each has a share."""
     import torch
 
     factors = {name: module.weight for name, module in lora_factors(scorer.model).items()}
     none = {name: torch.zeros_like(w, dtype=torch.promote_types(w.dtype, torch.float32)) for name, w in factors.items()}
-    found = sum_directions([none, *parts])  # one without a share has no parts
+    found = sum_directions([none, *parts])  # a process without a share has no parts
     return dict(zip(found, all_reduce_sum(list(found.values())), strict=True)) if shared else found
 
 
@@ -73,7 +78,7 @@ def sum_by_row(passes: GradientPasses, samples: Sequence[Sample], numbers: Seque
 def adam_scale(
     scorer: Scorer, samples: Sequence[Sample], averaging: TokenWeights, problems: int, token_losses: TokenLosses | None
 ) -> Direction:
-    """P, from steps of so many problems in the order of the samples."""
+    """P, from steps of `problems` problems in the order of the samples."""
     groups = [list(group) for _, group in groupby(samples, key=lambda s: s.problem_id)]
     steps = [groups[start : start + problems] for start in range(0, len(groups), problems)]
     squares = []

@@ -1,4 +1,4 @@
-"""Gradients of many rows: held, in as much memory as they may take, or heard by layer and not held at all."""
+"""Gradients of many rows, batch by batch: whole within a memory budget, or layer by layer."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 BLOCK_ROWS = 64
-"""Rows of a part, about: matrix products of a few rows are read, not computed."""
+"""Rows of a block, about: matrix products of only a few rows are bound by memory."""
 
 
 @dataclass(frozen=True)
@@ -29,16 +29,16 @@ class GradientBlock:
     """Some rows and their gradients."""
 
     rows: list[Sample]
-    own: SampleGradients  # of what is measured: views of `matrix`
-    votes: SampleGradients  # ∇ Σ_t log p_t, the same one where no token losses are given
+    own: SampleGradients  # of the measured loss: views of `matrix`
+    scores: SampleGradients  # ∇ Σ_t log p_t; the same object without token losses
     matrix: "Tensor"  # [B, P]
 
 
 class GradientPasses:
-    """Gradients of distinct rows, batch by batch, each time that one goes through them.
+    """Iterable over the gradients of distinct rows; every iteration computes them again unless they are cached.
 
-    They are ∇ Σ_t log p_t; or with token losses ∇ Σ_t l_t, and with `votes` the other one from the same forward pass.
-    Each sample has a padded row of its own: with a shared prompt its gradient could not be told from the others'.
+    They are ∇ Σ_t log p_t; or with token losses ∇ Σ_t l_t, and with `scores` both from one forward pass. Each sample
+    has a padded row of its own: with a shared prompt its gradient could not be separated from the others'.
     """
 
     def __init__(
@@ -46,55 +46,57 @@ class GradientPasses:
         scorer: Scorer,
         samples: Iterable[Sample],
         budget: int,
-        whole_groups: bool = False,
+        groups_together: bool = False,
         token_losses: TokenLosses | None = None,
-        votes: bool = False,
+        scores: bool = False,
         shared: bool = True,
     ) -> None:
-        """One row for all samples that are equal; `budget` bytes may be held at once.
+        """One row for all samples that are equal; `budget` bytes of gradients may be in memory at once.
 
-        In several processes each goes through its own share of the rows, unless they are not to be `shared`. Raises
-        GraftError where the rows of one problem are to be in one batch, and do not fit.
+        In several processes each computes its own share of the rows, unless `shared` is False. Raises GraftError where
+        `groups_together` asks for the rows of one problem in one block and they do not fit.
         """
-        self._token_losses, self._count = token_losses, 2 if token_losses and votes else 1
+        self._token_losses, self._count = token_losses, 2 if token_losses and scores else 1
         rows = list({self.row_of(s): s for s in samples}.values())
-        rows = self._own(rows, whole_groups) if shared else rows
+        rows = self._own(rows, groups_together) if shared else rows
         each = _bytes(scorer.model) * self._count
         most = max(budget // each, 1)
         self.budget, self.shared = budget, shared
-        self.fit = all(all_gather(each * len(rows) <= budget))  # the same in all processes
+        self.fits = all(all_gather(each * len(rows) <= budget))  # the same in all processes
         self._scorer = scorer
-        self._whole = make_micro_batches("rows", rows, scorer.tokens)
-        self._batches = _by_group(scorer, rows, most) if whole_groups else _blocks(_cut(self._whole, most), most)
+        self._micro_batches = make_micro_batches("rows", rows, scorer.tokens)
+        self._batches = (
+            _by_group(scorer, rows, most) if groups_together else _blocks(_cut(self._micro_batches, most), most)
+        )
         self._names = {self.row_of(s) for s in rows}
-        self._kept: list[GradientBlock] = []
+        self._cached: list[GradientBlock] = []
 
     def row_of(self, sample: Sample) -> Row:
         """Samples of one row have one gradient."""
         return (*row_of(sample)[:2], sample.member) if self._token_losses else row_of(sample)
 
-    def _own(self, rows: Sequence[Sample], whole_groups: bool) -> list[Sample]:
+    def _own(self, rows: Sequence[Sample], groups_together: bool) -> list[Sample]:
         """This process's share of the rows, in their order: about as many tokens as each other process has."""
-        units = [s.problem_id if whole_groups else self.row_of(s) for s in rows]
+        units = [s.problem_id if groups_together else self.row_of(s) for s in rows]
         sizes: dict[str | Row, int] = dict.fromkeys(units, 0)
         for s, unit in zip(rows, units, strict=True):
             sizes[unit] += len(s.prompt) + len(s.completion)
         own = set(local_part(sorted(sizes, key=lambda unit: sizes[unit])))
         return [s for s, unit in zip(rows, units, strict=True) if unit in own]
 
-    def keep(self) -> None:
-        """Compute them now if all fit: going through them costs nothing then."""
-        if self.fit and not self._kept:
-            self._kept = list(self)
+    def cache(self) -> None:
+        """Compute all of them now if they fit in the budget."""
+        if self.fits and not self._cached:
+            self._cached = list(self)
 
-    def hold(self, samples: Iterable[Sample]) -> bool:
-        """Whether the gradients of all these are kept."""
+    def has_cached(self, samples: Iterable[Sample]) -> bool:
+        """Whether the gradients of all these samples are cached."""
         rows = {self.row_of(s) for s in samples}
-        return not rows or (bool(self._kept) and rows <= self._names)
+        return not rows or (bool(self._cached) and rows <= self._names)
 
     def __iter__(self) -> Iterator[GradientBlock]:
-        if self._kept:
-            yield from self._kept
+        if self._cached:
+            yield from self._cached
             return
         for batches in _progress(self._batches):
             parts = [
@@ -105,23 +107,23 @@ class GradientPasses:
             yield GradientBlock([s for batch in batches for s in batch.samples], kinds[0][0], kinds[-1][0], kinds[0][1])
 
     def summed(self, numbers: "Callable[[SampleGradients], Tensor]") -> "Iterator[tuple[list[Sample], Tensor]]":
-        """Rows, and the sum of the numbers [..., B] that each LoRA factor's part of what is measured gives.
+        """Rows, and the sum over the LoRA factors of the numbers [..., B] of each factor's gradients.
 
-        No more than one such part is held, whatever the budget is, but for the gradients that are kept already.
+        The gradients of one factor at a time are in memory, besides those that are cached.
         """
-        if self._kept:
-            yield from ((part.rows, numbers(part.own)) for part in self._kept)
+        if self._cached:
+            yield from ((part.rows, numbers(part.own)) for part in self._cached)
             return
-        for batch in _progress(self._whole):
+        for batch in _progress(self._micro_batches):
             yield batch.samples, self._summed(batch, numbers)
 
     def _summed(self, batch: MicroBatch, numbers: "Callable[[SampleGradients], Tensor]") -> "Tensor":
         parts: list[Tensor] = []
 
-        def hear(name: str, own: "Tensor") -> None:
+        def accumulate(name: str, own: "Tensor") -> None:
             parts.append(numbers({name: own}))
 
-        stream_gradients(self._scorer.model, partial(self._values, batch, 1), [hear])
+        stream_gradients(self._scorer.model, partial(self._values, batch, 1), [accumulate])
         return sum(parts[1:], parts[0])
 
     def _values(self, batch: MicroBatch, count: int) -> "list[Tensor]":
@@ -156,7 +158,7 @@ def _blocks(batches: Sequence[MicroBatch], most: int) -> list[list[MicroBatch]]:
 
 
 def _room(most: int) -> int:
-    """Rows of a part whose batches are joined, where so many may be held at once: joining them copies them."""
+    """Rows of a block, where `most` may be in memory at once: joining its batches copies them."""
     return min(BLOCK_ROWS, most // 8)
 
 

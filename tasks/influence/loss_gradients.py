@@ -1,7 +1,4 @@
-"""The losses that influence compares: -Σ_i A_i w_i Σ_t log p_it / N, as numbers a_i on log-probabilities.
-
-Where that is not the samples' loss, it is Σ_i w_i Σ_t l_it / N of token losses l that somebody else knows.
-"""
+"""The losses that influence compares: -Σ_i A_i w_i Σ_t log p_it / N, or Σ_i w_i Σ_t l_it / N of given token losses l."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -21,9 +18,9 @@ if TYPE_CHECKING:
 
 
 TokenLosses = Callable[[Sequence[Sample], TokenScores], "Tensor"]
-"""R samples, what their tokens are worth to the model → what each token gives to the loss [R, C], differentiable.
+"""R samples and their token scores → the loss of each token [R, C], differentiable.
 
-A sample's must not depend on the others'. What stands where the mask is False is not looked at.
+A sample's losses must not depend on other samples. Values where the mask is False are ignored.
 """
 
 
@@ -33,7 +30,7 @@ gradient is that of a loss, which may differ."""
 
 
 def row_of(sample: Sample) -> Row:
-    """What the sample's score gradient depends on."""
+    """Samples of one row have the same score gradient."""
     return sample.problem_id, sample.completion, None
 
 
@@ -61,7 +58,7 @@ class Validation:
 
 
 def loss_denominator(samples: Sequence[Sample], averaging: TokenWeights) -> int:
-    """What the samples' losses are divided by, at least 1."""
+    """The denominator of the samples' loss, at least 1."""
     return max(averaging.denominator([len(s.completion) for s in samples]), 1)
 
 
@@ -75,7 +72,7 @@ def score_weights(
 
 
 def token_loss_weights(samples: Sequence[Sample], averaging: TokenWeights) -> list[float]:
-    """w_i / N of each sample, 0 where it has no signal: what its token losses weigh in the loss."""
+    """w_i / N of each sample, 0 where it has no signal: the weight of its token losses in the loss."""
     denominator = loss_denominator(samples, averaging)
     return [averaging.weight(len(s.completion)) / denominator if s.advantage else 0.0 for s in samples]
 

@@ -28,7 +28,7 @@ SampleGradients = dict[str, "Tensor"]
 """The gradient of each of B samples for each LoRA factor, by the factor's name, [B, out, in]."""
 
 GradientHook = Callable[[str, "Tensor"], None]
-"""Told a LoRA factor's name and the gradient of each of B samples for it, [B, out, in]."""
+"""Called with a LoRA factor's name and the gradient of each of B samples for it, [B, out, in]."""
 
 
 def lora_factors(model: Any) -> dict[str, Any]:
@@ -68,13 +68,13 @@ def collect_gradients(model: Any, values: Callable[[], Sequence["Tensor"]], coun
     return found
 
 
-def stream_gradients(model: Any, values: Callable[[], Sequence["Tensor"]], hears: Sequence[GradientHook]) -> int:
-    """Tell each of `hears` ∇ values_i of each of B samples, in float32 (float64 for a float64 model); returns B.
+def stream_gradients(model: Any, values: Callable[[], Sequence["Tensor"]], hooks: Sequence[GradientHook]) -> int:
+    """Call each of `hooks` with ∇ values_i of B samples, in float32 (float64 for a float64 model); returns B.
 
     One LoRA factor after the other, each once, as soon as the backward pass has made it: what is not kept then is gone
     before the next. Only a factor that is called more than once waits for the sum of its calls.
 
-    `values` runs the model once, on B rows, and returns values [B] for each of `hears`, where values_i depends on row i
+    `values` runs the model once, on B rows, and returns values [B] for each of `hooks`, where values_i depends on row i
     alone: each has a backward pass. Raises GraftError where a layer is given tokens that are not in such rows.
     """
     import torch
@@ -99,16 +99,16 @@ def stream_gradients(model: Any, values: Callable[[], Sequence["Tensor"]], hears
             waiting[name] = waiting[name] + own if name in waiting else own
             left[name] -= 1
             if not left[name]:
-                hear(name, waiting.pop(name))
+                hook(name, waiting.pop(name))
 
     with _caught(model, factors, catch, called) as embedded:
         totals = values()
         once = calls.copy()  # a layer that the backward pass computes again is not called once more
-        for place, (total, hear) in enumerate(zip(totals, hears, strict=True), 1):
+        for place, (total, hook) in enumerate(zip(totals, hooks, strict=True), 1):
             left = once.copy()
-            torch.autograd.grad(total.sum(), embedded, retain_graph=place < len(hears))
+            torch.autograd.grad(total.sum(), embedded, retain_graph=place < len(hooks))
             for name in list(waiting):  # not all of its calls have to do with the values
-                hear(name, waiting.pop(name))
+                hook(name, waiting.pop(name))
     return len(totals[0])
 
 

@@ -58,7 +58,7 @@ def compute(
     `policy` is the one that the update starts from. Raises GraftError where the certificate of influence fails.
     """
     own = params.influence
-    for groups in (train, validation) if validation is not train else (train,):
+    for groups in (train,) if validation is train else (train, validation):
         if single := single_reward_groups([g.baseline_rewards for g in groups]):
             logger.warning("groups with a single known reward, which is compared with the whole batch: %d", single)
     mixed: list[Selected] = []
@@ -90,7 +90,7 @@ def measure(
     scorer = scorer_for(policy, [*samples, *validation.samples], params.search.temperature, tokens)
     with explain_out_of_memory(tokens):
         cached = cache_validation_gradients(scorer, validation, options.budget) if own.similarity == "local" else None
-        found = influences(scorer, samples, averaging, validation, options, _sizes(train), judges=cached)
+        found = influences(scorer, samples, averaging, validation, options, _sizes(train), cached=cached)
         numbers = {
             "validation_samples": len(validation.samples),
             "validation_with_signal": sum(c != 0 for c in validation.coefficients),
@@ -102,8 +102,10 @@ def measure(
             logger.warning("no validation sample has a signal: every training sample that has one is kept")
             controlled = None
         elif own.fdr_control and own.selection in CONTROLLED_RULES and not validation.same_batch:
-            trusted = calibration_influences(scorer, averaging, validation, options, _sizes(held_out), samples, cached)
-            controlled = shift_by_threshold(samples, found.each, validation.samples, trusted, options)
+            calibration = calibration_influences(
+                scorer, averaging, validation, options, _sizes(held_out), samples, cached
+            )
+            controlled = shift_by_threshold(samples, found.each, validation.samples, calibration, options)
             numbers["fault_share"] = _fault_share(samples, controlled)
     numbers["all_kept"] = int(controlled is None)
     weights = _with_signal(samples) if controlled is None else _weights(own, samples, controlled, round)

@@ -1,39 +1,35 @@
-"""TracIn at the policy that the update starts from: which samples push the way that validation asks for.
+"""TracIn at the policy that the update starts from: which samples' gradients point along the validation gradient.
 
     L_i   = -A_i w_i Σ_t log p_it / N          a sample's part of the GRPO loss while the ratio is 1
     L_val = -Σ_j c_j w_j Σ_t log p_jt / M      over the validation samples; validation_losses.py says what c may be
     influence_i = ⟨∇L_i, ∇L_val⟩               over the LoRA factors (Pruthi et al. 2020)
 
 w is 1, N and M are all their tokens; where `grpo.loss` gives completions or a constant the weight, they are what
-tasks/objective/token_weights.py says. At ratio 1 no more is left of the losses: every surrogate, with the ratio of
-tokens or of completions, has the gradient -A ∇ log p there.
+tasks/objective/token_weights.py says. At ratio 1 every surrogate, with the ratio of tokens or of completions, has the
+gradient -A ∇ log p.
 
-Both are losses, so a step θ - η ∇L_i changes L_val by -η · influence_i: above 0 helps. Of the update's loss this leaves
-out ratios other than 1, and with them clipping: at its first step there are none where the policy itself sampled, later
-there are; the KL term, whose gradient is 0 only while the policy is its reference; and the entropy bonus. The stage
-`select` leaves them out: it measures where the update's first step is taken. With influences(…, token_losses=…) nothing
-is left out of L_i, and L_val stays as it is:
+Both are losses, so a step θ - η ∇L_i changes L_val by -η · influence_i: above 0 helps. This leaves three parts of the
+update's loss out: ratios other than 1 and their clipping, which occur after the first step; the KL term, whose gradient
+is 0 only while the policy is its reference; and the entropy bonus. The stage `select` measures at the first step and
+leaves them out. With influences(…, token_losses=…) L_i is complete, and L_val stays the same:
 
     L_i   = w_i Σ_t l_it / N                   l_it from tasks/objective/losses.py, for instance
 
-Adam's rescaling of the step is left out unless it is asked for. The measures:
+The measures:
 
-    cosine   Σ_j ⟨∇L_i / ‖∇L_i‖, ∇L_j / ‖∇L_j‖⟩ / n over the n validation samples: no vote weighs more for its length
+    cosine   Σ_j ⟨∇L_i / ‖∇L_i‖, ∇L_j / ‖∇L_j‖⟩ / n over the n validation samples: length gives none of them more weight
              (LESS, Xia et al. 2024)
     centred  cosine, less half of its mean over the sample's group and half of that over the batch, both weighted by
-             |advantage| as it is before negative_weight: what all completions' gradients have in common says nothing
-             of which is better. With the group alone, groups in which all rewards err would keep half of them; with
-             the batch alone, the rare success on a hard problem would be dropped for its like that failed. As the
-             advantages of a group sum up to 0, it takes nothing from the group's influence as a whole
-    local    sign(A_i) Σ_j c_j max(0, cos(s_i, s_j))³ with s = ∇ Σ_t log p, centred likewise: a validation sample speaks
-             for what is like it. One direction for all lets families of problems outvote each other, and what
-             completions have in common drowns what tells them apart
-    adam     ⟨∇L_i, P ∇L_val⟩ with P = 1 / (√v + ε), v the mean square of the round's steps' gradients: what Adam's
-             step does, without its momentum, which is the same for all samples
+             |advantage| before negative_weight: the part that all completions' gradients share tells good from bad
+             nowhere. With the group's mean alone, half of each group whose rewards are all wrong would be kept; with
+             the batch's alone, the rare success on a hard problem would be dropped for its resemblance to failures
+    local    sign(A_i) Σ_j c_j max(0, cos(s_i, s_j))³ with s = ∇ Σ_t log p, centred likewise: a validation sample counts
+             for the samples similar to it, so that families of problems cannot outvote each other
+    adam     ⟨∇L_i, P ∇L_val⟩ with P = 1 / (√v + ε), v the mean square of the gradients of the round's steps: Adam's
+             step without its momentum, which is the same for all samples
 
-With the n training samples as their own validation, by the update's own loss, mean influence = ‖∇L_val‖² / n ≥ 0
-whatever they are: every sample votes for itself too, which is most of its influence in a batch of unlike problems,
-unless it is left out.
+With the n training samples as their own validation, by the update's own loss, mean influence = ‖∇L_val‖² / n ≥ 0 for
+any samples: unless self-influence is excluded, it is most of the influence in a batch of unlike problems.
 """
 
 from collections import defaultdict
@@ -54,12 +50,12 @@ from tasks.objective.token_weights import TokenWeights
 from tasks.params.fields import Similarity
 
 BUDGET = 2**30
-"""Bytes that gradients of single samples may take where they are held."""
+"""Bytes for gradients of single samples in memory."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """How influence is measured. Only in the same batch is there a vote of one's own or of one's group to leave out."""
+    """Options of influence. Self-influence and the group's influence exist in the same batch only."""
 
     exclude_self: bool = False
     leave_group_out: bool = False
@@ -69,12 +65,12 @@ class Measure:
 
     @property
     def centred(self) -> bool:
-        """Whether the batch's mean is taken off."""
+        """Whether means of group and batch are subtracted."""
         return self.similarity in ("centred", "local")
 
     @property
-    def shortened(self) -> bool:
-        """Whether every gradient is taken at length 1 before they are added up."""
+    def normalized(self) -> bool:
+        """Whether gradients are normalized before they are summed."""
         return self.similarity in ("cosine", "centred")
 
 
@@ -93,7 +89,7 @@ NO_SIGNAL = SampleInfluence(0.0, 0.0, 0.0)
 
 @dataclass(frozen=True)
 class Influences:
-    """What was measured of each sample, in order, and ∇L_val."""
+    """The influence of each sample, in order, and ∇L_val."""
 
     each: list[SampleInfluence]
     gradient: Direction
@@ -105,25 +101,24 @@ def influences(
     averaging: TokenWeights,
     validation: Validation,
     measure: Measure = Measure(),
-    shares: Sequence[float] | None = None,
+    mean_weights: Sequence[float] | None = None,
     token_losses: TokenLosses | None = None,
-    judges: GradientPasses | None = None,
-    stepped: Sequence[Sample] | None = None,
+    cached: GradientPasses | None = None,
+    step_samples: Sequence[Sample] | None = None,
 ) -> Influences:
-    """Influence of each sample, in order; 0, with no computing, where its advantage is 0.
+    """Influence of each sample, in order; 0, without computing it, where its advantage is 0.
 
-    Adam's scale is that of steps on these samples, or on those that are `stepped`.
+    `mean_weights` [n] weigh the samples in the means that `centred` subtracts: |advantage| before the update scaled it;
+    by default |advantage|. Adam's scale is that of steps on `step_samples`, by default these samples. With
+    `token_losses` the influence of ∇ of these is measured instead of that of A ∇ log p; `centred` and `local` compare
+    completions by ∇ log p and raise GraftError.
 
-    `shares` [n] are what the samples weigh in the mean that `centred` takes off: the size of the advantage as it was
-    before the update scaled it; by default as it is. With `token_losses` it is ∇ of these, and not A ∇ log p, whose
-    influence is measured; `centred` and `local` compare completions by the latter and raise GraftError.
-
-    One pass gives the direction and another is heard layer by layer, in which no sample's gradient is held. Held, in
-    `measure.budget` bytes, they are where one pass does for both because all of the same batch fit; where groups are
-    left out, and GraftError is raised where one does not fit; for the direction of cosines; for a sample's own vote
-    against token losses; and for `local`, which goes through the samples again for each budget's worth of validation
-    samples. `judges`, from `cache_validation_gradients`, serve all calls with the same validation samples. Several processes go through
-    a share each, and all find the same.
+    One pass makes the direction; a second one computes the products layer by layer, so that no sample's gradient is in
+    memory. Gradients are in memory, within `measure.budget` bytes, where one pass does for both because all of the same
+    batch fit; where groups are left out (GraftError if one does not fit); for the direction of cosines; for the
+    self-influence against token losses; and for `local`, which passes over the samples once for each budget's worth of
+    validation samples. `cached`, from `cache_validation_gradients`, serves all calls with the same validation. Several
+    processes compute a share each, and all return the same.
     """
     if token_losses and measure.centred:
         raise GraftError(
@@ -131,70 +126,70 @@ def influences(
             "of the token losses that are given; take dot or cosine"
         )
     own = token_loss_weights(samples, averaging) if token_losses else score_weights(samples, averaging)
-    votes = validation.score_weights
-    counts = [sign(c) / len(votes) for c in votes] if measure.shortened else votes
-    given = counts if validation.same_batch else [0.0] * len(samples)
-    shares = [abs(s.advantage) for s in samples] if shares is None else shares
-    shares = shares if measure.centred else [0.0] * len(samples)
-    rows = [s for s, a, c, share in zip(samples, own, given, shares, strict=True) if a or c or share]
+    in_loss = validation.score_weights
+    in_direction = [sign(c) / len(in_loss) for c in in_loss] if measure.normalized else in_loss
+    of_samples = in_direction if validation.same_batch else [0.0] * len(samples)
+    mean_weights = [abs(s.advantage) for s in samples] if mean_weights is None else mean_weights
+    mean_weights = mean_weights if measure.centred else [0.0] * len(samples)
+    rows = [s for s, a, c, w in zip(samples, own, of_samples, mean_weights, strict=True) if a or c or w]
     groups = validation.same_batch and measure.leave_group_out
-    steps = samples if stepped is None else stepped
+    steps = samples if step_samples is None else step_samples
     scale = adam_scale(scorer, steps, averaging, measure.adam, token_losses) if measure.adam else None
-    likeness = None
+    local = None
     if measure.similarity == "local":
-        judges = judges or cache_validation_gradients(scorer, validation, measure.budget)
-        likeness, groups = LocalSimilarity(validation, votes, judges, groups, scale), False
-    if judges and judges.hold(rows) and not (token_losses or groups):
-        passes = judges
+        cached = cached or cache_validation_gradients(scorer, validation, measure.budget)
+        local, groups = LocalSimilarity(validation, cached, groups, scale), False
+    if cached and cached.has_cached(rows) and not (token_losses or groups):
+        passes = cached
     else:
-        passes = GradientPasses(scorer, rows, measure.budget, groups, token_losses, votes=validation.same_batch)
-    plain, used = validation_directions(scorer, passes, validation, votes, counts, measure.shortened, judges)
+        passes = GradientPasses(scorer, rows, measure.budget, groups, token_losses, scores=validation.same_batch)
+    plain, used = validation_directions(scorer, passes, validation, in_direction, measure.normalized, cached)
     used = rescale(used, scale)
-    weights = sum_by_row(passes, validation.samples, counts) if groups else {}
-    held = bool(token_losses and validation.same_batch and measure.exclude_self)
-    heard = project(passes, Projector(plain, used, scale, weights, measure.shortened), likeness, held)
-    found = [
-        _counted(c, heard[passes.row_of(s)], measure) if a or share else 0.0
-        for s, a, c, share in zip(samples, own, given, shares, strict=True)
+    weights = sum_by_row(passes, validation.samples, in_direction) if groups else {}
+    in_memory = bool(token_losses and validation.same_batch and measure.exclude_self)
+    projections = project(passes, Projector(plain, used, scale, weights, measure.normalized), local, in_memory)
+    products = [
+        _without_own(c, projections[passes.row_of(s)], measure) if a or w else 0.0
+        for s, a, c, w in zip(samples, own, of_samples, mean_weights, strict=True)
     ]
-    common = shared_means(samples, found, shares)
+    means = shared_means(samples, products, mean_weights)
     each = [
-        _scored(a, x - c, heard[passes.row_of(s)], measure.similarity != "dot") if a else NO_SIGNAL
-        for s, a, x, c in zip(samples, own, found, common, strict=True)
+        _influence(a, x - mean, projections[passes.row_of(s)], measure.similarity != "dot") if a else NO_SIGNAL
+        for s, a, x, mean in zip(samples, own, products, means, strict=True)
     ]
     return Influences(each, plain)
 
 
 def cache_validation_gradients(scorer: Scorer, validation: Validation, budget: int) -> GradientPasses:
-    """The validation samples' gradients, in every process: kept if they fit in `budget` bytes."""
+    """The validation samples' gradients, in every process; cached if they fit in `budget` bytes."""
     passes = GradientPasses(scorer, validation.samples_with_signal, budget, shared=False)
-    passes.keep()
+    passes.cache()
     return passes
 
 
-def shared_means(samples: Sequence[Sample], found: Sequence[float], shares: Sequence[float]) -> list[float]:
-    """What a sample's number is compared with: its group's mean and the batch's, half and half; all [n].
+def shared_means(samples: Sequence[Sample], products: Sequence[float], mean_weights: Sequence[float]) -> list[float]:
+    """The mean of a sample's group and that of the batch, half and half; all [n].
 
-    Means are weighted by `shares` and 0 where these are.
+    Means are weighted by `mean_weights`, and 0 where these are.
     """
     totals, weights = defaultdict[str | None, float](float), defaultdict[str | None, float](float)
-    for sample, x, share in zip(samples, found, shares, strict=True):
-        for whole in (sample.problem_id, None):
-            totals[whole] += share * x
-            weights[whole] += share
-    means = {whole: totals[whole] / weights[whole] if weights[whole] else 0.0 for whole in totals}
+    for sample, x, weight in zip(samples, products, mean_weights, strict=True):
+        for name in (sample.problem_id, None):  # None: the batch
+            totals[name] += weight * x
+            weights[name] += weight
+    means = {name: totals[name] / weights[name] if weights[name] else 0.0 for name in totals}
     return [(means[s.problem_id] + means[None]) / 2 for s in samples]
 
 
-def _counted(c: float, heard: Projection, measure: Measure) -> float:
-    """⟨ĝ, P D⟩ less the votes that are left out; c is what the sample's ŝ weighs in D."""
+def _without_own(c: float, projection: Projection, measure: Measure) -> float:
+    """⟨ĝ, P D⟩ without the terms that are left out; c is the weight of the sample's ŝ in D."""
     if measure.leave_group_out:
-        return heard.used - heard.group
+        return projection.used - projection.group
     if measure.exclude_self:
-        return heard.used - c * heard.own
-    return heard.used
+        return projection.used - c * projection.own
+    return projection.used
 
 
-def _scored(a: float, counted: float, heard: Projection, unit: bool) -> SampleInfluence:
-    """Of a sample whose g weighs a in the update's loss."""
-    return SampleInfluence((sign(a) if unit else a) * counted, a * heard.plain, abs(a) * heard.norm)
+def _influence(a: float, product: float, projection: Projection, unit: bool) -> SampleInfluence:
+    """Influence of a sample whose g has the weight a in the update's loss."""
+    return SampleInfluence((sign(a) if unit else a) * product, a * projection.plain, abs(a) * projection.norm)
