@@ -85,6 +85,7 @@ def test_a_kill_is_survived(done: Path) -> None:
     assert state_of(done) == before
 
 
+@pytest.mark.slow
 def test_graft_and_dvc_do_not_collide(done: Path) -> None:
     """While a stage runs, others may go on, but nobody can touch what it reads and writes."""
     process = begin(done, "update@2", "stage", "--force", "update@2")
