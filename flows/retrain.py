@@ -1,4 +1,4 @@
-"""The whole run as a Prefect flow.
+"""A run of all stages as a Prefect flow.
 
 DVC decides which stages are up to date (`flows/dvc_stages/pipeline.py`), so Prefect keeps no cache of its own: it runs
 the stages as tasks named by their ids, shows those that DVC skipped as Cached, and keeps the history.
@@ -24,13 +24,13 @@ def retrain(root: Path, params: Params, report: Callable[[StageResult], None], p
     def retrain_flow() -> None:  # without parameters, which Prefect would inspect and store
         run_stages(session)
 
-    with session.connected():
+    with session.connect():
         retrain_flow()
     return session
 
 
 def run_stages(session: RunSession) -> None:
     """Bring every stage up to date, in order. Stops at the first one that fails."""
-    with session.opened():
+    with session.open():
         for stage_id in stage_ids(session.params.rounds.last):
             session.run(stage_id)

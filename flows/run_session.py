@@ -70,7 +70,7 @@ def stage_task(compute: Callable[[], StageResult]) -> State[None]:
 
 
 class RunSession:
-    """A run: `connected` to Prefect around the flow, `opened` inside it, one call of `run` for each stage."""
+    """A run: `connect` to Prefect around the flow, `open` inside it, `run` each stage."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class RunSession:
         self._task = stage_task.with_options(retries=schedule.retries, retry_delay_seconds=retry_delays(schedule))
 
     @contextmanager
-    def connected(self) -> Iterator[None]:
+    def connect(self) -> Iterator[None]:
         """The block runs a flow, with the API of the user's Prefect server or of a temporary one.
 
         A server that goes away during the run costs history, never a result.
@@ -126,10 +126,10 @@ class RunSession:
             raise self._error from None
 
     @contextmanager
-    def opened(self) -> Iterator[None]:
+    def open(self) -> Iterator[None]:
         """The block runs the stages, inside a Prefect flow. Its end is the end of the run."""
         try:
-            yield from self._opened()
+            yield from self._open()
         except BaseException as error:
             self._error = error
             raise
@@ -138,7 +138,7 @@ class RunSession:
             if self._server:
                 self._server.restart_if_gone()  # else Prefect waits for it in vain
 
-    def _opened(self) -> Iterator[None]:
+    def _open(self) -> Iterator[None]:
         root, layout = self._layout.root, self._layout
         about = {"prefect.flow_run_id": str(flow_run.id), WORKSPACE: workspace(root), "sandbox_tier": sandbox_tier()}
         self._recorder = recorder = Recorder(layout, self.params, about | problems_tag(root, self.params))
@@ -184,9 +184,9 @@ class RunSession:
     def cached(self) -> set[str]:
         return {result.address for result in self.results if result.cached}
 
-    def recorded(self) -> str | None:
+    def mlflow_run_id(self) -> str | None:
         """The id of the MLflow run. Waits until MLflow has all of it."""
-        return self._recorder.taken() if self._recorder else None
+        return self._recorder.wait() if self._recorder else None
 
 
 def retry_delays(schedule: Scheduling) -> list[float]:

@@ -64,7 +64,7 @@ def retrain(
         try:
             print_report(Layout(root), params, session.seconds, session.cached, Console())
         finally:
-            session.recorded()
+            session.mlflow_run_id()  # waits until MLflow has all of it
 
 
 def stage(

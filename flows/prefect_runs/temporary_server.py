@@ -42,16 +42,16 @@ STARTING = "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"
 class TemporaryServer:
     """A server on the loopback address that ends with this process. In a `with` statement it is its URL."""
 
-    def __init__(self, home: Path | None = None, whole: bool = False) -> None:
+    def __init__(self, home: Path | None = None, full: bool = False) -> None:
         """Start it. Its database is in `home`, by default PREFECT_HOME.
 
-        `whole`: with pages, and with the services that start scheduled runs.
+        `full`: with pages, and with the services that start scheduled runs.
         """
         self._home = home or Path(os.environ["PREFECT_HOME"]).expanduser()
-        self._port = _free_port(PORT if whole else 0)
+        self._port = _free_port(PORT if full else 0)
         self._api = f"http://127.0.0.1:{self._port}/api"
         part = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1"}
-        self._settings = {"PREFECT_SERVER_UI_API_URL": self._api} if whole else part
+        self._settings = {"PREFECT_SERVER_UI_API_URL": self._api} if full else part
         self._start()
         atexit.register(self.stop)  # after Prefect's own handlers, which send the last events
 

@@ -86,7 +86,7 @@ def _retrained(layout: Layout, base: str, changes: list[str]) -> tuple[str | Non
 
     session = RunSession(DvcPipeline(layout.root, seconds=params.schedule.seconds), params, print_result, line)
     run_stages(session)
-    return session.recorded(), line()
+    return session.mlflow_run_id(), line()
 
 
 def _last_seen(root: Path) -> RunInputs | None:

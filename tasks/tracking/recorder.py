@@ -120,7 +120,7 @@ class Recorder:
         self._messages.put(None)
         self._closed = True
 
-    def taken(self) -> str | None:
+    def wait(self) -> str | None:
         """The MLflow id of the closed run, once MLflow has all of it; None if MLflow did not accept it.
 
         Waits at most `tracking.seconds`; after that the recording is abandoned, with a warning.
@@ -139,7 +139,7 @@ class Recorder:
     def finish(self, status: Literal["FINISHED", "FAILED"], **more: str) -> str | None:
         """Close the run and wait until MLflow has all of it."""
         self.close(status, **more)
-        return self.taken()
+        return self.wait()
 
     def address(self, file: Path | None = None) -> str | None:
         """The URL of the closed run, or of one of its `files`, without user and password; waits until it is recorded.
@@ -147,7 +147,7 @@ class Recorder:
         None if MLflow is not a server or did not accept the run.
         """
         server = urlsplit(self._params.tracking.uri)
-        if server.scheme not in ("http", "https") or not self.taken() or self._ids is None:
+        if server.scheme not in ("http", "https") or not self.wait() or self._ids is None:
             return None
         root = f"{server.scheme}://{server.netloc.rpartition('@')[2]}{server.path.rstrip('/')}"
         run = f"{root}/#/experiments/{self._ids['experiment_id']}/runs/{self._ids['run_id']}"
@@ -192,7 +192,7 @@ class Recorder:
                     pipe.write(json.dumps(message) + "\n")
                     pipe.flush()
         except BrokenPipeError:
-            return  # the worker has ended; taken() reports it
+            return  # the worker has ended; wait() reports it
 
     def _answer(self, process: "subprocess.Popen[str]") -> dict[str, str] | None:
         assert process.stdout is not None

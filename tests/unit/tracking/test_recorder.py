@@ -489,12 +489,12 @@ def test_a_closed_run_is_taken_whether_or_not_anybody_waits_for_it(layout: Layou
     recorder = Recorder(layout, tracking("sqlite:///mlflow.db"), {})
     process = recorder._process
     assert process is not None
-    assert recorder.taken() is None  # it is not closed
+    assert recorder.wait() is None  # it is not closed
     recorder.close("FINISHED", line="all is well")
     assert process.wait(60) == 0
     (run,) = store(layout).search_runs(["1"])
     assert (run.info.status, run.data.tags["line"]) == ("FINISHED", "all is well")
-    assert recorder.taken() == recorder.taken() == run.info.run_id
+    assert recorder.wait() == recorder.wait() == run.info.run_id
 
 
 class BlackHole:
