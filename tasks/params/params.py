@@ -3,11 +3,7 @@
 import re
 from typing import Annotated
 
-from pydantic import (
-    Field,
-    ValidationInfo,
-    field_validator,
-)
+from pydantic import Field, ValidationInfo, field_validator
 
 from tasks.params.sections import (
     Bootstrap,

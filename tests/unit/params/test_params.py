@@ -49,128 +49,93 @@ def test_the_shipped_file_is_valid_and_explains_every_param() -> None:
     assert load_params(SHIPPED).rounds.start == {n: n - 1 for n in range(1, load_params(SHIPPED).rounds.last + 1)}
 
 
-# --- mistakes
-
-
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("seed: 0", "sede: 0", r":\d+: no param 'sede'; did you mean 'seed'\?"),
-        ("  beta:", "  betta:", r":\d+: no param 'grpo\.betta'; did you mean 'grpo\.beta'\?"),
-        (
-            "seed: 0",
-            "seed: 0\nxyzzy: 1",
-            r":\d+: no param 'xyzzy'; the sections are seed, environment, env",
-        ),
-        ("  beta: 0.01", "  beta: -1", r":\d+: grpo\.beta: .*greater than or equal to 0, not -1"),
-        ("  group_size: 12", "  group_size: 0", r":\d+: grpo\.group_size: .*greater than or equal to 1, not 0"),
-        ("  loss: dapo", "  loss: ppo", r":\d+: grpo\.loss: .*'sapo', not 'ppo'"),
-        ("  importance: token", "  importance: word", r":\d+: grpo\.importance: .*'sequence', not 'word'"),
-        ("  advantages: group", "  advantages: best", r":\d+: grpo\.advantages: .*'leave_one_out', not 'best'"),
-        ("  truncated: learn", "  truncated: drop", r":\d+: grpo\.truncated: .*'leave_out', not 'drop'"),
-        (
-            "  on_invalid_completion: stop",
-            "  on_invalid_completion: keep",
-            r":\d+: grpo\.on_invalid_completion: .*'skip', not 'keep'",
-        ),
-        ("  schedule: linear", "  schedule: step", r":\d+: grpo\.schedule: .*'constant', not 'step'"),
-        (
-            "  schedule: linear",
-            "  schedule: constant",
-            r":\d+: grpo\.warmup_steps: .*does nothing in schedule constant",
-        ),
-        ("  warmup_steps: 4", "  warmup_steps: -1", r":\d+: grpo\.warmup_steps: .*greater than or equal to 0, not -1"),
-        (
-            "  micro_batch_tokens: 2048",
-            "  micro_batch_tokens: 8",
-            r":\d+: grpo\.micro_batch_tokens: .*equal to 64, not 8",
-        ),
-        ("  processes: 1 ", "  processes: 0 ", r":\d+: grpo\.processes: .*greater than or equal to 1, not 0"),
-        ("  kl: k3", "  kl: k4", r":\d+: grpo\.kl: .*'k3', not 'k4'"),
-        ("  entropy: 0.0", "  entropy: -1", r":\d+: grpo\.entropy: .*greater than or equal to 0, not -1"),
-        ("    rank: 16", "    rank: 0", r":\d+: policy\.lora\.rank: .*greater than or equal to 1, not 0"),
-        ("    rank: 16", "    rnk: 16", r":\d+: no param 'policy\.lora\.rnk'; did you mean 'policy\.lora\.rank'\?"),
-        (
-            "targets: all-linear",
-            "targets: all",
-            r":\d+: policy\.lora\.targets: write all-linear, or a list .*not 'all'",
-        ),
-        ("targets: all-linear", "targets: []", r":\d+: policy\.lora\.targets: write all-linear, or a list .*not \[\]"),
-        ("targets: all-linear", "targets: [1]", r":\d+: policy\.lora\.targets: write all-linear, or a .*not \[1\]"),
-        ("  delta: null", "  delta: 1.0", r":\d+: grpo\.delta: .*greater than 1, not 1\.0"),
-        ("  delta: null", "  delta: 3.0", r":\d+: grpo\.delta: delta \(3\.0\) must be above 1 \+ clip_high \(5\.0\)"),
-        ("  beta: 0.01", "  beta: .nan", r":\d+: grpo\.beta: .*finite number, not nan"),
-        ("  beta: 0.01", "  beta: .inf", r":\d+: grpo\.beta: "),
-        ("  own_sha256: null", "  own_sha256: 1", r":\d+: rewards\.own_sha256: .*valid string, not 1"),
-        ("  seconds: 10 ", "  seconds: 0 ", r":\d+: rewards\.seconds: .*greater than or equal to 0\.1, not 0"),
-        ("  model_sha256: null", "  model_sha256: 1", r":\d+: rewards\.model_sha256: .*valid string, not 1"),
+        ("seed: 0", "sede: 0", r"no param 'sede'; did you mean 'seed'\?"),
+        ("  beta:", "  betta:", r"no param 'grpo\.betta'; did you mean 'grpo\.beta'\?"),
+        ("seed: 0", "seed: 0\nxyzzy: 1", r"no param 'xyzzy'; the sections are seed, environment, env"),
+        ("  beta: 0.01", "  beta: -1", r"grpo\.beta: .*greater than or equal to 0, not -1"),
+        ("  group_size: 12", "  group_size: 0", r"grpo\.group_size: .*greater than or equal to 1, not 0"),
+        ("  loss: dapo", "  loss: ppo", r"grpo\.loss: .*'sapo', not 'ppo'"),
+        ("  importance: token", "  importance: word", r"grpo\.importance: .*'sequence', not 'word'"),
+        ("  advantages: group", "  advantages: best", r"grpo\.advantages: .*'leave_one_out', not 'best'"),
+        ("  truncated: learn", "  truncated: drop", r"grpo\.truncated: .*'leave_out', not 'drop'"),
+        ("  on_invalid_completion: stop", "  on_invalid_completion: keep", r"grpo\.on_invalid_.*'skip', not 'keep'"),
+        ("  schedule: linear", "  schedule: step", r"grpo\.schedule: .*'constant', not 'step'"),
+        ("  schedule: linear", "  schedule: constant", r"grpo\.warmup_steps: .*does nothing in schedule constant"),
+        ("  warmup_steps: 4", "  warmup_steps: -1", r"grpo\.warmup_steps: .*greater than or equal to 0, not -1"),
+        ("  micro_batch_tokens: 2048", "  micro_batch_tokens: 8", r"grpo\.micro_batch_tokens: .*equal to 64, not 8"),
+        ("  processes: 1 ", "  processes: 0 ", r"grpo\.processes: .*greater than or equal to 1, not 0"),
+        ("  kl: k3", "  kl: k4", r"grpo\.kl: .*'k3', not 'k4'"),
+        ("  entropy: 0.0", "  entropy: -1", r"grpo\.entropy: .*greater than or equal to 0, not -1"),
+        ("    rank: 16", "    rank: 0", r"policy\.lora\.rank: .*greater than or equal to 1, not 0"),
+        ("    rank: 16", "    rnk: 16", r"no param 'policy\.lora\.rnk'; did you mean 'policy\.lora\.rank'\?"),
+        ("targets: all-linear", "targets: all", r"policy\.lora\.targets: write all-linear, or a list .*not 'all'"),
+        ("targets: all-linear", "targets: []", r"policy\.lora\.targets: write all-linear, or a list .*not \[\]"),
+        ("targets: all-linear", "targets: [1]", r"policy\.lora\.targets: write all-linear, or a .*not \[1\]"),
+        ("  delta: null", "  delta: 1.0", r"grpo\.delta: .*greater than 1, not 1\.0"),
+        ("  delta: null", "  delta: 3.0", r"grpo\.delta: delta \(3\.0\) must be above 1 \+ clip_high \(5\.0\)"),
+        ("  beta: 0.01", "  beta: .nan", r"grpo\.beta: .*finite number, not nan"),
+        ("  beta: 0.01", "  beta: .inf", r"grpo\.beta: "),
+        ("  own_sha256: null", "  own_sha256: 1", r"rewards\.own_sha256: .*valid string, not 1"),
+        ("  seconds: 10 ", "  seconds: 0 ", r"rewards\.seconds: .*greater than or equal to 0\.1, not 0"),
+        ("  model_sha256: null", "  model_sha256: 1", r"rewards\.model_sha256: .*valid string, not 1"),
         (
             "  model: null",
             "  model: {base: a, weight: 1, batch: 0, label: null}",
-            r":\d+: rewards\.model\.batch: .*greater than or equal to 1, not 0",
+            r"rewards\.model\.batch: .* 1, not 0",
         ),
         (
             "  model: null",
             "  model: {base: a, weight: 1, batch: 1, label: null, labels: 2}",
-            r":\d+: no param 'rewards\.model\.labels'; did you mean 'rewards\.model\.label'\?",
+            r"no param 'rewards\.model\.labels'; did you mean 'rewards\.model\.label'\?",
         ),
         (
             "  own: []",
             "  own: [{name: a, term: a.b, weight: 1}]",
-            r":\d+: rewards\.own\.0\.term: write module:function, manners:polite for instance, not 'a\.b'",
+            r"rewards\.own\.0\.term: write module:function, .*, not 'a\.b'",
         ),
         (
             "  own: []",
             '  own: [{name: length, term: "a:b", weight: 1}]',
-            r":\d+: rewards\.own: 'length' is the name of Graft's own; choose another",
+            r"rewards\.own: 'length' is the name of Graft's own;",
         ),
         (
             "  own: []",
             '  own: [{name: model, term: "a:b", weight: 1}]',
-            r":\d+: rewards\.own: 'model' is the name of Graft's own; choose another",
+            r"rewards\.own: 'model' is the name of Graft's own;",
         ),
         (
             "  own: []",
             '  own: [{name: x, term: "a:b", weight: 1}, {name: x, term: "a:c", weight: 1}]',
-            r":\d+: rewards\.own: 'x' is the name of a second term; choose another",
+            r"rewards\.own: 'x' is the name of a second term; choose another",
         ),
-        (
-            "  correctness: 1.0",
-            "  correctness: 0",
-            r":\d+: rewards: every weight is 0: give at least one term a weight",
-        ),
-        ("  seconds: null", "  seconds: 0", r":\d+: search\.seconds: .*greater than 0, not 0"),
-        ("  stop_at: 0", "  stop_at: -1", r":\d+: search\.stop_at: .*greater than or equal to 0, not -1"),
-        ("seed: 0", "seed: true", r":\d+: seed: .*integer, not True"),
-        ("seed: 0", "seed: -1", r":\d+: seed: .*greater than or equal to 0, not -1"),
-        (
-            "source: generated",
-            "source: downloaded",
-            r":\d+: problems\.source: .*'jsonl', not 'downloaded'",
-        ),
-        ("environment: workflow", "environment: poems", r":\d+: environment: write workflow, answer, or module:CLASS"),
-        ("hard_format: 0.5", "hard_format: -1", r":\d+: rewards\.environment\.hard_format: .*equal to 0, not -1"),
-        (
-            "  malformed_share: 0.3",
-            "  malformed_share: 2",
-            r":\d+: bootstrap\.malformed_share: .*less than or equal to 1, not 2",
-        ),
-        ('"2": 1', '"2": 0', r":\d+: rounds: start must be the chain"),
-        ('"1": 0', "1: 0", r":\d+: rounds\.start: the rounds must be in quotes"),
+        ("  correctness: 1.0", "  correctness: 0", r"rewards: every weight is 0: give at least one term a weight"),
+        ("  seconds: null", "  seconds: 0", r"search\.seconds: .*greater than 0, not 0"),
+        ("  stop_at: 0", "  stop_at: -1", r"search\.stop_at: .*greater than or equal to 0, not -1"),
+        ("seed: 0", "seed: true", r"seed: .*integer, not True"),
+        ("seed: 0", "seed: -1", r"seed: .*greater than or equal to 0, not -1"),
+        ("source: generated", "source: downloaded", r"problems\.source: .*'jsonl', not 'downloaded'"),
+        ("environment: workflow", "environment: poems", r"environment: write workflow, answer, or module:CLASS"),
+        ("hard_format: 0.5", "hard_format: -1", r"rewards\.environment\.hard_format: .*equal to 0, not -1"),
+        ("  malformed_share: 0.3", "  malformed_share: 2", r"bootstrap\.malformed_share: .*equal to 1, not 2"),
+        ('"2": 1', '"2": 0', r"rounds: start must be the chain"),
+        ('"1": 0', "1: 0", r"rounds\.start: the rounds must be in quotes"),
         (
             "  ks: [1, 5, 10]",
             "  ks: [1, 11]",
-            r":\d+: evaluation: samples \(20\) must be at least twice the largest k \(11\), .*raise samples to 22",
+            r"evaluation: samples \(20\) must .* largest k \(11\), .*raise samples to 22",
         ),
-        ("  ks: [1, 5, 10]", "  ks: []", r":\d+: evaluation\.ks: .*at least 1 item"),
-        ("seed: 0", "seed: 0\nseed: 1", r":\d+: not YAML: "),
-        ("seed: 0", "seed: a: b", r":\d+: not YAML: "),
+        ("  ks: [1, 5, 10]", "  ks: []", r"evaluation\.ks: .*at least 1 item"),
+        ("seed: 0", "seed: 0\nseed: 1", r"not YAML: "),
+        ("seed: 0", "seed: a: b", r"not YAML: "),
     ],
 )
 def test_a_mistake_is_named_with_its_line_and_remedy(file: Path, old: str, new: str, message: str) -> None:
     assert old in TEXT
     file.write_text(TEXT.replace(old, new, 1))
-    with pytest.raises(GraftError, match=rf"^{re.escape(str(file))}{message}") as error:
+    with pytest.raises(GraftError, match=rf"^{re.escape(str(file))}:\d+: {message}") as error:
         load_params(file)
     assert "\n" not in str(error.value)
     named = re.search(r":(\d+): ", str(error.value))
@@ -311,9 +276,6 @@ def test_a_missing_file_is_told(tmp_path: Path) -> None:
         load_params(tmp_path / "params.yaml")
 
 
-# --- override
-
-
 @pytest.mark.parametrize("key", LEAVES)
 def test_writing_a_param_as_it_is_changes_no_byte(file: Path, key: str) -> None:
     value = {"rounds": load_params(SHIPPED).rounds.last}.get(key, LEAVES[key])
@@ -403,9 +365,6 @@ def test_the_way_null_is_written_stays_ours(file: Path) -> None:
     stream = io.StringIO()
     YAML().dump({"a": None}, stream)
     assert stream.getvalue() == "a:\n"
-
-
-# --- restrict
 
 
 @given(st.sets(st.sampled_from(sorted(LEAVES))))

@@ -1,4 +1,4 @@
-"""Laws of the sandbox as a function: order, repetition, workers, tiers of speed, healing, nothing left behind."""
+"""Laws of the sandbox as a function: order, repetition, workers, restarts, no process left behind."""
 
 import os
 import signal
@@ -15,13 +15,13 @@ from tasks.errors import GraftError
 from tasks.params.sections import Sandbox as SandboxParams
 from tasks.programs.contract import HEADER
 from tasks.programs.sandbox.plain_programs import is_plain
-from tasks.programs.sandbox.sandbox import Program, Sandbox, make_sandbox, probe_tier, tier_of
+from tasks.programs.sandbox.sandbox import Program, Sandbox, make_sandbox, probe_tier
 from tasks.programs.sandbox.zygote import MODULES
 from tasks.records import Result
 
 QUESTION = "Ann has 3 pens, 1,200 nails and half a pie; 20% are 1/4 of 7."
 FORKED = "\nforked = None\n"
-"""Added to a plain program, it has the same results and is plain no more."""
+"""Makes a plain program one that is not plain, with the same results."""
 
 
 @pytest.fixture(scope="module")
@@ -87,15 +87,7 @@ ENDINGS = {
     ),
     "def solve(": Result(status="error", error="SyntaxError: '(' was never closed (<workflow>, line 1)"),
     "x = 1": Result(status="error", error="NameError: the program defines no function solve(problem)"),
-    "": Result(status="error", error="NameError: the program defines no function solve(problem)"),
-    "solve = 3": Result(status="error", error="NameError: the program defines no function solve(problem)"),
-    "def solve(): return 1": Result(
-        status="error", error="TypeError: solve() takes 0 positional arguments but 1 was given"
-    ),
     "raise SystemExit(0)": Result(status="error", error="SystemExit: 0"),
-    "#" * 20_001: Result(status="error", error="source: over 20000 bytes"),
-    "#" + "é" * 10_000: Result(status="error", error="source: over 20000 bytes"),
-    "x = '\ud800'": Result(status="error", error="source: not Unicode text"),
     "import os\ndef solve(problem): os._exit(0)": Result(status="killed", error="ended without a result"),
     "def solve(problem): return bytes(2 * 10**9)": Result(status="memory", error="MemoryError"),
     "def solve(problem): import time; time.sleep(99)": Result(status="timeout", error="out of time"),
@@ -224,7 +216,7 @@ def test_a_busy_machine_does_not_change_the_results() -> None:
     assert found == [5, 6, 7, 8]
 
 
-# A killed zygote: noticed, replaced, nothing lost.
+# A killed zygote is replaced without loss.
 
 
 def test_a_zygote_that_dies_between_runs_is_replaced() -> None:
@@ -350,12 +342,6 @@ def test_weak_machines_are_refused_unless_the_user_says_so() -> None:
         with Sandbox(1.0, 256, allow_weak=False, workers=1, layers=layers) as sandbox:
             assert sandbox.tier == tier
             assert run_one(sandbox, plain("return n[0]")).value == 3
-    assert [tier_of(layers) for layers in ((), ("user",), ("user", "landlock"), ("landlock", "seccomp"))] == [
-        "limits-only",
-        "limits-only",
-        "partial",
-        "full",
-    ]
 
 
 def test_the_params_reach_the_sandbox() -> None:
