@@ -129,8 +129,8 @@ def space_of(problem_id: str, questions: Sequence[str], answers: Sequence[float]
 
 def other_inputs(problem_id: str, quantities: Sequence[float]) -> list[list[float]]:
     """[PERTURBATIONS, Q]: randomly scaled quantities of a problem, without known answers."""
-    dice = random.Random(derive_seed("search", "perturbations", problem_id))
-    return [[value * dice.uniform(0.6, 1.7) for value in quantities] for _ in range(PERTURBATIONS)]
+    rng = random.Random(derive_seed("search", "perturbations", problem_id))
+    return [[value * rng.uniform(0.6, 1.7) for value in quantities] for _ in range(PERTURBATIONS)]
 
 
 def constants_of(question: str) -> tuple[float, ...]:

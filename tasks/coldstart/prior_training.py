@@ -166,14 +166,14 @@ def _trained(
     optimiser = torch.optim.AdamW(list(weights.values()), lr=learning_rate, weight_decay=0.02)
     total = max(1, epochs * len(batches))
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda i: min(1, (i + 1) / 50) * max(0.0, 1 - i / total))
-    dice = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
 
     def drop(x: "torch.Tensor") -> "torch.Tensor":
         kept = torch.rand(x.shape, generator=generator) > DROPPED
         return x * kept / (1 - DROPPED)
 
     for _ in range(epochs):
-        for index in dice.permutation(len(batches)):
+        for index in rng.permutation(len(batches)):
             loss = mean_loss(weights, batches[index], drop)
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]

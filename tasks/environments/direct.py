@@ -40,7 +40,7 @@ class Direct(ABC):
         """Training text for a policy from scratch: these steps and the answer."""
         return "\n".join([*steps, answer])
 
-    def spoil(self, text: str, dice: Random) -> str:  # noqa: ARG002
+    def malform(self, text: str, rng: Random) -> str:  # noqa: ARG002
         """A text from `written`, malformed in a way that the terms of the reward detect."""
         return text
 
@@ -62,7 +62,7 @@ class Direct(ABC):
                 f"{type(error).__name__}: {error}; fix it"
             ) from error
 
-    def demonstration(self, code: str, question: str, spoilt: int | None = None) -> str:
+    def demonstration(self, code: str, question: str, malformed_seed: int | None = None) -> str:
         """The steps of the workflow and its answer, formatted by `written`."""
         text = self.written(*worked_steps(code, question))
-        return text if spoilt is None else self.spoil(text, Random(spoilt))
+        return text if malformed_seed is None else self.malform(text, Random(malformed_seed))

@@ -29,10 +29,10 @@ class Environment(Protocol):
     def is_right(self, result: Result, answer: Number) -> bool:
         """True if a result is the expected answer."""
 
-    def demonstration(self, code: str, question: str, spoilt: int | None = None) -> str:
+    def demonstration(self, code: str, question: str, malformed_seed: int | None = None) -> str:
         """Training text for a policy from scratch, for a question that the workflow `code` solves.
 
-        `spoilt`: seed of a malformed variant, if the environment has variants that the reward detects.
+        `malformed_seed`: seed of a malformed variant, if the environment has variants that the reward detects.
         """
 
 

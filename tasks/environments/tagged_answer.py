@@ -21,7 +21,7 @@ _ASKED = (
     "Then give nothing but the number between <answer> and </answer>.\n\nProblem: "
 )
 
-SPOILS: tuple[Callable[[str], str], ...] = (
+MALFORMED_VARIANTS: tuple[Callable[[str], str], ...] = (
     lambda text: text.replace("<think>\n", "").replace("</think>\n", ""),
     lambda text: text.replace("\n</think>", ""),
     lambda text: text.replace("\n</answer>", ""),
@@ -57,6 +57,6 @@ class TaggedAnswer(Direct):
         """A text with full `hard_format` and `mark`, also with `strict`."""
         return "\n".join(["<think>", *steps, "</think>", "<answer>", answer, "</answer>"])
 
-    def spoil(self, text: str, dice: Random) -> str:
-        """One of SPOILS."""
-        return dice.choice(SPOILS)(text)
+    def malform(self, text: str, rng: Random) -> str:
+        """One of MALFORMED_VARIANTS."""
+        return rng.choice(MALFORMED_VARIANTS)(text)

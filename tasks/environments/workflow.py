@@ -28,6 +28,6 @@ class WorkflowEnvironment:
         """The answer check of programs."""
         return answer_check.is_right(result, answer)
 
-    def demonstration(self, code: str, question: str, spoilt: int | None = None) -> str:  # noqa: ARG002
+    def demonstration(self, code: str, question: str, malformed_seed: int | None = None) -> str:  # noqa: ARG002
         """The workflow itself."""
         return code

@@ -70,23 +70,23 @@ def held_out_templates(seed: int) -> list[Template]:
         by_operations[template.operations].append(template)
     held_out: list[Template] = []
     for operations, templates in sorted(by_operations.items()):
-        dice = random.Random(derive_seed(seed, "problems", "held out", operations))
-        held_out += dice.sample(templates, max(1, round(len(templates) / HELD_OUT)))
+        rng = random.Random(derive_seed(seed, "problems", "held out", operations))
+        held_out += rng.sample(templates, max(1, round(len(templates) / HELD_OUT)))
     return held_out
 
 
 def phrasings_of(template: Template, count: int, seed: int) -> list[int]:
     """The phrasings used by a run, drawn by the seed, the same in every split."""
-    dice = random.Random(derive_seed(seed, "problems", "phrasings", template.name))
-    return dice.sample(range(len(template.phrasings)), min(count, len(template.phrasings)))
+    rng = random.Random(derive_seed(seed, "problems", "phrasings", template.name))
+    return rng.sample(range(len(template.phrasings)), min(count, len(template.phrasings)))
 
 
 def _cycle(templates: list[Template], size: int, seed: int, split: str, name: str) -> list[Template]:
     """`size` templates in shuffled cycles, so that their counts differ by at most one."""
     order: list[Template] = []
     while templates and len(order) < size:
-        dice = random.Random(derive_seed(seed, "problems", split, name, len(order)))
-        order += dice.sample(templates, len(templates))
+        rng = random.Random(derive_seed(seed, "problems", split, name, len(order)))
+        order += rng.sample(templates, len(templates))
     return order[:size][::-1]
 
 
@@ -100,11 +100,11 @@ def _problem(
     seed: int,
     used: set[str],
 ) -> Problem:
-    dice = random.Random(derive_seed(seed, "problems", split, index))
-    phrasing = dice.choice(phrasings_of(template, phrasings, seed))
+    rng = random.Random(derive_seed(seed, "problems", split, index))
+    phrasing = rng.choice(phrasings_of(template, phrasings, seed))
     stories: list[_Story] = []
     for _ in range(1 + siblings):
-        stories.append(_story(template, phrasing, cast_of(template, dice), dice, stories, used))
+        stories.append(_story(template, phrasing, cast_of(template, rng), rng, stories, used))
         used.add(stories[-1].question)
     return Problem(
         problem_id=f"{split}-{index:04d}-{template.name}",
@@ -118,11 +118,11 @@ def _problem(
     )
 
 
-def cast_of(template: Template, dice: random.Random) -> dict[str, str]:
+def cast_of(template: Template, rng: random.Random) -> dict[str, str]:
     """Names, place and item of a story; siblings draw their own, as a workflow must not depend on them."""
-    name, other = dice.sample(NAMES, 2)
-    cast = {"name": name, "other": other, "place": dice.choice(PLACES)}
-    return cast | ({"item": dice.choice(template.items)} if template.items else {})
+    name, other = rng.sample(NAMES, 2)
+    cast = {"name": name, "other": other, "place": rng.choice(PLACES)}
+    return cast | ({"item": rng.choice(template.items)} if template.items else {})
 
 
 def phrase_question(template: Template, phrasing: int, cast: dict[str, str], drawn: dict[str, Option]) -> str:
@@ -135,13 +135,13 @@ def _story(
     template: Template,
     phrasing: int,
     cast: dict[str, str],
-    dice: random.Random,
+    rng: random.Random,
     family: list[_Story],
     used: set[str],
 ) -> _Story:
     """A new question with another answer than its siblings and, compared with the first, other quantities."""
     for _ in range(TRIES):
-        found = draw_quantities(template, phrasing, dice)
+        found = draw_quantities(template, phrasing, rng)
         if found is None:
             continue
         drawn, exact = found

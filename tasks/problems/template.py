@@ -140,14 +140,12 @@ def answer_of(template: Template, values: dict[str, Fraction]) -> Fraction | Non
     return None if answer in values.values() else answer
 
 
-def draw_quantities(
-    template: Template, phrasing: int, dice: random.Random
-) -> tuple[dict[str, Option], Fraction] | None:
+def draw_quantities(template: Template, phrasing: int, rng: random.Random) -> tuple[dict[str, Option], Fraction] | None:
     """One draw of the quantities of a phrasing, with the answer; None if they make no sensible story.
 
     The values differ from each other, so that a program that reads the wrong number is wrong.
     """
-    drawn = {name: dice.choice(template.quantities[name].options) for name in dict.fromkeys(template.order(phrasing))}
+    drawn = {name: rng.choice(template.quantities[name].options) for name in dict.fromkeys(template.order(phrasing))}
     values = {name: value for name, (_, value) in drawn.items()}
     if len(set(values.values())) < len(values):
         return None

@@ -44,23 +44,23 @@ class RewardTotals:
     def add(self, trajectory: RewardedTrajectory) -> None:
         """Add a group."""
         self.failures.add(trajectory)
-        known = _finite(trajectory.rewards)
+        finite = _finite(trajectory.rewards)
         if trajectory.split == "train":
-            self._add_train(trajectory, known)
+            self._add_train(trajectory, finite)
         elif trajectory.split == "validation":
-            self._validation.add(known)
-            self._counts["validation"] += len(known)
+            self._validation.add(finite)
+            self._counts["validation"] += len(finite)
 
-    def _add_train(self, trajectory: RewardedTrajectory, known: Sequence[float]) -> None:
-        self._rewards.add(known)
-        self._counts["rewards"] += len(known)
+    def _add_train(self, trajectory: RewardedTrajectory, finite: Sequence[float]) -> None:
+        self._rewards.add(finite)
+        self._counts["rewards"] += len(finite)
         self._counts["train"] += 1
         self._counts["members"] += len(trajectory.rewards)
         self._counts["solved"] += _is_solved(self._environment, trajectory)
         self._counts["groups_with_signal"] += has_signal(trajectory.rewards)
-        if len(known) > 1:
+        if len(finite) > 1:
             self._counts["groups"] += 1
-            self._spread.add([len(known) * variance(known)])
+            self._spread.add([len(finite) * variance(finite)])
         for name, values in trajectory.reward_terms.items():
             if name not in self._terms:
                 self._terms[name] = self._columns.enter_context(Column())

@@ -32,8 +32,8 @@ def perturb_question(question: str, problem_id: str, texts: int = TEXTS) -> tupl
     values, written, between = written_quantities(question)
     found: list[str] = []
     for place in range(texts * TRIES if values else 0):
-        dice = Random(derive_seed("search", "perturbed", problem_id, place))
-        drawn = [_other(value, as_written, dice) for value, as_written in zip(values, written, strict=True)]
+        rng = Random(derive_seed("search", "perturbed", problem_id, place))
+        drawn = [_other(value, as_written, rng) for value, as_written in zip(values, written, strict=True)]
         text = between[0] + "".join(new + rest for new, rest in zip(drawn, between[1:], strict=True))
         if text not in found and _reads(text, between, values):
             found.append(text)
@@ -42,7 +42,7 @@ def perturb_question(question: str, problem_id: str, texts: int = TEXTS) -> tupl
     return tuple(found)
 
 
-def _other(value: int | float, written: str, dice: Random) -> str:
+def _other(value: int | float, written: str, rng: Random) -> str:
     """Another quantity of the same kind, as it is written."""
     percent = _PERCENT.search(written)
     ending = percent[0] if percent else ""
@@ -50,7 +50,7 @@ def _other(value: int | float, written: str, dice: Random) -> str:
     decimals = _decimals(scaled, written.removesuffix(ending))
     steps = round(scaled * 10**decimals)
     most = 10**decimals * (100 if percent else 1) if 0 < value < 1 else None
-    return _decimal(_near(steps, most, dice), decimals) + ending
+    return _decimal(_near(steps, most, rng), decimals) + ending
 
 
 def _decimals(value: int | float, written: str) -> int:
@@ -61,7 +61,7 @@ def _decimals(value: int | float, written: str) -> int:
     return 0 if value == round(value) else 2
 
 
-def _near(whole: int, below: int | None, dice: Random) -> int:
+def _near(whole: int, below: int | None, rng: Random) -> int:
     """Another integer near `whole` ≥ 0, at least 1 and less than `below`, with as many trailing zeros as leave two
     leading digits."""
     zeros = len(str(whole)) - len(str(whole).rstrip("0")) if whole else 0
@@ -70,7 +70,7 @@ def _near(whole: int, below: int | None, dice: Random) -> int:
     low, high = max(1, -(-6 * count // 10)), max(17 * count // 10, count + 3)
     if below is not None:
         high = min(high, (below - 1) // unit)
-    drawn = dice.randrange(low, max(high, low + 1))  # one less than `high`: the next line skips `count`
+    drawn = rng.randrange(low, max(high, low + 1))  # one less than `high`: the next line skips `count`
     return (drawn + (drawn >= count)) * unit
 
 

@@ -88,8 +88,8 @@ class PolicyTree:
         if 0 < stop_at <= self.right:
             return rollouts
         while len(rollouts) < wave and self.root.value < 1.0:
-            dice = Random(derive_seed(seed, "choose", self.problem.problem_id, self.completions))
-            node = select_node(self.root, rule, exploration, dice)
+            rng = Random(derive_seed(seed, "choose", self.problem.problem_id, self.completions))
+            node = select_node(self.root, rule, exploration, rng)
             if node is None:
                 break
             begin_simulation(node)

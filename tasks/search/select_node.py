@@ -12,11 +12,11 @@ from tasks.search.node import Node
 from tasks.search.rules import AFLOW_BEST, Rule, draw_index, puct, soft_mix, uct
 
 
-def select_node(root: Node, rule: Rule, exploration: float, dice: Random) -> Node | None:
+def select_node(root: Node, rule: Rule, exploration: float, rng: Random) -> Node | None:
     """The node to continue from; None if no node is open.
 
     `puct` and `uct` descend; pending simulations count as visits with reward 0 ("virtual loss"), so that a wave spreads
-    out. With `dice`, `aflow` draws from the root and the best open nodes, `random` from all open nodes uniformly.
+    out. With `rng`, `aflow` draws from the root and the best open nodes, `random` from all open nodes uniformly.
     `enumerate` takes the open nodes in turn, the oldest first.
     """
     if rule in ("puct", "uct"):
@@ -25,8 +25,8 @@ def select_node(root: Node, rule: Rule, exploration: float, dice: Random) -> Nod
     if not open_nodes:
         return None
     if rule == "random":
-        return dice.choice(open_nodes)
-    return min(open_nodes, key=lambda node: node.started) if rule == "enumerate" else _draw_soft_mix(open_nodes, dice)
+        return rng.choice(open_nodes)
+    return min(open_nodes, key=lambda node: node.started) if rule == "enumerate" else _draw_soft_mix(open_nodes, rng)
 
 
 def _descend(root: Node, rule: Rule, exploration: float) -> Node | None:
@@ -65,13 +65,13 @@ def _best(node: Node, rule: Rule, exploration: float) -> Node | None:
     return arms[int(scores.argmax())]
 
 
-def _draw_soft_mix(open_nodes: list[Node], dice: Random) -> Node:
+def _draw_soft_mix(open_nodes: list[Node], rng: Random) -> Node:
     """AFlow's draw; the root, a fresh start, scores 0."""
     root = [node for node in open_nodes if node.parent is None]
     best = sorted((node for node in open_nodes if node.parent), key=lambda node: -node.value)[:AFLOW_BEST]
     scores = np.array([[0.0] * len(root) + [node.value for node in best]])
     probabilities = soft_mix(scores, np.ones(scores.shape, dtype=bool))
-    return [*root, *best][int(draw_index(probabilities, np.array([dice.random()]))[0])]
+    return [*root, *best][int(draw_index(probabilities, np.array([rng.random()]))[0])]
 
 
 def _preorder(root: Node) -> Iterator[Node]:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tasks.programs.contract import workflow_id
-from tasks.records import Result, Workflow
+from tasks.records import ProblemOutcome, Result, Workflow
 
 
 def make_workflow(code: str, **fields: Any) -> Workflow:
@@ -22,3 +22,10 @@ def make_workflow(code: str, **fields: Any) -> Workflow:
         "sibling_results": [],
     }
     return Workflow(code=code, **{**defaults, **fields})
+
+
+def make_outcome(problem_id: str, **fields: Any) -> ProblemOutcome:
+    """The outcome of a problem without template and siblings after one wrong sample; any field can be given."""
+    counts = {"samples": 1, "correct": 0, "invalid": 0, "timeouts": 0, "distinct": 1}
+    unknown = {"template": None, "seen": None, "siblings_passed": None}
+    return ProblemOutcome(problem_id=problem_id, **{"greedy": False, **counts, **unknown, **fields})

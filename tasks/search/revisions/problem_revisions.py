@@ -2,7 +2,7 @@
 
 AFlow's search (Zhang et al. 2024) for one problem: draw a workflow, let the model change it, run the result, remember
 whether the change helped. Differences: a solved problem is not revised; a change that helped is shown as such (AFlow
-forbids both kinds, its issue 8); a workflow or change that is known is not run again.
+forbids both kinds, its issue 8); known workflows and changes are not run again.
 """
 
 from collections import Counter

@@ -12,7 +12,7 @@ from tasks.environments.direct import Direct
 from tasks.environments.lookup import environment_of
 from tasks.environments.protocol import Environment, with_checked_siblings
 from tasks.environments.runner import make_runner
-from tasks.environments.tagged_answer import SPOILS, TaggedAnswer
+from tasks.environments.tagged_answer import MALFORMED_VARIANTS, TaggedAnswer
 from tasks.environments.tags import hard_format, mark
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
@@ -81,16 +81,16 @@ def test_the_answer_is_read_from_its_block_and_from_nowhere_else(text: str, valu
     assert (result.status, result.value) == (("ok", value) if value is not None else ("error", None))
 
 
-def test_a_demonstration_earns_everything_and_a_spoilt_one_less() -> None:
+def test_a_demonstration_earns_full_terms_and_a_malformed_one_less() -> None:
     environment = TaggedAnswer(strict=True)
     whole = environment.demonstration(CODE, QUESTION)
     assert whole == DEMONSTRATION
     assert [term(PROBLEM, whole, []) for term in environment.terms.values()] == [0.5, 0.5]
-    for spoil in SPOILS:
-        spoilt = spoil(whole)
-        assert hard_format(spoilt) + mark(spoilt) < 1
-    spoilt_ones = {environment.demonstration(CODE, QUESTION, seed) for seed in range(40)}
-    assert spoilt_ones == {spoil(whole) for spoil in SPOILS}
+    for malform in MALFORMED_VARIANTS:
+        malformed = malform(whole)
+        assert hard_format(malformed) + mark(malformed) < 1
+    malformed_texts = {environment.demonstration(CODE, QUESTION, seed) for seed in range(40)}
+    assert malformed_texts == {malform(whole) for malform in MALFORMED_VARIANTS}
     assert environment.demonstration(CODE, QUESTION, 3) == environment.demonstration(CODE, QUESTION, 3)
 
 

@@ -7,22 +7,19 @@ import pytest
 
 from tasks.evaluation.by_template import TemplateRow, by_template, csv_table, hardest
 from tasks.records import ProblemOutcome
+from tests.support.records import make_outcome
 
 
 def outcome(
     template: str | None, correct: int, greedy: bool, seen: bool | None = True, operations: int = 2
 ) -> ProblemOutcome:
-    return ProblemOutcome(
-        problem_id=f"{template}-{correct}",
+    return make_outcome(
+        f"{template}-{correct}",
         template=template,
         seen=seen,
         greedy=greedy,
-        siblings_passed=None,
         samples=10,
         correct=correct,
-        invalid=0,
-        timeouts=0,
-        distinct=1,
         operations=operations,
     )
 

@@ -12,6 +12,7 @@ from tasks.promotion.champion import CHAMPION_FILES, PREVIOUS_LIMIT, previous_ch
 from tasks.promotion.rollback import roll_back
 from tasks.promotion.task import run
 from tasks.records import Champion, Lineage, Problem, ProblemOutcome, Promotion
+from tests.support.records import make_outcome
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 KEYS = ["seed", "environment", "environment_sha256", "policy.base", "policy.max_new_tokens", "sandbox", "operators"]
@@ -22,18 +23,7 @@ PRODUCT = "def solve(problem):\n    n = numbers(problem)\n    return n[0] * n[1]
 
 
 def outcome(problem_id: str, right: bool) -> ProblemOutcome:
-    return ProblemOutcome(
-        problem_id=problem_id,
-        template=None,
-        seen=None,
-        greedy=right,
-        siblings_passed=None,
-        samples=1,
-        correct=int(right),
-        invalid=0,
-        timeouts=0,
-        distinct=1,
-    )
+    return make_outcome(problem_id, greedy=right, correct=int(right))
 
 
 def finished_run(root: Path, version: str, before: int, after: int, problems: list[Problem] | None = None) -> Layout:

@@ -378,6 +378,6 @@ def test_a_search_that_was_cut_short_repeats_no_finished_shard(
     assert left.name.endswith("-0.jsonl")
     capsys.readouterr()
     run(layout, small, 1)
-    assert capsys.readouterr().err.count("completions that a search cut short has left") == 1
+    assert capsys.readouterr().err.count("completions of an interrupted search") == 1
     assert digest_path(layout.workflows(1)) == undisturbed
     assert not layout.journals("search", 1).exists()
