@@ -138,7 +138,7 @@ def compared(found: Sequence[float], exact: Sequence[float]) -> list[tuple[float
 
 
 def agreement(name: str, sides: dict[str, Turns], held_out: Sequence[float]) -> tuple[str, str, str]:
-    """What a table says of a way's numbers; `held_out` are a loop's on other rows."""
+    """Table cells on the agreement of a way's numbers; `held_out` are a loop's on other rows."""
     found = sides[name][-1]["found"]
     if found is None or name == "loop":
         return "", "", ""

@@ -136,6 +136,6 @@ def is_installed(package: str) -> bool:
 
 
 def absence() -> str | None:
-    """Which packages are not there and how to get them, or None where all are."""
+    """Missing packages with the command that installs them; None if all are installed."""
     absent = [package for package in dict.fromkeys(map(package_of, LIBRARIES)) if not is_installed(package)]
     return f"{', '.join(absent)}: not installed (pip install -e '.[bench]')" if absent else None

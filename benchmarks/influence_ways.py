@@ -16,7 +16,7 @@ PROMPT = 32  # tokens of each row that are its prompt
 
 @dataclass(frozen=True)
 class Shape:
-    """What is measured."""
+    """Size of the model and the batch."""
 
     rows: int
     tokens: int  # of a row, its prompt included
@@ -63,7 +63,7 @@ def samples_of(shape: Shape, seed: int) -> "list[Sample]":
 
 
 def tokens_of(samples: "Sequence[Sample]") -> int:
-    """What the loss of these rows is divided by."""
+    """Denominator of the loss of these rows."""
     return sum(len(s.completion) for s in samples)
 
 

@@ -100,7 +100,7 @@ def examples_of(problems: Sequence[AnnotatedProblem]) -> list[Example]:
 
 
 def lengths_of(examples: Sequence[Example]) -> tuple[float, ...]:
-    """How many programs have 1, 2 … statements."""
+    """Number of programs with 1, 2 … statements."""
     counts = Counter(len(program) for _, program in examples)
     return tuple(float(counts[length + 1]) for length in range(STATEMENTS))
 

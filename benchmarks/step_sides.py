@@ -30,7 +30,7 @@ PAD, EOS, FIRST = 0, 1, 3
 
 @dataclass(frozen=True)
 class Shape:
-    """What is measured."""
+    """Model, lengths and threads of a measurement."""
 
     prompt: int  # tokens of each prompt
     skewed: bool  # lengths: most are short, one is LONGEST; else all are LONGEST
@@ -146,7 +146,7 @@ def trl(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
             return scores
 
     class Steps(TrainerCallback):  # type: ignore[misc]
-        """Lets each step wait until it is asked for."""
+        """Lets each step wait for its request."""
 
         def on_step_begin(self, *_args: Any, **_more: Any) -> None:
             nonlocal clock
@@ -277,12 +277,12 @@ def graft(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
 
 
 def forget_peak() -> None:
-    """Let the most memory of this process be what it holds now. Linux alone can."""
+    """Let the most memory of this process be what it holds now. Linux only."""
     Path("/proc/self/clear_refs").write_text("5")
 
 
 def memory() -> tuple[float, float]:
-    """MB that this process holds now, and the most since `forget_peak`. Linux alone tells."""
+    """MB that this process holds now, and the most since `forget_peak`. Linux only."""
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":" in line)
     return float(status["VmRSS"].split()[0]) / 1024, float(status["VmHWM"].split()[0]) / 1024
 

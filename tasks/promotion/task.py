@@ -51,7 +51,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
 
 
 def _opponent(layout: Layout, params: Params, champion: Champion | None, test_sha256: str) -> list[bool]:
-    """Which of the current test problems the champion, or else the run's first policy, solves greedily."""
+    """Greedy results on the current test problems of the champion, or else of the run's first policy."""
     if champion is None:
         return [outcome.greedy for outcome in _outcomes(layout, "before")]
     if champion.test_sha256 == test_sha256:
