@@ -1,12 +1,11 @@
-"""What an update has done so far, kept on disk so that a killed one goes on where it stopped, bit for bit.
+"""Checkpoint of an update, so that a killed update resumes where it stopped, bit for bit.
 
-A checkpoint holds the trained weights, the optimiser, the schedule and the numbers of the steps that are done; how
-many they are says where the update goes on. An update draws no random numbers, and its order is a function of the
-seed. What else it needs is computed again from its inputs, before the weights are put back.
+A checkpoint holds the trained weights, the optimiser, the schedule and the metrics of the steps done, whose number is
+the step to resume at. An update draws no random numbers, and its order is a function of the seed. Everything else is
+computed again from its inputs, before the weights are restored.
 
 The file holds data alone (tasks/model/distributed/safe_serialization.py), is named by all that the result depends on
-and ends with a digest of what stands before. It takes the place of the one before in one rename, so that the last good
-one survives whatever happens meanwhile.
+and ends with a digest of its content. It replaces the previous one by a rename, so that a complete one always exists.
 """
 
 import logging
@@ -22,7 +21,7 @@ from tasks.grpo.metrics import Metrics
 from tasks.model.distributed.safe_serialization import deserialize, serialize
 
 WRITE_INTERVAL = 30.0
-"""Writing waits until so many times what it took has gone by: it costs an update about 3 % at most."""
+"""Pause between writes, as a multiple of the time that the last one took: an update loses 3 % at most."""
 
 DIGEST = 32
 """Bytes at the end of the file: sha256."""
@@ -32,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class TrainingState:
-    """An update under way. `weights` are the trained parameters by name, `rows` the numbers of the steps done."""
+    """State of an update. `weights` are the trained parameters by name, `rows` the metrics of the steps done."""
 
     weights: dict[str, Any]
     optimizer: Any
@@ -40,7 +39,7 @@ class TrainingState:
     rows: list[Metrics] = field(default_factory=list)
 
     def state(self) -> dict[str, Any]:
-        """All that the steps to come depend on."""
+        """Everything that later steps depend on."""
         return {
             "weights": {name: weight.detach() for name, weight in self.weights.items()},
             "optimizer": self.optimizer.state_dict(),
@@ -49,7 +48,7 @@ class TrainingState:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Become what `state` was taken of."""
+        """Load a state."""
         import torch
 
         with torch.no_grad():
@@ -61,7 +60,7 @@ class TrainingState:
 
 
 class Checkpoint:
-    """The one file of an update. Nobody else may write to it at the same time."""
+    """The one file of an update; it has a single writer."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -69,7 +68,7 @@ class Checkpoint:
         self._written = time.monotonic()
 
     def load(self) -> dict[str, Any] | None:
-        """The state that an earlier update of the same name has left; None where there is none that can be trusted."""
+        """The state that an earlier update of the same name has left; None where there is none or it is damaged."""
         for torn in self._path.parent.glob(f".{self._path.name}.*"):  # killed while it was written
             torn.unlink(missing_ok=True)  # several processes tidy up
         for other in sorted(self._path.parent.glob("*")):
@@ -85,7 +84,7 @@ class Checkpoint:
         return state
 
     def keep(self, training: TrainingState) -> None:
-        """Write the state of the training down, where it is time to."""
+        """Write the state if the pause is over."""
         started = time.monotonic()
         if started - self._written < WRITE_INTERVAL * self._cost:
             return
@@ -95,7 +94,7 @@ class Checkpoint:
         self._cost = self._written - started
 
     def remove(self) -> None:
-        """For an update that is written. Goes with its folder: what updates of other inputs left there."""
+        """Remove the folder, with the checkpoints of updates of other inputs."""
         shutil.rmtree(self._path.parent, ignore_errors=True)
 
 

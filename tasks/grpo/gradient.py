@@ -1,7 +1,7 @@
 """The gradient of one step's loss, micro-batch by micro-batch.
 
-Nothing here depends on how the step is cut: the denominator is that of the whole step, and what is logged are sums,
-so that several processes can each take a part of the micro-batches and add up (tasks/model/distributed/collectives.py).
+The result does not depend on the micro-batches: the denominator is that of the step, and metrics are sums, so that
+several processes can each compute a part of the micro-batches and add up (tasks/model/distributed/collectives.py).
 """
 
 import math
@@ -30,7 +30,7 @@ class TokenSums:
     """Totals over the tokens of some micro-batches."""
 
     tokens: float = 0
-    loss: float = 0.0  # it and its three parts are divided by the step's denominator already
+    loss: float = 0.0  # this and its three parts are divided by the step's denominator
     policy_loss: float = 0.0
     kl_loss: float = 0.0
     entropy_loss: float = 0.0
@@ -39,7 +39,7 @@ class TokenSums:
     high: float = 0.0  # from above
     kl: float = 0.0
     entropy: float = 0.0
-    ratio_max: float = 0.0  # the one that is no total
+    ratio_max: float = 0.0  # the largest one, not a total
 
     @property
     def clipped(self) -> float:
@@ -96,11 +96,11 @@ def _loss_of(
     weights = counts * logprobs.new_tensor([averaging.weight(len(s.completion)) for s in samples])[:, None]
     loss = reduce(tokens.loss, weights, denominator)
 
-    def tell() -> tuple[TokenSums, list[Sample]]:
+    def read_sums() -> tuple[TokenSums, list[Sample]]:
         part = _summed(tokens, loss, scored.entropies, counts, weights / denominator)
         return part, [] if math.isfinite(part.loss) else _not_finite(tokens, samples)
 
-    return loss, tell
+    return loss, read_sums
 
 
 def _summed(tokens: TokenLosses, loss: "Tensor", entropies: "Tensor", counts: "Tensor", weights: "Tensor") -> TokenSums:

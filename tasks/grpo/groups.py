@@ -42,5 +42,5 @@ def weighted_group(group: SampleGroup, weights: Sequence[float], averaging: Toke
         rewards=tuple(group.rewards),
         lengths=tuple(len(s.completion) for s in group.samples),
         truncated=group.truncated,
-        silent=not any(group.advantages),
+        no_signal=not any(group.advantages),
     )

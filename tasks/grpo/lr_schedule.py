@@ -6,8 +6,8 @@
     inverse_sqrt              1 / √(1 + (s - w) / w), w = 10000 without warm-up
     constant_with_warmup      1
 
-Without a decline the last few steps' noise stays in the weights, and the round ends worse than its mean. transformers
-counts from a step 0 to a step n, where its rates are 0. Those are left out: no step is taken in vain.
+Without a decline the noise of the last few steps stays in the weights, and the round ends worse than its mean.
+transformers counts from step 0 to step n, where its rates are 0; these two steps are left out.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""An update in numbers: a row for each step, and the round's summary of them.
+"""Metrics of an update: a row for each step, and the round's summary of them.
 
     loss                    policy_loss + kl_loss + entropy_loss, the parts as they enter it (TRL's policy_loss is the
                             first two)
@@ -31,11 +31,11 @@ TOKEN_MEANS = ("ratio", "clip_ratio/low_mean", "clip_ratio/high_mean", "kl", "en
 """Means over the tokens of a step: their means over a round are weighted."""
 
 STEP_ONLY = ("step", "epoch", "tokens", "samples", "first_ratio", "ratio_max")
-"""What the round has in another way, or not at all."""
+"""Metrics of a step that the round has in another form, or not at all."""
 
 
 def step_metrics(number: int, step: Step, sums: TokenSums, norm: float, rate: float) -> Metrics:
-    """What is logged of one step; `norm` is that of the gradient before it was clipped, `rate` the learning rate."""
+    """The metrics of one step; `norm` is that of the gradient before it was clipped, `rate` the learning rate."""
     tokens = max(sums.tokens, 1)
     parts = abs(sums.policy_loss) + abs(sums.kl_loss)
     learned = [s.advantage for s in step.samples for _ in range(s.count)]
@@ -91,13 +91,13 @@ def round_metrics(rows: Sequence[Metrics], skipped: int, groups: Sequence[Update
 
 
 def _of_completions(groups: Sequence[UpdateGroup]) -> Metrics:
-    """What the completions of some problems have in common, whether they are learned from or not."""
+    """Metrics of all completions of some problems, selected or not."""
     rewards = known_rewards(reward for g in groups for reward in g.rewards)
     lengths = [length for g in groups for length in g.lengths]
     return {
         "reward": _mean(rewards),
         "reward_std": _deviation(rewards),
-        "no_signal_fraction": sum(g.silent for g in groups) / max(len(groups), 1),
+        "no_signal_fraction": sum(g.no_signal for g in groups) / max(len(groups), 1),
         "completions/mean_length": _mean(lengths),
         "completions/min_length": min(lengths, default=0),
         "completions/max_length": max(lengths, default=0),

@@ -1,4 +1,4 @@
-"""How far an update has come and how fast it is, for whoever waits for it."""
+"""Progress bar and throughput of an update."""
 
 import sys
 import time

@@ -1,4 +1,4 @@
-"""Log-probabilities of an update's samples before its first step: what its ratio and its KL are against."""
+"""Log-probabilities of an update's samples before its first step, for its importance ratio and its KL."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -38,7 +38,7 @@ def _scores_of(scorer: Scorer, batch: MicroBatch) -> Logprobs:
 def behaviour_logprobs(scorer: Scorer, samples: Sequence[Sample]) -> Logprobs:
     """Recorded log-probabilities; where a sample has none, the model's own as it is now.
 
-    In bf16 all are its own: against what was recorded in full precision no ratio would start at 1.
+    In bf16 all are its own: compared with recorded ones in full precision, no ratio would start at 1.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""What an update goes through: which problems make up each of its steps, in which order."""
+"""The optimiser steps of an update: the problems of each step, in order."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -10,15 +10,15 @@ from tasks.seeds import derive_seed
 
 @dataclass(frozen=True)
 class UpdateGroup:
-    """One problem in the update. `rewards` and `lengths` are of all its completions, [G], for the numbers alone."""
+    """One problem in the update. `rewards` and `lengths` are of all its completions [G], for metrics only."""
 
     problem_id: str
-    samples: list[Sample]  # those that the update learns from
-    denominator: int  # what it adds to that of its step
+    samples: list[Sample]  # that the update learns from
+    denominator: int  # its contribution to that of the step
     rewards: tuple[float | None, ...] = ()  # None = failed, or left out of the baseline
     lengths: tuple[int, ...] = ()  # in tokens
     truncated: int = 0  # completions that were cut at their length limit
-    silent: bool = False  # no completion has an advantage other than 0
+    no_signal: bool = False  # no completion has an advantage other than 0
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The losses that influence compares: -Σ_i A_i w_i Σ_t log p_it / N, or Σ_i w_i Σ_t l_it / N of given token losses l."""
+"""The losses that influence compares: -Σ_i A_i w_i Σ_t log p_it / N, or Σ_i w_i Σ_t l_it / N of token losses l."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Group-relative advantages: how much better a completion did than the others of its problem.
+"""Group-relative advantages: the reward of a completion compared with the other completions of its problem.
 
 mean and std of a group are over its known rewards, std with ddof 1, all in float64:
 
@@ -9,8 +9,7 @@ mean and std of a group are over its known rewards, std with ddof 1, all in floa
     leave_one_out     r - mean of the others             RLOO, Ahmadian et al. 2024
 
 A reward that failed, None, has advantage 0 and leaves mean and std. Where the known rewards are equal, the advantage
-is exactly 0. A group with a single known reward has nothing to compare it with but the batch: that takes the place
-of its group.
+is exactly 0. A group with a single known reward uses the batch as its group.
 """
 
 import math
@@ -43,7 +42,7 @@ def has_signal(rewards: Iterable[float | None]) -> bool:
 
 
 def single_reward_groups(groups: Sequence[Sequence[float | None]]) -> int:
-    """How many groups have a single known reward, so that their baseline is the batch."""
+    """The number of groups with a single known reward, whose baseline is the batch."""
     return sum(len(known_rewards(rewards)) == 1 for rewards in groups)
 
 
@@ -84,7 +83,7 @@ def scale_negatives(advantages: Sequence[float], negative_weight: float) -> list
     """The advantages that the update learns from: those below 0 are scaled by `negative_weight`.
 
     A round's samples are reused over many steps and some come from inside the tree, so that the update is off-policy.
-    There a failure teaches little and pushes hard (Arnal et al. 2025, "Asymmetric REINFORCE for off-policy
+    Failures then carry little information and large gradients (Arnal et al. 2025, "Asymmetric REINFORCE for off-policy
     reinforcement learning"): with 1, GRPO as published, the embedded default learned a third as much a round.
     """
     return [advantage if advantage > 0 else advantage * negative_weight for advantage in advantages]

@@ -1,9 +1,8 @@
-"""The loss of an update: what each completion token gives, and how tokens become one number.
+"""The loss of an update: token losses and their reduction to one number.
 
     token loss = surrogate(r, A) + beta · KL estimate - entropy · H
 
-r is the importance ratio, A the advantage, H the entropy of the distribution that the token was drawn from. What
-each value of a param stands for:
+r is the importance ratio, A the advantage, H the entropy of the distribution that the token was drawn from:
 
     loss         surrogate                                     mean over                     from
     dapo         -min(r A, clip(r, 1 - low, 1 + high) A)       tokens of the step            Yu et al. 2025, eq. 8
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Objective:
-    """What a token's loss is made of: the params of these names."""
+    """The params of a token's loss."""
 
     loss: Loss
     importance: Importance
@@ -55,14 +54,14 @@ class Objective:
 
 @dataclass(frozen=True)
 class TokenLosses:
-    """What each completion token gives, all [R, C] and 0 where the mask is False; only `loss` has a gradient."""
+    """The loss of each token and its parts, all [R, C] and 0 where the mask is False; only `loss` has a gradient."""
 
     loss: "Tensor"  # policy + penalty + bonus
     policy: "Tensor"  # the surrogate
     penalty: "Tensor"  # beta · KL estimate, corrected where it is
     bonus: "Tensor"  # -entropy · H
     ratio: "Tensor"  # p now / when it was sampled, of the token or of its completion
-    clipped: "Tensor"  # bool: the clip has taken the token's gradient away (cispo: bounded it)
+    clipped: "Tensor"  # bool: the clip set the token's gradient to 0 (cispo: bounded it)
     kl: "Tensor"  # estimate of KL(policy ‖ reference), before any correction
 
 
@@ -82,7 +81,7 @@ def token_losses(
     import torch
 
     ratio = importance_ratio(logprobs, behaviour, mask, objective.importance)
-    policy, acts = surrogate(logprobs, ratio, advantages[:, None], objective)
+    policy, was_clipped = surrogate(logprobs, ratio, advantages[:, None], objective)
     loss, kl = policy, torch.zeros_like(logprobs)
     penalty = bonus = kl
     if reference is not None:
@@ -98,24 +97,25 @@ def token_losses(
         penalty=penalty.detach() * mask,
         bonus=bonus.detach() * mask,
         ratio=ratio.detach() * mask,
-        clipped=acts & mask,
+        clipped=was_clipped & mask,
         kl=kl.detach() * mask,
     )
 
 
-def surrogate(logprobs: "Tensor", ratio: "Tensor", gain: "Tensor", objective: Objective) -> "tuple[Tensor, Tensor]":
-    """The policy gradient part that `objective.loss` names, and where its clip acts."""
+def surrogate(
+    logprobs: "Tensor", ratio: "Tensor", advantages: "Tensor", objective: Objective
+) -> "tuple[Tensor, Tensor]":
+    """The policy gradient part for `objective.loss`, and where its clip is active."""
     if objective.loss == "cispo":
-        return capped(logprobs, ratio, gain, objective.clip_high)
+        return capped(logprobs, ratio, advantages, objective.clip_high)
     if objective.loss == "sapo":
-        return gated(ratio, gain)
-    return clipped(ratio, gain, objective.clip_low, objective.clip_high, objective.delta)
+        return gated(ratio, advantages)
+    return clipped(ratio, advantages, objective.clip_low, objective.clip_high, objective.delta)
 
 
 def reduce(loss: "Tensor", weights: "Tensor", denominator: int) -> "Tensor":
     """Σ weight · loss / denominator; loss [R, C], weights [R, C], 0 where padded.
 
-    The denominator is of the whole optimiser step. It is fixed before the micro-batches are made, so that their
-    sizes never change the gradient.
+    The denominator is that of the optimiser step, so that the sizes of micro-batches do not change the gradient.
     """
     return (loss * weights).sum() / denominator

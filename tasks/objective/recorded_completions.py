@@ -1,4 +1,4 @@
-"""Recorded completions that a policy can learn from, and why it cannot from others.
+"""Validation of recorded completions against the policy that learns from them.
 
 By `grpo.on_invalid_completion` the others stop the stage, or they are skipped. A skipped completion is neither in the
 loss nor in the baseline of its group, and influence and the update both leave it out.
@@ -56,41 +56,41 @@ def read_valid_trajectories(
     for line, trajectory in read_numbered(path, RewardedTrajectory):
         if trajectory.split not in splits:
             continue
-        if trajectory.policy_version != version:  # its log-probabilities would be compared with those of a stranger
+        if trajectory.policy_version != version:  # its log-probabilities are those of another policy
             raise GraftError(
                 f"{path}:{line}: policy_version: {trajectory.policy_version!r} wrote this, but round {round} "
                 f"starts from {version!r}; {remedy}"
             )
-        kept = _fitting_part(policy, f"{path}:{line}", trajectory, rule)
+        kept = _valid_part(policy, f"{path}:{line}", trajectory, rule)
         skipped[trajectory.split] += len(trajectory.workflow_codes) - len(kept.workflow_codes)
         if kept.workflow_codes:
             yield kept
 
 
 def read_valid_file(policy: Policy, path: Path, rule: OnInvalid) -> Iterator[RewardedTrajectory]:
-    """The same of any file of rewarded trajectories, whatever their split and whoever wrote them."""
+    """The same for any file of rewarded trajectories, of any split and policy."""
     for line, trajectory in read_numbered(path, RewardedTrajectory):
-        kept = _fitting_part(policy, f"{path}:{line}", trajectory, rule)
+        kept = _valid_part(policy, f"{path}:{line}", trajectory, rule)
         if kept.workflow_codes:
             yield kept
 
 
-def _fitting_part(policy: Policy, where: str, trajectory: RewardedTrajectory, rule: OnInvalid) -> RewardedTrajectory:
+def _valid_part(policy: Policy, where: str, trajectory: RewardedTrajectory, rule: OnInvalid) -> RewardedTrajectory:
     _check_entries(where, trajectory)
     reasons = invalid_completions(policy, trajectory)
     for member, why in reasons.items():
-        told = f"{where}: completion {member} of problem {trajectory.problem_id!r} {why}"
+        message = f"{where}: completion {member} of problem {trajectory.problem_id!r} {why}"
         if rule == "stop":
             raise GraftError(
-                f"{told}; run the search and collect stages again, or set grpo.on_invalid_completion to skip"
+                f"{message}; run the search and collect stages again, or set grpo.on_invalid_completion to skip"
             )
-        logger.warning("%s; skipped", told)
+        logger.warning("%s; skipped", message)
     kept = [member for member in range(len(trajectory.workflow_codes)) if member not in reasons]
     return _only(trajectory, kept) if reasons else trajectory
 
 
 def invalid_completions(policy: Policy, trajectory: RewardedTrajectory) -> dict[int, str]:
-    """Members that the policy cannot learn from, and why."""
+    """Members that the policy cannot learn from, with the reason."""
     prompt = encode_prompt(policy, trajectory.prompt)
     reasons = {member: _why(policy, trajectory, member, prompt) for member in range(len(trajectory.workflow_codes))}
     return {member: why for member, why in reasons.items() if why}
@@ -117,9 +117,9 @@ def _why(policy: Policy, trajectory: RewardedTrajectory, member: int, prompt: li
 
 
 def _is_of(policy: Policy, tokens: list[int], code: str) -> bool:
-    """Whether tokens stand for a workflow: what the policy wrote, or what another wrote in the policy's tokens.
+    """Whether tokens are those of a workflow, written by the policy or encoded from another's text.
 
-    Some tokenizers do not give back all that they take (blanks, rare signs), hence the second way.
+    Some tokenizers do not decode to what they encoded (blanks, rare characters), hence the second test.
     """
     return code_of(decode(policy, tokens)) == code_of(code) or tokens == encode_completion(policy, code)
 

@@ -1,7 +1,7 @@
-"""Samples: the (prompt, completion, advantage) rows that influence and the update are computed on.
+"""Samples: the (prompt, completion, advantage) rows of influence and of the update.
 
-A policy that is sure of itself writes the same completion again and again. Equal rows have equal gradients, so they
-are computed once and counted: exact, and a third of the work late in a run.
+A policy with low entropy writes the same completion many times. Equal rows have equal gradients, so they are computed
+once and counted: exact, and a third of the work late in a run.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
-"""How the tokens of an optimiser step weigh against each other, for the update and for influence alike.
+"""Weights of the tokens of an optimiser step, for the update and for influence.
 
-Σ_i over the step's n completions, Σ_t over the |o_i| tokens of one, l_it what a token gives:
+Σ_i over the step's n completions, Σ_t over the |o_i| tokens of one, l_it the loss of a token:
 
     loss                  the step's number                                from
     dapo, bnpo, cispo     Σ_i Σ_t l_it / Σ_i |o_i|                         DAPO, Yu et al. 2025, eq. 8
@@ -20,17 +20,17 @@ from tasks.params.fields import Loss
 
 @dataclass(frozen=True)
 class TokenWeights:
-    """What `grpo.loss` says of weights; `longest` is the most tokens that a completion may have."""
+    """The weights of `grpo.loss`; `longest` is the maximum length of a completion."""
 
     loss: Loss
     longest: int
 
     def weight(self, length: int) -> float:
-        """What each token of a completion of `length` tokens counts."""
+        """The weight of each token of a completion of `length` tokens."""
         return 1 / length if self.loss in ("grpo", "sapo") else 1.0
 
     def denominator(self, lengths: Sequence[int]) -> int:
-        """What completions of these lengths add to the step's denominator."""
+        """The contribution of completions of these lengths to the step's denominator."""
         if self.loss in ("grpo", "sapo"):
             return len(lengths)
         if self.loss == "dr_grpo":

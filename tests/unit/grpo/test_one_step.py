@@ -98,7 +98,7 @@ def test_at_the_reference_the_kl_pulls_only_after_the_step(make_policy: MakePoli
 
 def test_without_an_advantage_no_step_is_taken(make_policy: MakePolicy) -> None:
     policy = make_policy()
-    seen = one_step(scorer_for(policy, [], 1.0), [UpdateGroup("p", [], 5, silent=True)], grpo_params(), None)
+    seen = one_step(scorer_for(policy, [], 1.0), [UpdateGroup("p", [], 5, no_signal=True)], grpo_params(), None)
     assert seen.row is None
     assert (seen.before.whole, seen.before.layers) == (0.0, {"layers.0": 0.0, "layers.1": 0.0})
     assert torch.equal(weights_of(policy), weights_of(make_policy()))

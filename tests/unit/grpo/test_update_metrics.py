@@ -30,7 +30,7 @@ def groups_of(samples: list[Sample]) -> list[UpdateGroup]:
         UpdateGroup(f"p{number}", some, 20, (1.0, None, 0.0, 0.5), (3, 4, 5, 8), truncated=1)
         for number, some in enumerate(own)
     ]
-    return [*groups[:3], replace(groups[3], samples=[], rewards=(1.0, None), lengths=(2, 9), silent=True)]
+    return [*groups[:3], replace(groups[3], samples=[], rewards=(1.0, None), lengths=(2, 9), no_signal=True)]
 
 
 @pytest.fixture
