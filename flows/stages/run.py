@@ -25,32 +25,32 @@ from tasks.layout import Layout
 from tasks.params.file import load_params, restrict
 
 
-def run(root: Path, address: str) -> None:
+def run(root: Path, stage_id: str) -> None:
     """Compute a stage from its files, with the params that `dvc.yaml` lists for it and no others."""
-    if address == SOURCES:
+    if stage_id == SOURCES:
         write_sources(root)
         return
     params = load_params(root / "params.yaml")
-    stage = stage_of(address)
+    stage = stage_of(stage_id)
     refuse_outdated(root, stage)
     seen = restrict(params, declared_params(root, stage))
     started = time.monotonic()
-    with use_fan_out(_one_process(address, params.runner.kind)):
-        import_module(MODULES[stage]).run(Layout(root), seen, round_of(address))
-    record_duration(Layout(root), address, params, time.monotonic() - started)
+    with use_fan_out(_one_process(stage_id, params.runner.kind)):
+        import_module(MODULES[stage]).run(Layout(root), seen, round_of(stage_id))
+    record_duration(Layout(root), stage_id, params, time.monotonic() - started)
 
 
-def _one_process(address: str, kind: str) -> FanOut:
+def _one_process(stage_id: str, kind: str) -> FanOut:
     """The present way to compute shards; if it is this process although `runner` names another, with a warning."""
     present = fan_out()
-    return SequentialFallback(kind, address) if isinstance(present, Sequential) and kind != "sequential" else present
+    return SequentialFallback(kind, stage_id) if isinstance(present, Sequential) and kind != "sequential" else present
 
 
 class SequentialFallback(Sequential):
     """This process, in place of a runner that only `graft retrain` starts."""
 
-    def __init__(self, kind: str, address: str) -> None:
-        self._kind, self._address = kind, address
+    def __init__(self, kind: str, stage_id: str) -> None:
+        self._kind, self._stage_id = kind, stage_id
 
     def map(self, function: Callable[[Shard], Value], shards: Iterable[Shard]) -> Iterator[Value]:
         """See FanOut. Warns if there are two shards or more."""
@@ -58,7 +58,7 @@ class SequentialFallback(Sequential):
         first = list(islice(rest, 2))
         if len(first) == 2:
             print(
-                f"warning: {self._address}: this process computes all shards; runner.kind {self._kind} is for graft "
+                f"warning: {self._stage_id}: this process computes all shards; runner.kind {self._kind} is for graft "
                 "retrain, and there for stages without a limit in schedule.seconds",
                 file=sys.stderr,
             )
@@ -73,14 +73,14 @@ def main(arguments: Sequence[str]) -> int:
     settings.set_environment()
     if "--tied" in arguments:
         end_with_parent()
-    addresses = [argument for argument in arguments if argument not in ("--debug", "--tied")]
-    return exit_code(lambda: _main(addresses), debug="--debug" in arguments, transient=TRANSIENT_ERROR)
+    stage_ids = [argument for argument in arguments if argument not in ("--debug", "--tied")]
+    return exit_code(lambda: _main(stage_ids), debug="--debug" in arguments, transient=TRANSIENT_ERROR)
 
 
-def _main(addresses: Sequence[str]) -> None:
-    if len(addresses) != 1 or stage_of(addresses[0]) not in (SOURCES, *MODULES):
+def _main(stage_ids: Sequence[str]) -> None:
+    if len(stage_ids) != 1 or stage_of(stage_ids[0]) not in (SOURCES, *MODULES):
         raise GraftError(f"name one stage: {', '.join(MODULES)}; with its round where it has one, as in search@1")
-    run(Path.cwd(), addresses[0])
+    run(Path.cwd(), stage_ids[0])
 
 
 if __name__ == "__main__":
