@@ -47,9 +47,7 @@ def check(trained: Any, reloaded: Any, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", [*TEXTS, *PARTS, "e\u0301 \u212b", "it 's , no !", " \r\n\t\n  x", "漢字 🙂 İ", ""])
-def test_known_texts_have_the_same_tokens_after_reloading(
-    trained: Any, reloaded: Any, text: str
-) -> None:
+def test_known_texts_have_the_same_tokens_after_reloading(trained: Any, reloaded: Any, text: str) -> None:
     check(trained, reloaded, text)
 
 
