@@ -1,4 +1,4 @@
-"""One GRPO step under the microscope: what `graft diagnose` measures. Nothing of the run is changed.
+"""Diagnosis of one GRPO step, for `graft diagnose`. The run is not changed.
 
     sample a group for each of a few problems     as the next round's search would begin
     run, reward, compare                          as search, collect and reward do
@@ -60,7 +60,7 @@ SHOWN_PARAMS = (
     "search.temperature",
     "evaluation.temperature",
 )
-"""What the step depends on most, shown with it."""
+"""The params that the step depends on most."""
 
 
 def diagnose(layout: Layout, params: Params, count: int, round: int | None = None) -> Diagnosis:

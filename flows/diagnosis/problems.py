@@ -1,4 +1,4 @@
-"""What a diagnosis shows of each problem: its completions, token by token, and what they are compared with."""
+"""The problems of a diagnosis: completions token by token, with rewards, baselines and advantages."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from tasks.params.sections import Grpo
 from tasks.records import Attempt, Result, RewardedTrajectory
 
 Performance = list[list[Attempt]] | str
-"""What a policy wrote for each problem [P], or why that cannot be told."""
+"""The attempts of a policy at each problem [P], or why they could not be measured."""
 
 Value = TypeVar("Value")
 

@@ -1,4 +1,4 @@
-"""What one step under the microscope has shown: all that its page holds, in the terminal and in HTML."""
+"""Diagnosis of one GRPO step: the data of its page, in the terminal and in HTML."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -128,5 +128,5 @@ def summary_lines(diagnosis: Diagnosis) -> list[str]:
 
 
 def printable(text: str, new_line: str = "↵") -> str:
-    """Text that a model wrote, in one line or as many as it has; signs that could move a cursor are shown as others."""
+    """Text that a model wrote, in one line or as many as it has; control characters are replaced."""
     return terminal.printable(text.replace("\n", new_line), kept="\n", replacement="·")

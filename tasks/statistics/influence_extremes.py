@@ -1,4 +1,4 @@
-"""Which workflows of a round influence it most and least, and how influence is spread over its samples.
+"""Most and least influential workflows of a round, and a histogram of its influences.
 
 Of the samples that have a gradient: the others (no advantage, or a weight of 0 in the update) have influence 0 whatever
 they are, and would hide the rest.
@@ -20,7 +20,7 @@ from tasks.layout import Layout
 from tasks.records import Proposer, RewardedTrajectory, Selected, Split
 
 COUNT = 10
-"""So many of the most, and so many of the least influential workflows."""
+"""The number of most influential workflows, and of least influential ones."""
 
 BINS = 20
 """An even number: 0 is an edge, so that every bin has one sign."""
@@ -31,7 +31,7 @@ equal bins from end to end would show one bar."""
 
 
 class QuestionText(BaseModel):
-    """What is read of a problem."""
+    """The question of a problem, without its other fields."""
 
     model_config = ConfigDict(frozen=True, strict=True)
 
@@ -70,7 +70,7 @@ class RankedWorkflow:
 
 
 class Bin(NamedTuple):
-    """So many samples have low ≤ influence < high, of the last bin ≤ high."""
+    """The number of samples with low ≤ influence < high, in the last bin ≤ high."""
 
     low: float
     high: float

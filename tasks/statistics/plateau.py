@@ -1,4 +1,4 @@
-"""Whether a level of the policy still moves from round to round."""
+"""Plateaus: a level of the policy that has not changed for some rounds."""
 
 from collections.abc import Callable, Mapping
 

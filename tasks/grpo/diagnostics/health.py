@@ -1,4 +1,4 @@
-"""What the numbers of one step say of its health: a verdict for each sign, and the param to turn.
+"""Health of one optimiser step: a verdict for each sign, and the param to change.
 
     sign                    healthy                                   red flag
     advantages              std and range > 0.01
@@ -133,20 +133,20 @@ def score_fell(before: Score, after: Score) -> bool:
 
 def _advantages(signs: StepMeasurements) -> Verdict:
     least, greatest, std = advantage_spread(signs)
-    silent = sum(not any(own) for own in signs.advantages)
+    no_signal = sum(not any(own) for own in signs.advantages)
     value = f"{least:+.2f} … {greatest:+.2f}, std {std:.3f}"
     healthy = f"std and range > {SPREAD}"
     if std > SPREAD and greatest - least > SPREAD:
-        told = f"; {silent} of {len(signs.advantages)} groups have none and teach nothing" if silent else ""
+        told = f"; {no_signal} of {len(signs.advantages)} groups have none and teach nothing" if no_signal else ""
         return Verdict("advantages", value, healthy, "ok", f"completions of a problem earn unlike rewards{told}")
-    return Verdict("advantages", value, healthy, "warning", *_silence(signs))
+    return Verdict("advantages", value, healthy, "warning", *_no_advantages(signs))
 
 
-def _silence(signs: StepMeasurements) -> tuple[str, str]:
+def _no_advantages(signs: StepMeasurements) -> tuple[str, str]:
     """Why nothing has an advantage, and what to do."""
     rewards = known_rewards(r for own in signs.rewards for r in own)
     if not rewards and signs.errors:
-        return "no reward is known: see reward errors", _mend(signs)
+        return "no reward is known: see reward errors", _reward_remedy(signs)
     if not rewards:
         return "every completion was cut, and cut ones are left out", "raise policy.max_new_tokens"
     if all(distinct == 1 for distinct in signs.distinct):
@@ -203,7 +203,7 @@ def _gradient(signs: StepMeasurements) -> Verdict:
 def _no_gradient(signs: StepMeasurements) -> tuple[str, str]:
     if any(map(any, signs.advantages)):
         return "completions have advantages, but the policy is too sure of them to move", "raise search.temperature"
-    return _silence(signs)
+    return _no_advantages(signs)
 
 
 def _score(signs: StepMeasurements) -> Verdict:
@@ -251,10 +251,10 @@ def _errors(signs: StepMeasurements) -> Verdict:
     name, value, healthy = "reward errors", f"{len(signs.errors)} of {count}", "0"
     if signs.errors:
         why = f"nobody knows what these are worth; the first: {signs.errors[0]}; graft doctor looks at the sandbox"
-        return Verdict(name, value, healthy, "red flag", why, _mend(signs), "reward errors")
+        return Verdict(name, value, healthy, "red flag", why, _reward_remedy(signs), "reward errors")
     return Verdict(name, value, healthy, "ok", "every reward is known")
 
 
-def _mend(signs: StepMeasurements) -> str:
+def _reward_remedy(signs: StepMeasurements) -> str:
     """Rewards fail where a model does not reply, or the sandbox dies: of too much memory, as a rule."""
     return "raise operators.retries" if signs.served else "lower sandbox.memory_mb"

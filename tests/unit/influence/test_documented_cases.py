@@ -41,7 +41,7 @@ TEMPERATURE = 0.25  # at 1 the tiny policy writes anything at all, and a thousan
 BY_TOKEN = TokenWeights("dapo", longest=LONGEST)
 RATE = 1e-6  # of a gradient step: of first order in float64, also where influence is nearly 0
 
-every_seed = pytest.mark.parametrize("seed", [0, 1, 2])
+every_seed = pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 
 
 def is_right(prompt: Tokens, completion: Sequence[int]) -> bool:

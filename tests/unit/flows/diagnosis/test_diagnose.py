@@ -308,6 +308,7 @@ def test_red_flag_performance_down_where_nothing_is_finite_any_more(project: Lay
         assert "not finite" in page
 
 
+@pytest.mark.slow
 def test_red_flag_reward_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Workflows that ask a server which is not there: nobody knows what they are worth."""
     with socket.socket() as closed:
@@ -327,6 +328,7 @@ def test_red_flag_reward_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert found.lost in page_of(found) or found.lost.split()[0] in page_of(found)
 
 
+@pytest.mark.slow
 def test_replies_before_the_step_are_not_taken_for_those_after_it(tmp_path: Path) -> None:
     """Where the policy serves the operators, the one after the step is another model."""
     asked = {"backend": "policy", "retries": 0, "max_tokens": 8}
