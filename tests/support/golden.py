@@ -18,13 +18,15 @@ from tasks.artifacts import digest_path, digest_text
 from tests.support import tiny_project
 
 SMALL = [
-    *["rounds=1", "problems.train=24", "problems.validation=8", "problems.test=8", "problems.siblings=3"],
-    *["problems.dev=4", "evaluation.every=1", "tracking.uri="],
-    *["bootstrap.hidden=64", "bootstrap.layers=2", "bootstrap.vocabulary=512", "bootstrap.epochs=16"],
+    *["rounds=1", "problems.train=40", "problems.validation=12", "problems.test=8", "problems.dev=4"],
+    *["problems.siblings=3", "problems.phrasings=3", "evaluation.every=1", "tracking.uri="],
+    *["bootstrap.hidden=96", "bootstrap.layers=2", "bootstrap.vocabulary=768", "bootstrap.epochs=14"],
     *["bootstrap.batch=8", "bootstrap.learning_rate=0.004"],
-    *["search.samples=6", "search.simulations=8", "search.wave_size=2", "search.temperature=1.0"],
+    *["search.samples=8", "search.simulations=12", "search.wave_size=4", "search.temperature=1.0"],
+    *["rewards.correctness=1.0", "rewards.runs=0.5", "rewards.length=0.0"],  # runs: samples differ, so all is computed
     *["influence.validation=held_out", "influence.completions=6", "influence.selection=positive"],
-    *["grpo.group_size=8", "grpo.prompts_per_step=8", "grpo.epochs=2"],
+    *["grpo.group_size=10", "grpo.prompts_per_step=8", "grpo.epochs=2", "grpo.learning_rate=0.006"],
+    *["grpo.negative_weight=0.5", "grpo.beta=0.01"],
     *["evaluation.samples=4", "evaluation.ks=[1, 2]", "evaluation.resamples=200"],
 ]
 UNLIKE = ("run/sources/", "run/page.html", "run/account.json")
