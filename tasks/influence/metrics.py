@@ -1,13 +1,13 @@
-"""What a selection did, in numbers.
+"""Metrics of a selection.
 
 selected, selected_share    samples that the update may see; shares are of the samples with a signal
 selected_share_…            of those with advantage above 0 (good) and below (bad); with the highest reward of the
                             round (full), with 0 (none) and between (some); of those that each proposer wrote
-effective_sample_size       (Σ w)² / Σ w² over the weights w in the update: so many equal ones would say as much
+effective_sample_size       (Σ w)² / Σ w² over the weights w in the update: the number of equal samples of the same weight
 influence_mean, _p10 …      of the samples with a signal, where it was measured
 gradient_norm_mean          of their parts of the loss
 
-All are of training samples; `mixed`, beside them, counts those of validation that the update learns from as well.
+All are of training samples; `mixed` counts the validation samples that the update learns from as well.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Which samples the update may see, and what each weighs there."""
+"""Selection rules: which samples the update sees, and their weights."""
 
 import math
 from collections.abc import Sequence

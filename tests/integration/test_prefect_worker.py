@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from flows.prefect_runs.crashed_runs import WHY
+from flows.prefect_runs.crashed_runs import CRASH_MESSAGE
 from tasks.params.file import override
 from tests.support import tiny_project
 from tests.support.browser import browser, needed
@@ -125,7 +125,7 @@ def test_the_schedule_fires_and_the_worker_does_the_job_once(scheduled: Schedule
 
 def test_a_worker_that_is_stopped_loses_no_stage_and_its_run_is_marked(scheduled: Scheduled) -> None:
     first, *others = scheduled.runs
-    assert (first["state_type"], message(first)) == ("CRASHED", WHY)
+    assert (first["state_type"], message(first)) == ("CRASHED", CRASH_MESSAGE)
     assert "CRASHED" not in [run["state_type"] for run in others]
     at = ADDRESSES.index(STOPPED_AT)
     assert scheduled.computed == [*ADDRESSES[: at + 1], *ADDRESSES[at:]]

@@ -36,8 +36,8 @@ def test_a_policy_is_trained_to_the_same_bits_by_one_thread_and_by_two() -> None
         "    pad_token_id, eos_token_id = 0, 1\n"
         "    def __len__(self): return 300\n"
         "model = build_scratch_model(Names(), 96, 2, seed=0)\n"
-        "rows = [TrainingExample([(7 * i + j) % 299 + 1 for j in range(60)], [(3 * i + j) % 299 + 1 for j in range(9 + i)])"
-        " for i in range(32)]\n"
+        "ids = lambda factor, i, length: [(factor * i + j) % 299 + 1 for j in range(length)]\n"
+        "rows = [TrainingExample(ids(7, i, 60), ids(3, i, 9 + i)) for i in range(32)]\n"
         "loss = train_supervised(model, rows, 3, 0.004, 8, 0, 0)\n"
         "print(torch.get_num_threads(), loss, *(float(w.double().sum()) for w in model.parameters()))"
     )
