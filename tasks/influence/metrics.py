@@ -3,7 +3,7 @@
 selected, selected_share    samples that the update may see; shares are of the samples with a signal
 selected_share_…            of those with advantage above 0 (good) and below (bad); with the highest reward of the
                             round (full), with 0 (none) and between (some); of those that each proposer wrote
-effective_sample_size       (Σ w)² / Σ w² over the weights w in the update: the number of equal samples of the same weight
+effective_sample_size       (Σ w)² / Σ w² over the weights w in the update: as many equal samples weigh the same
 influence_mean, _p10 …      of the samples with a signal, where it was measured
 gradient_norm_mean          of their parts of the loss
 
