@@ -34,7 +34,7 @@ pre { background: var(--soft); padding: .5rem; white-space: pre-wrap }
 </style>
 </head>
 <body>
-<h1>One GRPO step under the microscope</h1>
+<h1>Diagnosis of one GRPO step</h1>
 {% for line in lines %}<p>{{ line }}</p>
 {% endfor %}
 <h2>Verdicts</h2>

@@ -90,7 +90,7 @@ def loss_lines(step: OneStep) -> list[tuple[str, str, str]]:
 
 
 def _column(row: Metrics | None, parts: GradientNorms | None) -> dict[str, str]:
-    """What is told of a loss and its gradient, in words; {} where they are not finite."""
+    """A loss and its gradient, in words; {} where they are not finite."""
     if row is None or parts is None:
         return {}
     clipped = row["clip_ratio/low_mean"] + row["clip_ratio/high_mean"]

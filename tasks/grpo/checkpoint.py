@@ -80,7 +80,7 @@ class Checkpoint:
         content, digest = whole[:-DIGEST], whole[-DIGEST:]
         state = _state_in(content) if digest == _digest(content) else None
         if state is None:
-            logger.warning("%s: damaged; not used, the update begins anew", self._path)
+            logger.warning("%s: damaged; not used, the update starts from the beginning", self._path)
         return state
 
     def keep(self, training: TrainingState) -> None:

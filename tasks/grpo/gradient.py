@@ -78,7 +78,7 @@ def accumulate_gradient(
 def _loss_of(
     scorer: Scorer, behaviour: Logprobs, reference: Logprobs | None, params: Grpo, denominator: int, batch: MicroBatch
 ) -> "tuple[Tensor, Callable[[], tuple[TokenSums, list[Sample]]]]":
-    """A micro-batch's part of the step's loss, and what is to be told of it: sums, and samples whose loss is not
+    """A micro-batch's part of the step's loss, and a function for its metrics: sums, and samples whose loss is not
     finite."""
     samples, scored = batch.samples, scorer.score(batch)
     logprobs, mask = scored.logprobs, scored.mask

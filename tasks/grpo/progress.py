@@ -7,16 +7,16 @@ from contextlib import contextmanager
 
 
 class ThroughputMeter:
-    """Tokens a second since it was made. Times never go into what a run writes: they differ from run to run."""
+    """Completion tokens per second since construction. For display alone: times differ from run to run."""
 
-    def __init__(self, tell: Callable[[float], None]) -> None:
-        """`tell` hears of the speed after each step."""
-        self._tell, self._tokens, self._started = tell, 0.0, time.monotonic()
+    def __init__(self, report: Callable[[float], None]) -> None:
+        """`report` is called with the speed after each step."""
+        self._report, self._tokens, self._started = report, 0.0, time.monotonic()
 
     def add(self, tokens: float) -> None:
-        """A step with so many completion tokens is done."""
+        """Count a finished step of `tokens` completion tokens."""
         self._tokens += tokens
-        self._tell(self.tokens_per_second)
+        self._report(self.tokens_per_second)
 
     @property
     def tokens_per_second(self) -> float:
@@ -25,7 +25,7 @@ class ThroughputMeter:
 
 @contextmanager
 def update_progress(steps: int, done: int) -> Iterator[ThroughputMeter]:
-    """A bar on a terminal, `done` of `steps` full at first; each step moves it on."""
+    """A progress bar on a terminal, `done` of `steps` full at first; each finished step advances it."""
     from rich.console import Console
     from rich.progress import Progress, TextColumn
 

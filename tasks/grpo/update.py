@@ -7,7 +7,7 @@
 
 What a reader may expect and will not find: no critic, no weight decay, no reference model (what the policy that the
 run started from gives to each token is scored before, and handed in), no optimiser state carried from round to round:
-its running means start anew, so the learning rate rises anew (tasks/grpo/lr_schedule.py). Nothing here draws random
+its running means start at 0, so the learning rate warms up again (tasks/grpo/lr_schedule.py). Nothing here draws random
 numbers.
 
 *Which tokens count.* A step's denominator holds the completion tokens of its selected samples and of those without
@@ -39,7 +39,7 @@ from tasks.params.sections import Grpo
 
 @dataclass(frozen=True)
 class UpdateSteps:
-    """What an update has to tell: a row of numbers for each step, and how fast this process was."""
+    """The result of an update: a row of metrics for each step, and this process's speed."""
 
     rows: list[Metrics]
     tokens_per_second: float  # completion tokens, each time that they are learned from

@@ -1,10 +1,10 @@
 """The gradient of each sample of a batch, over the adapter, from one backward pass.
 
 A LoRA factor is a linear map y = W x. With g = ∂L/∂y, sample i's gradient is ∇_W L_i = Σ_t g_it x_itᵀ: the product that
-makes a batch's gradient, made for each sample. The LoRA linears that `merged.py` knows do it in their own backward
-pass; those it does not know have hooks on their factors. The base gets no gradient, and nobody the sum over the batch,
-so that the pass costs what a plain forward and backward pass costs. What is a sum over factors, as a product with a
-known direction is, is added up while the pass goes through the layers: none has to be held for it. B = 0 (a fresh
+makes a batch's gradient, made for each sample. The LoRA linears of `merged_lora.py` do it in their own
+backward pass; other linears have hooks on their factors. Neither the base's gradient nor the sum over the batch is
+computed, so the pass costs as much as a plain forward and backward pass. Sums over factors, such as products with a
+given direction, are added up layer by layer, so that no gradient has to be kept for them. B = 0 (a fresh
 adapter) makes every ∇_A zero, as it should. (TracIn: Pruthi et al. 2020; per-sample gradients by linear layer:
 Goodfellow 2015, arXiv:1510.01799.)
 """
@@ -125,8 +125,8 @@ def _outer(gradient: "Tensor", x: "Tensor") -> "Tensor":
 
 @contextmanager
 def _caught(model: Any, factors: dict[str, Any], catch: Capture, called: OnCall) -> Iterator[list["Tensor"]]:
-    """In the block `called` is told of every call of a factor and `catch` of its gradient, and gradients are taken with
-    respect to the embedded tokens only, which are yielded when they are known."""
+    """In the block, call `called` for every call of a factor and `catch` for its gradient; gradients are taken with
+    respect to the embedded tokens only, which are yielded once they exist."""
     embedded: list[Tensor] = []
 
     def mark(_module: Any, _inputs: Any, output: "Tensor") -> None:

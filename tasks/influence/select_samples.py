@@ -122,8 +122,8 @@ def validation_of(groups: Sequence[SampleGroup], params: Params) -> Validation:
     if own.top_k is not None:
         coefficients = keep_top_k(coefficients, rewards, own.top_k)
         logger.warning(
-            "influence.top_k: %d samples, and only the best, tell little of where the policy should go: influence "
-            "measured with them is mostly noise; with null all %d speak",
+            "influence.top_k: influence measured against the %d best validation samples alone is mostly noise; "
+            "null takes all %d",
             own.top_k,
             len(samples),
         )

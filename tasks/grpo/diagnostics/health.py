@@ -176,7 +176,7 @@ def _kl_share(signs: StepMeasurements) -> Verdict:
     if share >= KL_LOW:
         return Verdict(name, value, healthy, "ok", "the reference holds the policy, and lets it learn")
     if signs.at_reference:
-        why = "the step began at the reference, where the KL is 0 by construction: ask again in a later round"
+        why = "the step began at the reference, where the KL is 0 by construction: diagnose a later round"
         return Verdict(name, value, healthy, "no verdict", why)
     why = "the KL hardly acts; no harm while the score rises, but nothing stops a drift"
     return Verdict(name, value, healthy, "warning", why, "raise grpo.beta")
@@ -194,7 +194,7 @@ def _gradient(signs: StepMeasurements) -> Verdict:
         told = "" if earlier else "; it is the only step that is known"
         return Verdict(name, value, healthy, "ok", f"the gradient, not the clip, sets the step{told}")
     if not earlier:
-        why = "clipped, but one step says little: ask again when a round's update is there"
+        why = "clipped, but one step is too few to decide: diagnose again after a round's update"
         return Verdict(name, value, healthy, "no verdict", why)
     why = "every known step is clipped: all have one length, however much they have to say"
     return Verdict(name, value, healthy, "warning", why, "raise grpo.max_grad_norm")
@@ -250,7 +250,7 @@ def _errors(signs: StepMeasurements) -> Verdict:
     count = sum(len(own) for own in signs.rewards)
     name, value, healthy = "reward errors", f"{len(signs.errors)} of {count}", "0"
     if signs.errors:
-        why = f"nobody knows what these are worth; the first: {signs.errors[0]}; graft doctor looks at the sandbox"
+        why = f"these completions have no reward; the first error: {signs.errors[0]}; graft doctor checks the sandbox"
         return Verdict(name, value, healthy, "red flag", why, _reward_remedy(signs), "reward errors")
     return Verdict(name, value, healthy, "ok", "every reward is known")
 

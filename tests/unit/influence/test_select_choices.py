@@ -159,7 +159,7 @@ def test_the_best_alone_as_validation_are_warned_about(layout: Layout, caplog: p
     with caplog.at_level(logging.WARNING):
         run(layout, params(top_k=2), 1)
     assert "influence.top_k: 2 samples, and only the best, tell little" in caplog.text
-    assert "with null all 9 speak" in caplog.text
+    assert "null takes all 9" in caplog.text
     assert numbers(layout)["validation_with_signal"] == 2
 
 
