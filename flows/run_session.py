@@ -178,11 +178,11 @@ class RunSession:
 
     @property
     def seconds(self) -> dict[str, float]:
-        return {result.address: result.seconds for result in self.results}
+        return {result.stage_id: result.seconds for result in self.results}
 
     @property
     def cached(self) -> set[str]:
-        return {result.address for result in self.results if result.cached}
+        return {result.stage_id for result in self.results if result.cached}
 
     def mlflow_run_id(self) -> str | None:
         """The id of the MLflow run. Waits until MLflow has all of it."""

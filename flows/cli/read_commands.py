@@ -28,8 +28,8 @@ def status(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
     write_params(root, [], print)
     from flows.dvc_stages.pipeline import DvcPipeline
 
-    for address, reasons in DvcPipeline(root).stale().items():
-        print(f"{address:<16} {'; '.join(reasons) or 'up to date'}")
+    for stage_id, reasons in DvcPipeline(root).stale().items():
+        print(f"{stage_id:<16} {'; '.join(reasons) or 'up to date'}")
 
 
 def tree(

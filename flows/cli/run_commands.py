@@ -92,8 +92,8 @@ def stage(
         from flows.dvc_stages.pipeline import DvcPipeline
 
         pipeline = DvcPipeline(root, pull, seconds=params.schedule.seconds)
-        for address in [address for name in names for address in pipeline.find(name)]:
-            print_result(pipeline.run(address, force))
+        for stage_id in [stage_id for name in names for stage_id in pipeline.find(name)]:
+            print_result(pipeline.run(stage_id, force))
 
 
 def serve(
@@ -147,4 +147,4 @@ def clean(
 
 def print_result(result: "StageResult") -> None:
     """The line of a stage that is done."""
-    print(f"{result.address:<16} {result.how:<10} {result.seconds:7.1f} s", flush=True)
+    print(f"{result.stage_id:<16} {result.how:<10} {result.seconds:7.1f} s", flush=True)

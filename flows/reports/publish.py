@@ -33,7 +33,7 @@ def publish_summary(layout: Layout, recorder: Recorder, summary: str) -> None:
 
     The page is named by its path without a link: browsers refuse links from a server's page to a local file.
     """
-    addresses = {"page": recorder.address(layout.page), "MLflow run": recorder.address()}
+    addresses = {"page": recorder.url(layout.page), "MLflow run": recorder.url()}
     links = [f"[{text}]({address})" for text, address in addresses.items() if address]
     where = " · ".join([*links, f"`{layout.page}` on `{gethostname()}`"])
     try:

@@ -104,7 +104,7 @@ def _seen_file(root: Path) -> Path:
 
 def print_result(result: StageResult) -> None:
     """The line of a stage that is done."""
-    say(f"{result.address:<16} {result.how:<10} {result.seconds:7.1f} s")
+    say(f"{result.stage_id:<16} {result.how:<10} {result.seconds:7.1f} s")
 
 
 def say(line: str) -> None:

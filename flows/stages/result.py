@@ -10,7 +10,7 @@ How = Literal["unchanged", "restored", "ran"]
 class StageResult:
     """Result of one stage. `deps` and `outs` map paths to their md5 in `dvc.lock`."""
 
-    address: str
+    stage_id: str
     how: How
     seconds: float
     deps: dict[str, str]

@@ -16,12 +16,12 @@ ANSWER = "graft: "
 """Prefix of the line on stderr that contains the error."""
 
 
-def run_limited(root: Path, address: str, seconds: float) -> None:
+def run_limited(root: Path, stage_id: str, seconds: float) -> None:
     """Compute a stage as `dvc repro` does, in at most `seconds`. Writes the same bytes as in this process.
 
     Raises what the stage raised, or GraftError at the limit. None of its processes outlives this call or this process.
     """
-    process = _start(root, address)
+    process = _start(root, stage_id)
     answers: list[str] = []
     assert process.stderr is not None
     reader = threading.Thread(target=_pass_on, args=(process.stderr, answers), daemon=True)
@@ -29,23 +29,23 @@ def run_limited(root: Path, address: str, seconds: float) -> None:
     try:
         code = process.wait(seconds)
     except subprocess.TimeoutExpired:
-        stage = stage_of(address)
+        stage = stage_of(stage_id)
         raise GraftError(
-            f"{address}: not done after the {seconds:g} s that schedule.seconds gives {stage}, and killed; give it "
+            f"{stage_id}: not done after the {seconds:g} s that schedule.seconds gives {stage}, and killed; give it "
             f"more with -S 'schedule.seconds={{{stage}: {2 * seconds:g}}}', or less to do"
         ) from None
     finally:
         kill_tree(process)
         reader.join(5)
     if code:
-        raise _error(address, code, "".join(answers).strip().removeprefix(ANSWER))
+        raise _error(stage_id, code, "".join(answers).strip().removeprefix(ANSWER))
 
 
-def _start(root: Path, address: str) -> "subprocess.Popen[str]":
+def _start(root: Path, stage_id: str) -> "subprocess.Popen[str]":
     debug = ["--debug"] if "--debug" in sys.argv else []
     return spawn(
         "flows.stages.run",
-        *[address, "--tied", *debug],
+        *[stage_id, "--tied", *debug],
         cwd=root,
         stderr=subprocess.PIPE,
         text=True,
@@ -63,7 +63,7 @@ def _pass_on(lines: Iterable[str], answers: list[str]) -> None:
             print(line, end="", file=sys.stderr, flush=True)
 
 
-def _error(address: str, code: int, line: str) -> BaseException:
+def _error(stage_id: str, code: int, line: str) -> BaseException:
     kinds: dict[int, type[Exception]] = {
         USER_ERROR: GraftError,
         TRANSIENT_ERROR: TransientError,
@@ -74,4 +74,4 @@ def _error(address: str, code: int, line: str) -> BaseException:
     if code == -signal.SIGINT or code == 128 + signal.SIGINT:
         return KeyboardInterrupt()
     how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-    return GraftError(f"{address}: its process was ended from outside ({how}), as where memory is short; run it again")
+    return GraftError(f"{stage_id}: its process was ended from outside ({how}), as where memory is short; run it again")

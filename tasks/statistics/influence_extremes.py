@@ -88,7 +88,7 @@ class InfluenceExtremes:
 
 
 def read_influence_extremes(layout: Layout, round: int) -> InfluenceExtremes | None:
-    """The extremes and the histogram of a round's influence; None where it was not measured. Raises GraftError that names the file."""
+    """The extremes and histogram of a round's influence; None if not measured. Raises GraftError naming the file."""
     path, rewarded = layout.selection(round), layout.rewarded(round)
     return _read(str(path), str(rewarded), round, digest_path(path), digest_path(rewarded))
 

@@ -39,7 +39,7 @@ class Ledger:
         self._uri, self._name = uri, experiment
         self._start: dict[str, Any] | None = None  # of the parent run; None if only the champion is to be updated
         self._pending: list[dict[str, Any]] = []
-        self._runs: dict[str, str] = {}  # address → run id; "" is the parent
+        self._runs: dict[str, str] = {}  # stage_id → run id; "" is the parent
         self._on_parent: list[Any] = []  # metrics that the parent does not have yet
         self._client: Any = None
         self.experiment = ""  # its id
@@ -120,24 +120,24 @@ class Ledger:
         """A child run; its metrics are also on the parent, where the rounds form curves."""
         from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
-        address, metrics = message["address"], message.get("metrics", {})
-        stage, _, part = address.partition("@")
+        stage_id, metrics = message["stage_id"], message.get("metrics", {})
+        stage, _, part = stage_id.partition("@")
         step = int(part) if part.isdigit() else 0
         digests = {f"{kind}.{path}": md5 for kind in ("dep", "out") for path, md5 in message[f"{kind}s"].items()}
         tags = {"stage": stage, "round": part, "cached": json.dumps(message["cached"]), **digests}
-        if address not in self._runs:
+        if stage_id not in self._runs:
             start = _milliseconds(message["time"] - message["seconds"])
             first = {MLFLOW_PARENT_RUN_ID: self._runs[""], **{valid_name(k): v[:VALUE_LENGTH] for k, v in tags.items()}}
-            run = self._client.create_run(self.experiment, start, first, address)
-            self._runs[address], tags = run.info.run_id, {}
-        child = self._runs[address]
+            run = self._client.create_run(self.experiment, start, first, stage_id)
+            self._runs[stage_id], tags = run.info.run_id, {}
+        child = self._runs[stage_id]
         self._log(child, message["time"], tags=tags, metrics={**metrics, "seconds": message["seconds"]}, step=step)
         self._log_problems(child, message["deps"])
         self._client.set_terminated(child, "FINISHED", _milliseconds(message["time"]))
 
         self._log_problems(self._runs[""], message["outs"])
-        on_parent = {parent_name(address, name): value for name, value in metrics.items()}
-        on_parent[f"seconds/{curve(address)}"] = message["seconds"]
+        on_parent = {parent_name(stage_id, name): value for name, value in metrics.items()}
+        on_parent[f"seconds/{curve(stage_id)}"] = message["seconds"]
         self._on_parent += _metrics(on_parent, message["time"], step)
 
     def _record_on_parent(self) -> None:
@@ -154,7 +154,7 @@ class Ledger:
         """
         from mlflow.entities import Metric, RunTag
 
-        child, rows, now = self._runs[message["address"]], message["rows"], _milliseconds(message["time"])
+        child, rows, now = self._runs[message["stage_id"]], message["rows"], _milliseconds(message["time"])
         curves = self._curves(message["path"], message["md5"]) if message["cached"] else None
         points = [
             Metric(valid_name(f"step/{name}"), value, now, round(row["step"]))
@@ -182,7 +182,7 @@ class Ledger:
         """
         from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS
 
-        run_id, tables = self._runs[message["address"]], message["tables"]
+        run_id, tables = self._runs[message["stage_id"]], message["tables"]
         for file, rows in tables.items():
             table = {"columns": list(rows[0]), "data": [list(row.values()) for row in rows]}
             self._client.log_dict(run_id, table, file)
@@ -239,15 +239,15 @@ def _metrics(values: dict[str, float], time: float, step: int) -> list[Any]:
     return [Metric(valid_name(name), value, _milliseconds(time), step) for name, value in values.items()]
 
 
-def curve(address: str) -> str:
+def curve(stage_id: str) -> str:
     """Prefix of a stage's metrics on the parent run. The round is the step, so that the rounds form one curve."""
-    stage, _, part = address.partition("@")
+    stage, _, part = stage_id.partition("@")
     return stage if part.isdigit() or not part else f"{stage}_{part}"
 
 
-def parent_name(address: str, name: str) -> str:
+def parent_name(stage_id: str, name: str) -> str:
     """Name of a stage's metric on the parent run: `epoch/…` is kept, others get the stage as a prefix."""
-    return name if name.startswith("epoch/") else f"{curve(address)}/{name}"
+    return name if name.startswith("epoch/") else f"{curve(stage_id)}/{name}"
 
 
 def valid_name(name: str) -> str:

@@ -74,13 +74,13 @@ class Recorder:
             }
         )
 
-    def stage(self, address: str, seconds: float, cached: bool, deps: dict[str, str], outs: dict[str, str]) -> None:
+    def stage(self, stage_id: str, seconds: float, cached: bool, deps: dict[str, str], outs: dict[str, str]) -> None:
         """Record a stage that is done. `deps` and `outs` map paths to their md5 in dvc.lock. Returns at once."""
         if self._process is None:
             return
         message: dict[str, Any] = {
             "kind": "stage",
-            "address": address,
+            "stage_id": stage_id,
             "seconds": seconds,
             "cached": cached,
             "deps": deps,
@@ -88,24 +88,24 @@ class Recorder:
             "time": time.time(),
         }
         try:
-            message["metrics"] = read_metrics(self._layout, address)
-            if not cached and self._layout.speed(address).exists():
-                message["metrics"] |= read_numbers(self._layout.speed(address), address)
-            if address == "promote":
+            message["metrics"] = read_metrics(self._layout, stage_id)
+            if not cached and self._layout.speed(stage_id).exists():
+                message["metrics"] |= read_numbers(self._layout.speed(stage_id), stage_id)
+            if stage_id == "promote":
                 message["model"] = self._model(deps)
         except GraftError as error:
-            self._warn(f"numbers of {address} left out ({error})")
+            self._warn(f"numbers of {stage_id} left out ({error})")
         self._messages.put(message)
-        if address == "promote":
+        if stage_id == "promote":
             self._champion(message["time"])
         for path in outs:
-            steps = path.endswith(".csv") and address.startswith("update@")
+            steps = path.endswith(".csv") and stage_id.startswith("update@")
             if path.endswith((".svg", ".csv")) and not steps:  # a message of its own: the numbers are taken anyway
                 self._file(path, Path(path).parent.as_posix().removeprefix("run/"))
             if steps:
                 self._steps(message, path)
             if path.endswith("/selection.jsonl"):
-                self._influence(address, message["time"])
+                self._influence(stage_id, message["time"])
 
     def files(self, *paths: Path) -> None:
         """Add files to the parent run as artifacts. Returns at once."""
@@ -141,7 +141,7 @@ class Recorder:
         self.close(status, **more)
         return self.wait()
 
-    def address(self, file: Path | None = None) -> str | None:
+    def url(self, file: Path | None = None) -> str | None:
         """The URL of the closed run, or of one of its `files`, without user and password; waits until it is recorded.
 
         None if MLflow is not a server or did not accept the run.
@@ -163,17 +163,17 @@ class Recorder:
         try:
             rows = read_table(self._layout.root / path)
         except (OSError, ValueError, TypeError) as error:
-            self._warn(f"steps of {stage['address']} left out ({path}: {error})")
+            self._warn(f"steps of {stage['stage_id']} left out ({path}: {error})")
             return
-        about = {key: stage[key] for key in ("address", "cached", "time")}
+        about = {key: stage[key] for key in ("stage_id", "cached", "time")}
         self._messages.put({"kind": "steps", **about, "rows": rows, "path": path, "md5": stage["outs"][path]})
 
-    def _influence(self, address: str, time: float) -> None:
+    def _influence(self, stage_id: str, time: float) -> None:
         """The workflows of most and least influence and a histogram, as tables; none if it was not measured."""
         try:
-            found = read_influence_extremes(self._layout, int(address.partition("@")[2]))
+            found = read_influence_extremes(self._layout, int(stage_id.partition("@")[2]))
         except GraftError as error:
-            self._warn(f"influence of {address} left out ({error})")
+            self._warn(f"influence of {stage_id} left out ({error})")
             return
         if found is None:
             return
@@ -181,7 +181,7 @@ class Recorder:
             "influence.json": [asdict(row) for row in (*found.most, *found.least)],
             "influence_histogram.json": [row._asdict() for row in found.histogram],
         }
-        self._messages.put({"kind": "tables", "address": address, "tables": tables, "time": time})
+        self._messages.put({"kind": "tables", "stage_id": stage_id, "tables": tables, "time": time})
 
     def _hand_over(self, process: "subprocess.Popen[str]") -> None:
         """Runs in a thread: the pipe to a worker that hangs fills up, and only this thread may wait for that."""

@@ -166,9 +166,9 @@ def test_the_page_of_a_run_is_readable_in_mlflow(operated: Operated, page: Page,
     write_page(layout)
     recorder = Recorder(layout, load_params(tmp_path / "params.yaml"), {})
     recorder.files(layout.page)
-    assert recorder.address(layout.page) is None  # MLflow has not said yet where that will be
+    assert recorder.url(layout.page) is None  # MLflow has not said yet where that will be
     assert recorder.finish("FINISHED")
-    address = recorder.address(layout.page)
+    address = recorder.url(layout.page)
     assert address is not None
     assert address.startswith(f"{server}/#/experiments/")  # without the password: it stands on pages
     page.open(address)

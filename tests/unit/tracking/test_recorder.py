@@ -595,7 +595,7 @@ def test_a_server_gets_it_all_even_what_came_while_it_was_away(
     uri = f"http://127.0.0.1:{port}"
     ledger = Ledger(uri, "early")
     ledger.add({"kind": "start", "time": 1.8e9, "params": {"a": "1"}, "tags": {}})
-    stage = {"kind": "stage", "address": "reward@1", "seconds": 1.0, "cached": False, "deps": {}, "outs": {}}
+    stage = {"kind": "stage", "stage_id": "reward@1", "seconds": 1.0, "cached": False, "deps": {}, "outs": {}}
     ledger.add({**stage, "time": 1.8e9 + 1, "metrics": {"epoch/mean_reward": 0.5}})
     assert len(ledger.deliver()) == 1
     assert ledger.run_id is None
