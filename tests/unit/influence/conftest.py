@@ -1,5 +1,32 @@
-"""The fixture `layout`."""
+"""A folder for the stage `select`, policies and samples."""
 
+import pytest
+
+from tasks.model.policy import Policy
+from tasks.model.sample import Sample
+from tests.support.policies import MakePolicy, MakeSamples
 from tests.support.select_layout import layout
 
 __all__ = ["layout"]
+
+
+@pytest.fixture
+def policy(make_policy: MakePolicy) -> Policy:
+    return make_policy()
+
+
+@pytest.fixture
+def exact(make_policy: MakePolicy) -> Policy:
+    """gpt2 in float64: the other architectures compute norms in float32 whatever the type of their weights."""
+    return make_policy("gpt2", "float64")
+
+
+@pytest.fixture
+def samples(make_samples: MakeSamples) -> list[Sample]:
+    return make_samples()
+
+
+@pytest.fixture
+def others(make_samples: MakeSamples) -> list[Sample]:
+    """To validate with."""
+    return make_samples(seed=1)

@@ -1,4 +1,4 @@
-"""The certificate holds where influence is right and catches it where it is wrong."""
+"""The certificate holds where influence is right and fails where it is wrong."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -9,40 +9,32 @@ import pytest
 import torch
 
 from tasks.errors import GraftError
-from tasks.influence import certificate
-from tasks.influence import gradient_passes as passes
-from tasks.influence import loss_gradients as losses
-from tasks.influence import projections as hearing
+from tasks.influence import certificate, gradient_passes, loss_gradients, projections
 from tasks.influence.certificate import Certificate, certify, check_self_influence
 from tasks.influence.gradient_algebra import products
 from tasks.influence.loss_gradients import loss_gradient
 from tasks.influence.tracin import influences
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.model.scoring.scorer import Scorer
 from tasks.objective.token_weights import TokenWeights
+from tests.support.influence import BY_TOKEN, scorer_of
+from tests.support.policies import MakePolicy, MakeSamples
 from tests.support.validation import advantage_validation
-
-MakePolicy = Callable[..., Policy]
-MakeSamples = Callable[..., list[Sample]]
-
-BY_TOKEN = TokenWeights("dapo", longest=64)
 
 
 def certified(
-    policy: Policy, make_samples: MakeSamples, averaging: TokenWeights = BY_TOKEN, meanwhile: Callable[[], Any] = dict
+    policy: Policy, make_samples: MakeSamples, averaging: TokenWeights = BY_TOKEN, then: Callable[[], Any] = dict
 ) -> Certificate:
-    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7)
-    training, validation = make_samples(problems=8, seed=1), make_samples(problems=16, seed=2)
-    judges = advantage_validation(validation, averaging)
-    found = [s.product or 0.0 for s in influences(scorer, training, averaging, judges).each]
-    meanwhile()
-    return certify(scorer, training, found, averaging, judges, seed=0)
+    scorer, training = scorer_of(policy), make_samples(problems=8, seed=1)
+    validation = advantage_validation(make_samples(problems=16, seed=2), averaging)
+    found = [s.product or 0.0 for s in influences(scorer, training, averaging, validation).each]
+    then()
+    return certify(scorer, training, found, averaging, validation, seed=0)
 
 
 @pytest.mark.parametrize("loss", ["dapo", "grpo", "dr_grpo"])
 @pytest.mark.parametrize(("kind", "dtype"), [("gpt2", "float64"), ("qwen2", "float32"), ("llama", "float32")])
-def test_what_influence_predicts_is_what_happens(
+def test_a_step_does_what_influence_predicts(
     kind: str, dtype: str, loss: Any, make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
     found = certified(make_policy(kind, dtype), make_samples, TokenWeights(loss, longest=64))
@@ -52,8 +44,7 @@ def test_what_influence_predicts_is_what_happens(
 
 
 @pytest.mark.filterwarnings("error:Converting a tensor")
-def test_the_policy_is_left_as_it_was_to_the_last_bit(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
-    policy = make_policy()
+def test_the_policy_keeps_every_bit(policy: Policy, make_samples: MakeSamples) -> None:
     before = {name: value.clone() for name, value in policy.model.state_dict().items()}
     certified(policy, make_samples)
     assert all(torch.equal(value, before[name]) for name, value in policy.model.state_dict().items())
@@ -68,24 +59,21 @@ def objective_for_loss(*given: Any, **options: Any) -> Any:
     return {name: -value for name, value in loss_gradient(*given, **options).items()}
 
 
-def wrong_mask(own: passes.GradientPasses, batch: Any) -> Any:
+def wrong_mask(own: gradient_passes.GradientPasses, batch: Any) -> Any:
     """Without each completion's first token."""
     return own._scorer.score(batch).logprobs[:, 1:].sum(1)
 
 
 PLANTED = {
-    "a sign error": (hearing, "products", wrong_sign),
-    "an objective for a loss": (losses, "loss_gradient", objective_for_loss),
-    "a wrong mask": (passes.GradientPasses, "_sums", wrong_mask),
+    "a sign error": (projections, "products", wrong_sign),
+    "an objective for a loss": (loss_gradients, "loss_gradient", objective_for_loss),
+    "a wrong mask": (gradient_passes.GradientPasses, "_sums", wrong_mask),
 }
 
 
 @pytest.mark.parametrize("fault", [*PLANTED, "a stale policy"])
-def test_a_planted_fault_is_caught(fault: str, make_policy: MakePolicy, make_samples: MakeSamples) -> None:
-    policy = make_policy()
-
-    def move_on() -> None:
-        """What an update would have done since."""
+def test_a_planted_fault_is_caught(fault: str, policy: Policy, make_samples: MakeSamples) -> None:
+    def update() -> None:
         with torch.no_grad():
             for name, weight in policy.model.named_parameters():
                 if "lora_" in name:
@@ -93,40 +81,36 @@ def test_a_planted_fault_is_caught(fault: str, make_policy: MakePolicy, make_sam
 
     stale = fault == "a stale policy"
     with nullcontext() if stale else patch.object(*PLANTED[fault]):
-        found = certified(policy, make_samples, meanwhile=move_on if stale else dict)
+        found = certified(policy, make_samples, then=update if stale else dict)
     with pytest.raises(GraftError, match=r"cannot be trusted to select; set influence\.selection to none"):
         found.check()
 
 
-def test_where_nothing_has_influence_nothing_is_tried(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
-    policy, samples = make_policy(), make_samples()
-    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7)
-    found = certify(scorer, samples, [0.0] * len(samples), BY_TOKEN, advantage_validation(samples, BY_TOKEN), seed=0)
+def test_without_influence_no_step_is_tried(policy: Policy, samples: list[Sample]) -> None:
+    validation = advantage_validation(samples, BY_TOKEN)
+    found = certify(scorer_of(policy), samples, [0.0] * len(samples), BY_TOKEN, validation, seed=0)
     assert found.steps == 0
     found.check()
 
 
-def test_changes_that_drown_in_rounding_are_not_looked_at(
-    make_policy: MakePolicy, make_samples: MakeSamples, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("kind", "dtype", "lengths", "steps"),
+    [("qwen2", "float32", [1e-9], 0), ("qwen2", "float32", [1e-9, 1e-3], 2), ("gpt2", "float64", [1e-9], 2)],
+)
+def test_a_step_that_drowns_in_rounding_is_taken_longer_or_ignored(
+    kind: str, dtype: str, lengths: list[float], steps: int, make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
-    monkeypatch.setattr(certificate, "STEP_LENGTHS", (1e-9,))
-    assert certified(make_policy(), make_samples).steps == 0
-    assert certified(make_policy("gpt2", "float64"), make_samples).slope == pytest.approx(-1, abs=0.001)
-
-
-def test_a_step_that_drowns_is_taken_ten_times_as_long(
-    make_policy: MakePolicy, make_samples: MakeSamples, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(certificate, "STEP_LENGTHS", (1e-9, 1e-3))
-    found = certified(make_policy(), make_samples)
-    assert found.steps == 2
-    assert found.slope == pytest.approx(-1, abs=0.02)
+    with patch.object(certificate, "STEP_LENGTHS", lengths):
+        found = certified(make_policy(kind, dtype), make_samples)
+    assert found.steps == steps
+    assert not steps or found.slope == pytest.approx(-1, abs=0.001 if dtype == "float64" else 0.02)
 
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_samples_that_are_their_own_validation_help_themselves_on_average(sign: int) -> None:
     products = [sign * 0.5, sign * 0.1, -sign * 0.2]
-    told = r"mean in the same batch is .* a sign is wrong"
-    with nullcontext() if sign > 0 else pytest.raises(GraftError, match=told):
+    with (
+        nullcontext() if sign > 0 else pytest.raises(GraftError, match=r"mean in the same batch is .* a sign is wrong")
+    ):
         check_self_influence(products, [-1.0, 2.0, 0.0], [-3.0, 6.0, 0.0])
-    check_self_influence(products, [-1.0, 2.0, 0.0], [-3.0, 6.0, 1.0])  # other losses: nothing is known
+    check_self_influence(products, [-1.0, 2.0, 0.0], [-3.0, 6.0, 1.0])  # with other losses nothing is known
