@@ -175,7 +175,7 @@ def _round(layout: Layout, round: int | None) -> int:
 
 
 def _drawn(layout: Layout, seed: int, count: int, round: int) -> list[Problem]:
-    """So many train problems by lot, the same for every round, asked as the round after this one asks them."""
+    """Train problems at random, the same for every round, with the siblings that the next round would ask."""
     problems = read_jsonl(layout.problems("train"), Problem)
     lots = sorted(problems, key=lambda problem: derive_seed(seed, "diagnose", problem.problem_id))
     return [problem.rotated(round + 1) for problem in lots[:count]]

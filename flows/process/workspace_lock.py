@@ -66,7 +66,7 @@ class Holder(BaseModel):
 def holders(root: Path) -> list[str]:
     """The holders of the lock, each as `graft retrain (process 123, since 2026-11-22 03:00:00)`.
 
-    For messages only: the lock itself is the kernel's, and a damaged file names nobody.
+    For messages only: the lock itself is the kernel's, and a damaged file lists no holder.
     """
     path = root / ".graft" / "lock"
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []

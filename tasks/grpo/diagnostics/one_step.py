@@ -89,7 +89,7 @@ def constant_learning_rate(params: Grpo) -> Grpo:
 def gradient_norms(
     scorer: Scorer, groups: Sequence[UpdateGroup], behaviour: Logprobs, reference: Logprobs | None, params: Grpo
 ) -> tuple[GradientNorms, TokenSums]:
-    """The gradient of the step's loss at the present weights, which stay as they are, and the sums beside it."""
+    """The gradient of the step's loss at the present weights, which do not change, and its token sums."""
     whole, sums = gradient_of(scorer, groups, behaviour, reference, params)
     policy, _ = gradient_of(scorer, groups, behaviour, None, params.model_copy(update={"beta": 0.0, "entropy": 0.0}))
     kl = 0.0

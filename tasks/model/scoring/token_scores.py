@@ -1,7 +1,7 @@
 """Log-probability and entropy of each completion token, from a model's predictions.
 
 A layout gives predictions in chunks, and a `TokenIndex`: which prediction is for which token. A prediction is a vector
-of logits or, where so many logits would not fit in memory, a hidden state: then the head is applied to a few at a time,
+of logits or, where all logits would not fit in memory, a hidden state: then the head is applied to a few at a time,
 and their logits are computed again in the backward pass.
 """
 
