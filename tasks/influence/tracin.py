@@ -21,8 +21,9 @@ The measures:
              (LESS, Xia et al. 2024)
     centred  cosine, less half of its mean over the sample's group and half of that over the batch, both weighted by
              |advantage| before negative_weight: the part that all completions' gradients share separates no good
-             completion from a bad one. With the group's mean alone, half of each group whose rewards are all wrong would be kept; with
-             the batch's alone, the rare success on a hard problem would be dropped for its resemblance to failures
+             completion from a bad one. With the group's mean alone, half of each group whose rewards are all wrong
+             would be kept; with the batch's alone, the rare success on a hard problem would be dropped for its
+             resemblance to failures
     local    sign(A_i) Σ_j c_j max(0, cos(s_i, s_j))³ with s = ∇ Σ_t log p, centred likewise: a validation sample counts
              for the samples similar to it, so that families of problems cannot outvote each other
     adam     ⟨∇L_i, P ∇L_val⟩ with P = 1 / (√v + ε), v the mean square of the gradients of the round's steps: Adam's

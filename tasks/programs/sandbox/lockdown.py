@@ -29,7 +29,7 @@ that a child writes to, even for a reference count, must be copied.
 
 
 def prepare_user() -> list[Step]:
-    """Programs of a host that runs as root run as the user `nobody`: no process limit applies to root, and it may signal all."""
+    """Programs of a host that is root run as `nobody`: no process limit applies to root, and it may signal all."""
     if os.geteuid() != 0:
         raise OSError(errno.EPERM, "the host is not root; its programs keep its user")
     return [  # for root these set the saved ids too
