@@ -1,13 +1,12 @@
-"""What people claimed about influence and its validation samples, each beside what is measured, over three seeds.
+"""Claims about influence and its validation samples against measurements over three seeds.
 
-The world is small enough for the truth: a completion has at most two tokens and is right if one of them is of its
-problem's kind, so that the expected reward J and its gradient are sums over all completions, not estimates.
+A completion has at most two tokens and is right if one of them is of its problem's kind, so that the expected
+reward J and its gradient are sums over all completions, not estimates.
 """
 
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from statistics import fmean
 from typing import get_args
 
@@ -15,8 +14,6 @@ import pytest
 import torch
 
 from tasks.influence.loss_gradients import loss_denominator, loss_gradient
-from tasks.influence.sample_gradients import lora_factors
-from tasks.influence.tracin import Measure, influences
 from tasks.influence.validation_losses import keep_top_k, validation_coefficients
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
@@ -24,21 +21,17 @@ from tasks.model.sampling.sampler import Request, sample
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.advantages import advantages_of
 from tasks.objective.samples import merge_equal_samples
-from tasks.objective.token_weights import TokenWeights
 from tasks.params.fields import Baseline, ValidationLoss
-from tests.support.plain_scores import sample_logprobs
-from tests.support.validation import advantage_validation
+from tests.support.influence import BY_TOKEN, flat, gradient_of, loss_of, measured, scorer_of, stepped
+from tests.support.policies import MakePolicy, MakeSamples
 
-MakePolicy = Callable[..., Policy]
-MakeSamples = Callable[..., list[Sample]]
 Tokens = tuple[int, ...]
 Numbers = list[list[float]]  # [n][G]
 
 KINDS = 3
 PROMPTS: list[Tokens] = [(10 + kind, 20 + 7 * kind + 31 * place, 250) for kind in range(KINDS) for place in range(2)]
 LONGEST = 2
-TEMPERATURE = 0.25  # at 1 the tiny policy writes anything at all, and a thousand samples say little
-BY_TOKEN = TokenWeights("dapo", longest=LONGEST)
+TEMPERATURE = 0.25  # at 1 the tiny policy is nearly uniform, and a thousand samples estimate nothing
 RATE = 1e-6  # of a gradient step: of first order in float64, also where influence is nearly 0
 
 every_seed = pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
@@ -61,28 +54,17 @@ def expected_reward(policy: Policy) -> torch.Tensor:
     return (first * (right + (1 - right) * later)).sum(1).mean()
 
 
-def adapter(policy: Policy) -> list[torch.Tensor]:
-    return [module.weight for module in lora_factors(policy.model).values()]
-
-
-def flat(gradients: Sequence[torch.Tensor]) -> torch.Tensor:
-    return torch.cat([gradient.flatten() for gradient in gradients]).double()
-
-
 def full_gradient(policy: Policy) -> torch.Tensor:
     """∇J over the adapter."""
-    return flat(torch.autograd.grad(expected_reward(policy), adapter(policy)))
+    return gradient_of(policy, expected_reward(policy)).double()
 
 
 def scorer(policy: Policy) -> Scorer:
-    return Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE)
+    return scorer_of(policy, temperature=TEMPERATURE)
 
 
-def loss_of(policy: Policy, samples: list[Sample]) -> torch.Tensor:
-    """-Σ_j c_j Σ_t log p_jt / M, written out."""
-    rows = merge_equal_samples(samples)
-    sums = sample_logprobs(policy.model, rows, TEMPERATURE).sum(1)
-    return -(sums @ sums.new_tensor([s.count * s.advantage for s in rows])) / loss_denominator(samples, BY_TOKEN)
+def written_loss(policy: Policy, samples: list[Sample]) -> torch.Tensor:
+    return loss_of(policy, merge_equal_samples(samples), loss_denominator(samples, BY_TOKEN), TEMPERATURE)
 
 
 @dataclass(frozen=True)
@@ -105,7 +87,9 @@ class Batch:
             for completion, weight in zip(group, own, strict=True)
         ]
 
-    def judged(self, loss: ValidationLoss, rewards: Numbers | None = None, top_k: int | None = None) -> list[Sample]:
+    def as_validation(
+        self, loss: ValidationLoss, rewards: Numbers | None = None, top_k: int | None = None
+    ) -> list[Sample]:
         """As validation samples of this loss; `rewards` where they are not the right ones."""
         given = rewards or self.rewards()
         advantages = advantages_of("none", given)
@@ -130,7 +114,7 @@ def written(policy: Policy, size: int, seed: int, group: int = 8) -> Batch:
 
 def agreement(policy: Policy, samples: list[Sample], truth: torch.Tensor) -> float:
     """Cosine of the step that the samples ask for with the one that raises J most."""
-    asked = -flat(list(loss_gradient(scorer(policy), samples, BY_TOKEN).values()))
+    asked = -flat(loss_gradient(scorer(policy), samples, BY_TOKEN).values()).double()
     return float(asked @ truth / asked.norm() / truth.norm())
 
 
@@ -146,9 +130,10 @@ def test_sixteen_hand_picked_best_samples_are_not_enough(seed: int, make_policy:
     truth, parts = full_gradient(policy), written(policy, 4096, seed).parts(1024)
     losses: list[ValidationLoss] = ["seqloss_lastadv", "good_only"]
     for loss in losses:
-        best = fmean(agreement(policy, part.judged(loss, top_k=16), truth) for part in parts)
-        some = fmean(agreement(policy, part.parts(128)[0].judged(loss), truth) for part in parts)
-        many = fmean(agreement(policy, part.judged(loss), truth) for part in parts)
+        drawn = [
+            [p.as_validation(loss, top_k=16), p.parts(128)[0].as_validation(loss), p.as_validation(loss)] for p in parts
+        ]
+        best, some, many = (fmean(agreement(policy, own, truth) for own in size) for size in zip(*drawn, strict=True))
         assert best + 0.1 < some < many - 0.1
         assert best < 0.5
         assert many > 0.7
@@ -161,9 +146,7 @@ def flipped(rewards: Numbers, share: float, seed: int) -> Numbers:
 
 
 @every_seed
-def test_good_only_validation_is_not_wrong_but_less_exact_and_bears_noise_less_well(
-    seed: int, make_policy: MakePolicy
-) -> None:
+def test_good_only_validation_is_right_but_less_exact_and_robust(seed: int, make_policy: MakePolicy) -> None:
     """CLAIM: validation by good samples only is wrong, it must be contrastive.
 
     MEASURED: with fresh rewards of 0 and 1 it is seqloss_reward, sample by sample, and estimates ∇J: cosine 0.97, 0.99,
@@ -173,31 +156,24 @@ def test_good_only_validation_is_not_wrong_but_less_exact_and_bears_noise_less_w
     """
     policy = make_policy("gpt2", seed=seed)
     truth, batch = full_gradient(policy), written(policy, 8192, seed)
-    assert batch.judged("good_only") == batch.judged("seqloss_reward")
-    whole = agreement(policy, batch.judged("good_only"), truth)
+    assert batch.as_validation("good_only") == batch.as_validation("seqloss_reward")
 
     def mean(loss: ValidationLoss, noise: float) -> float:
         parts = enumerate(batch.parts(1024))
-        return fmean(agreement(policy, p.judged(loss, flipped(p.rewards(), noise, k)), truth) for k, p in parts)
+        return fmean(agreement(policy, p.as_validation(loss, flipped(p.rewards(), noise, k)), truth) for k, p in parts)
 
     losses: list[ValidationLoss] = ["good_only", "contrastive", "seqloss_lastadv"]
     clean = {loss: mean(loss, 0) for loss in losses}
     noisy = {loss: mean(loss, 0.3) for loss in losses}
-    assert whole > 0.9
+    assert agreement(policy, batch.as_validation("good_only"), truth) > 0.9
     assert min(clean.values()) > 0.75
     assert noisy["good_only"] + 0.03 < min(noisy["contrastive"], noisy["seqloss_lastadv"])
 
 
 def after_a_step(policy: Policy, own: Sample, observe: Callable[[], torch.Tensor]) -> torch.Tensor:
-    """What is observed one gradient step on the sample's loss later; the policy comes back."""
-    gradient = torch.autograd.grad(loss_of(policy, [own]), adapter(policy))
-    with torch.no_grad():
-        for weight, g in zip(adapter(policy), gradient, strict=True):
-            weight -= RATE * g
-        observed = observe()
-        for weight, g in zip(adapter(policy), gradient, strict=True):
-            weight += RATE * g
-    return observed
+    """What is observed after one gradient step on the sample's loss, which is taken back."""
+    with stepped(policy, gradient_of(policy, written_loss(policy, [own])), RATE):
+        return observe()
 
 
 @every_seed
@@ -211,18 +187,17 @@ def test_minus_logprob_times_advantage_is_the_right_sign(seed: int, make_policy:
     all the same: only J can tell.
     """
     policy = make_policy("gpt2", seed=seed)
-    validation = written(policy, 1024, seed).judged("seqloss_lastadv")
-    training = merge_equal_samples(written(policy, 64, seed + 100).judged("seqloss_lastadv"))
+    validation = written(policy, 1024, seed).as_validation("seqloss_lastadv")
+    training = merge_equal_samples(written(policy, 64, seed + 100).as_validation("seqloss_lastadv"))
     policy.model.double()
     samples = [replace(s, count=1) for s in training if s.advantage][:20]
 
     def kept(sign: int) -> list[bool]:
-        judges = [replace(s, advantage=sign * s.advantage) for s in validation]
-        found = influences(scorer(policy), samples, BY_TOKEN, advantage_validation(judges, BY_TOKEN)).each
-        return [s.influence > 0 for s in found]
+        others = [replace(s, advantage=sign * s.advantage) for s in validation]
+        return [s.influence > 0 for s in measured(scorer(policy), samples, others).each]
 
     def observe() -> torch.Tensor:
-        return torch.stack([loss_of(policy, validation), expected_reward(policy)])
+        return torch.stack([written_loss(policy, validation), expected_reward(policy)])
 
     with torch.no_grad():
         before = observe()
@@ -236,7 +211,7 @@ def test_minus_logprob_times_advantage_is_the_right_sign(seed: int, make_policy:
 
 
 @every_seed
-def test_the_value_of_a_validation_loss_says_nothing(seed: int, make_policy: MakePolicy) -> None:
+def test_the_value_of_a_validation_loss_means_nothing(seed: int, make_policy: MakePolicy) -> None:
     """CLAIM: a negative validation loss shows that something is wrong.
 
     MEASURED, 32 draws of 32 samples: 19, 11, 23 have a value below 0 and 13, 15, 9 above. Those below have a mean
@@ -244,18 +219,17 @@ def test_the_value_of_a_validation_loss_says_nothing(seed: int, make_policy: Mak
     """
     policy = make_policy("gpt2", seed=seed)
     truth = full_gradient(policy)
-    draws = [part.judged("seqloss_lastadv") for part in written(policy, 1024, seed).parts(32)]
+    draws = [part.as_validation("seqloss_lastadv") for part in written(policy, 1024, seed).parts(32)]
     with torch.no_grad():
-        values = [float(loss_of(policy, draw)) for draw in draws]
+        values = [float(written_loss(policy, draw)) for draw in draws]
     found = [agreement(policy, draw, truth) for draw in draws]
-    below = [own for own, value in zip(found, values, strict=True) if value < 0]
-    above = [own for own, value in zip(found, values, strict=True) if value > 0]
+    below, above = ([own for own, x in zip(found, values, strict=True) if x * way > 0] for way in (-1, 1))
     assert min(len(below), len(above)) >= 3
     assert min(fmean(below), fmean(above)) > 0.2
 
 
 @every_seed
-def test_a_batch_of_unlike_problems_that_judges_itself_keeps_nearly_everything(
+def test_a_batch_of_unlike_problems_as_its_own_validation_keeps_nearly_everything(
     seed: int, make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
     """CLAIM: the training batch can be its own validation, every sample's own vote included.
@@ -269,8 +243,7 @@ def test_a_batch_of_unlike_problems_that_judges_itself_keeps_nearly_everything(
         found = []
         for draw in range(4):
             samples = make_samples(problems=32, group=1, seed=10 * seed + draw)
-            itself = advantage_validation(samples, BY_TOKEN, same_batch=True)
-            found += influences(scorer(policy), samples, BY_TOKEN, itself, Measure(**measure)).each
+            found += measured(scorer(policy), samples, None, **measure).each
         return fmean(s.influence > 0 for s in found)
 
     voting, silent = kept(exclude_self=False), kept(exclude_self=True)
@@ -283,8 +256,8 @@ def raised(policy: Policy, samples: list[Sample]) -> list[bool]:
     changes = []
     for own in samples:
         unweighted = [replace(own, advantage=-1.0)]  # its "loss" is then its log-probability
-        before = float(loss_of(policy, unweighted).detach())
-        changes.append(float(after_a_step(policy, own, partial(loss_of, policy, unweighted))) - before)
+        before = float(written_loss(policy, unweighted).detach())
+        changes.append(float(after_a_step(policy, own, lambda only=unweighted: written_loss(policy, only))) - before)
     return [change > 0 for change in changes]
 
 
