@@ -23,7 +23,7 @@ def maj_at_k(n: int, c: int, wrong: Sequence[int], k: int) -> float:
 
 
 def _ways(wrong: Sequence[int], most: int, room: int) -> dict[tuple[int, int], int]:
-    """(samples, answers drawn `most` times) → number of ways to draw that many samples of wrong answers, at most `room`,
+    """(samples, answers drawn `most` times) → number of ways to draw that many wrong answers, at most `room`,
     each answer at most `most` times."""
     found = Counter({(0, 0): 1})
     for count in wrong:
