@@ -7,7 +7,9 @@ from tasks.artifacts import write_json, write_jsonl, write_text
 from tasks.evaluation.summary import problem_outcome, summarise
 from tasks.layout import Layout
 from tasks.params.file import load_params, override
-from tasks.records import Attempt, Problem, Promotion, Result, RewardedTrajectory, Selected, Sibling
+from tasks.records import Attempt, Problem, Result, RewardedTrajectory, Sibling
+from tests.support.records import make_promotion
+from tests.support.selections import selected_by_influence
 
 PARAMS = Path(__file__).parents[2] / "params.yaml"
 PROBLEMS = 24
@@ -33,17 +35,8 @@ def write(root: Path, seed: int = 0, skill: float = 0.6, rounds: int = 2, assign
         write_json(layout.metrics("evaluate", name), summarise(outcomes, params.evaluation, params.seed))
     for number in range(1, rounds + 1):
         _write_round(layout, number, luck)
-    decision = Promotion(
-        promoted=False,
-        reason="not promoted: a lead that may be chance",
-        pass_at_1=skill,
-        champion_pass_at_1=0.3,
-        difference=skill - 0.3,
-        low=0.0,
-        high=0.5,
-        version="v",
-        champion_version=None,
-    )
+    gap = {"pass_at_1": skill, "champion_pass_at_1": 0.3, "difference": skill - 0.3, "low": 0.0, "high": 0.5}
+    decision = make_promotion(promoted=False, reason="not promoted: a lead that may be chance", **gap)
     write_json(layout.promotion, decision)
     return layout
 
@@ -105,18 +98,6 @@ def _write_round(layout: Layout, number: int, luck: random.Random) -> None:
     )
     write_jsonl(layout.rewarded(number), [group])
     influences = [luck.gauss(0, 1e-6) for _ in range(members)]
-    lines = [
-        Selected(
-            problem_id="p",
-            member=i,
-            workflow_id=f"w{i}",
-            advantage=1.0,
-            influence=influence,
-            gradient_norm=1.0,
-            selected=influence > 0,
-        )
-        for i, influence in enumerate(influences)
-    ]
-    write_jsonl(layout.selection(number), lines)
+    write_jsonl(layout.selection(number), selected_by_influence(group, influences))
     picture = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1400 300"><text y="20">tree {number}</text></svg>'
     write_text(layout.tree(number), picture)

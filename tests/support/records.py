@@ -3,7 +3,7 @@
 from typing import Any
 
 from tasks.programs.contract import workflow_id
-from tasks.records import ProblemOutcome, Result, Workflow
+from tasks.records import ProblemOutcome, Promotion, Result, Workflow
 
 
 def make_workflow(code: str, **fields: Any) -> Workflow:
@@ -29,3 +29,10 @@ def make_outcome(problem_id: str, **fields: Any) -> ProblemOutcome:
     counts = {"samples": 1, "correct": 0, "invalid": 0, "timeouts": 0, "distinct": 1}
     unknown = {"template": None, "seen": None, "siblings_passed": None}
     return ProblemOutcome(problem_id=problem_id, **{"greedy": False, **counts, **unknown, **fields})
+
+
+def make_promotion(**fields: Any) -> Promotion:
+    """The decision for version `v` with a score of 0.75 against a first policy with 0.5; any field can be given."""
+    named = {"promoted": True, "reason": "promoted: better", "version": "v", "champion_version": None}
+    figures = {"pass_at_1": 0.75, "champion_pass_at_1": 0.5, "difference": 0.25, "low": 0.1, "high": 0.4}
+    return Promotion(**{**named, **figures, **fields})

@@ -19,3 +19,12 @@ def selected(trajectory: RewardedTrajectory, advantages: Sequence[float], keep: 
         )
         for member, advantage in enumerate(advantages)
     ]
+
+
+def selected_by_influence(trajectory: RewardedTrajectory, influences: Sequence[float | None]) -> list[Selected]:
+    """A line for each member; those with positive influence are selected, None was not measured."""
+    lines = selected(trajectory, [1.0] * len(influences))
+    measured = [
+        {"influence": x, "gradient_norm": None if x is None else 1.0, "selected": (x or 0) > 0} for x in influences
+    ]
+    return [line.model_copy(update=own) for line, own in zip(lines, measured, strict=True)]

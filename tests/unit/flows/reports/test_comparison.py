@@ -1,4 +1,4 @@
-"""Paired tests of runs: cases with a known answer, and how often they cry wolf."""
+"""Paired tests of runs: cases with a known answer, and the share of false alarms."""
 
 import itertools
 import random
@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from flows.reports.comparison import contrasts, differing_params, make_sides, p_value, remarks, sign_flip_p, title_of
+from flows.reports.comparison import (
+    Side,
+    contrasts,
+    differing_params,
+    make_sides,
+    p_value,
+    remarks,
+    sign_flip_p,
+    title_of,
+)
 from flows.reports.run_record import RunRecord, read_run_record
 from tasks.artifacts import read_jsonl, write_jsonl
 from tasks.errors import GraftError
@@ -18,34 +27,34 @@ from tests.support import finished_run
 
 
 @pytest.fixture(scope="module")
-def accounts(tmp_path_factory: pytest.TempPathFactory) -> list[RunRecord]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[RunRecord]:
     root = tmp_path_factory.mktemp("runs")
     changed = [(), ("grpo.beta=0.05",), ("grpo.beta=0.05", "evaluation.temperature=1.0")]
-    return [
-        read_run_record(finished_run.write(root / str(i), seed=i, assignments=assignments))
-        for i, assignments in enumerate(changed)
-    ]
+    return [read_run_record(finished_run.write(root / str(i), seed=i, assignments=a)) for i, a in enumerate(changed)]
+
+
+def sides(*runs: RunRecord) -> list[Side]:
+    """The runs, called 0, 1, 2 …"""
+    return make_sides([(str(i), run) for i, run in enumerate(runs)])
 
 
 @given(gained=st.integers(0, 8), lost=st.integers(0, 8), same=st.integers(0, 20))
-def test_of_solved_or_not_the_p_value_is_mcnemars(gained: int, lost: int, same: int) -> None:
+def test_the_p_value_of_yes_or_no_outcomes_is_mcnemars(gained: int, lost: int, same: int) -> None:
     after, before = [1.0] * gained + [0.0] * lost + [1.0] * same, [0.0] * gained + [1.0] * lost + [1.0] * same
     known = binomtest(gained, gained + lost).pvalue if gained + lost else 1.0
     assert sign_flip_p(after, before, 100_000, seed=0) == pytest.approx(known, abs=1e-12)
 
 
 @given(st.lists(st.sampled_from([-0.5, -0.25, -0.125, 0.25, 0.5, 1.0]), min_size=2, max_size=9))
-def test_of_few_problems_the_p_value_counts_every_pattern_of_signs(differences: list[float]) -> None:
-    sums = [
-        abs(sum(d * s for d, s in zip(differences, signs, strict=True)))
-        for signs in itertools.product((1, -1), repeat=len(differences))
-    ]
+def test_the_p_value_of_few_problems_counts_every_pattern_of_signs(differences: list[float]) -> None:
+    patterns = itertools.product((1, -1), repeat=len(differences))
+    sums = [abs(sum(d * s for d, s in zip(differences, signs, strict=True))) for signs in patterns]
     known = sum(found >= abs(sum(differences)) for found in sums) / len(sums)
     assert sign_flip_p(differences, [0.0] * len(differences), 1000, seed=0) == pytest.approx(known, abs=1e-12)
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=40))
-def test_the_p_value_has_no_side(pairs: list[tuple[float, float]]) -> None:
+def test_the_p_value_is_symmetric(pairs: list[tuple[float, float]]) -> None:
     after, before = map(list, zip(*pairs, strict=True))
     p = sign_flip_p(after, before, 200, seed=1)
     assert 0 < p <= 1
@@ -53,7 +62,7 @@ def test_the_p_value_has_no_side(pairs: list[tuple[float, float]]) -> None:
     assert sign_flip_p(after, after, 200, seed=1) == 1.0
 
 
-def test_of_many_problems_the_drawn_p_value_is_near_the_exact_one() -> None:
+def test_the_drawn_p_value_of_many_problems_is_near_the_exact_one() -> None:
     after, before = [1.0] * 40 + [0.0] * 22, [0.0] * 40 + [1.0] * 22
     known = binomtest(40, 62).pvalue  # 0.030
     assert sign_flip_p(after, before, 50_000, seed=0) == pytest.approx(known, abs=0.003)
@@ -61,14 +70,14 @@ def test_of_many_problems_the_drawn_p_value_is_near_the_exact_one() -> None:
 
 
 @pytest.mark.parametrize("level", [0.05, 0.2])
-def test_where_nothing_changed_p_is_as_small_as_it_says_as_often_as_it_says(level: float) -> None:
-    """Runs of equal skill on 40 problems of their own difficulty each, pass@1 from 20 samples: p ≤ level in `level`."""
-    luck, cries, times = random.Random(0), 0, 1000
+def test_p_is_at_most_the_level_as_often_as_the_level_says_where_nothing_changed(level: float) -> None:
+    """Runs of equal skill on 40 problems of different difficulty, pass@1 from 20 samples."""
+    rng, alarms, times = random.Random(0), 0, 1000
     for i in range(times):
-        chances = [luck.betavariate(0.5, 0.5) for _ in range(40)]
-        after, before = ([sum(luck.random() < c for _ in range(20)) / 20 for c in chances] for _ in range(2))
-        cries += sign_flip_p(after, before, 400, seed=i) <= level
-    assert binomtest(cries, times, level).pvalue > 0.01
+        chances = [rng.betavariate(0.5, 0.5) for _ in range(40)]
+        after, before = ([sum(rng.random() < c for _ in range(20)) / 20 for c in chances] for _ in range(2))
+        alarms += sign_flip_p(after, before, 400, seed=i) <= level
+    assert binomtest(alarms, times, level).pvalue > 0.01
 
 
 def test_lengths_that_differ_are_refused() -> None:
@@ -76,24 +85,19 @@ def test_lengths_that_differ_are_refused() -> None:
         sign_flip_p([1.0, 0.0], [1.0], 100, seed=0)
 
 
-def test_params_that_differ_are_listed_and_no_others(accounts: list[RunRecord]) -> None:
-    rows = {row.name: row.values for row in differing_params(make_sides([(str(i), a) for i, a in enumerate(accounts)]))}
+def test_exactly_the_params_that_differ_or_that_a_run_lacks_are_listed(runs: list[RunRecord]) -> None:
+    rows = {row.name: row.values for row in differing_params(sides(*runs))}
     assert rows == {"grpo.beta": ["0.01", "0.05", "0.05"], "evaluation.temperature": ["0.8", "0.8", "1.0"]}
+    newer = runs[0].model_copy(update={"params": {**runs[0].params, "grpo.new": "1"}})
+    assert differing_params(sides(runs[0], newer)) == [("grpo.new", ["–", "1"])]
 
 
-def test_a_param_that_a_run_does_not_have_differs(accounts: list[RunRecord]) -> None:
-    newer = accounts[0].model_copy(update={"params": {**accounts[0].params, "grpo.new": "1"}})
-    (row,) = differing_params(make_sides([("old", accounts[0]), ("new", newer)]))
-    assert row == ("grpo.new", ["–", "1"])
-
-
-def test_each_run_is_compared_with_the_first_after_both(accounts: list[RunRecord]) -> None:
-    sides = make_sides([(str(i), a) for i, a in enumerate(accounts)])
-    found = contrasts(sides)
+def test_each_run_is_compared_with_the_first_after_both(runs: list[RunRecord]) -> None:
+    found = contrasts(sides(*runs))
     assert [(c.first, c.second) for c in found] == [("A", "B"), ("A", "C")]
     rows = {change.name: change for change in found[1].changes}
     assert list(rows)[:4] == [f"pass_at_1_greedy{part}" for part in ("", "_seen", "_unseen", "_operations_1")]
-    greedy = [[float(o.greedy) for o in accounts[i].outcomes["after"]] for i in (0, 2)]
+    greedy = [[float(o.greedy) for o in runs[i].outcomes["after"]] for i in (0, 2)]
     row = rows["pass_at_1_greedy"]
     assert (row.first, row.second) == (sum(greedy[0]) / 24, sum(greedy[1]) / 24)
     assert row.difference.mean == pytest.approx(row.second - row.first)
@@ -102,65 +106,47 @@ def test_each_run_is_compared_with_the_first_after_both(accounts: list[RunRecord
     assert (row.problems, rows["pass_at_1_greedy_unseen"].problems) == (24, 6)
 
 
-def test_a_run_alone_is_compared_with_its_start_and_a_run_with_itself_is_the_same(accounts: list[RunRecord]) -> None:
-    (alone,) = contrasts(make_sides([("one", accounts[0])]))
+def test_a_single_run_is_compared_with_its_start_and_a_run_with_itself_is_the_same(runs: list[RunRecord]) -> None:
+    (alone,) = contrasts(sides(runs[0]))
     assert (alone.first, alone.second) == ("before", "after")
-    assert alone.changes[0].first == accounts[0].metrics["evaluate@before"]["pass_at_1_greedy"]
-    (twins,) = contrasts(make_sides([("one", accounts[0]), ("again", accounts[0])]))
+    assert alone.changes[0].first == runs[0].metrics["evaluate@before"]["pass_at_1_greedy"]
+    (twins,) = contrasts(sides(runs[0], runs[0]))
     assert all(change.difference == (0, 0, 0) and change.p == 1 for change in twins.changes)
 
 
-def test_problems_are_paired_by_name_not_by_place(accounts: list[RunRecord]) -> None:
-    outcomes = {when: list(reversed(found)) for when, found in accounts[1].outcomes.items()}
-    shuffled = accounts[1].model_copy(update={"outcomes": outcomes})
-    straight, turned = (contrasts(make_sides([("a", accounts[0]), ("b", b)]))[0] for b in (accounts[1], shuffled))
-    assert straight == turned
+def test_problems_are_paired_by_name_not_by_place(runs: list[RunRecord]) -> None:
+    outcomes = {when: list(reversed(found)) for when, found in runs[1].outcomes.items()}
+    shuffled = runs[1].model_copy(update={"outcomes": outcomes})
+    assert contrasts(sides(runs[0], shuffled)) == contrasts(sides(runs[0], runs[1]))
 
 
-def test_only_the_ks_of_both_are_compared(accounts: list[RunRecord]) -> None:
-    other = accounts[1].model_copy(update={"params": {**accounts[1].params, "evaluation.ks": "[1, 10]"}})
-    (found,) = contrasts(make_sides([("a", accounts[0]), ("b", other)]))
-    names = [change.name for change in found.changes]
-    assert "pass_at_10" in names
-    assert "pass_at_5" not in names
+def test_only_the_ks_of_both_are_compared(runs: list[RunRecord]) -> None:
+    other = runs[1].model_copy(update={"params": {**runs[1].params, "evaluation.ks": "[1, 10]"}})
+    (found,) = contrasts(sides(runs[0], other))
+    assert {"pass_at_5", "pass_at_10"} & {change.name for change in found.changes} == {"pass_at_10"}
 
 
-def test_runs_on_other_problems_are_refused_with_both_digests(tmp_path: Path) -> None:
-    first, other = finished_run.write(tmp_path / "first"), finished_run.write(tmp_path / "other")
-    problems = read_jsonl(other.problems("test"), Problem)
-    write_jsonl(other.problems("test"), [problems[0].model_copy(update={"answer": 77}), *problems[1:]])
-    accounts = read_run_record(first), read_run_record(other)
-    with pytest.raises(GraftError) as refusal:
-        make_sides([("first", accounts[0]), ("other", accounts[1])])
-    told = str(refusal.value)
-    assert told.startswith("first and other: tested on different problems")
-    for account in accounts:
-        assert account.test_sha256[:12] in told
-    assert "run one again with the other's seed and problems params" in told
+def test_runs_on_other_problems_are_refused_with_both_digests(tmp_path: Path, runs: list[RunRecord]) -> None:
+    layout = finished_run.write(tmp_path)
+    problems = read_jsonl(layout.problems("test"), Problem)
+    write_jsonl(layout.problems("test"), [problems[0].model_copy(update={"answer": 77}), *problems[1:]])
+    other = read_run_record(layout)
+    refusal = r"^0 and 1: tested on different problems.* run one again with the other's seed and problems params"
+    with pytest.raises(GraftError, match=refusal) as refused:
+        sides(runs[0], other)
+    for record in (runs[0], other):
+        assert record.test_sha256[:12] in str(refused.value)
 
 
-def test_a_reader_is_told_where_measuring_differs(accounts: list[RunRecord]) -> None:
-    assert remarks(make_sides([("a", accounts[0]), ("b", accounts[1])])) == []
-    (remark,) = remarks(make_sides([("a", accounts[0]), ("c", accounts[2])]))
-    assert remark == "evaluation.temperature differs: the runs were not measured in the same way."
+def test_a_difference_in_measuring_is_remarked(runs: list[RunRecord]) -> None:
+    assert remarks(sides(runs[0], runs[1])) == []
+    differs = "evaluation.temperature differs: the runs were not measured in the same way."
+    assert remarks(sides(runs[0], runs[2])) == [differs]
 
 
 def test_measures_are_called_as_in_the_report() -> None:
-    names = [
-        "pass_at_1_greedy",
-        "pass_at_1_greedy_seen",
-        "siblings_passed",
-        "pass_at_5",
-        "maj_at_10",
-        "pass_at_1_greedy_operations_2",
-    ]
-    titles = [
-        "pass@1 greedy",
-        "pass@1 greedy seen",
-        "siblings passed",
-        "pass@5 sampled",
-        "maj@10 sampled",
-        "pass@1 greedy operations: 2",
-    ]
-    assert list(map(title_of, names)) == titles
+    titles = {"pass_at_1_greedy": "pass@1 greedy", "pass_at_1_greedy_seen": "pass@1 greedy seen"}
+    titles |= {"pass_at_1_greedy_operations_2": "pass@1 greedy operations: 2", "siblings_passed": "siblings passed"}
+    titles |= {"pass_at_5": "pass@5 sampled", "maj_at_10": "maj@10 sampled"}
+    assert {name: title_of(name) for name in titles} == titles
     assert [p_value(p) for p in (0.0004, 0.001, 0.04567, 1.0)] == ["< 0.001", "0.001", "0.046", "1.000"]

@@ -20,16 +20,11 @@ def account(root: Path, **changes: object) -> RunRecord:
 
 
 def example(name: str, before: bool, after: bool) -> Example:
-    return Example(
-        problem_id=name,
-        question="?",
-        answer=1,
-        before=GreedyCompletion(completion="b", outcome="1", right=before),
-        after=GreedyCompletion(completion="a", outcome="1", right=after),
-    )
+    greedy = [GreedyCompletion(completion="b", outcome="1", right=right) for right in (before, after)]
+    return Example(problem_id=name, question="?", answer=1, before=greedy[0], after=greedy[1])
 
 
-def test_the_same_run_gives_the_same_bytes_wherever_it_lies(tmp_path: Path) -> None:
+def test_the_same_run_gives_the_same_bytes_in_every_folder(tmp_path: Path) -> None:
     first, second = finished_run.write(tmp_path / "here"), finished_run.write(tmp_path / "there" / "too")
     for layout in (first, second):
         assert write_page(layout).splitlines()[0] == "not promoted: a lead that may be chance"
@@ -45,14 +40,10 @@ def test_the_summary_has_the_decision_and_what_was_measured(tmp_path: Path) -> N
     assert decision == "not promoted: a lead that may be chance"
     assert nothing == ""
     assert table[:2] == ["| 24 test problems | before | after |", "|---|---|---|"]
-    assert [row.split(" | ")[0] for row in table[2:]] == [
-        *["| pass@1 greedy", "| pass@1 sampled", "| pass@5 sampled", "| pass@10 sampled"]
-    ]
-    cells = [
-        f"{found['pass_at_5']:.3f} ({found['pass_at_5_low']:.2f}–{found['pass_at_5_high']:.2f})"
-        for found in (before, after)
-    ]
-    assert table[4] == f"| pass@5 sampled | {cells[0]} | {cells[1]} |"
+    measures = ["pass@1 greedy", "pass@1 sampled", "pass@5 sampled", "pass@10 sampled"]
+    assert [row.split(" | ")[0] for row in table[2:]] == [f"| {measure}" for measure in measures]
+    cell = "{pass_at_5:.3f} ({pass_at_5_low:.2f}–{pass_at_5_high:.2f})".format
+    assert table[4] == f"| pass@5 sampled | {cell(**before)} | {cell(**after)} |"
 
 
 def test_the_page_names_no_address_and_has_no_script(tmp_path: Path) -> None:
@@ -65,7 +56,7 @@ def test_the_page_names_no_address_and_has_no_script(tmp_path: Path) -> None:
     assert str(tmp_path) not in page
 
 
-def test_of_a_broken_run_nothing_is_written(tmp_path: Path) -> None:
+def test_nothing_is_written_for_a_broken_run(tmp_path: Path) -> None:
     layout = finished_run.write(tmp_path)
     layout.metrics("reward", 1).write_text("{")
     with pytest.raises(GraftError, match=r"reward@1\.json"):
@@ -85,7 +76,7 @@ def test_what_was_measured_between_rounds_is_a_dashed_line(tmp_path: Path) -> No
     assert charts["pass@5 sampled"].count("<polyline") == 1
 
 
-def test_a_run_without_rounds_to_tell_of_still_has_a_page(tmp_path: Path) -> None:
+def test_a_run_without_results_of_rounds_has_a_page(tmp_path: Path) -> None:
     known = account(tmp_path, steps={}, influence=[], influence_round=None, tree=None, examples=[])
     few = {address: numbers for address, numbers in known.metrics.items() if address.startswith("evaluate")}
     page = render_page(make_sides([("a", known.model_copy(update={"metrics": few}))]))
@@ -95,10 +86,8 @@ def test_a_run_without_rounds_to_tell_of_still_has_a_page(tmp_path: Path) -> Non
 
 def test_each_term_has_a_chart_with_a_line_for_each_run_that_has_it(tmp_path: Path) -> None:
     first, second = account(tmp_path / "a"), account(tmp_path / "b")
-    changed = {
-        a: {n: v for n, v in numbers.items() if not n.startswith("runs")} for a, numbers in second.metrics.items()
-    }
-    second = second.model_copy(update={"metrics": changed})
+    fewer = {a: {n: x for n, x in own.items() if not n.startswith("runs")} for a, own in second.metrics.items()}
+    second = second.model_copy(update={"metrics": fewer})
     charts = content.rewards(make_sides([("a", first), ("b", second)]))
     assert {chart.title: chart.svg.count("<polyline") for chart in charts} == {"reward": 2, "correctness": 2, "runs": 1}
 
@@ -110,23 +99,19 @@ def test_curves_of_steps_fill_their_rounds(tmp_path: Path) -> None:
 
 
 def test_ten_problems_are_shown_of_each_kind_in_turn(tmp_path: Path) -> None:
-    kinds = {"gained": (False, True), "lost": (True, False), "wrong": (False, False), "right": (True, True)}
-    examples = [example(f"{kind}{i}", *kinds[kind]) for kind in ("right", "wrong", "gained") for i in range(9)]
-    examples.append(example("lost0", *kinds["lost"]))
+    kinds = {"right": (9, True, True), "wrong": (9, False, False), "gained": (9, False, True), "lost": (1, True, False)}
+    examples = [example(f"{kind}{i}", *both) for kind, (count, *both) in kinds.items() for i in range(count)]
     cards = content.cards([Side("A", "a", account(tmp_path, examples=examples))])
-    assert [card.example.problem_id for card in cards] == [
-        *("gained0", "lost0", "wrong0", "right0", "gained1", "wrong1", "right1", "gained2", "wrong2", "right2")
-    ]
+    shown = "gained0 lost0 wrong0 right0 gained1 wrong1 right1 gained2 wrong2 right2"
+    assert [card.example.problem_id for card in cards] == shown.split()
     assert [cell.title for cell in cards[0].cells] == ["before", "after"]
 
 
-def test_runs_that_began_alike_have_one_completion_before(tmp_path: Path) -> None:
+def test_equal_completions_before_are_shown_once(tmp_path: Path) -> None:
     alike = account(tmp_path, examples=[example("p", False, True)])
     other = alike.model_copy(update={"examples": [example("p", True, True)]})
-    for second, titles in (
-        (alike, ["before", "A, after", "B, after"]),
-        (other, ["A, before", "A, after", "B, before", "B, after"]),
-    ):
+    separate = ["A, before", "A, after", "B, before", "B, after"]
+    for second, titles in ((alike, ["before", "A, after", "B, after"]), (other, separate)):
         (card,) = content.cards(make_sides([("a", alike), ("b", second)]))
         assert [cell.title for cell in card.cells] == titles
 
@@ -134,8 +119,8 @@ def test_runs_that_began_alike_have_one_completion_before(tmp_path: Path) -> Non
 def test_all_that_a_user_names_is_escaped(tmp_path: Path) -> None:
     known = account(tmp_path)
     params = {**known.params, "<i>name": "<i>value"}
-    sides = make_sides([("<i>run", known), ("b", known.model_copy(update={"params": params, "decision": "<i>won"}))])
-    page = render_page(sides)
+    other = known.model_copy(update={"params": params, "decision": "<i>won"})
+    page = render_page(make_sides([("<i>run", known), ("b", other)]))
     assert "<i>" not in page
     for text in ("run", "name", "value", "won"):
         assert f"&lt;i&gt;{text}" in page

@@ -13,31 +13,19 @@ from tasks.records import Problem, Sibling, TreeNode
 
 
 def node(problem: str, name: str, statement: str, visits: int, value: float, prior: float) -> TreeNode:
-    return TreeNode(
-        problem_id=problem,
-        node_id=name,
-        parent_id=name.rpartition(".")[0] or None,
-        statement=statement,
-        depth=name.count("."),
-        visits=visits,
-        value=value,
-        prior=prior,
-        terminal=False,
-    )
+    place = {"node_id": name, "parent_id": name.rpartition(".")[0] or None, "depth": name.count(".")}
+    numbers = {"visits": visits, "value": value, "prior": prior}
+    return TreeNode(problem_id=problem, statement=statement, terminal=False, **place, **numbers)
 
 
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
     made = Layout(tmp_path)
     siblings = [Sibling(question="5 and [6]?", answer=11)]
-    problems = [
-        Problem(problem_id=name, question="2 and [3]?", answer=5, source="test", siblings=siblings)
-        for name in ("train-0000-sum", "train-0001-sum")
-    ]
-    made.problems("train").parent.mkdir(parents=True)
-    write_jsonl(made.problems("train"), problems)
+    known = {"question": "2 and [3]?", "answer": 5, "source": "test", "siblings": siblings}
+    names = ("train-0000-sum", "train-0001-sum")
+    write_jsonl(made.problems("train"), [Problem(problem_id=name, **known) for name in names])
     for round in (1, 2, 10):
-        made.workflows(round).mkdir(parents=True)
         nodes = [
             node("train-0001-sum", "0", "", 9, 0.5, 1.0),
             node("train-0000-sum", "0", "", 4 + round, 0.25, 1.0),
@@ -66,20 +54,17 @@ def test_the_tree_is_drawn_with_its_numbers(layout: Layout) -> None:
     ]
 
 
-def test_the_question_is_the_one_that_the_round_asked(layout: Layout) -> None:
+def test_each_round_has_its_question_and_the_last_is_the_default(layout: Layout) -> None:
     assert text_of(layout, "train-0000-sum", 1).startswith("5 and [6]? = 11; round 1\n")
-
-
-def test_the_last_round_is_the_default(layout: Layout) -> None:
     assert "round 10" in text_of(layout, "train-0001-sum")
 
 
 @pytest.mark.parametrize(("asked", "meant"), [("train-0000", "train-0000-sum"), ("tain-0001-sun", "train-0001-sum")])
-def test_an_unknown_problem_is_told_with_a_near_one(layout: Layout, asked: str, meant: str) -> None:
+def test_a_similar_name_is_suggested_for_an_unknown_problem(layout: Layout, asked: str, meant: str) -> None:
     with pytest.raises(GraftError, match=rf"no tree of problem '{asked}'; did you mean '{meant}'\?"):
         draw_tree(layout, asked, 1)
 
 
-def test_nothing_searched_is_told(tmp_path: Path) -> None:
+def test_a_project_without_a_search_is_refused(tmp_path: Path) -> None:
     with pytest.raises(GraftError, match="no round has been searched yet; run graft retrain"):
         draw_tree(Layout(tmp_path), "train-0000-sum", None)

@@ -1,5 +1,6 @@
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,91 +15,99 @@ from tasks.params.file import load_params
 from tasks.params.params import Params
 from tasks.params.sections import Rounds
 from tasks.programs.contract import HEADER
-from tasks.records import Choice, Problem, ProblemOutcome, Promotion, Result, RewardedTrajectory, Selected, Standing
+from tasks.records import Choice, ProblemOutcome, RewardedTrajectory, Standing
+from tests.support.records import make_outcome, make_promotion
+from tests.support.selections import selected_by_influence
 
 SHIPPED = Path(__file__).parents[4] / "params.yaml"
 SECONDS = {"problems": 0.1, "search@1": 20.0, "search@2": 22.5, "evaluate@before": 9.0, "evaluate@after": 8.0}
 
 
+def rounds(params: Params, last: int) -> Params:
+    start = {str(number): number - 1 for number in range(1, last + 1)}
+    return params.model_copy(update={"rounds": Rounds(last=last, start=start)})
+
+
+def changed(params: Params, section: str, **fields: object) -> Params:
+    return params.model_copy(update={section: getattr(params, section).model_copy(update=fields)})
+
+
 @pytest.fixture
 def params() -> Params:
     """The shipped ones with three rounds."""
-    return load_params(SHIPPED).model_copy(update={"rounds": Rounds(last=3, start={"1": 0, "2": 1, "3": 2})})
+    return rounds(load_params(SHIPPED), 3)
 
 
-def outcomes(right: int, siblings: bool, templates: bool) -> list[ProblemOutcome]:
+def outcomes(right: int, siblings: bool = True, templates: bool = True) -> list[ProblemOutcome]:
     """200 problems of which the first `right` are solved."""
+    by_success = ({"correct": 1, "wrong": [10, 8]}, {"correct": 18, "wrong": [1]})
     return [
-        ProblemOutcome(
-            problem_id=f"p{i}",
-            template="t" if templates else None,
-            seen=i % 4 != 0 if templates else None,
-            greedy=i < right,
-            siblings_passed=(i < right - 10) if siblings else None,
-            samples=20,
-            correct=18 if i < right else 1,
-            invalid=1,
-            timeouts=0,
-            distinct=4,
-            wrong=[1] if i < right else [10, 8],
-        )
+        make_outcome(f"p{i}", greedy=i < right, samples=20, invalid=1, distinct=4, **by_success[i < right])
+        .model_copy(update={"template": "t", "seen": i % 4 != 0} if templates else {})
+        .model_copy(update={"siblings_passed": i < right - 10} if siblings else {})
         for i in range(200)
     ]
+
+
+def write_evaluation(layout: Layout, params: Params, name: str, own: list[ProblemOutcome]) -> None:
+    write_jsonl(layout.evaluation(name) / "outcomes.jsonl", own)
+    write_json(layout.metrics("evaluate", name), summarise(own, params.evaluation, params.seed))
 
 
 def written(root: Path, params: Params, siblings: bool = True, templates: bool = True) -> Layout:
     """The files of a run, as far as the report reads them."""
     layout = Layout(root)
     for name, right in (("before", 100), ("after", 120)):
-        own = outcomes(right, siblings, templates)
-        write_jsonl(layout.evaluation(name) / "outcomes.jsonl", own)
-        write_json(layout.metrics("evaluate", name), summarise(own, params.evaluation, params.seed))
+        write_evaluation(layout, params, name, outcomes(right, siblings, templates))
     for number in range(1, params.rounds.last + 1):
         reward = {"epoch/mean_reward": 0.5 + number / 10, "epoch/accumulated_reward": 1200.5, "solved_share": 0.9}
         write_json(layout.metrics("reward", number), reward)
         write_json(layout.metrics("select", number), {"selected_share": 0.61})
         write_json(layout.metrics("search", number), {"solved": 60 + number})
         write_jsonl(layout.selection(number), [])
-    decision = Promotion(
-        promoted=True,
-        reason="promoted: 0.600 beats the first policy's 0.500 by 0.100 (95 % interval 0.060 … 0.145)",
-        pass_at_1=0.6,
-        champion_pass_at_1=0.5,
-        difference=0.1,
-        low=0.06,
-        high=0.145,
-        version="abc",
-        champion_version=None,
-    )
-    write_json(layout.promotion, decision)
+    reason = "promoted: 0.600 beats the first policy's 0.500 by 0.100 (95 % interval 0.060 … 0.145)"
+    write_json(layout.promotion, make_promotion(reason=reason, pass_at_1=0.6, difference=0.1, low=0.06, high=0.145))
     return layout
 
 
+@pytest.fixture
+def layout(tmp_path: Path, params: Params, monkeypatch: pytest.MonkeyPatch) -> Layout:
+    """A run in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    return written(tmp_path, params)
+
+
+def add(layout: Layout, stage: str, number: int, **numbers: float) -> None:
+    path = layout.metrics(stage, number)
+    write_json(path, json.loads(path.read_text()) | {name.replace("__", "/"): n for name, n in numbers.items()})
+
+
 def report(layout: Layout, params: Params, cached: set[str] | None = None, **terminal: object) -> str:
-    """What a console of 80 columns shows, without colours."""
+    """What a console of 80 columns shows, without colours; no line is longer, and rich cuts none."""
     console = Console(record=True, file=io.StringIO(), width=80, **terminal)  # type: ignore[arg-type]
     print_report(layout, params, SECONDS, cached or set(), console)
-    return "\n".join(line.rstrip() for line in console.export_text().splitlines())
+    lines = [line.rstrip() for line in console.export_text().splitlines()]
+    assert max(map(len, lines)) <= 80
+    return "\n".join(lines)
 
 
-def test_the_whole_report(tmp_path: Path, params: Params, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    layout = written(tmp_path, params)
+def prose(layout: Layout, params: Params) -> str:
+    """The report with its line breaks removed."""
+    return " ".join(report(layout, params).split())
+
+
+def test_the_report_of_a_run(layout: Layout, params: Params) -> None:
     write_text(layout.page, "a page")
     assert report(layout, params, {"problems", "search@1"}) == SNAPSHOT
 
 
-def test_a_page_that_could_not_be_written_is_not_named(tmp_path: Path, params: Params) -> None:
-    assert "page.html" not in report(written(tmp_path, params), params)
+def test_a_page_that_could_not_be_written_is_not_named(layout: Layout, params: Params) -> None:
+    assert "page.html" not in report(layout, params)
 
 
-@pytest.mark.parametrize("terminal", [{"force_terminal": True}, {"force_terminal": False}])
-def test_no_line_is_longer_than_80_columns_or_cut(
-    tmp_path: Path, params: Params, monkeypatch: pytest.MonkeyPatch, terminal: dict[str, bool]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    shown = report(written(tmp_path, params), params, **terminal)
-    assert max(map(len, shown.splitlines())) <= 80
+@pytest.mark.parametrize("terminal", [True, False])
+def test_no_cell_is_cut(layout: Layout, params: Params, terminal: bool) -> None:
+    shown = report(layout, params, force_terminal=terminal)
     assert shown.count("(") == shown.count(")")  # rich ends a cell that it cuts with …
 
 
@@ -109,228 +118,157 @@ def test_problems_without_siblings_or_templates_say_so_and_have_no_such_rows(tmp
     assert "templates" not in shown
 
 
-def test_templates_and_operations_have_rows_and_the_hardest_their_names(
-    tmp_path: Path, params: Params, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    layout = written(tmp_path, params)
+def test_answers_need_no_siblings(tmp_path: Path, params: Params) -> None:
+    layout = written(tmp_path, params, siblings=False)
+    assert "have no siblings" in prose(layout, params)
+    assert "have no siblings" not in prose(layout, params.model_copy(update={"environment": "answer"}))
+
+
+def test_templates_and_operations_have_rows_and_the_hardest_templates_are_named(layout: Layout, params: Params) -> None:
     for name, right in (("before", 100), ("after", 120)):
-        own = [
-            o.model_copy(update={"operations": 1 + i % 2, "seen": True, "template": f"story-{i // 40}"})
-            for i, o in enumerate(outcomes(right, True, True))
-        ]
-        write_jsonl(layout.evaluation(name) / "outcomes.jsonl", own)
-        write_json(layout.metrics("evaluate", name), summarise(own, params.evaluation, params.seed))
-    shown = report(layout, params)
+        changes = [{"operations": 1 + i % 2, "seen": True, "template": f"story-{i // 40}"} for i in range(200)]
+        own = [o.model_copy(update=change) for o, change in zip(outcomes(right), changes, strict=True)]
+        write_evaluation(layout, params, name, own)
     for title in ("  1 operation ", "  2 operations"):
-        (row,) = (line for line in shown.splitlines() if line.startswith(title))
+        (row,) = (line for line in report(layout, params).splitlines() if line.startswith(title))
         assert [cell for cell in row.split() if "." in cell][::2][:2] == ["0.500", "0.600"]
-    assert max(map(len, shown.splitlines())) <= 80
-    told = "Hardest templates, of those seen, pass@1 sampled: story-3 0.05, story-4 0.05, story-0 0.90; all: run/plots/"
-    assert told in " ".join(shown.split())
+    hardest = (
+        "Hardest templates, of those seen, pass@1 sampled: story-3 0.05, story-4 0.05, story-0 0.90; all: run/plots/"
+    )
+    assert hardest in prose(layout, params)
 
 
-def test_the_report_says_how_many_solved_problems_rest_on_one_answer(tmp_path: Path, params: Params) -> None:
-    layout = written(tmp_path, params)
-    support = {"solved": 62, "solved_by_siblings": 20, "solved_by_agreement": 11, "solved_by_one_answer": 31}
-    write_json(layout.metrics("search", params.rounds.last), support)
-    shown = " ".join(report(layout, params).split())
-    assert "31 of 62 solved problems rest on one answer alone: no siblings, and no second workflow" in shown
-    write_json(layout.metrics("search", params.rounds.last), {**support, "solved_by_one_answer": 0})
+def test_solved_problems_that_rest_on_one_answer_are_counted(layout: Layout, params: Params) -> None:
+    add(layout, "search", 3, solved=62, solved_by_siblings=20, solved_by_agreement=11, solved_by_one_answer=31)
+    found = "31 of 62 solved problems rest on one answer alone: no siblings, and no second workflow"
+    assert found in prose(layout, params)
+    add(layout, "search", 3, solved_by_one_answer=0)
     assert "rest on one answer" not in report(layout, params)
 
 
-def test_the_report_says_where_validation_finds_fault_with_the_rewards(tmp_path: Path, params: Params) -> None:
-    layout = written(tmp_path, params)
-    last = params.rounds.last
-    selected = json.loads(layout.metrics("select", last).read_text())
+def test_faults_that_validation_finds_with_the_rewards_are_reported(layout: Layout, params: Params) -> None:
     assert "Validation finds" not in report(layout, params)  # it was not asked
-    for number in range(1, last + 1):
-        write_json(layout.metrics("select", number), selected | {"fault_share": 0.0})
+    for number in (1, 2, 3):
+        add(layout, "select", number, fault_share=0.0)
     assert "Validation finds no fault with the rewards: no sample was dropped" in report(layout, params)
-    write_json(layout.metrics("select", last), selected | {"fault_share": 0.314})
-    shown = " ".join(report(layout, params).split())
-    found = ", ".join(["0"] * (last - 1) + ["31"])
-    assert f"finds fault with the rewards of samples, which were dropped; % by round: {found}." in shown
+    add(layout, "select", 3, fault_share=0.314)
+    found = "finds fault with the rewards of samples, which were dropped; % by round: 0, 0, 31."
+    assert found in prose(layout, params)
 
 
-def group(codes: list[str]) -> RewardedTrajectory:
-    """One problem for which these workflows were written."""
-    count = len(codes)
-    return RewardedTrajectory(
-        problem_id="p",
-        split="train",
-        problem=Problem(problem_id="p", question="?", answer=1, source="test"),
-        prompt="?",
-        workflow_codes=codes,
-        workflow_ids=[f"w{i}" for i in range(count)],
-        proposers=["sample"] * count,
-        results=[Result(status="ok", value=1)] * count,
-        sibling_results=[[]] * count,
-        tokens=[[]] * count,
-        logprobs=[[]] * count,
-        policy_version="v",
-        rewards=[i / count for i in range(count)],
-        reward_terms={},
-        reward_status=["ok"] * count,
-    )
+@pytest.fixture
+def measure(layout: Layout, make_trajectory: Callable[..., RewardedTrajectory]) -> Callable[..., None]:
+    """measure(2, codes): round 2, whose influence rises from workflow to workflow, positive from the fourth on."""
 
+    def write(number: int, codes: list[str]) -> None:
+        group = make_trajectory("p", [i / len(codes) for i in range(len(codes))])
+        write_jsonl(layout.rewarded(number), [group.model_copy(update={"workflow_codes": codes})])
+        influences = [2e-5 * (i - 2.5) for i in range(len(codes))]
+        write_jsonl(layout.selection(number), selected_by_influence(group, influences))
 
-def selected(influences: list[float | None]) -> list[Selected]:
-    return [
-        Selected(
-            problem_id="p",
-            member=i,
-            workflow_id=f"w{i}",
-            advantage=1.0,
-            influence=influence,
-            gradient_norm=None if influence is None else 1.0,
-            selected=(influence or 0) > 0,
-        )
-        for i, influence in enumerate(influences)
-    ]
-
-
-def measured(layout: Layout, number: int, codes: list[str]) -> None:
-    """A round where each workflow is more influential than the one before, and all but the first few help."""
-    write_jsonl(layout.rewarded(number), [group(codes)])
-    write_jsonl(layout.selection(number), selected([2e-5 * (i - 2.5) for i in range(len(codes))]))
+    return write
 
 
 def influence_section(shown: str) -> str:
     return shown[shown.index("influence of") : shown.index("stage     times")].rstrip()
 
 
-def test_influence_is_told_of_the_last_round_that_measured_it(
-    tmp_path: Path, params: Params, monkeypatch: pytest.MonkeyPatch
+def test_influence_is_shown_for_the_last_round_that_measured_it(
+    layout: Layout,
+    params: Params,
+    measure: Callable[..., None],
+    make_trajectory: Callable[..., RewardedTrajectory],
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    layout = written(tmp_path, params)
-    codes = [f"{HEADER}    a = n[0] * {i}\n    return a\n" for i in range(20)]
-    for number in (1, 2):
-        measured(layout, number, codes)
-    write_jsonl(layout.selection(3), selected([None] * 20))
-    assert influence_section(report(layout, params)) == INFLUENCE
-    off = params.model_copy(update={"tracking": params.tracking.model_copy(update={"uri": ""})})
-    assert influence_section(report(layout, off)).endswith("Of every sample: run/rounds/2/selection.jsonl.")
-
-
-def test_where_influence_was_not_measured_nothing_is_told(
-    tmp_path: Path, params: Params, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    layout = written(tmp_path, params)
-    write_jsonl(layout.selection(3), selected([None, None]))
+    unmeasured = selected_by_influence(make_trajectory("p", [0.0] * 20), [None] * 20)
+    write_jsonl(layout.selection(3), unmeasured)
     assert "influence" not in report(layout, params)
+    for number in (1, 2):
+        measure(number, [f"{HEADER}    a = n[0] * {i}\n    return a\n" for i in range(20)])
+    assert influence_section(report(layout, params)) == INFLUENCE
+    shown = influence_section(report(layout, changed(params, "tracking", uri="")))
+    assert shown.endswith("Of every sample: run/rounds/2/selection.jsonl.")
 
 
-def test_whatever_a_workflow_is_it_takes_one_line_of_80_columns(
-    tmp_path: Path, params: Params, monkeypatch: pytest.MonkeyPatch
+def test_each_workflow_takes_one_line_of_80_columns(
+    layout: Layout, params: Params, measure: Callable[..., None]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    layout = written(tmp_path, params)
     codes = ["x = [red]\n" * 50, "\x1b[2J\r\n" * 9, "", "y" * 500, "a = n[x]\n\n\tif a:\n\t\treturn a", "return 1"]
-    measured(layout, 3, codes)
+    measure(3, codes)
     section = influence_section(report(layout, params))
-    assert max(map(len, section.splitlines())) <= 80
     assert len(section.splitlines()) == 12
     assert "x = [red]; x = [red]; x = [red]; x = [red] …" in section
     assert "a = n[x]; if a:; return a" in section
     assert "\x1b" not in section
 
 
+LOCAL, SERVER = "sqlite:///mlflow.db", "http://127.0.0.1:5000"
+
+
 @pytest.mark.parametrize(
     ("uri", "line"),
-    [
-        ("sqlite:///mlflow.db", "mlflow ui --backend-store-uri sqlite:///mlflow.db"),
-        ("http://127.0.0.1:5000", "http://127.0.0.1:5000"),
-        ("", "off (tracking.uri is empty)"),
-    ],
+    [(LOCAL, f"mlflow ui --backend-store-uri {LOCAL}"), (SERVER, SERVER), ("", "off (tracking.uri is empty)")],
 )
-def test_the_report_says_how_to_open_mlflow(tmp_path: Path, params: Params, uri: str, line: str) -> None:
-    params = params.model_copy(update={"tracking": params.tracking.model_copy(update={"uri": uri})})
-    shown = report(written(tmp_path, params), params)
+def test_the_report_says_how_to_open_mlflow(layout: Layout, params: Params, uri: str, line: str) -> None:
+    shown = report(layout, changed(params, "tracking", uri=uri))
     assert [text.split(maxsplit=1)[1] for text in shown.splitlines() if text.startswith("MLflow")] == [line]
 
 
-def test_the_report_says_where_samples_are_all_alike(tmp_path: Path, params: Params) -> None:
-    layout = written(tmp_path, params)
+def test_samples_that_are_all_alike_are_reported(layout: Layout, params: Params) -> None:
     assert "pass@10 is pass@1" not in report(layout, params)
-    alike = [
-        o.model_copy(update={"correct": o.samples * (o.correct > 1), "wrong": []}) for o in outcomes(120, True, True)
-    ]
+    alike = [o.model_copy(update={"correct": o.samples * (o.correct > 1), "wrong": []}) for o in outcomes(120)]
     write_json(layout.metrics("evaluate", "after"), summarise(alike, params.evaluation, params.seed))
     assert "pass@10 is pass@1 (0.600): all samples of a problem are right or all are" in report(layout, params)
 
 
-def test_the_report_says_which_term_taught_nothing_and_when(tmp_path: Path, params: Params) -> None:
-    layout = written(tmp_path, params)
+def test_a_term_that_is_the_same_for_every_completion_is_named_with_its_rounds(layout: Layout, params: Params) -> None:
     assert "teaches nothing" not in report(layout, params)
     for number, spread in ((1, 0.0), (2, 0.1), (3, 0.0)):
-        known = json.loads(layout.metrics("reward", number).read_text())
-        write_json(layout.metrics("reward", number), known | {"runs/mean": 1.0, "runs/std": spread})
-    shown = " ".join(report(layout, params).split())
+        add(layout, "reward", number, runs__mean=1.0, runs__std=spread)
+    shown = prose(layout, params)
     assert shown.count("teaches nothing") == 1
     assert "Round 1, 3: rewards.runs is 1 for every completion: it teaches nothing" in shown
 
 
-def test_the_best_round_is_named_beside_what_each_had_on_dev(
-    tmp_path: Path, params: Params, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    layout = written(tmp_path, params)
+def test_the_change_of_each_of_several_terms_is_reported(layout: Layout, params: Params) -> None:
+    for number, mark in ((1, 0.25), (3, 0.4375)):
+        terms = {"correctness__mean": 0.5, "correctness__std": 0.1, "mark__mean": mark, "mark__std": 0.1}
+        add(layout, "reward", number, **terms)
+    found = "Terms of the reward, round 1 → 3: correctness 0.500 → 0.500, mark 0.250 → 0.438."
+    assert found in prose(layout, params)
+
+
+def test_the_best_round_is_named_and_each_rounds_dev_score_shown(layout: Layout, params: Params) -> None:
     assert "dev" not in report(layout, params)
-    every = params.model_copy(update={"evaluation": params.evaluation.model_copy(update={"every": 2})})
     for number, numbers in ((1, {}), (2, {"pass_at_1": 0.5125}), (3, {"pass_at_1": 0.5})):
         write_json(layout.metrics("validate", number), numbers)
-    write_json(
-        layout.best, Choice(round=2, version="v", reason="round 2 has the highest pass@1 on 80 dev problems: 0.512")
-    )
+    reason = "round 2 has the highest pass@1 on 80 dev problems: 0.512"
+    write_json(layout.best, Choice(round=2, version="v", reason=reason))
     write_jsonl(layout.standings(3), [])
-    shown = report(layout, every)
+    shown = report(layout, changed(params, "evaluation", every=2))
     assert "samples kept  dev pass@1" in shown
     rows = [line.split() for line in shown.splitlines() if line[:2] in ("1 ", "2 ", "3 ")]
     assert [row[-1] for row in rows] == ["%", "0.512", "0.500"]
     assert "Best: round 2 has the highest pass@1 on 80 dev problems: 0.512." in shown
-    assert max(map(len, shown.splitlines())) <= 80
 
 
-def test_the_report_says_where_neither_reward_nor_dev_moves(tmp_path: Path, params: Params) -> None:
-    more = params.model_copy(
-        update={
-            "rounds": Rounds(last=4, start={"1": 0, "2": 1, "3": 2, "4": 3}),
-            "evaluation": params.evaluation.model_copy(update={"every": 1}),
-        }
-    )
+def test_a_reward_and_a_dev_score_that_do_not_move_are_reported(tmp_path: Path, params: Params) -> None:
+    more = changed(rounds(params, 4), "evaluation", every=1)
     layout = written(tmp_path, more)
-    standings = [
-        Standing(round=number, version="v", policy_sha256="d", samples=20, correct=[4, 8, 12, 16] * 5)
-        for number in range(1, 5)
-    ]
-    write_jsonl(layout.standings(4), standings)
+    same = {"version": "v", "policy_sha256": "d", "samples": 20, "correct": [4, 8, 12, 16] * 5}
+    write_jsonl(layout.standings(4), [Standing(round=number, **same) for number in range(1, 5)])
     write_json(layout.best, Choice(round=1, version="v", reason="of equals the first"))
     for number in range(1, 5):
         write_json(layout.metrics("validate", number), {"pass_at_1": 0.5})
-        reward = {
-            "epoch/mean_reward": 0.5,
-            "epoch/accumulated_reward": 9,
-            "solved_share": 0.9,
-            "mean_reward_error": 0.01,
-        }
-        write_json(
-            layout.metrics("reward", number),
-            reward | {"correctness/std": 0.4, "groups": 9, "groups_with_signal": number - 1},
-        )
-    shown = " ".join(report(layout, more).split())
-    assert "pass@1 on dev has not moved since round 1 (0.500, 0.500, 0.500, 0.500): none differs by more than" in shown
-    assert (
-        "The mean reward has not moved since round 1 (0.500, 0.500, 0.500, 0.500): none differs by more than" in shown
-    )
+        level = {"epoch__mean_reward": 0.5, "mean_reward_error": 0.01, "correctness__std": 0.4}
+        add(layout, "reward", number, groups=9, groups_with_signal=number - 1, **level)
+    shown = prose(layout, more)
+    unmoved = "has not moved since round 1 (0.500, 0.500, 0.500, 0.500): none differs by more than"
+    assert f"pass@1 on dev {unmoved}" in shown
+    assert f"The mean reward {unmoved}" in shown
     assert "Round 1: no group has two different rewards, so none teaches anything; raise search.temperature" in shown
 
 
-def test_a_missing_file_is_named(tmp_path: Path, params: Params) -> None:
-    layout = written(tmp_path, params)
+def test_a_missing_file_is_named(layout: Layout, params: Params) -> None:
     layout.metrics("reward", 2).unlink()
     with pytest.raises(GraftError, match=r"reward@2\.json"):
         report(layout, params)
@@ -390,20 +328,3 @@ least 2  -3.0e-05   0.050   no    a = n[0] * 1; return a
 least 3  -1.0e-05   0.100   no    a = n[0] * 2; return a
 Of every sample: run/rounds/2/selection.jsonl; the 10 most and 10 least with
 their code: MLflow, select@2, influence.json."""
-
-
-def test_the_report_says_how_far_each_of_several_terms_went(tmp_path: Path, params: Params) -> None:
-    layout = written(tmp_path, params)
-    for number, form in ((1, 0.25), (3, 0.4375)):
-        path = layout.metrics("reward", number)
-        terms = {"correctness/mean": 0.5, "correctness/std": 0.1, "mark/mean": form, "mark/std": 0.1}
-        write_json(path, json.loads(path.read_text()) | terms)
-    told = "Terms of the reward, round 1 → 3: correctness 0.500 → 0.500, mark 0.250 → 0.438."
-    assert told in " ".join(report(layout, params).split())
-
-
-def test_an_answer_needs_no_siblings(tmp_path: Path, params: Params) -> None:
-    layout = written(tmp_path, params, siblings=False)
-    assert "have no siblings" in " ".join(report(layout, params).split())
-    answers = params.model_copy(update={"environment": "answer"})
-    assert "have no siblings" not in " ".join(report(layout, answers).split())

@@ -16,16 +16,9 @@ SUM, PRODUCT, BROKEN = (f"def solve(problem):\n    return {text}\n" for text in 
 
 
 def workflow(problem: str, code: str, value: float, prior: float, split: Split = "train") -> Workflow:
-    error = "SyntaxError: '(' was never\nclosed" if code == BROKEN else None
-    return make_workflow(
-        code,
-        problem_id=problem,
-        split=split,
-        visits=3,
-        value=value,
-        prior=prior,
-        result=Result(status="error", error=error) if error else Result(status="ok", value=5),
-    )
+    failed, right = Result(status="error", error="SyntaxError: '(' was never\nclosed"), Result(status="ok", value=5)
+    result = failed if code == BROKEN else right
+    return make_workflow(code, problem_id=problem, split=split, visits=3, value=value, prior=prior, result=result)
 
 
 @pytest.fixture
@@ -40,39 +33,28 @@ def layout(tmp_path: Path) -> Layout:
     return made
 
 
-def test_the_best_and_likeliest_first_with_their_numbers(layout: Layout) -> None:
+def test_the_best_and_likeliest_come_first_with_their_numbers_as_python(layout: Layout) -> None:
     assert list_workflows(layout, "train-0000-sum", None) == (
         f"# {workflow_id(SUM)}  value 1.00  ×3  p 0.75  sample\n{SUM}\n"
         f"# {workflow_id(PRODUCT)}  value 1.00  ×3  p 0.25  sample\n{PRODUCT}\n"
         f"# {workflow_id(BROKEN)}  value 0.00  ×3  p 0.5  sample  SyntaxError: '(' was never closed\n"
         "def solve(problem):\n    return \ufffd[2J(\n"
     )
+    valid = list_workflows(layout, "train-0000-sum", 10).partition(f"# {workflow_id(BROKEN)}")[0]
+    compile(valid, "printed", "exec")
 
 
-def test_of_the_round_that_is_asked_for(layout: Layout) -> None:
+def test_only_the_chosen_round_is_listed(layout: Layout) -> None:
     assert SUM not in list_workflows(layout, "train-0000-sum", 2)
     assert PRODUCT in list_workflows(layout, "validation-0001-sum", 1)
 
 
-def test_what_is_printed_is_python(layout: Layout) -> None:
-    text = list_workflows(layout, "train-0000-sum", 10)
-    compile(text.partition(f"# {workflow_id(BROKEN)}")[0], "printed", "exec")
-
-
-@pytest.mark.parametrize(
-    ("asked", "near"), [("validation", "validation-0001-sum"), ("tain-0000-sun", "train-0000-sum")]
-)
-def test_an_unknown_problem_is_told_with_a_near_one(layout: Layout, asked: str, near: str) -> None:
-    with pytest.raises(GraftError, match=rf"no workflows of problem '{asked}'; did you mean '{near}'\?"):
-        list_workflows(layout, asked, 1)
-
-
-def test_nothing_searched_is_told(tmp_path: Path) -> None:
+def test_an_unknown_problem_or_an_empty_round_is_refused(layout: Layout, tmp_path: Path) -> None:
+    for asked, near in (("validation", "validation-0001-sum"), ("tain-0000-sun", "train-0000-sum")):
+        with pytest.raises(GraftError, match=rf"no workflows of problem '{asked}'; did you mean '{near}'\?"):
+            list_workflows(layout, asked, 1)
     with pytest.raises(GraftError, match="no round has been searched yet; run graft retrain"):
-        list_workflows(Layout(tmp_path), "train-0000-sum", None)
-
-
-def test_a_round_that_found_nothing_is_told(layout: Layout) -> None:
+        list_workflows(Layout(tmp_path / "new"), "train-0000-sum", None)
     write_jsonl(layout.workflows(1) / "index.jsonl", [])
     with pytest.raises(GraftError, match=r"index\.jsonl: no workflows of problem 'a'$"):
         list_workflows(layout, "a", 1)
