@@ -1,4 +1,4 @@
-"""Reference log-probabilities of completions, by one forward pass over padded rows."""
+"""Reference log-probabilities of completions: by one forward pass over padded rows, or of one row alone."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,3 +20,10 @@ def sample_logprobs(model: Any, samples: Sequence[Sample], temperature: float) -
     """The same for samples, [R, C]."""
     batch = collate([list(s.prompt) for s in samples], [list(s.completion) for s in samples], pad=0)
     return completion_logprobs(model, batch, temperature)
+
+
+def unpadded_logprobs(model: Any, sample: Sample, temperature: float) -> torch.Tensor:
+    """Of a sample's completion, alone in its row: ids[1:] under logits[:-1], kept from the prompt's length - 1."""
+    ids = torch.tensor([[*sample.prompt, *sample.completion]])
+    logprobs = (model(input_ids=ids).logits[0, :-1] / temperature).log_softmax(-1)
+    return logprobs.gather(-1, ids[0, 1:, None])[len(sample.prompt) - 1 :, 0]

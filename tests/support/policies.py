@@ -172,3 +172,15 @@ def make_solver() -> Callable[[Path, str], str]:
         return policy
 
     return lambda folder, code: save_policy(solver(code), folder, parent=None, round=0).version
+
+
+@pytest.fixture
+def policy(make_policy: MakePolicy) -> "Policy":
+    """make_policy()."""
+    return make_policy()
+
+
+@pytest.fixture
+def samples(make_samples: MakeSamples) -> "list[Sample]":
+    """make_samples()."""
+    return make_samples()

@@ -1,7 +1,5 @@
 """One step taken apart is the update's own step."""
 
-from collections.abc import Callable
-
 import pytest
 import torch
 
@@ -20,17 +18,8 @@ from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer, scorer_for
 from tests.support.grpo_params import grpo_params
-
-MakePolicy = Callable[..., Policy]
-MakeSamples = Callable[..., list[Sample]]
-
-LOSSES = ["dapo", "grpo", "dr_grpo", "cispo", "sapo"]
-
-
-def groups_of(samples: list[Sample]) -> list[UpdateGroup]:
-    names = dict.fromkeys(s.problem_id for s in samples)
-    own = {name: [s for s in samples if s.problem_id == name] for name in names}
-    return [UpdateGroup(name, own[name], sum(len(s.completion) for s in own[name])) for name in names]
+from tests.support.policies import MakePolicy, MakeSamples
+from tests.support.updates import groups_of, weights_of
 
 
 def set_up(make_policy: MakePolicy, make_samples: MakeSamples) -> tuple[Policy, Scorer, list[UpdateGroup], Logprobs]:
@@ -42,13 +31,9 @@ def set_up(make_policy: MakePolicy, make_samples: MakeSamples) -> tuple[Policy, 
     return policy, scorer, groups_of(samples), reference
 
 
-def weights_of(policy: Policy) -> torch.Tensor:
-    return torch.cat([p.detach().flatten() for p in policy.model.parameters() if p.requires_grad])
-
-
 @pytest.mark.parametrize("beta", [0.0, 0.3])
-def test_the_step_is_the_updates_own(make_policy: MakePolicy, make_samples: MakeSamples, beta: float) -> None:
-    """The same numbers, to the last bit, and the same weights."""
+def test_the_step_is_the_one_of_the_update(make_policy: MakePolicy, make_samples: MakeSamples, beta: float) -> None:
+    """Bit for bit."""
     params = grpo_params(beta=beta, entropy=0.1, max_grad_norm=0.1)
     ours, scorer, groups, reference = set_up(make_policy, make_samples)
     seen = one_step(scorer, groups, params, reference if beta else None)
@@ -60,11 +45,12 @@ def test_the_step_is_the_updates_own(make_policy: MakePolicy, make_samples: Make
     assert not torch.equal(weights_of(ours), weights_of(make_policy()))
     assert seen.row["learning_rate"] == params.learning_rate
     assert seen.before.whole == pytest.approx(seen.row["grad_norm"], rel=1e-5)  # before it is clipped
+    assert list(seen.before.layers) == ["layers.0", "layers.1"]
+    assert sum(norm**2 for norm in seen.before.layers.values()) == pytest.approx(seen.before.whole**2, rel=1e-9)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-def test_the_parts_add_up_to_the_whole(make_policy: MakePolicy, make_samples: MakeSamples, loss: str) -> None:
-    """Policy part, KL and entropy, each by itself, whatever the loss."""
+@pytest.mark.parametrize("loss", ["dapo", "grpo", "dr_grpo", "cispo", "sapo"])
+def test_policy_part_kl_and_entropy_add_up(make_policy: MakePolicy, make_samples: MakeSamples, loss: str) -> None:
     params = grpo_params(loss=loss, beta=0.3, entropy=0.1)
     _, scorer, groups, reference = set_up(make_policy, make_samples)
     behaviour = behaviour_logprobs(scorer, [s for g in groups for s in g.samples])
@@ -81,38 +67,23 @@ def test_the_parts_add_up_to_the_whole(make_policy: MakePolicy, make_samples: Ma
     assert all(gradient_norm(part) > 0 for part, _ in parts)
 
 
-def test_the_layers_squares_add_up(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
-    _, scorer, groups, reference = set_up(make_policy, make_samples)
-    parts = one_step(scorer, groups, grpo_params(beta=0.1), reference).before
-    assert list(parts.layers) == ["layers.0", "layers.1"]
-    assert sum(norm**2 for norm in parts.layers.values()) == pytest.approx(parts.whole**2, rel=1e-9)
-
-
-def test_at_the_reference_the_kl_pulls_only_after_the_step(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
-    policy, samples = make_policy(), make_samples()
+def test_at_the_reference_the_kl_pulls_only_after_the_step(policy: Policy, samples: list[Sample]) -> None:
     scorer = scorer_for(policy, samples, 0.7)
     seen = one_step(scorer, groups_of(samples), grpo_params(beta=1.0), score_samples(scorer, samples))
     assert seen.before.kl < 1e-5 * seen.before.policy
     assert seen.after.kl > 1e-3 * seen.after.policy
 
 
-def test_without_an_advantage_no_step_is_taken(make_policy: MakePolicy) -> None:
-    policy = make_policy()
+def test_without_an_advantage_no_step_is_taken(policy: Policy, make_policy: MakePolicy) -> None:
     seen = one_step(scorer_for(policy, [], 1.0), [UpdateGroup("p", [], 5, no_signal=True)], grpo_params(), None)
     assert seen.row is None
     assert (seen.before.whole, seen.before.layers) == (0.0, {"layers.0": 0.0, "layers.1": 0.0})
     assert torch.equal(weights_of(policy), weights_of(make_policy()))
 
 
-@pytest.mark.parametrize(
-    ("name", "layer"),
-    [
-        ("base_model.model.model.layers.3.self_attn.q_proj.lora_A.default.weight", "layers.3"),
-        ("transformer.h.11.mlp.c_fc.bias", "h.11"),
-        ("model.layers.2.mlp.experts.7.up_proj.weight", "layers.2"),
-        ("model.embed_tokens.weight", "embed_tokens"),
-        ("base_model.model.lm_head.lora_B.default.weight", "lm_head"),
-    ],
-)
-def test_a_weight_belongs_to_its_layer(name: str, layer: str) -> None:
-    assert layer_of(name) == layer
+def test_a_weight_belongs_to_its_layer() -> None:
+    assert layer_of("base_model.model.model.layers.3.self_attn.q_proj.lora_A.default.weight") == "layers.3"
+    assert layer_of("transformer.h.11.mlp.c_fc.bias") == "h.11"
+    assert layer_of("model.layers.2.mlp.experts.7.up_proj.weight") == "layers.2"
+    assert layer_of("model.embed_tokens.weight") == "embed_tokens"
+    assert layer_of("base_model.model.lm_head.lora_B.default.weight") == "lm_head"

@@ -14,21 +14,23 @@ from tasks.errors import GraftError
 from tasks.grpo.task import run
 from tasks.layout import Layout
 from tasks.model.policy import Policy, encode_completion, encode_prompt, load_policy, save_policy
+from tasks.model.sample import Sample
 from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
 from tasks.params.sections import Lora
-from tasks.records import Lineage, RewardedTrajectory, Selected
+from tasks.records import Lineage, RewardedTrajectory
+from tests.support.plain_scores import unpadded_logprobs
+from tests.support.policies import MakePolicy, MakeTrajectory
+from tests.support.selections import selected
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 LORA = Lora(rank=4, alpha=8.0, targets="all-linear")
-ADVANTAGES = (1.0, -0.5, -0.5)
 TEMPERATURE = 0.8
-MakePolicy = Callable[..., Policy]
-MakeTrajectory = Callable[..., RewardedTrajectory]
+Put = Callable[[int], list[RewardedTrajectory]]
 
 
 def params(**grpo: Any) -> Params:
-    """One step over everything, unless told otherwise."""
+    """One step over all samples, unless changed."""
     changes = {"epochs": 1, "prompts_per_step": 100, "negative_weight": 1.0, "beta": 0.1, "kl": "k3", "loss": "dapo"}
     changed = {
         "grpo": SHIPPED.grpo.model_copy(update=changes | {"importance": "token", "learning_rate": 0.01} | grpo),
@@ -37,9 +39,9 @@ def params(**grpo: Any) -> Params:
     return restrict(SHIPPED.model_copy(update=changed), ["seed", "policy.max_new_tokens", "search.temperature", "grpo"])
 
 
-def policy_of(seed: int, whole: bool, make_policy: MakePolicy) -> Policy:
-    """Policies of one run: an adapter is another for each seed, the model below it is the same."""
-    if whole:
+def policy_of(seed: int, full: bool, make_policy: MakePolicy) -> Policy:
+    """Policies of one run: each seed has its adapter, on one model; or each has all its weights."""
+    if full:
         return make_policy(seed=seed, full=True)
     policy = make_policy()
     generator = torch.Generator().manual_seed(seed)
@@ -50,27 +52,29 @@ def policy_of(seed: int, whole: bool, make_policy: MakePolicy) -> Policy:
     return policy
 
 
-def put(layout: Layout, round: int, make_trajectory: MakeTrajectory) -> list[RewardedTrajectory]:
-    """What the stages before the update would have written."""
-    version = read_json(layout.policy(round - 1) / "lineage.json", Lineage).version
-    given = [make_trajectory(name, [1.0, 0.0, 0.0]) for name in ("one", "two")]
-    given = [t.model_copy(update={"policy_version": version}) for t in given]
-    lines = [
-        Selected(
-            problem_id=t.problem_id,
-            member=member,
-            workflow_id=t.workflow_ids[member],
-            advantage=advantage,
-            influence=None,
-            gradient_norm=None,
-            selected=True,
-        )
-        for t in given
-        for member, advantage in enumerate(ADVANTAGES)
-    ]
-    write_jsonl(layout.rewarded(round), given)
-    write_jsonl(layout.selection(round), lines)
-    return given
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(tmp_path)
+
+
+@pytest.fixture
+def put(layout: Layout, make_trajectory: MakeTrajectory) -> Put:
+    """put(round) writes what the stages before the update would have written."""
+
+    def written(round: int) -> list[RewardedTrajectory]:
+        version = read_json(layout.policy(round - 1) / "lineage.json", Lineage).version
+        given = [make_trajectory(name, [1.0, 0.0, 0.0]) for name in ("one", "two")]
+        given = [t.model_copy(update={"policy_version": version}) for t in given]
+        write_jsonl(layout.rewarded(round), given)
+        write_jsonl(layout.selection(round), [line for t in given for line in selected(t, (1.0, -0.5, -0.5))])
+        return given
+
+    return written
+
+
+def save_rounds(layout: Layout, count: int, full: bool, make_policy: MakePolicy) -> None:
+    for round in range(count):
+        save_policy(policy_of(round, full, make_policy), layout.policy(round), parent=None, round=round)
 
 
 def numbers(layout: Layout, round: int) -> dict[str, float]:
@@ -78,37 +82,27 @@ def numbers(layout: Layout, round: int) -> dict[str, float]:
     return found
 
 
-def written_out(policy: Policy, trajectory: RewardedTrajectory) -> list[torch.Tensor]:
-    """Each completion's log-probabilities."""
-    prompt, found = encode_prompt(policy, trajectory.prompt), []
-    for code in trajectory.workflow_codes:
-        ids = torch.tensor([[*prompt, *encode_completion(policy, code)]])
-        with torch.no_grad():
-            logprobs = (policy.model(input_ids=ids).logits[0, :-1] / TEMPERATURE).log_softmax(-1)
-        found.append(logprobs.gather(-1, ids[0, 1:, None])[len(prompt) - 1 :, 0])
-    return found
-
-
 def divergence(policy: Policy, reference: Policy, trajectories: list[RewardedTrajectory]) -> float:
     """Mean k3 over all completion tokens."""
-    difference = torch.cat(
-        [
-            theirs - ours
-            for t in trajectories
-            for ours, theirs in zip(written_out(policy, t), written_out(reference, t), strict=True)
-        ]
-    )
-    return float((difference.exp() - difference - 1).mean())
+    samples = [
+        Sample("", 0, tuple(encode_prompt(policy, t.prompt)), tuple(encode_completion(policy, code)), (), 0.0)
+        for t in trajectories
+        for code in t.workflow_codes
+    ]
+    with torch.no_grad():
+        ours, theirs = (
+            torch.cat([unpadded_logprobs(each.model, sample, TEMPERATURE) for sample in samples])
+            for each in (policy, reference)
+        )
+    return float(((theirs - ours).exp() - (theirs - ours) - 1).mean())
 
 
-@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("full", [False, True])
 def test_in_a_later_round_the_kl_is_to_the_policy_that_the_run_started_from(
-    whole: bool, tmp_path: Path, make_policy: MakePolicy, make_trajectory: MakeTrajectory
+    full: bool, layout: Layout, put: Put, make_policy: MakePolicy
 ) -> None:
-    layout = Layout(tmp_path)
-    for round in range(3):
-        save_policy(policy_of(round, whole, make_policy), layout.policy(round), parent=None, round=round)
-    given = put(layout, 3, make_trajectory)
+    save_rounds(layout, 3, full, make_policy)
+    given = put(3)
     first, middle, last = (load_policy(layout.policy(round)) for round in range(3))
     expected = divergence(last, first, given)
     assert abs(expected - divergence(last, middle, given)) > 0.05 * expected
@@ -120,17 +114,15 @@ def test_in_a_later_round_the_kl_is_to_the_policy_that_the_run_started_from(
     after = load_policy(layout.policy(3))
     moved = dict(last.model.named_parameters())
     for name, parameter in after.model.named_parameters():
-        assert torch.equal(parameter, moved[name]) != (whole or "lora_" in name), name
+        assert torch.equal(parameter, moved[name]) != (full or "lora_" in name), name
 
 
-@pytest.mark.parametrize("whole", [False, True])
-def test_a_strong_pull_leads_back_to_where_the_run_started(
-    whole: bool, tmp_path: Path, make_policy: MakePolicy, make_trajectory: MakeTrajectory
+@pytest.mark.parametrize("full", [False, True])
+def test_a_large_beta_leads_back_to_where_the_run_started(
+    full: bool, layout: Layout, put: Put, make_policy: MakePolicy
 ) -> None:
-    layout = Layout(tmp_path)
-    for round in range(2):
-        save_policy(policy_of(round, whole, make_policy), layout.policy(round), parent=None, round=round)
-    given = put(layout, 2, make_trajectory)
+    save_rounds(layout, 2, full, make_policy)
+    given = put(2)
     first, before = load_policy(layout.policy(0)), load_policy(layout.policy(1))
     run(layout, params(beta=10.0, epochs=30, learning_rate=0.005), 2)
     assert divergence(load_policy(layout.policy(2)), first, given) < 0.3 * divergence(before, first, given)
@@ -138,20 +130,19 @@ def test_a_strong_pull_leads_back_to_where_the_run_started(
 
 @pytest.mark.parametrize("form", [LORA, None])
 def test_a_continued_champion_is_its_own_reference_at_the_first_step(
-    form: Lora | None, tmp_path: Path, make_policy: MakePolicy, make_trajectory: MakeTrajectory
+    form: Lora | None, layout: Layout, put: Put, make_policy: MakePolicy
 ) -> None:
-    layout = Layout(tmp_path)
     champion = policy_of(5, form is None, make_policy)
     version = save_policy(champion, layout.champion / "policy", parent=None, round=6).version
     policy_params = SHIPPED.policy.model_copy(update={"base": str(layout.champion / "policy"), "lora": form})
     policy, parent = load_start(policy_params)
     assert parent == version
     save_policy(attach_lora(policy, policy_params, seed=0), layout.policy(0), parent, round=0)
-    given = put(layout, 1, make_trajectory)
+    given = put(1)
     run(layout, params(), 1)
     assert numbers(layout, 1)["kl"] == pytest.approx(0, abs=1e-9)
     assert numbers(layout, 1)["first_ratio"] == pytest.approx(1, abs=1e-6)
-    put(layout, 2, make_trajectory)
+    put(2)
     run(layout, params(), 2)
     expected = divergence(load_policy(layout.policy(1)), champion, given)
     assert expected > 1e-6
@@ -159,11 +150,10 @@ def test_a_continued_champion_is_its_own_reference_at_the_first_step(
 
 
 def test_a_second_run_of_full_fine_tuning_writes_the_same_bytes(
-    tmp_path: Path, make_policy: MakePolicy, make_trajectory: MakeTrajectory
+    layout: Layout, put: Put, make_policy: MakePolicy
 ) -> None:
-    layout = Layout(tmp_path)
-    save_policy(make_policy(full=True), layout.policy(0), parent=None, round=0)
-    put(layout, 1, make_trajectory)
+    save_rounds(layout, 1, True, make_policy)
+    put(1)
     digests = set()
     for _ in range(2):
         run(layout, params(epochs=3, prompts_per_step=1), 1)
@@ -172,13 +162,9 @@ def test_a_second_run_of_full_fine_tuning_writes_the_same_bytes(
     assert not (layout.policy(1) / "adapter").exists()
 
 
-def test_without_beta_nothing_is_scored_against_the_reference(
-    tmp_path: Path, make_policy: MakePolicy, make_trajectory: MakeTrajectory
-) -> None:
-    layout = Layout(tmp_path)
-    for round in range(2):
-        save_policy(policy_of(round, False, make_policy), layout.policy(round), parent=None, round=round)
-    put(layout, 2, make_trajectory)
+def test_without_beta_no_sample_is_scored_by_the_reference(layout: Layout, put: Put, make_policy: MakePolicy) -> None:
+    save_rounds(layout, 2, False, make_policy)
+    put(2)
     run(layout, params(beta=0.0), 2)
     assert numbers(layout, 2)["kl"] == 0
 
@@ -187,11 +173,10 @@ def test_without_beta_nothing_is_scored_against_the_reference(
 
 
 def test_a_trajectory_of_another_policy_is_named_with_its_line_and_the_stages_to_run(
-    tmp_path: Path, make_policy: MakePolicy, make_trajectory: MakeTrajectory
+    layout: Layout, put: Put, policy: Policy
 ) -> None:
-    layout = Layout(tmp_path)
-    version = save_policy(make_policy(), layout.policy(0), parent=None, round=0).version
-    first, second = put(layout, 1, make_trajectory)
+    version = save_policy(policy, layout.policy(0), parent=None, round=0).version
+    first, second = put(1)
     write_jsonl(layout.rewarded(1), [first, second.model_copy(update={"policy_version": "stranger"})])
     text = layout.rewarded(1).read_text()
     layout.rewarded(1).write_text("\n" + text)  # blank lines are skipped, and counted
@@ -201,12 +186,9 @@ def test_a_trajectory_of_another_policy_is_named_with_its_line_and_the_stages_to
     assert not layout.policy(1).exists()
 
 
-def test_a_policy_that_was_made_again_with_the_same_weights_is_no_stranger(
-    tmp_path: Path, make_policy: MakePolicy, make_trajectory: MakeTrajectory
-) -> None:
-    layout = Layout(tmp_path)
-    save_policy(make_policy(), layout.policy(0), parent=None, round=0)
-    put(layout, 1, make_trajectory)
+def test_a_policy_saved_again_with_the_same_weights_is_accepted(layout: Layout, put: Put, policy: Policy) -> None:
+    save_policy(policy, layout.policy(0), parent=None, round=0)
+    put(1)
     save_policy(load_policy(layout.policy(0)), layout.policy(0), parent="another", round=0)
     run(layout, params(), 1)
     assert layout.policy(1).exists()
