@@ -9,7 +9,7 @@ import random
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ import pytest
 from pydantic import BaseModel
 
 from flows.dvc_stages.staleness import _listed
+from flows.reports.comparison import make_sides
+from flows.reports.html.page import render_page
 from flows.reports.run_lookup import find_run
 from flows.reports.run_record import RunRecord, params_of_run, read_run_record
 from flows.reports.search_tree import draw_tree
@@ -25,6 +27,7 @@ from flows.scheduling.changes import RunInputs, describe_changes
 from flows.scheduling.history import entries
 from flows.stages.durations import TimedRun, Timings, last_seconds
 from flows.stages.dvc_yaml import declared_params
+from tasks import records
 from tasks.artifacts import read_json, read_jsonl, read_text, write_jsonl
 from tasks.core.metrics_files import read_metrics, read_table
 from tasks.errors import GraftError
@@ -34,56 +37,14 @@ from tasks.params.file import load_params
 from tasks.problems.jsonl import read_problems
 from tasks.programs.operators.reply_cache import StoredReply
 from tasks.promotion.champion import read_champion, read_history
-from tasks.records import (
-    Attempt,
-    Choice,
-    Lineage,
-    Problem,
-    ProblemOutcome,
-    Promotion,
-    RewardedTrajectory,
-    Selected,
-    Standing,
-    Trajectory,
-    Workflow,
-)
 from tasks.rewards.term_process import _read as read_answer
 from tasks.search.journal import Journal
 from tasks.sources.user_modules import parse_module
 from tasks.statistics.influence_extremes import read_influence_extremes
 from tasks.tracking.recorder import WorkerAnswer
+from tests.support import valid_files as valid
 from tests.support.broken_files import broken
-from tests.support.valid_files import (
-    BATCHES,
-    CHAMPION,
-    CHAT,
-    CODE,
-    DVC_LOCK,
-    DVC_YAML,
-    ENTRY,
-    LINEAGE,
-    NODES,
-    OK,
-    OUTCOME,
-    PROBLEM,
-    PROMOTION,
-    REWARDED,
-    SEEN,
-    SELECTED,
-    SUCCESSION,
-    TRAJECTORY,
-    WORKFLOW,
-    account_bytes,
-    chat,
-    checkpoint_bytes,
-    framed,
-    journal_of,
-    read_zygote_answer,
-    refused,
-    run_folder,
-    text_of,
-    write_and_read,
-)
+from tests.support.valid_files import framed, read_zygote_answer, text_of
 
 REPOSITORY = Path(__file__).parents[3]
 FEW = 20
@@ -94,140 +55,26 @@ MANY = max(int(os.environ.get("GRAFT_BROKEN_FILES", "200")), FEW)
 class Reader:
     """`read` is called with a folder in which `file`, `valid` at first, was broken."""
 
-    file: str
     valid: bytes
     read: Callable[[Path], Any]
-    around: Callable[[Path], Any] = field(default=lambda _: None)  # writes the files that it needs as well
+    file: str = "file"
+    around: Callable[[Path], Any] = lambda _: None  # writes the files that it needs as well
 
 
-def of_lines(kind: type[BaseModel]) -> Callable[[Path], Any]:
-    return lambda folder: read_jsonl(folder / "file", kind)
+def of_file(content: bytes, read: Callable[[Path], Any]) -> Reader:
+    return Reader(content, lambda folder: read(folder / "file"))
 
 
-def of_json(kind: type[BaseModel]) -> Callable[[Path], Any]:
-    return lambda folder: read_json(folder / "file", kind)
+def of_lines(kind: type[BaseModel], *lines: BaseModel) -> Reader:
+    return of_file(text_of(lines), lambda file: read_jsonl(file, kind))
 
 
-READERS: dict[str, Reader] = {
-    "a chat reply": Reader("file", CHAT, partial(chat, 200)),
-    "a chat server's refusal": Reader("file", b'{"error": {"message": "no"}}', refused),
-    "what a program's process sends": Reader(
-        "file", framed(["ok", 5, None], many=False), partial(read_zygote_answer, False)
-    ),
-    "what a program asks": Reader(
-        "file", framed(["ask", "ask", "3 + 4?"], many=False), partial(read_zygote_answer, False)
-    ),
-    "what a warm worker sends": Reader(
-        "file",
-        framed(["ok", [1, 2.5, "x"], None], ["error", None, "ValueError: x"], many=True),
-        partial(read_zygote_answer, True),
-    ),
-    "history.jsonl": Reader(".graft/history.jsonl", text_of([ENTRY, ENTRY]), entries),
-    "champion's history": Reader("history.jsonl", text_of([SUCCESSION, SUCCESSION]), read_history),
-    "seen.json": Reader(
-        "file", text_of(SEEN), lambda folder: describe_changes(read_json(folder / "file", RunInputs), SEEN)
-    ),
-    "sources of the last run": Reader("file", b'{"tasks/a.py": "1"}\n', lambda folder: _listed(folder / "file")),
-    "seconds of a stage": Reader(
-        ".graft/seconds/search@1.json",
-        text_of(Timings(runs=[TimedRun(seconds=1.5, params={"seed": "0"})])),
-        lambda folder: last_seconds(Layout(folder)),
-    ),
-    "problems.jsonl": Reader(
-        "file",
-        b'{"question": "1 and 2", "answer": "#### 3", "id": "a", "siblings": [{"question": "2 and 2", "answer": 4}]}\n'
-        b'{"question": "3 and 2?", "answer": 5.5, "problem_id": 7}\n',
-        lambda folder: read_problems("file", read_text(folder / "file"), "file"),
-    ),
-    "params.yaml": Reader(
-        "file", (REPOSITORY / "params.yaml").read_bytes(), lambda folder: load_params(folder / "file")
-    ),
-    "dvc.yaml": Reader("dvc.yaml", DVC_YAML, lambda folder: declared_params(folder, "update")),
-    "dvc.lock": Reader(
-        "dvc.lock",
-        DVC_LOCK,
-        params_of_run,
-        lambda folder: (folder / "params.yaml").write_text("seed: 0\nrounds: {last: 1}\n"),
-    ),
-    "params.yaml of another run": Reader(
-        "params.yaml", b"seed: 0\nrounds: {last: 1}\na: {b: [1, 2], c: 'x'}\n", params_of_run
-    ),
-    "problems of a run": Reader("file", text_of([PROBLEM, PROBLEM]), of_lines(Problem)),
-    "index.jsonl": Reader("file", text_of([WORKFLOW, WORKFLOW]), of_lines(Workflow)),
-    "trees.jsonl": Reader(
-        "run/rounds/1/workflows/trees.jsonl",
-        text_of(NODES),
-        lambda folder: draw_tree(Layout(folder), "train-0001-sum", 1),
-        lambda folder: write_jsonl(Layout(folder).problems("train"), [PROBLEM]),
-    ),
-    "trajectories.jsonl": Reader("file", text_of([Trajectory(**TRAJECTORY)] * 2), of_lines(Trajectory)),
-    "rewarded.jsonl": Reader("file", text_of([REWARDED] * 2), of_lines(RewardedTrajectory)),
-    "selection.jsonl": Reader("file", text_of(SELECTED), of_lines(Selected)),
-    "standings.jsonl": Reader(
-        "file",
-        text_of([Standing(round=1, version="v", policy_sha256="d", samples=4, correct=[1, 2])] * 2),
-        lambda folder: [standing.pass_at_1 for standing in read_jsonl(folder / "file", Standing)],
-    ),
-    "best.json": Reader("file", text_of(Choice(round=1, version="v", reason="the only one")), of_json(Choice)),
-    "outcomes.jsonl": Reader("file", text_of([OUTCOME] * 2), of_lines(ProblemOutcome)),
-    "attempts.jsonl": Reader(
-        "file",
-        text_of(
-            Attempt(problem_id="p", code=CODE, greedy=True, samples=3, right=True, siblings_passed=None, result=OK)
-        ),
-        of_lines(Attempt),
-    ),
-    "promotion.json": Reader("file", text_of(PROMOTION), of_json(Promotion)),
-    "lineage.json": Reader("file", text_of(LINEAGE), of_json(Lineage)),
-    "champion.json": Reader("champion.json", text_of(CHAMPION), lambda folder: read_champion(folder, "workflow")),
-    "metrics.json": Reader(
-        "run/metrics/reward@1.json",
-        b'{\n  "a": 1,\n  "b": 0.5\n}\n',
-        lambda folder: read_metrics(Layout(folder), "reward@1"),
-    ),
-    "a table of steps": Reader("file", b"step,loss,kl\n1,0.5,0.1\n2,0.4,0.2\n", lambda folder: table(folder / "file")),
-    "selection and its extremes": Reader(
-        "run/rounds/1/selection.jsonl",
-        text_of(SELECTED),
-        lambda folder: read_influence_extremes(Layout(folder), 1),
-        lambda folder: write_jsonl(Layout(folder).rewarded(1), [REWARDED]),
-    ),
-    "rewarded and its extremes": Reader(
-        "run/rounds/1/rewarded.jsonl",
-        text_of([REWARDED]),
-        lambda folder: read_influence_extremes(Layout(folder), 1),
-        lambda folder: write_jsonl(Layout(folder).selection(1), SELECTED),
-    ),
-    "account.json": Reader("file", account_bytes(), of_json(RunRecord)),
-    "an account that is compared": Reader("file", account_bytes(), lambda folder: compared(folder / "file")),
-    "outcomes of a finished run": Reader(
-        "run/evaluation/after/outcomes.jsonl",
-        text_of([OUTCOME]),
-        lambda folder: read_run_record(Layout(folder)),
-        run_folder,
-    ),
-    "journal": Reader("file", text_of(BATCHES), lambda folder: Journal(folder / "file").completions),
-    "journal under its digest": Reader(
-        "file", text_of(BATCHES), write_and_read(journal_of, lambda folder: Journal(folder / "file").completions)
-    ),
-    "checkpoint": Reader("file", checkpoint_bytes(), lambda folder: Checkpoint(folder / "file").load()),
-    "checkpoint under its digest": Reader(
-        "file",
-        checkpoint_bytes(),
-        write_and_read(lambda c: c + _digest(c), lambda folder: Checkpoint(folder / "file").load()),
-    ),
-    "a remembered reply": Reader(
-        "file", text_of(StoredReply(text="x", prompt_tokens=1, completion_tokens=2)), of_json(StoredReply)
-    ),
-    "what MLflow's process answers": Reader(
-        "file", b'{"run_id": "a", "experiment_id": "1", "errors": ["b"]}\n', of_json(WorkerAnswer)
-    ),
-    "what a term's process answers": Reader(
-        "file", b"[0.5, null]\n", lambda folder: read_answer((folder / "file").read_bytes())
-    ),
-    "a module of the user's": Reader("file", CODE.encode(), lambda folder: parse_module(folder / "file")),
-    "tree.svg and the like": Reader("file", "<svg>ä</svg>".encode(), lambda folder: read_text(folder / "file")),
-}
+def of_json(kind: type[BaseModel], content: bytes) -> Reader:
+    return of_file(content, lambda file: read_json(file, kind))
+
+
+def under_digest(content: bytes, sign: Callable[[bytes], bytes], read: Callable[[Path], Any]) -> Reader:
+    return Reader(content, valid.write_and_read(sign, lambda folder: read(folder / "file")))
 
 
 def table(path: Path) -> list[dict[str, float]]:
@@ -237,16 +84,112 @@ def table(path: Path) -> list[dict[str, float]]:
         raise GraftError(str(error)) from None
 
 
-def compared(path: Path) -> None:
-    from flows.reports.comparison import make_sides
-    from flows.reports.html.page import render_page
+JOURNAL = text_of(valid.BATCHES)
+CHECKPOINT = valid.checkpoint_bytes()
+ACCOUNT = valid.account_bytes()
+TIMINGS = Timings(runs=[TimedRun(seconds=1.5, params={"seed": "0"})])
+PROBLEMS = b"""{"question": "1 and 2", "answer": "#### 3", "id": "a", "siblings": [{"question": "2, 2", "answer": 4}]}
+{"question": "3 and 2?", "answer": 5.5, "problem_id": 7}
+"""
+STANDING = records.Standing(round=1, version="v", policy_sha256="d", samples=4, correct=[1, 2])
+ATTEMPT = records.Attempt(
+    problem_id="p", code=valid.CODE, greedy=True, samples=3, right=True, siblings_passed=None, result=valid.OK
+)
+TRAJECTORY = records.Trajectory(**valid.TRAJECTORY)
+CHOICE = records.Choice(round=1, version="v", reason="the only one")
+REPLY = StoredReply(text="x", prompt_tokens=1, completion_tokens=2)
+WARM = framed(["ok", [1, 2.5, "x"], None], ["error", None, "ValueError: x"], many=True)
 
-    render_page(make_sides([("it", find_run(str(path), path.parent))]))
+READERS: dict[str, Reader] = {
+    "a chat reply": Reader(valid.CHAT, partial(valid.chat, 200)),
+    "a chat server's refusal": Reader(b'{"error": {"message": "no"}}', valid.refused),
+    "what a program's process sends": Reader(framed(["ok", 5, None], many=False), partial(read_zygote_answer, False)),
+    "what a program asks": Reader(framed(["ask", "ask", "3 + 4?"], many=False), partial(read_zygote_answer, False)),
+    "what a warm worker sends": Reader(WARM, partial(read_zygote_answer, True)),
+    "history.jsonl": Reader(text_of([valid.ENTRY] * 2), entries, ".graft/history.jsonl"),
+    "champion's history": Reader(text_of([valid.SUCCESSION] * 2), read_history, "history.jsonl"),
+    "seen.json": of_file(text_of(valid.SEEN), lambda file: describe_changes(read_json(file, RunInputs), valid.SEEN)),
+    "sources of the last run": of_file(b'{"tasks/a.py": "1"}\n', _listed),
+    "seconds of a stage": Reader(
+        text_of(TIMINGS), lambda folder: last_seconds(Layout(folder)), ".graft/seconds/search@1.json"
+    ),
+    "problems.jsonl": of_file(PROBLEMS, lambda file: read_problems("file", read_text(file), "file")),
+    "params.yaml": of_file((REPOSITORY / "params.yaml").read_bytes(), load_params),
+    "dvc.yaml": Reader(valid.DVC_YAML, lambda folder: declared_params(folder, "update"), "dvc.yaml"),
+    "dvc.lock": Reader(
+        valid.DVC_LOCK,
+        params_of_run,
+        "dvc.lock",
+        lambda folder: (folder / "params.yaml").write_text("seed: 0\nrounds: {last: 1}\n"),
+    ),
+    "params.yaml of another run": Reader(
+        b"seed: 0\nrounds: {last: 1}\na: {b: [1, 2], c: 'x'}\n", params_of_run, "params.yaml"
+    ),
+    "problems of a run": of_lines(records.Problem, valid.PROBLEM, valid.PROBLEM),
+    "index.jsonl": of_lines(records.Workflow, valid.WORKFLOW, valid.WORKFLOW),
+    "trees.jsonl": Reader(
+        text_of(valid.NODES),
+        lambda folder: draw_tree(Layout(folder), "train-0001-sum", 1),
+        "run/rounds/1/workflows/trees.jsonl",
+        lambda folder: write_jsonl(Layout(folder).problems("train"), [valid.PROBLEM]),
+    ),
+    "trajectories.jsonl": of_lines(records.Trajectory, TRAJECTORY, TRAJECTORY),
+    "rewarded.jsonl": of_lines(records.RewardedTrajectory, valid.REWARDED, valid.REWARDED),
+    "selection.jsonl": of_lines(records.Selected, *valid.SELECTED),
+    "standings.jsonl": of_file(
+        text_of([STANDING] * 2), lambda file: [standing.pass_at_1 for standing in read_jsonl(file, records.Standing)]
+    ),
+    "best.json": of_json(records.Choice, text_of(CHOICE)),
+    "outcomes.jsonl": of_lines(records.ProblemOutcome, valid.OUTCOME, valid.OUTCOME),
+    "attempts.jsonl": of_lines(records.Attempt, ATTEMPT),
+    "promotion.json": of_json(records.Promotion, text_of(valid.PROMOTION)),
+    "lineage.json": of_json(records.Lineage, text_of(valid.LINEAGE)),
+    "champion.json": Reader(text_of(valid.CHAMPION), lambda folder: read_champion(folder, "workflow"), "champion.json"),
+    "metrics.json": Reader(
+        b'{\n  "a": 1,\n  "b": 0.5\n}\n',
+        lambda folder: read_metrics(Layout(folder), "reward@1"),
+        "run/metrics/reward@1.json",
+    ),
+    "a table of steps": of_file(b"step,loss,kl\n1,0.5,0.1\n2,0.4,0.2\n", table),
+    "selection and its extremes": Reader(
+        text_of(valid.SELECTED),
+        lambda folder: read_influence_extremes(Layout(folder), 1),
+        "run/rounds/1/selection.jsonl",
+        lambda folder: write_jsonl(Layout(folder).rewarded(1), [valid.REWARDED]),
+    ),
+    "rewarded and its extremes": Reader(
+        text_of([valid.REWARDED]),
+        lambda folder: read_influence_extremes(Layout(folder), 1),
+        "run/rounds/1/rewarded.jsonl",
+        lambda folder: write_jsonl(Layout(folder).selection(1), valid.SELECTED),
+    ),
+    "account.json": of_json(RunRecord, ACCOUNT),
+    "an account that is compared": of_file(
+        ACCOUNT, lambda file: render_page(make_sides([("it", find_run(str(file), file.parent))]))
+    ),
+    "outcomes of a finished run": Reader(
+        text_of([valid.OUTCOME]),
+        lambda folder: read_run_record(Layout(folder)),
+        "run/evaluation/after/outcomes.jsonl",
+        valid.run_folder,
+    ),
+    "journal": of_file(JOURNAL, lambda file: Journal(file).completions),
+    "journal under its digest": under_digest(JOURNAL, valid.journal_of, lambda file: Journal(file).completions),
+    "checkpoint": of_file(CHECKPOINT, lambda file: Checkpoint(file).load()),
+    "checkpoint under its digest": under_digest(
+        CHECKPOINT, lambda content: content + _digest(content), lambda file: Checkpoint(file).load()
+    ),
+    "a remembered reply": of_json(StoredReply, text_of(REPLY)),
+    "what MLflow's process answers": of_json(WorkerAnswer, b'{"run_id": "a", "experiment_id": "1", "errors": ["b"]}\n'),
+    "what a term's process answers": of_file(b"[0.5, null]\n", lambda file: read_answer(file.read_bytes())),
+    "a module of the user's": of_file(valid.CODE.encode(), parse_module),
+    "tree.svg and the like": of_file("<svg>ä</svg>".encode(), read_text),
+}
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """In memory, where that is to be had: ten thousand files are written."""
+    """In memory if possible: ten thousand files are written."""
     memory = Path("/dev/shm")
     if not os.access(memory, os.W_OK):
         yield tmp_path
