@@ -1,4 +1,4 @@
-"""Laws of the model reward: what transformers says of each pair alone, whatever stands beside it in a batch."""
+"""Laws of the model reward: it equals what transformers computes for each pair alone, in any batch."""
 
 import json
 from collections.abc import Callable
@@ -24,19 +24,14 @@ PAIRS = [
 ]
 LETTERS = "abcdefghijklmnopqrstuvwxyzAHS0123456789?()[]_+:.<|>"
 WIDE = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+Make = Callable[..., RewardedTrajectory]
 CHAT = "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}{% endfor %}"
 
 
 def make(folder: Path, kind: str, labels: int = 2, chat: bool = False, **config: Any) -> Path:
-    """A random model of two layers with a tokenizer: bert, with a padding token, or qwen2, whose config names none."""
+    """A random model of two layers with a tokenizer: bert, with a padding token, or qwen2, whose config has none."""
     import torch
-    from transformers import (
-        BertConfig,
-        BertForSequenceClassification,
-        BertTokenizer,
-        Qwen2Config,
-        Qwen2ForSequenceClassification,
-    )
+    import transformers
 
     from tasks.bootstrap.tokenizer import train_tokenizer
 
@@ -47,12 +42,13 @@ def make(folder: Path, kind: str, labels: int = 2, chat: bool = False, **config:
         folder.mkdir(parents=True)
         words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{letter}" for letter in LETTERS)]
         (folder / "vocab.txt").write_text("\n".join(words))
-        tokenizer: Any = BertTokenizer(str(folder / "vocab.txt"), do_lower_case=False)
-        judge: Any = BertForSequenceClassification(BertConfig(vocab_size=len(words), **common))
+        tokenizer: Any = transformers.BertTokenizer(str(folder / "vocab.txt"), do_lower_case=False)
+        bert = transformers.BertConfig(vocab_size=len(words), **common)
+        judge: Any = transformers.BertForSequenceClassification(bert)
     else:
         tokenizer = train_tokenizer(["def solve(problem): 1 + 2"], 300)
         shape = {"vocab_size": len(tokenizer), "num_key_value_heads": 2, "pad_token_id": None}
-        judge = Qwen2ForSequenceClassification(Qwen2Config(**shape | common))
+        judge = transformers.Qwen2ForSequenceClassification(transformers.Qwen2Config(**shape | common))
     if chat:
         tokenizer.chat_template = CHAT
     judge.save_pretrained(folder)
@@ -65,7 +61,7 @@ def params(base: Path | str, batch: int = 4, label: int | str | None = 1) -> Mod
 
 
 def alone(folder: Path, label: int, chat: bool = False) -> list[float]:
-    """By transformers itself, each pair in a pass of its own, nothing filled up."""
+    """The reference: transformers itself, one pair per pass, without padding."""
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
@@ -80,37 +76,27 @@ def alone(folder: Path, label: int, chat: bool = False) -> list[float]:
     return values
 
 
-@pytest.mark.parametrize("kind", ["bert", "qwen2"])
+@pytest.mark.parametrize(("kind", "config"), [("bert", {}), ("qwen2", {}), ("qwen2", {"pad_token_id": 1})])
 @pytest.mark.parametrize("labels", [1, 3])
 @pytest.mark.parametrize("chat", [False, True])
-def test_the_batch_changes_nothing(tmp_path: Path, kind: str, labels: int, chat: bool) -> None:
-    folder = make(tmp_path / "judge", kind, labels, chat)
+def test_batch_size_and_order_change_no_value(
+    tmp_path: Path, kind: str, config: dict[str, int], labels: int, chat: bool
+) -> None:
+    """A control token within a text is text: else a policy could end its text where it likes."""
+    folder = make(tmp_path / "judge", kind, labels, chat, **config)
     label = None if labels == 1 else 2
     expected = alone(folder, 2, chat)
-    assert max(expected) - min(expected) > 0.01  # it tells them apart
+    assert max(expected) - min(expected) > 0.01  # the texts have different values
     for size in (1, 2, 3, len(PAIRS)):
         found = classifier_values(tmp_path, params(folder, size, label), PAIRS)
         assert found == pytest.approx(expected, abs=1e-6)
+    if kind == "qwen2":
+        assert found[0] != pytest.approx(found[6], abs=1e-6)
+    assert classifier_values(tmp_path, params(folder, 4, label), PAIRS[::-1])[::-1] == pytest.approx(expected, abs=1e-6)
 
 
-def test_the_order_changes_nothing(tmp_path: Path) -> None:
-    folder = make(tmp_path / "judge", "qwen2")
-    turned = classifier_values(tmp_path, params(folder), PAIRS[::-1])
-    assert turned[::-1] == pytest.approx(classifier_values(tmp_path, params(folder), PAIRS), abs=1e-6)
-
-
-@pytest.mark.parametrize("chat", [False, True])
-@pytest.mark.parametrize("pad", [None, 1])
-def test_what_is_written_as_a_control_token_is_text(tmp_path: Path, pad: int | None, chat: bool) -> None:
-    """Else a policy could end its text where it likes: a decoder judges by the last token that is not its padding."""
-    folder = make(tmp_path / "judge", "qwen2", chat=chat, pad_token_id=pad)
-    found = classifier_values(tmp_path, params(folder), PAIRS)
-    assert found == pytest.approx(alone(folder, 1, chat), abs=1e-6)
-    assert found[0] != pytest.approx(found[6], abs=1e-6)
-
-
-def test_a_tokenizer_that_adds_the_padding_token_itself_is_heard(tmp_path: Path) -> None:
-    """Where a model names its end-of-text token as padding, it judges by what stands before, alone as in a batch."""
+def test_a_padding_token_that_the_tokenizer_appends_is_ignored(tmp_path: Path) -> None:
+    """With the end-of-text token as padding, the token before it decides, alone as in a batch."""
     from tokenizers.processors import TemplateProcessing
     from transformers import AutoTokenizer
 
@@ -136,20 +122,20 @@ def test_a_decoder_whose_tokens_are_all_in_use_reads_one_at_a_time(
 
     folder = make(tmp_path / "judge", "qwen2")
     config, tokenizer = AutoConfig.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
-    all_of_them = list(range(len(tokenizer)))
-    assert model._unused_token(config, tokenizer, [{"input_ids": all_of_them}]) is None
-    assert model._unused_token(config, tokenizer, [{"input_ids": all_of_them[:7]}, {"input_ids": all_of_them[8:]}]) == 7
+    every = list(range(len(tokenizer)))
+    assert model._unused_token(config, tokenizer, [{"input_ids": every}]) is None
+    assert model._unused_token(config, tokenizer, [{"input_ids": every[:7]}, {"input_ids": every[8:]}]) == 7
     monkeypatch.setattr(model, "_unused_token", lambda *_: None)
     assert classifier_values(tmp_path, params(folder, 8), PAIRS) == pytest.approx(alone(folder, 1), abs=1e-6)
 
 
-def test_what_is_too_long_for_the_model_loses_its_end(tmp_path: Path) -> None:
+def test_text_that_is_too_long_for_the_model_is_cut_at_its_end(tmp_path: Path) -> None:
     folder = make(tmp_path / "judge", "bert", max_position_embeddings=24)
     same, shorter = [("7?", "7" * count) for count in (500, 1000)], ("7?", "7")
     first, second, third = classifier_values(tmp_path, params(folder), [*same, shorter])
     assert first == second != pytest.approx(third, abs=1e-6)
     question = classifier_values(tmp_path, params(folder), [("7" * 500, "x"), ("7" * 400, "x"), ("7" * 500, "y")])
-    assert question[0] == question[1] != pytest.approx(question[2], abs=1e-6)  # the text is there still
+    assert question[0] == question[1] != pytest.approx(question[2], abs=1e-6)  # the text is still there
 
 
 def test_a_model_of_several_labels_at_once_has_a_sigmoid_for_each(tmp_path: Path) -> None:
@@ -164,7 +150,7 @@ def test_a_model_of_several_labels_at_once_has_a_sigmoid_for_each(tmp_path: Path
     assert sum(of_each) != pytest.approx(1, abs=1e-3)
 
 
-def test_what_stands_together_is_about_as_long() -> None:
+def test_a_batch_holds_texts_of_similar_lengths() -> None:
     lengths = [3, 9, 1, 9, 4, 7]
     assert [[lengths[place] for place in group] for group in batches(lengths, 2)] == [[9, 9], [7, 4], [3, 1]]
     assert sorted(place for group in batches(lengths, 4) for place in group) == list(range(6))
@@ -184,7 +170,7 @@ def test_a_label_by_name_or_place() -> None:
 
 
 @pytest.mark.parametrize("label", [None, "kind", 2, -1])
-def test_another_label_is_told_with_those_there_are(label: int | str | None) -> None:
+def test_an_unknown_label_is_reported_with_the_known_ones(label: int | str | None) -> None:
     message = r"rewards\.model: label is (null|'kind'|2|-1); name one of rude \(0\), polite \(1\)$"
     with pytest.raises(GraftError, match=message):
         label_index(named("rude", "polite"), label)
@@ -192,14 +178,24 @@ def test_another_label_is_told_with_those_there_are(label: int | str | None) -> 
         label_index(named("same", "same"), "same")
 
 
-def broken(folder: Path, kind: str) -> Path:
-    """A folder that is no judge."""
-    if kind == "nothing":
-        return folder
-    make(folder, "qwen2")
-    if kind == "no head":
-        from transformers import AutoModelForCausalLM
+NO_CLASSIFIER = r"is no sequence-classification model with a tokenizer \("
 
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        ("nothing", NO_CLASSIFIER),
+        ("no head", rf"{NO_CLASSIFIER}it has no score\.weight\)"),
+        ("no tokenizer", NO_CLASSIFIER),
+        ("damaged", NO_CLASSIFIER),
+        ("other tokens", r"could not read the completions \("),
+    ],
+)
+def test_a_folder_without_a_classifier_is_reported_in_one_line(tmp_path: Path, kind: str, why: str) -> None:
+    from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
+
+    folder = tmp_path / "judge" if kind == "nothing" else make(tmp_path / "judge", "qwen2")
+    if kind == "no head":
         AutoModelForCausalLM.from_pretrained(folder).save_pretrained(folder)
     if kind == "no tokenizer":
         for name in ("tokenizer.json", "tokenizer_config.json"):
@@ -207,50 +203,28 @@ def broken(folder: Path, kind: str) -> Path:
     if kind == "damaged":
         (folder / "model.safetensors").write_bytes(b"x" * 100)
     if kind == "other tokens":
-        from transformers import AutoModelForSequenceClassification
-
         judge = AutoModelForSequenceClassification.from_pretrained(folder)
         judge.resize_token_embeddings(40)
         judge.save_pretrained(folder)
-    return folder
-
-
-@pytest.mark.parametrize(
-    ("kind", "why"),
-    [
-        ("nothing", r"is no sequence-classification model with a tokenizer \("),
-        ("no head", r"is no sequence-classification model with a tokenizer \(it has no score\.weight\)"),
-        ("no tokenizer", r"is no sequence-classification model with a tokenizer \("),
-        ("damaged", r"is no sequence-classification model with a tokenizer \("),
-        ("other tokens", r"could not read the completions \("),
-    ],
-)
-def test_what_is_no_judge_is_told_in_one_line(tmp_path: Path, kind: str, why: str) -> None:
-    folder = broken(tmp_path / "judge", kind)
     with pytest.raises(GraftError, match=rf"^rewards\.model: '{folder}' {why}.*; name a folder or") as error:
         classifier_values(tmp_path, params(folder), PAIRS)
     assert "\n" not in str(error.value)
 
 
-Make = Callable[..., RewardedTrajectory]
-
-
 def test_a_column_has_the_value_of_each_completion(tmp_path: Path, make_trajectory: Make) -> None:
     make(tmp_path / "judge", "bert")
-    texts = [["return 5", "x", "return 5"], ["x"]]
     groups = [
         make_trajectory(f"p{place}", [0.0] * len(own)).model_copy(update={"workflow_codes": own})
-        for place, own in enumerate(texts)
+        for place, own in enumerate([["return 5", "x", "return 5"], ["x"]])
     ]
     first, second = classifier_column(tmp_path, params("judge", 2), groups)  # by its name in the project
     pairs = [("p0?", "return 5"), ("p0?", "x"), ("p1?", "x")]
     expected = classifier_values(tmp_path, params("judge", 2), pairs)
-    assert [each.value for each in first] == [expected[0], expected[1], expected[0]]
-    assert [each.value for each in second] == [expected[2]]
-    assert {each.status for each in (*first, *second)} == {"ok"}
+    found = [[(each.value, each.status) for each in of_one] for of_one in (first, second)]
+    assert found == [[(expected[place], "ok") for place in own] for own in ((0, 1, 0), (2,))]
 
 
-def test_a_model_whose_arithmetic_fails_fails_and_earns_nothing(tmp_path: Path, make_trajectory: Make) -> None:
+def test_logits_that_are_not_finite_are_a_failure(tmp_path: Path, make_trajectory: Make) -> None:
     import torch
     from transformers import AutoModelForSequenceClassification
 

@@ -1,4 +1,4 @@
-"""Terms of the environment, which may be the user's own: one that breaks down is never a 0, and says why."""
+"""Terms of the environment, which may be the user's own: a failure is never a 0, and it names its cause."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,27 +8,16 @@ import pytest
 from tasks.environments.tagged_answer import TaggedAnswer
 from tasks.errors import GraftError
 from tasks.params.file import load_params
-from tasks.params.sections import Rewards, UserTerm
-from tasks.records import Problem, Result, Trajectory
+from tasks.params.params import Params
+from tasks.params.sections import UserTerm
+from tasks.records import Problem, Result
 from tasks.rewards.compute import compute_rewards, measure_terms
 from tasks.rewards.weighted_sum import Failures
+from tests.support.groups import make_group
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 TEXTS = ["<think>\n2 + 3\n</think>\n<answer>\n5\n</answer>", "raise", "nan", "none", "<answer>5</answer>"]
-GROUP = Trajectory(
-    problem_id="p",
-    split="train",
-    problem=Problem(problem_id="p", question="2 and 3?", answer=5, source="test"),
-    prompt="2 and 3?\n",
-    workflow_codes=TEXTS,
-    workflow_ids=TEXTS,
-    proposers=["sample"] * len(TEXTS),
-    results=[Result(status="ok", value=5)] * len(TEXTS),
-    sibling_results=[[]] * len(TEXTS),
-    tokens=[[1]] * len(TEXTS),
-    logprobs=[[-0.1]] * len(TEXTS),
-    policy_version="v",
-)
+GROUP = make_group(TEXTS, [Result(status="ok", value=5)] * len(TEXTS))
 
 
 def fragile(problem: Problem, text: str, results: Sequence[Result]) -> float | None:  # noqa: ARG001
@@ -38,20 +27,20 @@ def fragile(problem: Problem, text: str, results: Sequence[Result]) -> float | N
 
 
 class Fragile(TaggedAnswer):
-    """With a term more, that breaks down over some texts."""
+    """With one more term, which fails on some texts."""
 
     def __init__(self) -> None:
         super().__init__()
         self.terms = {**self.terms, "fragile": fragile}
 
 
-def rewards(**changes: object) -> Rewards:
-    return SHIPPED.rewards.model_copy(update=changes)
+def params(**changes: object) -> Params:
+    return SHIPPED.model_copy(update={"rewards": SHIPPED.rewards.model_copy(update=changes)})
 
 
-def test_a_term_that_breaks_down_leaves_its_member_without_a_reward(tmp_path: Path) -> None:
-    params = SHIPPED.model_copy(update={"rewards": rewards(environment={"hard_format": 0.5, "fragile": 1.0})})
-    (rewarded,), failure = compute_rewards(tmp_path, params, Fragile(), [GROUP], len(TEXTS))
+def test_a_term_that_fails_leaves_its_member_without_a_reward(tmp_path: Path) -> None:
+    weights = params(environment={"hard_format": 0.5, "fragile": 1.0})
+    (rewarded,), failure = compute_rewards(tmp_path, weights, Fragile(), [GROUP], len(TEXTS))
     assert rewarded.reward_status == ["ok", "failed", "failed", "failed", "ok"]
     assert rewarded.rewards == [2.25, None, None, None, 2.125]
     assert rewarded.reward_terms["hard_format"] == [0.5, 0, 0, 0, 0.25]
@@ -63,26 +52,17 @@ def test_a_term_that_breaks_down_leaves_its_member_without_a_reward(tmp_path: Pa
 
 
 def test_a_term_without_weight_is_not_called(tmp_path: Path) -> None:
-    params = SHIPPED.model_copy(update={"rewards": rewards(environment={"hard_format": 0.5, "fragile": 0.0})})
-    (rewarded,), failure = compute_rewards(tmp_path, params, Fragile(), [GROUP], len(TEXTS))
+    weights = params(environment={"hard_format": 0.5, "fragile": 0.0})
+    (rewarded,), failure = compute_rewards(tmp_path, weights, Fragile(), [GROUP], len(TEXTS))
     assert set(rewarded.reward_status) == {"ok"}
     assert failure is None
-    assert set(measure_terms(tmp_path, Fragile(), params.rewards, [GROUP], len(TEXTS))) == {"hard_format"}
+    assert set(measure_terms(tmp_path, Fragile(), weights.rewards, [GROUP], len(TEXTS))) == {"hard_format"}
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"environment": {"marks": 1.0}}, r"rewards\.environment: no term 'marks' .*; it has hard_format, mark"),
-        (
-            {"own": [UserTerm(name="mark", term="manners:polite", weight=1.0)]},
-            r"rewards\.own: 'mark' is the name of a term of the environment; choose another",
-        ),
-    ],
-)
-def test_a_wrong_name_is_told_before_anything_is_called(
-    tmp_path: Path, changes: dict[str, object], message: str
-) -> None:
-    params = SHIPPED.model_copy(update={"rewards": rewards(**changes)})
+def test_a_wrong_name_is_reported_before_anything_is_called(tmp_path: Path) -> None:
+    with pytest.raises(GraftError, match=r"rewards\.environment: no term 'marks' .*; it has hard_format, mark"):
+        compute_rewards(tmp_path, params(environment={"marks": 1.0}), TaggedAnswer(), [GROUP], len(TEXTS))
+    own = [UserTerm(name="mark", term="manners:polite", weight=1.0)]
+    message = r"rewards\.own: 'mark' is the name of a term of the environment; choose another"
     with pytest.raises(GraftError, match=message):
-        compute_rewards(tmp_path, params, TaggedAnswer(), [GROUP], len(TEXTS))
+        compute_rewards(tmp_path, params(own=own), TaggedAnswer(), [GROUP], len(TEXTS))

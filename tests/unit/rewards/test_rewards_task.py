@@ -1,7 +1,6 @@
 """The stage `reward`, through its files."""
 
 import json
-import logging
 import subprocess
 import sys
 from pathlib import Path
@@ -15,36 +14,26 @@ from tasks.layout import Layout
 from tasks.params.file import load_params, override, restrict
 from tasks.params.params import Params
 from tasks.programs.sandbox.sandbox import SANDBOX_DIED
-from tasks.records import Problem, Result, RewardedTrajectory, Trajectory
+from tasks.records import Result, RewardedTrajectory, Trajectory
 from tasks.rewards.task import run
 from tasks.sources.user_modules import digest_modules
+from tests.support.groups import make_group
 
 REPOSITORY = Path(__file__).parents[3]
 KEYS = ["environment", "environment_sha256", "shard_size", "rewards", "policy.max_new_tokens"]
 PARAMS = restrict(load_params(REPOSITORY / "params.yaml"), KEYS)
 
 
-def group_of(*results: Result) -> Trajectory:
-    size = len(results)
-    return Trajectory(
-        problem_id="p",
-        split="train",
-        problem=Problem(problem_id="p", question="2 and 3?", answer=5, source="test"),
-        prompt="2 and 3?\n",
-        workflow_codes=["code"] * size,
-        workflow_ids=["w"] * size,
-        proposers=["sample"] * size,
-        results=list(results),
-        sibling_results=[[]] * size,
-        tokens=[[1]] * size,
-        logprobs=[[-0.1]] * size,
-        policy_version="v",
-    )
+RIGHT, SLOW, DIED = Result(status="ok", value=5), Result(status="timeout"), Result(status="failed", error=SANDBOX_DIED)
 
 
-def test_rewards_are_written_beside_the_trajectories(tmp_path: Path) -> None:
+def group_of(*results: Result, codes: list[str] | None = None) -> Trajectory:
+    return make_group(codes or ["code"] * len(results), list(results))
+
+
+def test_rewards_and_metrics_are_written(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
-    write_jsonl(layout.trajectories(1), [group_of(Result(status="ok", value=5), Result(status="timeout"))])
+    write_jsonl(layout.trajectories(1), [group_of(RIGHT, SLOW)])
     run(layout, PARAMS, 1)
     (rewarded,) = read_jsonl(layout.rewarded(1), RewardedTrajectory)
     full = PARAMS.rewards.correctness + PARAMS.rewards.runs
@@ -55,21 +44,21 @@ def test_rewards_are_written_beside_the_trajectories(tmp_path: Path) -> None:
 
 
 def test_a_round_whose_rewards_are_all_alike_is_warned_about(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    layout, right = Layout(tmp_path), Result(status="ok", value=5)
-    write_jsonl(layout.trajectories(3), [group_of(right, Result(status="timeout"))])
-    with caplog.at_level(logging.WARNING):
+    layout = Layout(tmp_path)
+    for results, warning in (
+        ([RIGHT, SLOW], ""),
+        ([RIGHT, RIGHT], "correctness is 1 for every completion: it teaches"),
+    ):
+        write_jsonl(layout.trajectories(3), [group_of(*results)])
         run(layout, PARAMS, 3)
-        assert caplog.text == ""
-        write_jsonl(layout.trajectories(3), [group_of(right, right)])
-        run(layout, PARAMS, 3)
-    assert "round 3: rewards.correctness is 1 for every completion: it teaches nothing" in caplog.text
+        assert f"round 3: rewards.{warning}" in caplog.text if warning else caplog.text == ""
+    rewarded_by(tmp_path, with_terms(tmp_path), "please", "please ")
+    assert "round 1: rewards.polite is 1.01 for every completion: it teaches nothing" in caplog.text
 
 
 def test_a_sandbox_that_dies_stops_the_stage_with_nothing_written(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
-    write_jsonl(
-        layout.trajectories(1), [group_of(Result(status="ok", value=5), Result(status="failed", error=SANDBOX_DIED))]
-    )
+    write_jsonl(layout.trajectories(1), [group_of(RIGHT, DIED)])
     with pytest.raises(GraftError, match=r"trajectories\.jsonl: 1 rewards \(50%\) could not be computed"):
         run(layout, PARAMS, 1)
     assert not layout.rewarded(1).exists()
@@ -87,23 +76,24 @@ def test_a_broken_line_is_named(tmp_path: Path) -> None:
 # --- terms of the user's own
 
 
-MANNERS = '''
+MANNERS = """
 import time
 
-
 def polite(problem, text, results):
-    """As many as the text says; some of them are no use."""
     assert problem.answer == 5
     if text == "rude":
         raise ValueError("rude")
     if text == "slow":
         time.sleep(60)
     return text.count("please") + len(results) / 100
-'''
+"""
+
+
+LINE = MANNERS[: MANNERS.index("raise ValueError")].count("\n") + 1
 
 
 def with_terms(root: Path, *assignments: str) -> Params:
-    """Params of a project whose own term is `manners:polite`, with weight 0.5 unless told otherwise."""
+    """Params of a project whose own term is `manners:polite`, with weight 0.5 by default."""
     (root / "manners.py").write_text(MANNERS)
     (root / "params.yaml").write_text((REPOSITORY / "params.yaml").read_text())
     own = 'rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]'
@@ -115,15 +105,13 @@ def with_terms(root: Path, *assignments: str) -> Params:
 def rewarded_by(root: Path, params: Params, *texts: str) -> tuple[RewardedTrajectory, dict[str, Any]]:
     """One group that wrote these; the first is right."""
     layout = Layout(root)
-    results = [Result(status="ok", value=5), *[Result(status="timeout")] * (len(texts) - 1)]
-    group = group_of(*results).model_copy(update={"workflow_codes": list(texts)})
-    write_jsonl(layout.trajectories(1), [group])
+    write_jsonl(layout.trajectories(1), [group_of(RIGHT, *[SLOW] * (len(texts) - 1), codes=list(texts))])
     run(layout, params, 1)
     (rewarded,) = read_jsonl(layout.rewarded(1), RewardedTrajectory)
     return rewarded, json.loads(layout.metrics("reward", 1).read_text())
 
 
-def test_a_term_of_the_users_own_is_a_part_of_the_reward(tmp_path: Path) -> None:
+def test_a_user_term_is_a_part_of_the_reward(tmp_path: Path) -> None:
     rewarded, metrics = rewarded_by(tmp_path, with_terms(tmp_path), "please please", "please", "")
     assert rewarded.reward_terms["polite"] == [2.01, 1.01, 0.01]
     assert rewarded.rewards == [pytest.approx(1 + 0.5 * 2.01), pytest.approx(0.5 * 1.01), pytest.approx(0.005)]
@@ -134,7 +122,7 @@ def test_a_term_of_the_users_own_is_a_part_of_the_reward(tmp_path: Path) -> None
     assert rewarded_by(tmp_path, double, "please", "")[0].rewards == [pytest.approx(2.01), pytest.approx(0.01)]
 
 
-def test_what_it_fails_on_has_no_reward_and_is_counted(tmp_path: Path) -> None:
+def test_a_completion_that_a_user_term_fails_on_has_no_reward_and_is_counted(tmp_path: Path) -> None:
     params = with_terms(tmp_path, "rewards.seconds=1")
     rewarded, metrics = rewarded_by(tmp_path, params, "please", "rude", "slow", "please please")
     assert rewarded.reward_status == ["ok", "failed", "timeout", "ok"]
@@ -146,34 +134,25 @@ def test_what_it_fails_on_has_no_reward_and_is_counted(tmp_path: Path) -> None:
 
 def test_more_failures_than_allowed_stop_the_stage_with_nothing_written(tmp_path: Path) -> None:
     params = with_terms(tmp_path, "rewards.failed_limit=0.3")
-    with pytest.raises(
-        GraftError, match=r"polite \(manners:polite\) has failed on 1 of 3 .* ValueError: rude \(manners"
-    ):
+    message = r"polite \(manners:polite\) has failed on 1 of 3 .* ValueError: rude \(manners"
+    with pytest.raises(GraftError, match=message):
         rewarded_by(tmp_path, params, "please", "rude", "")
     assert not Layout(tmp_path).rewarded(1).exists()
 
 
 def test_failures_of_all_kinds_count_together(tmp_path: Path) -> None:
     params, layout = with_terms(tmp_path, "rewards.failed_limit=0.4"), Layout(tmp_path)
-    fine, died = Result(status="ok", value=5), Result(status="failed", error=SANDBOX_DIED)
-    group = group_of(fine, fine, died, fine).model_copy(update={"workflow_codes": ["please", "rude", "", "x"]})
+    group = group_of(RIGHT, RIGHT, DIED, RIGHT, codes=["please", "rude", "", "x"])
     write_jsonl(layout.trajectories(1), [group])
-    with pytest.raises(
-        GraftError, match=r"2 rewards \(50%\) .*instance: polite: ValueError: rude \(manners\.py:9\); fix"
-    ):
+    message = rf"2 rewards \(50%\) .*instance: polite: ValueError: rude \(manners\.py:{LINE}\); fix"
+    with pytest.raises(GraftError, match=message):
         run(layout, params, 1)
 
 
-def test_a_constant_term_of_the_users_own_is_warned_about(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    rewarded_by(tmp_path, with_terms(tmp_path), "please", "please ")
-    assert "round 1: rewards.polite is 1.01 for every completion: it teaches nothing" in caplog.text
-
-
-def test_a_weight_of_nothing_leaves_the_users_own_term_uncalled(tmp_path: Path) -> None:
+def test_a_user_term_with_weight_0_is_not_called(tmp_path: Path) -> None:
     params = with_terms(tmp_path, 'rewards.own=[{name: polite, term: "manners:polite", weight: 0}]')
     rewarded, _ = rewarded_by(tmp_path, params, "rude", "rude")
-    assert set(rewarded.reward_terms) == {"correctness"}
-    assert rewarded.reward_status == ["ok", "ok"]
+    assert (set(rewarded.reward_terms), rewarded.reward_status) == ({"correctness"}, ["ok", "ok"])
 
 
 def test_a_source_that_is_not_the_one_in_params_is_refused(tmp_path: Path) -> None:
@@ -185,12 +164,10 @@ def test_a_source_that_is_not_the_one_in_params_is_refused(tmp_path: Path) -> No
 
 def test_a_source_that_changes_while_the_stage_runs_is_refused(tmp_path: Path) -> None:
     params = with_terms(tmp_path)
-    changes = MANNERS + "\n\nopen(__file__, 'a').write('# once more')\n"
-    (tmp_path / "manners.py").write_text(changes)
+    (tmp_path / "manners.py").write_text(MANNERS + "\n\nopen(__file__, 'a').write('# once more')\n")
     own = params.rewards.model_copy(update={"own_sha256": digest_modules(tmp_path, ["manners"])})
-    params = params.model_copy(update={"rewards": own})
     with pytest.raises(GraftError, match="own_sha256: is not the digest of manners"):
-        rewarded_by(tmp_path, params, "please", "")
+        rewarded_by(tmp_path, params.model_copy(update={"rewards": own}), "please", "")
     assert not Layout(tmp_path).rewarded(1).exists()
 
 
@@ -201,32 +178,30 @@ def test_a_model_is_a_part_of_the_reward(tmp_path: Path) -> None:
     from tasks.bootstrap.tokenizer import train_tokenizer
     from tasks.rewards.classifier_term import classifier_values
 
-    tokenizer = train_tokenizer(["please"], 300)
+    tokenizer, texts = train_tokenizer(["please"], 300), ("please", "x", "please please")
     torch.manual_seed(0)
-    shape = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
-    shape["num_key_value_heads"] = 2
-    config = Qwen2Config(vocab_size=len(tokenizer), **shape, num_labels=1, initializer_range=0.2)
+    heads = {"num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2}
+    shape = {"vocab_size": len(tokenizer), "hidden_size": 32, "intermediate_size": 32, **heads}
+    config = Qwen2Config(**shape, num_labels=1, initializer_range=0.2)
     Qwen2ForSequenceClassification(config).save_pretrained(tmp_path / "judge")
     tokenizer.save_pretrained(tmp_path / "judge")
     params = with_terms(tmp_path, "rewards.model={base: judge, weight: 2.0, batch: 2, label: null}")
-    rewarded, metrics = rewarded_by(tmp_path, params, "please", "x", "please please")
+    rewarded, metrics = rewarded_by(tmp_path, params, *texts)
     assert params.rewards.model is not None
-    expected = classifier_values(
-        tmp_path, params.rewards.model, [("2 and 3?", text) for text in ("please", "x", "please please")]
-    )
+    expected = classifier_values(tmp_path, params.rewards.model, [("2 and 3?", text) for text in texts])
     assert rewarded.reward_terms["model"] == expected
     assert rewarded.rewards[0] == pytest.approx(1 + 0.5 * 1.01 + 2 * expected[0])
     assert metrics["model/mean"] == pytest.approx(sum(expected) / 3)
     first = Layout(tmp_path).rewarded(1).read_bytes()
-    rewarded_by(tmp_path, params, "please", "x", "please please")
+    rewarded_by(tmp_path, params, *texts)
     assert Layout(tmp_path).rewarded(1).read_bytes() == first
 
 
-def test_terms_of_ones_own_need_no_torch(tmp_path: Path) -> None:
+def test_user_terms_need_no_torch(tmp_path: Path) -> None:
     """Nor does the process that calls them import more than it asks for."""
     params = with_terms(tmp_path)
     (tmp_path / "manners.py").write_text("import sys\ndef polite(p, t, r):\n    return float('torch' in sys.modules)\n")
-    write_jsonl(Layout(tmp_path).trajectories(1), [group_of(Result(status="ok", value=5), Result(status="timeout"))])
+    write_jsonl(Layout(tmp_path).trajectories(1), [group_of(RIGHT, SLOW)])
     override(tmp_path / "params.yaml", [f'rewards.own_sha256="{digest_modules(tmp_path, ["manners"])}"'])
     code = (
         "import sys\nfrom pathlib import Path\nfrom tasks.layout import Layout\nfrom tasks.params.file import *\n"

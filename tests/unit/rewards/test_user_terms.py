@@ -18,59 +18,41 @@ from tasks.rewards.user_terms import user_term_column
 from tasks.rewards.weighted_sum import TermColumn, TermValue
 
 PROBLEM = Problem(problem_id="p", question="2 and 3?", answer=5, source="test")
-LONG = 60.0
-"""Seconds that no call here takes."""
+LONG = 60.0  # seconds: no call here takes that long
 
-TERMS = '''
+TERMS = """
 import ctypes, fractions, math, os, signal, subprocess, sys, threading, time
 from pathlib import Path
 import numpy
-
 calls = 0
 
-
 def by_text(problem, text, results):
-    """Does what the text says."""
     global calls
     calls += 1
     return eval(text)
 
-
-def exits():
-    os._exit(7)
-
-
 def hangs():
     time.sleep(3600)
-
-
-def hangs_in_c():
-    ctypes.PyDLL(None).sleep(3600)  # holds the interpreter's lock
-
 
 def crashes():
     os.kill(os.getpid(), signal.SIGSEGV)
 
-
 def raises():
     raise ValueError("not\\nthis one")
-
 
 def closes_all():
     os.closerange(0, 256)
     time.sleep(3600)
-
 
 def starts(path):
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
     Path(path).write_text(str(child.pid))
     time.sleep(3600)
 
-
 def dies_later():
     threading.Timer(0.05, os._exit, [3]).start()
     return 1
-'''
+"""
 
 
 LINE = TERMS[: TERMS.index("raise ValueError")].count("\n") + 1
@@ -83,7 +65,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def running(pid: int) -> bool:
-    """A zombie is not: who waits for orphans may be slow."""
+    """A zombie is not running: the process that reaps orphans may be slow."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -102,118 +84,91 @@ def called(root: Path, text: str, seconds: float = LONG) -> TermValue:
         return call(PROBLEM, text, [])
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("1", 1.0),
-        ("-2.5", -2.5),
-        ("True", 1.0),
-        ("1e9", 1e9),
-        ("fractions.Fraction(1, 4)", 0.25),
-        ("numpy.float32(0.5)", 0.5),
-        ("numpy.float64(0.25)", 0.25),
-        ("numpy.int64(3)", 3.0),
-    ],
-)
-def test_a_real_number_is_a_term(root: Path, text: str, value: float) -> None:
-    assert called(root, text) == TermValue(value)
+def test_a_real_number_is_a_term(root: Path) -> None:
+    plain, ones = ["1", "-2.5", "True", "1e9"], ["float32(0.5)", "float64(0.25)", "int64(3)"]
+    with TermProcess(root, "terms:by_text", LONG) as call:
+        found = [
+            call(PROBLEM, text, []) for text in [*plain, "fractions.Fraction(1, 4)", *(f"numpy.{n}" for n in ones)]
+        ]
+    assert found == [TermValue(value) for value in (1.0, -2.5, 1.0, 1e9, 0.25, 0.5, 0.25, 3.0)]
+
+
+NO_NUMBER, OUTSIDE = "which is no number", "not a number from -1e+09 to 1e+09"
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("None", "TypeError: it returned None, a NoneType, which is no number"),
-        ("'text'", "TypeError: it returned 'text', a str, which is no number"),
-        ("1j", "TypeError: it returned 1j, a complex, which is no number"),
-        ("numpy.array([1.0])", "TypeError: it returned array([1.]), a ndarray, which is no number"),
-        ("math.nan", "ValueError: it returned nan, not a number from -1e+09 to 1e+09"),
-        ("-math.inf", "ValueError: it returned -inf, not a number from -1e+09 to 1e+09"),
-        ("numpy.float32('nan')", "ValueError: it returned np.float32(nan), not a number from -1e+09 to 1e+09"),
-        ("2e9", "ValueError: it returned 2000000000.0, not a number from -1e+09 to 1e+09"),
+        ("None", f"TypeError: it returned None, a NoneType, {NO_NUMBER}"),
+        ("'text'", f"TypeError: it returned 'text', a str, {NO_NUMBER}"),
+        ("1j", f"TypeError: it returned 1j, a complex, {NO_NUMBER}"),
+        ("numpy.array([1.0])", f"TypeError: it returned array([1.]), a ndarray, {NO_NUMBER}"),
+        ("math.nan", f"ValueError: it returned nan, {OUTSIDE}"),
+        ("-math.inf", f"ValueError: it returned -inf, {OUTSIDE}"),
+        ("numpy.float32('nan')", f"ValueError: it returned np.float32(nan), {OUTSIDE}"),
+        ("2e9", f"ValueError: it returned 2000000000.0, {OUTSIDE}"),
         ("10**400", "OverflowError: int too large to convert to float"),
         ("raises()", f"ValueError: not this one (terms.py:{LINE})"),
         ("sys.exit('enough')", "SystemExit: enough (<string>:1)"),
-        ("exits()", "its process ended with exit code 7"),
+        ("os._exit(7)", "its process ended with exit code 7"),
         ("crashes()", "its process was ended by SIGSEGV"),
     ],
 )
-def test_what_is_none_fails_and_says_why(root: Path, text: str, why: str) -> None:
-    """Twice, with a good call in between: the next one finds a sound process."""
+def test_anything_else_fails_with_its_cause_and_the_next_call_succeeds(root: Path, text: str, why: str) -> None:
     with TermProcess(root, "terms:by_text", LONG) as call:
         for _ in range(2):
             assert call(PROBLEM, text, []) == TermValue(None, "failed", why)
             assert call(PROBLEM, "0.5", []) == TermValue(0.5)
 
 
-@pytest.mark.parametrize("text", ["hangs()", "hangs_in_c()"])
-def test_what_takes_too_long_is_ended(root: Path, text: str) -> None:
-    with TermProcess(root, "terms:by_text", 0.5) as call:
-        assert call(PROBLEM, text, []) == TermValue(None, "timeout", "no answer within 0.5 s")
-    with TermProcess(root, "terms:by_text", LONG) as call:
-        assert call(PROBLEM, "calls", []) == TermValue(1.0)
+@pytest.mark.parametrize("text", ["hangs()", "ctypes.PyDLL(None).sleep(3600)"], ids=["python", "holding the GIL"])
+def test_a_call_that_takes_too_long_is_ended(root: Path, text: str) -> None:
+    assert called(root, text, 0.5) == TermValue(None, "timeout", "no answer within 0.5 s")
+    assert called(root, "calls") == TermValue(1.0)
 
 
-def test_a_process_that_hangs_up_is_ended(root: Path) -> None:
+def test_a_process_that_closes_its_pipes_is_ended(root: Path) -> None:
     assert called(root, "closes_all()").status == "failed"
 
 
-def test_what_a_call_has_started_ends_with_it(root: Path) -> None:
+def test_processes_that_a_call_started_end_with_it(root: Path) -> None:
     assert called(root, f"starts({str(root / 'pid')!r})", 2.0).status == "timeout"
-    child = Path(f"/proc/{(root / 'pid').read_text()}/stat")
-    while (
-        child.exists() and child.read_text().rpartition(")")[2].split()[0] != "Z"
-    ):  # who waits for orphans may be slow
-        time.sleep(0.01)
+    wait_until_gone(int((root / "pid").read_text()))
 
 
-def test_a_process_that_dies_between_calls_spoils_none(root: Path) -> None:
+def test_a_module_is_loaded_once_and_again_after_its_process_has_died(root: Path) -> None:
     with TermProcess(root, "terms:by_text", LONG) as call:
+        assert [call(PROBLEM, "calls", []).value for _ in range(3)] == [1, 2, 3]
         assert call(PROBLEM, "dies_later()", []) == TermValue(1.0)
         assert call._process is not None
         os.waitid(os.P_PID, call._process.pid, os.WEXITED | os.WNOWAIT)
         assert call(PROBLEM, "calls", []) == TermValue(1.0)  # the first call of a fresh one
 
 
-def test_its_module_is_loaded_once_and_keeps_what_it_holds(root: Path) -> None:
-    with TermProcess(root, "terms:by_text", LONG) as call:
-        assert [call(PROBLEM, "calls", []).value for _ in range(3)] == [1, 2, 3]
-
-
 def test_loading_does_not_count_as_a_call(root: Path) -> None:
-    """A module may load a model: the time for that is not the call's."""
+    """A module may load a model."""
     (root / "slow.py").write_text("import time\ntime.sleep(1.5)\ndef f(p, t, r):\n    return eval(t)\n")
     with TermProcess(root, "slow:f", 1.0) as call:
         assert call(PROBLEM, "time.sleep(60)", []).status == "timeout"
-        assert call(PROBLEM, "1", []) == TermValue(1.0)  # loaded anew meanwhile
+        assert call(PROBLEM, "1", []) == TermValue(1.0)  # loaded again in between
 
 
-def test_it_is_given_the_problem_what_was_written_and_what_that_gave(root: Path) -> None:
+def test_a_term_receives_the_problem_the_text_and_the_results(root: Path) -> None:
     results = [Result(status="ok", value=1e308), Result(status="error", error="a\nb")]
+    same = f"problem.model_dump() == {PROBLEM.model_dump()!r} and type(problem).__name__ == 'Problem'"
+    given = "results[0].value > 1e300 and results[1].error == 'a\\nb' and len(results)"
     (root / "given.py").write_text("def f(problem, text, results):\n    return eval(text)\n")
     with TermProcess(root, "given:f", LONG) as call:
-        same = f"problem.model_dump() == {PROBLEM.model_dump()!r} and type(problem).__name__ == 'Problem'"
-        assert call(PROBLEM, same, results).value == 1
-        assert (
-            call(PROBLEM, "results[0].value > 1e300 and results[1].error == 'a\\nb' and len(results)", results).value
-            == 2
-        )
-        assert call(PROBLEM, "len('𝟙é\\udc80')", results).value == 3
+        assert [call(PROBLEM, text, results).value for text in (same, given, "len('𝟙é\\udc80')")] == [1, 2, 3]
 
 
-def test_it_prints_where_it_disturbs_nobody(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_term_prints_to_stderr_and_its_stdin_is_empty(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert called(root, "print('seen', flush=True) or 1 + len(sys.stdin.read())").value == 1
     assert capfd.readouterr() == ("", "seen\n")
 
 
-def test_sets_have_the_same_order_each_time(root: Path) -> None:
-    (root / "order.py").write_text(
-        "def f(p, text, r):\n    return float(''.join({'1', '2', '3', '4', '5', '6', '7'}))\n"
-    )
-    values = set()
-    for _ in range(4):
-        with TermProcess(root, "order:f", LONG) as call:
-            values.add(call(PROBLEM, "", []).value)
-    assert len(values) == 1
+def test_sets_have_the_same_order_in_each_process(root: Path) -> None:
+    assert len({called(root, "float(''.join({'1', '2', '3', '4', '5', '6', '7'}))").value for _ in range(4)}) == 1
 
 
 @pytest.mark.parametrize(
@@ -229,33 +184,24 @@ def test_sets_have_the_same_order_each_time(root: Path) -> None:
         ("import sys\nsys.exit(0)\n", r"SystemExit: 0 \(broken\.py:2\)"),
     ],
 )
-def test_what_cannot_be_loaded_is_told_before_any_call(tmp_path: Path, source: str, why: str) -> None:
+def test_a_load_error_is_reported_in_one_line_before_any_call(tmp_path: Path, source: str, why: str) -> None:
     (tmp_path / "broken.py").write_text(source)
-    with (
-        pytest.raises(GraftError, match=rf"^rewards\.own: broken:f could not be loaded: {why}.*; fix it, or") as error,
-        TermProcess(tmp_path, "broken:f", LONG),
-    ):
+    message = rf"^rewards\.own: broken:f could not be loaded: {why}.*; fix it, or"
+    with pytest.raises(GraftError, match=message) as error, TermProcess(tmp_path, "broken:f", LONG):
         pass
     assert "\n" not in str(error.value)
 
 
-def test_no_process_is_left(root: Path) -> None:
-    caller, pids = TermProcess(root, "terms:by_text", LONG), []
-
-    def interrupted() -> None:
-        with caller:
-            assert caller._process is not None
-            pids.append(caller._process.pid)
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    (pid,) = pids
+def test_no_process_is_left_after_an_exception(root: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), TermProcess(root, "terms:by_text", LONG) as call:  # noqa: PT012
+        assert call._process is not None
+        pid = call._process.pid
+        raise KeyboardInterrupt
     with pytest.raises(ProcessLookupError):
         os.killpg(pid, signal.SIGCONT)
 
 
-def test_none_is_left_where_the_one_that_calls_is_killed(root: Path) -> None:
+def test_no_process_is_left_after_its_parent_was_killed(root: Path) -> None:
     code = (
         "import sys\nfrom pathlib import Path\n"
         "from tasks.records import Problem\nfrom tasks.rewards.term_process import TermProcess\n"
@@ -283,26 +229,19 @@ def group(make: Make, problem_id: str, *texts: str) -> Trajectory:
 
 
 def column(root: Path, groups: list[Trajectory], limit: float, seconds: float = LONG) -> list[TermColumn]:
-    total = sum(len(group.workflow_ids) for group in groups)
-    return user_term_column(
-        root, UserTerm(name="told", term="terms:by_text", weight=1.0), groups, seconds, limit, total
-    )
+    term, total = UserTerm(name="told", term="terms:by_text", weight=1.0), sum(len(g.workflow_ids) for g in groups)
+    return user_term_column(root, term, groups, seconds, limit, total)
 
 
-def test_values_stand_where_their_completions_do(root: Path, make_trajectory: Make) -> None:
-    groups = [
-        group(make_trajectory, "a", "1", "raises()", "2", "exits()"),
-        group(make_trajectory, "b", "hangs()", "3", "float(problem.problem_id == 'b')"),
-    ]
-    found = column(root, groups, 0.5, 3.0)
-    assert [[each.value for each in of_one] for of_one in found] == [[1, None, 2, None], [None, 3, 1]]
-    assert [[each.status for each in of_one] for of_one in found] == [
-        ["ok", "failed", "ok", "failed"],
-        ["timeout", "ok", "ok"],
-    ]
+def test_values_have_the_places_of_their_completions(root: Path, make_trajectory: Make) -> None:
+    first = group(make_trajectory, "a", "1", "raises()", "2", "os._exit(7)")
+    second = group(make_trajectory, "b", "hangs()", "3", "float(problem.problem_id == 'b')")
+    found = [[(each.value, each.status) for each in of_one] for of_one in column(root, [first, second], 0.5, 3.0)]
+    assert found[0] == [(1, "ok"), (None, "failed"), (2, "ok"), (None, "failed")]
+    assert found[1] == [(None, "timeout"), (3, "ok"), (1, "ok")]
 
 
-def test_a_completion_that_was_written_twice_is_judged_once(root: Path, make_trajectory: Make) -> None:
+def test_identical_completions_are_measured_once(root: Path, make_trajectory: Make) -> None:
     twice = group(make_trajectory, "a", "calls", "calls", "calls + 0", "calls")
     again = group(make_trajectory, "b", "calls")
     found = column(root, [twice, again], 0.0)
@@ -311,8 +250,7 @@ def test_a_completion_that_was_written_twice_is_judged_once(root: Path, make_tra
     assert [each.value for each in column(root, [other], 0.0)[0]] == [1, 1, 2, 3]
 
 
-def test_it_is_given_up_as_soon_as_too_many_failed(root: Path, make_trajectory: Make) -> None:
-    """The calls after that would leave a note."""
+def test_no_further_call_is_made_once_too_many_have_failed(root: Path, make_trajectory: Make) -> None:
     note = root / "called"
     texts = ["1", "raises()", "raises() + 0", f"Path({str(note)!r}).touch() or 1"]
     with pytest.raises(GraftError) as error:
@@ -326,6 +264,6 @@ def test_it_is_given_up_as_soon_as_too_many_failed(root: Path, make_trajectory: 
     assert note.exists()
 
 
-def test_one_that_is_too_slow_is_told_how_to_have_more_time(root: Path, make_trajectory: Make) -> None:
+def test_the_error_of_a_timeout_names_the_param_to_raise(root: Path, make_trajectory: Make) -> None:
     with pytest.raises(GraftError, match=r"no answer within 0\.5 s; fix it, or raise rewards\.seconds$"):
         column(root, [group(make_trajectory, "a", "hangs()")], 0.0, 0.5)
