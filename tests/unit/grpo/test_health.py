@@ -1,4 +1,4 @@
-"""What numbers are called healthy, and which param a verdict names."""
+"""Which measurements of a step are healthy, and which param a verdict names."""
 
 import random
 from dataclasses import replace
@@ -10,44 +10,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.grpo.diagnostics.health import (
-    Score,
-    StepMeasurements,
-    Verdict,
-    advantage_spread,
-    kl_share,
-    score_fell,
-    verdicts,
-)
+from tasks.grpo.diagnostics.health import Score, StepMeasurements, advantage_spread, kl_share, score_fell, verdicts
 from tasks.params.file import load_params
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 
 SANE = StepMeasurements(
-    rewards=[[1.0, 0.0, 0.5], [0.0, 1.0, 1.0]],
-    advantages=[[1.0, -1.0, 0.0], [-1.15, 0.58, 0.58]],
-    distinct=[3, 2],
-    errors=[],
-    served=False,
-    norm=0.4,
-    max_norm=1.0,
-    earlier_norms=[0.3, 2.0],
-    beta=0.01,
-    at_reference=False,
-    policy_norm=0.8,
-    kl_norm=0.2,
-    before=Score([True, False], [5, 1], 10),
-    after=Score([True, False], [6, 1], 10),
-    stepped=True,
-    diverged=False,
-)
-EQUAL: dict[str, Any] = {"advantages": [[0.0] * 3] * 2, "norm": 0.0, "policy_norm": 0.0, "kl_norm": 0.0}
-EQUAL["stepped"] = False
-LOST: dict[str, Any] = {"rewards": [[None] * 3] * 2}
+    rewards=[[1.0, 0.0, 0.5], [0.0, 1.0, 1.0]], advantages=[[1.0, -1.0, 0.0], [-1.15, 0.58, 0.58]], distinct=[3, 2],
+    errors=[], served=False, norm=0.4, max_norm=1.0, earlier_norms=[0.3, 2.0], beta=0.01, at_reference=False,
+    policy_norm=0.8, kl_norm=0.2, before=Score([True, False], [5, 1], 10), after=Score([True, False], [6, 1], 10),
+    stepped=True, diverged=False,
+)  # fmt: skip
+EQUAL = {"advantages": [[0.0] * 3] * 2, "norm": 0.0, "policy_norm": 0.0, "kl_norm": 0.0, "stepped": False}
+ALONE = {"rewards": [[1.0]] * 2, "advantages": [[0.0]] * 2}
+LOST = {"rewards": [[None] * 3] * 2}
+FALLEN = Score([False] * 2, [0, 0], 10)
 NAMES = ["advantages", "KL share", "gradient norm", "score", "distinct completions", "reward errors"]
 
 
-def verdict(name: str, **changes: Any) -> Verdict:
+def verdict(name: str, **changes: Any) -> Any:
     return next(v for v in verdicts(replace(SANE, **changes)) if v.sign == name)
 
 
@@ -85,13 +66,7 @@ def test_a_sane_step_is_ok_in_every_sign() -> None:
         ("gradient norm", "ok", "", "", {"norm": 1.1}),
         ("gradient norm", "no verdict", "", "", {"norm": 1.1, "earlier_norms": []}),
         ("gradient norm", "ok", "", "", {"earlier_norms": []}),
-        (
-            "score",
-            "red flag",
-            "performance down",
-            "lower grpo.learning_rate",
-            {"after": Score([False] * 2, [0, 0], 10)},
-        ),
+        ("score", "red flag", "performance down", "lower grpo.learning_rate", {"after": FALLEN}),
         ("score", "warning", "", "lower grpo.learning_rate", {"after": Score([True, False], [4, 1], 10)}),
         ("score", "warning", "", "lower grpo.learning_rate", {"after": Score([False, False], [6, 1], 10)}),
         ("score", "ok", "", "", {"after": SANE.before}),
@@ -101,16 +76,12 @@ def test_a_sane_step_is_ok_in_every_sign() -> None:
         ("score", "no verdict", "", "", EQUAL),
         ("distinct completions", "red flag", "identical completions", "raise search.temperature", {"distinct": [1, 1]}),
         ("distinct completions", "warning", "", "raise search.temperature", {"distinct": [1, 3]}),
-        ("distinct completions", "no verdict", "", "", {"rewards": [[1.0]] * 2, "distinct": [1, 1]}),
+        ("distinct completions", "no verdict", "", "", {**ALONE, "distinct": [1, 1]}),
         ("reward errors", "red flag", "reward errors", "lower sandbox.memory_mb", {"errors": ["it died"]}),
         ("reward errors", "red flag", "reward errors", "raise operators.retries", {"errors": ["mute"], "served": True}),
     ],
 )
-def test_each_sign_has_its_verdict_and_its_knob(
-    sign: str, level: str, flag: str, remedy: str, changes: dict[str, Any]
-) -> None:
-    if changes.get("rewards") == [[1.0]] * 2:
-        changes = {**changes, "advantages": [[0.0]] * 2}
+def test_each_sign_has_its_verdict_and_param(sign: str, level: str, flag: str, remedy: str, changes: Any) -> None:
     found = verdict(sign, **changes)
     assert (found.level, found.flag, found.remedy) == (level, flag, remedy)
     if remedy:
@@ -119,15 +90,10 @@ def test_each_sign_has_its_verdict_and_its_knob(
         assert isinstance(reduce(getattr, name.split("."), SHIPPED), int | float)
 
 
-def test_what_is_zero_by_construction_is_never_a_red_flag() -> None:
-    """From the reference, where the KL is 0, and without a KL at all."""
-    for changes in ({"at_reference": True, "kl_norm": 0.0}, {"beta": 0.0, "kl_norm": 0.0}):
-        assert verdict("KL share", **changes).level == "no verdict"
+def test_a_verdict_explains_a_zero_kl_and_quotes_the_first_error() -> None:
+    assert verdict("KL share", beta=0.0, kl_norm=0.0).level == "no verdict"
     assert "KL is off" in verdict("KL share", beta=0.0).value
     assert "0 by construction" in verdict("KL share", at_reference=True, kl_norm=0.0).why
-
-
-def test_the_first_error_is_told() -> None:
     found = verdict("reward errors", errors=["the sandbox process died", "another"])
     assert "2 of 6" in found.value
     assert "the sandbox process died" in found.why
@@ -155,10 +121,9 @@ def test_a_score_that_stays_or_rises_has_not_fallen(right: list[int]) -> None:
     assert not score_fell(before, Score([False] * len(right), [count + 2 for count in right], 10))
 
 
-@pytest.mark.parametrize("samples", [1, 4, 20])
-def test_what_loses_all_has_fallen(samples: int) -> None:
-    full, none = (Score([True] * 4, [count] * 4, samples) for count in (samples, 0))
-    assert score_fell(full, none)
+def test_a_score_that_loses_all_has_fallen() -> None:
+    for samples in (1, 4, 20):
+        assert score_fell(*(Score([True] * 4, [count] * 4, samples) for count in (samples, 0)))
 
 
 @pytest.mark.parametrize("right", [0.05, 0.3, 0.8])

@@ -15,18 +15,8 @@ LOSSES = ["dapo", "bnpo", "grpo", "dr_grpo", "cispo", "sapo"]
 
 
 def objective(**changes: Any) -> Objective:
-    plain: dict[str, Any] = {
-        "loss": "dapo",
-        "importance": "token",
-        "clip_low": 0.2,
-        "clip_high": 0.2,
-        "delta": None,
-        "beta": 0.1,
-        "kl": "k3",
-        "kl_correction": False,
-        "entropy": 0.0,
-    }
-    return Objective(**plain | changes)
+    loss: dict[str, Any] = {"loss": "dapo", "importance": "token", "clip_low": 0.2, "clip_high": 0.2, "delta": None}
+    return Objective(**loss | {"beta": 0.1, "kl": "k3", "kl_correction": False, "entropy": 0.0} | changes)
 
 
 def gradient_at(ratio: float, advantage: float, **changes: Any) -> float:
@@ -42,15 +32,11 @@ def random_rows(seed: int) -> dict[str, Any]:
     """Log-probabilities of one update, the policy having moved since sampling; the mask is ragged."""
     generator = torch.Generator().manual_seed(seed)
     behaviour = -3 * torch.rand(ROWS, WIDTH, generator=generator, dtype=torch.float64)
-    lengths = torch.randint(1, WIDTH + 1, (ROWS, 1), generator=generator)
-    return {
-        "logprobs": behaviour + 0.5 * torch.randn(ROWS, WIDTH, generator=generator, dtype=torch.float64),
-        "behaviour": behaviour,
-        "reference": behaviour + 0.5 * torch.randn(ROWS, WIDTH, generator=generator, dtype=torch.float64),
-        "entropies": None,
-        "advantages": torch.randn(ROWS, generator=generator, dtype=torch.float64),
-        "mask": torch.arange(WIDTH) < lengths,
-    }
+    mask = torch.arange(WIDTH) < torch.randint(1, WIDTH + 1, (ROWS, 1), generator=generator)
+    now, reference = behaviour + 0.5 * torch.randn(2, ROWS, WIDTH, generator=generator, dtype=torch.float64)
+    gains = torch.randn(ROWS, generator=generator, dtype=torch.float64)
+    rows = {"logprobs": now, "behaviour": behaviour, "reference": reference}
+    return rows | {"entropies": None, "advantages": gains, "mask": mask}
 
 
 @given(st.integers(0, 1000))
@@ -76,18 +62,15 @@ def test_each_token_is_the_formula_of_the_paper(seed: int) -> None:
     [(1.0, 1.0, False), (1.5, 1.0, True), (1.5, -1.0, False), (0.5, 1.0, False), (0.5, -1.0, True), (1.5, 0.0, False)],
 )
 def test_a_clipped_token_has_no_gradient(ratio: float, advantage: float, clipped: bool) -> None:
-    logprobs = torch.tensor([[math.log(ratio)]], requires_grad=True)
-    mask = torch.ones(1, 1, dtype=torch.bool)
-    tokens = token_losses(logprobs, torch.zeros(1, 1), None, None, torch.tensor([advantage]), mask, objective())
-    (gradient,) = torch.autograd.grad(tokens.loss.sum(), logprobs)
-    assert bool(tokens.clipped) == clipped
-    assert float(gradient) == pytest.approx(0.0 if clipped else -ratio * advantage)
+    now, gain, mask = torch.tensor([[math.log(ratio)]]), torch.tensor([advantage]), torch.ones(1, 1, dtype=torch.bool)
+    assert bool(token_losses(now, torch.zeros(1, 1), None, None, gain, mask, objective()).clipped) == clipped
+    assert gradient_at(ratio, advantage) == pytest.approx(0.0 if clipped else -ratio * advantage)
 
 
 @pytest.mark.parametrize("importance", ["token", "sequence"])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_at_ratio_one_the_gradient_is_minus_the_advantage(loss: str, importance: str) -> None:
-    """So influence may be measured on -A log p, whatever the loss."""
+    """Which is why influence is measured on -A log p for every loss."""
     rows = random_rows(0) | {"reference": None}
     rows["logprobs"] = rows["behaviour"].clone().requires_grad_()
     chosen = objective(loss=loss, importance=importance, delta=None if loss in ("cispo", "sapo") else 1.5)
@@ -96,7 +79,7 @@ def test_at_ratio_one_the_gradient_is_minus_the_advantage(loss: str, importance:
     torch.testing.assert_close(gradient, -rows["advantages"][:, None] * rows["mask"])
 
 
-def test_masked_tokens_give_nothing() -> None:
+def test_masked_tokens_count_for_nothing() -> None:
     rows = random_rows(1)
     rows["logprobs"].requires_grad_()
     tokens = token_losses(**rows, objective=objective())
@@ -115,7 +98,7 @@ def test_the_kl_estimate_is_never_negative(seed: int) -> None:
 
 
 @given(st.integers(1, ROWS))
-def test_micro_batches_add_up_to_the_whole(cut: int) -> None:
+def test_micro_batches_add_up_to_the_batch(cut: int) -> None:
     rows = random_rows(2)
     loss, mask = rows["logprobs"], rows["mask"]
     parts = reduce(loss[:cut], mask[:cut], 23) + reduce(loss[cut:], mask[cut:], 23)
@@ -138,10 +121,9 @@ def test_k1_k2_k3_of_a_token_that_the_reference_finds_twice_as_likely() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "corrected", "exact"),
-    [("k1", True, True), ("k2", True, False), ("k3", True, True), ("k1", False, False), ("k3", False, False)],
+    ("kind", "corrected"), [("k1", True), ("k2", True), ("k3", True), ("k1", False), ("k3", False)]
 )
-def test_with_the_correction_k1_and_k3_have_the_gradient_of_the_kl(kind: str, corrected: bool, exact: bool) -> None:
+def test_with_the_correction_k1_and_k3_have_the_gradient_of_the_kl(kind: str, corrected: bool) -> None:
     """Averaged over every token that an older policy may have drawn, against the KL in closed form."""
     generator = torch.Generator().manual_seed(0)
     older, now, reference = torch.randn(3, 6, generator=generator, dtype=torch.float64).log_softmax(-1)
@@ -152,7 +134,7 @@ def test_with_the_correction_k1_and_k3_have_the_gradient_of_the_kl(kind: str, co
     tokens = token_losses(logprobs[:, None], older[:, None], reference[:, None], None, gains, mask, chosen)
     (estimated,) = torch.autograd.grad((tokens.loss[:, 0] * older.exp()).sum(), logits, retain_graph=True)
     (true,) = torch.autograd.grad((logprobs.exp() * (logprobs - reference)).sum(), logits)
-    assert bool((estimated - true).norm() <= 1e-9 * true.norm()) == exact
+    assert bool((estimated - true).norm() <= 1e-9 * true.norm()) == (corrected and kind != "k2")
 
 
 def test_the_ratio_of_a_sequence_is_the_geometric_mean_of_its_tokens() -> None:
@@ -165,18 +147,16 @@ def test_the_ratio_of_a_sequence_is_the_geometric_mean_of_its_tokens() -> None:
 
 
 @pytest.mark.parametrize(("ratio", "expected"), [(0.5, 0.5), (1.5, 1.5), (3.0, 0.0)])
-def test_delta_ends_the_push_of_a_failure_that_has_become_likelier(ratio: float, expected: float) -> None:
+def test_delta_stops_the_gradient_of_a_failure_that_has_become_likelier(ratio: float, expected: float) -> None:
     assert gradient_at(ratio, -1.0, clip_low=0.9, delta=2.0) == pytest.approx(expected)
     assert gradient_at(ratio, -1.0, clip_low=0.9) == pytest.approx(ratio)
     assert gradient_at(ratio, 1.0, clip_high=5.0, delta=7.0) == pytest.approx(-ratio)
 
 
-@pytest.mark.parametrize("advantage", [1.0, -1.0])
 @pytest.mark.parametrize(("ratio", "weight"), [(0.5, 0.5), (1.0, 1.0), (3.0, 1.2)])
-def test_cispo_bounds_the_weight_at_one_plus_the_clip_and_keeps_the_gradient(
-    ratio: float, weight: float, advantage: float
-) -> None:
-    assert gradient_at(ratio, advantage, loss="cispo", clip_high=0.2) == pytest.approx(-weight * advantage)
+def test_cispo_bounds_the_weight_at_one_plus_the_clip_and_keeps_the_gradient(ratio: float, weight: float) -> None:
+    for advantage in (1.0, -1.0):
+        assert gradient_at(ratio, advantage, loss="cispo", clip_high=0.2) == pytest.approx(-weight * advantage)
 
 
 def test_sapo_fades_smoothly_and_faster_for_failures() -> None:
