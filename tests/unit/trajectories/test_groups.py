@@ -1,4 +1,4 @@
-"""Laws of the groups: who is a member, in what order, and that both outcomes are there."""
+"""Laws of the groups: their members, their order, and that both outcomes occur."""
 
 from collections import Counter
 
@@ -50,24 +50,16 @@ def workflow(code: str, solved: int, samples: int, tree: int, problem: str = "p"
 
 
 def revision(code: str, solved: int) -> Workflow:
-    written = Completion(tokens=[7, 1], logprobs=[])
-    return workflow(code, solved, 0, 0).model_copy(
-        update={"proposer": "revision", "completions": [written], "visits": 1, "prior": 1.0}
-    )
+    written = {"completions": [Completion(tokens=[7, 1], logprobs=[])], "visits": 1, "prior": 1.0}
+    return workflow(code, solved, 0, 0).model_copy(update={"proposer": "revision", **written})
 
 
 def grouped(
-    workflows: list[Workflow],
-    size: int,
-    split: Split = "train",
-    seed: int = 0,
-    problem: Problem = PROBLEM,
-    by_agreement: bool = True,
+    workflows: list[Workflow], size: int, seed: int = 0, problem: Problem = PROBLEM, by_agreement: bool = True
 ) -> Trajectory:
-    ((_, _, listed),) = pair_with_workflows([(split, problem)], workflows)
-    (trajectory,) = build_trajectories(
-        WORKFLOW, [SearchedProblem(split, problem, listed)], LINEAGE, size, by_agreement, seed
-    )
+    ((_, _, listed),) = pair_with_workflows([("train", problem)], workflows)
+    searched = [SearchedProblem("train", problem, listed)]
+    (trajectory,) = build_trajectories(WORKFLOW, searched, LINEAGE, size, by_agreement, seed)
     return trajectory
 
 
@@ -77,17 +69,16 @@ pools = st.lists(counts, min_size=1, max_size=6).map(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(pool=pools, size=st.integers(2, 14), seed=st.integers(0, 99))
 def test_laws_of_a_training_group(pool: list[Workflow], size: int, seed: int) -> None:
     members = group_members(WORKFLOW, PROBLEM, pool, True, seed)
     group = training_group(members, size)
-    samples = [member for member in members if member.proposer == "sample"]
-    tree = [member for member in members if member.proposer == "tree"]
+    samples, tree = ([member for member in members if member.proposer == name] for name in ("sample", "tree"))
     assert len(group) == min(size, len(members))
-    assert len({id(member) for member in group}) == len(group), "a completion stands in a group once"
-    kept = [member for member in group if member.proposer == "sample"]
-    lost = [member for member in samples[:size] if not any(member is one for one in kept)]
+    there = {id(member) for member in group}
+    assert len(there) == len(group), "a completion occurs in a group once"
+    lost = [member for member in samples[:size] if id(member) not in there]
     assert len(lost) <= 2
     if lost:  # given up for a solution or a hard negative, where no failure of the tree had a place
         assert sum(member.share == 1 for member in group) == 1 or sum(is_hard(member.workflow) for member in group) == 1
@@ -99,6 +90,10 @@ def test_laws_of_a_training_group(pool: list[Workflow], size: int, seed: int) ->
     if any(is_hard(member.workflow) for member in members):
         assert any(is_hard(member.workflow) for member in group)
     assert group_members(WORKFLOW, PROBLEM, pool[::-1], True, seed) == members
+    had = Counter(member.workflow.workflow_id for member in group)  # a duplicate only where no equal is left out
+    left = [member for member in tree if id(member) not in there]
+    for twice in [m for m in group if m.proposer == "tree" and had[m.workflow.workflow_id] > 1]:
+        assert not [m for m in left if m.share == twice.share and not had[m.workflow.workflow_id]]
 
 
 def is_hard(workflow: Workflow) -> bool:
@@ -109,21 +104,7 @@ def is_hard(workflow: Workflow) -> bool:
 SIBLING_ALONE = {"result": Result(status="ok", value=0), "sibling_results": [Result(status="ok", value=7)]}
 
 
-@settings(max_examples=150, deadline=None)
-@given(pool=pools, size=st.integers(2, 14), seed=st.integers(0, 99))
-def test_what_the_tree_wrote_twice_leaves_room_for_what_does_as_well(
-    pool: list[Workflow], size: int, seed: int
-) -> None:
-    members = group_members(WORKFLOW, PROBLEM, pool, True, seed)
-    group = training_group(members, size)
-    had = Counter(member.workflow.workflow_id for member in group)
-    there = {id(member) for member in group}
-    left = [member for member in members if member.proposer == "tree" and id(member) not in there]
-    for twice in [m for m in group if m.proposer == "tree" and had[m.workflow.workflow_id] > 1]:
-        assert not [m for m in left if m.share == twice.share and not had[m.workflow.workflow_id]]
-
-
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(pool=pools, size=st.integers(2, 14), seed=st.integers(0, 99))
 def test_a_hard_negative_hardly_ever_costs_a_solution(pool: list[Workflow], size: int, seed: int) -> None:
     """The same pool without hard negatives: they solve the sibling instead of the problem."""
@@ -137,7 +118,7 @@ def test_a_hard_negative_hardly_ever_costs_a_solution(pool: list[Workflow], size
         assert solutions == before
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(pool=pools)
 def test_a_validation_group_is_not_chosen_by_outcome(pool: list[Workflow]) -> None:
     group = validation_group(group_members(WORKFLOW, PROBLEM, pool, True, 0))
@@ -148,86 +129,62 @@ def test_a_validation_group_is_not_chosen_by_outcome(pool: list[Workflow]) -> No
     assert [member.order for member in again] == [member.order for member in group]
 
 
-def test_duplicates_by_independent_sampling_stay() -> None:
-    trajectory = grouped([workflow("a", 2, 3, 0), workflow("b", 0, 1, 0)], 8)
-    assert Counter(trajectory.workflow_ids) == {workflow_id("a"): 3, workflow_id("b"): 1}
-    assert len({tuple(tokens) for tokens in trajectory.tokens}) == 4
+@pytest.mark.parametrize(
+    ("pool", "size", "expected"),
+    [
+        ({"a": (2, 3, 0), "b": (0, 1, 0)}, 8, "a a a b"),  # independent samples may be alike
+        ({"a": (0, 2, 0), "none": (0, 0, 3), "half": (1, 0, 1), "full": (2, 0, 1)}, 5, "a a full half none"),
+        ({"a": (2, 2, 0), "full": (2, 0, 5), "half": (3, 0, 1), "none": (0, 0, 1)}, 5, "a a full full none"),
+        ({"a": (2, 2, 0), "full": (2, 0, 5), "half": (1, 0, 1), "none": (0, 0, 1)}, 5, "a a full full half"),
+        ({"a": (2, 2, 0), "b": (0, 2, 0), "hard": (1, 0, 1), "none": (0, 0, 9)}, 4, "a a b hard"),
+        ({"a": (0, 2, 3), "often": (0, 0, 9), "b": (0, 0, 1), "c": (0, 0, 1)}, 6, "a a b c often often"),
+        ({"a": (0, 6, 0), "full": (2, 0, 1)}, 4, "a a a full"),
+    ],
+    ids=["duplicates", "best first", "a failure", "a hard negative", "among samples", "no crowding", "a solution"],
+)
+def test_who_is_in_a_group(pool: dict[str, tuple[int, int, int]], size: int, expected: str) -> None:
+    """Code → (what it solves, samples, completions of the tree), as in `workflow`."""
+    trajectory = grouped([workflow(code, *counts) for code, counts in pool.items()], size)
+    names = {workflow_id(code): code for code in pool}
+    ids = [names[each] for each in trajectory.workflow_ids]
+    assert sorted(ids) == expected.split()
+    assert len(set(map(tuple, trajectory.tokens))) == len(ids)
+    if "full" in pool:  # samples first, then the tree's best
+        assert ids == expected.split()
+        assert trajectory.proposers == ["sample" if code == "a" else "tree" for code in ids]
 
 
-def test_the_tree_fills_up_with_what_solves_most() -> None:
-    pool = [workflow("a", 0, 2, 0), workflow("none", 0, 0, 3), workflow("half", 1, 0, 1), workflow("full", 2, 0, 1)]
-    trajectory = grouped(pool, 5)
-    assert trajectory.proposers == ["sample", "sample", "tree", "tree", "tree"]
-    assert trajectory.workflow_ids[2:] == [workflow_id("full"), workflow_id("half"), workflow_id("none")]
-
-
-@pytest.mark.parametrize(("half", "joins"), [(3, "none"), (1, "half")], ids=["the worst", "a hard negative"])
-def test_a_failure_joins_a_group_that_solves_all(half: int, joins: str) -> None:
-    pool = [workflow("a", 2, 2, 0), workflow("full", 2, 0, 5), workflow("half", half, 0, 1), workflow("none", 0, 0, 1)]
-    assert grouped(pool, 5).workflow_ids == [*[workflow_id("a")] * 2, *[workflow_id("full")] * 2, workflow_id(joins)]
-
-
-def test_a_hard_negative_of_the_tree_joins_a_group_of_samples() -> None:
-    pool = [workflow("a", 2, 2, 0), workflow("b", 0, 2, 0), workflow("hard", 1, 0, 1), workflow("none", 0, 0, 9)]
-    ids = grouped(pool, 4).workflow_ids
-    assert Counter(ids) == {workflow_id("a"): 2, workflow_id("b"): 1, workflow_id("hard"): 1}
-
-
-def test_a_workflow_that_the_tree_wrote_often_does_not_crowd_out_others() -> None:
-    pool = [workflow("a", 0, 2, 3), workflow("often", 0, 0, 9), workflow("b", 0, 0, 1), workflow("c", 0, 0, 1)]
-    assert Counter(grouped(pool, 6).workflow_ids) == {
-        workflow_id(w): n for w, n in [("a", 2), ("often", 2), ("b", 1), ("c", 1)]
-    }
-
-
-def test_a_solution_of_the_tree_joins_full_groups_that_fail() -> None:
-    pool = [workflow("a", 0, 6, 0), workflow("full", 2, 0, 1)]
-    trajectory = grouped(pool, 4)
-    assert trajectory.workflow_ids == [*[workflow_id("a")] * 3, workflow_id("full")]
-    assert trajectory.proposers == ["sample", "sample", "sample", "tree"]
-
-
-def test_revisions_fill_up_like_the_trees_and_no_validation_group() -> None:
+def test_revisions_fill_up_like_the_tree_but_never_a_validation_group() -> None:
     pool = [workflow("a", 0, 2, 0), workflow("half", 1, 0, 1), revision("full", 2), revision("none", 0)]
     trajectory = grouped(pool, 4)
     assert trajectory.proposers == ["sample", "sample", "revision", "tree"]
     assert trajectory.workflow_ids[2:] == [workflow_id("full"), workflow_id("half")]
     assert [len(logprobs) for logprobs in trajectory.logprobs] == [2, 2, 0, 2]
-    assert [m.proposer for m in validation_group(group_members(WORKFLOW, PROBLEM, pool, True, 0))] == [
-        "sample",
-        "sample",
-    ]
-
-
-def test_a_revision_that_no_completion_holds_joins_no_group() -> None:
+    members = validation_group(group_members(WORKFLOW, PROBLEM, pool, True, 0))
+    assert [member.proposer for member in members] == ["sample", "sample"]
     too_long = revision("full", 2).model_copy(update={"completions": []})
     assert grouped([workflow("a", 0, 2, 0), too_long], 4).proposers == ["sample", "sample"]
 
 
 def test_without_siblings_answers_count_as_far_as_others_agree() -> None:
-    alone = PROBLEM.model_copy(update={"siblings": []})
-    given = {"most": 9, "second": 9, "lone": 8, "constant": 5}
-    pool = [
-        workflow(name, 1, 2, 1).model_copy(
-            update={"sibling_results": [], "perturbed_results": [Result(status="ok", value=value)]}
-        )
-        for name, value in given.items()
-    ]
-    pool.append(workflow("wrong", 0, 2, 0).model_copy(update={"sibling_results": []}))
+    alone, bare = PROBLEM.model_copy(update={"siblings": []}), {"sibling_results": []}
+    pool = [workflow("wrong", 0, 2, 0).model_copy(update=bare)]
+    for name, value in {"most": 9, "second": 9, "lone": 8, "constant": 5}.items():
+        perturbed = {"perturbed_results": [Result(status="ok", value=value)]}
+        pool.append(workflow(name, 1, 2, 1).model_copy(update={**bare, **perturbed}))
+    expected = {"most": 1, "second": 1, "lone": 0.5, "constant": 0, "wrong": 1}
     for size in (4, 12, 20):
         trajectory = grouped(pool, size, problem=alone)
         counts = dict(zip(trajectory.workflow_ids, trajectory.agreement, strict=True))
-        expected = {"most": 1, "second": 1, "lone": 0.5, "constant": 0, "wrong": 1}
         assert counts.items() <= {workflow_id(name): count for name, count in expected.items()}.items()
         assert 1 in counts.values()
     assert set(grouped(pool, 20, problem=alone, by_agreement=False).agreement) == {1}
     assert "agreement" not in grouped([workflow("a", 2, 1, 0)], 4).model_dump()
 
 
-def test_the_seed_says_which_samples_fit() -> None:
+def test_the_seed_decides_which_samples_fit() -> None:
     pool = [workflow("a", 0, 10, 0), workflow("b", 0, 10, 0)]
-    chosen = {tuple(map(tuple, grouped(pool, 4, seed=seed).tokens)) for seed in range(5)}
-    assert len(chosen) == 5
+    assert len({tuple(map(tuple, grouped(pool, 4, seed=seed).tokens)) for seed in range(5)}) == 5
 
 
 def test_what_a_trajectory_holds() -> None:
@@ -243,28 +200,20 @@ def test_what_a_trajectory_holds() -> None:
 
 
 def test_problems_keep_their_order_and_those_without_completions_are_left_out() -> None:
-    problems = [PROBLEM.model_copy(update={"problem_id": name}) for name in ("z", "empty", "a")]
+    problems = [PROBLEM.model_copy(update={"problem_id": name}) for name in ("z", "empty", "a", "v")]
     pool = [workflow("two", 2, 2, 1, "z"), workflow("one", 1, 2, 1, "a"), workflow("three", 2, 1, 3, "v", "validation")]
-    asked: list[tuple[Split, Problem]] = [("train", problem) for problem in problems]
-    asked.append(("validation", PROBLEM.model_copy(update={"problem_id": "v"})))
+    asked: list[tuple[Split, Problem]] = [("validation" if p.problem_id == "v" else "train", p) for p in problems]
     tried = [SearchedProblem(*each) for each in pair_with_workflows(asked, pool)]
     trajectories = list(build_trajectories(WORKFLOW, tried, LINEAGE, 3, True, 0))
-    assert [(one.split, one.problem_id) for one in trajectories] == [
-        ("train", "z"),
-        ("train", "a"),
-        ("validation", "v"),
-    ]
+    assert [one.split[0] + one.problem_id for one in trajectories] == ["tz", "ta", "vv"]
     counts = TrajectoryCounts(3)
     for trajectory in trajectories:
         counts.add(trajectory)
-    assert counts.metrics == {
-        "train": 2,
-        "validation": 1,
-        "completions": 6,
-        "full_groups": 2,
-        "tree_share": pytest.approx(1 / 3),
-        "distinct_share": pytest.approx(1 / 3),
-    }
+    shares = {name: pytest.approx(1 / 3) for name in ("tree_share", "distinct_share")}
+    assert counts.metrics == {"train": 2, "validation": 1, "completions": 6, "full_groups": 2, **shares}
+
+
+OTHER_PROBLEM = "was run on another version of its"
 
 
 @pytest.mark.parametrize(
@@ -277,17 +226,14 @@ def test_problems_keep_their_order_and_those_without_completions_are_left_out() 
     ids=["problem", "split", "siblings"],
 )
 def test_a_workflow_of_other_problems_is_refused(stray: Workflow) -> None:
-    told = (
-        f"workflow {stray.workflow_id} of {stray.problem_id}: was run on another version of its {stray.split} problem"
-    )
-    with pytest.raises(GraftError, match=told):
+    message = f"workflow {stray.workflow_id} of {stray.problem_id}: {OTHER_PROBLEM} {stray.split} problem"
+    with pytest.raises(GraftError, match=message):
         grouped([stray], 4)
 
 
 def test_a_workflow_out_of_the_order_of_the_problems_is_refused() -> None:
     asked: list[tuple[Split, Problem]] = [("train", PROBLEM.model_copy(update={"problem_id": name})) for name in "ab"]
     pool = [workflow("one", 1, 1, 0, "b"), workflow("two", 1, 1, 0, "a")]
-    told = f"workflow {pool[1].workflow_id} of a: was run on another version of its train problem"
-    with pytest.raises(GraftError, match=told):
+    with pytest.raises(GraftError, match=f"workflow {pool[1].workflow_id} of a: {OTHER_PROBLEM} train problem"):
         list(pair_with_workflows(asked, pool))
     assert [problem.problem_id for _, problem, _ in pair_with_workflows(asked, pool[::-1])] == ["a", "b"]

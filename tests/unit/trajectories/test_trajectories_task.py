@@ -9,7 +9,6 @@ from tasks.artifacts import read_jsonl, write_json, write_jsonl
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.file import load_params, restrict
-from tasks.params.params import Params
 from tasks.programs.contract import HEADER, workflow_id
 from tasks.records import Completion, Lineage, Problem, Result, Trajectory
 from tasks.trajectories.task import run
@@ -28,20 +27,8 @@ WORKFLOW = make_workflow(
 )
 
 
-def params() -> Params:
-    return restrict(
-        load_params(REPOSITORY / "params.yaml"),
-        [
-            "seed",
-            "environment",
-            "environment_sha256",
-            "shard_size",
-            "policy.base",
-            "operators.backend",
-            "rewards.agreement",
-            "grpo.group_size",
-        ],
-    )
+KEYS = "seed environment environment_sha256 shard_size policy.base operators.backend rewards.agreement grpo.group_size"
+PARAMS = restrict(load_params(REPOSITORY / "params.yaml"), KEYS.split())
 
 
 @pytest.fixture
@@ -51,21 +38,20 @@ def layout(tmp_path: Path) -> Layout:
     write_jsonl(place.problems("train"), [PROBLEM])
     write_jsonl(place.problems("validation"), [])
     write_json(
-        place.policy(0) / "lineage.json",
-        Lineage(version="v0", parent=None, base="scratch", round=0, holds=["adapter"]),
+        place.policy(0) / "lineage.json", Lineage(version="v0", parent=None, base="scratch", round=0, holds=["adapter"])
     )
     write_jsonl(place.workflows(1) / "index.jsonl", [WORKFLOW])
     return place
 
 
 def test_trajectories_hold_the_code_and_the_version_of_the_policy(layout: Layout) -> None:
-    run(layout, params(), 1)
+    run(layout, PARAMS, 1)
     (trajectory,) = read_jsonl(layout.trajectories(1), Trajectory)
     assert trajectory.workflow_codes == [CODE, CODE]
     assert trajectory.policy_version == "v0"
     assert json.loads(layout.metrics("collect", 1).read_text())["completions"] == 2
     before = layout.trajectories(1).read_bytes()
-    run(layout, params(), 1)
+    run(layout, PARAMS, 1)
     assert layout.trajectories(1).read_bytes() == before
 
 
@@ -81,7 +67,7 @@ DAMAGES = {
     "sum": "1" + "+1" * 100_000,
     "digits": "9" * 200_000,
     "another line end": CODE.replace("\r\n", "\n"),
-    "a sign that stands for what was not UTF-8": CODE.replace("o", "\ufffd", 1),
+    "the replacement of a byte that was not UTF-8": CODE.replace("o", "\ufffd", 1),
     "better": CODE + "# better\n",
 }
 
@@ -94,40 +80,34 @@ def test_code_that_the_search_did_not_run_is_an_error_of_that_workflow_alone(
     other = WORKFLOW.model_copy(update={"workflow_id": workflow_id(OTHER), "code": OTHER, **alone})
     damaged = WORKFLOW.model_copy(update={"code": DAMAGES[damage]})
     write_jsonl(layout.workflows(1) / "index.jsonl", [damaged, other])
-    run(layout, params(), 1)
+    run(layout, PARAMS, 1)
     (trajectory,) = read_jsonl(layout.trajectories(1), Trajectory)
-    told = f"changed since the search ran it ({len(DAMAGES[damage].encode())} bytes)"
-    result = Result(status="failed", error=f"workflow: {told}")
+    what = f"changed since the search ran it ({len(DAMAGES[damage].encode())} bytes)"
+    result = Result(status="failed", error=f"workflow: {what}")
     assert sorted(zip(trajectory.workflow_codes, trajectory.results, strict=True), key=lambda pair: pair[0]) == [
         ("", result),
         ("", result),
         (OTHER, other.result),
     ]
-    assert f"index.jsonl: workflow {WORKFLOW.workflow_id} of p: {told}; run graft stage search@1 again" in caplog.text
-
-
-def broken(index: Path, damage: str) -> None:
-    line = index.read_bytes()
-    cut = {"cut": line[:100], "UTF-16": line.decode().encode("utf-16")}
-    replaced = {"not UTF-8": b"s\xfflve", "surrogate": b"\\ud800", "NUL": b"\0"}
-    index.write_bytes(cut[damage] if damage in cut else line.replace(b"solve", replaced[damage]))
+    assert f"index.jsonl: workflow {WORKFLOW.workflow_id} of p: {what}; run graft stage search@1 again" in caplog.text
 
 
 @pytest.mark.parametrize("damage", ["not UTF-8", "surrogate", "UTF-16", "NUL", "cut"])
 def test_a_broken_line_is_named_and_nothing_is_written(layout: Layout, damage: str) -> None:
-    broken(layout.workflows(1) / "index.jsonl", damage)
+    index = layout.workflows(1) / "index.jsonl"
+    line = index.read_bytes()
+    bad = {"not UTF-8": b"s\xfflve", "surrogate": b"\\ud800", "NUL": b"\0"}.get(damage, b"solve")
+    cut = {"cut": line[:100], "UTF-16": line.decode().encode("utf-16")}
+    index.write_bytes(cut.get(damage, line.replace(b"solve", bad)))
     with pytest.raises(GraftError, match=r"index\.jsonl(:1)?: "):
-        run(layout, params(), 1)
+        run(layout, PARAMS, 1)
     assert not layout.trajectories(1).exists()
 
 
-def test_no_completions_are_an_error(layout: Layout) -> None:
+def test_missing_completions_and_a_missing_policy_are_named(layout: Layout) -> None:
     write_jsonl(layout.workflows(1) / "index.jsonl", [])
     with pytest.raises(GraftError, match=r"index\.jsonl: no completions in it"):
-        run(layout, params(), 1)
-
-
-def test_a_missing_policy_is_named(layout: Layout) -> None:
+        run(layout, PARAMS, 1)
     (layout.policy(0) / "lineage.json").unlink()
     with pytest.raises(GraftError, match=r"lineage\.json: no such file"):
-        run(layout, params(), 1)
+        run(layout, PARAMS, 1)
