@@ -1,4 +1,4 @@
-"""What a killed update leaves is gone on with bit for bit, and what is not whole or not its own is not believed."""
+"""A killed update continues bit for bit from its checkpoint; a damaged or foreign checkpoint is ignored."""
 
 import logging
 from collections.abc import Callable
@@ -14,29 +14,11 @@ from tasks.grpo.checkpoint import Checkpoint, TrainingState
 from tasks.grpo.metrics import Metrics
 from tasks.grpo.step_plan import UpdateGroup, plan_steps
 from tasks.grpo.update import train
-from tasks.model.policy import Policy
-from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
 from tests.support.grpo_params import grpo_params
+from tests.support.policies import MakePolicy, MakeSamples
 
-MakePolicy = Callable[..., Policy]
-MakeSamples = Callable[..., list[Sample]]
 Run = Callable[[Checkpoint | None], tuple[torch.Tensor, list[Metrics]]]
-
-
-class Cut(Exception):
-    """The update ends here, as far as its checkpoint can tell."""
-
-
-class CuttingCheckpoint(Checkpoint):
-    """Of an update that is ended after `at` steps."""
-
-    at = 0
-
-    def keep(self, training: TrainingState) -> None:
-        super().keep(training)
-        if len(training.rows) == self.at:
-            raise Cut
 
 
 @pytest.fixture
@@ -53,23 +35,27 @@ def run(make_policy: MakePolicy, make_samples: MakeSamples) -> Run:
     return train_policy
 
 
-@pytest.fixture(autouse=True)
-def _written_after_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "WRITE_INTERVAL", 0.0)
-
-
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Of a checkpoint that is written after each step."""
+    monkeypatch.setattr(checkpoint, "WRITE_INTERVAL", 0.0)
     return tmp_path / "update@1" / "name.pt"
 
 
 def cut(run: Run, path: Path, at: int) -> None:
-    CuttingCheckpoint.at = at
-    with pytest.raises(Cut):
-        run(CuttingCheckpoint(path))
+    """End an update after `at` steps."""
+
+    class CutCheckpoint(Checkpoint):
+        def keep(self, training: TrainingState) -> None:
+            super().keep(training)
+            if len(training.rows) == at:
+                raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run(CutCheckpoint(path))
 
 
-def test_wherever_an_update_is_cut_short_it_goes_on_from_there(
+def test_an_update_that_ends_at_any_step_continues_from_there(
     run: Run, path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     weights, rows = run(None)
@@ -87,22 +73,22 @@ def test_wherever_an_update_is_cut_short_it_goes_on_from_there(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
 @given(data=st.data())
-def test_a_damaged_checkpoint_is_not_believed(run: Run, path: Path, data: st.DataObject) -> None:
+def test_a_damaged_checkpoint_is_not_loaded(run: Run, path: Path, data: st.DataObject) -> None:
     if not path.exists():
         cut(run, path, 1)
-    whole = path.read_bytes()
-    broken = bytearray(whole)
+    content = path.read_bytes()
+    broken, place = bytearray(content), data.draw(st.integers(0, len(content) - 1))
     if data.draw(st.booleans()):
-        broken[data.draw(st.integers(0, len(whole) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+        broken[place] ^= 1 << data.draw(st.integers(0, 7))
     else:
-        del broken[data.draw(st.integers(0, len(whole) - 1)) :]
+        del broken[place:]
     path.write_bytes(broken)
     assert Checkpoint(path).load() is None
-    path.write_bytes(whole)
+    path.write_bytes(content)
     assert Checkpoint(path).load() is not None
 
 
-def test_an_update_begins_anew_and_says_so_where_its_checkpoint_is_damaged_or_of_others(
+def test_an_update_with_a_damaged_or_foreign_checkpoint_warns_and_starts_over(
     run: Run, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     weights, rows = run(None)
@@ -116,7 +102,7 @@ def test_an_update_begins_anew_and_says_so_where_its_checkpoint_is_damaged_or_of
     assert numbers == rows
 
 
-def test_what_was_torn_in_writing_is_cleared_away(run: Run, path: Path) -> None:
+def test_a_partly_written_checkpoint_is_removed(run: Run, path: Path) -> None:
     cut(run, path, 2)
     torn = path.with_name(f".{path.name}.abc123")
     torn.write_bytes(path.read_bytes()[:100])
@@ -126,9 +112,11 @@ def test_what_was_torn_in_writing_is_cleared_away(run: Run, path: Path) -> None:
     assert not torn.exists()
 
 
-def test_writing_waits_until_it_has_cost_little(run: Run, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkpoints_are_written_no_more_often_than_the_interval(
+    run: Run, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(checkpoint, "WRITE_INTERVAL", 1e9)
     run(Checkpoint(path))
     state = Checkpoint(path).load()
     assert state is not None
-    assert len(state["rows"]) == 1  # the first one tells what the next would cost
+    assert len(state["rows"]) == 1  # the first one measures what the next would cost

@@ -1,7 +1,5 @@
 """Influence and the update see the same step, whatever the loss: at ratio 1 their gradients are equal."""
 
-from collections.abc import Callable
-
 import pytest
 import torch
 
@@ -19,20 +17,11 @@ from tests.support.grpo_params import grpo_params
 LONGEST = 64
 
 
-def gradient_of(policy: Policy) -> torch.Tensor:
-    weights = {name: p.grad for name, p in policy.model.named_parameters() if p.grad is not None}
-    return torch.cat([weights[name].flatten() for name in sorted(weights)])
-
-
 @pytest.mark.parametrize("importance", ["token", "sequence"])
 @pytest.mark.parametrize("loss", ["dapo", "bnpo", "grpo", "dr_grpo", "cispo", "sapo"])
 def test_the_gradient_that_influence_sums_is_the_one_that_the_update_takes(
-    loss: str,
-    importance: str,
-    make_policy: Callable[..., Policy],
-    make_samples: Callable[..., list[Sample]],
+    loss: str, importance: str, policy: Policy, samples: list[Sample]
 ) -> None:
-    policy, samples = make_policy(), make_samples()
     params = grpo_params(loss=loss, importance=importance)
     averaging = TokenWeights(params.loss, LONGEST)
     scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7)
@@ -40,12 +29,13 @@ def test_the_gradient_that_influence_sums_is_the_one_that_the_update_takes(
     group = UpdateGroup("all", samples, averaging.denominator([len(s.completion) for s in samples]))
     accumulate_gradient(scorer, [group], behaviour, None, params)
     summed = loss_gradient(scorer, samples, averaging)
-    taken = torch.cat([summed[name].flatten() for name in sorted(summed)])
-    assert (gradient_of(policy) - taken).norm() <= 1e-5 * taken.norm()
+    taken = {name: p.grad for name, p in policy.model.named_parameters() if p.grad is not None}
+    ours, expected = (torch.cat([by_name[name].flatten() for name in sorted(by_name)]) for by_name in (taken, summed))
+    assert (ours - expected).norm() <= 1e-5 * expected.norm()
 
 
 @pytest.mark.parametrize(("loss", "expected"), [("dapo", 12), ("grpo", 3), ("sapo", 3), ("dr_grpo", 192)])
-def test_what_completions_of_3_4_and_5_tokens_are_divided_by(loss: Loss, expected: int) -> None:
+def test_the_denominator_of_completions_of_3_4_and_5_tokens(loss: Loss, expected: int) -> None:
     averaging = TokenWeights(loss, LONGEST)
     assert averaging.denominator([3, 4, 5]) == expected
     assert averaging.weight(4) == (0.25 if loss in ("grpo", "sapo") else 1)

@@ -19,11 +19,11 @@ from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 from trl import GRPOConfig, GRPOTrainer
 
 from tasks.bootstrap.tokenizer import train_tokenizer
-from tasks.grpo.gradient import TokenSums, accumulate_gradient
+from tasks.grpo.gradient import accumulate_gradient
 from tasks.grpo.groups import weighted_group
 from tasks.grpo.recorded_logprobs import Logprobs
 from tasks.grpo.step_plan import UpdateGroup
-from tasks.model.policy import Policy, encode_prompt
+from tasks.model.policy import encode_prompt
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.advantages import advantages_of
@@ -31,9 +31,10 @@ from tasks.objective.groups import sample_groups
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.fields import Baseline
 from tasks.params.sections import Grpo
-from tasks.records import RewardedTrajectory
 from tests.support.grpo_params import grpo_params
 from tests.support.pairwise import case_name, pairwise_cases
+from tests.support.plain_scores import unpadded_logprobs
+from tests.support.policies import MakePolicy, MakeTrajectory
 
 pytestmark = [
     pytest.mark.slow,
@@ -48,43 +49,16 @@ CLIP_LOW, CLIP_HIGH = 0.2, 0.28
 
 Gradients = dict[str, torch.Tensor]
 
+OFF = ["bf16", "fp16", "gradient_checkpointing", "disable_dropout", "shuffle_dataset", "use_vllm", "use_liger_kernel"]
+OFF += ["mask_truncated_completions", "sync_ref_model", "use_adaptive_entropy"]
+ONE = ["gradient_accumulation_steps", "steps_per_generation", "num_iterations", "max_steps", "logging_steps"]
 SETTINGS: dict[str, Any] = {
-    "bf16": False,
-    "fp16": False,
-    "use_cpu": True,
-    "gradient_checkpointing": False,
-    "disable_dropout": False,
-    "per_device_train_batch_size": 8,
-    "gradient_accumulation_steps": 1,
-    "steps_per_generation": 1,
-    "num_generations": 4,
-    "num_iterations": 1,
-    "max_completion_length": LONGEST,
-    "max_steps": 1,
-    "shuffle_dataset": False,
-    "use_vllm": False,
-    "use_liger_kernel": False,
-    "epsilon": CLIP_LOW,
-    "epsilon_high": CLIP_HIGH,
-    "delta": None,
-    "beta": 0.0,
-    "use_bias_correction_kl": True,
-    "sapo_temperature_pos": 1.0,
-    "sapo_temperature_neg": 1.05,
-    "scale_rewards": "group",
-    "multi_objective_aggregation": "sum_then_normalize",
-    "reward_weights": None,
-    "mask_truncated_completions": False,
-    "sync_ref_model": False,
-    "top_entropy_quantile": 1.0,
-    "entropy_coef": 0.0,
-    "use_adaptive_entropy": False,
-    "off_policy_mask_threshold": None,
-    "report_to": [],
-    "save_strategy": "no",
-    "disable_tqdm": True,
-    "logging_steps": 1,
-}
+    **dict.fromkeys(OFF, False), **dict.fromkeys(ONE, 1), "use_cpu": True, "disable_tqdm": True,
+    "per_device_train_batch_size": 8, "num_generations": 4, "max_completion_length": LONGEST, "beta": 0.0,
+    "sapo_temperature_pos": 1.0, "sapo_temperature_neg": 1.05, "scale_rewards": "group", "reward_weights": None,
+    "multi_objective_aggregation": "sum_then_normalize", "top_entropy_quantile": 1.0,
+    "off_policy_mask_threshold": None, "report_to": [], "save_strategy": "no",
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -101,7 +75,7 @@ def tokenizer() -> PreTrainedTokenizerFast:
     return train_tokenizer(["def solve(problem): 1 + 2"], VOCABULARY)
 
 
-def whole_model(seed: int = 0) -> Qwen2ForCausalLM:
+def full_model(seed: int = 0) -> Qwen2ForCausalLM:
     """All weights are trained: gradients of embeddings, norms and biases are compared too."""
     torch.manual_seed(seed)
     shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
@@ -110,7 +84,7 @@ def whole_model(seed: int = 0) -> Qwen2ForCausalLM:
 
 
 def trainer_of(model: Any, tokenizer: Any, folder: Path, params: Grpo, **changes: Any) -> GRPOTrainer:
-    """TRL told to do what `params` say."""
+    """TRL's trainer with the settings of `params`."""
     settings = SETTINGS | {
         "output_dir": str(folder),
         "loss_type": params.loss,
@@ -170,25 +144,17 @@ def samples() -> list[Sample]:
     def tokens(length: int) -> tuple[int, ...]:
         return tuple(rng.randrange(2, VOCABULARY) for _ in range(length))
 
-    prompts = [tokens(6), tokens(3)]
-    lengths = [11, 4, 7, 1, 9, 11, 2, 5]
-    return [
-        Sample(f"p{row // 4}", row % 4, prompts[row // 4], tokens(length), (), rng.gauss(0, 1))
-        for row, length in enumerate(lengths)
-    ]
+    prompts, lengths = [tokens(6), tokens(3)], [11, 4, 7, 1, 9, 11, 2, 5]
+    places = [(row // 4, row % 4, length) for row, length in enumerate(lengths)]
+    return [Sample(f"p{p}", member, prompts[p], tokens(size), (), rng.gauss(0, 1)) for p, member, size in places]
 
 
 def scores_of(model: Any, rows: list[Sample], temperature: float, noise: float = 0.0) -> Logprobs:
     """Each sample's log-probabilities alone in its row, without padding, and some noise."""
     generator = torch.Generator().manual_seed(3)
-    scores = {}
     with torch.no_grad():
-        for row in rows:
-            ids = torch.tensor([[*row.prompt, *row.completion]])
-            logprobs = (model(input_ids=ids).logits[0, :-1] / temperature).log_softmax(-1)
-            own = logprobs.gather(-1, ids[0, 1:, None])[len(row.prompt) - 1 :, 0]
-            scores[row.problem_id, row.member] = own + noise * torch.randn(own.shape, generator=generator)
-    return scores
+        scores = {(row.problem_id, row.member): unpadded_logprobs(model, row, temperature) for row in rows}
+    return {key: own + noise * torch.randn(own.shape, generator=generator) for key, own in scores.items()}
 
 
 def padded(values: list[torch.Tensor], left: bool = False) -> torch.Tensor:
@@ -214,15 +180,13 @@ def batch_of(rows: list[Sample], behaviour: Logprobs | None, reference: Logprobs
     return batch
 
 
-def compare(
-    tokenizer: Any, folder: Path, temperature: float, off_policy: bool, **changes: Any
-) -> tuple[TokenSums, Any]:
+def compare(tokenizer: Any, folder: Path, temperature: float, off_policy: bool, **changes: Any) -> Any:
     """Assert that loss and gradients agree; returns our sums and TRL's metrics."""
-    params, rows, model = params_of(**changes), samples(), whole_model()
+    params, rows, model = params_of(**changes), samples(), full_model()
     behaviour = scores_of(model, rows, temperature, noise=0.3 if off_policy else 0.0)
-    reference = scores_of(whole_model(seed=1), rows, temperature)
+    reference = scores_of(full_model(seed=1), rows, temperature)
 
-    trainer = trainer_of(whole_model(), tokenizer, folder, params, temperature=temperature)
+    trainer = trainer_of(full_model(), tokenizer, folder, params, temperature=temperature)
     trainer.beta = params.beta  # in the config it would make TRL look for a reference to load
     loss, gradients, metrics = theirs(trainer, batch_of(rows, behaviour if off_policy else None, reference))
 
@@ -234,29 +198,23 @@ def compare(
     return sums, metrics
 
 
-PAIRS = pairwise_cases(
-    loss=LOSSES, importance=LEVELS, beta=[0.0, 0.05], temperature=[1.0, 0.7], off_policy=[False, True]
-)
+TWO = {"importance": LEVELS, "beta": [0.0, 0.05], "temperature": [1.0, 0.7], "off_policy": [False, True]}
 
 
-@pytest.mark.parametrize("case", PAIRS, ids=case_name)
+@pytest.mark.parametrize("case", pairwise_cases(loss=LOSSES, **TWO), ids=case_name)
 def test_loss_and_every_gradient(case: dict[str, Any], tokenizer: Any, tmp_path: Path) -> None:
     compare(tokenizer, tmp_path, **case)
 
 
+OPTIONS = [
+    {"delta": 1.35}, {"loss": "grpo", "delta": 1.35}, {"beta": 0.05, "kl_correction": False},
+    {"loss": "dapo", "entropy": 0.05}, {"loss": "cispo", "entropy": 0.05, "beta": 0.05},
+    {"loss": "cispo", "clip_high": 4.0},
+]  # fmt: skip
+
+
 @pytest.mark.parametrize("importance", LEVELS)
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"delta": 1.35},
-        {"loss": "grpo", "delta": 1.35},
-        {"beta": 0.05, "kl_correction": False},
-        {"loss": "dapo", "entropy": 0.05},
-        {"loss": "cispo", "entropy": 0.05, "beta": 0.05},
-        {"loss": "cispo", "clip_high": 4.0},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("changes", OPTIONS, ids=str)
 def test_the_options_of_the_loss(changes: dict[str, Any], importance: str, tokenizer: Any, tmp_path: Path) -> None:
     compare(tokenizer, tmp_path, 0.7, True, importance=importance, **changes)
 
@@ -264,11 +222,9 @@ def test_the_options_of_the_loss(changes: dict[str, Any], importance: str, token
 def test_the_metrics(tokenizer: Any, tmp_path: Path) -> None:
     options = {"beta": 0.05, "kl_correction": False, "entropy": 1e-6}
     ours, trl = compare(tokenizer, tmp_path, 0.7, True, **options)
-    assert ours.kl / ours.tokens == pytest.approx(trl["kl"], abs=1e-5)
-    assert ours.entropy / ours.tokens == pytest.approx(trl["entropy"], abs=1e-5)
-    assert ours.clipped / ours.tokens == pytest.approx(trl["clip_ratio/region_mean"], abs=1e-6)
-    assert ours.low / ours.tokens == pytest.approx(trl["clip_ratio/low_mean"], abs=1e-6)
-    assert ours.high / ours.tokens == pytest.approx(trl["clip_ratio/high_mean"], abs=1e-6)
+    means = [("kl", ours.kl), ("entropy", ours.entropy), ("clip_ratio/region_mean", ours.clipped)]
+    for name, total in [*means, ("clip_ratio/low_mean", ours.low), ("clip_ratio/high_mean", ours.high)]:
+        assert total / ours.tokens == pytest.approx(trl[name], abs=1e-6 if "clip" in name else 1e-5), name
     assert min(ours.low, ours.high) > 0
     assert ours.policy_loss + ours.kl_loss == pytest.approx(trl["policy_loss"], abs=1e-5)  # TRL's holds both
 
@@ -277,33 +233,24 @@ def test_a_bare_epsilon_in_trl_scales_the_gradients_of_cispo(tokenizer: Any, tmp
     """Why the clip of cispo is 1 + clip_high here."""
     rows, gradients = samples(), {}
     for bound in (0.2, 1.2):
-        trainer = trainer_of(whole_model(), tokenizer, tmp_path, params_of(loss="cispo"), epsilon_high=bound)
-        _, gradients[bound], _ = theirs(trainer, batch_of(rows, None, scores_of(whole_model(), rows, 1.0)))
-    for name, whole in gradients[1.2].items():
-        torch.testing.assert_close(gradients[0.2][name], 0.2 * whole)
+        trainer = trainer_of(full_model(), tokenizer, tmp_path, params_of(loss="cispo"), epsilon_high=bound)
+        _, gradients[bound], _ = theirs(trainer, batch_of(rows, None, scores_of(full_model(), rows, 1.0)))
+    for name, expected in gradients[1.2].items():
+        torch.testing.assert_close(gradients[0.2][name], 0.2 * expected)
 
 
-# --- the whole path: rewards, advantages, loss, gradients of a LoRA adapter
+# --- the full path: rewards, advantages, loss, gradients of a LoRA adapter
 
-COMPLETIONS = [
-    [[5, 6, 7, 1], [8, 1], [10, 11, 12, 13, 14, 1], [3, 1]],
-    [[5, 5, 5, 1], [9, 9, 9, 1], [4, 1], [7, 8, 1]],
-]
+COMPLETIONS = [[[5, 6, 7, 1], [8, 1], [10, 11, 12, 13, 14, 1], [3, 1]], [[5, 5, 5, 1], [9, 9, 9, 1], [4, 1], [7, 8, 1]]]
 SIGNAL = [[1.0, 0.0, 0.5, 1.0], [0.0, 1.0, 1.0, 0.75]]
 SILENT = [[1.0, 0.0, 0.5, 1.0], [0.3, 0.3, 0.3, 0.3]]
 FAILED = [[1.5, 0.0, None, 1.25], [0.0, 0.0, 1.0, None]]
-SCALES: dict[Baseline, str] = {"group": "group", "batch": "batch", "none": "none"}
-
-MakePath = Callable[..., Any]
 
 
 @pytest.fixture
 def make_path(
-    make_policy: Callable[..., Policy],
-    make_trajectory: Callable[..., RewardedTrajectory],
-    tokenizer: Any,
-    tmp_path: Path,
-) -> MakePath:
+    make_policy: MakePolicy, make_trajectory: MakeTrajectory, tokenizer: Any, tmp_path: Path
+) -> Callable[..., Any]:
     """make_path(rewards, params): the policy with its trajectories, and TRL's trainer with what it makes of them."""
 
     def make(rewards: list[list[float | None]], params: Grpo) -> Any:
@@ -314,22 +261,17 @@ def make_path(
         ]
         prompts = [encode_prompt(policy, trajectory.prompt) for trajectory in trajectories for _ in range(4)]
         adapter = LoraConfig(r=4, lora_alpha=8.0, lora_dropout=0.0, target_modules="all-linear", task_type="CAUSAL_LM")
+        written = {
+            "prompt_ids": prompts,
+            "completion_ids": [t for group in COMPLETIONS for t in group],
+            "logprobs": None,
+        }
         trainer = trainer_of(
-            make_policy().model.unload(),
-            tokenizer,
-            tmp_path,
-            params,
-            beta=params.beta,
-            temperature=0.7,
-            scale_rewards=SCALES[params.advantages],
-            peft_config=adapter,
-            reward_funcs=lambda **_: [r for given in rewards for r in given],
-            rollout_func=lambda *_: {
-                "prompt_ids": prompts,
-                "completion_ids": [tokens for group in COMPLETIONS for tokens in group],
-                "logprobs": None,
-            },
-        )
+            make_policy().model.unload(), tokenizer, tmp_path, params, beta=params.beta, temperature=0.7,
+            scale_rewards=params.advantages, peft_config=adapter,
+            reward_funcs=lambda **_: [r for g in rewards for r in g],
+            rollout_func=lambda *_: written,
+        )  # fmt: skip
         trained = {name: p for name, p in policy.model.named_parameters() if p.requires_grad}
         with torch.no_grad():
             for name, parameter in trainer.model.named_parameters():
@@ -341,9 +283,9 @@ def make_path(
     return make
 
 
-@pytest.mark.parametrize("rule", SCALES)
+@pytest.mark.parametrize("rule", ["group", "batch", "none"])
 @pytest.mark.parametrize("rewards", [SIGNAL, SILENT, FAILED], ids=["signal", "silent", "failed"])
-def test_rewards_to_advantages(rule: Baseline, rewards: list[list[float | None]], make_path: MakePath) -> None:
+def test_rewards_to_advantages(rule: Baseline, rewards: Any, make_path: Callable[..., Any]) -> None:
     _, _, _, batch = make_path(rewards, params_of(advantages=rule))
     ours = [a for given in advantages_of(rule, rewards) for a in given]
     assert ours == pytest.approx(batch["advantages"].tolist(), abs=1e-5)
@@ -354,7 +296,7 @@ def test_rewards_to_advantages(rule: Baseline, rewards: list[list[float | None]]
     ("loss", "rule"), [*((loss, "group") for loss in LOSSES), ("dapo", "batch"), ("dr_grpo", "none")]
 )
 def test_the_full_path_from_rewards_to_the_gradients_of_the_adapter(
-    loss: str, rule: Baseline, rewards: list[list[float | None]], beta: float, make_path: MakePath
+    loss: str, rule: Baseline, rewards: Any, beta: float, make_path: Callable[..., Any]
 ) -> None:
     """The reference is the adapter switched off, on both sides."""
     params = params_of(loss=loss, advantages=rule, beta=beta)

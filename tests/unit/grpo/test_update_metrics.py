@@ -1,8 +1,7 @@
-"""What is logged of an update is what its names say."""
+"""Each metric of an update is what its name says."""
 
 import csv
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from io import StringIO
 
@@ -18,27 +17,22 @@ from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
 from tests.support.grpo_params import grpo_params
-
-MakePolicy = Callable[..., Policy]
-MakeSamples = Callable[..., list[Sample]]
+from tests.support.policies import MakeSamples
+from tests.support.updates import groups_of as by_problem
 
 
 def groups_of(samples: list[Sample]) -> list[UpdateGroup]:
-    """Each with a failed completion and one that was cut beside its samples; the last one without any signal."""
-    own = [[s for s in samples if s.problem_id == f"p{number}"] for number in range(4)]
-    groups = [
-        UpdateGroup(f"p{number}", some, 20, (1.0, None, 0.0, 0.5), (3, 4, 5, 8), truncated=1)
-        for number, some in enumerate(own)
-    ]
+    """Each with a failed and a truncated completion besides its samples; the last one without any signal."""
+    more = {"denominator": 20, "rewards": (1.0, None, 0.0, 0.5), "lengths": (3, 4, 5, 8), "truncated": 1}
+    groups = [replace(group, **more) for group in by_problem(samples)]
     return [*groups[:3], replace(groups[3], samples=[], rewards=(1.0, None), lengths=(2, 9), no_signal=True)]
 
 
 @pytest.fixture
-def rows(make_policy: MakePolicy, make_samples: MakeSamples) -> list[Metrics]:
+def rows(policy: Policy, make_samples: MakeSamples) -> list[Metrics]:
     """Of an update of 6 steps that is far from where its samples come from."""
-    policy = make_policy()
     samples = [replace(s, behaviour=(-5.5,) * len(s.completion)) for s in make_samples()]
-    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7)
+    scorer = Scorer(policy.model, 0, 0.7)
     with policy.model.disable_adapter():
         reference = score_samples(scorer, samples)
     params = grpo_params(epochs=3, beta=0.3, entropy=0.01, learning_rate=0.03, kl_correction=True)
@@ -60,8 +54,8 @@ def test_the_parts_make_up_the_loss_and_the_share_of_the_kl(rows: list[Metrics])
         assert all(math.isfinite(value) for value in row.values())
 
 
-def test_a_step_tells_of_all_completions_of_its_problems(make_samples: MakeSamples) -> None:
-    groups = groups_of(make_samples())[2:]
+def test_a_step_counts_all_completions_of_its_problems(samples: list[Sample]) -> None:
+    groups = groups_of(samples)[2:]
     (step,), _ = plan_steps(groups, 1, 2, seed=0)
     row = step_metrics(1, step, TokenSums(tokens=10), 1.0, 0.1)
     rewards = torch.tensor([1.0, 0.0, 0.5, 1.0])
@@ -76,8 +70,8 @@ def test_a_step_tells_of_all_completions_of_its_problems(make_samples: MakeSampl
     assert row["kl_share"] == 0  # of nothing
 
 
-def test_the_round_has_the_means_of_its_steps(rows: list[Metrics], make_samples: MakeSamples) -> None:
-    groups = groups_of(make_samples())
+def test_the_round_has_the_means_of_its_steps(rows: list[Metrics], samples: list[Sample]) -> None:
+    groups = groups_of(samples)
     numbers = round_metrics(rows, 2, groups)
     assert (numbers["steps"], numbers["skipped_steps"], numbers["no_signal_fraction"]) == (6, 2, 0.25)
     assert numbers["loss"] == pytest.approx(sum(row["loss"] for row in rows) / 6)
@@ -89,19 +83,16 @@ def test_the_round_has_the_means_of_its_steps(rows: list[Metrics], make_samples:
     assert (numbers["completions/min_length"], numbers["completions/max_length"]) == (2, 9)
 
 
-def test_a_round_without_steps_has_numbers_too() -> None:
+def test_the_table_reads_back_to_the_last_digit_and_a_round_may_have_no_steps(rows: list[Metrics]) -> None:
     numbers = round_metrics([], 3, [])
     assert (numbers["steps"], numbers["skipped_steps"], numbers["reward"]) == (0, 3, 0)
     assert to_csv([]) == "step\n"
-
-
-def test_the_table_reads_back_to_the_last_digit(rows: list[Metrics]) -> None:
     read = [{name: float(value) for name, value in line.items()} for line in csv.DictReader(StringIO(to_csv(rows)))]
     assert read == rows
 
 
-def test_a_clip_from_above_and_one_from_below_are_told_apart(make_samples: MakeSamples) -> None:
-    (step,), _ = plan_steps(groups_of(make_samples())[:1], 1, 1, seed=0)
+def test_clips_from_above_and_from_below_are_counted_separately(samples: list[Sample]) -> None:
+    (step,), _ = plan_steps(groups_of(samples)[:1], 1, 1, seed=0)
     sums = TokenSums(tokens=8, low=2, high=1)
     sums.add(TokenSums(tokens=2, high=1, ratio_max=3.0))
     sums.add(TokenSums(ratio_max=2.0))

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,13 +18,11 @@ from tasks.objective.groups import sample_groups
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
-from tasks.params.sections import Grpo
 from tasks.records import Lineage, RewardedTrajectory, Selected
+from tests.support.policies import MakeTrajectory
 from tests.support.selections import selected
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
-MakeTrajectory = Callable[..., RewardedTrajectory]
-MakePolicy = Callable[..., Policy]
 
 
 def params(base: str = "scratch") -> Params:
@@ -31,6 +30,11 @@ def params(base: str = "scratch") -> Params:
     keys = ["seed", "policy", "search.temperature", "grpo"]
     grpo = SHIPPED.grpo.model_copy(update={"epochs": 2, "prompts_per_step": 16, "negative_weight": 1.0})
     return restrict(SHIPPED.model_copy(update={"policy": policy, "grpo": grpo}), keys)
+
+
+def numbers(layout: Layout) -> dict[str, float]:
+    found: dict[str, float] = json.loads(layout.metrics("update", 1).read_text())
+    return found
 
 
 @pytest.fixture
@@ -43,7 +47,7 @@ def layout(tmp_path: Path, save_tiny: Callable[..., None], make_trajectory: Make
     return layout
 
 
-def test_the_round_policy_is_a_child_of_the_one_before_and_has_learned(layout: Layout) -> None:
+def test_the_round_policy_is_a_child_of_the_one_before_with_another_adapter(layout: Layout) -> None:
     run(layout, params(), 1)
     before = read_json(layout.policy(0) / "lineage.json", Lineage)
     after = read_json(layout.policy(1) / "lineage.json", Lineage)
@@ -52,9 +56,9 @@ def test_the_round_policy_is_a_child_of_the_one_before_and_has_learned(layout: L
     weights = "model.safetensors"
     assert digest_path(layout.policy(0) / weights) == digest_path(layout.policy(1) / weights)  # only the adapter moved
     assert load_policy(layout.policy(1)).version == after.version
-    numbers = json.loads(layout.metrics("update", 1).read_text())
-    assert (numbers["samples"], numbers["steps"], numbers["no_signal_fraction"]) == (2, 2, 0.5)
-    assert numbers["first_ratio"] == pytest.approx(1, abs=1e-6)
+    found = numbers(layout)
+    assert (found["samples"], found["steps"], found["no_signal_fraction"]) == (2, 2, 0.5)
+    assert found["first_ratio"] == pytest.approx(1, abs=1e-6)
 
 
 def test_a_second_run_writes_the_same_bytes(layout: Layout) -> None:
@@ -70,71 +74,63 @@ def test_with_nothing_selected_the_policy_stays_as_it_is(layout: Layout, make_tr
     write_jsonl(layout.selection(1), [*selected(mixed, [0.7, 0.0, -0.7], keep=False), *selected(solved, [0.0, 0.0])])
     run(layout, params(), 1)
     assert digest_path(layout.policy(0) / "adapter") == digest_path(layout.policy(1) / "adapter")
-    assert json.loads(layout.metrics("update", 1).read_text())["skipped_steps"] == 2
+    assert numbers(layout)["skipped_steps"] == 2
 
 
-def test_validation_is_learned_from_where_the_selection_names_it(
-    layout: Layout, make_trajectory: MakeTrajectory
-) -> None:
-    chosen = (layout.selection(1)).read_text()
+def test_validation_is_trained_on_if_the_selection_names_it(layout: Layout, make_trajectory: MakeTrajectory) -> None:
     run(layout, params(), 1)
-    alone = json.loads(layout.metrics("update", 1).read_text())
+    assert numbers(layout)["samples"] == 2
     held_out = selected(make_trajectory("held-out", [0.0, 1.0], split="validation"), [-0.7, 0.7])
-    mixed = [line.model_copy(update={"split": "validation"}) for line in held_out]
-    layout.selection(1).write_text(chosen + "".join(line.model_dump_json() + "\n" for line in mixed))
+    with layout.selection(1).open("a") as file:
+        file.writelines(line.model_copy(update={"split": "validation"}).model_dump_json() + "\n" for line in held_out)
     run(layout, params(), 1)
-    numbers = json.loads(layout.metrics("update", 1).read_text())
-    assert (numbers["samples"], alone["samples"]) == (4, 2)
+    assert numbers(layout)["samples"] == 4
 
 
-def update_group(policy: Policy, trajectory: RewardedTrajectory, lines: Sequence[Selected], grpo: Grpo) -> UpdateGroup:
+def update_group(
+    policy: Policy, trajectory: RewardedTrajectory, lines: Sequence[Selected], **changes: Any
+) -> UpdateGroup:
+    grpo = params().grpo.model_copy(update=changes)
     (group,) = selected_groups(sample_groups(policy, [trajectory], grpo), lines, TokenWeights(grpo.loss, 64))
     return group
 
 
 def test_the_denominator_counts_selected_and_no_signal_samples_but_no_rejected_or_failed_ones(
-    make_policy: MakePolicy, make_trajectory: MakeTrajectory
+    policy: Policy, make_trajectory: MakeTrajectory
 ) -> None:
-    trajectory = make_trajectory("p", [1.0, None, 0.0, 0.5])  # learned, failed, rejected, exactly the mean
+    trajectory = make_trajectory("p", [1.0, None, 0.0, 0.5])  # selected, failed, rejected, exactly the mean
     lines = selected(trajectory, [1.0, 0.0, -1.0, 0.0])
     lines[2] = lines[2].model_copy(update={"selected": False})
-    group = update_group(make_policy(), trajectory, lines, params().grpo)
+    group = update_group(policy, trajectory, lines)
     assert [s.member for s in group.samples] == [0]
     assert group.denominator == 2 * len(group.samples[0].completion)
 
 
 @pytest.mark.parametrize(("loss", "expected"), [("dapo", 7), ("grpo", 3), ("dr_grpo", 3 * 64)])
-def test_the_denominator_is_what_the_loss_says_and_leaves_truncated_completions_out(
-    loss: str, expected: int, make_policy: MakePolicy, make_trajectory: MakeTrajectory
+def test_the_denominator_depends_on_the_loss_and_leaves_truncated_completions_out(
+    loss: str, expected: int, policy: Policy, make_trajectory: MakeTrajectory
 ) -> None:
-    trajectory = make_trajectory("p", [1.0, 0.5, 0.0, 0.5]).model_copy(
-        update={"tokens": [[5, 1], [6, 7, 1], [8, 1], [9, 9]], "logprobs": [[], [], [], []]}
-    )
-    changed = params().grpo.model_copy(update={"loss": loss, "truncated": "leave_out"})
-    group = update_group(make_policy(), trajectory, selected(trajectory, [1.0, 0.0, -1.0, 0.0]), changed)
-    assert group.denominator == expected
+    tokens = {"tokens": [[5, 1], [6, 7, 1], [8, 1], [9, 9]], "logprobs": [[], [], [], []]}
+    trajectory = make_trajectory("p", [1.0, 0.5, 0.0, 0.5]).model_copy(update=tokens)
+    lines = selected(trajectory, [1.0, 0.0, -1.0, 0.0])
+    assert update_group(policy, trajectory, lines, loss=loss, truncated="leave_out").denominator == expected
 
 
 A = 0.5 / (0.5**0.5 + 1e-4)
-"""The advantage of a reward of 1 beside one of 0."""
+"""The advantage of a reward of 1 in a group with one of 0."""
 
 
-@pytest.mark.parametrize(("negative", "expected"), [(1.0, [A, -A]), (0.25, [A, -A / 4]), (0.0, [A])])
-def test_the_negative_weight_scales_failures_and_leaves_successes(
-    negative: float, expected: list[float], make_policy: MakePolicy, make_trajectory: MakeTrajectory
+@pytest.mark.parametrize(
+    ("negative", "weight", "expected"),
+    [(1.0, 1.0, [A, -A]), (0.25, 1.0, [A, -A / 4]), (0.0, 1.0, [A]), (0.5, 2.5, [2.5 * A, -1.25 * A])],
+)
+def test_the_negative_weight_scales_failures_alone_and_a_lines_weight_scales_its_sample(
+    negative: float, weight: float, expected: list[float], policy: Policy, make_trajectory: MakeTrajectory
 ) -> None:
     trajectory = make_trajectory("p", [1.0, 0.0])
-    changed = params().grpo.model_copy(update={"negative_weight": negative})
-    group = update_group(make_policy(), trajectory, selected(trajectory, [A, -A]), changed)
+    lines = [line.model_copy(update={"weight": weight}) for line in selected(trajectory, [A, -A])]
+    group = update_group(policy, trajectory, lines, negative_weight=negative)
     assert [s.advantage for s in group.samples] == pytest.approx(expected)
-
-
-def test_a_selected_sample_weighs_what_its_line_says(make_policy: MakePolicy, make_trajectory: MakeTrajectory) -> None:
-    trajectory = make_trajectory("p", [1.0, 0.0])
-    lines = [line.model_copy(update={"weight": 2.5}) for line in selected(trajectory, [A, -A])]
-    changed = params().grpo.model_copy(update={"negative_weight": 0.5})
-    group = update_group(make_policy(), trajectory, lines, changed)
-    assert [s.advantage for s in group.samples] == pytest.approx([2.5 * A, -1.25 * A])
 
 
 def test_a_selection_of_other_trajectories_is_refused(layout: Layout, make_trajectory: MakeTrajectory) -> None:
@@ -144,7 +140,7 @@ def test_a_selection_of_other_trajectories_is_refused(layout: Layout, make_traje
     assert not layout.policy(1).exists()
 
 
-def test_what_does_not_fit_is_skipped_where_that_is_asked_and_the_selection_knows_it(
+def test_an_invalid_completion_is_skipped_on_request_by_update_and_selection(
     layout: Layout, make_trajectory: MakeTrajectory
 ) -> None:
     mixed, solved = make_trajectory("mixed", [1.0, None, 0.0, 0.0]), make_trajectory("solved", [1.0, 1.0])
@@ -159,5 +155,5 @@ def test_what_does_not_fit_is_skipped_where_that_is_asked_and_the_selection_know
     fit = mixed.model_copy(update={"workflow_ids": [mixed.workflow_ids[place] for place in (0, 1, 3)]})
     write_jsonl(layout.selection(1), [*selected(fit, [0.7, 0.0, -0.7]), *selected(solved, [0.0, 0.0])])
     run(layout, skipping, 1)
-    numbers = json.loads(layout.metrics("update", 1).read_text())
-    assert (numbers["unfit_samples"], numbers["samples"], numbers["reward"]) == (1, 2, 0.75)
+    found = numbers(layout)
+    assert (found["unfit_samples"], found["samples"], found["reward"]) == (1, 2, 0.75)
