@@ -27,54 +27,49 @@ from tasks.model.policy import (
 )
 from tasks.records import Lineage
 from tests.support.models import logits, perturb, same_logits, save_base
+from tests.support.policies import MakePolicy
 
 REPOSITORY = Path(__file__).parents[3]
-MakePolicy = Callable[..., Policy]
 WEIGHTS, ADAPTER = "model.safetensors", "adapter/adapter_model.safetensors"
 
 
-def nudge(policy: Policy, part: str) -> None:
-    """Change one weight whose name holds `part`."""
-    with torch.no_grad():
-        next(p for name, p in policy.model.named_parameters() if part in name).view(-1)[0] += 0.01
+def policy_on(base: str) -> Policy:
+    """A policy of another base than scratch, its adapter changed."""
+    model = attach_adapter(load_model(base), rank=4, alpha=8.0, seed=0)
+    return perturb(Policy(model, load_tokenizer(base), "", base))
 
 
-def policy_on(base: str, seed: int = 0) -> Policy:
-    """A policy of another base than scratch, its adapter trained a little."""
-    return perturb(
-        Policy(attach_adapter(load_model(base), rank=4, alpha=8.0, seed=seed), load_tokenizer(base), "", base)
-    )
+@pytest.fixture
+def folder(tmp_path: Path, policy: Policy) -> Path:
+    """A saved policy."""
+    save_policy(policy, tmp_path / "policy", parent=None, round=0)
+    return tmp_path / "policy"
 
 
-def test_plain_transformers_and_peft_load_the_same_model(tmp_path: Path, make_policy: MakePolicy) -> None:
+def test_plain_transformers_and_peft_load_the_same_model(folder: Path, policy: Policy) -> None:
     from peft import PeftModel
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    policy = make_policy()
-    save_policy(policy, tmp_path / "policy", parent=None, round=0)
-    plain = AutoModelForCausalLM.from_pretrained(tmp_path / "policy")
+    plain = AutoModelForCausalLM.from_pretrained(folder)
     assert not same_logits(plain, policy.model)  # the adapter matters
-    assert same_logits(PeftModel.from_pretrained(plain, tmp_path / "policy" / "adapter"), policy.model)
-    assert encode_prompt(policy, "1 + 2 é") == AutoTokenizer.from_pretrained(tmp_path / "policy")("1 + 2 é").input_ids
+    assert same_logits(PeftModel.from_pretrained(plain, folder / "adapter"), policy.model)
+    assert encode_prompt(policy, "1 + 2 é") == AutoTokenizer.from_pretrained(folder)("1 + 2 é").input_ids
 
 
-def test_a_loaded_policy_is_ready_to_sample_and_to_train(tmp_path: Path, make_policy: MakePolicy) -> None:
-    policy = make_policy()
-    lineage = save_policy(policy, tmp_path / "policy", parent=None, round=0)
+def test_a_loaded_policy_is_ready_to_sample_and_to_train_and_saving_changes_none(
+    tmp_path: Path, policy: Policy, make_policy: MakePolicy
+) -> None:
+    lineage = save_policy(policy, tmp_path / "policy", parent="0123456789abcdef", round=3)
+    assert (lineage.parent, lineage.round, lineage.base) == ("0123456789abcdef", 3, "scratch")
+    assert read_json(tmp_path / "policy" / "lineage.json", Lineage) == lineage
     back = load_policy(tmp_path / "policy")
-    assert same_logits(back.model, policy.model)
     assert (back.version, back.base) == (lineage.version, "scratch")
     assert not back.model.training
-    assert {name for name, p in back.model.named_parameters() if p.requires_grad} == {
-        name for name, _ in back.model.named_parameters() if "lora_" in name
-    }
-
-
-def test_saving_does_not_change_the_policy(tmp_path: Path, make_policy: MakePolicy) -> None:
-    policy, untouched = make_policy(), make_policy()
-    save_policy(policy, tmp_path / "policy", parent=None, round=0)
-    assert same_logits(policy.model, untouched.model)
-    assert policy.model.state_dict().keys() == untouched.model.state_dict().keys()
+    assert all(p.requires_grad == ("lora_" in name) for name, p in back.model.named_parameters())
+    unsaved = make_policy()
+    assert same_logits(policy.model, unsaved.model)
+    assert same_logits(back.model, unsaved.model)
+    assert policy.model.state_dict().keys() == unsaved.model.state_dict().keys()
 
 
 def test_saving_again_elsewhere_and_over_itself_gives_the_same_bytes(tmp_path: Path, make_policy: MakePolicy) -> None:
@@ -86,9 +81,8 @@ def test_saving_again_elsewhere_and_over_itself_gives_the_same_bytes(tmp_path: P
         assert str(tmp_path) not in file.read_text()
 
 
-def test_loading_and_saving_changes_no_weight_and_then_no_byte(tmp_path: Path, make_policy: MakePolicy) -> None:
-    folders = [tmp_path / name for name in "abc"]
-    save_policy(make_policy(), folders[0], parent=None, round=0)
+def test_loading_and_saving_changes_no_weight_and_then_no_byte(tmp_path: Path, folder: Path) -> None:
+    folders = [folder, tmp_path / "b", tmp_path / "c"]
     for before, after in pairwise(folders):  # transformers writes a tokenizer of its own class a little differently
         save_policy(load_policy(before), after, parent=None, round=0)
         for part in (WEIGHTS, "adapter", "config.json", "lineage.json"):
@@ -127,16 +121,11 @@ def test_the_version_changes_with_any_weight_and_with_nothing_else(tmp_path: Pat
     for part in ("", "lora_A", "embed_tokens"):
         policy = make_policy()
         if part:
-            nudge(policy, part)
+            with torch.no_grad():
+                next(p for name, p in policy.model.named_parameters() if part in name).view(-1)[0] += 0.01
         versions.append(save_policy(policy, tmp_path / "policy", parent=None, round=0).version)
     assert len(set(versions)) == 3
     assert save_policy(make_policy(), tmp_path / "policy", parent="other", round=7).version == versions[0]
-
-
-def test_the_lineage_names_parent_round_and_base(tmp_path: Path, make_policy: MakePolicy) -> None:
-    lineage = save_policy(make_policy(), tmp_path / "policy", parent="0123456789abcdef", round=3)
-    assert (lineage.parent, lineage.round, lineage.base) == ("0123456789abcdef", 3, "scratch")
-    assert read_json(tmp_path / "policy" / "lineage.json", Lineage) == lineage
 
 
 def test_a_base_folder_of_other_content_makes_another_version(tmp_path: Path, make_policy: MakePolicy) -> None:
@@ -212,26 +201,20 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_policy_folder_is_one_line_that_names_it(
-    damage: str, tmp_path: Path, make_policy: MakePolicy
-) -> None:
-    save_policy(make_policy(), tmp_path / "policy", parent=None, round=0)
-    DAMAGES[damage](tmp_path / "policy")
+def test_a_damaged_policy_folder_is_one_line_that_names_it(damage: str, folder: Path) -> None:
+    DAMAGES[damage](folder)
     with pytest.raises(GraftError) as caught:
-        load_policy(tmp_path / "policy")
-    assert str(tmp_path / "policy") in str(caught.value)
+        load_policy(folder)
+    assert str(folder) in str(caught.value)
     assert "\n" not in str(caught.value)
     assert ";" in str(caught.value)  # the remedy
 
 
-@pytest.mark.parametrize("name", ["nowhere", "empty"])
-def test_a_base_that_is_no_model_is_one_line(name: str, tmp_path: Path) -> None:
+def test_a_base_that_is_no_model_is_one_line_and_names_its_policy(tmp_path: Path, make_policy: MakePolicy) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(GraftError, match=rf"^policy\.base: '.*{name}' is no causal language model .*; give .*\Z"):
-        load_model(str(tmp_path / name))
-
-
-def test_a_missing_base_is_named_with_the_policy(tmp_path: Path, make_policy: MakePolicy) -> None:
+    for name in ("nowhere", "empty"):
+        with pytest.raises(GraftError, match=rf"^policy\.base: '.*{name}' is no causal language model .*; give .*\Z"):
+            load_model(str(tmp_path / name))
     base = str(save_base(make_policy, tmp_path / "base"))
     save_policy(policy_on(base), tmp_path / "policy", parent=None, round=0)
     shutil.rmtree(base)
@@ -246,38 +229,29 @@ def test_a_base_without_tokenizer_is_one_line(kind: str, tmp_path: Path, make_po
         load_tokenizer(str(tmp_path))
 
 
-def tokenizer_folder(folder: Path, **special: str) -> str:
+def test_a_tokenizer_needs_an_end_and_pads_with_it_by_default(tmp_path: Path) -> None:
     from tokenizers import Tokenizer, models
     from transformers import PreTrainedTokenizerFast
 
-    tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0, "1": 1, "[END]": 2}, unk_token="[UNK]"))
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special).save_pretrained(folder)
-    return str(folder)
-
-
-def test_a_tokenizer_without_an_end_is_refused(tmp_path: Path) -> None:
+    words = Tokenizer(models.WordLevel({"[UNK]": 0, "1": 1, "[END]": 2}, unk_token="[UNK]"))
+    PreTrainedTokenizerFast(tokenizer_object=words).save_pretrained(tmp_path / "endless")
     with pytest.raises(GraftError, match=r"^policy\.base: the tokenizer of .* has no end-of-text token; set eos_token"):
-        load_tokenizer(tokenizer_folder(tmp_path))
-
-
-def test_a_tokenizer_without_padding_pads_with_its_end(tmp_path: Path) -> None:
-    tokenizer = load_tokenizer(tokenizer_folder(tmp_path, eos_token="[END]"))
+        load_tokenizer(str(tmp_path / "endless"))
+    PreTrainedTokenizerFast(tokenizer_object=words, eos_token="[END]").save_pretrained(tmp_path / "ended")
+    tokenizer = load_tokenizer(str(tmp_path / "ended"))
     assert tokenizer.pad_token_id == tokenizer.eos_token_id == 2
 
 
-def test_a_completion_ends_with_the_end_token_and_decodes_to_its_text(make_policy: MakePolicy) -> None:
-    policy = make_policy()
+def test_a_completion_ends_with_the_end_token_and_decodes_to_its_text(policy: Policy) -> None:
     code = "def solve(problem):\n    return 'it , s' + 12\n"
     tokens = encode_completion(policy, code)
     assert tokens[-1] == policy.tokenizer.eos_token_id
     assert decode(policy, tokens) == decode(policy, tokens[:-1]) == code
 
 
-def test_a_chat_template_makes_the_prompt_the_users_message(make_policy: MakePolicy) -> None:
-    policy = make_policy()
+def test_a_chat_template_makes_the_prompt_the_users_message(policy: Policy) -> None:
     plain = encode_prompt(policy, "7?\n")
-    policy.tokenizer.chat_template = (
-        "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<me>{% endif %}"
-    )
+    message, end = "<{{ m.role }}>{{ m.content }}", "{% if add_generation_prompt %}<me>{% endif %}"
+    policy.tokenizer.chat_template = f"{{% for m in messages %}}{message}{{% endfor %}}{end}"
     assert decode(policy, plain) == "7?\n"
     assert decode(policy, encode_prompt(policy, "7?\n")) == "<user>7?\n<me>"

@@ -22,10 +22,8 @@ def logits_of(seed: int = 0, dtype: torch.dtype = torch.float64) -> torch.Tensor
 @pytest.mark.parametrize("weights", [(1.0, 0.0), (0.0, 1.0), (0.6, -0.3)])
 def test_values_and_gradients_are_exact(temperature: float, weights: tuple[float, float]) -> None:
     each = torch.tensor([1.0, -2.0, 0.5, 3.0, 0.1], dtype=torch.float64)
-    found, expected = (
-        logprobs_and_entropies(ours := logits_of(), ROWS, TOKENS, temperature),
-        plain(theirs := logits_of(), temperature),
-    )
+    ours, theirs = logits_of(), logits_of()
+    found, expected = logprobs_and_entropies(ours, ROWS, TOKENS, temperature), plain(theirs, temperature)
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
     gradients = []
@@ -40,7 +38,6 @@ def test_either_output_has_a_gradient_without_the_other() -> None:
         ours, theirs = logits_of(), logits_of()
         logprobs_and_entropies(ours, ROWS, TOKENS, 0.7)[place].sum().backward()
         plain(theirs, 0.7)[place].sum().backward()
-        assert ours.grad is not None
         assert theirs.grad is not None
         torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-11, atol=1e-12)
 
@@ -49,6 +46,4 @@ def test_outputs_are_fp32_and_the_gradient_has_the_type_of_the_logits() -> None:
     logits = logits_of(dtype=torch.bfloat16)
     logprobs, entropies = logprobs_and_entropies(logits, ROWS, TOKENS, 0.7)
     assert logprobs.dtype == entropies.dtype == torch.float32
-    logprobs.sum().backward()  # type: ignore[no-untyped-call]
-    assert logits.grad is not None
-    assert logits.grad.dtype == torch.bfloat16
+    assert torch.autograd.grad(logprobs.sum(), logits)[0].dtype == torch.bfloat16

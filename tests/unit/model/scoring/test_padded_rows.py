@@ -1,29 +1,18 @@
 """Log-probabilities in a padded batch equal those of each row alone."""
 
-from collections.abc import Callable
-
 import pytest
 import torch
 
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.padded_rows import PaddedBatch, collate, token_logprobs
-from tests.support.plain_scores import completion_logprobs
-
-MakePolicy = Callable[..., Policy]
-MakeSamples = Callable[..., list[Sample]]
+from tests.support.plain_scores import completion_logprobs, unpadded_logprobs
+from tests.support.policies import MakePolicy, MakeSamples
+from tests.support.updates import gradient_of
 
 
 def batch_of(samples: list[Sample]) -> PaddedBatch:
     return collate([list(s.prompt) for s in samples], [list(s.completion) for s in samples], pad=0)
-
-
-def by_hand(policy: Policy, sample: Sample, temperature: float) -> list[float]:
-    """One row without padding, all of its logits."""
-    ids = torch.tensor([[*sample.prompt, *sample.completion]])
-    with torch.no_grad():
-        scores = (policy.model(input_ids=ids).logits[0] / temperature).log_softmax(-1)
-    return [float(scores[place - 1, ids[0, place]]) for place in range(len(sample.prompt), ids.shape[1])]
 
 
 @pytest.mark.parametrize("kind", ["qwen2", "llama", "gpt2"])
@@ -37,7 +26,7 @@ def test_a_padded_batch_scores_each_row_as_if_it_were_alone(
     assert scores.dtype == torch.float32
     assert not scores[~batch.mask].any()
     for row, mask, sample in zip(scores, batch.mask, samples, strict=True):
-        assert row[mask].tolist() == pytest.approx(by_hand(policy, sample, temperature), abs=1e-5)
+        torch.testing.assert_close(row[mask], unpadded_logprobs(policy.model, sample, temperature), atol=1e-5, rtol=0)
 
 
 def test_collate_pads_prompts_on_the_left_and_completions_on_the_right() -> None:
@@ -49,16 +38,13 @@ def test_collate_pads_prompts_on_the_left_and_completions_on_the_right() -> None
     assert batch.mask.tolist() == [[True, True], [True, False]]
 
 
-def test_the_gradient_reaches_the_adapter_and_padding_adds_nothing_to_it(
-    make_policy: MakePolicy, make_samples: MakeSamples
-) -> None:
-    policy, samples = make_policy(), make_samples()
+def test_the_gradient_reaches_the_adapter_and_padding_adds_nothing_to_it(policy: Policy, samples: list[Sample]) -> None:
 
     def gradient(batches: list[list[Sample]]) -> torch.Tensor:
         policy.model.zero_grad()
         for rows in batches:
             completion_logprobs(policy.model, batch_of(rows), 1.0).sum().backward()
-        return torch.cat([p.grad.flatten() for p in policy.model.parameters() if p.grad is not None])
+        return gradient_of(policy)
 
     together, alone = gradient([samples]), gradient([[s] for s in samples])
     assert together.norm() > 0
@@ -68,11 +54,7 @@ def test_the_gradient_reaches_the_adapter_and_padding_adds_nothing_to_it(
 def test_token_log_probabilities_of_a_vocabulary_sum_to_one_and_keep_float64() -> None:
     logits = torch.randn(3, 1, 20, generator=torch.Generator().manual_seed(0)).expand(3, 20, 20)
     tokens = torch.arange(20).expand(3, 20)
-    for dtype, kept in (
-        (torch.float64, torch.float64),
-        (torch.float32, torch.float32),
-        (torch.bfloat16, torch.float32),
-    ):
+    for dtype in (torch.float64, torch.float32, torch.bfloat16):
         scores = token_logprobs(logits.to(dtype), tokens, 0.7)
-        assert scores.dtype == kept
+        assert scores.dtype == torch.promote_types(dtype, torch.float32)
         assert scores.exp().sum(-1).tolist() == pytest.approx([1, 1, 1], abs=1e-5)

@@ -16,19 +16,14 @@ from transformers import GraniteConfig, GraniteForCausalLM
 from tasks.errors import GraftError
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
+from tasks.model.scoring import micro_batches
 from tasks.model.scoring import scorer as scorer_module
-from tasks.model.scoring.micro_batches import (
-    MIN_PADDING,
-    PADDING_SHARE,
-    Layout,
-    MicroBatch,
-    count_tokens,
-    make_micro_batches,
-)
+from tasks.model.scoring.micro_batches import Layout, MicroBatch, count_tokens, make_micro_batches
 from tasks.model.scoring.scorer import Scorer, scorer_for
+from tests.support.plain_scores import unpadded_logprobs
+from tests.support.policies import MakePolicy, MakeSamples
+from tests.support.updates import gradient_of
 
-MakePolicy = Callable[..., Policy]
-MakeSamples = Callable[..., list[Sample]]
 Key = tuple[str, int]
 
 LAYOUTS: tuple[Layout, ...] = get_args(Layout)
@@ -51,7 +46,7 @@ def scores_and_gradient(
         both = torch.stack([scored.logprobs, scored.entropies], dim=1).detach()
         for row, kept, sample in zip(both, scored.mask, batch.samples, strict=True):
             found[sample.problem_id, sample.member] = row[:, kept]
-    return found, torch.cat([p.grad.flatten() for p in policy.model.parameters() if p.grad is not None])
+    return found, gradient_of(policy)
 
 
 @pytest.mark.parametrize("kind", ["qwen2", "llama", "gpt2"])
@@ -59,6 +54,7 @@ def test_packed_rows_equal_padded_rows_in_value_and_gradient(
     kind: str, make_policy: MakePolicy, make_samples: MakeSamples
 ) -> None:
     policy, samples = make_policy(kind), make_samples(problems=5, group=4)
+    assert scorer_for(policy, samples, 1.0).layout == "packed"
     laid, gradient = scores_and_gradient(policy, samples, "packed")
     rows, row_gradient = scores_and_gradient(policy, samples, "rows")
     assert laid.keys() == rows.keys() == {(s.problem_id, s.member) for s in samples}
@@ -68,36 +64,22 @@ def test_packed_rows_equal_padded_rows_in_value_and_gradient(
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_each_token_is_scored_by_the_logits_before_it(
-    layout: Layout, make_policy: MakePolicy, make_samples: MakeSamples
-) -> None:
-    """log p of ids[1:] from logits[:-1], kept from prompt_len - 1."""
-    policy, samples = make_policy(), make_samples()
+def test_each_token_is_scored_by_the_logits_before_it(layout: Layout, policy: Policy, samples: list[Sample]) -> None:
+
     scores, _ = scores_and_gradient(policy, samples, layout)
     for sample in samples:
-        ids = torch.tensor([[*sample.prompt, *sample.completion]])
-        logprobs = (policy.model(input_ids=ids).logits[0].detach() / 0.7).log_softmax(-1)[:-1]
-        expected = logprobs.gather(1, ids[0, 1:, None])[len(sample.prompt) - 1 :, 0]
+        expected = unpadded_logprobs(policy.model, sample, 0.7).detach()
         torch.testing.assert_close(scores[sample.problem_id, sample.member][0], expected, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("limit", [1, 20, 60])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_the_token_budget_changes_nothing(
-    layout: Layout, limit: int, make_policy: MakePolicy, make_samples: MakeSamples
+def test_the_token_budget_and_chunks_of_logits_change_nothing(
+    layout: Layout, policy: Policy, samples: list[Sample], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    policy, samples = make_policy(), make_samples()
-    _, expected = scores_and_gradient(policy, samples, layout)
-    _, cut = scores_and_gradient(policy, samples, layout, tokens=limit)
-    assert (cut - expected).norm() <= 1e-5 * expected.norm()
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_logits_in_chunks_change_nothing(
-    layout: Layout, make_policy: MakePolicy, make_samples: MakeSamples, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    policy, samples = make_policy(), make_samples()
     scores, gradient = scores_and_gradient(policy, samples, layout)
+    for limit in (1, 20, 60):
+        _, cut = scores_and_gradient(policy, samples, layout, tokens=limit)
+        assert (cut - gradient).norm() <= 1e-5 * gradient.norm()
     monkeypatch.setattr(scorer_module, "LOGITS_BYTES", 7 * 300 * scorer_module.LOGITS_COPIES * 4)  # seven at a time
     few, few_gradient = scores_and_gradient(policy, samples, layout)
     for key, row in scores.items():
@@ -107,10 +89,10 @@ def test_logits_in_chunks_change_nothing(
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_gradients_are_deterministic_with_two_threads(
-    layout: Layout, make_policy: MakePolicy, make_samples: MakeSamples, request: pytest.FixtureRequest
+    layout: Layout, policy: Policy, make_samples: MakeSamples, request: pytest.FixtureRequest
 ) -> None:
     """Bit for bit what torch computes with deterministic algorithms."""
-    policy, samples = make_policy(), make_samples(problems=8, group=30)
+    samples = make_samples(problems=8, group=30)
     request.addfinalizer(lambda: torch.use_deterministic_algorithms(False))
     request.addfinalizer(partial(torch.set_num_threads, torch.get_num_threads()))
     torch.set_num_threads(2)
@@ -140,7 +122,7 @@ def test_micro_batches_hold_every_sample_once_within_the_budget_in_any_order(
     for batch in batches:
         assert batch.tokens <= tokens or len(batch.samples) == 1
         padding = batch.tokens - sum(count_tokens(layout, [g]) for g in batch.groups)
-        assert padding <= max(PADDING_SHARE * batch.tokens, MIN_PADDING)
+        assert padding <= max(micro_batches.PADDING_SHARE * batch.tokens, micro_batches.MIN_PADDING)
         assert len({s.prompt for g in batch.groups for s in g}) <= len(batch.groups)
         assert all(len({s.prompt for s in g}) == 1 for g in batch.groups)
     shuffled = random.Random(0).sample(samples, len(samples))
@@ -159,16 +141,13 @@ def test_the_requested_parts_have_similar_sizes(parts: int, make_policy: MakePol
     assert len(scorer.batches(samples[:1], parts)) == 1
 
 
-def test_packed_rows_hold_no_padding_whatever_the_lengths() -> None:
+def test_packed_rows_hold_no_padding_and_are_not_used_if_attention_weights_do_not_fit_in_memory(
+    policy: Policy, samples: list[Sample], monkeypatch: pytest.MonkeyPatch
+) -> None:
     groups = [group(30, [5, 60], "p1"), group(3, [1, 1], "p2"), group(40, [64] * 8, "p3")]
     (batch,) = make_micro_batches("packed", [s for g in groups for s in g], 2048)
     assert batch.tokens == sum(len(g[0].prompt) + sum(len(s.completion) - 1 for s in g) for g in groups)
-
-
-def test_padded_rows_are_used_where_attention_weights_would_not_fit_in_memory(
-    make_policy: MakePolicy, make_samples: MakeSamples, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scorer, samples = Scorer(make_policy().model, 0, 1.0), make_samples()
+    scorer = Scorer(policy.model, 0, 1.0)
     assert {batch.layout for batch in scorer.batches(samples)} == {"packed"}
     monkeypatch.setattr(scorer_module, "WEIGHTS_BYTES", 1000)
     assert {batch.layout for batch in scorer.batches(samples)} == {"rows"}
@@ -182,45 +161,23 @@ def before_forward(policy: Policy, change: Callable[[Kwargs], Kwargs]) -> None:
     policy.model.register_forward_pre_hook(lambda _module, _args, kwargs: ((), change(kwargs)), with_kwargs=True)
 
 
-def drop_the_index(kwargs: Kwargs) -> Kwargs:
-    return {name: value for name, value in kwargs.items() if name != "packed_index"}
-
-
-def drop_the_positions(kwargs: Kwargs) -> Kwargs:
-    packed = "packed_index" in kwargs
-    return {name: value for name, value in kwargs.items() if not packed or name != "position_ids"}
-
-
-@pytest.mark.parametrize("kind", ["qwen2", "llama", "gpt2"])
-def test_a_model_computes_packed_rows(kind: str, make_policy: MakePolicy, make_samples: MakeSamples) -> None:
-    assert scorer_for(make_policy(kind), make_samples(), 1.0).layout == "packed"
-
-
 @pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        (drop_the_index, "as packed rows, the update may be slower: the model refuses it (its forw"),
-        (drop_the_positions, "as packed rows, the update may be slower: it differs by"),
-    ],
+    ("lost", "reason"), [("packed_index", "the model refuses it (its forw"), ("position_ids", "it differs by")]
 )
 def test_a_model_that_computes_packed_rows_wrongly_gets_padded_rows_and_a_warning(
-    change: Callable[[Kwargs], Kwargs],
-    reason: str,
-    make_policy: MakePolicy,
-    make_samples: MakeSamples,
-    caplog: pytest.LogCaptureFixture,
+    lost: str, reason: str, policy: Policy, samples: list[Sample], caplog: pytest.LogCaptureFixture
 ) -> None:
-    policy, samples = make_policy(), make_samples()
+    def change(kwargs: Kwargs) -> Kwargs:
+        packed = "packed_index" in kwargs
+        return {name: value for name, value in kwargs.items() if not packed or name != lost}
+
     before_forward(policy, change)
     with caplog.at_level(logging.WARNING):
         assert scorer_for(policy, samples, 1.0).layout == "rows"
-    assert reason in caplog.text
+    assert f"as packed rows, the update may be slower: {reason}" in caplog.text
 
 
-def test_a_sliding_window_shorter_than_the_samples_gets_padded_rows(
-    make_policy: MakePolicy, make_samples: MakeSamples
-) -> None:
-    policy, samples = make_policy(), make_samples()
+def test_a_sliding_window_shorter_than_the_samples_gets_padded_rows(policy: Policy, samples: list[Sample]) -> None:
     policy.model.config.sliding_window = max(len(s.prompt) + len(s.completion) for s in samples) - 1
     assert scorer_for(policy, samples, 1.0).layout == "rows"
     short = [replace(s, completion=s.completion[:1], prompt=s.prompt[:3]) for s in samples]
@@ -228,12 +185,9 @@ def test_a_sliding_window_shorter_than_the_samples_gets_padded_rows(
 
 
 def test_a_model_that_scales_its_logits_computes_all_at_once_with_a_warning(
-    make_policy: MakePolicy,
-    make_samples: MakeSamples,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    make_policy: MakePolicy, samples: list[Sample], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    plain, samples = make_policy("llama"), make_samples()
+    plain = make_policy("llama")
     monkeypatch.setattr(scorer_module, "LOGITS_BYTES", 1)
     assert scorer_for(plain, samples, 1.0).chunked_head
     config = GraniteConfig(
@@ -247,14 +201,11 @@ def test_a_model_that_scales_its_logits_computes_all_at_once_with_a_warning(
     assert "all logits of a micro-batch are held at once, which takes memory: it differs by" in caplog.text
     batch = MicroBatch("rows", [[s] for s in samples])
     with torch.no_grad():
-        logits = scaled.model(input_ids=torch.tensor([[*samples[0].prompt, *samples[0].completion]])).logits[0]
-        found = scorer.score(batch).logprobs[0, 0]
-    expected = logits.log_softmax(-1)[len(samples[0].prompt) - 1, samples[0].completion[0]]
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+        found, expected = scorer.score(batch).logprobs[0], unpadded_logprobs(scaled.model, samples[0], 1.0)
+    torch.testing.assert_close(found[0], expected[0], atol=1e-5, rtol=0)
 
 
-def test_a_model_that_attends_to_padding_is_refused(make_policy: MakePolicy, make_samples: MakeSamples) -> None:
-    policy, samples = make_policy(), make_samples()
+def test_a_model_that_attends_to_padding_is_refused(policy: Policy, samples: list[Sample]) -> None:
     before_forward(policy, lambda kwargs: kwargs | {"attention_mask": torch.ones_like(kwargs["input_ids"])})
     with pytest.raises(GraftError, match=r"policy\.base: this model cannot be trained, .* padding .*differ"):
         scorer_for(policy, samples, 1.0)
