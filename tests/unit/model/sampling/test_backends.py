@@ -19,21 +19,9 @@ from tasks.model.sampling.prefix_attention import RowPrefix, SharedPrefix
 from tasks.model.sampling.sampler import sample
 from tasks.model.scoring.hf_model import unwrap_model
 from tasks.records import Completion
+from tests.support.policies import SHARED, WIDE, MakePolicy
 
-MakePolicy = Callable[..., Policy]
-
-COMMON: dict[str, Any] = {
-    "vocab_size": 300,
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 48,
-    "max_position_embeddings": 256,
-    "initializer_range": 0.2,
-    "pad_token_id": 0,
-    "eos_token_id": 1,
-    "bos_token_id": None,
-}
+COMMON: dict[str, Any] = SHARED | WIDE
 HEADS = {"num_key_value_heads": 2, "head_dim": 8}
 GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 256}
 CONFIGS: dict[str, dict[str, Any]] = {
@@ -92,10 +80,8 @@ def followed(policy: Policy, request: Request, temperature: float) -> tuple[list
     points = uniforms([request.seed], 12)[0].tolist()
     for point in points[: request.budget(12)]:
         with torch.no_grad():
-            logits = (
-                unwrap_model(policy.model)(input_ids=torch.tensor([[*request.context, *tokens]])).logits[0, -1].double()
-            )
-        scaled = (logits / (temperature or 1.0)).log_softmax(-1)
+            logits = unwrap_model(policy.model)(input_ids=torch.tensor([[*request.context, *tokens]])).logits[0, -1]
+        scaled = (logits.double() / (temperature or 1.0)).log_softmax(-1)
         token = int((scaled.exp().cumsum(-1) > point).nonzero()[0]) if temperature else int(logits.argmax())
         tokens.append(token)
         logprobs.append(float(scaled[token]))
@@ -104,15 +90,20 @@ def followed(policy: Policy, request: Request, temperature: float) -> tuple[list
     return tokens, logprobs
 
 
-@pytest.mark.parametrize(("kind", "temperature"), cases({kind: (0.8, 0.0)[i % 2] for i, kind in enumerate(CONFIGS)}))
-def test_every_architecture_keeps_the_law(kind: str, temperature: float, make_policy: MakePolicy, caplog: Any) -> None:
-    policy = policy_of(kind, make_policy)
+def expect_the_law(policy: Policy, temperature: float = 0.8) -> list[Completion]:
     found = sample(policy, requests(), temperature, 12, "test")
     for request, completion in zip(requests(), found, strict=True):
         tokens, logprobs = followed(policy, request, temperature)
         cut = len(request.prefix.tokens)
         assert completion.tokens[cut:] == tokens
         assert completion.logprobs[cut:] == pytest.approx(logprobs, abs=1e-5)
+    return found
+
+
+@pytest.mark.parametrize(("kind", "temperature"), cases({kind: (0.8, 0.0)[i % 2] for i, kind in enumerate(CONFIGS)}))
+def test_every_architecture_keeps_the_law(kind: str, temperature: float, make_policy: MakePolicy, caplog: Any) -> None:
+    policy = policy_of(kind, make_policy)
+    found = expect_the_law(policy, temperature)
     assert [sample(policy, [r], temperature, 12, "test")[0].tokens for r in requests()] == [c.tokens for c in found]
     messages = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
     assert len([m for m in messages if "does not sample" in m]) == (kind in RECURRENT)  # once, however often sampled
@@ -176,43 +167,19 @@ def test_contexts_of_one_length_need_no_mask(make_policy: MakePolicy) -> None:
     expect_alike(ours, theirs)
 
 
-def with_hook(model: Any) -> None:
-    model.model.layers[0].mlp.register_forward_hook(lambda *_: None)
+CHANGES: dict[str, Callable[[Any], object]] = {
+    "a hook": lambda model: model.model.layers[0].mlp.register_forward_hook(lambda *_: None),
+    "its own forward": lambda model: setattr(model.model.layers[0], "forward", model.model.layers[0].forward),
+    "in training": lambda model: model.train(),
+    "in bfloat16": lambda model: model.to(torch.bfloat16),
+    "a rotation by length": lambda model: setattr(model.model.rotary_emb, "rope_type", "dynamic"),
+    "another linear": lambda model: torch.nn.utils.parametrizations.weight_norm(model.model.layers[1].mlp.up_proj),
+}
 
 
-def with_own_forward(model: Any) -> None:
-    model.model.layers[0].forward = model.model.layers[0].forward
-
-
-def in_training(model: Any) -> None:
-    model.train()
-
-
-def in_bfloat16(model: Any) -> None:
-    model.to(torch.bfloat16)
-
-
-def with_a_rotation_by_length(model: Any) -> None:
-    model.model.rotary_emb.rope_type = "dynamic"
-
-
-def with_another_linear(model: Any) -> None:
-    torch.nn.utils.parametrizations.weight_norm(model.model.layers[1].mlp.up_proj)
-
-
-CHANGES = [
-    with_hook,
-    with_own_forward,
-    in_training,
-    in_bfloat16,
-    with_a_rotation_by_length,
-    with_another_linear,
-]
-
-
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_a_model_that_is_not_as_transformers_made_it_is_not_replaced_by_blocks(
-    change: Callable[[Any], None], make_policy: MakePolicy
+    change: Callable[[Any], object], make_policy: MakePolicy
 ) -> None:
     model = policy_of("qwen2", make_policy).model
     assert is_supported(model)
@@ -246,14 +213,6 @@ def test_rows_end_alike_in_generate_and_the_loop(make_policy: MakePolicy) -> Non
     expect_alike(ours, theirs)
     assert [c.tokens for c in ours.completions()] != [c.tokens for c in free.completions()]  # some ended
     assert policy.model.generation_config.repetition_penalty == 3.0
-
-
-def expect_the_law(policy: Policy) -> None:
-    for request, completion in zip(requests(), sample(policy, requests(), 0.8, 12, "test"), strict=True):
-        tokens, logprobs = followed(policy, request, 0.8)
-        cut = len(request.prefix.tokens)
-        assert completion.tokens[cut:] == tokens
-        assert completion.logprobs[cut:] == pytest.approx(logprobs, abs=1e-5)
 
 
 def test_a_model_with_a_wrong_cache_is_sampled_without_it(

@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -16,9 +16,7 @@ from tasks.model.sampling.sampler import Request, sample
 from tasks.model.scoring.padded_rows import collate
 from tasks.records import Completion
 from tests.support.plain_scores import completion_logprobs
-
-MakePolicy = Callable[..., Policy]
-KINDS = ["qwen2", "llama", "gpt2"]
+from tests.support.policies import MakePolicy
 
 
 def make_requests(count: int = 12, repeat: int = 1) -> list[Request]:
@@ -49,20 +47,16 @@ def end_with(policy: Policy, token: int) -> None:
     assert policy.tokenizer.eos_token_id == token
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["qwen2", "llama", "gpt2"])
 def test_greedy_is_what_transformers_generates(kind: str, make_policy: MakePolicy) -> None:
     policy = make_policy(kind)
     end_with(policy, Counter(t for c in run(policy, make_requests(), 0.0) for t in c.tokens[2:]).most_common(1)[0][0])
     found = run(policy, make_requests(), 0.0)
     for request, completion in zip(make_requests(), found, strict=True):
         ids = torch.tensor([request.prompt])
-        generated = policy.model.generate(
-            input_ids=ids,
-            attention_mask=torch.ones_like(ids),
-            do_sample=False,
-            max_new_tokens=10,
-            eos_token_id=policy.tokenizer.eos_token_id,
-        )
+        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        end = policy.tokenizer.eos_token_id
+        generated = policy.model.generate(**inputs, do_sample=False, max_new_tokens=10, eos_token_id=end)
         assert completion.tokens == generated[0, len(request.prompt) :].tolist()
     assert len({len(c.tokens) for c in found}) > 1  # some ended, some were cut
 
@@ -78,9 +72,9 @@ def test_log_probabilities_are_those_of_teacher_forcing(kind: str, temperature: 
 
 
 def test_a_row_depends_on_neither_batch_nor_order_nor_other_rows(
-    make_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch
+    policy: Policy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    policy, asked = make_policy(), make_requests(8, repeat=3)
+    asked = make_requests(8, repeat=3)
     together = run(policy, asked)
     alone = [run(policy, [request])[0] for request in asked]
     shuffled = random.Random(1).sample(range(len(asked)), len(asked))
@@ -94,30 +88,20 @@ def test_a_row_depends_on_neither_batch_nor_order_nor_other_rows(
     assert len({tuple(t) for t in tokens_of(together)}) == len(asked)  # seeds of their own
 
 
-def test_the_same_requests_give_the_same_bytes_and_another_seed_another_row(make_policy: MakePolicy) -> None:
-    policy, asked = make_policy(), make_requests()
+def test_the_same_requests_give_the_same_bytes_and_another_seed_another_row(
+    policy: Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large model is sampled without merged matrices; sampling does not change the policy."""
+    before = {name: p.clone() for name, p in policy.model.state_dict().items()}
+    asked = make_requests()
     first = run(policy, asked)
     assert run(policy, asked) == first
-    other = run(policy, [Request(r.prompt, r.seed + 1000) for r in asked])
-    assert tokens_of(other) != tokens_of(first)
-
-
-def test_sampling_does_not_change_the_policy(make_policy: MakePolicy) -> None:
-    policy = make_policy()
-    before = {name: p.clone() for name, p in policy.model.state_dict().items()}
-    run(policy, make_requests())
+    assert tokens_of(run(policy, [replace(r, seed=r.seed + 1000) for r in asked])) != tokens_of(first)
+    monkeypatch.setattr(merged, "MERGED_PARAMETERS", 0)
+    assert tokens_of(run(policy, asked)) == tokens_of(first)
     after = policy.model.state_dict()
     assert before.keys() == after.keys()
     assert all(torch.equal(before[name], after[name]) for name in before)
-
-
-def test_a_large_model_is_sampled_without_merging_and_gives_the_same(
-    make_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    policy = make_policy()
-    before = run(policy, make_requests())
-    monkeypatch.setattr(merged, "MERGED_PARAMETERS", 0)
-    assert tokens_of(run(policy, make_requests())) == tokens_of(before)
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0])
@@ -128,18 +112,17 @@ def test_first_tokens_follow_the_softmax(temperature: float, make_policy: MakePo
     found = run(policy, [Request(prompt, seed) for seed in range(count)], temperature, longest=1)
     with torch.no_grad():
         logits = policy.model(input_ids=torch.tensor([prompt])).logits[0, -1].double()
-    expected = ((logits / temperature).softmax(-1) * count).tolist()
-    seen = Counter(c.tokens[0] for c in found)
-    common = [token for token in range(len(expected)) if expected[token] >= 5]
-    assert len(common) > 10
-    observed = [seen[token] for token in common]
-    rest = count - sum(observed), count - sum(expected[token] for token in common)
-    assert rest[1] > 5
-    assert chisquare([*observed, rest[0]], [*(expected[t] for t in common), rest[1]]).pvalue > 0.001
+    expected = (logits / temperature).softmax(-1) * count
+    seen = torch.bincount(torch.tensor([c.tokens[0] for c in found]), minlength=len(expected))
+    common = expected >= 5
+    assert common.sum() > 10
+    assert expected[~common].sum() > 5
+    observed, wanted = ([*each[common].tolist(), float(each[~common].sum())] for each in (seen, expected))
+    assert chisquare(observed, wanted).pvalue > 0.001
 
 
-def test_a_lower_temperature_gives_less_variety(make_policy: MakePolicy) -> None:
-    policy, prompt = make_policy(), make_requests()[0].prompt
+def test_a_lower_temperature_gives_less_variety(policy: Policy) -> None:
+    prompt = make_requests()[0].prompt
     asked = [Request(prompt, seed) for seed in range(200)]
     variety = [len({c.tokens[0] for c in run(policy, asked, t, longest=1)}) for t in (0.1, 0.7, 2.0)]
     assert variety[0] < variety[1] < variety[2]
@@ -148,8 +131,8 @@ def test_a_lower_temperature_gives_less_variety(make_policy: MakePolicy) -> None
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_a_row_that_ends_is_a_prefix_of_the_row_without_an_end(temperature: float, make_policy: MakePolicy) -> None:
-    policy, asked = make_policy(), make_requests(10, repeat=4)
+def test_a_row_that_ends_is_a_prefix_of_the_row_without_an_end(temperature: float, policy: Policy) -> None:
+    asked = make_requests(10, repeat=4)
     full = run(policy, asked, temperature, longest=12)
     end = Counter(t for c in full for t in c.tokens).most_common(1)[0][0]
     first_end = policy.tokenizer.eos_token_id
@@ -165,8 +148,8 @@ def test_a_row_that_ends_is_a_prefix_of_the_row_without_an_end(temperature: floa
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
-def test_a_prefix_is_kept_and_continued(temperature: float, make_policy: MakePolicy) -> None:
-    policy, asked = make_policy(), make_requests()
+def test_a_prefix_is_kept_and_continued(temperature: float, policy: Policy) -> None:
+    asked = make_requests()
     written = run(policy, asked, temperature)
     begun = [
         Request(r.prompt, r.seed + 50, Completion(tokens=c.tokens[:cut], logprobs=c.logprobs[:cut]))
@@ -187,21 +170,20 @@ def test_a_prefix_is_kept_and_continued(temperature: float, make_policy: MakePol
         assert tokens_of(found) == [prompts[tuple(r.prompt)] for r in begun]
 
 
-def test_a_prefix_of_the_maximal_length_is_returned(make_policy: MakePolicy) -> None:
-    prefix = Completion(tokens=[5, 6, 7], logprobs=[-1.0, -2.0, -3.0])
-    asked = [Request([9], 0, prefix), Request([9], 1)]
-    found = run(make_policy(), asked, longest=3)
-    assert found[0] == prefix
+def test_no_completion_is_longer_than_requested_and_its_prefix_counts(policy: Policy) -> None:
+    for longest in (1, 4):
+        assert {len(c.tokens) for c in run(policy, make_requests(), longest=longest)} == {longest}
+    three, two = Completion(tokens=[5, 6, 7], logprobs=[-1.0, -2.0, -3.0]), Completion(tokens=[5, 6], logprobs=[-1, -2])
+    found = run(policy, [Request([9], 0, three), Request([9], 1)], longest=3)
+    assert found[0] == three
     assert len(found[1].tokens) <= 3
+    found = run(policy, [Request([9], 0, two, max_tokens=n) for n in (2, 3)])
+    assert found[0] == two
+    assert len(found[1].tokens) == 3
 
 
-@pytest.mark.parametrize("longest", [1, 4])
-def test_no_completion_is_longer_than_asked_for(longest: int, make_policy: MakePolicy) -> None:
-    assert {len(c.tokens) for c in run(make_policy(), make_requests(), longest=longest)} == {longest}
-
-
-def test_a_longer_budget_extends_a_row_whatever_the_others_have(make_policy: MakePolicy) -> None:
-    policy, asked = make_policy(), make_requests(6, repeat=3)
+def test_a_longer_budget_extends_a_row_whatever_the_others_have(policy: Policy) -> None:
+    asked = make_requests(6, repeat=3)
     full = run(policy, asked, longest=14)
     lengths = [random.Random(i).randint(1, 14) for i in range(len(asked))]
     found = run(policy, [replace(r, max_tokens=n) for r, n in zip(asked, lengths, strict=True)], longest=14)
@@ -213,43 +195,28 @@ def test_a_longer_budget_extends_a_row_whatever_the_others_have(make_policy: Mak
     assert tokens_of(run(policy, [replace(r, max_tokens=20) for r in asked], longest=14)) == tokens_of(full)
 
 
-def test_the_budget_of_a_request_counts_its_prefix(make_policy: MakePolicy) -> None:
-    prefix = Completion(tokens=[5, 6], logprobs=[-1.0, -2.0])
-    found = run(make_policy(), [Request([9], 0, prefix, max_tokens=n) for n in (2, 3)])
-    assert found[0] == prefix
-    assert len(found[1].tokens) == 3
-
-
-@pytest.mark.parametrize("kept", [0.0, 0.5, 1.0])
-def test_when_finished_rows_are_dropped_changes_nothing(
-    kept: float, make_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch
+def test_when_finished_rows_are_dropped_and_the_number_of_threads_change_nothing(
+    policy: Policy, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    policy, asked = make_policy(), [replace(r, max_tokens=r.seed % 9 + 1) for r in make_requests(6, repeat=3)]
-    expected = run(policy, asked)
-    monkeypatch.setattr(decode_loop, "LIVE_SHARE", kept)
-    assert tokens_of(run(policy, asked)) == tokens_of(expected)
-
-
-def test_two_threads_sample_what_one_samples(make_policy: MakePolicy) -> None:
-    policy, asked = make_policy(), make_requests(8, repeat=4)
-    one = run(policy, asked)
+    asked = [replace(r, max_tokens=r.seed % 9 + 1) for r in make_requests(6, repeat=3)]
+    expected = tokens_of(run(policy, asked))
+    for kept in (0.0, 0.5, 1.0):
+        monkeypatch.setattr(decode_loop, "LIVE_SHARE", kept)
+        assert tokens_of(run(policy, asked)) == expected
+    monkeypatch.undo()
+    asked = make_requests(8, repeat=4)
+    expected = tokens_of(run(policy, asked))
+    request.addfinalizer(lambda: torch.set_num_threads(1))
     torch.set_num_threads(2)
-    try:
-        assert tokens_of(run(policy, asked)) == tokens_of(one)
-    finally:
-        torch.set_num_threads(1)
+    assert tokens_of(run(policy, asked)) == expected
 
 
-def test_logits_that_are_not_finite_are_an_error(make_policy: MakePolicy) -> None:
-    policy = make_policy()
+def test_logits_that_are_not_finite_are_an_error(policy: Policy) -> None:
+    assert run(policy, []) == []
     with torch.no_grad():
         next(policy.model.parameters()).fill_(torch.nan)
     with pytest.raises(GraftError, match="logits are not finite"):
         run(policy, make_requests())
-
-
-def test_no_requests_give_no_completions(make_policy: MakePolicy) -> None:
-    assert run(make_policy(), []) == []
 
 
 def test_a_prompt_that_leaves_no_room_is_refused(make_policy: MakePolicy) -> None:
