@@ -1,4 +1,4 @@
-"""The stages `validate` and `choose` with real policies, each of which has learned one workflow by heart."""
+"""The stages `validate` and `choose` with trained policies, each of which always writes one workflow."""
 
 import json
 import logging
@@ -12,36 +12,21 @@ from tasks.errors import GraftError
 from tasks.evaluation import choose_task as choose
 from tasks.evaluation import validate_task as validate
 from tasks.layout import Layout
-from tasks.params.file import load_params, restrict
+from tasks.params.file import restrict
 from tasks.params.params import Params
 from tasks.records import Choice, Lineage, Problem, Standing
+from tests.support.evaluation_params import evaluation_params
 
-SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 PRODUCT = "def solve(problem):\n    n = numbers(problem)\n    return n[0] * n[1]\n"
-SUM = PRODUCT.replace("*", "+")
-WRITES = {1: SUM, 2: PRODUCT, 3: PRODUCT}
+WRITES = {1: PRODUCT.replace("*", "+"), 2: PRODUCT, 3: PRODUCT}
 """What the policy of each round writes."""
 CHOOSE = ["seed", "rounds.last", "evaluation.resamples", "evaluation.confidence"]
 QUESTIONS = ["3 boxes of 4 pens?", "2 bags of 9 nuts?"]
 
 
 def params(every: int, last: int = 3) -> Params:
-    changes = {
-        "evaluation": SHIPPED.evaluation.model_copy(update={"samples": 4, "ks": [1, 2], "every": every}),
-        "policy": SHIPPED.policy.model_copy(update={"max_new_tokens": 96}),
-        "rounds": SHIPPED.rounds.model_copy(update={"last": last}),
-    }
-    keys = [
-        "seed",
-        "environment",
-        "environment_sha256",
-        "rounds.last",
-        "policy.max_new_tokens",
-        "sandbox",
-        "operators",
-        "evaluation",
-    ]
-    return restrict(SHIPPED.model_copy(update=changes), keys)
+    changes = {"evaluation": {"samples": 4, "ks": [1, 2], "every": every}, "rounds": {"last": last}}
+    return evaluation_params(["rounds.last", "evaluation"], **changes)
 
 
 @pytest.fixture
@@ -71,6 +56,9 @@ def metrics(layout: Layout, *address: str | int) -> dict[str, float]:
 
 def test_the_first_of_the_best_rounds_is_kept_and_named(layout: Layout) -> None:
     play(layout, every=1)
+    written = digest_path(layout.root / "run")
+    play(layout, every=1)
+    assert digest_path(layout.root / "run") == written
     standings = read_jsonl(layout.standings(3), Standing)
     assert [(s.round, s.correct) for s in standings] == [(1, [0, 0]), (2, [4, 4]), (3, [4, 4])]
     for s in standings:
@@ -80,20 +68,19 @@ def test_the_first_of_the_best_rounds_is_kept_and_named(layout: Layout) -> None:
     assert digest_path(layout.run_policy) == digest_path(layout.policy(2))
     choice = read_json(layout.best, Choice)
     assert (choice.round, choice.version) == (2, read_json(layout.policy(2) / "lineage.json", Lineage).version)
-    assert choice.reason.startswith(
-        "round 2 has the highest pass@1 on 2 dev problems: 1.000, against 1.000 of the last"
-    )
+    reason = "round 2 has the highest pass@1 on 2 dev problems: 1.000, against 1.000 of the last"
+    assert choice.reason.startswith(reason)
     assert metrics(layout, "choose") == {"round": 2, "pass_at_1": 1.0, "last_pass_at_1": 1.0}
 
 
-def test_rounds_that_are_not_asked_for_are_passed_over_but_never_the_last(layout: Layout) -> None:
+def test_only_every_nth_round_and_the_last_are_measured(layout: Layout) -> None:
     play(layout, every=2)
     assert [s.round for s in read_jsonl(layout.standings(3), Standing)] == [2, 3]
     assert read_jsonl(layout.standings(1), Standing) == []
     assert metrics(layout, "validate", 1) == {}
 
 
-def test_without_a_comparison_it_is_the_last_and_no_problem_is_looked_at(layout: Layout) -> None:
+def test_without_validation_the_last_round_is_chosen_without_any_problem(layout: Layout) -> None:
     write_jsonl(layout.problems("dev"), [])
     play(layout, every=0)
     assert read_json(layout.best, Choice).round == 3
@@ -102,15 +89,7 @@ def test_without_a_comparison_it_is_the_last_and_no_problem_is_looked_at(layout:
     assert metrics(layout, "choose") == {"round": 3}
 
 
-def test_it_is_the_same_again(layout: Layout) -> None:
-    written = []
-    for _ in range(2):
-        play(layout, every=1)
-        written.append(digest_path(layout.root / "run"))
-    assert written[0] == written[1]
-
-
-def test_a_policy_that_is_not_what_was_measured_is_refused(layout: Layout) -> None:
+def test_a_policy_that_differs_from_the_measured_one_is_refused(layout: Layout) -> None:
     for round in WRITES:
         validate.run(layout, params(every=1), round)
     write_text(layout.policy(2) / "adapter" / "adapter_model.safetensors", "damaged")
@@ -119,7 +98,7 @@ def test_a_policy_that_is_not_what_was_measured_is_refused(layout: Layout) -> No
     assert not layout.run_policy.exists()
 
 
-def test_rounds_that_change_nothing_are_warned_of(layout: Layout, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_plateau_is_a_warning(layout: Layout, caplog: pytest.LogCaptureFixture) -> None:
     lines = [
         Standing(round=n, version="v", policy_sha256=digest_path(layout.policy(1)), samples=4, correct=[2, 1])
         for n in (1, 2, 3, 4)

@@ -10,38 +10,27 @@ from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.errors import GraftError
 from tasks.evaluation.evaluate_task import run
 from tasks.layout import Layout
-from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
-from tasks.params.sections import Operators
 from tasks.records import Problem, ProblemOutcome
 from tests.support.chat_server import chat_server
+from tests.support.evaluation_params import evaluation_params
 
-SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
-ASKING = "def solve(problem):\n    return answer(problem)\n"
+KEYS = ["policy.base", *(f"evaluation.{key}" for key in ("samples", "ks", "temperature", "resamples", "confidence"))]
 
 
 def params(url: str) -> Params:
-    plain = {"backend": "openai", "base_url": url, "model": "tiny", "retries": 0, "seconds": 5.0}
-    changes = {
-        "evaluation": SHIPPED.evaluation.model_copy(update={"samples": 2, "ks": [1]}),
-        "policy": SHIPPED.policy.model_copy(update={"max_new_tokens": 96}),
-        "operators": Operators.model_validate({**SHIPPED.operators.model_dump(), **plain}),
-    }
-    keys = ["seed", "environment", "environment_sha256", "policy.base", "policy.max_new_tokens", "sandbox", "operators"]
-    keys += [f"evaluation.{key}" for key in ("samples", "ks", "temperature", "resamples", "confidence")]
-    return restrict(SHIPPED.model_copy(update=changes), keys)
+    server = {"backend": "openai", "base_url": url, "model": "tiny", "retries": 0, "seconds": 5.0}
+    return evaluation_params(KEYS, evaluation={"samples": 2, "ks": [1]}, operators=server)
 
 
-def test_a_server_that_fails_is_never_scored_and_nothing_is_asked_twice(
+def test_a_failing_server_is_never_scored_and_no_prompt_is_sent_twice(
     tmp_path: Path, make_solver: Callable[[Path, str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     layout = Layout(tmp_path)
+    make_solver(layout.policy(0), "def solve(problem):\n    return answer(problem)\n")
     questions = ["3 boxes of 4 pens?", "5 boxes of 6 pens?"]
-    make_solver(layout.policy(0), ASKING)
-    write_jsonl(
-        layout.problems("test"),
-        [Problem(problem_id=f"boxes-{q[0]}", question=q, answer=12, source="test") for q in questions],
-    )
+    problems = [Problem(problem_id=f"boxes-{q[0]}", question=q, answer=12, source="test") for q in questions]
+    write_jsonl(layout.problems("test"), problems)
     broken = True
 
     def behave(prompt: str, _: int) -> tuple[int, str]:
