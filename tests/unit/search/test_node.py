@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tasks.search.node import Node, backpropagate, begin_simulation
 from tasks.search.rules import RULES, Rule
 from tasks.search.select_node import select_node
+from tests.support.searches import nodes_of
 
 
 def select(root: Node, exploration: float) -> Node | None:
@@ -62,41 +63,43 @@ def test_the_unseen_share_counts_as_a_child_that_was_never_visited() -> None:
     assert select(root, 0.0) is root  # a tie goes to what is new
 
 
-def test_a_tree_with_nothing_left_is_closed() -> None:
+@pytest.mark.parametrize("rule", RULES)
+def test_a_tree_with_nothing_left_is_closed(rule: Rule) -> None:
     root = root_of(0.5, 0.5, terminal=True)
-    assert select(root, 1.0) is None
-    assert root.closed
-    assert select(root, 1.0) is None
+    assert [select_node(root, rule, 1.0, Random(0)) for _ in range(2)] == [None, None]
+    assert root.closed or rule != "puct"
 
 
 def test_a_closed_branch_is_left_for_another_one() -> None:
     root = root_of(0.9, 0.1)
     likely, other = root.children
     likely.unexpanded = 0.0
-    likely.add("end", 1.0, 0.0, terminal=True)
-    reward(likely.children[0], 1.0)
+    reward(likely.add("end", 1.0, 0.0, terminal=True), 1.0)
     assert select(root, 1.0) is other
-    assert likely.closed
-    assert not root.closed
+    assert (likely.closed, root.closed) == (True, False)
+
+
+def wave_of(root: Node, rule: Rule, size: int) -> list[Node]:
+    """Simulations that have begun and not ended."""
+    wave = []
+    for _ in range(size):
+        node = select_node(root, rule, 1.0, Random(0))
+        assert node is not None
+        begin_simulation(node)
+        wave.append(node)
+    return wave
 
 
 def test_virtual_loss_spreads_a_wave() -> None:
     root = root_of(0.4, 0.3, 0.3)
     for child in root.children:
         reward(child, 0.5)
-    alone = [select(root, 1.0) for _ in range(3)]
-    assert len(set(map(id, alone))) == 1
-    wave = []
-    for _ in range(3):
-        node = select(root, 1.0)
-        assert node is not None
-        begin_simulation(node)
-        wave.append(node)
-    assert len(set(map(id, wave))) == 3
+    assert len({id(select(root, 1.0)) for _ in range(3)}) == 1
+    assert len(set(map(id, wave_of(root, "puct", 3)))) == 3
     assert (root.pending, [c.pending for c in root.children]) == (3, [1, 1, 1])
 
 
-def test_backpropagation_adds_to_all_above_and_to_nobody_else() -> None:
+def test_backpropagation_adds_to_ancestors_only() -> None:
     root = root_of(0.5, 0.5)
     left, right = root.children
     leaf = left.add("x", 1.0, 1.0)
@@ -108,20 +111,16 @@ def test_backpropagation_adds_to_all_above_and_to_nobody_else() -> None:
     assert (root.visits, root.value) == (3, 0.5)
 
 
-def nodes_of(root: Node) -> list[Node]:
-    return [root, *(each for child in root.children for each in nodes_of(child))]
-
-
 @given(
     growth=st.lists(st.tuples(st.floats(0.05, 1), st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.booleans()), max_size=25),
     wave=st.integers(1, 5),
     exploration=st.sampled_from([0.0, 0.5, 1.5, 10.0]),
     rule=st.sampled_from(RULES),
 )
-def test_a_search_keeps_its_books(
+def test_visits_and_rewards_of_a_search_add_up(
     growth: list[tuple[float, float, bool]], wave: int, exploration: float, rule: Rule
 ) -> None:
-    """Waves of simulations: each starts at a chosen node, adds a child there and brings its reward home."""
+    """Waves of simulations: each starts at a chosen node, adds a child there and backpropagates its reward."""
     root, sum_of_rewards, done = Node("", None, 1.0, unexpanded=1.0), 0.0, 0
     dice = Random(0)
     while growth:
@@ -190,16 +189,5 @@ def test_aflow_draws_the_good_ones_oftener_and_never_a_fourth() -> None:
 
 
 def test_enumerate_takes_open_nodes_in_turn() -> None:
-    root = root_of(0.5, 0.4, unexpanded=0.1)
-    taken = []
-    for _ in range(6):
-        node = select_node(root, "enumerate", 1.0, Random(0))
-        assert node is not None
-        taken.append(node.statement)
-        begin_simulation(node)
-    assert taken == ["", "s0", "s1"] * 2
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_nothing_is_open(rule: Rule) -> None:
-    assert select_node(root_of(0.5, terminal=True), rule, 1.0, Random(0)) is None
+    taken = wave_of(root_of(0.5, 0.4, unexpanded=0.1), "enumerate", 6)
+    assert [node.statement for node in taken] == ["", "s0", "s1"] * 2

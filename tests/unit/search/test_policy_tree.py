@@ -1,23 +1,32 @@
 """The guided tree, fed with completions by hand: token 9 ends a statement, token 1 the text."""
 
+import random
 from collections import Counter
-from itertools import pairwise
+from collections.abc import Sequence
+from itertools import pairwise, zip_longest
 from math import exp, log
 
 import pytest
 
-from tasks.records import Completion, Problem, Result
-from tasks.search.node import Node
+from tasks.records import Completion, Result
 from tasks.search.policy_tree import NEGLIGIBLE, PolicyTree, Rollout
 from tasks.search.rules import Rule
+from tests.support.searches import make_problem, make_tree, nodes_of
 
-PROBLEM = Problem(problem_id="p", question="?", answer=1, source="test")
 OK = [Result(status="ok", value=1)]
 LONGEST = 6
 
 
 def tree_of() -> PolicyTree:
-    return PolicyTree(PROBLEM, lambda token: token == 9, lambda tokens: "-".join(map(str, tokens)), LONGEST)
+    return make_tree(make_problem("p", ("?", 1)), LONGEST)
+
+
+def taught(*written: Completion, rewards: Sequence[float] = ()) -> PolicyTree:
+    """A tree with these independent samples."""
+    tree = tree_of()
+    for rollout, each, reward in zip_longest(tree.samples(len(written)), written, rewards, fillvalue=0.0):
+        learn(tree, rollout, each, reward)
+    return tree
 
 
 def completion(tokens: list[int], *probabilities: float) -> Completion:
@@ -30,14 +39,8 @@ def learn(tree: PolicyTree, rollout: Rollout, written: Completion, reward: float
     tree.update(rollout, written, str(written.tokens), OK, reward)
 
 
-def nodes_of(node: Node) -> list[Node]:
-    return [node, *(each for child in node.children for each in nodes_of(child))]
-
-
 def test_statements_become_nodes_with_the_policys_probabilities() -> None:
-    tree = tree_of()
-    (rollout,) = tree.samples(1)
-    learn(tree, rollout, completion([5, 9, 6, 9, 1], 0.5, 0.5, 0.8, 1.0, 0.9), reward=0.5)
+    tree = taught(completion([5, 9, 6, 9, 1], 0.5, 0.5, 0.8, 1.0, 0.9), rewards=[0.5])
     first, second, end = (chain := nodes_of(tree.root))[1:]
     assert [n.statement for n in chain] == ["", "5-9", "6-9", "1"]
     assert [n.prior for n in chain] == pytest.approx([1, 0.25, 0.8, 0.9])
@@ -47,45 +50,34 @@ def test_statements_become_nodes_with_the_policys_probabilities() -> None:
     assert tree.prefix(second).tokens == [5, 9, 6, 9]
     assert tree.prefix(second).logprobs == pytest.approx([log(0.5), log(0.5), log(0.8), 0])
     assert tree.prefix(None).tokens == []
-    assert end.depth == 3
-    assert first.closed is False
+    assert (end.depth, first.closed) == (3, False)
 
 
-def test_completions_share_what_they_have_in_common() -> None:
-    tree = tree_of()
-    one, two, three = tree.samples(3)
-    learn(tree, one, completion([5, 9, 6, 9, 1], 0.5, 1.0, 0.5))
-    learn(tree, two, completion([5, 9, 7, 1], 0.5, 1.0, 0.25), reward=1.0)
-    learn(tree, three, completion([5, 9, 6, 9, 1], 0.5, 1.0, 0.5))
+def test_completions_share_their_common_statements() -> None:
+    one, two = completion([5, 9, 6, 9, 1], 0.5, 1.0, 0.5), completion([5, 9, 7, 1], 0.5, 1.0, 0.25)
+    tree = taught(one, two, one, rewards=[0.0, 1.0, 0.0])
     (shared,) = tree.root.children
     assert [child.statement for child in shared.children] == ["6-9", "7-1"]
     assert (shared.visits, shared.unexpanded) == (3, pytest.approx(0.25))
     assert tree.root.value == pytest.approx(1 / 3)
-    assert {code: len(found.samples) for code, found in tree.workflows.items()} == {
-        "[5, 9, 6, 9, 1]": 2,
-        "[5, 9, 7, 1]": 1,
-    }
+    counts = {code: len(found.samples) for code, found in tree.workflows.items()}
+    assert counts == {"[5, 9, 6, 9, 1]": 2, "[5, 9, 7, 1]": 1}
 
 
 def test_a_last_token_that_ends_a_statement_is_no_statement_of_its_own() -> None:
-    tree = tree_of()
-    learn(tree, tree.samples(1)[0], completion([5, 5, 5, 5, 5, 9], 0.5))  # cut at LONGEST
-    (leaf,) = tree.root.children
+    (leaf,) = taught(completion([5, 5, 5, 5, 5, 9], 0.5)).root.children  # cut at LONGEST
     assert (leaf.terminal, leaf.unexpanded) == (True, 0.0)
 
 
 def test_a_negligible_rest_is_not_worth_a_rollout() -> None:
-    tree = tree_of()
-    learn(tree, tree.samples(1)[0], completion([5, 9, 1], 1 - NEGLIGIBLE / 2, 1.0, 0.5))
+    tree = taught(completion([5, 9, 1], 1 - NEGLIGIBLE / 2, 1.0, 0.5))
     assert tree.root.unexpanded == 0.0
-    (first,) = tree.root.children
     (rollout,) = tree.propose(1, exploration=1.0)
-    assert rollout.from_node is first
+    assert [rollout.from_node] == tree.root.children
 
 
-def test_a_rollout_comes_back_below_the_node_that_it_left_from() -> None:
-    tree = tree_of()
-    learn(tree, tree.samples(1)[0], completion([5, 9, 6, 9, 1], 1.0, 1.0, 0.5), reward=0.5)
+def test_a_rollout_ends_below_the_node_that_it_began_at() -> None:
+    tree = taught(completion([5, 9, 6, 9, 1], 1.0, 1.0, 0.5), rewards=[0.5])
     (rollout,) = tree.propose(1, exploration=1.0)
     first = tree.root.children[0]
     assert rollout.from_node is first
@@ -100,24 +92,18 @@ def test_a_rollout_comes_back_below_the_node_that_it_left_from() -> None:
 
 
 def test_a_wave_is_spread_and_each_completion_has_a_row_of_its_own() -> None:
-    tree = tree_of()
-    rollouts = tree.samples(2)
-    learn(tree, rollouts[0], completion([5, 9, 1], 0.4, 1.0, 0.5))
-    learn(tree, rollouts[1], completion([6, 9, 1], 0.4, 1.0, 0.5))
-    rollouts += tree.propose(3, exploration=2.0)
-    assert [r.row for r in rollouts] == list(range(5))
-    assert len({id(r.from_node) for r in rollouts[2:]}) == 3
+    tree = taught(completion([5, 9, 1], 0.4, 1.0, 0.5), completion([6, 9, 1], 0.4, 1.0, 0.5))
+    rollouts = tree.propose(3, exploration=2.0)
+    assert [r.row for r in tree_of().samples(2) + rollouts] == list(range(5))
+    assert len({id(r.from_node) for r in rollouts}) == 3
 
 
-def test_the_rule_says_where_rollouts_begin() -> None:
+def test_the_rule_decides_where_rollouts_begin() -> None:
     """After a good and a bad completion puct and aflow stay with the good one, enumerate takes one after another."""
+    good, bad = completion([5, 9, 6, 9, 1], 0.4, 1.0, 0.1), completion([6, 9, 1], 0.4, 1.0, 0.5)
 
     def begins(rule: Rule, seed: int = 0) -> list[str]:
-        tree = tree_of()
-        good, bad = tree.samples(2)
-        learn(tree, good, completion([5, 9, 6, 9, 1], 0.4, 1.0, 0.1), reward=0.9)
-        learn(tree, bad, completion([6, 9, 1], 0.4, 1.0, 0.5))
-        rollouts = tree.propose(4, exploration=0.1, rule=rule, seed=seed)
+        rollouts = taught(good, bad, rewards=[0.9, 0.0]).propose(4, exploration=0.1, rule=rule, seed=seed)
         return [rollout.from_node.statement for rollout in rollouts if rollout.from_node]
 
     assert begins("puct")[0] == "5-9"
@@ -126,33 +112,22 @@ def test_the_rule_says_where_rollouts_begin() -> None:
     assert Counter(begins("aflow")).most_common(1)[0][0] == "5-9"
 
 
-@pytest.mark.parametrize("wave", [0, -3])
-def test_no_room_no_rollouts(wave: int) -> None:
-    tree = tree_of()
-    learn(tree, tree.samples(1)[0], completion([5, 9, 1], 0.5))
-    assert tree.propose(wave, exploration=1.0) == []
-
-
-def test_a_tree_whose_completions_are_all_right_proposes_nothing() -> None:
+def test_nothing_is_proposed_without_room_or_where_all_is_right_or_written_out() -> None:
+    tree = taught(completion([5, 9, 1], 0.5))
+    assert [tree.propose(wave, exploration=1.0) for wave in (0, -3)] == [[], []]
     tree = tree_of()
     one, two = tree.samples(2)
     learn(tree, one, completion([5, 9, 1], 0.3), reward=1.0)
     assert tree.propose(4, exploration=1.0) == []
     learn(tree, two, completion([6, 9, 1], 0.3), reward=2 / 3)
     assert len(tree.propose(4, exploration=1.0)) == 4
-
-
-def test_a_tree_that_is_written_out_proposes_nothing() -> None:
-    tree = tree_of()
-    learn(tree, tree.samples(1)[0], completion([5, 9, 1]))  # the policy is sure of every token, and wrong
+    tree = taught(completion([5, 9, 1]))  # the policy is sure of every token, and wrong
     assert tree.propose(4, exploration=1.0) == []
     assert tree.root.closed
 
 
 def test_priors_and_what_is_unseen_add_up_however_the_completions_fall() -> None:
-    """A policy of three statements that it strings together at will, told as it would sample them."""
-    import random
-
+    """A policy of three statements in any order, each reported with the probability of sampling it."""
     rng, tree = random.Random(0), tree_of()
     chances = {5: 0.5, 6: 0.3, 7: 0.2}
 

@@ -9,21 +9,10 @@ from typing import Any
 import pytest
 
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
-from tasks.bootstrap.scratch_model import build_scratch_model
-from tasks.bootstrap.supervised import TrainingExample, train_supervised
-from tasks.bootstrap.tokenizer import train_tokenizer
 from tasks.core.sharding import use_fan_out
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.layout import Layout
-from tasks.model.policy import (
-    Policy,
-    attach_adapter,
-    decode,
-    encode_completion,
-    encode_prompt,
-    load_policy,
-    save_policy,
-)
+from tasks.model.policy import decode, encode_prompt, load_policy
 from tasks.model.sampling.sampler import Request, sample
 from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
@@ -31,18 +20,19 @@ from tasks.programs.answer_check import solved_share
 from tasks.programs.code_blocks import code_of
 from tasks.programs.contract import HEADER, prompt_of, workflow_id
 from tasks.programs.sandbox.sandbox import Program, Sandbox
-from tasks.records import Problem, Sibling, TreeNode, Workflow
+from tasks.records import Problem, TreeNode, Workflow
 from tasks.search.files import node_id
-from tasks.search.node import Node
 from tasks.search.policy_search import PolicySearch
 from tasks.search.policy_tree import NEGLIGIBLE, PolicyTree
 from tasks.search.task import draw_validation, run
 from tasks.seeds import derive_seed
+from tests.support.searches import make_problem, nodes_of, save_writer
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 SAMPLES, SIMULATIONS, WAVE = 4, 14, 3
 JUDGES = 3  # completions of a validation problem
-INFLUENCE = ("influence.validation", "influence.n", "influence.completions")
+KEYS = "seed policy.base policy.max_new_tokens search sandbox operators rewards.failed_limit grpo.group_size"
+KEYS += " environment environment_sha256 shard_size influence.validation influence.n influence.completions"
 CODES = [
     HEADER + "    a = n[0] * n[1]\n    return a\n",
     HEADER + "    a = n[0] * n[1]\n    b = a + n[2]\n    return b\n",
@@ -53,9 +43,7 @@ CODES = [
 
 def problem(name: str, operation: Callable[[int, int, int], int]) -> Problem:
     triples = [(3, 4, 5), (6, 2, 9), (8, 7, 2)]
-    (first, *others) = [(f"{a} boxes, {b} pens and {c} more?", operation(a, b, c)) for a, b, c in triples]
-    siblings = [Sibling(question=question, answer=answer) for question, answer in others]
-    return Problem(problem_id=name, question=first[0], answer=first[1], source="test", siblings=siblings)
+    return make_problem(name, *[(f"{a} boxes, {b} pens and {c} more?", operation(a, b, c)) for a, b, c in triples])
 
 
 TRAIN = [
@@ -69,42 +57,22 @@ VALIDATION = [problem("held-out", lambda a, b, c: (a + b) * c)]
 @pytest.fixture(scope="module")
 def writers(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Two policy folders: the first writes all CODES, the second mostly the last two."""
-    folders = []
-    for number, codes in enumerate((CODES, [*CODES, *CODES[2:] * 3])):
-        tokenizer = train_tokenizer([prompt_of(p.question, "scratch") for p in TRAIN] + CODES, 300)
-        policy = Policy(build_scratch_model(tokenizer, hidden=32, layers=1, seed=0), tokenizer, "", "scratch")
-        prompts = [encode_prompt(policy, prompt_of(q, "scratch")) for q in TRAIN[0].questions]
-        rows = [TrainingExample(prompt, encode_completion(policy, code)) for prompt in prompts for code in codes]
-        train_supervised(
-            policy.model, rows, epochs=60, learning_rate=0.01, batch=12, pad=tokenizer.pad_token_id, seed=0
-        )
-        policy.model = attach_adapter(policy.model, rank=2, alpha=2.0, seed=0)
-        folders.append(tmp_path_factory.mktemp("policies") / str(number))
-        save_policy(policy, folders[-1], parent=None, round=0)
+    folders = [tmp_path_factory.mktemp("policies") / str(number) for number in (0, 1)]
+    corpus = [prompt_of(p.question, "scratch") for p in TRAIN] + CODES
+    for folder, codes in zip(folders, (CODES, [*CODES, *CODES[2:] * 3]), strict=True):
+        save_writer(folder, corpus, TRAIN[0].questions, codes, epochs=60, rate=0.01, batch=12)
     return folders
 
 
 def params(validation: str = "held_out", **search: float) -> Params:
-    knobs = {"samples": SAMPLES, "simulations": SIMULATIONS, "wave_size": WAVE, **search}
-    changes = {
-        "search": SHIPPED.search.model_copy(update=knobs),
-        "policy": SHIPPED.policy.model_copy(update={"max_new_tokens": 48}),
-        "sandbox": SHIPPED.sandbox.model_copy(update={"allow_weak": True}),
-        "influence": SHIPPED.influence.model_copy(update={"validation": validation, "completions": JUDGES}),
+    changes: dict[str, dict[str, Any]] = {
+        "search": {"samples": SAMPLES, "simulations": SIMULATIONS, "wave_size": WAVE, **search},
+        "policy": {"max_new_tokens": 48},
+        "sandbox": {"allow_weak": True},
+        "influence": {"validation": validation, "completions": JUDGES},
     }
-    keys = [
-        "seed",
-        "policy.base",
-        "policy.max_new_tokens",
-        "search",
-        "sandbox",
-        "operators",
-        "rewards.failed_limit",
-        "grpo.group_size",
-    ]
-    return restrict(
-        SHIPPED.model_copy(update=changes), [*keys, "environment", "environment_sha256", "shard_size", *INFLUENCE]
-    )
+    changed = {name: getattr(SHIPPED, name).model_copy(update=change) for name, change in changes.items()}
+    return restrict(SHIPPED.model_copy(update=changed), KEYS.split())
 
 
 @pytest.fixture
@@ -119,12 +87,6 @@ def layout(tmp_path: Path, writers: list[Path]) -> Layout:
     return layout
 
 
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    with Sandbox(2.0, 256, allow_weak=True, workers=1) as sandbox:
-        yield sandbox
-
-
 def index_of(layout: Layout, number: int = 1) -> list[Workflow]:
     return read_jsonl(layout.workflows(number) / "index.jsonl", Workflow)
 
@@ -134,11 +96,7 @@ def asked_in(number: int) -> list[Problem]:
     return [p.rotated(number) for p in [*TRAIN, *VALIDATION]]
 
 
-def nodes_of(node: Node) -> list[Node]:
-    return [node, *(each for child in node.children for each in nodes_of(child))]
-
-
-def test_validation_problems_are_drawn_anew_in_each_round() -> None:
+def test_each_round_draws_its_own_validation_problems_and_only_these_are_sampled(layout: Layout) -> None:
     problems = [VALIDATION[0].model_copy(update={"problem_id": f"v{number}"}) for number in range(20)]
     rounds = [[p.problem_id for p in draw_validation(problems, 8, 0, round)] for round in range(6)]
     assert all(len(set(names)) == 8 and names == sorted(names, key=lambda n: int(n[1:])) for names in rounds)
@@ -146,12 +104,10 @@ def test_validation_problems_are_drawn_anew_in_each_round() -> None:
     assert len({name for names in rounds for name in names}) > 15
     assert draw_validation(problems[::-1], 8, 0, 1)[::-1] == draw_validation(problems, 8, 0, 1)  # by name, not by place
     assert draw_validation(problems, 20, 0, 1) == draw_validation(problems, 99, 0, 1) == problems
-
-
-def test_only_the_drawn_validation_problems_are_sampled(layout: Layout) -> None:
+    write_jsonl(layout.problems("validation"), problems[:3])
     influence = params().influence.model_copy(update={"n": 1})
-    run(layout, params().model_copy(update={"influence": influence}), 1)
-    (name,) = {p.problem_id for p in draw_validation(VALIDATION, 1, 0, 1)}
+    run(layout, params(simulations=SAMPLES).model_copy(update={"influence": influence}), 1)
+    (name,) = {p.problem_id for p in draw_validation(problems[:3], 1, 0, 1)}
     assert {w.problem_id for w in index_of(layout)} == {*(p.problem_id for p in TRAIN), name}
 
 
@@ -239,24 +195,18 @@ def test_a_workflow_from_the_tree_begins_with_the_statements_of_its_parent(layou
     assert from_inside > 0
 
 
-def search_of(
-    layout: Layout, sandbox: Sandbox, folder: int = 0, **knobs: float
-) -> tuple[PolicySearch, list[PolicyTree]]:
+def grown(layout: Layout, sandbox: Sandbox, folder: int = 0, **knobs: float) -> tuple[PolicySearch, list[PolicyTree]]:
     search = PolicySearch(load_policy(layout.policy(folder)), WorkflowEnvironment(), sandbox, params(**knobs), round=1)
-    return search, search.make_trees(TRAIN)
-
-
-def grown(layout: Layout, sandbox: Sandbox, folder: int = 0, **knobs: float) -> list[PolicyTree]:
-    search, trees = search_of(layout, sandbox, folder, **knobs)
+    trees = search.make_trees(TRAIN)
     search.sample(trees)
     search.explore(trees)
-    return trees
+    return search, trees
 
 
 @pytest.mark.parametrize("temperature", [0.7, 1.0])
 def test_priors_and_what_is_unseen_add_up(temperature: float, layout: Layout, sandbox: Sandbox) -> None:
     expanded = 0
-    for tree in grown(layout, sandbox, temperature=temperature):
+    for tree in grown(layout, sandbox, temperature=temperature)[1]:
         for node in nodes_of(tree.root):
             assert node.pending == 0
             if node.children:
@@ -269,9 +219,7 @@ def test_priors_and_what_is_unseen_add_up(temperature: float, layout: Layout, sa
 
 
 def test_a_request_from_inside_the_tree_is_answered_with_its_prefix(layout: Layout, sandbox: Sandbox) -> None:
-    search, trees = search_of(layout, sandbox)
-    search.sample(trees)
-    search.explore(trees)
+    search, trees = grown(layout, sandbox)
     wave = [(tree, rollout) for tree in trees for rollout in tree.propose(WAVE, exploration=1.5)]
     requests = [search._request(tree, rollout) for tree, rollout in wave]
     found = sample(search.policy, requests, 1.0, 48, "test")
@@ -288,7 +236,7 @@ def test_the_tree_is_the_present_policys(layout: Layout, sandbox: Sandbox) -> No
     def shape(tree: PolicyTree) -> list[tuple[str, float, int]]:
         return [(n.statement, round(n.prior, 4), n.visits) for n in nodes_of(tree.root)]
 
-    first, again, other = (grown(layout, sandbox, folder) for folder in (0, 0, 1))
+    first, again, other = (grown(layout, sandbox, folder)[1] for folder in (0, 0, 1))
     assert [shape(t) for t in first] == [shape(t) for t in again]
     for one, two in zip(first, other, strict=True):
         assert shape(one) != shape(two)
@@ -309,14 +257,12 @@ def test_each_round_searches_with_the_policy_of_the_round_before(layout: Layout)
         )
 
 
-def test_rounds_ask_in_turn_in_the_quantities_of_each_sibling() -> None:
+def test_rounds_take_turns_with_the_quantities_of_each_sibling() -> None:
     own = [(TRAIN[0].question, TRAIN[0].answer), *((s.question, s.answer) for s in TRAIN[0].siblings)]
     turns = [TRAIN[0].rotated(number) for number in range(6)]
     assert turns[0] == TRAIN[0]
     assert [(t.question, t.answer) for t in turns] == own * 2
-    for turn in turns:
-        asked = zip(turn.questions, turn.answers, strict=True)
-        assert sorted(asked) == sorted(own)
+    assert all(sorted(zip(t.questions, t.answers, strict=True)) == sorted(own) for t in turns)
 
 
 def test_the_same_seed_writes_the_same_bytes_and_another_seed_others(layout: Layout) -> None:
@@ -347,7 +293,7 @@ def test_a_policy_that_is_always_right_is_not_searched_further(
 
 
 def test_a_shard_of_each_problem_finds_what_one_of_all_finds(layout: Layout) -> None:
-    """Tokens do not depend on what is decoded beside them; the last digits of log-probabilities may."""
+    """Tokens do not depend on the rest of a batch; the last digits of log-probabilities may."""
     run(layout, params(), 1)
     together = [(w.problem_id, w.workflow_id, w.proposer, w.visits) for w in index_of(layout)]
     numbers, nodes = layout.metrics("search", 1).read_text(), (layout.workflows(1) / "trees.jsonl").read_text()

@@ -1,7 +1,6 @@
-"""The picture of a tree: SVG that stands alone, and the choice of the tree."""
+"""The picture of a tree: self-contained SVG, and the choice of the tree."""
 
 import re
-from collections.abc import Callable
 from xml.etree import ElementTree
 
 from hypothesis import given, settings
@@ -10,25 +9,16 @@ from hypothesis import strategies as st
 from tasks.records import Completion, Problem, Result, TreeNode
 from tasks.search.policy_tree import PolicyTree
 from tasks.search.tree_drawing import LINES, example_tree, tree_svg
+from tests.support.searches import make_tree
 
 PROBLEM = Problem(problem_id="train-0007", question="2 pens & <3> cups?", answer=5, source="test")
 STATEMENTS = ["a = n[0] + n[1]", "b = a < 3 and [bold]a & 'x'[/]", "return a"]
 
 
 def node(name: str, statement: str, visits: int, value: float) -> TreeNode:
-    parent = name.rpartition(".")[0] or None
-    depth = name.count(".")
-    return TreeNode(
-        problem_id="train-0007",
-        node_id=name,
-        parent_id=parent,
-        statement=statement,
-        depth=depth,
-        visits=visits,
-        value=value,
-        prior=0.5,
-        terminal=False,
-    )
+    place = {"problem_id": "train-0007", "node_id": name, "parent_id": name.rpartition(".")[0] or None}
+    counts = {"depth": name.count("."), "visits": visits, "value": value, "prior": 0.5}
+    return TreeNode(**place, **counts, statement=statement, terminal=False)
 
 
 NODES = [
@@ -66,13 +56,13 @@ def test_the_picture_needs_nothing_from_elsewhere() -> None:
 
 @settings(max_examples=30)
 @given(st.text(max_size=30), st.text(max_size=30))
-def test_whatever_a_policy_writes_it_stays_xml(statement: str, question: str) -> None:
+def test_any_text_of_a_policy_gives_valid_xml(statement: str, question: str) -> None:
     svg = tree_svg([NODES[0], node("0.0", statement, 1, 0.0)], PROBLEM.model_copy(update={"question": question}), 1)
     svg.encode()
     assert ElementTree.fromstring(svg).tag.endswith("svg")
 
 
-def test_of_a_large_tree_the_nodes_that_tell_most_are_drawn() -> None:
+def test_the_most_informative_nodes_of_a_large_tree_are_drawn() -> None:
     dull = [node(f"0.{i}", f"dull{i}", 2, 0.0) for i in range(1, LINES + 20)]
     busy = node(f"0.{LINES + 20}", "busy", 5, 0.0)
     right = [node(f"0.{LINES + 21}", "path", 1, 1.0), node(f"0.{LINES + 21}.0", "goal", 1, 1.0)]
@@ -84,30 +74,20 @@ def test_of_a_large_tree_the_nodes_that_tell_most_are_drawn() -> None:
 
 
 def tree(name: str, samples: list[float], rollouts: list[float]) -> PolicyTree:
-    """A tree that heard of these rewards; no two completions are alike."""
-    made = PolicyTree(PROBLEM.model_copy(update={"problem_id": name}), lambda token: token == 9, str, longest=8)
-
-    def learn(reward: float) -> Callable[[int], None]:
-        return lambda row: made.update(
-            rollout, Completion(tokens=[row, 9, row + 1], logprobs=[-3.0] * 3), f"{row}", [Result(status="ok")], reward
-        )
-
-    for reward in samples:
-        (rollout,) = made.samples(1)
-        learn(reward)(rollout.row)
-    for reward in rollouts:
-        (rollout,) = made.propose(1, exploration=100.0)
-        learn(reward)(rollout.row)
+    """A tree with these rewards; no two completions are alike."""
+    made = make_tree(PROBLEM.model_copy(update={"problem_id": name}), 8)
+    for place, reward in enumerate([*samples, *rollouts]):
+        (rollout,) = made.samples(1) if place < len(samples) else made.propose(1, exploration=100.0)
+        row = rollout.row
+        written = Completion(tokens=[row, 9, row + 1], logprobs=[-3.0] * 3)
+        made.update(rollout, written, f"{row}", [Result(status="ok")], reward)
     return made
 
 
-def test_the_tree_that_shows_what_search_is_good_for_is_told_of() -> None:
-    nothing = tree("nothing", [0.0, 0.5], [0.5])
-    larger = tree("larger", [0.0, 0.5], [0.5, 0.5])
-    easy = tree("easy", [1.0, 1.0, 0.0], [1.0])
-    found = tree("found", [0.0, 0.5], [1.0])
-    found_twice = tree("found twice", [0.0, 0.5], [1.0, 1.0])
-    order = [nothing, larger, easy, found, found_twice]
+def test_the_example_is_the_tree_that_shows_what_search_is_good_for() -> None:
+    nothing, larger = tree("nothing", [0.0, 0.5], [0.5]), tree("larger", [0.0, 0.5], [0.5, 0.5])
+    easy, found = tree("easy", [1.0, 1.0, 0.0], [1.0]), tree("found", [0.0, 0.5], [1.0])
+    order = [nothing, larger, easy, found, tree("found twice", [0.0, 0.5], [1.0, 1.0])]
     for count in range(1, 6):
         assert example_tree(order[:count]) is example_tree(order[:count][::-1]) is order[count - 1]
     same = [tree("one", [0.0], []), tree("two", [0.0], [])]

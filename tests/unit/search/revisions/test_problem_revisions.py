@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tasks.programs.answer_check import solved_share
 from tasks.programs.operators.model import Prompt
 from tasks.programs.operators.model_calls import MAX_PROMPT
-from tasks.records import Completion, Problem, Result, Sibling
+from tasks.records import Completion, Result
 from tasks.search.files import node_id, tree_records
 from tasks.search.node import Node
 from tasks.search.policy_tree import FoundWorkflow, PolicyTree
@@ -24,15 +24,10 @@ from tasks.search.revisions.problem_revisions import (
 )
 from tasks.search.revisions.prompt import Revision
 from tasks.search.rules import AFLOW_BEST, soft_mix
+from tests.support.searches import make_problem, make_tree, nodes_of
 
 ANSWERS = [40414, 40424, 40434]
-PROBLEM = Problem(
-    problem_id="p",
-    question="asked?",
-    answer=ANSWERS[0],
-    source="test",
-    siblings=[Sibling(question=f"sibling {answer - 7}?", answer=answer) for answer in ANSWERS[1:]],
-)
+PROBLEM = make_problem("p", ("asked?", ANSWERS[0]), *((f"sibling {answer - 7}?", answer) for answer in ANSWERS[1:]))
 WRITTEN = Completion(tokens=[5, 1], logprobs=[])
 LOST = [Result(status="failed", error="no reply")] * 3
 
@@ -44,7 +39,7 @@ def solving(right: int) -> list[Result]:
 
 def tree_of(*workflows: tuple[str, list[Result]]) -> PolicyTree:
     """With independent samples that wrote these workflows."""
-    tree = PolicyTree(PROBLEM, lambda token: token == 9, lambda tokens: "-".join(map(str, tokens)), 8)
+    tree = make_tree(PROBLEM, 8)
     for place, (rollout, (code, results)) in enumerate(zip(tree.samples(len(workflows)), workflows, strict=True)):
         written = Completion(tokens=[10 + place, 1], logprobs=[log(0.1), 0.0])
         tree.update(rollout, written, code, results, solved_share(results, tree.problem.answers))
@@ -67,10 +62,6 @@ def take(
     return new
 
 
-def nodes_of(node: Node) -> list[Node]:
-    return [node, *(each for child in node.children for each in nodes_of(child))]
-
-
 # --- the parent
 
 
@@ -88,7 +79,7 @@ def test_a_parent_is_drawn_by_aflows_rule_from_the_root_and_the_best_three() -> 
     assert set(counts) == {"", "b", "c", "d"}
 
 
-def test_of_equals_the_earliest_are_the_best_and_some_are_no_parents() -> None:
+def test_among_equals_the_earliest_are_the_best_and_some_are_never_parents() -> None:
     unfit = [found("", 0.9), found("x" * (MAX_PROMPT + 1), 0.9), found("lost", 0.9, LOST)]
     equals = [found(name, 0.5) for name in "abcd"]
     drawn = {each.code for n in range(100) if (each := select_parent([*unfit, *equals], n / 100))}
@@ -157,23 +148,19 @@ def test_the_same_change_of_the_same_parent_is_not_run_again_but_counts() -> Non
     assert take(revisions, "multiply", "third", solving(0), parent="other")  # of another parent it is another change
 
 
+CODES, CHANGES, RIGHTS = st.integers(0, 4), st.integers(0, 3), st.integers(0, 2)
+
+
 @settings(max_examples=60)
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(0, 2), st.floats(0, 0.999), st.integers(1, 3)),
-        max_size=14,
-    )
-)
-def test_whatever_comes_is_counted_and_nothing_is_run_twice(replies: list[tuple[int, int, int, float, int]]) -> None:
-    """In waves: (code, change, right, draw, drafts before the next are heard)."""
+@given(st.lists(st.tuples(CODES, CHANGES, RIGHTS, st.floats(0, 0.999), st.integers(1, 3)), max_size=14))
+def test_every_reply_is_counted_and_no_code_is_run_twice(replies: list[tuple[int, int, int, float, int]]) -> None:
+    """In waves: (code, change, right, draw, drafts before the next replies)."""
     tree = tree_of(("code 0", solving(1)), ("code 1", LOST))
-    draws = [u for *_, u, _ in replies]
-    revisions = ProblemRevisions(tree, len(replies), draws.__getitem__)
+    revisions = ProblemRevisions(tree, len(replies), [u for *_, u, _ in replies].__getitem__)
     rest, ran = list(replies), []
     while rest:
         wave, rest = rest[: rest[0][-1]], rest[rest[0][-1] :]
         drafts = revisions.drafts(len(wave))
-        assert len(drafts) == len(wave)
         read = [
             (draft, Revision(f"change {change}" if change else "", f"code {code}"), solving(right))
             for draft, (code, change, right, *_) in zip(drafts, wave, strict=True)
@@ -197,7 +184,7 @@ def test_whatever_comes_is_counted_and_nothing_is_run_twice(replies: list[tuple[
 # --- what is asked
 
 
-def test_the_experience_of_a_parent_is_that_of_its_own_changes() -> None:
+def test_the_experience_of_a_parent_lists_its_own_changes_only() -> None:
     tree = tree_of(("one", solving(1)), ("two", solving(1)))
     revisions = ProblemRevisions(tree, 9, [0.3, 0.5].__getitem__)
     take(revisions, "worse change", "a", solving(0))
@@ -222,23 +209,16 @@ def test_no_prompt_holds_an_expected_answer_or_what_a_sibling_asks(before: int, 
             assert secret not in draft.prompt.text
 
 
-def test_the_same_prompt_in_a_wave_gets_replies_of_its_own() -> None:
-    revisions = revisions_of(tree_of(("one", solving(1))))
-    prompts = [draft.prompt for draft in revisions.drafts(3)]
+def test_a_wave_numbers_equal_prompts_and_the_drafts_stop_at_the_maximum_or_a_solution() -> None:
+    prompts = [draft.prompt for draft in revisions_of(tree_of(("one", solving(1)))).drafts(3)]
     assert [prompt.nth for prompt in prompts] == [0, 1, 2]
     assert len({prompt.text for prompt in prompts}) == 1
-
-
-def test_no_more_are_asked_for_than_there_may_be() -> None:
     revisions = revisions_of(tree_of(("one", solving(1))), most=5)
     assert [len(revisions.drafts(3)) for _ in range(3)] == [3, 2, 0]
-
-
-def test_a_solved_problem_is_left_alone() -> None:
     assert revisions_of(tree_of(("one", solving(0)), ("two", solving(3)))).drafts(3) == []
 
 
-def test_a_workflow_that_nobody_knows_the_worth_of_counts_neither_way() -> None:
+def test_a_workflow_of_unknown_reward_changes_no_value() -> None:
     tree = tree_of(("one", solving(1)), ("two", solving(2)))
     take(revisions_of(tree), "unknown", "new", LOST)
     assert tree.root.value == pytest.approx(1 / 2)

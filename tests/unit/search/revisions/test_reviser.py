@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -24,17 +25,18 @@ from tasks.params.params import Params
 from tasks.programs.operators.model import Prompt, Reply
 from tasks.programs.operators.reply_cache import CachedModel
 from tasks.programs.sandbox.sandbox import Sandbox
-from tasks.records import Lineage, Problem, Sibling, TreeNode, Workflow
+from tasks.records import Lineage, Problem, TreeNode, Workflow
 from tasks.rewards import task as rewarding
 from tasks.search.files import tree_records
-from tasks.search.policy_tree import PolicyTree
 from tasks.search.revisions.reviser import Reviser
 from tasks.search.task import run
 from tasks.trajectories import task as collecting
 from tasks.trajectories.groups import SearchedProblem, build_trajectories
 from tests.support.plain_scores import completion_logprobs
+from tests.support.searches import make_problem, make_tree
 
-INFLUENCE = ("influence.validation", "influence.n", "influence.completions")
+KEYS = "seed policy.base policy.max_new_tokens search sandbox operators rewards grpo.group_size environment"
+KEYS += " environment_sha256 shard_size influence.validation influence.n influence.completions"
 SHIPPED = load_params(Path(__file__).parents[4] / "params.yaml")
 SAMPLES, REVISIONS = 2, 4
 ENOUGH = 12  # revisions until a test's parent is drawn twice
@@ -46,13 +48,11 @@ TRIPLES = [(31, 41, 1271), (6, 212, 1272), (8, 77, 616)]
 Answer = Callable[[str], str | None]
 
 
-def problem(name: str, thing: str) -> Problem:
-    first, *others = [(f"{a} boxes of {b} {thing}?", answer) for a, b, answer in TRIPLES]
-    siblings = [Sibling(question=question, answer=answer) for question, answer in others]
-    return Problem(problem_id=name, question=first[0], answer=first[1], source="test", siblings=siblings)
+def problem(name: str) -> Problem:
+    return make_problem(name, *[(f"{a} boxes of {b} {name}?", answer) for a, b, answer in TRIPLES])
 
 
-PENS, CUPS = problem("pens", "pens"), problem("cups", "cups")
+PENS, CUPS = problem("pens"), problem("cups")
 
 
 class Server:
@@ -103,48 +103,33 @@ def reply(change: str, code: str) -> str:
 
 
 def all_params(url: str, revisions: int = REVISIONS, wave: int = 1, longest: int = 128) -> Params:
-    shape = {"samples": SAMPLES, "simulations": SAMPLES + revisions, "wave_size": wave, "temperature": 0.01}
-    model = {"backend": "openai", "base_url": url, "model": "test", "retries": 0, "parallel": 1, "seconds": 20.0}
-    changes = {
-        "seed": 0,
-        "search": SHIPPED.search.model_copy(update={**shape, "revisions": revisions}),
-        "policy": SHIPPED.policy.model_copy(update={"max_new_tokens": longest}),
-        "sandbox": SHIPPED.sandbox.model_copy(update={"allow_weak": True}),
-        "influence": SHIPPED.influence.model_copy(update={"validation": "same_batch"}),
-        "operators": SHIPPED.operators.model_copy(update=model),
+    shape = {"samples": SAMPLES, "simulations": SAMPLES + revisions, "wave_size": wave, "revisions": revisions}
+    limits = {"retries": 0, "parallel": 1, "seconds": 20.0}
+    changes: dict[str, dict[str, Any]] = {
+        "search": {**shape, "temperature": 0.01},
+        "policy": {"max_new_tokens": longest},
+        "sandbox": {"allow_weak": True},
+        "influence": {"validation": "same_batch"},
+        "operators": {"backend": "openai", "base_url": url, "model": "test", **limits},
     }
-    return SHIPPED.model_copy(update=changes)
+    changed = {name: getattr(SHIPPED, name).model_copy(update=change) for name, change in changes.items()}
+    return SHIPPED.model_copy(update={"seed": 0, **changed})
 
 
 def params(url: str, *knobs: int, **more: int) -> Params:
-    keys = [
-        "seed",
-        "policy.base",
-        "policy.max_new_tokens",
-        "search",
-        "sandbox",
-        "operators",
-        "rewards",
-        "grpo.group_size",
-    ]
-    return restrict(
-        all_params(url, *knobs, **more),
-        [
-            *keys,
-            "environment",
-            "environment_sha256",
-            "shard_size",
-            "grpo.group_size",
-            "influence.validation",
-            "influence.n",
-            "influence.completions",
-        ],
-    )
+    return restrict(all_params(url, *knobs, **more), KEYS.split())
+
+
+def revise(layout: Layout, answer: Answer, *knobs: int, **more: int) -> "Server":
+    """Run the stage of round 3 with this server."""
+    with serving(answer) as server:
+        run(layout, params(server.url, *knobs, **more), 3)
+    return server
 
 
 @pytest.fixture
 def layout(tmp_path: Path, make_solver: Callable[[Path, str], str]) -> Layout:
-    """One train problem and a policy that writes BROKEN whatever it is asked. Round 3 asks as the problem stands."""
+    """One train problem and a policy that writes BROKEN for any question. Round 3 asks the problem itself."""
     layout = Layout(tmp_path)
     for round in (0, 2):
         make_solver(layout.policy(round), BROKEN)
@@ -163,40 +148,39 @@ def numbers_of(layout: Layout) -> dict[str, float]:
 
 
 def mending(prompt: str) -> str:
-    """Where it reads of the error it adds at first, and multiplies when it reads that this did not help."""
+    """Given the error it adds; given that this did not help it multiplies."""
     if "IndexError" not in prompt:
         return reply("nothing", WRONG)
     before = "did not help; make none of them again:\n- add the first two" in prompt
     return reply("multiply the first two", RIGHT) if before else reply("add the first two", WRONG)
 
 
-def test_an_error_of_the_parent_is_mended(layout: Layout) -> None:
-    with serving(mending) as server:
-        run(layout, params(server.url, ENOUGH), 3)
+def test_an_error_of_the_parent_is_fixed_and_the_tree_is_drawn_with_the_revisions(layout: Layout) -> None:
+    server = revise(layout, mending, ENOUGH)
     found = index_of(layout)
-    assert set(found) == {BROKEN, WRONG, RIGHT}
-    assert {code: (w.proposer, w.value) for code, w in found.items()} == {
-        BROKEN: ("sample", 0.0),
-        WRONG: ("revision", 0.0),
-        RIGHT: ("revision", 1.0),
-    }
+    expected = {BROKEN: ("sample", 0.0), WRONG: ("revision", 0.0), RIGHT: ("revision", 1.0)}
+    assert {code: (w.proposer, w.value) for code, w in found.items()} == expected
     policy = load_policy(layout.policy(2))
-    mended = found[RIGHT]
-    (completion,) = mended.completions
+    fixed = found[RIGHT]
+    (completion,) = fixed.completions
     assert (completion.tokens, completion.logprobs) == (encode_completion(policy, RIGHT), [])
-    assert (mended.sampled, mended.prior, mended.visits) == (0, 1.0, 1)
+    assert (fixed.sampled, fixed.prior, fixed.visits) == (0, 1.0, 1)
     trees = {n.node_id: n for n in read_jsonl(layout.workflows(3) / "trees.jsonl", TreeNode)}
     (node,) = [n for n in trees.values() if n.statement == "multiply the first two"]
-    assert (node.parent_id, node.value, node.visits, node.depth) == (mended.parent_id, 1.0, 1, mended.depth)
+    assert (node.parent_id, node.value, node.visits, node.depth) == (fixed.parent_id, 1.0, 1, fixed.depth)
     numbers = numbers_of(layout)
     assert (numbers["solved"], numbers["solved_by_samples"], numbers["solved_by_revisions"]) == (1, 0, 1)
     assert numbers["completions"] == trees["0"].visits == SAMPLES + numbers["revisions"]
     assert len(server.prompts) == numbers["revisions"] < ENOUGH  # a solved problem is left alone
+    console = Console(width=100, color_system=None)
+    with console.capture() as capture:
+        console.print(draw_tree(layout, "pens", 3), highlight=False)
+    (line,) = [line for line in capture.get().splitlines() if "multiply the first two" in line]
+    assert line.endswith("×1  value 1.00  p 1")
 
 
 def test_the_prompts_hold_code_error_and_experience_and_never_the_answers(layout: Layout) -> None:
-    with serving(mending) as server:
-        run(layout, params(server.url, ENOUGH), 3)
+    server = revise(layout, mending, ENOUGH)
     revising = [prompt for prompt in server.prompts if f"```python\n{BROKEN}```" in prompt]
     assert revising
     for prompt in revising:
@@ -208,21 +192,13 @@ def test_the_prompts_hold_code_error_and_experience_and_never_the_answers(layout
     assert not [secret for prompt in server.prompts for secret in secrets if secret in prompt]
 
 
-def test_the_tree_is_drawn_with_the_revisions(layout: Layout) -> None:
-    with serving(mending) as server:
-        run(layout, params(server.url, ENOUGH), 3)
-    console = Console(width=100, color_system=None)
-    with console.capture() as capture:
-        console.print(draw_tree(layout, "pens", 3), highlight=False)
-    (line,) = [line for line in capture.get().splitlines() if "multiply the first two" in line]
-    assert line.endswith("×1  value 1.00  p 1")
-
-
 def test_identical_replies_are_run_once_and_counted_each_time(layout: Layout) -> None:
-    asking = "def solve(problem):\n    return ask('how many?', problem)\n"
-    counts = iter(range(100))
-    with serving(lambda p: f"{p[:3]} 5" if p.startswith("how") else reply(f"change {next(counts)}", asking)) as server:
-        run(layout, params(server.url, wave=3), 3)
+    asking, counts = "def solve(problem):\n    return ask('how many?', problem)\n", iter(range(100))
+
+    def answer(prompt: str) -> str:
+        return f"{prompt[:3]} 5" if prompt.startswith("how") else reply(f"change {next(counts)}", asking)
+
+    server = revise(layout, answer, wave=3)
     numbers = numbers_of(layout)
     assert (numbers["revisions"], numbers["revisions_repeated"]) == (REVISIONS, REVISIONS - 1)
     assert sum(p.startswith("how many?") for p in server.prompts) == len(PENS.questions)
@@ -233,15 +209,9 @@ def test_identical_replies_are_run_once_and_counted_each_time(layout: Layout) ->
 
 
 def test_a_second_run_asks_nothing_and_writes_the_same_bytes(layout: Layout) -> None:
-    counts = iter(range(100))
-
-    def unlike(_: str) -> str:
-        """A server that cannot repeat itself."""
-        number = next(counts)
-        return reply(f"change {number}", f"def solve(problem):\n    return {number}\n")
-
+    counts = iter(range(100))  # a server that cannot repeat itself
     written = []
-    with serving(unlike) as server:
+    with serving(lambda _: reply(f"{(n := next(counts))}", f"def solve(problem):\n    return {n}\n")) as server:
         for asked in (REVISIONS, REVISIONS):
             run(layout, params(server.url), 3)
             assert len(server.prompts) == asked
@@ -252,9 +222,8 @@ def test_a_second_run_asks_nothing_and_writes_the_same_bytes(layout: Layout) -> 
 def test_a_server_that_is_down_stops_the_stage_with_one_line(layout: Layout) -> None:
     with serving(mending) as server:
         url = server.url
-    with pytest.raises(
-        GraftError, match=r"^search\.revisions: no reply to any of 1 prompts \(no reply from http"
-    ) as stop:
+    message = r"^search\.revisions: no reply to any of 1 prompts \(no reply from http"
+    with pytest.raises(GraftError, match=message) as stop:
         run(layout, params(url), 3)
     assert "\n" not in str(stop.value)
     assert "set search.revisions to 0" in str(stop.value)
@@ -263,8 +232,7 @@ def test_a_server_that_is_down_stops_the_stage_with_one_line(layout: Layout) -> 
 
 def test_a_prompt_without_a_reply_is_skipped_and_not_scored(layout: Layout) -> None:
     write_jsonl(layout.problems("train"), [PENS, CUPS])
-    with serving(lambda prompt: None if "cups" in prompt else reply("add", WRONG)) as server:
-        run(layout, params(server.url), 3)
+    revise(layout, lambda prompt: None if "cups" in prompt else reply("add", WRONG))
     numbers = numbers_of(layout)
     assert (numbers["revisions"], numbers["revisions_skipped"]) == (REVISIONS, REVISIONS)
     assert numbers["completions"] == 2 * SAMPLES + REVISIONS
@@ -276,17 +244,15 @@ def test_a_prompt_without_a_reply_is_skipped_and_not_scored(layout: Layout) -> N
 
 
 def test_a_policy_that_was_made_from_scratch_is_not_asked_to_revise(layout: Layout) -> None:
-    """Whatever `policy.base` names it by: its lineage says so."""
+    """Its lineage counts, not `policy.base`."""
     knobs = params("http://localhost", 4)
     knobs = knobs.model_copy(update={"operators": knobs.operators.model_copy(update={"backend": "policy"})})
     with pytest.raises(GraftError, match=r"^search\.revisions is 4, but policy\.base is a policy made from scratch, "):
         run(layout, knobs, 3)
 
 
-def test_without_revisions_nobody_is_asked(layout: Layout) -> None:
-    with serving(mending) as server:
-        run(layout, params(server.url, 0), 3)
-    assert server.prompts == []
+def test_without_revisions_no_server_is_asked(layout: Layout) -> None:
+    assert revise(layout, mending, 0).prompts == []
     assert "revisions" not in numbers_of(layout)
 
 
@@ -295,8 +261,7 @@ def test_a_revision_that_is_too_long_for_the_policy_is_kept_but_joins_no_group(
     layout: Layout, longest: int, learnt: bool
 ) -> None:
     long = RIGHT.replace("    return", "    # each box holds as many as the next one does\n    return")
-    with serving(lambda _: reply("multiply", RIGHT if learnt else long)) as server:
-        run(layout, params(server.url, longest=longest), 3)
+    revise(layout, lambda _: reply("multiply", RIGHT if learnt else long), longest=longest)
     found = index_of(layout)
     revised = found[RIGHT if learnt else long]
     assert (revised.value, len(revised.completions), revised.visits) == (1.0, int(learnt), 1)
@@ -309,15 +274,14 @@ def test_a_revision_that_is_too_long_for_the_policy_is_kept_but_joins_no_group(
 
 
 def test_the_policy_learns_what_a_revision_solved(layout: Layout) -> None:
-    grpo = {"group_size": 4, "epochs": 4, "learning_rate": 0.01, "negative_weight": 0.0}
     with serving(mending) as server:
         knobs = all_params(server.url, ENOUGH)
-        changes = {
-            "search": knobs.search.model_copy(update={"temperature": 1.0}),  # the update scores at it too
-            "influence": knobs.influence.model_copy(update={"selection": "none"}),
-            "grpo": knobs.grpo.model_copy(update=grpo),
+        changes: dict[str, dict[str, Any]] = {
+            "search": {"temperature": 1.0},  # the update scores at it too
+            "influence": {"selection": "none"},
+            "grpo": {"group_size": 4, "epochs": 4, "learning_rate": 0.01, "negative_weight": 0.0},
         }
-        knobs = knobs.model_copy(update=changes)
+        knobs = knobs.model_copy(update={k: getattr(knobs, k).model_copy(update=v) for k, v in changes.items()})
         run(layout, knobs, 3)
     assert index_of(layout)[RIGHT].proposer == "revision"
     write_jsonl(layout.problems("validation"), [])
@@ -353,21 +317,15 @@ class Written:
             yield place, Reply(reply(f"times {number}", RIGHT.replace("n[1]", f"{number}")))
 
 
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    with Sandbox(2.0, 256, allow_weak=True, workers=1) as sandbox:
-        yield sandbox
-
-
 def revised(problems: Sequence[Problem], sandbox: Sandbox, folder: Path) -> tuple[dict[str, list[TreeNode]], list[int]]:
-    trees = [PolicyTree(p, lambda token: token == 9, str, 8) for p in problems]
+    trees = [make_tree(p, 8) for p in problems]
     model, knobs = Written(), params("http://unused", wave=2)
     served = CachedModel(model, knobs.operators, folder)
     Reviser(served, sandbox, lambda code: list(code.encode()), knobs, 3).revise(trees)
     return {t.problem.problem_id: list(tree_records(t.problem.problem_id, t.root)) for t in trees}, model.batches
 
 
-def test_a_wave_is_one_batch_and_no_problem_depends_on_those_beside_it(sandbox: Sandbox, tmp_path: Path) -> None:
+def test_a_wave_is_one_batch_and_no_problem_depends_on_the_others(sandbox: Sandbox, tmp_path: Path) -> None:
     both, batches = revised([PENS, CUPS], sandbox, tmp_path / "both")
     assert batches == [4, 4]
     turned, _ = revised([CUPS, PENS], sandbox, tmp_path / "turned")

@@ -46,18 +46,17 @@ def test_the_prompt_holds_the_contract_the_problem_the_parent_and_what_running_i
     assert "tried" not in prompt
 
 
-def test_of_a_right_result_the_value_is_not_told() -> None:
+def test_the_prompt_never_holds_the_value_of_a_right_result() -> None:
     text, right = Result(status="ok", value="67 pens"), Result(status="ok", value=12345)
     prompt = revision_prompt(QUESTION, EvaluatedWorkflow(CODE, (text, right), (False, True)), [])
     assert "on this problem: wrong, it returned '67 pens'\n" in prompt
     assert "with other quantities (1 ×): right\n" in prompt
     assert "12345" not in prompt
-    assert "on this problem: right\n" in revision_prompt(
-        QUESTION, EvaluatedWorkflow(CODE, (right, text), (True, False)), []
-    )
+    turned = EvaluatedWorkflow(CODE, (right, text), (True, False))
+    assert "on this problem: right\n" in revision_prompt(QUESTION, turned, [])
 
 
-def test_nothing_that_a_sibling_asks_is_told() -> None:
+def test_the_prompt_never_holds_the_question_of_a_sibling() -> None:
     """A program can return its question, or raise it."""
     secret = "6 boxes of 212 pens?"
     leaks = [
@@ -74,24 +73,19 @@ def test_nothing_that_a_sibling_asks_is_told() -> None:
     assert str(int.from_bytes(secret.encode()))[:7] not in prompt
 
 
-def test_what_helped_is_told_as_a_success_and_the_rest_is_not() -> None:
+def test_only_changes_that_helped_are_listed_as_successes() -> None:
     prompt = asked([Trial("better", 1, 3), Trial("worse", 1, 0), Trial("equal", 1, 1)])
     good, bad = prompt.partition("made it better; go on from them:\n")[2].split("\n\n")[:2]
     assert good == "- better (before 1 of 3 right, then 3)"
-    assert bad.splitlines() == [
-        "These changes of it were tried and did not help; make none of them again:",
-        "- worse (before 1 of 3 right, then 0)",
-        "- equal (before 1 of 3 right, then 1)",
-    ]
+    head, *rest = bad.splitlines()
+    assert head == "These changes of it were tried and did not help; make none of them again:"
+    assert rest == ["- worse (before 1 of 3 right, then 0)", "- equal (before 1 of 3 right, then 1)"]
     assert "prohibit" not in prompt
-
-
-def test_only_successes_forbid_nothing() -> None:
     assert "did not help" not in asked([Trial("better", 0, 1)])
     assert "made it better" not in asked([Trial("worse", 1, 0)])
 
 
-def test_each_change_is_told_once_and_of_many_the_latest() -> None:
+def test_each_change_is_listed_once_and_only_the_latest_ones() -> None:
     trials = [Trial(f"change number {n}.", 0, n % 2) for n in range(EXPERIENCES + 4)]
     prompt = asked([*trials, *trials])
     assert prompt.count("change number ") == EXPERIENCES
@@ -125,9 +119,6 @@ FENCED = f"```python\n{CODE}```"
 def test_a_reply_is_a_line_and_the_code(reply: str, change: str) -> None:
     revision = parse_revision(reply)
     assert (revision.change, revision.code) == (change, CODE)
-
-
-def test_a_reply_without_code_is_an_empty_workflow() -> None:
     assert parse_revision("") == parse_revision("  \n")
     assert parse_revision("Change: none").code == ""
 
@@ -142,7 +133,7 @@ def test_any_reply_gives_what_files_and_terminals_can_hold(text: str, fenced: bo
     assert change_key(change_key(revision.change)) == change_key(revision.change)
 
 
-def test_the_same_change_in_other_marks_is_the_same() -> None:
+def test_punctuation_does_not_change_the_key_of_a_change() -> None:
     assert change_key("Use n[1], not n[9].") == change_key("use  `n[1]` not n[9]")
     assert len({change_key(f"a {operation} b") for operation in ("+", "-", "*", "**", "/", "//")}) == 6
     assert change_key(" ... ") == ""
