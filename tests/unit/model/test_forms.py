@@ -20,12 +20,12 @@ from tasks.params.sections import Lora
 from tasks.params.sections import Policy as PolicyParams
 from tasks.programs.contract import prompt_of
 from tasks.records import Lineage
-from tests.support.models import logits, perturb, same_logits
+from tests.support.models import logits, perturb, same_logits, save_base
+from tests.support.policies import MakePolicy
 
 SHIPPED = Path(__file__).parents[3] / "params.yaml"
-MakePolicy = Callable[..., Policy]
 LORA = Lora(rank=4, alpha=8.0, targets="all-linear")
-ADAPTER = "adapter/adapter_model.safetensors"
+FirstChampion = Callable[..., Policy]
 
 
 def params(base: Path | str, lora: Lora | None = LORA) -> PolicyParams:
@@ -44,40 +44,33 @@ def load_plainly(folder: Path) -> Any:
 
 @pytest.fixture
 def hub(tmp_path: Path, make_policy: MakePolicy) -> Path:
-    """A model as somebody else hands it over."""
-    policy = make_policy(full=True)
-    policy.model.save_pretrained(tmp_path / "hub")
-    policy.tokenizer.save_pretrained(tmp_path / "hub")
-    return tmp_path / "hub"
+    """A plain model folder."""
+    return save_base(make_policy, tmp_path / "hub")
 
 
-def first_champion(root: str, form: Lora | None, hub: Path, make_policy: MakePolicy, folder: Path) -> Policy:
-    """The policy of the first run."""
-    if root == "scratch":
-        policy = attach_lora(make_policy(full=True), params("scratch", form), seed=0)
-    else:
-        policy = attach_lora(load_start(params(hub, form))[0], params(hub, form), seed=0)
-    save_policy(perturb(policy), folder, parent="p", round=3)
-    return policy
+@pytest.fixture
+def first_champion(hub: Path, tmp_path: Path, make_policy: MakePolicy) -> FirstChampion:
+    """first_champion(root, form, name="champion"): the policy of the first run, saved under that name."""
+
+    def saved(root: str, form: Lora | None, name: str = "champion") -> Policy:
+        start = make_policy(full=True) if root == "scratch" else load_start(params(hub, form))[0]
+        policy = perturb(attach_lora(start, params("scratch" if root == "scratch" else hub, form), seed=0))
+        save_policy(policy, tmp_path / name, parent="p", round=3)
+        return policy
+
+    return saved
 
 
 @pytest.mark.parametrize(
     ("root", "forms"),
-    [
-        ("scratch", (LORA,)),
-        ("scratch", (LORA, LORA)),
-        ("scratch", (None, LORA, LORA)),
-        ("hub", (None,)),
-        ("hub", (LORA, LORA)),
-        ("hub", (None, None)),
-        ("hub", (None, LORA)),
-    ],
+    [*(("scratch", forms) for forms in ((LORA,), (LORA, LORA), (None, LORA, LORA)))]
+    + [("hub", forms) for forms in ((None,), (LORA, LORA), (None, None), (None, LORA))],
 )
 def test_in_each_run_the_folder_loads_plainly_and_its_lineage_is_right(
-    root: str, forms: tuple[Lora | None, ...], hub: Path, tmp_path: Path, make_policy: MakePolicy
+    root: str, forms: tuple[Lora | None, ...], hub: Path, tmp_path: Path, first_champion: FirstChampion
 ) -> None:
     champion, folder = tmp_path / "champion", tmp_path / "policy"
-    policy = first_champion(root, forms[0], hub, make_policy, champion)
+    policy = first_champion(root, forms[0])
     for form in forms[1:]:
         continued, parent = load_start(params(champion, form))
         assert parent == read_json(champion / "lineage.json", Lineage).version
@@ -104,8 +97,8 @@ def test_in_each_run_the_folder_loads_plainly_and_its_lineage_is_right(
     assert (prompt_of("How many?", back.base) == "How many?\n") == (root == "scratch")
 
 
-def test_a_continued_adapter_is_the_parents_to_the_byte(hub: Path, tmp_path: Path, make_policy: MakePolicy) -> None:
-    first_champion("hub", LORA, hub, make_policy, tmp_path / "champion")
+def test_a_continued_adapter_is_the_parents_to_the_byte(tmp_path: Path, first_champion: FirstChampion) -> None:
+    first_champion("hub", LORA)
     policy, parent = load_start(params(tmp_path / "champion"))
     policy = attach_lora(policy, params(tmp_path / "champion"), seed=7)
     save_policy(policy, tmp_path / "policy", parent, round=0)
@@ -116,10 +109,10 @@ def test_a_continued_adapter_is_the_parents_to_the_byte(hub: Path, tmp_path: Pat
 
 @pytest.mark.parametrize("root", ["scratch", "hub"])
 def test_full_fine_tuning_is_a_plain_model_whose_weights_are_written(
-    root: str, hub: Path, tmp_path: Path, make_policy: MakePolicy
+    root: str, tmp_path: Path, first_champion: FirstChampion
 ) -> None:
-    folder = tmp_path / "policy"
-    policy = first_champion(root, None, hub, make_policy, folder)
+    folder = tmp_path / "champion"
+    policy = first_champion(root, None)
     files = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()} - {"generation_config.json"}
     tokenizer = {"tokenizer.json", "tokenizer_config.json"}
     assert files == {"config.json", "model.safetensors", "lineage.json"} | tokenizer
@@ -139,9 +132,9 @@ def test_full_fine_tuning_is_a_plain_model_whose_weights_are_written(
 @pytest.mark.parametrize("form", [LORA, None])
 @pytest.mark.parametrize("root", ["scratch", "hub"])
 def test_a_policy_loaded_instead_of_another_is_the_same_as_loaded_alone(
-    root: str, form: Lora | None, hub: Path, tmp_path: Path, make_policy: MakePolicy
+    root: str, form: Lora | None, tmp_path: Path, first_champion: FirstChampion
 ) -> None:
-    policy = first_champion(root, form, hub, make_policy, tmp_path / "0")
+    policy = first_champion(root, form, "0")
     save_policy(perturb(policy), tmp_path / "1", parent="p", round=1)
     discarded = load_policy(tmp_path / "0")
     weights = weakref.ref(next(discarded.model.parameters()))
@@ -160,26 +153,18 @@ def test_a_policy_loaded_instead_of_another_is_the_same_as_loaded_alone(
 # --- an adapter can only be continued in the form that it has
 
 
-@pytest.mark.parametrize(
-    "wanted",
-    [
-        LORA.model_copy(update={"rank": 8}),
-        LORA.model_copy(update={"alpha": 16.0}),
-        LORA.model_copy(update={"targets": ["q_proj", "v_proj"]}),
-        None,
-    ],
-)
+@pytest.mark.parametrize("change", [{"rank": 8}, {"alpha": 16.0}, {"targets": ["q_proj", "v_proj"]}, None])
 def test_another_adapter_than_the_parents_is_refused_with_a_remedy_that_works(
-    wanted: Lora | None, hub: Path, tmp_path: Path, make_policy: MakePolicy
+    change: dict[str, Any] | None, tmp_path: Path, first_champion: FirstChampion
 ) -> None:
-    champion = tmp_path / "champion"
-    first_champion("hub", LORA, hub, make_policy, champion)
+    champion, wanted = tmp_path / "champion", LORA.model_copy(update=change) if change else None
+    first_champion("hub", LORA)
     with pytest.raises(GraftError) as error:
         attach_lora(load_start(params(champion))[0], params(champion, wanted), seed=0)
     is_now = "null" if wanted is None else f"{{rank: {wanted.rank}, alpha: {wanted.alpha:g}, targets: "
     has = r"\{rank: 4, alpha: 8, targets: all-linear\}"
     message = (
-        rf"^policy\.lora: is {re.escape(is_now)}.*, but the adapter of '.*champion'.* is {has}; set policy\.lora to"
+        rf"policy\.lora: is {re.escape(is_now)}.*, but the adapter of '.*champion'.* is {has}; set policy\.lora to"
     )
     assert re.match(message, str(error.value))
     remedy = re.search(has, str(error.value))
@@ -191,48 +176,37 @@ def test_another_adapter_than_the_parents_is_refused_with_a_remedy_that_works(
 
 
 def test_an_adapter_on_named_modules_is_continued_by_their_names_in_any_order(
-    hub: Path, tmp_path: Path, make_policy: MakePolicy
+    tmp_path: Path, first_champion: FirstChampion
 ) -> None:
     champion = tmp_path / "champion"
-    named = LORA.model_copy(update={"targets": ["q_proj", "v_proj"]})
-    policy = first_champion("hub", named, hub, make_policy, champion)
+    policy = first_champion("hub", LORA.model_copy(update={"targets": ["q_proj", "v_proj"]}))
     reversed_order = LORA.model_copy(update={"targets": ["v_proj", "q_proj"]})
-    assert same_logits(
-        attach_lora(load_start(params(champion))[0], params(champion, reversed_order), seed=0).model, policy.model
-    )
+    found = attach_lora(load_start(params(champion))[0], params(champion, reversed_order), seed=0)
+    assert same_logits(found.model, policy.model)
     with pytest.raises(GraftError, match=r"is \{rank: 4, alpha: 8, targets: \[q_proj, v_proj\]\}; set policy\.lora to"):
         attach_lora(load_start(params(champion))[0], params(champion), seed=0)
 
 
-def test_an_adapter_of_unknown_origin_is_refused(hub: Path, tmp_path: Path, make_policy: MakePolicy) -> None:
-    first_champion("scratch", LORA, hub, make_policy, tmp_path / "policy")
-    (tmp_path / "policy" / "lineage.json").unlink()
-    with pytest.raises(
-        GraftError, match=r"^policy\.base: '.*policy' has an adapter, but no lineage\.json .*; restore "
-    ):
-        load_start(params(tmp_path / "policy"))
+def test_an_adapter_of_unknown_origin_is_refused(tmp_path: Path, first_champion: FirstChampion) -> None:
+    first_champion("scratch", LORA)
+    (tmp_path / "champion" / "lineage.json").unlink()
+    message = r"^policy\.base: '.*champion' has an adapter, but no lineage\.json .*; restore "
+    with pytest.raises(GraftError, match=message):
+        load_start(params(tmp_path / "champion"))
 
 
 # --- targets
 
 
-@pytest.mark.parametrize(
-    ("kind", "names"),
-    [
-        ("qwen2", "down_proj, gate_proj, k_proj, o_proj, q_proj, up_proj, v_proj"),
-        ("llama", "down_proj, gate_proj, k_proj, o_proj, q_proj, up_proj, v_proj"),
-        ("gpt2", "c_attn, c_fc, c_proj"),
-    ],
-)
-def test_an_unknown_target_is_an_error_that_lists_the_linear_modules(
-    kind: str, names: str, make_policy: MakePolicy
-) -> None:
+@pytest.mark.parametrize("kind", ["qwen2", "llama", "gpt2"])
+def test_an_unknown_target_is_an_error_that_lists_the_linear_modules(kind: str, make_policy: MakePolicy) -> None:
+    llama = "down_proj, gate_proj, k_proj, o_proj, q_proj, up_proj, v_proj"
+    names = "c_attn, c_fc, c_proj" if kind == "gpt2" else llama
     known = names.split(", ")
     for wrong in ("query", "lm_head", "mlp", known[0][1:]):
         lora = LORA.model_copy(update={"targets": [known[0], wrong]})
-        with pytest.raises(
-            GraftError, match=rf"^policy\.lora\.targets: '{wrong}' is no linear .* it has {names}: name"
-        ):
+        message = rf"^policy\.lora\.targets: '{wrong}' is no linear .* it has {names}: name"
+        with pytest.raises(GraftError, match=message):
             attach_lora(make_policy(kind, full=True), params("hub", lora), seed=0)
 
 
@@ -240,25 +214,18 @@ def test_an_unknown_target_is_an_error_that_lists_the_linear_modules(
 @pytest.mark.parametrize(
     ("kind", "targets", "per_layer"),
     [
-        ("qwen2", "all-linear", 7),
-        ("qwen2", ["q_proj", "v_proj"], 2),
-        ("qwen2", ["self_attn.q_proj", "down_proj"], 2),
-        ("qwen2", ["layers.1.mlp.up_proj"], 0.5),
-        ("gpt2", "all-linear", 4),
-        ("gpt2", ["c_proj"], 2),
+        ("qwen2", "all-linear", 7), ("qwen2", ["q_proj", "v_proj"], 2), ("qwen2", ["self_attn.q_proj", "down_proj"], 2),
+        ("qwen2", ["layers.1.mlp.up_proj"], 0.5), ("gpt2", "all-linear", 4), ("gpt2", ["c_proj"], 2),
     ],
-)
-def test_the_adapter_is_on_the_targets_only(
-    kind: str, targets: str | list[str], per_layer: float, make_policy: MakePolicy
-) -> None:
+)  # fmt: skip
+def test_the_adapter_is_on_the_targets_only(kind: str, targets: Any, per_layer: float, make_policy: MakePolicy) -> None:
     policy = make_policy(kind, full=True)
     expected = linear_modules(policy.model, targets)
     assert len(expected) == 2 * per_layer
     attach_lora(policy, params("hub", LORA.model_copy(update={"targets": targets})), seed=0)
-    found = {
-        name.partition(".lora_A")[0] for name, _ in policy.model.get_base_model().named_modules() if "lora_A" in name
-    }
-    assert found == expected == linear_modules(policy.model.get_base_model(), targets)
+    model = policy.model.get_base_model()
+    found = {name.partition(".lora_A")[0] for name, _ in model.named_modules() if "lora_A" in name}
+    assert found == expected == linear_modules(model, targets)
 
 
 def test_a_folder_without_lineage_is_a_plain_model(hub: Path) -> None:
