@@ -42,35 +42,18 @@ def test_what_is_the_same_in_every_run_is_not_run_again(name: str) -> None:
     assert not may_differ(STEADY[name])
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "import time; return 1",
-        "from time import time as now; return 1",
-        "import math as m; return m.__loader__",
-        "import collections; return collections.abc.sys",
-        "from statistics import random; return 1",
-        "from math import *; return 1",
-        "from . import x; return 1",
-        "return len({solve: 1}.keys() & {numbers: 1}.keys())",
-        "return list({None, solve})[0] is None",
-        "return str(set(problem))",
-        "return sorted({1.0, 2.0, float('nan')})[0]",
-        "return max({solve, numbers}, key=lambda f: 0) is solve",
-        "return str(lambda: 0)",
-        "return str(x for x in problem)",
-        "return '{0}'.format(solve)",
-        "import functools; return str(functools.partial(solve))",
-        "import operator; return operator.attrgetter('x')(problem)",
-        "import itertools; return str(itertools.chain([1]))",
-        "list = lambda x: x\n    return str(list(map(len, problem)))",
-        "sorted = list\n    return sorted({None, solve})[0] is None",
-        "return problem % solve",
-        "id = 3\n    return id",
-        "class A: pass\n    return str(A())",
-        "match problem:\n        case str(__len__=n): return 1",
-    ],
-)
+@pytest.mark.parametrize("body", [
+    "import time; return 1", "from time import time as now; return 1", "import math as m; return m.__loader__",
+    "import collections; return collections.abc.sys", "from statistics import random; return 1",
+    "from math import *; return 1", "from . import x; return 1", "return len({solve: 1}.keys() & {numbers: 1}.keys())",
+    "return list({None, solve})[0] is None", "return str(set(problem))", "return sorted({1.0, 2.0, float('nan')})[0]",
+    "return max({solve, numbers}, key=lambda f: 0) is solve", "return str(lambda: 0)", "return str(x for x in problem)",
+    "return '{0}'.format(solve)", "import functools; return str(functools.partial(solve))",
+    "import operator; return operator.attrgetter('x')(problem)", "import itertools; return str(itertools.chain([1]))",
+    "list = lambda x: x\n    return str(list(map(len, problem)))",
+    "sorted = list\n    return sorted({None, solve})[0] is None", "return problem % solve", "id = 3\n    return id",
+    "class A: pass\n    return str(A())", "match problem:\n        case str(__len__=n): return 1",
+])  # fmt: skip
 def test_where_there_is_doubt_it_is_run_again(body: str) -> None:
     assert may_differ("def solve(problem):\n    " + body)
 
@@ -168,17 +151,11 @@ def test_chance_that_is_the_same_in_every_run_may_stay() -> None:
 OK, OTHER = Result(status="ok", value=3), Result(status="ok", value=4)
 
 
-@pytest.mark.parametrize(
-    ("second", "end"),
-    [
-        (OK, OK),
-        (OTHER, Result(status="error", error=NOT_DETERMINISTIC)),
-        (Result(status="ok", value=3.0), OK),
-        (Result(status="error", error="ValueError"), Result(status="error", error=NOT_DETERMINISTIC)),
-        (Result(status="timeout", error="out of time"), OK),
-        (Result(status="memory", error="MemoryError"), OK),
-        (Result(status="killed", error="the sandbox process died"), OK),
-    ],
-)
+@pytest.mark.parametrize(("second", "end"), [
+    (OK, OK), (OTHER, Result(status="error", error=NOT_DETERMINISTIC)), (Result(status="ok", value=3.0), OK),
+    (Result(status="error", error="ValueError"), Result(status="error", error=NOT_DETERMINISTIC)),
+    (Result(status="timeout", error="out of time"), OK), (Result(status="memory", error="MemoryError"), OK),
+    (Result(status="killed", error="the sandbox process died"), OK),
+])  # fmt: skip
 def test_a_second_run_that_did_not_come_to_an_end_tells_nothing(second: Result, end: Result) -> None:
     assert compare_runs(OK, second) == end

@@ -1,4 +1,4 @@
-"""Laws of the sandbox as a function: order, repetition, workers, restarts, no process left behind."""
+"""The sandbox as a function: order, repetition, workers, restarts, no process left behind."""
 
 import os
 import signal
@@ -38,6 +38,14 @@ def plain(body: str) -> str:
     return f"{HEADER}    {body}\n"
 
 
+def ok(value: float | str) -> Result:
+    return Result(status="ok", value=value)
+
+
+def error(text: str) -> Result:
+    return Result(status="error", error=text)
+
+
 def session(leaders: list[int]) -> list[int]:
     """Process ids in the sessions that `leaders` lead, zombies left out."""
     found = []
@@ -58,40 +66,31 @@ def test_this_machine_has_the_full_tier_and_says_so(sandbox: Sandbox) -> None:
 
 
 ENDINGS = {
-    plain("return n[0] * n[1]"): Result(status="ok", value=3600),
-    plain("return n[2]"): Result(status="ok", value=0.5),
-    plain("return n[99]"): Result(status="error", error="IndexError: list index out of range"),
-    plain("return x"): Result(status="error", error="NameError: name 'x' is not defined"),
-    plain("return n[0] / (n[0] - 3)"): Result(status="error", error="ZeroDivisionError: division by zero"),
-    plain("return n"): Result(status="error", error="returned list"),
-    plain("a = 1"): Result(status="error", error="returned NoneType"),
-    plain("return problem"): Result(status="ok", value=QUESTION),
-    plain("return problem * 100"): Result(status="error", error="returned a text of over 4000 characters"),
-    plain("return 1e12 * 1e12\n" + "    #"): Result(status="ok", value=1e24),
-    plain("return True"): Result(status="error", error="returned bool"),
-    plain("return None"): Result(status="error", error="returned NoneType"),
-    plain("return float('nan')"): Result(status="error", error="returned nan"),
-    plain("return -float('inf')"): Result(status="error", error="returned -inf"),
-    plain("return {1: 2}"): Result(status="error", error="returned dict"),
-    plain("return 10**99"): Result(status="ok", value=10**99),
-    plain("return -10**100"): Result(status="error", error="returned a number of over 100 digits"),
-    plain("return 10**5000"): Result(status="error", error="returned a number of over 100 digits"),
-    plain("return 'half'"): Result(status="ok", value="half"),
-    plain("return chr(0xD800)"): Result(status="error", error="returned a text that is not Unicode"),
-    plain("return type('Money', (float,), {})(3)"): Result(status="error", error="returned Money"),
-    plain("raise ValueError('a\\nb', object)"): Result(status="error", error="ValueError: ('a\\nb', <class 'object'>)"),
-    plain("raise ValueError(object())"): Result(status="error", error="ValueError: <object object>"),
-    plain("raise ValueError('x' * 9999)"): Result(status="error", error=f"ValueError: {'x' * 188}"),
-    plain("open('/usr/share/secret')"): Result(
-        status="error", error="PermissionError: [Errno 1] Operation not permitted: '<path>'"
-    ),
-    "def solve(": Result(status="error", error="SyntaxError: '(' was never closed (<workflow>, line 1)"),
-    "x = 1": Result(status="error", error="NameError: the program defines no function solve(problem)"),
-    "raise SystemExit(0)": Result(status="error", error="SystemExit: 0"),
+    plain("return n[0] * n[1]"): ok(3600), plain("return n[2]"): ok(0.5),
+    plain("return n[99]"): error("IndexError: list index out of range"),
+    plain("return x"): error("NameError: name 'x' is not defined"),
+    plain("return n[0] / (n[0] - 3)"): error("ZeroDivisionError: division by zero"),
+    plain("return n"): error("returned list"), plain("a = 1"): error("returned NoneType"),
+    plain("return problem"): ok(QUESTION),
+    plain("return problem * 100"): error("returned a text of over 4000 characters"),
+    plain("return 1e12 * 1e12\n" + "    #"): ok(1e24), plain("return True"): error("returned bool"),
+    plain("return None"): error("returned NoneType"), plain("return float('nan')"): error("returned nan"),
+    plain("return -float('inf')"): error("returned -inf"), plain("return {1: 2}"): error("returned dict"),
+    plain("return 10**99"): ok(10**99), plain("return -10**100"): error("returned a number of over 100 digits"),
+    plain("return 10**5000"): error("returned a number of over 100 digits"), plain("return 'half'"): ok("half"),
+    plain("return chr(0xD800)"): error("returned a text that is not Unicode"),
+    plain("return type('Money', (float,), {})(3)"): error("returned Money"),
+    plain("raise ValueError('a\\nb', object)"): error("ValueError: ('a\\nb', <class 'object'>)"),
+    plain("raise ValueError(object())"): error("ValueError: <object object>"),
+    plain("raise ValueError('x' * 9999)"): error(f"ValueError: {'x' * 188}"),
+    plain("open('/usr/share/secret')"): error("PermissionError: [Errno 1] Operation not permitted: '<path>'"),
+    "def solve(": error("SyntaxError: '(' was never closed (<workflow>, line 1)"),
+    "x = 1": error("NameError: the program defines no function solve(problem)"),
+    "raise SystemExit(0)": error("SystemExit: 0"),
     "import os\ndef solve(problem): os._exit(0)": Result(status="killed", error="ended without a result"),
     "def solve(problem): return bytes(2 * 10**9)": Result(status="memory", error="MemoryError"),
     "def solve(problem): import time; time.sleep(99)": Result(status="timeout", error="out of time"),
-}
+}  # fmt: skip
 
 
 def test_endings(sandbox: Sandbox) -> None:
@@ -99,7 +98,7 @@ def test_endings(sandbox: Sandbox) -> None:
     assert {code: results[0] for code, results in zip(ENDINGS, found, strict=True)} == ENDINGS
 
 
-def test_a_question_may_hold_anything(sandbox: Sandbox) -> None:
+def test_a_question_may_contain_any_text(sandbox: Sandbox) -> None:
     questions = ("", "\0", "\ud800 5", "é" * 5000, '"]', "7 " * 9000)
     for code in (plain("return n + n"), plain("return n + n") + FORKED):
         statuses = [result.error for result in sandbox.run([Program(code, questions)])[0]]
@@ -113,7 +112,7 @@ def test_order_is_kept_and_nothing_runs_when_nothing_is_asked(sandbox: Sandbox) 
         Program(plain(f"return n[0] + {i}") + FORKED * (i % 3 == 0), tuple(f"{i * j}" for j in range(i % 4)))
         for i in range(60)
     ]
-    expected = [[Result(status="ok", value=i * j + i) for j in range(i % 4)] for i in range(60)]
+    expected = [[ok(i * j + i) for j in range(i % 4)] for i in range(60)]
     assert sandbox.run(programs) == expected
 
 
@@ -125,16 +124,13 @@ def test_equal_pairs_run_once(sandbox: Sandbox) -> None:
     assert run_one(sandbox, clock, "a") != first[0]  # and within one call only
 
 
-def test_a_program_cannot_tell_which_question_it_is_on(sandbox: Sandbox) -> None:
+def test_a_program_keeps_no_state_between_questions(sandbox: Sandbox) -> None:
     counter = "calls = 0\ndef solve(problem):\n    global calls\n    calls += 1\n    return calls"
     spoil = "import tasks.programs.operators.builtin as o\ndef solve(problem):\n    o.numbers = None\n    return 1"
     program = Program(counter, tuple("abcdef"))
     assert sandbox.run([program, Program(spoil, tuple("abc")), Program(plain("return n[0]"), ("4",)), program]) == [
-        [Result(status="ok", value=1)] * 6,
-        [Result(status="ok", value=1)] * 3,
-        [Result(status="ok", value=4)],
-        [Result(status="ok", value=1)] * 6,
-    ]
+        [ok(1)] * 6, [ok(1)] * 3, [ok(4)], [ok(1)] * 6,
+    ]  # fmt: skip
 
 
 def test_chance_and_the_order_of_sets_are_the_same_in_every_run(sandbox: Sandbox) -> None:
@@ -144,20 +140,14 @@ def test_chance_and_the_order_of_sets_are_the_same_in_every_run(sandbox: Sandbox
     assert run_one(sandbox, code).status == "ok"
 
 
-def names() -> st.SearchStrategy[str]:
-    return st.sampled_from(["n[0]", "n[1]", "n[-1]", "n[2]", "n[9]", "a", "b", "n", "problem", "undefined", "numbers"])
-
-
 def statements() -> st.SearchStrategy[str]:
     number = st.integers(0, 99).map(str) | st.sampled_from(["0", "0.5", "1e12"])
-    call = st.sampled_from(
-        ["calculate('3*4')", "numbers(problem)", "majority([n[0], 3, 3])", "calculate(a)", "majority(n)"]
-    )
-    leaf = names() | number | call
+    calls = ["calculate('3*4')", "numbers(problem)", "majority([n[0], 3, 3])", "calculate(a)", "majority(n)"]
+    names = ["n[0]", "n[1]", "n[-1]", "n[2]", "n[9]", "a", "b", "n", "problem", "undefined", "numbers"]
+    leaf = st.sampled_from(names) | number | st.sampled_from(calls)
     operator = st.sampled_from(["+", "-", "*", "/", "//", "%"])
-    expression = st.recursive(
-        leaf, lambda e: st.tuples(e, operator, e).map(" ".join) | e.map(lambda x: f"-({x})"), max_leaves=4
-    )
+    larger = lambda e: st.tuples(e, operator, e).map(" ".join) | e.map(lambda x: f"-({x})")  # noqa: E731
+    expression = st.recursive(leaf, larger, max_leaves=4)
     return st.tuples(st.sampled_from(["a = ", "b = ", "n = ", "return "]), expression).map("".join)
 
 
@@ -180,7 +170,7 @@ def test_broken_source_ends_alike_in_both_tiers(sandbox: Sandbox, bodies: list[l
     assert fast == sandbox.run([Program(code + "#" * 5000, (QUESTION,)) for code in codes])
 
 
-def test_a_plain_bomb_is_found_out_alone() -> None:
+def test_a_plain_bomb_spoils_no_other_program() -> None:
     squares = plain("a = n[0]\n" + "    a = a * a\n" * 50 + "    return a")
     big_text = plain("return problem * 1000000000")
     good = [Program(plain(f"return n[0] + {i}"), (QUESTION,)) for i in range(70)]
@@ -216,9 +206,6 @@ def test_a_busy_machine_does_not_change_the_results() -> None:
     assert found == [5, 6, 7, 8]
 
 
-# A killed zygote is replaced without loss.
-
-
 def test_a_zygote_that_dies_between_runs_is_replaced() -> None:
     with Sandbox(2.0, 256, allow_weak=False, workers=2) as sandbox:
         programs = [Program(plain(f"return {i}") + FORKED * (i % 2), (QUESTION,)) for i in range(40)]
@@ -230,19 +217,16 @@ def test_a_zygote_that_dies_between_runs_is_replaced() -> None:
         assert set(sandbox.pids).isdisjoint(before)
 
 
-def test_a_zygote_that_dies_over_a_program_is_replaced_and_the_program_repeated() -> None:
-    killer = subprocess.Popen(
-        [sys.executable, "-c", "import os, sys, time; pid = int(input()); time.sleep(0.4); os.kill(pid, 9)"],
-        stdin=subprocess.PIPE,
-        text=True,
-    )
+def test_a_zygote_that_dies_during_a_program_is_replaced_and_the_program_repeated() -> None:
+    code = "import os, sys, time; pid = int(input()); time.sleep(0.4); os.kill(pid, 9)"
+    killer = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, text=True)
     with Sandbox(1.0, 256, allow_weak=False, workers=1) as sandbox:
         (before,) = sandbox.pids
         assert killer.stdin
         killer.stdin.write(f"{before}\n")
         killer.stdin.close()
         slow = "import time\ndef solve(problem):\n    time.sleep(0.8)\n    return 5"
-        assert run_one(sandbox, slow) == Result(status="ok", value=5)
+        assert run_one(sandbox, slow) == ok(5)
         assert sandbox.pids != [before]
         assert session([before]) == []
     assert killer.wait() == 0
@@ -255,7 +239,7 @@ def test_a_zygote_that_keeps_dying_costs_only_the_program() -> None:
         assert sandbox.tier == "limits-only"
         results = sandbox.run([Program(kill, ("a", "b")), Program(plain("return 3") + FORKED, ("a",))])
         died = Result(status="failed", error="the sandbox process died")
-        assert results == [[died, died], [Result(status="ok", value=3)]]
+        assert results == [[died, died], [ok(3)]]
 
 
 def test_no_process_is_left() -> None:
@@ -329,7 +313,7 @@ def test_what_a_program_may_import_works_without_opening_a_file(sandbox: Sandbox
     assert failed == {}
 
 
-def test_what_it_may_not_import_fails_at_once(sandbox: Sandbox) -> None:
+def test_any_other_import_fails_at_once(sandbox: Sandbox) -> None:
     for module in ("subprocess", "torch", "socket", "nothing_of_that_name"):
         result = run_one(sandbox, f"import {module}\ndef solve(problem): return 1")
         assert result.error == f"ModuleNotFoundError: No module named '{module}'"

@@ -25,16 +25,11 @@ def unlimited() -> Iterator[Sandbox]:
         yield running
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "return len(bytearray(2 * 10**9))",
-        "found = []\n    while True: found.append(bytearray(10**6))",
-        "found = {}\n    while True: found[len(found)] = 'x' * 1000",
-        "return len('x' * 400_000_000)",
-        "a = bytearray(300_000_000)\n    del a\n    return 5",  # given back before anybody looked
-    ],
-)
+@pytest.mark.parametrize("body", [
+    "return len(bytearray(2 * 10**9))", "found = []\n    while True: found.append(bytearray(10**6))",
+    "found = {}\n    while True: found[len(found)] = 'x' * 1000", "return len('x' * 400_000_000)",
+    "a = bytearray(300_000_000)\n    del a\n    return 5",  # given back before anybody looked
+])  # fmt: skip
 def test_a_memory_bomb_is_ended_where_no_limit_holds_it(unlimited: Sandbox, body: str) -> None:
     (bomb,), (sound,) = unlimited.run([Program(SOLVE + body, ("",)), Program(SOLVE + "return 5 + 0 * len({1})", ("",))])
     assert bomb == TOO_BIG
@@ -92,17 +87,10 @@ def test_other_systems_are_refused(platform: str, allow_weak: bool, monkeypatch:
         assert str(error.value) == line
 
 
-@pytest.mark.parametrize(
-    ("layers", "tier"),
-    [
-        (("landlock", "seccomp"), "full"),
-        (("user", "landlock", "memory", "seccomp"), "full"),
-        (("landlock",), "partial"),
-        (("seccomp", "memory"), "partial"),
-        (("user", "memory"), "limits-only"),
-        ((), "limits-only"),
-    ],
-)
+@pytest.mark.parametrize(("layers", "tier"), [
+    (("landlock", "seccomp"), "full"), (("user", "landlock", "memory", "seccomp"), "full"), (("landlock",), "partial"),
+    (("seccomp", "memory"), "partial"), (("user", "memory"), "limits-only"), ((), "limits-only"),
+])  # fmt: skip
 def test_tiers(layers: tuple[str, ...], tier: str) -> None:
     assert tier_of(layers) == tier
 
