@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from peft import LoraConfig, get_peft_model
+from torch import nn
 
 from tasks.influence.sample_gradients import lora_factors
 from tasks.influence.tracin import Influences, Measure, influences
@@ -64,3 +66,37 @@ def stepped(policy: Policy, gradient: torch.Tensor, rate: float) -> Iterator[Non
         yield
         for weight, old in zip(weights, before, strict=True):
             weight.copy_(old)
+
+
+def checkpoint(policy: Policy) -> list[int]:
+    """Turn gradient checkpointing on. The list gets an entry whenever the first layer is computed."""
+    policy.model.gradient_checkpointing_enable({"use_reentrant": False})
+    policy.model.train()  # transformers checkpoints only then; no layer here has dropout
+    calls: list[int] = []
+    policy.model.get_base_model().model.layers[0].mlp.register_forward_pre_hook(lambda *_args: calls.append(1))
+    return calls
+
+
+class Uneven(nn.Module):
+    """A model that calls one adapted layer twice, one once for nothing, one once and another never."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(20, 6)
+        self.twice, self.vain, self.once, self.never = (nn.Linear(6, 6) for _ in range(4))
+        self.config: dict[str, Any] = {}
+
+    def get_input_embeddings(self) -> nn.Module:
+        return self.embedding
+
+    def forward(self, input_ids: torch.Tensor) -> torch.Tensor:
+        x = self.vain(self.twice(self.embedding(input_ids)).tanh())
+        self.vain(x)
+        return self.once(self.twice(x)).square().sum((1, 2))  # type: ignore[no-any-return]
+
+
+def uneven_model() -> Any:
+    """With an adapter, in float64."""
+    torch.manual_seed(0)
+    config = LoraConfig(r=2, target_modules=["twice", "vain", "once", "never"], init_lora_weights=False)
+    return get_peft_model(Uneven(), config).double()

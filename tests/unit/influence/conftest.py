@@ -30,3 +30,10 @@ def samples(make_samples: MakeSamples) -> list[Sample]:
 def others(make_samples: MakeSamples) -> list[Sample]:
     """To validate with."""
     return make_samples(seed=1)
+
+
+@pytest.fixture(params=["merged", "hooks"])
+def lora_path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gradients come from merged LoRA matrices, as in small models, or from hooks."""
+    limit = 500_000_000 if request.param == "merged" else 0
+    monkeypatch.setattr("tasks.model.fast_layers.merged_lora.MERGED_PARAMETERS", limit)
