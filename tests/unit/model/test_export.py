@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -20,9 +20,9 @@ from tasks.params.sections import Lora
 from tasks.params.sections import Policy as PolicyParams
 from tasks.records import Promotion
 from tests.support.models import logits, perturb, save_base
+from tests.support.policies import MakePolicy
 
 SHIPPED = Path(__file__).parents[3] / "params.yaml"
-MakePolicy = Callable[..., Policy]
 LORA = Lora(rank=4, alpha=8.0, targets="all-linear")
 MERGED = 1e-5  # float32: the adapter is added to the weights instead of their outputs
 
@@ -46,19 +46,15 @@ def plain(folder: Path, form: ExportFormat, base: Path | None) -> Any:
 def make(kind: str, root: Path, make_policy: MakePolicy) -> tuple[Path, Path | None]:
     """A policy folder of a kind, and the base that it needs."""
     folder = root / "policy"
-    if kind == "scratch":
-        save_policy(make_policy(), folder, None, 1)
-        return folder, None
-    if kind == "full":
-        save_policy(perturb(make_policy(full=True)), folder, None, 1)
+    if kind in ("scratch", "full"):
+        save_policy(perturb(make_policy(full=kind == "full")), folder, None, 1)
         return folder, None
     base = save_base(make_policy, root / "hub", dtype="bfloat16" if kind == "bf16" else "float32")
     form = params(base, LORA, digest_path(base))
     save_policy(perturb(attach_lora(load_start(form)[0], form, 0)), folder, None, 1)
     if kind == "continued":
-        save_policy(
-            perturb(attach_lora(load_start(params(folder, LORA))[0], params(folder, LORA), 1)), root / "next", "p", 1
-        )
+        form = params(folder, LORA)
+        save_policy(perturb(attach_lora(load_start(form)[0], form, 1)), root / "next", "p", 1)
         return root / "next", base
     return folder, base
 
@@ -112,66 +108,47 @@ def test_an_adapter_also_loads_by_its_own_config(kind: str, tmp_path: Path, make
     assert torch.equal(logits(found), logits(load_policy(policy).model))
 
 
-def full(policy: Path, base: Path, out: Path) -> None:  # noqa: ARG001
-    write_text(out / "mine.txt", "mine")
-
-
-def damaged(policy: Path, base: Path, out: Path) -> None:  # noqa: ARG001
-    path = policy / "adapter" / "adapter_model.safetensors"
-    path.write_bytes(path.read_bytes()[:-1] + b"x")
-
-
-def without_weights(policy: Path, base: Path, out: Path) -> None:  # noqa: ARG001
-    (policy / "adapter" / "adapter_model.safetensors").unlink()
-
-
-def half_config(policy: Path, base: Path, out: Path) -> None:  # noqa: ARG001
-    (policy / "tokenizer.json").unlink()
-    (base / "config.json").write_text("{")
-
-
-def other_base(policy: Path, base: Path, out: Path) -> None:  # noqa: ARG001
-    (base / "config.json").write_text((base / "config.json").read_text() + " ")
-
-
-def no_base(policy: Path, base: Path, out: Path) -> None:  # noqa: ARG001
-    shutil.rmtree(base)
+WEIGHTS = "policy/adapter/adapter_model.safetensors"
+DAMAGED = r"policy: its weights are damaged"
+CHANGED = r"hub, is changed since the policy was trained from it; restore"
 
 
 @pytest.mark.parametrize(
-    ("harm", "message"),
+    ("damage", "message"),
     [
-        (full, r"out: exists and is not empty; name a new folder"),
-        (damaged, r"policy: its weights are damaged or belong to another policy .*; name another policy"),
-        (without_weights, r"policy: its weights are damaged"),
-        (half_config, r"hub, is changed since the policy was trained from it; restore"),
-        (other_base, r"hub, is changed since the policy was trained from it; restore"),
-        (no_base, r"hub, is gone; restore"),
+        (lambda root: write_text(root / "out/mine.txt", "mine"), r"out: exists and is not empty; name a new folder"),
+        (
+            lambda root: (root / WEIGHTS).write_bytes((root / WEIGHTS).read_bytes()[:-1] + b"x"),
+            DAMAGED + " or belong to another policy .*; name another policy",
+        ),
+        (lambda root: (root / WEIGHTS).unlink(), DAMAGED),
+        (lambda root: ((root / "policy/tokenizer.json").unlink(), (root / "hub/config.json").write_text("{")), CHANGED),
+        (lambda root: write_text(root / "hub/config.json", (root / "hub/config.json").read_text() + " "), CHANGED),
+        (lambda root: shutil.rmtree(root / "hub"), r"hub, is gone; restore"),
     ],
+    ids=["full", "damaged", "without weights", "half config", "other base", "no base"],
 )
 def test_a_damaged_policy_or_base_is_an_error_and_nothing_is_written(
-    harm: Callable[[Path, Path, Path], None], message: str, tmp_path: Path, make_policy: MakePolicy
+    damage: Callable[[Path], object], message: str, tmp_path: Path, make_policy: MakePolicy
 ) -> None:
-    policy, base = make("hub", tmp_path, make_policy)
-    out = tmp_path / "out"
-    assert base
-    harm(policy, base, out)
+    policy, _ = make("hub", tmp_path, make_policy)
+    damage(tmp_path)
     before = digest_path(tmp_path)
     with pytest.raises(GraftError, match=message) as error:
-        export_policy(policy, out, "merged", None)
+        export_policy(policy, tmp_path / "out", "merged", None)
     assert "\n" not in str(error.value)
     assert digest_path(tmp_path) == before
 
 
 def test_the_card_has_origin_measurement_and_code(
-    tmp_path: Path, make_policy: MakePolicy, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, policy: Policy, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    layout = Layout(tmp_path)
-    version = save_policy(make_policy(), layout.run_policy, "p", 6).version
+    layout, forms = Layout(tmp_path), get_args(ExportFormat)
+    version = save_policy(policy, layout.run_policy, "p", 6).version
     figures = {"pass_at_1": 0.575, "champion_pass_at_1": 0.495, "difference": 0.08, "low": 0.045, "high": 0.12}
     decision = Promotion(promoted=True, reason="better", version=version, champion_version=None, **figures)
-    for form, merged in (("merged", True), ("adapter", False)):
-        export(layout, layout.run_policy, tmp_path / form, "merged" if merged else "adapter", False)
+    for form in forms:
+        export(layout, layout.run_policy, tmp_path / form, form, False)
         assert "pass@1: not measured." in (tmp_path / form / "README.md").read_text()
     write_json(layout.promotion, decision)
     export(layout, layout.run_policy, tmp_path / "again", "merged", False)
@@ -179,8 +156,7 @@ def test_the_card_has_origin_measurement_and_code(
     assert f"# Policy {version}" in card
     assert "pass@1: 0.575, greedy, on the test problems of its run." in card
     assert 'AutoModelForCausalLM.from_pretrained("again")' in card
-    assert (
-        f"again: {layout.run_policy} ({version}), merged; loaded again, no logit differs by" in capsys.readouterr().out
-    )
+    printed = f"again: {layout.run_policy} ({version}), merged; loaded again, no logit differs by"
+    assert printed in capsys.readouterr().out
     with pytest.raises(GraftError, match="there is no champion yet"):
         export(layout, None, tmp_path / "none", "merged", False)

@@ -55,26 +55,22 @@ def test_other_norms_and_layers_are_not_fused() -> None:
     assert not is_fused(Qwen2RMSNorm(WIDTH).bfloat16())
 
 
-def test_an_instance_forward_of_another_library_stays() -> None:
-    norm = Qwen2RMSNorm(WIDTH)
-    norm.forward = norm.forward  # as accelerate does
-    with fused_norms(norm):
-        pass
-    assert "forward" in vars(norm)
-
-
-def test_autocast_and_other_types_are_not_fused() -> None:
+def test_autocast_and_other_types_are_not_fused_and_a_forward_of_another_library_stays() -> None:
     norm, x = Qwen2RMSNorm(WIDTH), drawn(4, 3, WIDTH)
     usual = norm(x.bfloat16())
     with fused_norms(norm):
         assert torch.equal(norm(x.bfloat16()), usual)
         with torch.autocast("cpu", torch.bfloat16):
             assert torch.equal(norm(x.float()), Qwen2RMSNorm.forward(norm, x.float()))
+    norm.forward = norm.forward  # as accelerate does
+    with fused_norms(norm):
+        pass
+    assert "forward" in vars(norm)
 
 
 @pytest.mark.parametrize(("kind", "norms"), [("qwen2", 5), ("llama", 5), ("gpt2", 0)])
-def test_a_model_keeps_its_scores(kind: str, norms: int, make_policy: Any, make_samples: Any) -> None:
-    policy, samples = make_policy(kind), make_samples()
+def test_a_model_keeps_its_scores(kind: str, norms: int, make_policy: Any, samples: Any) -> None:
+    policy = make_policy(kind)
     scorer = Scorer(policy.model, 0, 0.7)
     (batch,) = scorer.batches(samples)
     usual = scorer.score(batch).logprobs
