@@ -104,19 +104,14 @@ def test_a_workflow_computes_what_its_expression_says(expression: Expression, qu
 
 
 def test_a_fraction_on_the_border_of_two_roundings_is_found() -> None:
-    quantities = [[1, 64, 3.0], [3, 64, 7.0], [5, 64, 11.0]]  # 1/64 = 0.015625: half a unit of the fifth place
-    answers = [(q[0] / q[1] + 1) * q[2] / 7 for q in quantities]
-    quantities = [[*q, 7] for q in quantities]
-    found = shortest_expressions(quantities, answers, 4)
-    assert found
-    assert [ran(write_workflow(found[0], HEADER), q) for q in quantities] == pytest.approx(answers)
+    quantities = [[1, 64, 3.0, 7], [3, 64, 7.0, 7], [5, 64, 11.0, 7]]  # 1/64 = 0.015625: half of the fifth place's unit
+    answers = [(a / b + 1) * c / d for a, b, c, d in quantities]
+    first, *_ = shortest_expressions(quantities, answers, 4)
+    assert [ran(write_workflow(first, HEADER), q) for q in quantities] == pytest.approx(answers)
 
 
-def test_what_no_expression_gives_is_not_found() -> None:
+def test_nothing_is_found_without_an_expression_of_the_allowed_operations() -> None:
     assert shortest_expressions([[3, 4], [5, 6]], [1234.567, 89.123], 3) == []
-
-
-def test_no_more_operations_than_allowed() -> None:
     quantities = [[3, 5, 7, 11], [4, 9, 2, 13], [17, 6, 8, 3]]
     answers = [(a * b + c) * d for a, b, c, d in quantities]
     assert shortest_expressions(quantities, answers, 2) == []
@@ -163,7 +158,7 @@ def test_inputs_without_an_answer_keep_right_and_wrong_apart(
 
 @settings(max_examples=40, deadline=None)
 @given(expression=st.integers(1, 2).flatmap(expressions), quantities=QUANTITIES)
-def test_looking_further_adds_expressions_of_so_many_operations_more(
+def test_looking_further_adds_expressions_of_that_many_more_operations(
     expression: Expression, quantities: list[list[float]]
 ) -> None:
     value = value_of(expression, quantities[0])
@@ -176,20 +171,14 @@ def test_looking_further_adds_expressions_of_so_many_operations_more(
     assert {operations_of(e) for e in more} <= {length, length + 1}
 
 
-def test_only_quantities_that_all_questions_have_are_used() -> None:
-    found = shortest_expressions([[3, 4, 9], [5, 6]], [7, 11], 2)
-    assert [write_workflow(e, "") for e in found] == ["    a = n[0] + n[1]\n    return a\n"]
-
-
-def test_the_likelier_expression_comes_first() -> None:
-    quantities = [[3, 4, 3, 100], [5, 6, 5, 100]]
-    found = shortest_expressions(quantities, [7, 11], 1)
-    texts = [write_workflow(e, "") for e in found]
-    assert texts[0] == "    a = n[0] + n[1]\n    return a\n"  # not n[1] + n[2], in the order of the text
+def test_only_common_quantities_are_used_and_the_likelier_expression_comes_first() -> None:
+    sum_of_two = "    a = n[0] + n[1]\n    return a\n"
+    assert [write_workflow(e, "") for e in shortest_expressions([[3, 4, 9], [5, 6]], [7, 11], 2)] == [sum_of_two]
+    found = shortest_expressions([[3, 4, 3, 100], [5, 6, 5, 100]], [7, 11], 1)
+    assert write_workflow(found[0], "") == sum_of_two  # not n[1] + n[2], in the order of the text
     pairs = [("n[2]", "n[10]"), ("n[10]", "n[2]"), ("n[0]", "100"), ("n[0]", "n[0]")]
     order = [Expression("+", Expression(leaf=left), Expression(leaf=right)) for left, right in pairs]
-    shuffled = [order[i] for i in (2, 0, 3, 1)]
-    assert sorted(shuffled, key=lambda e: e.strangeness) == order
+    assert sorted([order[i] for i in (2, 0, 3, 1)], key=lambda e: e.strangeness) == order
 
 
 ASK = """
@@ -206,15 +195,7 @@ def test_every_process_finds_the_same_in_the_same_order() -> None:
     answers = [a * b * c / 100 for a, b, c, _ in quantities]
     here = [write_workflow(e, "") for e in shortest_expressions(quantities, answers, 3)]
     assert len(here) > 5
-    question = json.dumps([quantities, answers])
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", ASK, question],
-            env=os.environ | {"PYTHONHASHSEED": seed},
-            cwd=REPOSITORY,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for seed in ("1", "2")
-    ]
-    assert [json.loads(process.communicate()[0]) for process in processes] == [here, here]
+    command = [sys.executable, "-c", ASK, json.dumps([quantities, answers])]
+    for seed in ("1", "2"):
+        env = os.environ | {"PYTHONHASHSEED": seed}
+        assert json.loads(subprocess.run(command, env=env, cwd=REPOSITORY, stdout=subprocess.PIPE).stdout) == here

@@ -14,7 +14,7 @@ from tasks.errors import GraftError
 from tasks.params.sections import Problems
 from tasks.problems.jsonl import parse_answer, read_problems, split_problems
 from tasks.programs.operators.builtin import numbers
-from tasks.records import Sibling
+from tasks.records import Problem, Sibling, Split
 
 REPOSITORY = Path(__file__).parents[3]
 GSM8K = REPOSITORY.parent / "shared/data/gsm8k/train.jsonl"
@@ -22,17 +22,16 @@ GOOD = '{"question": "2 and 3?", "answer": 5}'
 
 
 def params_of(train: int, validation: int, test: int, dev: int = 0) -> Problems:
-    return Problems(
-        source="jsonl",
-        path="",
-        train=train,
-        validation=validation,
-        test=test,
-        dev=dev,
-        phrasings=1,
-        siblings=0,
-        unseen_template_share=0,
-    )
+    sizes = {"train": train, "validation": validation, "test": test, "dev": dev}
+    return Problems(source="jsonl", path="", **sizes, phrasings=1, siblings=0, unseen_template_share=0)
+
+
+def sums(count: int) -> list[str]:
+    return [line(question=f"{number} and 1?", answer=number + 1) for number in range(count)]
+
+
+def split(lines: list[str], params: Problems, seed: int = 0) -> dict[Split, list[Problem]]:
+    return split_problems("x", read_problems("x", "\n".join(lines), "x"), params, seed)
 
 
 def line(**fields: Any) -> str:
@@ -47,19 +46,16 @@ def refusal(text: str) -> str:
     return message
 
 
-@pytest.mark.skipif(not GSM8K.exists(), reason="GSM8K is not beside this repository")
+@pytest.mark.skipif(not GSM8K.exists(), reason="GSM8K is not here")
 def test_all_of_gsm8k_loads() -> None:
     problems = read_problems("train.jsonl", GSM8K.read_text(encoding="utf-8"), "train.jsonl")
-    assert len(problems) == 7473
-    assert len({problem.problem_id for problem in problems}) == 7473
+    assert len(problems) == len({problem.problem_id for problem in problems}) == 7473
     assert problems[0].question.startswith("Natalia sold clips to 48 of her friends")
     assert problems[0].answer == 72
     assert not any(problem.siblings for problem in problems)
     splits = split_problems("train.jsonl", problems, params_of(200, 128, 200), seed=0)
-    assert {split: len(listed) for split, listed in splits.items()} == {
-        "test": 200,
-        "validation": 128,
-        "train": 200,
+    assert {name: len(listed) for name, listed in splits.items()} == {
+        **{"test": 200, "validation": 128, "train": 200},
         "dev": 0,
     }
 
@@ -77,56 +73,33 @@ def test_the_shipped_example_loads() -> None:
 
 
 def test_a_line_becomes_a_problem() -> None:
-    text = "\n".join(
-        [
-            "\ufeff" + line(id=7, question=" 2 and 3?\n", answer="Two and three:\n2+3=5\n#### 5", note="left alone"),
-            "",
-            line(
-                problem_id="b",
-                question="Half of 3?",
-                answer=1.5,
-                siblings=[{"question": "Half of 5?", "answer": "2.5"}],
-            ),
-            "  ",
-        ]
-    )
-    first, second = read_problems("mine.jsonl", text.replace("\n", "\r\n"), "mine.jsonl")
+    one = line(id=7, question=" 2 and 3?\n", answer="Two and three:\n2+3=5\n#### 5", note="left alone")
+    siblings = [{"question": "Half of 5?", "answer": "2.5"}]
+    two = line(problem_id="b", question="Half of 3?", answer=1.5, siblings=siblings)
+    first, second = read_problems("mine.jsonl", f"\ufeff{one}\r\n\r\n{two}\r\n  ", "mine.jsonl")
     assert (first.problem_id, first.question, first.answer, first.source) == ("7", "2 and 3?", 5, "mine.jsonl")
     assert (first.template, first.seen, first.operations, first.siblings) == (None, None, None, [])
     assert second.siblings == [Sibling(question="Half of 5?", answer=2.5)]
 
 
-@pytest.mark.parametrize(
-    ("given", "answer"),
-    [
-        (72, 72),
-        (-3.5, -3.5),
-        ("72", 72),
-        (" 1,234 ", 1234),
-        ("$12", 12),
-        ("-$1,200.50", -1200.5),
-        ("so 5 #### 6\n#### 1,000", 1000),
-        ("####-7", -7),
-        ("#### $0.25", 0.25),
-    ],
-)
+ANSWERS: list[tuple[Any, float]] = [(72, 72), (-3.5, -3.5), ("72", 72), (" 1,234 ", 1234), ("$12", 12)]
+ANSWERS += [("-$1,200.50", -1200.5), ("so 5 #### 6\n#### 1,000", 1000), ("####-7", -7), ("#### $0.25", 0.25)]
+
+
+@pytest.mark.parametrize(("given", "answer"), ANSWERS)
 def test_answers_that_are_numbers(given: Any, answer: float) -> None:
     assert parse_answer(given) == answer
     assert type(parse_answer(given)) is type(answer)
 
 
+TEXTS = [("3/4", "3/4"), ("12 apples", "12 apples"), ("", ""), ("#### none", "none"), ("5 ####", ""), ("1,23", "1,23")]
+
+
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
+        *((text, f"{read!r} is no number") for text, read in [*TEXTS, ("1e5", "1e5"), ("NaN", "NaN")]),
         ("72%", "could mean the percentage or the fraction"),
-        ("3/4", "'3/4' is no number"),
-        ("12 apples", "'12 apples' is no number"),
-        ("", "'' is no number"),
-        ("#### none", "'none' is no number"),
-        ("5 ####", "'' is no number"),
-        ("1,23", "'1,23' is no number"),
-        ("1e5", "'1e5' is no number"),
-        ("NaN", "'NaN' is no number"),
         ("٣", "is no number"),
         (True, "true or false, not a number"),
         ([5], "a list, not a number"),
@@ -171,50 +144,32 @@ def test_a_bad_line_is_named(bad: str, message: str) -> None:
     assert refusal(f"{GOOD}\n{bad}\n").startswith(message)
 
 
-def test_two_problems_with_one_id_are_named() -> None:
+def test_two_problems_with_one_id_and_too_few_lines_are_named() -> None:
     text = "\n".join([line(id="a", question="q", answer=5), "", line(problem_id="a", question="r", answer=6)])
     assert refusal(text).startswith("mine.jsonl:3: line 1 has the problem_id 'a' too")
+    with pytest.raises(GraftError, match=r"x: 1 problems, but .* ask for 9 \(4 \+ 3 \+ 2\)"):
+        split([GOOD], params_of(4, 3, 2))
+    message = r"x: 9 problems, but problems\.dev \+ train .* ask for 10 \(1 \+ 4 \+ 3 \+ 2\)"
+    with pytest.raises(GraftError, match=message):
+        split(sums(9), params_of(4, 3, 2, dev=1))
 
 
-def test_too_few_lines_say_how_many() -> None:
-    problems = read_problems("mine.jsonl", GOOD, "mine.jsonl")
-    with pytest.raises(GraftError, match=r"mine.jsonl: 1 problems, but .* ask for 9 \(4 \+ 3 \+ 2\)"):
-        split_problems("mine.jsonl", problems, params_of(4, 3, 2), seed=0)
+SIZE = st.integers(1, 9)
 
 
-@settings(max_examples=30, deadline=None)
-@given(
-    seed=st.integers(0, 2**31),
-    extra=st.integers(0, 5),
-    sizes=st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(1, 9)),
-)
+@settings(max_examples=30)
+@given(seed=st.integers(0, 2**31), extra=st.integers(0, 5), sizes=st.tuples(SIZE, SIZE, SIZE))
 def test_the_split_depends_on_seed_and_ids_only(seed: int, extra: int, sizes: tuple[int, int, int]) -> None:
-    lines = [line(question=f"{number} and 1?", answer=number + 1) for number in range(sum(sizes) + extra)]
+    lines = sums(sum(sizes) + extra)
     params = params_of(*sizes)
-    splits = split_problems("x", read_problems("x", "\n".join(lines), "x"), params, seed)
-    assert tuple(len(splits[split]) for split in ("train", "validation", "test")) == sizes
+    splits = split(lines, params, seed)
+    assert tuple(len(splits[name]) for name in ("train", "validation", "test")) == sizes
     dealt = [problem.problem_id for listed in splits.values() for problem in listed]
     assert len(set(dealt)) == len(dealt)
     random.Random(seed).shuffle(lines)
-    assert split_problems("x", read_problems("x", "\n".join(lines), "x"), params, seed) == splits
-    fewer = params_of(1, sizes[1], sizes[2])
-    assert split_problems("x", read_problems("x", "\n".join(lines), "x"), fewer, seed)["test"] == splits["test"]
-    others = split_problems("x", read_problems("x", "\n".join(lines), "x"), params_of(*sizes, dev=extra), seed)
+    assert split(lines, params, seed) == splits
+    assert split(lines, params_of(1, *sizes[1:]), seed)["test"] == splits["test"]
+    others = split(lines, params_of(*sizes, dev=extra), seed)
     assert {**others, "dev": []} == splits
     assert len({problem.problem_id for listed in others.values() for problem in listed}) == sum(sizes) + extra
-
-
-def test_dev_is_named_where_problems_are_too_few() -> None:
-    problems = read_problems("x", "\n".join(line(question=f"{n} and 1?", answer=n + 1) for n in range(9)), "x")
-    with pytest.raises(
-        GraftError, match=r"x: 9 problems, but problems\.dev \+ train .* ask for 10 \(1 \+ 4 \+ 3 \+ 2\)"
-    ):
-        split_problems("x", problems, params_of(4, 3, 2, dev=1), seed=0)
-
-
-def test_another_seed_deals_otherwise() -> None:
-    lines = "\n".join(line(question=f"{number} and 1?", answer=number + 1) for number in range(40))
-    problems = read_problems("x", lines, "x")
-    assert split_problems("x", problems, params_of(20, 10, 10), 0) != split_problems(
-        "x", problems, params_of(20, 10, 10), 1
-    )
+    assert split(sums(40), params_of(20, 10, 10), 0) != split(sums(40), params_of(20, 10, 10), 1)
