@@ -1,6 +1,7 @@
 """Operators that a model serves: programs in the real sandbox, and a model that is a function of the prompt."""
 
 import json
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -24,7 +25,7 @@ KEY = "sk-never-in-the-sandbox"
 
 
 class Function:
-    """A model whose reply is a function of the prompt; notes what it was asked."""
+    """A model whose reply is a function of the prompt; it records its prompts."""
 
     def __init__(self, reply: Callable[[Prompt], str | Reply], name: str = "function") -> None:
         self.reply, self.name = reply, name
@@ -49,7 +50,7 @@ def solving(body: str) -> str:
 
 
 def value(body: str, model: Function, folder: Path, **changes: Any) -> Result:
-    """What a workflow of these lines gives on "q"."""
+    """The result of a workflow of these lines on "q"."""
     with Sandbox(2.0, 256, allow_weak=True, workers=1, model=served(model, folder, **changes)) as sandbox:
         ((result,),) = sandbox.run([Program(solving(body), ("q",))])
     return result
@@ -93,7 +94,7 @@ def test_each_operator_has_a_case_and_a_line_for_the_prompt() -> None:
     assert all((function.__doc__ or "").split("\n")[0].endswith((".", ").")) for function in MODEL_OPERATORS.values())
 
 
-def test_many_programs_are_served_as_one_batch_and_asked_once(tmp_path: Path) -> None:
+def test_programs_share_batches_and_no_prompt_is_sent_twice(tmp_path: Path) -> None:
     model = Function(lambda p: str(len(p.text)))
     body = "a = ask(problem)\nb = ask(a)\nreturn a + b"
     with Sandbox(2.0, 256, allow_weak=True, workers=2, model=served(model, tmp_path)) as sandbox:
@@ -103,25 +104,9 @@ def test_many_programs_are_served_as_one_batch_and_asked_once(tmp_path: Path) ->
     assert max(Counter((p.text, p.nth) for p in model.asked).values()) == 1
 
 
-def test_the_same_prompt_again_is_another_draw(tmp_path: Path) -> None:
+def test_a_repeated_prompt_is_another_draw_and_the_budget_of_prompts_is_kept(tmp_path: Path) -> None:
     model = Function(lambda p: str(p.nth))
-    assert value("return ask('a') + ask('b') + ask('a') + ask('a')", model, tmp_path).value == "0012"
-
-
-def test_replies_depend_on_the_program_alone(tmp_path: Path) -> None:
-    """Which programs run beside it, in what order, on how many workers and what is remembered changes nothing."""
-    programs = [
-        Program(solving(f"return ask('{i % 3}') + ask(problem) + ask('{i % 3}')"), ("x", "y")) for i in range(6)
-    ]
-    outcomes = []
-    for folder, order, workers in ((tmp_path / "a", 1, 1), (tmp_path / "b", -1, 2), (tmp_path / "a", -1, 2)):
-        model = Function(lambda p: f"<{p.text}{p.nth}>")
-        with Sandbox(2.0, 256, allow_weak=True, workers=workers, model=served(model, folder)) as sandbox:
-            outcomes.append(sandbox.run(programs[::order])[::order])
-    assert outcomes[0] == outcomes[1] == outcomes[2]
-
-
-def test_the_budget_of_prompts(tmp_path: Path) -> None:
+    assert value("return ask('a') + ask('b') + ask('a') + ask('a')", model, tmp_path / "draws").value == "0012"
     model = Function(lambda _: "x")
     endless = "while True:\n    ask('more')"
     assert value(endless, model, tmp_path, calls=3) == Result(status="error", error="asks more than 3 prompts")
@@ -129,44 +114,42 @@ def test_the_budget_of_prompts(tmp_path: Path) -> None:
     assert value("return ask('1') + ask('2') + ask('3')", model, tmp_path, calls=3).status == "ok"
 
 
-def test_a_reply_that_does_not_come_is_a_failure_and_no_mistake(tmp_path: Path) -> None:
-    """Nothing that a program does can turn it into anything else; it is asked again the next time."""
+def test_replies_depend_on_the_program_alone(tmp_path: Path) -> None:
+    """Other programs, the order, the number of workers and the cache change nothing."""
+    codes = [solving(f"return ask('{i % 3}') + ask(problem) + ask('{i % 3}')") for i in range(6)]
+    programs, outcomes = [Program(code, ("x", "y")) for code in codes], []
+    for folder, order, workers in ((tmp_path / "a", 1, 1), (tmp_path / "b", -1, 2), (tmp_path / "a", -1, 2)):
+        model = Function(lambda p: f"<{p.text}{p.nth}>")
+        with Sandbox(2.0, 256, allow_weak=True, workers=workers, model=served(model, folder)) as sandbox:
+            outcomes.append(sandbox.run(programs[::order])[::order])
+    assert outcomes[0] == outcomes[1] == outcomes[2]
+
+
+def test_a_missing_reply_is_a_failure_that_no_program_can_hide(tmp_path: Path) -> None:
     down = Function(lambda _: Reply(failed="no reply from http://x"))
-    bodies = [
-        "return ask('a')",
-        "try:\n    return ask('a')\nexcept BaseException:\n    return 5\nfinally:\n    ask('b')",
-    ]
-    for body in bodies:
+    hiding = "try:\n    return ask('a')\nexcept BaseException:\n    return 5\nfinally:\n    ask('b')"
+    for body in ("return ask('a')", hiding):
         assert value(body, down, tmp_path) == Result(status="failed", error="ask(): no reply from http://x")
     assert value("return ask('a')", Function(lambda _: "up"), tmp_path).value == "up"
 
 
-def test_a_prompt_that_nobody_takes_is_the_programs_mistake(tmp_path: Path) -> None:
-    refusing = Function(lambda _: Reply(refused="900 tokens"))
+def test_mistakes_of_a_program_are_its_errors(tmp_path: Path) -> None:
+    """A refused prompt, an invalid one, one without a model, and another one in the second run."""
+    refusing, fine = Function(lambda _: Reply(refused="900 tokens")), Function(lambda _: "x")
     assert value("return ask('a')", refusing, tmp_path) == Result(status="error", error="ask(): 900 tokens")
+    invalid = f"ValueError: ask() asks with Unicode text of at most {MAX_PROMPT} characters"
     for text in (f"'x' * {MAX_PROMPT + 1}", r"'\ud800'"):
-        result = value(f"return ask({text})", refusing, tmp_path)
-        assert result == Result(
-            status="error", error=f"ValueError: ask() asks with Unicode text of at most {MAX_PROMPT} characters"
-        )
-    assert value(f"return ask('x' * {MAX_PROMPT})", Function(lambda _: "x"), tmp_path).value == "x"
-    assert value(f"return ask('\\u20ac' * {MAX_PROMPT})", Function(lambda _: "x"), tmp_path).value == "x"
-
-
-def test_without_a_model_it_is_the_programs_mistake() -> None:
+        assert value(f"return ask({text})", refusing, tmp_path) == Result(status="error", error=invalid)
+    for text in (f"'x' * {MAX_PROMPT}", f"'\\u20ac' * {MAX_PROMPT}"):
+        assert value(f"return ask({text})", fine, tmp_path).value == "x"
+    body = "import time\na = ask(str(time.perf_counter_ns()))\nreturn ask('b')"
+    assert value(body, fine, tmp_path) == Result(status="error", error=NOT_REPEATABLE)
     with Sandbox(2.0, 256, allow_weak=True, workers=1) as sandbox:
         ((result,),) = sandbox.run([Program(solving("return ask('a')"), ("q",))])
     assert result == Result(status="error", error="ask() has no model here: operators.backend is none")
 
 
-def test_a_program_that_asks_something_else_the_second_time(tmp_path: Path) -> None:
-    body = "import time\na = ask(str(time.perf_counter_ns()))\nreturn ask('b')"
-    assert value(body, Function(lambda _: "x"), tmp_path) == Result(status="error", error=NOT_REPEATABLE)
-
-
-def test_waiting_for_a_model_is_no_time_of_the_program(tmp_path: Path) -> None:
-    import time
-
+def test_waiting_for_a_model_does_not_count_as_the_programs_time(tmp_path: Path) -> None:
     def slow(_: Prompt) -> str:
         time.sleep(0.6)
         return "x"
@@ -176,26 +159,18 @@ def test_waiting_for_a_model_is_no_time_of_the_program(tmp_path: Path) -> None:
     assert result.value == "xx"
 
 
-FORGED = [
-    '["ask", "open", "/etc/passwd"]',
-    '["ask", "ask", 5]',
-    '["ask", "ask", "\\ud800"]',
+@pytest.mark.parametrize("forged", [
+    '["ask", "open", "/etc/passwd"]', '["ask", "ask", 5]', '["ask", "ask", "\\ud800"]', '["ask", "ask"]',
     json.dumps(["ask", "ask", "x" * (MAX_PROMPT + 1)]),
-    '["ask", "ask"]',
-]
-
-
-@pytest.mark.parametrize("forged", FORGED)
-def test_a_forged_prompt_reaches_nobody(forged: str, tmp_path: Path) -> None:
+])  # fmt: skip
+def test_a_forged_prompt_is_never_sent(forged: str, tmp_path: Path) -> None:
     model = Function(lambda _: "x")
     result = value(f"import os\nos.write(3, {forged!r}.encode())\nos._exit(0)", model, tmp_path)
     assert result.status in ("killed", "error")
     assert model.asked == []
 
 
-def test_neither_key_nor_answer_nor_server_is_where_a_program_can_look(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_finds_neither_key_nor_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     look = (
         "import gc, os, sys\nask('a')\n"
@@ -215,10 +190,7 @@ def test_what_fits_can_be_written(text: str) -> None:
             text.encode()
 
 
-# The memory and the ledger
-
-
-def test_what_was_asked_once_is_remembered_by_content(tmp_path: Path) -> None:
+def test_replies_are_cached_by_content(tmp_path: Path) -> None:
     prompts = [Prompt("ask", "a"), Prompt("ask", "a", 1), Prompt("review", "a")]
     first = Function(lambda p: f"{p.text}{p.nth}")
     assert [r.text for r in served(first, tmp_path).complete(prompts)] == ["a0", "a1", "a0"]
@@ -228,7 +200,7 @@ def test_what_was_asked_once_is_remembered_by_content(tmp_path: Path) -> None:
     assert served(other, tmp_path).complete(prompts)[0].text == "other"
 
 
-def test_a_damaged_memory_is_asked_again(tmp_path: Path) -> None:
+def test_a_damaged_cache_entry_is_asked_again(tmp_path: Path) -> None:
     served(Function(lambda _: "a"), tmp_path).complete([Prompt("ask", "a")])
     (file,) = tmp_path.rglob("*.json")
     for damage in ("", "{", "[]", '{"text": 5, "x": 1}', '{"text": null}', '{"text": 5}'):
@@ -236,7 +208,7 @@ def test_a_damaged_memory_is_asked_again(tmp_path: Path) -> None:
         assert served(Function(lambda _: "b"), tmp_path).complete([Prompt("ask", "a")])[0].text == "b"
 
 
-def test_what_came_before_a_breakdown_is_kept(tmp_path: Path) -> None:
+def test_replies_before_a_breakdown_are_kept(tmp_path: Path) -> None:
     def breaking(prompt: Prompt) -> str:
         if prompt.text == "a":  # the last one: replies come backwards here
             raise GraftError("the server is gone")
@@ -265,11 +237,8 @@ def test_the_ledger(tmp_path: Path) -> None:
     first.log_usage(book, "search@1")
     second.log_usage(book, "search@2")
     assert [json.loads(line)["paid"] for line in book.read_text().splitlines()] == [[4, 2], [0, 0]]
-
-
-def test_the_cost_of_an_unknown_price_is_unknown(tmp_path: Path) -> None:
-    model = served(Function(lambda _: "x"), tmp_path)
-    model.complete([Prompt("ask", "a")])
-    assert model.cost is None
-    assert "cost unknown (operators.price is not set)" in model.describe()
+    unpriced = served(Function(lambda _: "x"), tmp_path)
+    unpriced.complete([Prompt("ask", "a")])
+    assert unpriced.cost is None
+    assert "cost unknown (operators.price is not set)" in unpriced.describe()
     assert "$0.0000" in served(Function(lambda _: "x"), tmp_path, price=(1.0, 1.0)).describe()
