@@ -2,11 +2,9 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
 
 from tasks.artifacts import digest_path, read_json, write_jsonl
 from tasks.bootstrap.demonstrations import demonstrations, select_solutions
@@ -16,17 +14,18 @@ from tasks.environments.tags import hard_format, mark
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.policy import Policy, decode, encode_prompt, load_policy
+from tasks.model.policy import decode, encode_prompt, load_model, load_policy
 from tasks.model.sampling.sampler import Request, sample
 from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
 from tasks.params.sections import Lora
 from tasks.programs.contract import HEADER
 from tasks.records import Lineage, Problem, Sibling, Workflow
+from tests.support.models import same_logits, save_base
+from tests.support.policies import MakePolicy
 from tests.support.records import make_workflow
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
-MakePolicy = Callable[..., Policy]
 PRODUCT, SUM = (HEADER + f"    a = n[0] {symbol} n[1]\n    return a\n" for symbol in "*+")
 
 
@@ -35,13 +34,14 @@ LORA = Lora(rank=4, alpha=8.0, targets="all-linear")
 
 def params(base: str = "scratch", epochs: int = 2, lora: Lora | None = LORA) -> Params:
     small = {"hidden": 32, "layers": 1, "vocabulary": 300, "epochs": epochs, "batch": 4, "learning_rate": 0.02}
-    changes = {
-        "bootstrap": SHIPPED.bootstrap.model_copy(update=small),
-        "policy": SHIPPED.policy.model_copy(update={"base": base, "lora": lora}),
-    }
-    return restrict(
-        SHIPPED.model_copy(update=changes), ["seed", "environment", "environment_sha256", "policy", "bootstrap"]
-    )
+    policy = SHIPPED.policy.model_copy(update={"base": base, "lora": lora})
+    changed = SHIPPED.model_copy(update={"bootstrap": SHIPPED.bootstrap.model_copy(update=small), "policy": policy})
+    return restrict(changed, ["seed", "environment", "environment_sha256", "policy", "bootstrap"])
+
+
+def numbers(layout: Layout) -> dict[str, float]:
+    found: dict[str, float] = json.loads(layout.metrics("bootstrap").read_text())
+    return found
 
 
 def problem(name: str, words: str, answers: list[int]) -> Problem:
@@ -50,26 +50,19 @@ def problem(name: str, words: str, answers: list[int]) -> Problem:
     return Problem(problem_id=name, question=questions[0], answer=answers[0], source="test", siblings=siblings)
 
 
-PROBLEMS = [
-    problem("product", "{} boxes of {} pens?", [120, 164]),
-    problem("sum", "{} and {}?", [43, 45]),
-    problem("unsolved", "{} or {}?", [0, 1]),
-]
+PROBLEMS = [problem("product", "{} boxes of {} pens?", [120, 164]), problem("sum", "{} and {}?", [43, 45])]
+PROBLEMS.append(problem("unsolved", "{} or {}?", [0, 1]))
 
 
 def workflow(problem_id: str, code: str, depth: int = 1, prior: float = 1.0) -> Workflow:
     return make_workflow(code, problem_id=problem_id, proposer="coldstart", depth=depth, prior=prior)
 
 
-def write(layout: Layout, found: list[tuple[str, str]]) -> None:
-    write_jsonl(layout.problems("train"), PROBLEMS)
-    write_jsonl(layout.coldstart / "index.jsonl", [workflow(problem_id, code) for problem_id, code in found])
-
-
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
     layout = Layout(tmp_path)
-    write(layout, [("product", PRODUCT), ("sum", SUM)])
+    write_jsonl(layout.problems("train"), PROBLEMS)
+    write_jsonl(layout.coldstart / "index.jsonl", [workflow("product", PRODUCT), workflow("sum", SUM)])
     return layout
 
 
@@ -79,31 +72,22 @@ def test_a_policy_from_scratch_learns_the_solutions(layout: Layout) -> None:
     asked = [Request(encode_prompt(policy, f"{p.question}\n"), 0) for p in PROBLEMS[:2]]
     written = sample(policy, asked, 0.0, 64, "test")
     assert [decode(policy, c.tokens) for c in written] == [PRODUCT, SUM]
-    numbers = json.loads(layout.metrics("bootstrap").read_text())
-    assert numbers["pairs"] == 2
-    assert numbers["loss"] < 1
+    assert numbers(layout)["pairs"] == 2
+    assert numbers(layout)["loss"] < 1
 
 
 def test_the_folder_and_the_metrics_are_as_documented(layout: Layout) -> None:
     run(layout, params(), None)
     folder = layout.policy(0)
-    assert {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()} == {
-        "config.json",
-        "generation_config.json",
-        "model.safetensors",
-        "tokenizer.json",
-        "tokenizer_config.json",
-        "lineage.json",
-        "adapter/adapter_config.json",
-        "adapter/adapter_model.safetensors",
-    }
+    plain = {"config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
+    ours = {"lineage.json", "adapter/adapter_config.json", "adapter/adapter_model.safetensors"}
+    assert {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()} == plain | ours
     lineage = read_json(folder / "lineage.json", Lineage)
     assert (lineage.parent, lineage.round, lineage.base) == (None, 0, "scratch")
     policy = load_policy(folder)
-    numbers = json.loads(layout.metrics("bootstrap").read_text())
     sizes = {name: p.numel() for name, p in policy.model.named_parameters()}
-    assert numbers["adapter_parameters"] == sum(size for name, size in sizes.items() if "lora_" in name)
-    assert numbers["parameters"] == sum(size for name, size in sizes.items() if "lora_" not in name)
+    assert numbers(layout)["adapter_parameters"] == sum(size for name, size in sizes.items() if "lora_" in name)
+    assert numbers(layout)["parameters"] == sum(size for name, size in sizes.items() if "lora_" not in name)
     config = policy.model.peft_config["default"]
     assert (config.r, config.lora_alpha) == (4, 8.0)
 
@@ -113,15 +97,14 @@ def test_without_lora_the_policy_from_scratch_is_a_plain_model(layout: Layout) -
     policy = load_policy(layout.policy(0))
     assert not (layout.policy(0) / "adapter").exists()
     assert not policy.has_adapter
-    numbers = json.loads(layout.metrics("bootstrap").read_text())
-    assert (numbers["parameters"], numbers["adapter_parameters"]) == (policy.model.num_parameters(), 0)
+    found = numbers(layout)
+    assert (found["parameters"], found["adapter_parameters"]) == (policy.model.num_parameters(), 0)
 
 
 def test_a_wrong_target_fails_before_the_training(layout: Layout) -> None:
     wrong = LORA.model_copy(update={"targets": ["q_proj", "query"]})
-    with pytest.raises(
-        GraftError, match=r"^policy\.lora\.targets: 'query' is no linear module of the model; it has down_"
-    ):
+    message = r"^policy\.lora\.targets: 'query' is no linear module of the model; it has down_"
+    with pytest.raises(GraftError, match=message):
         run(layout, params(lora=wrong, epochs=10_000), None)
     assert not layout.policy(0).exists()
 
@@ -132,8 +115,8 @@ def test_an_earlier_policy_is_continued_and_named_as_parent(layout: Layout, tmp_
     run(layout, params(str(earlier)).model_copy(update={"seed": 5}), None)
     before, after = (read_json(folder / "lineage.json", Lineage) for folder in (earlier, layout.policy(0)))
     assert (after.parent, after.round, after.base, after.holds) == (before.version, 0, "scratch", before.holds)
-    assert digest_path(layout.policy(0) / "adapter") == digest_path(earlier / "adapter")
-    assert digest_path(layout.policy(0) / "model.safetensors") == digest_path(earlier / "model.safetensors")
+    for part in ("adapter", "model.safetensors"):
+        assert digest_path(layout.policy(0) / part) == digest_path(earlier / part)
 
 
 def test_a_second_run_writes_the_same_bytes_and_another_seed_others(layout: Layout) -> None:
@@ -146,33 +129,30 @@ def test_a_second_run_writes_the_same_bytes_and_another_seed_others(layout: Layo
 
 
 def test_without_solutions_it_fails_and_writes_nothing(layout: Layout) -> None:
-    write(layout, [])
+    write_jsonl(layout.coldstart / "index.jsonl", [])
     with pytest.raises(GraftError, match=r"^bootstrap: .* solved none .*; raise coldstart\.operations, or .*\Z"):
         run(layout, params(), None)
     assert not layout.policy(0).exists()
 
 
 def test_a_base_is_copied_with_a_new_adapter(layout: Layout, tmp_path: Path, make_policy: MakePolicy) -> None:
-    given = make_policy("gpt2")
-    base = given.model.unload()
-    base.save_pretrained(tmp_path / "base")
-    given.tokenizer.save_pretrained(tmp_path / "base")
+    save_base(make_policy, tmp_path / "base", "gpt2")
+    base = load_model(str(tmp_path / "base"))
     (layout.coldstart / "index.jsonl").unlink()  # it is not needed
     run(layout, params(str(tmp_path / "base")), None)
     policy = load_policy(layout.policy(0))
-    ids = torch.tensor([[3, 4, 5]])
-    with torch.no_grad():
-        assert torch.allclose(policy.model(input_ids=ids).logits, base(input_ids=ids).logits, atol=1e-6)
+    assert same_logits(policy.model, base)
     assert not (layout.policy(0) / "model.safetensors").exists()
-    numbers = json.loads(layout.metrics("bootstrap").read_text())
-    assert numbers.keys() == {"parameters", "adapter_parameters"}
-    assert numbers["parameters"] == sum(p.numel() for p in base.parameters())
+    assert numbers(layout).keys() == {"parameters", "adapter_parameters"}
+    assert numbers(layout)["parameters"] == sum(p.numel() for p in base.parameters())
+
+
+LONG = HEADER + "    a = n[0] + 0\n    b = a + n[1]\n    return b\n"
 
 
 def test_pairs_are_the_questions_with_their_shortest_and_likeliest_code(layout: Layout) -> None:
-    long = HEADER + "    a = n[0] + 0\n    b = a + n[1]\n    return b\n"
     likelier = HEADER + "    a = n[1] + n[0]\n    return a\n"
-    found = [(long, 2, 1.0), (SUM, 1, 0.2), (likelier, 1, 0.7)]
+    found = [(LONG, 2, 1.0), (SUM, 1, 0.2), (likelier, 1, 0.7)]
     records = [workflow("sum", code, depth, prior) for code, depth, prior in found]
     write_jsonl(layout.coldstart / "index.jsonl", records)
     assert select_solutions(PROBLEMS, layout.coldstart) == [(PROBLEMS[1], likelier)]
@@ -182,20 +162,16 @@ def test_pairs_are_the_questions_with_their_shortest_and_likeliest_code(layout: 
 def test_a_damaged_workflow_is_skipped_with_a_warning(
     layout: Layout, content: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    long = HEADER + "    a = n[0] + 0\n    b = a + n[1]\n    return b\n"
-    records = [workflow("product", PRODUCT), workflow("sum", SUM), workflow("sum", long, depth=2)]
+    records = [workflow("product", PRODUCT), workflow("sum", SUM), workflow("sum", LONG, depth=2)]
     damaged = [record.model_copy(update={"code": content}) for record in records[:2]]
     write_jsonl(layout.coldstart / "index.jsonl", [*damaged, records[2]])
-    assert select_solutions(PROBLEMS, layout.coldstart) == [(PROBLEMS[1], long)]
-    assert all(
-        f"workflow {record.workflow_id} of {record.problem_id}: changed" in caplog.text for record in records[:2]
-    )
+    assert select_solutions(PROBLEMS, layout.coldstart) == [(PROBLEMS[1], LONG)]
+    assert all(f"workflow {r.workflow_id} of {r.problem_id}: changed" in caplog.text for r in records[:2])
 
 
-def test_a_workflow_is_learned_unchanged_and_on_its_problem_only() -> None:
-    assert demonstrations(WorkflowEnvironment(), [(PROBLEMS[0], PRODUCT)], 1.0, seed=0) == [
-        ("3 boxes of 40 pens?", PRODUCT)
-    ]
+def test_a_workflow_is_a_demonstration_unchanged_and_for_its_problem_only() -> None:
+    pairs = demonstrations(WorkflowEnvironment(), [(PROBLEMS[0], PRODUCT)], 1.0, seed=0)
+    assert pairs == [("3 boxes of 40 pens?", PRODUCT)]
 
 
 def test_siblings_have_worked_answers_too_and_a_random_share_is_badly_formatted() -> None:

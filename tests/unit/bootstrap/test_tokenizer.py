@@ -69,9 +69,11 @@ def test_digits_are_single_tokens(trained: Any, number: int) -> None:
         assert all(len(piece) == 1 for piece in pieces if re.search(r"\d", piece))
 
 
-def test_a_statement_takes_seven_tokens_and_the_header_one(trained: Any) -> None:
+def test_a_statement_takes_seven_tokens_the_header_one_and_the_vocabulary_is_limited(trained: Any) -> None:
     assert len(ids_of(trained, STATEMENT)) == 7
     assert len(ids_of(trained, HEADER)) == 1
+    assert len(trained) <= 400 + len(PARTS)
+    assert all(len(ids_of(trained, text)) == 1 for text in PARTS)
 
 
 def test_training_twice_gives_the_same_file(trained: Any, tmp_path: Path) -> None:
@@ -79,8 +81,3 @@ def test_training_twice_gives_the_same_file(trained: Any, tmp_path: Path) -> Non
         tokenizer.save_pretrained(tmp_path / name)
     for file in (tmp_path / "once").iterdir():
         assert file.read_bytes() == (tmp_path / "again" / file.name).read_bytes()
-
-
-def test_the_vocabulary_is_no_larger_than_asked_for(trained: Any) -> None:
-    assert len(trained) <= 400 + len(PARTS)
-    assert all(len(ids_of(trained, text)) == 1 for text in PARTS)
