@@ -3,11 +3,9 @@
 import os
 import resource
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -22,15 +20,12 @@ from tasks.model.scoring.scorer import Scorer
 from tests.support.grpo_params import grpo_params
 
 
-def test_a_refused_allocation_names_the_param_and_a_lower_value() -> None:
+def test_a_refused_allocation_names_the_param_and_a_lower_value_other_errors_are_unchanged() -> None:
     message = r"grpo\.micro_batch_tokens: 2048 tokens at once .*(llocate|memory).* set it to 1024, or lower"
     with pytest.raises(GraftError, match=message), explain_out_of_memory(2048):
         torch.empty(10**15)  # more than there are addresses
     with pytest.raises(GraftError, match="set it to 64, or lower"), explain_out_of_memory(64):
         bytearray(10**18)
-
-
-def test_other_errors_are_unchanged() -> None:
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied"), explain_out_of_memory(2048):
         torch.ones(2, 3) @ torch.ones(2, 3)
 
@@ -40,14 +35,13 @@ def learn_in_little_memory(policy: Policy, samples: list[Sample], tokens: int) -
     params = grpo_params(micro_batch_tokens=tokens, epochs=1)
     torch.set_num_threads(1)
     scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 1.0, "rows", tokens)
-    groups = [UpdateGroup("p", samples, 1)]
-    train(scorer, [Step(1, [replace(groups[0], samples=samples[:2])])], params, None)  # all code is loaded
+    train(scorer, [Step(1, [UpdateGroup("p", samples[:2], 1)])], params, None)  # all code is loaded
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * os.sysconf("SC_PAGE_SIZE") + 150 * 2**20
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     try:
         with explain_out_of_memory(tokens):
-            train(scorer, [Step(1, groups)], params, None)
+            train(scorer, [Step(1, [UpdateGroup("p", samples, 1)])], params, None)
     except GraftError as error:
         os._exit(3 if f"grpo.micro_batch_tokens: {tokens}" in str(error) else 4)
     os._exit(0)
@@ -57,11 +51,11 @@ def learn_in_little_memory(policy: Policy, samples: list[Sample], tokens: int) -
 @pytest.mark.skipif(sys.platform != "linux", reason="needs RLIMIT_AS and /proc")
 @pytest.mark.parametrize(("tokens", "code"), [(60_000, 3), (2_000, 0)])
 def test_an_update_that_does_not_fit_names_the_param_and_fits_when_it_is_lowered(
-    tokens: int, code: int, make_policy: Callable[..., Policy], make_samples: Callable[..., Any]
+    tokens: int, code: int, policy: Policy, samples: list[Sample]
 ) -> None:
-    first, *_ = make_samples()
-    samples = [replace(first, member=m, completion=tuple(range(2, 242)), advantage=0.1 * m) for m in range(200)]
-    child = get_context("forkserver").Process(target=learn_in_little_memory, args=(make_policy(), samples, tokens))
+    row = replace(samples[0], completion=tuple(range(2, 242)))
+    many = [replace(row, member=member, advantage=0.1 * member) for member in range(200)]
+    child = get_context("forkserver").Process(target=learn_in_little_memory, args=(policy, many, tokens))
     child.start()
     child.join()
     assert child.exitcode == code
