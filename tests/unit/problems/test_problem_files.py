@@ -57,32 +57,27 @@ def test_the_files_of_a_folder_come_sorted_and_hidden_ones_do_not(tmp_path: Path
     assert list(problem_files(tmp_path / "data", "../data/more")) == ["../data/more/c.jsonl"]
 
 
-def test_one_file_cut_into_several_gives_the_same_bytes(tmp_path: Path) -> None:
-    text = lines("sum", 12)
+def test_one_file_cut_into_several_gives_the_same_problems(tmp_path: Path) -> None:
+    text, found = lines("sum", 12), []
     for name, parts in (("one", [text]), ("three", ["".join(text.splitlines(True)[n::3]) for n in range(3)])):
         for number, part in enumerate(parts):
             put(tmp_path / name / "data" / f"{number}.jsonl", part)
         run(Layout(tmp_path / name), params_of("data"))
-    first, second = (
-        [line.model_copy(update={"source": ""}) for line in read_jsonl(Layout(tmp_path / n).problems("train"), Problem)]
-        for n in ("one", "three")
-    )
-    assert first == second
+        train = read_jsonl(Layout(tmp_path / name).problems("train"), Problem)
+        found.append([each.model_copy(update={"source": ""}) for each in train])
+    assert found[0] == found[1]
 
 
 def test_duplicates_across_files_name_both_files_and_lines(tmp_path: Path) -> None:
+    two = '{"question": "2?", "answer": 2}\n{"question": "3?", "answer": 3, "id": "one"}\n'
     put(tmp_path / "data" / "a.jsonl", '\n{"question": "1?", "answer": 1, "id": "one"}\n')
-    put(
-        tmp_path / "data" / "b.jsonl", '{"question": "2?", "answer": 2}\n{"question": "3?", "answer": 3, "id": "one"}\n'
-    )
-    with pytest.raises(GraftError) as told:
-        run(Layout(tmp_path), params_of("data", 1, 1, 1))
-    assert str(told.value) == (
-        "data/b.jsonl:2: data/a.jsonl:2 has the problem_id 'one' too; give one of the two another id"
-    )
-    put(tmp_path / "data" / "b.jsonl", '{"question": "1?", "answer": 1}\n')
-    with pytest.raises(GraftError, match=r"^data/b\.jsonl:1: data/a\.jsonl:2 asks the same; remove one of the two$"):
-        run(Layout(tmp_path), params_of("data", 1, 1, 1))
+    for text, message in (
+        (two, ":2: data/a.jsonl:2 has the problem_id 'one' too; give one of the two another id"),
+        ('{"question": "1?", "answer": 1}\n', ":1: data/a.jsonl:2 asks the same; remove one of the two"),
+    ):
+        put(tmp_path / "data" / "b.jsonl", text)
+        with pytest.raises(GraftError, match=f"^data/b.jsonl{message}$"):
+            run(Layout(tmp_path), params_of("data", 1, 1, 1))
     assert not (tmp_path / "run").exists()
 
 
@@ -103,20 +98,18 @@ def test_files_enter_by_dvc_add_and_import_url_and_a_missing_one_is_named(tmp_pa
     dvc(root, "add", "-q", "data/a.jsonl")
     run(Layout(root), params_of("data"))
     assert {question[0] for question in problems(root)} == {"a"}
-
     put(tmp_path / "elsewhere" / "b.jsonl", lines("b", 10))
     dvc(root, "import-url", "-q", str(tmp_path / "elsewhere" / "b.jsonl"), "data/b.jsonl")
     run(Layout(root), params_of("data", 10, 5, 5))
     assert {question[0] for question in problems(root)} == {"a", "b"}
-
     (root / "data" / "b.jsonl").unlink()  # as in a fresh clone
-    with pytest.raises(GraftError) as told:
+    with pytest.raises(GraftError) as error:
         run(Layout(root), params_of("data"))
-    assert str(told.value) == "data/b.jsonl.dvc: its data is not here; run: dvc pull data/b.jsonl.dvc"
+    assert str(error.value) == "data/b.jsonl.dvc: its data is not here; run: dvc pull data/b.jsonl.dvc"
 
 
 @given(old=st.integers(10, 40), new=st.integers(0, 40), seed=st.integers(0, 5))
-def test_what_was_learnt_from_is_never_tested_on_when_problems_are_added(old: int, new: int, seed: int) -> None:
+def test_added_problems_never_turn_a_learnt_problem_into_a_test_problem(old: int, new: int, seed: int) -> None:
     """The champion of an earlier run is measured on the present test problems: it must not have seen their answers."""
     params = params_of("data").problems
     before = split_problems("data", read_files([("a", lines("a", old), "a")]), params, seed)

@@ -14,13 +14,8 @@ from tasks.problems.task import run
 from tasks.records import Problem
 
 REPOSITORY = Path(__file__).parents[3]
-FILES = [
-    "metrics/problems.json",
-    "problems/dev.jsonl",
-    "problems/test.jsonl",
-    "problems/train.jsonl",
-    "problems/validation.jsonl",
-]
+SIZES = {"train": 20, "validation": 8, "test": 12}
+FILES = ["metrics/problems.json", *(f"problems/{split}.jsonl" for split in ("dev", "test", "train", "validation"))]
 
 
 def params_with(**changes: object) -> Params:
@@ -33,38 +28,25 @@ def written(root: Path) -> dict[str, bytes]:
     return {str(p.relative_to(run_folder)): p.read_bytes() for p in sorted(run_folder.rglob("*")) if p.is_file()}
 
 
-def test_generated_problems_are_the_same_bytes_again(tmp_path: Path) -> None:
-    params = params_with(train=20, validation=8, test=12)
-    for name in ("here", "there"):
-        run(Layout(tmp_path / name), params, None)
-    assert written(tmp_path / "here") == written(tmp_path / "there")
-    assert list(written(tmp_path / "here")) == FILES
+def test_generated_problems_are_the_same_bytes_again_and_dev_problems_change_no_other_split(tmp_path: Path) -> None:
+    for name, dev in (("here", 0), ("there", 0), ("with", 15)):
+        run(Layout(tmp_path / name), params_with(**SIZES, dev=dev), None)
+    here, others = written(tmp_path / "here"), written(tmp_path / "with")
+    assert here == written(tmp_path / "there")
+    assert list(here) == FILES
     layout = Layout(tmp_path / "here")
     problems = read_jsonl(layout.problems("train"), Problem)
     assert [problem.problem_id[:10] for problem in problems[:2]] == ["train-0000", "train-0001"]
-    assert json.loads(layout.metrics("problems").read_text()) == {
-        "train": 20,
-        "validation": 8,
-        "test": 12,
-        "dev": 0,
-        "templates": pytest.approx(30, abs=12),
-        "with_siblings": 1.0,
-        "test_unseen": 0.25,
-    }
+    numbers = {**SIZES, "dev": 0, "templates": pytest.approx(30, abs=12), "with_siblings": 1.0, "test_unseen": 0.25}
+    assert json.loads(layout.metrics("problems").read_text()) == numbers
+    assert [name for name in FILES if here[name] != others[name]] == ["metrics/problems.json", "problems/dev.jsonl"]
+    assert here["problems/dev.jsonl"] == b""
+    dev_problems = read_jsonl(Layout(tmp_path / "with").problems("dev"), Problem)
+    assert len(dev_problems) == 15
+    assert all(problem.seen for problem in dev_problems)
 
 
-def test_dev_problems_move_no_byte_of_the_others(tmp_path: Path) -> None:
-    for name, dev in (("without", 0), ("with", 15)):
-        run(Layout(tmp_path / name), params_with(train=20, validation=8, test=12, dev=dev), None)
-    without, others = written(tmp_path / "without"), written(tmp_path / "with")
-    assert [name for name in FILES if without[name] != others[name]] == ["metrics/problems.json", "problems/dev.jsonl"]
-    assert without["problems/dev.jsonl"] == b""
-    dev = read_jsonl(Layout(tmp_path / "with").problems("dev"), Problem)
-    assert len(dev) == 15
-    assert all(problem.seen for problem in dev)
-
-
-def test_a_file_is_read_from_beside_the_params(tmp_path: Path) -> None:
+def test_the_path_of_a_file_is_relative_to_the_params(tmp_path: Path) -> None:
     (tmp_path / "examples").mkdir()
     source = (REPOSITORY / "examples/problems.jsonl").read_text(encoding="utf-8")
     (tmp_path / "examples/problems.jsonl").write_text(source, encoding="utf-8")
@@ -76,7 +58,7 @@ def test_a_file_is_read_from_beside_the_params(tmp_path: Path) -> None:
     assert metrics == {"train": 6, "validation": 3, "test": 3, "dev": 0, "with_siblings": pytest.approx(4 / 12)}
 
 
-def test_a_bad_file_leaves_what_was_there(tmp_path: Path) -> None:
+def test_a_bad_file_leaves_earlier_output_unchanged(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
     run(layout, params_with(train=2, validation=1, test=1), None)
     before = written(tmp_path)
