@@ -1,4 +1,4 @@
-"""What a killed search leaves is read back whole, and what is not whole is not believed."""
+"""What a killed search leaves is read back; damaged lines are ignored."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def batch(number: int) -> Batch:
 BATCHES = [batch(number) for number in range(3)]
 
 
-def whole(path: Path) -> bytes:
+def fill(path: Path) -> bytes:
     journal = Journal(path)
     for each in BATCHES:
         journal.add(each)
@@ -44,7 +44,7 @@ def known(path: Path) -> list[Batch]:
 def test_what_is_added_is_read_back_to_the_type(tmp_path: Path) -> None:
     path = tmp_path / "below" / "search.jsonl"
     assert known(path) == []
-    whole(path)
+    fill(path)
     assert known(path) == BATCHES
     values = [[written.results[0].value for written in each.written] for each in known(path)]
     assert [[(type(value), value) for value in own] for own in values] == [[(type(v), v) for v in VALUES]] * 3
@@ -52,11 +52,11 @@ def test_what_is_added_is_read_back_to_the_type(tmp_path: Path) -> None:
 
 
 @given(st.data())
-def test_of_a_torn_journal_the_whole_lines_remain_and_it_can_be_gone_on_with(
+def test_a_torn_journal_keeps_its_complete_lines_and_can_be_continued(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     path = tmp_path_factory.mktemp("journal") / "search.jsonl"
-    text = whole(path)
+    text = fill(path)
     cut = data.draw(st.integers(0, len(text)))
     path.write_bytes(text[:cut])
     found = known(path)
@@ -69,11 +69,11 @@ def test_of_a_torn_journal_the_whole_lines_remain_and_it_can_be_gone_on_with(
 
 
 @given(st.data())
-def test_a_damaged_line_is_not_believed_and_the_others_are(
+def test_a_damaged_line_is_ignored_and_the_others_are_read(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     path = tmp_path_factory.mktemp("journal") / "search.jsonl"
-    text = bytearray(whole(path))
+    text = bytearray(fill(path))
     text[data.draw(st.integers(0, len(text) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     path.write_bytes(text)
     found = known(path)
@@ -82,24 +82,18 @@ def test_a_damaged_line_is_not_believed_and_the_others_are(
     assert len(found) >= 2 or text.count(b"\n") != 3  # a line break that was lost or made harms its neighbour
 
 
-def test_a_search_that_is_done_takes_the_journals_of_other_inputs_along(tmp_path: Path) -> None:
+def test_a_finished_search_removes_the_journals_of_other_inputs_too(tmp_path: Path) -> None:
     folder = tmp_path / "search@1"
     other, own, next_round = folder / "a.jsonl", folder / "b.jsonl", tmp_path / "search@2" / "a.jsonl"
     for path in (other, own, next_round):
-        whole(path)
+        fill(path)
     remove_journals(own.parent)
     assert [path.exists() for path in (other, own, next_round)] == [False, False, True]
     remove_journals(own.parent)  # nothing to remove
 
 
 def test_a_batch_is_named_by_seeds_prompts_and_prefixes() -> None:
-    first = Request([1, 2], seed=3)
-    changed = [
-        [Request([1, 2], seed=4)],
-        [Request([1], seed=3)],
-        [Request([1, 2], 3, Completion(tokens=[2], logprobs=[0.0]))],
-        [first, first],
-        [],
-    ]
+    first, prefix = Request([1, 2], seed=3), Completion(tokens=[2], logprobs=[0.0])
+    others = [[Request([1, 2], seed=4)], [Request([1], seed=3)], [Request([1, 2], 3, prefix)], [first, first], []]
     assert batch_name([first]) == batch_name([Request([1, 2], seed=3)])
-    assert len({batch_name(requests) for requests in [[first], *changed]}) == 6
+    assert len({batch_name(requests) for requests in [[first], *others]}) == 6

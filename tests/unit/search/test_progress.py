@@ -1,4 +1,4 @@
-"""How far a search is."""
+"""The progress of a search."""
 
 import io
 import os
@@ -45,30 +45,19 @@ def test_what_is_done_and_what_is_left_add_up(awaited: dict[str, int], data: st.
     assert tally.solved == len({p for p, reward in came if reward == 1.0} & awaited.keys())
 
 
-def test_it_is_drawn_on_a_terminal() -> None:
+def test_it_is_drawn_on_a_terminal_and_nowhere_else() -> None:
     ours, theirs = pty.openpty()
-    tally = Tally({"a": 1, "b": 1})
-    with (
-        os.fdopen(theirs, "w") as terminal,
-        show_progress(tally, "search@1", Console(file=terminal, width=100, color_system=None, force_terminal=True)),
-    ):
-        tally.add_completion("a", 1.0)
-    drawn = all_of(ours)
-    assert "search@1" in drawn
-    assert "1/2 problems, 1 solved" in drawn
-
-
-def all_of(terminal: int) -> str:
-    """What was written to the other end of a terminal that is closed by now."""
-    pieces = []
+    tally, drawn = Tally({"a": 1, "b": 1}), b""
+    with os.fdopen(theirs, "w") as terminal:
+        console = Console(file=terminal, width=100, color_system=None, force_terminal=True)
+        with show_progress(tally, "search@1", console):
+            tally.add_completion("a", 1.0)
     with suppress(OSError):  # what Linux answers at the end
-        while piece := os.read(terminal, 4096):
-            pieces.append(piece)
-    os.close(terminal)
-    return b"".join(pieces).decode()
-
-
-def test_nothing_is_drawn_elsewhere() -> None:
+        while piece := os.read(ours, 4096):
+            drawn += piece
+    os.close(ours)
+    assert "search@1" in drawn.decode()
+    assert "1/2 problems, 1 solved" in drawn.decode()
     stream = io.StringIO()
     with show_progress(Tally({"a": 1}), "search@1", Console(file=stream, force_terminal=True)):
         pass

@@ -15,10 +15,6 @@ from tests.support.records import make_workflow
 CODE = "def solve(problem):\n    return 'ü\r'\n"
 
 
-def workflow(code: str) -> Workflow:
-    return make_workflow(code, value=0.0)
-
-
 def tree() -> Node:
     """Of the root's children the second was tried once and earned nothing."""
     root = Node("", None, 1.0, 0.1)
@@ -30,40 +26,36 @@ def tree() -> Node:
 
 
 def test_workflows_and_trees_read_back(tmp_path: Path) -> None:
-    records, nodes = [workflow(CODE), workflow("x")], list(tree_records("p", tree()))
+    records, nodes = [make_workflow(CODE), make_workflow("x")], list(tree_records("p", tree()))
     write_workflows(tmp_path / "workflows", [(records[:1], nodes[:1]), (records[1:], nodes[1:])])
     assert read_jsonl(tmp_path / "workflows/index.jsonl", Workflow) == records
     assert read_jsonl(tmp_path / "workflows/trees.jsonl", TreeNode) == nodes
     assert {file.name for file in (tmp_path / "workflows").iterdir()} == {"index.jsonl", "trees.jsonl"}
 
 
-def test_the_folder_takes_the_place_of_the_one_before_or_leaves_it_alone(tmp_path: Path) -> None:
+def test_a_folder_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     folder = tmp_path / "workflows"
-    write_workflows(folder, [([workflow(CODE)], [])])
+    write_workflows(folder, [([make_workflow(CODE)], [])])
     before = digest_path(folder)
 
     def broken() -> Iterator[Workflow]:
-        yield workflow("x")
+        yield make_workflow("x")
         raise KeyError("in the middle")
 
     with pytest.raises(KeyError):
         write_workflows(folder, [(broken(), [])])
     assert digest_path(folder) == before
-    write_workflows(folder, [([workflow("y")], [])])
-    assert read_jsonl(folder / "index.jsonl", Workflow) == [workflow("y")]
+    write_workflows(folder, [([make_workflow("y")], [])])
+    assert read_jsonl(folder / "index.jsonl", Workflow) == [make_workflow("y")]
 
 
-def test_trees_are_written_in_preorder_without_leaves_that_tell_nothing() -> None:
-    rows = list(tree_records("p", tree()))
+def test_trees_are_written_in_preorder_without_uninformative_leaves() -> None:
+    root = tree()
+    rows = list(tree_records("p", root))
     assert [(r.node_id, r.parent_id, r.statement, r.depth, r.visits) for r in rows] == [
         ("0", None, "", 0, 3),
         ("0.0", "0", "a", 1, 1),
         ("0.2", "0", "c", 1, 1),  # its child earned nothing, but it shows how far the search came
     ]
     assert (rows[0].value, rows[1].value) == (0.111111, 0.333333)
-
-
-def test_a_node_id_is_the_path_of_child_numbers() -> None:
-    root = tree()
-    assert node_id(root) == "0"
-    assert node_id(root.children[2].children[0]) == "0.2.0"
+    assert (node_id(root), node_id(root.children[2].children[0])) == ("0", "0.2.0")
