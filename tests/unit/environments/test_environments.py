@@ -1,4 +1,4 @@
-"""The environments, and one of the user's own."""
+"""The environments, and one that a user wrote."""
 
 import sys
 from collections.abc import Iterator
@@ -25,81 +25,57 @@ SANDBOX = load_params(Path(__file__).parents[3] / "params.yaml").sandbox.model_c
 CODE = HEADER + "    a = n[0] * n[1]\n    b = a + 5\n    return b\n"
 QUESTION = "12 boxes of 4 pens, and 5 more?"
 PROBLEM = Problem(
-    problem_id="p",
-    question=QUESTION,
-    answer=53,
-    source="test",
+    problem_id="p", question=QUESTION, answer=53, source="test",
     siblings=[Sibling(question="3 boxes of 9 pens, and 5 more?", answer=32)],
-)
+)  # fmt: skip
 DEMONSTRATION = "<think>\n12 * 4 = 48\n48 + 5 = 53\n</think>\n<answer>\n53\n</answer>"
 
 
 def results(environment: Environment, *texts: str) -> list[Result]:
-    """What each of them gives on QUESTION."""
+    """The result of each text on QUESTION."""
     with make_runner(environment, SANDBOX, None) as runner:
         return [first for first, *_ in runner.run([Program(text, (QUESTION,)) for text in texts])]
 
 
-def test_a_program_and_an_answer_are_right_for_the_same_problem() -> None:
+def test_programs_and_answers_are_checked_and_only_programs_on_the_siblings() -> None:
     for environment, text in ((WorkflowEnvironment(), CODE), (TaggedAnswer(), DEMONSTRATION)):
         (result,) = results(environment, environment.text(text))
         assert environment.is_right(result, PROBLEM.answer)
         assert not environment.is_right(result, PROBLEM.answer + 1)
-
-
-def test_a_program_is_checked_on_the_siblings_too_an_answer_is_not() -> None:
     assert with_checked_siblings(WorkflowEnvironment(), PROBLEM) == PROBLEM
     assert with_checked_siblings(TaggedAnswer(), PROBLEM).questions == (QUESTION,)
 
 
-def test_a_policy_from_scratch_reads_the_question_alone_any_other_is_told_the_form() -> None:
+def test_a_policy_from_scratch_reads_the_question_only_any_other_the_format_too() -> None:
     assert WorkflowEnvironment().prompt(QUESTION, "base") == prompt_of(QUESTION, "base")
     for environment in (WorkflowEnvironment(), TaggedAnswer()):
         assert environment.prompt(QUESTION, "scratch") == f"{QUESTION}\n"
         assert environment.prompt(QUESTION, "base").endswith(f"{QUESTION}\n")
-    assert all(
-        tag in TaggedAnswer().prompt(QUESTION, "base") for tag in ("<think>", "</think>", "<answer>", "</answer>")
-    )
+    for tag in ("<think>", "</think>", "<answer>", "</answer>"):
+        assert tag in TaggedAnswer().prompt(QUESTION, "base")
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        (DEMONSTRATION, 53),
-        ("<answer>53</answer>", 53),
-        ("<answer> $1,250.50 </answer>", 1250.5),
-        ("<answer>\\boxed{3/4}</answer>", 0.75),
-        ("<answer>20%</answer>", "20%"),
-        ("<think>53</think>", None),
-        ("53", None),
-        ("<answer>no idea</answer>", None),
-        ("", None),
-    ],
-)
-def test_the_answer_is_read_from_its_block_and_from_nowhere_else(text: str, value: float | str | None) -> None:
+@pytest.mark.parametrize(("text", "value"), [
+    (DEMONSTRATION, 53), ("<answer>53</answer>", 53), ("<answer> $1,250.50 </answer>", 1250.5),
+    ("<answer>\\boxed{3/4}</answer>", 0.75), ("<answer>20%</answer>", "20%"), ("<think>53</think>", None), ("53", None),
+    ("<answer>no idea</answer>", None), ("", None),
+])  # fmt: skip
+def test_the_answer_is_read_from_its_block_only(text: str, value: float | str | None) -> None:
     (result,) = results(TaggedAnswer(), text)
     assert (result.status, result.value) == (("ok", value) if value is not None else ("error", None))
 
 
 def test_a_demonstration_earns_full_terms_and_a_malformed_one_less() -> None:
     environment = TaggedAnswer(strict=True)
-    whole = environment.demonstration(CODE, QUESTION)
-    assert whole == DEMONSTRATION
-    assert [term(PROBLEM, whole, []) for term in environment.terms.values()] == [0.5, 0.5]
-    for malform in MALFORMED_VARIANTS:
-        malformed = malform(whole)
-        assert hard_format(malformed) + mark(malformed) < 1
-    malformed_texts = {environment.demonstration(CODE, QUESTION, seed) for seed in range(40)}
-    assert malformed_texts == {malform(whole) for malform in MALFORMED_VARIANTS}
+    correct = environment.demonstration(CODE, QUESTION)
+    assert correct == DEMONSTRATION
+    assert [term(PROBLEM, correct, []) for term in environment.terms.values()] == [0.5, 0.5]
+    malformed = {malform(correct) for malform in MALFORMED_VARIANTS}
+    assert all(hard_format(text) + mark(text) < 1 for text in malformed)
+    assert {environment.demonstration(CODE, QUESTION, seed) for seed in range(40)} == malformed
     assert environment.demonstration(CODE, QUESTION, 3) == environment.demonstration(CODE, QUESTION, 3)
-
-
-def test_a_workflow_is_its_own_demonstration() -> None:
-    assert (
-        WorkflowEnvironment().demonstration(CODE, QUESTION)
-        == WorkflowEnvironment().demonstration(CODE, QUESTION, 1)
-        == CODE
-    )
+    assert WorkflowEnvironment().demonstration(CODE, QUESTION) == CODE
+    assert WorkflowEnvironment().demonstration(CODE, QUESTION, 1) == CODE
 
 
 def test_strict_terms_demand_new_lines() -> None:
@@ -110,55 +86,38 @@ def test_strict_terms_demand_new_lines() -> None:
 
 
 @given(st.text())
-def test_any_text_can_be_kept_and_read(text: str) -> None:
+def test_any_text_can_be_stored_and_read(text: str) -> None:
     kept = TaggedAnswer().text(text)
     assert kept.encode() == TaggedAnswer().text(kept).encode()
     (result,) = results(TaggedAnswer(), kept)
     assert result.status in ("ok", "error")
 
 
-class Careless(Direct):
-    """Its parser breaks down over some texts."""
-
+class NoParser(Direct):
     def prompt(self, question: str, base: str, served: bool = False) -> str:  # noqa: ARG002
         return question
+
+
+class BrokenParser(NoParser):
+    """Its parser raises on some texts, its check on every one."""
 
     def parse(self, text: str) -> int:
         return int(text)
-
-
-def test_a_parser_that_breaks_down_is_no_wrong_answer() -> None:
-    good, bad = results(Careless(), "53", "fifty-three")
-    assert (good.status, good.value) == ("ok", 53)
-    assert bad.status == "failed"
-    assert bad.error == "parse: ValueError: invalid literal for int() with base 10: 'fifty-three'"
-
-
-class Mute(Direct):
-    """It cannot read what it asks for."""
-
-    def prompt(self, question: str, base: str, served: bool = False) -> str:  # noqa: ARG002
-        return question
-
-
-def test_an_environment_without_a_parser_is_refused_before_anything_is_written() -> None:
-    with pytest.raises(GraftError, match=r"^environment: .*:Mute: .*abstract.* parse"):
-        environment_of(f"{__name__}:Mute")
-
-
-class Strange(Careless):
-    """So does its check."""
 
     def check(self, value: float | str, answer: float) -> bool:
         raise ZeroDivisionError(f"{value} / {answer}")
 
 
-def test_a_check_that_breaks_down_is_told_in_one_line() -> None:
-    (result,) = results(Strange(), "53")
-    with pytest.raises(
-        GraftError, match=r"^environment: Strange\.check\(53, 0\) raised ZeroDivisionError: 53 / 0; fix"
-    ):
-        Strange().is_right(result, 0)
+def test_an_error_of_an_environment_is_a_failure_of_one_line_and_no_wrong_answer() -> None:
+    good, bad = results(BrokenParser(), "53", "fifty-three")
+    assert (good.status, good.value) == ("ok", 53)
+    assert bad.status == "failed"
+    assert bad.error == "parse: ValueError: invalid literal for int() with base 10: 'fifty-three'"
+    check = r"^environment: BrokenParser\.check\(53, 0\) raised ZeroDivisionError: 53 / 0; fix"
+    with pytest.raises(GraftError, match=check):
+        BrokenParser().is_right(good, 0)
+    with pytest.raises(GraftError, match=r"^environment: .*:NoParser: .*abstract.* parse"):
+        environment_of(f"{__name__}:NoParser")
 
 
 OWN = '''"""Yes or no: does a shelf hold an even number of books?"""
@@ -200,26 +159,22 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("own")
-def test_one_of_the_users_own_takes_less_than_sixty_lines() -> None:
+def test_a_users_environment_takes_less_than_sixty_lines() -> None:
     assert len(OWN.splitlines()) < 60
     environment = environment_of("parity:Parity")
-    said = results(environment, "Yes.", "no", "perhaps")
-    assert [environment.is_right(result, 54) for result in said] == [True, False, False]
-    assert [environment.is_right(result, 53) for result in said] == [False, True, False]
-    assert environment.terms["brief"](PROBLEM, "yes it is", said) == pytest.approx(1 / 3)
+    answers = results(environment, "Yes.", "no", "perhaps")
+    assert [environment.is_right(result, 54) for result in answers] == [True, False, False]
+    assert [environment.is_right(result, 53) for result in answers] == [False, True, False]
+    assert environment.terms["brief"](PROBLEM, "yes it is", answers) == pytest.approx(1 / 3)
 
 
 @pytest.mark.usefixtures("own")
-@pytest.mark.parametrize(
-    ("name", "why"),
-    [
-        ("nowhere:Parity", "No module named 'nowhere'"),
-        ("parity:Oddity", "has no attribute 'Oddity'"),
-        ("parity:brief", "missing 3 required positional arguments"),
-        ("tasks.records:Record", "has no asks_siblings; let it inherit tasks.environments.direct.Direct"),
-    ],
-)
-def test_what_is_no_environment_is_refused_in_one_line(name: str, why: str) -> None:
+@pytest.mark.parametrize(("name", "why"), [
+    ("nowhere:Parity", "No module named 'nowhere'"), ("parity:Oddity", "has no attribute 'Oddity'"),
+    ("parity:brief", "missing 3 required positional arguments"),
+    ("tasks.records:Record", "has no asks_siblings; let it inherit tasks.environments.direct.Direct"),
+])  # fmt: skip
+def test_anything_but_an_environment_is_refused_in_one_line(name: str, why: str) -> None:
     with pytest.raises(GraftError, match=f"^environment: {name}.*{why}") as error:
         environment_of(name)
     assert "\n" not in str(error.value)

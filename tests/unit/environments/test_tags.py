@@ -1,4 +1,4 @@
-"""What the form of an answer in tags earns, as a table of cases, and its laws."""
+"""The score of an answer's tags: a table of cases, and laws."""
 
 import pytest
 from hypothesis import given
@@ -12,8 +12,7 @@ GOOD = "<think>\na\n</think>\n<answer>\n5\n</answer>"
 CASES: dict[str, tuple[str, float, float, float, float, str | None]] = {
     "on one line": ("<think>a</think><answer>5</answer>", 0.5, 0.5, 0, 0, "5"),
     "blanks around": ("<think> a </think> <answer> 5 </answer>", 0.5, 0.5, 0, 0, "5"),
-    "new lines": (GOOD, 0.5, 0.5, 0.5, 0.5, "5"),
-    "new line at the end": (GOOD + "\n", 0.5, 0.5, 0.5, 0.5, "5"),
+    "new lines": (GOOD, 0.5, 0.5, 0.5, 0.5, "5"), "new line at the end": (GOOD + "\n", 0.5, 0.5, 0.5, 0.5, "5"),
     "two new lines at the end": (GOOD + "\n\n", 0.5, 0.5, 0, 0.5, "5"),
     "many lines in it": (GOOD.replace("\na\n", "\na\n\nb\n"), 0.5, 0.5, 0.5, 0.5, "5"),
     "blank line between": (GOOD.replace("<answer>", "\n<answer>"), 0.5, 0.5, 0, 0.5, "5"),
@@ -25,10 +24,8 @@ CASES: dict[str, tuple[str, float, float, float, float, str | None]] = {
     "the answer alone": ("<answer>123</answer>", 0.25, 0.25, 0, 0, "123"),
     "the answer alone in lines": ("<answer>\n123\n</answer>", 0.25, 0.25, 0.25, 0.25, "123"),
     "one new line for two": ("<answer>\n</answer>", 0.25, 0.25, 0, 0.25, ""),
-    "thoughts alone": ("<think>\na\n</think>", 0, 0.25, 0, 0.25, None),
-    "no tag": ("5", 0, 0, 0, 0, None),
-    "nothing": ("", 0, 0, 0, 0, None),
-    "empty blocks": ("<think></think><answer></answer>", 0.5, 0.5, 0, 0, ""),
+    "thoughts alone": ("<think>\na\n</think>", 0, 0.25, 0, 0.25, None), "no tag": ("5", 0, 0, 0, 0, None),
+    "nothing": ("", 0, 0, 0, 0, None), "empty blocks": ("<think></think><answer></answer>", 0.5, 0.5, 0, 0, ""),
     "empty blocks in lines": ("<think>\n\n</think>\n<answer>\n\n</answer>", 0.5, 0.5, 0.5, 0.5, ""),
     "repeated": (GOOD + "\n" + GOOD.replace("5", "6"), 0.5, 0.5, 0, 0.5, "6"),
     "two answers": ("<think>a</think><answer>5</answer><answer>6</answer>", 0.5, 0.5, 0, 0, "6"),
@@ -61,21 +58,16 @@ CASES: dict[str, tuple[str, float, float, float, float, str | None]] = {
     "10,000 lines of tags": ("<think>\n</think>\n<answer>\n</answer>\n" * 2500, 0.5, 0.5, 0, 0.5, ""),
     "10,000 opening tags": ("<think>" * 5000 + "<answer>" * 5000, 0, 0.25, 0, 0, None),
     "10,000 nested tags": ("<think><answer>" * 2500 + "</answer></think>" * 2500, 0, 0.5, 0, 0, None),
-}
+}  # fmt: skip
 
-PIECES = st.lists(
-    st.sampled_from([*TAGS, "\n", "\n", " ", "5", "a", "<", "</", ">", "<answer", "answer>"]), max_size=30
-)
-TEXTS = st.one_of(PIECES.map("".join), st.text(max_size=40))
+PIECES = [*TAGS, "\n", "\n", " ", "5", "a", "<", "</", ">", "<answer", "answer>"]
+TEXTS = st.one_of(st.lists(st.sampled_from(PIECES), max_size=30).map("".join), st.text(max_size=40))
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_case(name: str) -> None:
-    text, form, marks, strict_form, strict_marks, answer = CASES[name]
-    assert hard_format(text) == form
-    assert mark(text) == marks
-    assert hard_format(text, strict=True) == strict_form
-    assert mark(text, strict=True) == strict_marks
+    text, *scores, answer = CASES[name]
+    assert [hard_format(text), mark(text), hard_format(text, strict=True), mark(text, strict=True)] == scores
     assert answer_block(text) == answer
 
 
@@ -98,13 +90,11 @@ def test_more_text_takes_no_mark_away(text: str, more: str) -> None:
 
 
 @given(TEXTS, st.text(alphabet="ab<>/\n 5", max_size=20), st.text(alphabet="ab<>/\n 5", max_size=20))
-def test_what_is_in_the_blocks_and_before_them_makes_no_difference(before: str, thought: str, answer: str) -> None:
+def test_text_inside_and_before_the_blocks_makes_no_difference(before: str, thought: str, answer: str) -> None:
     blocks = f"<think>{thought}</think>\n<answer>{answer}</answer>"
-    assert hard_format(blocks) == 0.5
-    assert answer_block(blocks) == answer.strip()
-    if "<think>" not in before:
-        assert hard_format(before + blocks) == 0.5
-        assert answer_block(before + blocks) == answer.strip()
+    for text in (blocks, before + blocks) if "<think>" not in before else (blocks,):
+        assert hard_format(text) == 0.5
+        assert answer_block(text) == answer.strip()
 
 
 @given(TEXTS)
@@ -122,11 +112,11 @@ def test_new_lines_around_tags_make_no_difference(text: str) -> None:
     assert mark(spread, strict=True) == mark(text)
 
 
-@pytest.mark.parametrize(
-    "piece", [*TAGS, "<think><answer>", "<answer></think>", "<", "\n", "<think>\n</think>\n<answer>\n"]
-)
-def test_a_megabyte_is_read(piece: str) -> None:
-    """What reads it again for each tag does not come to an end."""
+LONG = [*TAGS, "<think><answer>", "<answer></think>", "<", "\n", "<think>\n</think>\n<answer>\n"]
+
+
+@pytest.mark.parametrize("piece", LONG)
+def test_a_megabyte_is_read_in_linear_time(piece: str) -> None:
     text = piece * (1_000_000 // len(piece))
     for strict in (False, True):
         assert 0 <= hard_format(text, strict) <= mark(text, strict) <= 0.5

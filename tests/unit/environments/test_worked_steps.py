@@ -1,4 +1,4 @@
-"""What a workflow computes, written down: checked against the sandbox, which runs it."""
+"""The worked steps of a workflow, compared with its run in the sandbox."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -22,39 +22,24 @@ def code(*statements: str) -> str:
     return HEADER + "".join(f"    {statement}\n" for statement in statements)
 
 
-@pytest.mark.parametrize(
-    ("statements", "steps", "answer"),
-    [
-        (["a = n[0] * n[1]", "return a"], ["12 * 4.5 = 54"], "54"),
-        (["a = n[0] * n[1]", "b = a - 100", "return b"], ["12 * 4.5 = 54", "54 - 100 = -46"], "-46"),
-        (["a = n[3] * n[2]", "return a"], ["1200 * 0.2 = 240"], "240"),
-        (["a = 1 / n[0]", "b = a * n[0]", "return b"], ["1 / 12 = 0.083333", "0.083333 * 12 = 1"], "1"),
-        (["return n[0]"], [], "12"),
-    ],
-)
+@pytest.mark.parametrize(("statements", "steps", "answer"), [
+    (["a = n[0] * n[1]", "return a"], ["12 * 4.5 = 54"], "54"),
+    (["a = n[0] * n[1]", "b = a - 100", "return b"], ["12 * 4.5 = 54", "54 - 100 = -46"], "-46"),
+    (["a = n[3] * n[2]", "return a"], ["1200 * 0.2 = 240"], "240"),
+    (["a = 1 / n[0]", "b = a * n[0]", "return b"], ["1 / 12 = 0.083333", "0.083333 * 12 = 1"], "1"),
+    (["return n[0]"], [], "12"),
+])  # fmt: skip
 def test_each_statement_is_a_step_with_its_values(statements: list[str], steps: list[str], answer: str) -> None:
     assert worked_steps(code(*statements), QUESTION) == (steps, answer)
 
 
-@pytest.mark.parametrize(
-    "statements",
-    [
-        ["a = n[0] / 0", "return a"],
-        ["a = n[9] * 2", "return a"],
-        ["a = ask('x')", "return a"],
-        ["a = b + 1", "return a"],
-        ["a = n[0] ** n[1]", "return a"],
-        ["a = n[0] + 1"],
-        ["for i in n: pass"],
-        ["return __import__('os')"],
-    ],
-)
+@pytest.mark.parametrize("statements", [
+    ["a = n[0] / 0", "return a"], ["a = n[9] * 2", "return a"], ["a = ask('x')", "return a"], ["a = b + 1", "return a"],
+    ["a = n[0] ** n[1]", "return a"], ["a = n[0] + 1"], ["for i in n: pass"], ["return __import__('os')"],
+])  # fmt: skip
 def test_anything_else_is_refused_and_never_run(statements: list[str]) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         worked_steps(code(*statements), QUESTION)
-
-
-def test_text_that_is_no_function_is_refused() -> None:
     with pytest.raises(ValueError, match="not one function"):
         worked_steps("x = 1\n", QUESTION)
 

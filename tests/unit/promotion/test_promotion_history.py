@@ -1,5 +1,6 @@
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,40 +15,27 @@ def step(how: SuccessionKind, version: str, replaced: str | None) -> Succession:
 PROMOTED = [step("promoted", "a", None), step("promoted", "b", "a"), step("promoted", "c", "b")]
 
 
-def test_a_rollback_goes_back_one_champion_after_the_other() -> None:
-    assert fallback_order([]) == []
-    assert fallback_order(PROMOTED) == ["a", "b", "c"]
-    once = [*PROMOTED, step("rolled back", "b", "c")]
-    assert fallback_order(once) == ["a", "b"]
-    assert rolled_back_versions(once) == {"c": "rolled back b"}
-    twice = [*once, step("rolled back", "a", "b")]
-    assert fallback_order(twice) == ["a"]
-    assert rolled_back_versions(twice) == {"c": "rolled back b", "b": "rolled back a"}
+ONCE = [*PROMOTED, step("rolled back", "b", "c")]
+OUT_OF_B = {"c": "rolled back b"}
 
 
-def test_two_steps_at_once_take_both_back() -> None:
-    history = [*PROMOTED, step("rolled back", "a", "c")]
-    assert (fallback_order(history), set(rolled_back_versions(history))) == (["a"], {"b", "c"})
-
-
-def test_a_rollback_that_is_undone_has_taken_nothing_back() -> None:
-    history = [*PROMOTED, step("rolled back", "b", "c"), step("reinstated", "c", "b")]
-    assert (fallback_order(history), rolled_back_versions(history)) == (["a", "b", "c"], {})
-
-
-def test_who_is_promoted_after_a_rollback_follows_the_one_that_is_champion_then() -> None:
-    history = [*PROMOTED, step("rolled back", "b", "c"), step("promoted", "d", "b")]
-    assert (fallback_order(history), set(rolled_back_versions(history))) == (["a", "b", "d"], {"c"})
-
-
-def test_a_history_that_begins_with_a_champion_knows_it() -> None:
-    assert fallback_order([step("promoted", "b", "a")]) == ["a", "b"]
-    assert fallback_order([step("rolled back", "a", "b")]) == ["a"]
-    assert rolled_back_versions([step("rolled back", "a", "b")]) == {}
+@pytest.mark.parametrize(("history", "champions", "rolled_back"), [
+    ([], [], {}), (PROMOTED, ["a", "b", "c"], {}), (ONCE, ["a", "b"], OUT_OF_B),
+    ([*ONCE, step("rolled back", "a", "b")], ["a"], {**OUT_OF_B, "b": "rolled back a"}),
+    ([*PROMOTED, step("rolled back", "a", "c")], ["a"], {"b": "rolled back a", "c": "rolled back a"}),  # two steps back
+    ([*ONCE, step("reinstated", "c", "b")], ["a", "b", "c"], {}),
+    ([*ONCE, step("promoted", "d", "b")], ["a", "b", "d"], OUT_OF_B),  # follows the champion of then
+    ([step("promoted", "b", "a")], ["a", "b"], {}),  # an older champion that the history does not record
+    ([step("rolled back", "a", "b")], ["a"], {}),
+])  # fmt: skip
+def test_champions_and_versions_rolled_back(
+    history: list[Succession], champions: list[str], rolled_back: dict[str, str]
+) -> None:
+    assert (fallback_order(history), rolled_back_versions(history)) == (champions, rolled_back)
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9)), max_size=20))
-def test_the_champion_is_the_last_of_the_line_and_nobody_is_in_two_places(moves: Sequence[tuple[int, int]]) -> None:
+def test_the_champion_is_the_last_in_line_and_no_version_is_in_two_places(moves: Sequence[tuple[int, int]]) -> None:
     history: list[Succession] = []
     for kind, number in moves:
         champions, taken = fallback_order(history), rolled_back_versions(history)
