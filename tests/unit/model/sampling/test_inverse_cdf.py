@@ -1,25 +1,16 @@
 """Sampling by the inverse CDF follows the softmax for vocabularies of any size, each row independently."""
 
-from typing import Any
-
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.model.sampling.inverse_cdf import BLOCK, ONE_LEVEL_TOKENS, draw, uniforms
-from tests.support.pairwise import case_name, pairwise_cases
+from tests.support.pairwise import pairwise_cases
 
-SIZES = [
-    1,
-    2,
-    BLOCK + 1,
-    ONE_LEVEL_TOKENS,
-    ONE_LEVEL_TOKENS + 1,
-    ONE_LEVEL_TOKENS + BLOCK,
-    ONE_LEVEL_TOKENS + BLOCK + 1,
-]
+SIZES = [1, 2, BLOCK + 1, *(ONE_LEVEL_TOKENS + more for more in (0, 1, BLOCK, BLOCK + 1))]
 JUST_BELOW_ONE = 1 - 2**-53
+POINTS = [0.0, 2**-53, 0.5, JUST_BELOW_ONE]
 
 
 def random_logits(rows: int, tokens: int, seed: int = 0, spread: float = 3.0) -> torch.Tensor:
@@ -50,20 +41,19 @@ def test_draws_follow_the_softmax(tokens: int) -> None:
     expected = logits[0].double().softmax(-1) * count
     common = expected >= 5
     seen = torch.bincount(chosen, minlength=tokens).double()
-    rest = [float(count - x[common].sum()) for x in (seen, expected)]
-    groups = [x[common].tolist() + ([r] if rest[1] >= 5 else []) for x, r in zip((seen, expected), rest, strict=True)]
-    groups[1] = [x * sum(groups[0]) / sum(groups[1]) for x in groups[1]]
-    assert chisquare(*groups).pvalue > 0.001
+    rest = expected[~common].sum() >= 5  # else too few for the test
+    observed, wanted = (
+        torch.cat([x[common], x[~common].sum()[None]])[: None if rest else -1] for x in (seen, expected)
+    )
+    assert chisquare(observed, wanted * observed.sum() / wanted.sum()).pvalue > 0.001
 
 
-@pytest.mark.parametrize(
-    "case",
-    pairwise_cases(tokens=SIZES[1:], point=[0.0, 2**-53, 0.5, JUST_BELOW_ONE], dtype=[torch.float64, torch.float32]),
-    ids=case_name,
-)
-def test_a_token_of_probability_zero_is_never_drawn(case: dict[str, Any]) -> None:
+CASES = pairwise_cases(tokens=SIZES[1:], point=POINTS, dtype=[torch.float64, torch.float32])
+
+
+@pytest.mark.parametrize(("tokens", "point", "dtype"), [case.values() for case in CASES])
+def test_a_token_of_probability_zero_is_never_drawn(tokens: int, point: float, dtype: torch.dtype) -> None:
     """In float32, for devices without float64, the last point is 1 itself."""
-    tokens, point, dtype = case["tokens"], case["point"], case["dtype"]
     for seed in range(20):
         logits = random_logits(8, tokens, seed)
         kept = torch.rand(8, tokens, generator=torch.Generator().manual_seed(seed)) < 0.02

@@ -30,15 +30,10 @@ def sees(lengths: Lengths) -> torch.Tensor:
     """[N, N], from what the layout says it is: prompts without their last tokens, these, then completions."""
     tokens = [(d, 0, i) for d, (prompt, _) in enumerate(lengths) for i in range(prompt - 1)]
     tokens += [(d, 0, prompt - 1) for d, (prompt, _) in enumerate(lengths)]
-    tokens += [
-        (d, m, prompt + i)
-        for d, (prompt, completions) in enumerate(lengths)
-        for m, n in enumerate(completions, start=1)
-        for i in range(n - 1)
-    ]
-    return torch.tensor(
-        [[d == e and branch in (0, own) and at <= place for e, branch, at in tokens] for d, own, place in tokens]
-    )
+    for d, (prompt, completions) in enumerate(lengths):
+        tokens += [(d, m, prompt + i) for m, n in enumerate(completions, start=1) for i in range(n - 1)]
+    seen = [[d == e and branch in (0, own) and at <= place for e, branch, at in tokens] for d, own, place in tokens]
+    return torch.tensor(seen)
 
 
 @given(
