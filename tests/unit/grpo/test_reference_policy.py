@@ -32,11 +32,10 @@ Put = Callable[[int], list[RewardedTrajectory]]
 def params(**grpo: Any) -> Params:
     """One step over all samples, unless changed."""
     changes = {"epochs": 1, "prompts_per_step": 100, "negative_weight": 1.0, "beta": 0.1, "kl": "k3", "loss": "dapo"}
-    changed = {
-        "grpo": SHIPPED.grpo.model_copy(update=changes | {"importance": "token", "learning_rate": 0.01} | grpo),
-        "search": SHIPPED.search.model_copy(update={"temperature": TEMPERATURE}),
-    }
-    return restrict(SHIPPED.model_copy(update=changed), ["seed", "policy.max_new_tokens", "search.temperature", "grpo"])
+    changes |= {"importance": "token", "learning_rate": 0.01} | grpo
+    search = SHIPPED.search.model_copy(update={"temperature": TEMPERATURE})
+    changed = SHIPPED.model_copy(update={"grpo": SHIPPED.grpo.model_copy(update=changes), "search": search})
+    return restrict(changed, ["seed", "policy.max_new_tokens", "search.temperature", "grpo"])
 
 
 def policy_of(seed: int, full: bool, make_policy: MakePolicy) -> Policy:
@@ -109,8 +108,7 @@ def test_in_a_later_round_the_kl_is_to_the_policy_that_the_run_started_from(
     run(layout, params(), 3)
     assert numbers(layout, 3)["kl"] == pytest.approx(expected, rel=1e-4)
     assert numbers(layout, 3)["first_ratio"] == pytest.approx(1, abs=1e-6)
-    lineage = read_json(layout.policy(3) / "lineage.json", Lineage)
-    assert lineage.parent == last.version
+    assert read_json(layout.policy(3) / "lineage.json", Lineage).parent == last.version
     after = load_policy(layout.policy(3))
     moved = dict(last.model.named_parameters())
     for name, parameter in after.model.named_parameters():

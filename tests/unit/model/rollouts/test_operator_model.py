@@ -1,6 +1,5 @@
 """The policy as the model behind its own workflows' operators."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,8 @@ from tasks.params.sections import Operators
 from tasks.programs.operators.model import Prompt
 from tasks.programs.operators.openai_model import KEY
 from tasks.programs.sandbox.sandbox import Program, Sandbox
+from tests.support.policies import MakePolicy
 
-MakePolicy = Callable[..., Policy]
 SHIPPED = load_params(Path(__file__).parents[4] / "params.yaml").operators
 
 
@@ -35,16 +34,16 @@ def test_a_reply_depends_on_its_prompt_alone(make_policy: MakePolicy) -> None:
     assert together[0].text != together[2].text
 
 
-def test_temperature_and_length_count(make_policy: MakePolicy) -> None:
-    policy, prompts = make_policy(), [Prompt("ask", "1 + 2", nth) for nth in range(3)]
+def test_temperature_and_length_count(policy: Policy) -> None:
+    prompts = [Prompt("ask", "1 + 2", nth) for nth in range(3)]
     greedy = dict(PolicyModel(policy, params(temperature=0.0)).complete(prompts))
     assert len({reply.text for reply in greedy.values()}) == 1
     short = dict(PolicyModel(policy, params(max_tokens=2)).complete(prompts))
     assert all(reply.completion_tokens <= 2 for reply in short.values())
 
 
-def test_a_prompt_that_is_too_long_is_refused_and_the_others_are_answered(make_policy: MakePolicy) -> None:
-    given = dict(PolicyModel(make_policy(), params()).complete([Prompt("ask", "1 " * 300), Prompt("ask", "1")]))
+def test_a_prompt_that_is_too_long_is_refused_and_the_others_are_answered(policy: Policy) -> None:
+    given = dict(PolicyModel(policy, params()).complete([Prompt("ask", "1 " * 300), Prompt("ask", "1")]))
     assert "the policy reads 1 to 250" in str(given[0].refused)
     assert given[1].text is not None
 
