@@ -17,10 +17,9 @@ def standing(round: int, correct: list[int], samples: int = 10) -> Standing:
     return Standing(round=round, version=f"v{round}", policy_sha256=f"d{round}", samples=samples, correct=correct)
 
 
-@pytest.mark.parametrize(
-    ("last", "every", "rounds"),
-    [(6, 0, []), (6, 1, [1, 2, 3, 4, 5, 6]), (6, 2, [2, 4, 6]), (6, 4, [4, 6]), (5, 2, [2, 4, 5]), (2, 9, [2])],
-)
+@pytest.mark.parametrize(("last", "every", "rounds"), [
+    (6, 0, []), (6, 1, [1, 2, 3, 4, 5, 6]), (6, 2, [2, 4, 6]), (6, 4, [4, 6]), (5, 2, [2, 4, 5]), (2, 9, [2]),
+])  # fmt: skip
 def test_every_nth_round_and_the_last_are_measured(last: int, every: int, rounds: list[int]) -> None:
     assert [n for n in range(1, last + 1) if is_measured(n, last, every)] == rounds
 

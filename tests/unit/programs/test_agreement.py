@@ -1,4 +1,4 @@
-"""Laws of agreement: the behaviour of most completions counts in full, what rests on no quantity counts nothing."""
+"""Agreement: the behaviour of most completions counts in full, a program that ignores its quantities counts nothing."""
 
 import pytest
 from hypothesis import given
@@ -16,7 +16,7 @@ def ok(value: int | float | str) -> Result:
 
 
 def workflow(name: str, completions: int, *given: int | float | str | None) -> Workflow:
-    """It gives OWN on the problem, and these values where that is asked with other quantities; None: an error."""
+    """It returns OWN on the problem and these values with other quantities; None is an error."""
     perturbed = [Result(status="error", error="IndexError") if value is None else ok(value) for value in given]
     return make_workflow(
         name, workflow_id=name, visits=completions, prior=0.5, result=ok(OWN), perturbed_results=perturbed
@@ -30,7 +30,7 @@ POOLS = st.lists(st.tuples(st.integers(1, 5), GIVEN), max_size=7).map(
 
 
 @given(pool=POOLS, data=st.data())
-def test_neither_the_order_nor_what_is_written_matters(pool: list[Workflow], data: st.DataObject) -> None:
+def test_neither_the_order_nor_the_names_matter(pool: list[Workflow], data: st.DataObject) -> None:
     counts = dict(zip([w.workflow_id for w in pool], agreement(pool), strict=True))
     order = data.draw(st.permutations(pool))
     assert agreement(order) == [counts[w.workflow_id] for w in order]
@@ -53,18 +53,14 @@ def test_most_completions_count_in_full_and_others_by_their_share_of_that(pool: 
 
 
 @given(pool=POOLS)
-def test_a_workflow_written_twice_is_as_one_with_all_its_completions(pool: list[Workflow]) -> None:
-    halves = [
-        part
-        for w in pool
-        for part in (w.model_copy(update={"visits": 2 * w.visits - 1}), w.model_copy(update={"visits": 1}))
-    ]
+def test_duplicate_workflows_count_as_one_with_all_their_completions(pool: list[Workflow]) -> None:
+    halves = [w.model_copy(update={"visits": visits}) for w in pool for visits in (2 * w.visits - 1, 1)]
     assert agreement(halves)[::2] == agreement(pool)
     assert has_agreement(halves) == has_agreement(pool), "one workflow does not agree with itself"
 
 
 @pytest.mark.parametrize("given", [(OWN, OWN), (72.0000001, "72"), (None, None), (OWN, None), ("much", "more")])
-def test_what_rests_on_no_quantity_counts_nothing(given: tuple[int | float | str | None, ...]) -> None:
+def test_a_workflow_that_ignores_its_quantities_counts_nothing(given: tuple[int | float | str | None, ...]) -> None:
     pool = [workflow("constant", 9, *given), workflow("lone", 1, 5, 6)]
     assert agreement(pool) == [0, 1]
     assert not has_agreement([*pool, workflow("other constant", 1, *given)])

@@ -1,4 +1,4 @@
-"""Which programs need no second run: what is plainly the same in every run. The attacks of `chance` are the others."""
+"""Which programs need no second run, because they are the same in every run; the attacks of `chance` are the others."""
 
 import builtins
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ STEADY = {
 
 
 @pytest.mark.parametrize("name", STEADY)
-def test_what_is_the_same_in_every_run_is_not_run_again(name: str) -> None:
+def test_a_deterministic_program_is_not_run_again(name: str) -> None:
     assert not may_differ(STEADY[name])
 
 
@@ -54,69 +54,40 @@ def test_what_is_the_same_in_every_run_is_not_run_again(name: str) -> None:
     "sorted = list\n    return sorted({None, solve})[0] is None", "return problem % solve", "id = 3\n    return id",
     "class A: pass\n    return str(A())", "match problem:\n        case str(__len__=n): return 1",
 ])  # fmt: skip
-def test_where_there_is_doubt_it_is_run_again(body: str) -> None:
+def test_in_doubt_a_program_is_run_again(body: str) -> None:
     assert may_differ("def solve(problem):\n    " + body)
+    assert all(map(tree_may_differ, ("-" * 20_000 + "1", "(" * 5000, "\0", "'\ud800'")))  # cannot be parsed
 
 
-def test_what_cannot_be_parsed_is_in_doubt() -> None:
-    assert all(map(tree_may_differ, ("-" * 20_000 + "1", "(" * 5000, "\0", "'\ud800'")))
+def test_every_builtin_is_classified() -> None:
+    risky = {"id", "hash", "object", "open", "eval", "exec", "vars", "dir", "globals", "getattr", "type", "format"}
+    assert {name for name in dir(builtins) if may_differ(f"def solve(problem): return {name}")} >= risky
+    for name in ("abs", "int", "round", "len", "sum", *OPERATORS):
+        assert not may_differ(f"def solve(problem): return {name}(2)")
 
 
-RISKY = sorted({"id", "hash", "object", "open", "eval", "exec", "vars", "dir", "globals", "getattr", "type", "format"})
+LEAVES = ["1", "2.5", "'a%sb'", "problem", "solve", "numbers", "None", "math.pi", "n", "str", "set", "id", "len"]
+NAMES = st.sampled_from(["str", "set", "sorted", "len", "map", "solve", "repr", "list", "hash", "numbers", "min"])
+ATTRIBUTES = st.sampled_from(["real", "upper()", "keys()", "__doc__", "sys"])
 
 
-def test_no_builtin_is_forgotten() -> None:
-    assert {name for name in dir(builtins) if may_differ(f"def solve(problem): return {name}")} >= set(RISKY)
-    assert not any(
-        may_differ(f"def solve(problem): return {name}(2)") for name in ("abs", "int", "round", "len", "sum")
-    )
-    assert not any(may_differ(f"def solve(problem): return {name}(2)") for name in OPERATORS)
-
-
-def expressions() -> st.SearchStrategy[str]:
-    leaf = st.sampled_from(
-        [
-            "1",
-            "2.5",
-            "'a%sb'",
-            "problem",
-            "solve",
-            "numbers",
-            "None",
-            "math.pi",
-            "n",
-            "str",
-            "set",
-            "id",
-            "len",
-            "lambda: 0",
-        ]
+def larger(smaller: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    forms = st.sampled_from(["({} % {})", "({} + {})", "{{{}, {}}}", "[x for x in ({}) if {}]"])
+    return (
+        st.tuples(forms, smaller, smaller).map(lambda p: p[0].format(*p[1:]))
+        | st.tuples(NAMES, smaller).map(lambda p: f"{p[0]}({p[1]})")
+        | st.tuples(NAMES, smaller, smaller).map(lambda p: f"{p[0]}({p[1]}, {p[2]})")
+        | st.tuples(smaller, ATTRIBUTES).map(lambda p: f"({p[0]}).{p[1]}")
+        | smaller.map(lambda e: f"f'{{({e})}}'" if "'" not in e else f"[{e}]")
     )
 
-    def larger(smaller: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-        two = st.tuples(smaller, smaller)
-        names = st.sampled_from(
-            ["str", "set", "sorted", "len", "map", "solve", "repr", "list", "hash", "numbers", "min"]
-        )
-        return (
-            two.map(lambda p: f"({p[0]} % {p[1]})")
-            | two.map(lambda p: f"({p[0]} + {p[1]})")
-            | two.map(lambda p: f"{{{p[0]}, {p[1]}}}")
-            | two.map(lambda p: f"[x for x in ({p[0]}) if {p[1]}]")
-            | st.tuples(names, smaller).map(lambda p: f"{p[0]}({p[1]})")
-            | st.tuples(names, smaller, smaller).map(lambda p: f"{p[0]}({p[1]}, {p[2]})")
-            | st.tuples(smaller, st.sampled_from(["real", "upper()", "keys()", "__doc__", "sys"])).map(
-                lambda p: f"({p[0]}).{p[1]}"
-            )
-            | smaller.map(lambda e: f"f'{{({e})}}'" if "'" not in e else f"[{e}]")
-        )
 
-    return st.recursive(leaf, larger, max_leaves=6)
+EXPRESSIONS = st.recursive(st.sampled_from([*LEAVES, "lambda: 0"]), larger, max_leaves=6)
 
 
-@given(expressions())
+@given(EXPRESSIONS)
 @settings(max_examples=300, deadline=None)
-def test_the_quick_look_lets_nothing_through_that_the_tree_holds_back(expression: str) -> None:
+def test_the_quick_check_passes_nothing_that_the_tree_check_refuses(expression: str) -> None:
     code = f"import math\ndef solve(problem):\n    n = [1]\n    return {expression}\n"
     for source in (code, code.removeprefix("import math\n")):
         assert may_differ(source) or not tree_may_differ(source)
@@ -124,14 +95,14 @@ def test_the_quick_look_lets_nothing_through_that_the_tree_holds_back(expression
 
 @pytest.fixture(scope="module")
 def sandboxes() -> Iterator[tuple[Sandbox, Sandbox]]:
-    """Two, whose memory lies at different places."""
+    """Two sandboxes with different memory layouts."""
     with Sandbox(2.0, 256, False, workers=1) as one, Sandbox(2.0, 256, False, workers=1) as other:
         yield one, other
 
 
-@given(st.lists(expressions(), min_size=4, max_size=8))
+@given(st.lists(EXPRESSIONS, min_size=4, max_size=8))
 @settings(max_examples=15, deadline=None)
-def test_what_is_said_to_be_the_same_is_the_same(sandboxes: tuple[Sandbox, Sandbox], found: list[str]) -> None:
+def test_programs_judged_deterministic_are(sandboxes: tuple[Sandbox, Sandbox], found: list[str]) -> None:
     codes = [f"import math\ndef solve(problem):\n    n = [1]\n    return str({expression})\n" for expression in found]
     programs = [Program(code, ("2 and 3",)) for code in codes if not may_differ(code)]
     one, other = (sandbox.run(programs) for sandbox in sandboxes)
@@ -139,7 +110,7 @@ def test_what_is_said_to_be_the_same_is_the_same(sandboxes: tuple[Sandbox, Sandb
     assert all(len(sandbox.pids) == 1 for sandbox in sandboxes)  # nothing was run again
 
 
-def test_chance_that_is_the_same_in_every_run_may_stay() -> None:
+def test_chance_that_is_the_same_in_every_run_is_allowed() -> None:
     code = "import random\nimport time\ndef solve(problem):\n    time.sleep(0.01)\n    return random.random()\n"
     assert may_differ(code)
     with Sandbox(2.0, 256, allow_weak=False, workers=1) as sandbox:
@@ -157,5 +128,5 @@ OK, OTHER = Result(status="ok", value=3), Result(status="ok", value=4)
     (Result(status="timeout", error="out of time"), OK), (Result(status="memory", error="MemoryError"), OK),
     (Result(status="killed", error="the sandbox process died"), OK),
 ])  # fmt: skip
-def test_a_second_run_that_did_not_come_to_an_end_tells_nothing(second: Result, end: Result) -> None:
+def test_an_unfinished_second_run_changes_nothing(second: Result, end: Result) -> None:
     assert compare_runs(OK, second) == end
