@@ -82,7 +82,7 @@ def test_a_child_imports_this_graft_wherever_it_starts(tmp_path: Path) -> None:
 
 
 def test_a_process_ends_when_what_it_waits_for_has_happened() -> None:
-    """In the group of its parent, it takes nobody along."""
+    """In the group of its parent, it ends no other process."""
     code = f"from {end_with_parent.__module__} import *\nend_with_parent(lambda: None)\nimport time; time.sleep(300)"
     assert subprocess.run([sys.executable, "-c", code], cwd=CODE, timeout=60).returncode == 1
 

@@ -1,7 +1,6 @@
 """Which training samples fare worse than samples whose rewards are right."""
 
 import random
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -20,11 +19,9 @@ from tasks.influence.loss_gradients import Validation, loss_denominator
 from tasks.influence.tracin import Measure, SampleInfluence, cache_validation_gradients, influences
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.model.scoring.scorer import Scorer
-from tasks.objective.token_weights import TokenWeights
+from tests.support.influence import BY_TOKEN, scorer_of
+from tests.support.policies import MakeSamples
 from tests.support.validation import advantage_validation
-
-BY_TOKEN = TokenWeights("dapo", longest=64)
 
 TRUSTED = [float(x) for x in range(100)]
 
@@ -112,15 +109,10 @@ def test_what_lowers_the_loss_is_not_dropped_however_unlike_validations_own() ->
 @pytest.mark.parametrize("budget", [100_000, 2**30], ids=["small budget", "large budget"])
 @pytest.mark.parametrize("adam", [None, 2])
 @pytest.mark.parametrize("similarity", ["dot", "cosine"])
-def test_validation_samples_are_judged_by_the_other_problems(
-    similarity: Any,
-    adam: int | None,
-    budget: int,
-    make_policy: Callable[..., Policy],
-    make_samples: Callable[..., list[Sample]],
+def test_validation_samples_are_compared_with_the_other_problems(
+    similarity: Any, adam: int | None, budget: int, exact: Policy, make_samples: MakeSamples
 ) -> None:
-    policy, samples = make_policy("gpt2", "float64"), make_samples(problems=4, seed=5)
-    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7)
+    scorer, samples = scorer_of(exact), make_samples(problems=4, seed=5)
     measure = Measure(exclude_self=True, similarity=similarity, adam=adam, budget=budget)
     shares = [1.0] * len(samples)
     learned = [replace(s, advantage=max(s.advantage, 0.0)) for s in samples]
@@ -137,10 +129,9 @@ def test_validation_samples_are_judged_by_the_other_problems(
 
 
 def test_control_needs_no_gradient_that_was_not_made_before(
-    make_policy: Callable[..., Policy], make_samples: Callable[..., list[Sample]], monkeypatch: pytest.MonkeyPatch
+    exact: Policy, make_samples: MakeSamples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    policy, samples = make_policy("gpt2", "float64"), make_samples(problems=4, seed=5)
-    scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7)
+    scorer, samples = scorer_of(exact), make_samples(problems=4, seed=5)
     validation, measure = advantage_validation(samples, BY_TOKEN), Measure(similarity="local")
     given = (scorer, BY_TOKEN, validation, measure, [1.0] * len(samples), samples)
     expected = calibration_influences(*given)

@@ -10,16 +10,8 @@ from tasks.records import Selected
 
 def line(advantage: float, influence: float | None, selected: bool, **more: Any) -> Selected:
     norm = None if influence is None else abs(advantage)
-    return Selected(
-        problem_id="p",
-        member=0,
-        workflow_id="w",
-        advantage=advantage,
-        influence=influence,
-        gradient_norm=norm,
-        selected=selected,
-        **more,
-    )
+    measured = {"advantage": advantage, "influence": influence, "gradient_norm": norm, "selected": selected}
+    return Selected(problem_id="p", member=0, workflow_id="w", **measured, **more)
 
 
 def test_shares_are_of_the_samples_with_a_signal() -> None:

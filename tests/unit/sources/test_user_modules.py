@@ -115,18 +115,14 @@ def test_every_way_to_define_a_function_is_seen(tmp_path: Path, source: str) -> 
         ("manners.deep:polite", "", r"no module 'manners\.deep'"),
         ("sys:exit", "", r"no module 'sys'"),
         ("manners:polite", "def polit(): ...\n", r"manners\.py defines no 'polite' .*did you mean 'polit'\?"),
-        (
-            "manners:polite",
-            "def f():\n    polite = 1\n",
-            r"defines no 'polite' .*; define it there, or correct the name",
-        ),
+        ("manners:polite", "def f():\n    polite = 1\n", r"no 'polite' .*; define it there, or correct the name"),
         ("manners:polite", "class A:\n    polite = 1\n", r"defines no 'polite'"),
         ("manners:polite", "print(polite)\n", r"defines no 'polite'"),
         ("manners:polite", "def polite(\n", r"manners\.py:1: not Python \('\(' was never closed\); fix it"),
         ("manners:polite", "a = '\0'\n", r"manners\.py.*: not Python"),
     ],
 )
-def test_a_wrong_name_is_told_in_one_line(tmp_path: Path, term: str, source: str, message: str) -> None:
+def test_a_wrong_name_is_reported_in_one_line(tmp_path: Path, term: str, source: str, message: str) -> None:
     with pytest.raises(GraftError, match=message) as error:
         check_function_exists(project(tmp_path, manners=source), term, "rewards.own")
     assert "\n" not in str(error.value)
@@ -147,9 +143,8 @@ def test_a_module_is_named_once(tmp_path: Path) -> None:
 def test_another_source_than_params_say_is_refused(tmp_path: Path) -> None:
     root = project(tmp_path, manners="def polite(p, t, r): ...\n")
     check_unchanged(root, [], None, "environment_sha256")
-    with pytest.raises(
-        GraftError, match=r"environment_sha256: is not the digest of manners as it is now; graft retrain"
-    ):
+    message = r"environment_sha256: is not the digest of manners as it is now; graft retrain"
+    with pytest.raises(GraftError, match=message):
         check_unchanged(root, ["manners"], None, "environment_sha256")
     settled = digest_modules(root, ["manners"])
     check_unchanged(root, ["manners"], settled, "environment_sha256")

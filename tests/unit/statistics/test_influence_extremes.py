@@ -1,4 +1,4 @@
-"""Laws of what is told of a round's influence, on seeded random rounds."""
+"""Laws of a round's influence extremes and histogram, on seeded random rounds."""
 
 import random
 
@@ -47,18 +47,12 @@ def a_round(seed: int = 0) -> tuple[list[Selected], list[RewardedTrajectory]]:
 
 
 def line(problem: str, workflow: str, member: int, advantage: float, influence: float | None) -> Selected:
-    return Selected(
-        problem_id=problem,
-        member=member,
-        workflow_id=workflow,
-        advantage=advantage,
-        influence=influence,
-        gradient_norm=None if influence is None else abs(advantage),
-        selected=influence is not None and influence > 0,
-    )
+    norm, selected = None if influence is None else abs(advantage), influence is not None and influence > 0
+    measured = {"advantage": advantage, "influence": influence, "gradient_norm": norm, "selected": selected}
+    return Selected(problem_id=problem, member=member, workflow_id=workflow, **measured)
 
 
-def told(lines: list[Selected], trajectories: list[RewardedTrajectory]) -> InfluenceExtremes:
+def extremes(lines: list[Selected], trajectories: list[RewardedTrajectory]) -> InfluenceExtremes:
     found = influence_extremes(lines, trajectories)
     assert found is not None
     return found
@@ -70,7 +64,7 @@ def test_the_ends_are_those_of_all_workflows_in_order_and_each_once() -> None:
     for own in lines:
         if own.advantage:
             best.setdefault((own.problem_id, own.workflow_id), []).append(own.influence or 0)
-    found = told(lines, trajectories)
+    found = extremes(lines, trajectories)
     for rows, end, order in ((found.most, max, -1), (found.least, min, 1)):
         expected = sorted((end(values) for values in best.values()), key=lambda value: order * value)[:COUNT]
         assert [row.influence for row in rows] == expected
@@ -85,7 +79,7 @@ def test_the_ends_are_those_of_all_workflows_in_order_and_each_once() -> None:
 def test_a_row_says_what_its_own_group_says() -> None:
     lines, trajectories = a_round()
     groups = {t.problem_id: t for t in trajectories}
-    found = told(lines, trajectories)
+    found = extremes(lines, trajectories)
     for row in (*found.most, *found.least):
         t = groups[row.problem_id]
         member = t.workflow_codes.index(row.code)
@@ -98,7 +92,7 @@ def test_a_row_says_what_its_own_group_says() -> None:
 def test_turning_every_sign_turns_the_ends_round() -> None:
     lines, trajectories = a_round()
     turned = [own.model_copy(update={"influence": -(own.influence or 0)}) for own in lines]
-    there, back = told(lines, trajectories), told(turned, trajectories)
+    there, back = extremes(lines, trajectories), extremes(turned, trajectories)
     assert [row.code for row in there.most] == [row.code for row in back.least]
     assert [row.code for row in there.least] == [row.code for row in back.most]
 
@@ -111,7 +105,7 @@ def test_places_do_not_matter_since_a_selection_leaves_out_what_does_not_fit() -
 
 def test_a_round_of_few_workflows_has_them_at_both_ends() -> None:
     lines, trajectories = a_round()
-    found = told(lines[:GROUP], trajectories)
+    found = extremes(lines[:GROUP], trajectories)
     assert {row.code for row in found.most} == {row.code for row in found.least}
     assert len(found.most) == 2
 
@@ -124,10 +118,10 @@ def test_a_failed_reward_gives_way_to_the_same_workflow_with_one() -> None:
 
 def test_what_has_no_gradient_is_in_nothing() -> None:
     lines, trajectories = a_round()
-    found = told(lines, trajectories)
+    found = extremes(lines, trajectories)
     assert sum(bin.selected + bin.not_selected for bin in found.histogram) == sum(own.advantage != 0 for own in lines)
     unseen = [o.model_copy(update={"gradient_norm": 0.0, "influence": 0.0}) if o.advantage < 0 else o for o in lines]
-    only = told(unseen, trajectories)
+    only = extremes(unseen, trajectories)
     assert {row.advantage for row in (*only.most, *only.least)} == {1.0}
 
 
@@ -139,7 +133,7 @@ def test_where_influence_was_not_measured_or_validation_is_silent_there_is_nothi
     assert influence_extremes([], trajectories) is None
 
 
-def test_a_workflow_that_nobody_wrote_is_named() -> None:
+def test_a_workflow_that_no_trajectory_holds_is_named() -> None:
     lines, trajectories = a_round()
     with pytest.raises(KeyError, match=r"\('p\d+', 'w\d'\)"):
         influence_extremes(lines, [t.model_copy(update={"workflow_ids": ["other"] * GROUP}) for t in trajectories])
