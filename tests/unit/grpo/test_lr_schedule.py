@@ -1,5 +1,6 @@
 """Laws of the learning rate."""
 
+from itertools import product
 from math import cos, pi
 from typing import Any, get_args
 
@@ -9,14 +10,13 @@ import torch
 from tasks.grpo.lr_schedule import schedule_of
 from tasks.params.fields import Schedule
 
-NAMES: tuple[Schedule, ...] = get_args(Schedule)
-
 
 def rates_of(name: Schedule, warmup_steps: int, steps: int) -> list[float]:
     """The rate of each step, as a share of the highest."""
     weight = torch.nn.Parameter(torch.ones(1))
     optimizer = torch.optim.AdamW([weight], lr=0.5)
     schedule, rates = schedule_of(optimizer, name, warmup_steps, steps), []
+    assert (weight.item(), len(optimizer.state)) == (1.0, 0)  # setting it up moves no weight
     for _ in range(steps):
         weight.grad = torch.ones(1)
         rates.append(optimizer.param_groups[0]["lr"] / 0.5)
@@ -26,15 +26,14 @@ def rates_of(name: Schedule, warmup_steps: int, steps: int) -> list[float]:
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("warmup", [0, 1, 4, 10])
-@pytest.mark.parametrize("steps", [1, 3, 4, 5, 50])
-@pytest.mark.parametrize("name", NAMES)
-def test_the_rate_rises_falls_and_never_stops_a_step(name: Schedule, steps: int, warmup: int) -> None:
-    rates = rates_of(name, 0 if name == "constant" else warmup, steps)
-    assert all(0 < rate <= 1 for rate in rates)
-    top = rates.index(max(rates))
-    assert rates[: top + 1] == sorted(rates[: top + 1])
-    assert rates[top:] == sorted(rates[top:], reverse=True)
+@pytest.mark.parametrize("name", get_args(Schedule))
+def test_the_rate_rises_then_falls_and_is_never_0(name: Schedule) -> None:
+    for steps, warmup in product([1, 3, 4, 5, 50], [0, 1, 4, 10]):
+        rates = rates_of(name, 0 if name == "constant" else warmup, steps)
+        assert all(0 < rate <= 1 for rate in rates)
+        top = rates.index(max(rates))
+        assert rates[: top + 1] == sorted(rates[: top + 1])
+        assert rates[top:] == sorted(rates[top:], reverse=True)
 
 
 @pytest.mark.parametrize(
@@ -50,11 +49,3 @@ def test_the_rate_rises_falls_and_never_stops_a_step(name: Schedule, steps: int,
 )
 def test_each_schedule_is_the_documented_one(name: Any, warmup: int, expected: list[float]) -> None:
     assert rates_of(name, warmup, 7) == pytest.approx(expected)
-
-
-def test_setting_it_up_moves_no_weight() -> None:
-    weight = torch.nn.Parameter(torch.ones(3))
-    optimizer = torch.optim.AdamW([weight], lr=0.5, weight_decay=0.0)
-    schedule_of(optimizer, "linear", 4, 10)
-    assert torch.equal(weight.detach(), torch.ones(3))
-    assert not optimizer.state
