@@ -130,43 +130,33 @@ def test_the_first_wave_is_independent_samples(layout: Layout) -> None:
             assert w.prior == pytest.approx(likeliest, rel=1e-5)
 
 
-def test_each_workflow_has_the_name_that_its_code_hashes_to_and_what_was_recorded_holds(
-    layout: Layout, sandbox: Sandbox
-) -> None:
+def test_the_recorded_results_and_tree_of_a_search_are_right(layout: Layout, sandbox: Sandbox) -> None:
     run(layout, params(), 1)
     index = index_of(layout)
     assert len({(w.problem_id, w.workflow_id) for w in index}) == len(index)
-    problems = {p.problem_id: p for p in asked_in(1)}
-    assert {(w.problem_id, w.split) for w in index} == {
-        *((p.problem_id, "train") for p in TRAIN),
-        *((p.problem_id, "validation") for p in VALIDATION),
-    }
+    problems, completions = (
+        {p.problem_id: p for p in asked_in(1)},
+        dict.fromkeys((p.problem_id for p in asked_in(1)), 0),
+    )
     programs = [Program(w.code, problems[w.problem_id].questions) for w in index]
     for w, program, results in zip(index, programs, sandbox.run(programs), strict=True):
         assert workflow_id(program.code) == w.workflow_id
         assert [w.result, *w.sibling_results] == results
         assert w.value == pytest.approx(solved_share(results, problems[w.problem_id].answers), rel=1e-5)
-
-
-def test_train_problems_get_a_tree_and_validation_problems_samples_alone(layout: Layout) -> None:
-    run(layout, params(), 1)
-    completions = {p.problem_id: 0 for p in [*TRAIN, *VALIDATION]}
-    for w in index_of(layout):
         completions[w.problem_id] += len(w.completions)
+        assert w.split == ("validation" if w.problem_id == "held-out" else "train")
         assert w.split == "train" or (w.sampled, w.parent_id) == (len(w.completions), None)
-    assert completions["held-out"] == JUDGES
-    assert completions["hopeless"] == SIMULATIONS
-    trees = read_jsonl(layout.workflows(1) / "trees.jsonl", TreeNode)
-    assert {n.problem_id for n in trees} == {p.problem_id for p in TRAIN}
-    roots = {n.problem_id: n for n in trees if n.parent_id is None}
-    assert {name: root.visits for name, root in roots.items()} == {
-        name: count for name, count in completions.items() if name in roots
-    }
-    known = {(n.problem_id, n.node_id) for n in trees}
-    assert len(known) == len(trees)
-    assert all((n.problem_id, n.parent_id) in known for n in trees if n.parent_id is not None)
+    assert (completions["held-out"], completions["hopeless"]) == (JUDGES, SIMULATIONS)
+    assert all(completions.values())
+    rows = read_jsonl(layout.workflows(1) / "trees.jsonl", TreeNode)
+    trees = {(n.problem_id, n.node_id): n for n in rows}
+    assert len(trees) == len(rows)
+    assert all((n.problem_id, n.parent_id) in trees for n in rows if n.parent_id is not None)
+    roots = {n.problem_id: n.visits for n in rows if n.parent_id is None}
+    assert {n.problem_id for n in rows} == roots.keys() == {p.problem_id for p in TRAIN}
+    assert roots == {name: count for name, count in completions.items() if name != "held-out"}
     numbers = json.loads(layout.metrics("search", 1).read_text())
-    train = [w for w in index_of(layout) if w.split == "train"]
+    train = [w for w in index if w.split == "train"]
     assert numbers == {
         "problems": 3,
         "completions": sum(len(w.completions) for w in train),
@@ -175,13 +165,8 @@ def test_train_problems_get_a_tree_and_validation_problems_samples_alone(layout:
         "solved_by_samples": len({w.problem_id for w in train if w.value == 1 and w.sampled}),
     }
     assert 1 <= numbers["solved"] < 3
-
-
-def test_a_workflow_from_the_tree_begins_with_the_statements_of_its_parent(layout: Layout) -> None:
-    run(layout, params(), 1)
-    trees = {(n.problem_id, n.node_id): n for n in read_jsonl(layout.workflows(1) / "trees.jsonl", TreeNode)}
-    from_inside = 0
-    for w in index_of(layout):
+    from_inside = 0  # a workflow of the tree begins with the statements of its parent
+    for w in index:
         assert (w.parent_id is None) == (w.sampled > 0)
         statements: list[str] = []
         place = w.parent_id
@@ -189,8 +174,7 @@ def test_a_workflow_from_the_tree_begins_with_the_statements_of_its_parent(layou
             node = trees[w.problem_id, place]
             statements, place = [node.statement, *statements], node.parent_id
         wanted = [line.strip() for statement in statements for line in statement.splitlines()]
-        lines = [line.strip() for line in w.code.splitlines()]
-        assert lines[: len(wanted)] == wanted
+        assert [line.strip() for line in w.code.splitlines()][: len(wanted)] == wanted
         from_inside += bool(wanted)
     assert from_inside > 0
 
