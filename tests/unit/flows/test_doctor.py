@@ -1,4 +1,4 @@
-"""`graft doctor` finds what is wrong and says what to do."""
+"""`graft doctor` finds faults and names remedies."""
 
 import shutil
 import subprocess
@@ -18,11 +18,10 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture
 def sound(tmp_path: Path) -> Path:
-    """What the doctor looks at, in a folder of its own."""
-    for name in ("constraints.txt", "params.yaml", "dvc.yaml"):
-        shutil.copy(ROOT / name, tmp_path)
+    """A folder with the files that the doctor examines."""
     (tmp_path / ".dvc").mkdir()
-    shutil.copy(ROOT / ".dvc" / "config", tmp_path / ".dvc")
+    for name in ("constraints.txt", "params.yaml", "dvc.yaml", ".dvc/config"):
+        shutil.copy(ROOT / name, tmp_path / name)
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     return tmp_path
 
@@ -34,9 +33,8 @@ def wrong(root: Path) -> dict[str, Finding]:
 
 def test_a_sound_project_has_nothing_wrong(sound: Path) -> None:
     assert wrong(sound) == {}
-    assert {"Python", "packages", "sandbox", "free disk", "git", "dvc", "params.yaml"} == {
-        f.thing for f in examine(sound)
-    }
+    things = {"Python", "packages", "sandbox", "free disk", "git", "dvc", "params.yaml"}
+    assert {f.thing for f in examine(sound)} == things
 
 
 HARMS: dict[str, tuple[Callable[[Path], object], str, str]] = {
@@ -77,23 +75,14 @@ def test_each_wrong_thing_is_named_with_its_remedy(sound: Path, harm: str) -> No
     assert remedy in f"{found[thing].found}; {found[thing].remedy}"
 
 
-@pytest.mark.parametrize(
-    ("name", "version", "sound"),
-    [
-        ("fastapi", "0.150.0", True),
-        ("fastapi", "0.151.0", False),
-        ("fastapi", "1.0", False),
-        ("sqlalchemy", "2.0.57", True),
-        ("sqlalchemy", "2.1.0b1", False),
-    ],
-)
-def test_the_traps_that_pip_does_not_see(name: str, version: str, sound: bool) -> None:
-    assert (trap_of(name, version) is None) == sound
+def test_versions_that_pip_accepts_and_that_fail_are_found() -> None:
+    versions = ("fastapi 0.150.0", "fastapi 0.151.0", "fastapi 1.0", "sqlalchemy 2.0.57", "sqlalchemy 2.1.0b1")
+    traps = [version for version in versions if trap_of(*version.split())]
+    assert traps == ["fastapi 0.151.0", "fastapi 1.0", "sqlalchemy 2.1.0b1"]
 
 
 def test_the_command_ends_with_1_and_the_remedy_where_something_is_wrong(done: Path) -> None:
     replace(done / "constraints.txt", "typer==", "typer==0")
-    told = graft(done, "doctor", code=1).stdout
-    assert "wrong  typer: " in told
-    assert "       remedy: pip install typer==0" in told
-    assert "ok     git: a repository" in told
+    printed = graft(done, "doctor", code=1).stdout
+    for line in ("wrong  typer: ", "       remedy: pip install typer==0", "ok     git: a repository"):
+        assert line in printed

@@ -1,4 +1,4 @@
-"""What a stage is expected to take: the median of the last runs whose params were most like the present ones."""
+"""Expected duration of a stage: the median of the last runs with the most similar params."""
 
 from pathlib import Path
 
@@ -27,29 +27,24 @@ def expect(layout: Layout, address: str, *assignments: str) -> ExpectedSeconds |
     return expected_seconds(layout, params(*assignments), [address])[address]
 
 
-def test_the_median_of_the_last_runs(layout: Layout) -> None:
+def test_it_is_the_median_of_the_last_runs_and_unknown_without_any(layout: Layout) -> None:
     for seconds in (1000.0, 9.0, 1.0, 3.0, 2.0, 8.0):
         record_duration(layout, "search@1", params(), seconds)
     assert MAX_RUNS == 5
     assert expect(layout, "search@1") == ExpectedSeconds(3.0)
-
-
-def test_what_never_ran_is_unknown(layout: Layout) -> None:
-    record_duration(layout, "search@1", params(), 3.0)
     assert expect(layout, "select@1") is None
 
 
-def test_a_new_round_is_like_the_others(layout: Layout) -> None:
+def test_a_new_round_is_expected_to_take_as_long_as_the_others(layout: Layout) -> None:
     for round, seconds in enumerate((4.0, 6.0, 20.0), start=1):
         record_duration(layout, f"search@{round}", params(), seconds)
     assert expect(layout, "search@7") == ExpectedSeconds(6.0)
     assert expect(layout, "search@3") == ExpectedSeconds(20.0)
 
 
-def test_runs_with_like_params_count_alone(layout: Layout) -> None:
-    record_duration(layout, "search@1", params("problems.train=2000"), 100.0)
-    record_duration(layout, "search@1", params(), 10.0)
-    record_duration(layout, "search@1", params(), 12.0)
+def test_only_runs_with_the_most_similar_params_count(layout: Layout) -> None:
+    for own, seconds in ((params("problems.train=2000"), 100.0), (params(), 10.0), (params(), 12.0)):
+        record_duration(layout, "search@1", own, seconds)
     assert expect(layout, "search@1") == ExpectedSeconds(11.0)
     assert expect(layout, "search@1", "problems.train=2000") == ExpectedSeconds(100.0)
     other = expect(layout, "search@1", "problems.train=2000", "search.simulations=32")
@@ -57,12 +52,12 @@ def test_runs_with_like_params_count_alone(layout: Layout) -> None:
 
 
 @pytest.mark.parametrize("assignment", ["seed=7", "rounds=2", "tracking.seconds=5", "grpo.beta=0.5"])
-def test_params_that_the_stage_does_not_hang_on_do_not_count(layout: Layout, assignment: str) -> None:
+def test_params_that_the_stage_does_not_use_do_not_count(layout: Layout, assignment: str) -> None:
     record_duration(layout, "search@1", params(), 10.0)
     assert expect(layout, "search@1", assignment) == ExpectedSeconds(10.0)
 
 
-def test_a_damaged_memory_is_none_and_is_written_anew(layout: Layout) -> None:
+def test_a_broken_record_is_ignored_and_replaced(layout: Layout) -> None:
     record_duration(layout, "promote", params(), 10.0)
     layout.seconds("promote").write_text("{")
     assert expect(layout, "promote") is None
@@ -70,7 +65,7 @@ def test_a_damaged_memory_is_none_and_is_written_anew(layout: Layout) -> None:
     assert expect(layout, "promote") == ExpectedSeconds(4.0)
 
 
-def test_what_cannot_be_noted_is_a_warning(layout: Layout, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_duration_that_cannot_be_written_is_a_warning(layout: Layout, capfd: pytest.CaptureFixture[str]) -> None:
     (layout.root / ".graft").write_text("no folder")
     record_duration(layout, "promote", load_params(ROOT / "params.yaml"), 4.0)
     assert capfd.readouterr().err.startswith("warning: how long promote took is not noted (")

@@ -1,4 +1,4 @@
-"""`dvc.yaml` says what was agreed: stages, params, rounds."""
+"""`dvc.yaml` has the agreed stages, params and rounds."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -63,31 +63,19 @@ def test_a_stage_runs_one_command_and_writes_its_metrics(stage: str) -> None:
 
 
 @pytest.mark.parametrize("stage", MODULES)
-def test_a_stage_depends_on_its_sources(stage: str) -> None:
+def test_a_stage_depends_on_its_sources_and_has_its_module(stage: str) -> None:
     deps = [str(dep) for dep in definition(parse(ROOT / "dvc.yaml"), stage)["deps"]]
     assert [dep for dep in deps if dep.startswith("run/sources")] == [f"run/sources/{stage}.json"]
-
-
-@pytest.mark.parametrize("module", MODULES.values())
-def test_each_stage_has_its_module(module: str) -> None:
-    spec = find_spec(module)
+    spec = find_spec(MODULES[stage])
     assert spec is not None
     assert spec.origin is not None
     assert "\ndef run(layout: Layout, params: Params, round: int | None" in Path(spec.origin).read_text()
 
 
-@pytest.mark.parametrize(
-    ("address", "stage", "round"),
-    [
-        ("problems", "problems", None),
-        ("search@2", "search", 2),
-        ("evaluate@before", "evaluate", 0),
-        ("evaluate@after", "evaluate", None),
-    ],
-)
-def test_an_address_names_a_stage_and_a_round(address: str, stage: str, round: int | None) -> None:
-    assert stage_of(address) == stage
-    assert round_of(address) == round
+def test_an_address_names_a_stage_and_a_round() -> None:
+    named = {"problems": ("problems", None), "search@2": ("search", 2)}
+    named |= {"evaluate@before": ("evaluate", 0), "evaluate@after": ("evaluate", None)}
+    assert {address: (stage_of(address), round_of(address)) for address in named} == named
 
 
 def test_a_broken_file_is_named_with_its_line(tmp_path: Path) -> None:

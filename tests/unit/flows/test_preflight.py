@@ -1,4 +1,4 @@
-"""What is settled before a run: params, the digest of the base's folder, the problems file."""
+"""Params before a run: digests of the files and folders that they name are added, missing ones refused."""
 
 from pathlib import Path
 
@@ -16,31 +16,27 @@ ROOT = Path(__file__).parents[3]
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     (tmp_path / "params.yaml").write_text((ROOT / "params.yaml").read_text())
-    (tmp_path / "examples").mkdir()
-    (tmp_path / "examples" / "problems.jsonl").write_text("{}\n")
-    (tmp_path / "base").mkdir()
-    (tmp_path / "base" / "config.json").write_text("{}")
+    for name in ("examples/problems.jsonl", "base/config.json"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text("{}\n")
     return tmp_path
 
 
-def test_a_folder_as_base_is_known_by_its_content(root: Path) -> None:
-    told: list[str] = []
-    first = write_params(root, ["policy.base=base"], told.append).policy.base_sha256
+def test_the_digest_of_a_base_folder_follows_its_content(root: Path) -> None:
+    printed: list[str] = []
+    first = write_params(root, ["policy.base=base"], printed.append).policy.base_sha256
     assert first == digest_path(root / "base") == load_params(root / "params.yaml").policy.base_sha256
-    assert told == ["params.yaml: policy.base: scratch → base", f"params.yaml: policy.base_sha256: None → {first}"]
-
-    assert write_params(root, [], told.append).policy.base_sha256 == first
-    assert len(told) == 2
-
+    assert printed == ["params.yaml: policy.base: scratch → base", f"params.yaml: policy.base_sha256: None → {first}"]
+    assert write_params(root, [], printed.append).policy.base_sha256 == first
+    assert len(printed) == 2
     (root / "base" / "config.json").write_text('{"hidden": 1}')
-    second = write_params(root, [], told.append).policy.base_sha256
+    second = write_params(root, [], printed.append).policy.base_sha256
     assert second == digest_path(root / "base") != first
+    assert write_params(root, ["policy.base=scratch"], printed.append).policy.base_sha256 is None
+    assert write_params(root, ["policy.base=someone/model"], printed.append).policy.base_sha256 is None
 
-    assert write_params(root, ["policy.base=scratch"], told.append).policy.base_sha256 is None
-    assert write_params(root, ["policy.base=someone/model"], told.append).policy.base_sha256 is None
 
-
-def test_trajectories_to_measure_influence_with_are_known_by_their_content(root: Path) -> None:
+def test_the_digest_of_validation_trajectories_follows_their_content(root: Path) -> None:
     (root / "old.jsonl").write_text("{}\n")
     chosen = ["influence.validation=trajectories", "influence.trajectories=old.jsonl"]
     assert write_params(root, chosen, print).influence.trajectories_sha256 == digest_path(root / "old.jsonl")
@@ -53,7 +49,7 @@ def test_trajectories_to_measure_influence_with_are_known_by_their_content(root:
     assert back.influence.trajectories_sha256 is None
 
 
-def test_a_folder_as_reward_model_is_known_by_its_content(root: Path) -> None:
+def test_the_digest_of_a_reward_model_folder_follows_its_content(root: Path) -> None:
     chosen = ["rewards.model={base: base, weight: 1.0, batch: 16, label: null}"]
     assert write_params(root, chosen, print).rewards.model_sha256 == digest_path(root / "base")
     (root / "base" / "config.json").write_text('{"hidden": 1}')
@@ -63,19 +59,19 @@ def test_a_folder_as_reward_model_is_known_by_its_content(root: Path) -> None:
         write_params(root, ["rewards.model.base=./judge"], print)
 
 
-def test_the_users_own_modules_are_known_by_their_content_and_never_run(root: Path) -> None:
-    before = (root / "params.yaml").read_text()
+def test_the_digest_of_a_users_modules_follows_their_content_and_they_are_not_run(root: Path) -> None:
+    before, module = (root / "params.yaml").read_text(), root / "manners.py"
     chosen = ['rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]']
     with pytest.raises(GraftError, match=r"rewards\.own: no module 'manners' .*; put manners\.py there, or correct"):
         write_params(root, chosen, print)
-    (root / "manners.py").write_text("def polit(problem, text, results): ...\n")
+    module.write_text("def polit(problem, text, results): ...\n")
     with pytest.raises(GraftError, match=r"manners\.py defines no 'polite' .*; did you mean 'polit'\?"):
         write_params(root, chosen, print)
     assert (root / "params.yaml").read_text() == before
-    (root / "manners.py").write_text("def polite(problem, text, results): ...\nraise RuntimeError('was run')\n")
+    module.write_text("def polite(problem, text, results): ...\nraise RuntimeError('was run')\n")
     first = write_params(root, chosen, print).rewards.own_sha256
     assert first == digest_modules(root, ["manners"]) == load_params(root / "params.yaml").rewards.own_sha256
-    (root / "manners.py").write_text("def polite(problem, text, results): return 1\n")
+    module.write_text("def polite(problem, text, results): return 1\n")
     assert write_params(root, [], print).rewards.own_sha256 == digest_modules(root, ["manners"]) != first
     assert write_params(root, ["rewards.own=[]"], print).rewards.own_sha256 is None
 
@@ -107,7 +103,7 @@ def test_a_folder_named_scratch_is_not_a_base(root: Path) -> None:
     ("assignment", "named"),
     [("policy.base=./bass", "./bass"), ("problems.path=none.jsonl", "none.jsonl"), ("problems.path=base", "base")],
 )
-def test_what_is_missing_is_named_and_the_file_stays(root: Path, assignment: str, named: str) -> None:
+def test_a_missing_file_is_named_and_params_are_unchanged(root: Path, assignment: str, named: str) -> None:
     before = (root / "params.yaml").read_text()
     with pytest.raises(GraftError, match=named):
         write_params(root, ["seed=3", assignment], print)

@@ -10,18 +10,18 @@ import pytest
 from flows.process.exit_codes import Terminated, _raise_terminated
 from flows.process.signals import reraise_lost_signals
 
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it is what is looked at
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it is what is tested
 
 
 class Tidied:
-    """An object that is sent a signal while Python tidies it up."""
+    """An object that receives a signal while Python finalises it."""
 
     def __init__(self, number: Signals) -> None:
         self.number = number
 
     def __del__(self) -> None:
         os.kill(os.getpid(), self.number)
-        for _ in range(1000):  # Python hears a signal between two steps of its own
+        for _ in range(1000):  # Python handles a signal between two steps of its own
             pass
 
 
@@ -38,7 +38,7 @@ RAISED = {SIGINT: KeyboardInterrupt, SIGTERM: Terminated, SIGHUP: Terminated}
 
 
 @pytest.mark.parametrize("number", RAISED)
-def test_what_was_dropped_is_raised_at_the_next_piece_of_work(number: Signals) -> None:
+def test_a_dropped_signal_is_raised_at_the_next_piece_of_work(number: Signals) -> None:
     done = []
 
     def work() -> None:
@@ -55,7 +55,7 @@ def test_what_was_dropped_is_raised_at_the_next_piece_of_work(number: Signals) -
 
 
 @pytest.mark.parametrize("number", RAISED)
-def test_elsewhere_it_ends_the_work_at_once(number: Signals) -> None:
+def test_a_signal_that_is_not_dropped_ends_the_work_at_once(number: Signals) -> None:
     before = signal.getsignal(number)
 
     def work() -> None:
@@ -68,14 +68,11 @@ def test_elsewhere_it_ends_the_work_at_once(number: Signals) -> None:
     assert signal.getsignal(number) is before
 
 
-def test_what_is_ignored_stays_ignored() -> None:
+def test_ignored_signals_stay_ignored_and_nothing_ends_without_a_signal() -> None:
+    with reraise_lost_signals() as end_if_asked:
+        end_if_asked()
     signal.signal(SIGHUP, signal.SIG_IGN)  # as by nohup
     with reraise_lost_signals() as end_if_asked:
         os.kill(os.getpid(), SIGHUP)
         end_if_asked()
     assert signal.getsignal(SIGHUP) is signal.SIG_IGN
-
-
-def test_without_a_signal_nothing_ends() -> None:
-    with reraise_lost_signals() as end_if_asked:
-        end_if_asked()
