@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tasks.influence.loss_gradients import loss_denominator, loss_gradient
-from tasks.model.policy import Policy, load_policy
+from tasks.model.policy import load_policy
 from tasks.model.sample import Sample
 from tests.support.influence import BY_TOKEN, gradient_of, loss_of, measured, scorer_of
 from tests.support.policies import MakePolicy, MakeSamples

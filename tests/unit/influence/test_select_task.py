@@ -1,7 +1,6 @@
 """The stage `select` with a real policy folder."""
 
 import logging
-from collections.abc import Callable
 from statistics import stdev
 from typing import Any
 
@@ -9,16 +8,14 @@ import pytest
 
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.errors import GraftError
-from tasks.influence import projections as hearing
-from tasks.influence import select_samples
+from tasks.influence import projections, select_samples
 from tasks.influence.gradient_algebra import products
 from tasks.influence.task import run
 from tasks.layout import Layout
 from tasks.objective.advantages import group_advantages
-from tasks.records import RewardedTrajectory, Selected
+from tasks.records import Selected
+from tests.support.policies import MakeTrajectory
 from tests.support.selection_params import numbers, params
-
-MakeTrajectory = Callable[..., RewardedTrajectory]
 
 
 def test_every_training_sample_has_a_line_and_positive_influence_is_what_is_kept(layout: Layout) -> None:
@@ -68,7 +65,7 @@ def test_a_selection_comes_with_a_certificate(layout: Layout, changes: dict[str,
 def test_influence_that_is_not_what_happens_stops_the_stage_before_it_selects(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hearing, "products", lambda scores, direction: -products(scores, direction))
+    monkeypatch.setattr(projections, "products", lambda scores, direction: -products(scores, direction))
     with pytest.raises(GraftError, match="cannot be trusted to select"):
         run(layout, params(), 1)
     assert not layout.selection(1).exists()
@@ -200,8 +197,9 @@ def test_what_does_not_fit_stops_or_is_skipped_and_counted(layout: Layout, make_
     broken = make_trajectory("t", [1.0, 0.0, 0.0], tokens=[[5, 1], [6, 1], [7, 8, 1]])
     broken = broken.model_copy(update={"logprobs": [[-1.0, -1.0], [-1.0], [-1.0] * 3]})
     write_jsonl(layout.rewarded(1), [make_trajectory("v", [0.0, 1.0], split="validation"), broken])
-    told = r"rewarded\.jsonl:2: completion 1 of problem 't' has 1 log-probabilities for 2"
-    with pytest.raises(GraftError, match=told):
+    with pytest.raises(
+        GraftError, match=r"rewarded\.jsonl:2: completion 1 of problem 't' has 1 log-probabilities for 2"
+    ):
         run(layout, params(), 1)
     assert not layout.selection(1).exists()
     run(layout, params({"on_invalid_completion": "skip"}, selection="none"), 1)

@@ -40,7 +40,7 @@ def test_none_and_random_need_no_influence() -> None:
     assert select("random", [1.0, 1.0], [None, None], fraction=0.5, lots=[5, 4]) == [0, 1]
 
 
-def test_so_many_are_kept_in_any_case() -> None:
+def test_a_minimum_is_kept_in_any_case() -> None:
     assert select("positive", ADVANTAGES, INFLUENCES, minimum=4) == [1, 1, 1, 1, 0, 0]
     assert select("reweight", ADVANTAGES, INFLUENCES, minimum=3) == pytest.approx([0.5, 1.5, 0, 0.5, 0, 0])
     assert select("positive", [1.0, 0.0], [-1.0, 0.0], minimum=9) == [1, 0]

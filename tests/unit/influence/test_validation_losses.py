@@ -41,7 +41,7 @@ def test_good_only_is_the_reward_where_that_is_0_or_1(rewards: list[list[float]]
     st.lists(st.lists(st.none() | st.sampled_from([0.0, 0.5, 1.0]), min_size=1, max_size=4), min_size=1, max_size=4),
     st.integers(1, 20),
 )
-def test_the_best_are_so_many_and_no_other_is_better(rewards: list[list[float | None]], top_k: int) -> None:
+def test_the_top_k_are_kept_and_no_other_is_better(rewards: list[list[float | None]], top_k: int) -> None:
     ones = [[1.0] * len(group) for group in rewards]
     flat = [reward for group in rewards for reward in group]
     kept = [weight > 0 for group in keep_top_k(ones, rewards, top_k) for weight in group]
