@@ -188,7 +188,7 @@ def versioned(runs: Path) -> Path:
 @pytest.mark.slow
 def test_commits_and_experiments_are_runs(versioned: Path) -> None:
     told = refused(versioned, "first", "HEAD")
-    assert "HEAD: no whole run at this revision (dvc.lock is not in it); commit dvc.lock after a run" in told
+    assert "HEAD: no complete run at this revision (dvc.lock is not in it); commit dvc.lock after a run" in told
 
     dvc(versioned, "repro", "-q")
     commit(versioned, "a run")

@@ -11,6 +11,7 @@ import httpx
 import psutil
 
 from flows.prefect_runs.crashed_runs import workspace_tag
+from tasks.tracking.mlflow_ledger import creation_lock
 from tests.support.tiny_project import run
 
 
@@ -37,11 +38,13 @@ def wait_until(true: Callable[[], bool], process: "subprocess.Popen[bytes] | Non
 
 
 def mlflow_states(root: Path) -> list[str]:
-    """Of the retrainings, the first one first."""
+    """MLflow's states of the retrainings, the first one first."""
     from mlflow import MlflowClient
 
-    client: Any = MlflowClient(f"sqlite:///{root}/mlflow.db")
-    found = client.search_runs(["1"], "tags.`prefect.flow_run_id` != ''", order_by=["attributes.start_time"])
+    uri = f"sqlite:///{root}/mlflow.db"
+    with creation_lock(uri):  # a run may be creating the store
+        client: Any = MlflowClient(uri)
+        found = client.search_runs(["1"], "tags.`prefect.flow_run_id` != ''", order_by=["attributes.start_time"])
     return [run.info.status for run in found]
 
 
