@@ -204,7 +204,7 @@ def test_commits_and_experiments_are_runs(versioned: Path) -> None:
     assert not (versioned / "run").exists()
 
     shutil.rmtree(versioned / ".dvc" / "cache")
-    assert "stronger: no whole run at this revision (run/promotion.json is missing)" in refused(
+    assert "stronger: no complete run at this revision (run/promotion.json is missing)" in refused(
         versioned, "first", "stronger"
     )
 

@@ -51,6 +51,6 @@ def mlflow_states(root: Path) -> list[str]:
 def states(root: Path, api: str, own_server: bool) -> list[str]:
     if not own_server:
         return [found["state_type"] for found in flow_runs(api, root)]
-    query = "select state_type from flow_run order by start_time"
+    query = "select state_type from flow_run order by start_time is null, start_time"
     code = f"import sqlite3; print(*[t for (t,) in sqlite3.connect('.graft/prefect/prefect.db').execute({query!r})])"
     return run(root, sys.executable, "-c", code).stdout.split()
