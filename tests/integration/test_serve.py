@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -48,11 +49,13 @@ def serving(with_a_dead_run: Path) -> Iterator["subprocess.Popen[bytes]"]:
 
 
 def servers(process: "subprocess.Popen[bytes]") -> list[int]:
-    return [
-        child.pid
-        for child in psutil.Process(process.pid).children()
-        if "flows.prefect_runs.temporary_server" in child.cmdline()
-    ]
+    """The Prefect servers among the children of a process, some of which end at any moment."""
+    found = []
+    for child in psutil.Process(process.pid).children():
+        with suppress(psutil.NoSuchProcess):
+            if "flows.prefect_runs.temporary_server" in child.cmdline():
+                found.append(child.pid)
+    return found
 
 
 def answers(url: str) -> bool:
