@@ -320,7 +320,7 @@ def test_red_flag_reward_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert "reward errors" in flags(found)
     errors = verdict(found, "reward errors")
     assert errors.remedy == "raise operators.retries"
-    assert "the first:" in errors.why
+    assert "the first error:" in errors.why
     failed = [c for asked in found.problems for c in asked.completions if c.reward is None]
     assert failed
     assert all(c.advantage == 0 and c.baseline is None for c in failed)
