@@ -175,7 +175,7 @@ def _values(expression: Expression, space: Space) -> Array:
 
 def generated(count: int, siblings: int) -> list[Problem]:
     """Generated problems with `siblings` siblings each, more than params.yaml allows a run to ask for."""
-    return generate_splits({"train": count}, phrasings=3, siblings=siblings, unseen=0.0, seed=0)["train"]
+    return generate_splits({"train": count}, phrasings=3, siblings=siblings, unseen=0.0, seed=0, operations=4)["train"]
 
 
 @dataclass(frozen=True)

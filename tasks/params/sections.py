@@ -70,6 +70,7 @@ class Problems(Section):
     dev: Annotated[int, Field(ge=0, strict=True)]
     phrasings: Annotated[int, Field(ge=1, le=3)]
     siblings: Annotated[int, Field(ge=0, le=16)]
+    operations: Annotated[int, Field(ge=1, le=4, strict=True)]
     unseen_template_share: Share
 
 

@@ -40,15 +40,21 @@ def generate(params: Problems, seed: int) -> dict[Split, list[Problem]]:
         "train": params.train,
         "dev": params.dev,
     }
-    return generate_splits(sizes, params.phrasings, params.siblings, params.unseen_template_share, seed)
+    unseen, operations = params.unseen_template_share, params.operations
+    return generate_splits(sizes, params.phrasings, params.siblings, unseen, seed, operations)
 
 
 def generate_splits(
-    sizes: dict[Split, int], phrasings: int, siblings: int, unseen: float, seed: int
+    sizes: dict[Split, int], phrasings: int, siblings: int, unseen: float, seed: int, operations: int
 ) -> dict[Split, list[Problem]]:
-    """`sizes` problems of each split, in this order, each with `siblings` siblings; see `generate`."""
-    held_out = held_out_templates(seed) if unseen > 0 else []
-    seen = [template for template in TEMPLATES if template not in held_out]
+    """`sizes` problems of each split, in this order, each with `siblings` siblings; see `generate`.
+
+    `operations`: of the longest solution; templates with more are not used.
+    """
+    used_templates = [template for template in TEMPLATES if template.operations <= operations]
+    all_held_out = held_out_templates(seed) if unseen > 0 else []
+    held_out = [template for template in all_held_out if template in used_templates]
+    seen = [template for template in used_templates if template not in held_out]
     used: set[str] = set()
     problems: dict[Split, list[Problem]] = {}
     for split, size in sizes.items():

@@ -137,7 +137,7 @@ def test_every_variant_has_the_same_number_of_completions(name: str, problems: i
 
 
 def test_stories_of_equal_quantities_have_their_problem_as_a_sibling() -> None:
-    generated = generate_splits({"train": 40}, 1, 2, 0.0, 5)["train"]
+    generated = generate_splits({"train": 40}, 1, 2, 0.0, 5, 4)["train"]
     found = [(one, with_equal_quantities(one, 1, 5)) for one in generated]
     assert sum(other is not None for _, other in found) >= 30
     for one, other in found:

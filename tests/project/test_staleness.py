@@ -29,6 +29,7 @@ PARAMS = {
     "seed=1": set(ADDRESSES) - rounds_of("reward", "select"),
     "rewards.own_sha256=other": rounds_of("reward"),
     "problems.siblings=1": {"problems"},
+    "problems.operations=1": {"problems"},
     "policy.lora.rank=8": {"bootstrap"},
     "policy.base=someone/model": {"coldstart", "bootstrap"},
     "policy.max_new_tokens=32": {"bootstrap", "promote"} | rounds_of("search", "reward", "select", "update") | EVALUATE,

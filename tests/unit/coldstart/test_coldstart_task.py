@@ -108,7 +108,7 @@ def test_neither_order_nor_the_siblings_of_others_change_a_workflow(layout: Layo
 
 def test_without_siblings_the_likeliest_is_right_more_often_than_the_shortest() -> None:
     sizes: dict[Split, int] = {"train": 96}
-    problems = generate_splits(sizes, phrasings=1, siblings=3, unseen=0.0, seed=0)["train"]
+    problems = generate_splits(sizes, phrasings=1, siblings=3, unseen=0.0, seed=0, operations=4)["train"]
     likeliest = [find_candidates(bare(p), 4) for p in problems]
     fewest = [shortest_expressions([numbers(p.question)], [p.answer], 4) for p in problems]
     more, less = (sum(is_right(c[0], p) for c, p in zip(each, problems, strict=True)) for each in (likeliest, fewest))

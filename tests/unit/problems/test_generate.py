@@ -23,7 +23,9 @@ from tasks.programs.operators.builtin import numbers
 from tasks.records import Problem, Result
 
 SIZES = {"train": 200, "validation": 128, "test": 200, "dev": 100}
-PARAMS = Problems(source="generated", path="", **SIZES, phrasings=3, siblings=2, unseen_template_share=0.25)
+PARAMS = Problems(
+    source="generated", path="", **SIZES, phrasings=3, siblings=2, operations=4, unseen_template_share=0.25
+)
 WORDS = "zero|one|once|single|pair|couple|both|first|second|third|fourth|fifth|quarters?|halves|quadruple"
 MORE_NUMBER_WORDS = re.compile(rf"\b({WORDS})\b", re.IGNORECASE)
 NUMBERED = [(template, phrasing) for template in TEMPLATES for phrasing in range(len(template.phrasings))]
@@ -176,6 +178,16 @@ def test_a_quarter_of_the_templates_is_held_out_at_every_length() -> None:
     held_out = held_out_templates(0)
     assert Counter(template.operations for template in held_out) == {1: 2, 2: 4, 3: 4, 4: 2}
     assert [t.name for t in held_out] != [t.name for t in held_out_templates(1)]
+
+
+@pytest.mark.parametrize(("operations", "used", "unseen"), [(1, 8, 2), (2, 24, 6), (3, 38, 10), (4, 48, 12)])
+def test_no_solution_is_longer_than_asked(operations: int, used: int, unseen: int) -> None:
+    splits = generate(PARAMS.model_copy(update={"operations": operations}), 0)
+    problems = [problem for split in splits.values() for problem in split]
+    assert {problem.operations for problem in problems} == set(range(1, operations + 1))
+    assert len({problem.template for problem in problems}) == used
+    assert len({problem.template for problem in splits["test"] if not problem.seen}) == unseen
+    assert not {p.template for p in splits["train"]} & {p.template for p in splits["test"] if not p.seen}
 
 
 def test_problems_depend_on_the_seed_but_no_split_on_the_number_of_train_problems() -> None:
