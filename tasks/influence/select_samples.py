@@ -20,15 +20,13 @@ from tasks.model.scoring.scorer import Scorer, scorer_for
 from tasks.objective.advantages import single_reward_groups
 from tasks.objective.groups import SampleGroup, samples_in
 from tasks.objective.token_weights import TokenWeights
+from tasks.params.fields import UNMEASURED
 from tasks.params.params import Params
 from tasks.params.sections import Grpo, Influence
 from tasks.records import Selected, Split
 from tasks.seeds import derive_seed
 
 MEBIBYTE = 2**20
-
-UNMEASURED = ("none", "random")
-"""Selections that need no influence."""
 
 logger = logging.getLogger(__name__)
 

@@ -4,13 +4,14 @@ import logging
 
 from tasks.artifacts import write_json, write_jsonl
 from tasks.errors import GraftError
-from tasks.influence.select_samples import UNMEASURED, compute
+from tasks.influence.select_samples import compute
 from tasks.layout import Layout
 from tasks.model.distributed.collectives import rank
 from tasks.model.distributed.torchrun import run_in_processes
 from tasks.model.policy import Policy, load_policy
 from tasks.objective.groups import RoundGroups, SampleGroup, read_groups, sample_groups
 from tasks.objective.recorded_completions import read_valid_file
+from tasks.params.fields import UNMEASURED
 from tasks.params.params import Params
 from tasks.records import Split
 

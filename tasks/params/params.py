@@ -5,6 +5,7 @@ from typing import Annotated
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from tasks.params.fields import UNMEASURED
 from tasks.params.sections import (
     Bootstrap,
     Coldstart,
@@ -80,7 +81,7 @@ class Params(Section):
     @classmethod
     def _check_adapter(cls, influence: Influence, others: ValidationInfo) -> Influence:
         policy = others.data.get("policy")
-        if policy is not None and policy.lora is None and influence.selection not in ("none", "random"):
+        if policy is not None and policy.lora is None and influence.selection not in UNMEASURED:
             raise ValueError(
                 f"selection is {influence.selection}, but influence is measured over an adapter and policy.lora is "
                 "null: set influence.selection to none, or policy.lora to {rank: 16, alpha: 32, targets: all-linear}"

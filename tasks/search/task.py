@@ -11,6 +11,7 @@ from tasks.core.sharding import fan_out, shards_of
 from tasks.environments.lookup import environment_in
 from tasks.environments.protocol import Environment, with_checked_siblings
 from tasks.layout import Layout
+from tasks.params.fields import UNMEASURED
 from tasks.params.params import Params
 from tasks.programs.workflow_files import Part, write_workflows
 from tasks.records import Problem, Split
@@ -23,13 +24,14 @@ from tasks.sources.fingerprint import fingerprint
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:
-    """Search the train problems; sample groups for the validation problems, which influence is measured against.
+    """Search the train problems; sample groups for the validation problems, if influence is measured against them.
 
     In an environment without programs, groups are sampled for both. Shards are searched and written one by one.
     """
     assert round is not None
     environment = environment_in(layout.root, params)
-    splits: list[Split] = ["train", "validation"] if params.influence.validation == "held_out" else ["train"]
+    held_out = params.influence.validation == "held_out" and params.influence.selection not in UNMEASURED
+    splits: list[Split] = ["train", "validation"] if held_out else ["train"]
     problems = [
         (split, problem) for split in splits for problem in _problems(layout, params, environment, split, round)
     ]

@@ -51,6 +51,7 @@ KEYS += [
     "environment_sha256",
     "shard_size",
     "grpo.group_size",
+    "influence.selection",
     "influence.validation",
     "influence.n",
     "influence.completions",

@@ -23,7 +23,7 @@ from tasks.params.params import Params
 from tasks.records import Problem, Sibling, TreeNode, Workflow
 from tasks.search.task import run
 
-INFLUENCE = ("influence.validation", "influence.n", "influence.completions")
+INFLUENCE = ("influence.selection", "influence.validation", "influence.n", "influence.completions")
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 SAMPLES, REVISIONS, WAVE = 2, 5, 3
 # `transformers serve` looks for the assistant's turn of a Qwen2; where there is none its reply begins with the prompt
@@ -100,6 +100,7 @@ def params(base: Path, **operators: Any) -> Params:
             "environment_sha256",
             "shard_size",
             "grpo.group_size",
+            "influence.selection",
             "influence.validation",
             "influence.n",
             "influence.completions",

@@ -18,7 +18,7 @@ PARAMS = {
     "coldstart": "seed policy.base coldstart sandbox",
     "bootstrap": "seed environment environment_sha256 policy bootstrap",
     "search": "seed environment environment_sha256 shard_size policy.max_new_tokens search sandbox operators "
-    "rewards.failed_limit grpo.group_size influence.validation influence.n influence.completions",
+    "rewards.failed_limit grpo.group_size influence.selection influence.validation influence.n influence.completions",
     "collect": "seed environment environment_sha256 shard_size operators.backend rewards.agreement grpo.group_size",
     "reward": "environment environment_sha256 shard_size rewards policy.max_new_tokens",
     "select": "policy.max_new_tokens search.temperature influence grpo.negative_weight grpo.advantages grpo.loss "

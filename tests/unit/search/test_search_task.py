@@ -14,6 +14,7 @@ from tasks.environments.workflow import WorkflowEnvironment
 from tasks.layout import Layout
 from tasks.model.policy import decode, encode_prompt, load_policy
 from tasks.model.sampling.sampler import Request, sample
+from tasks.params.fields import UNMEASURED
 from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
 from tasks.programs.answer_check import solved_share
@@ -32,7 +33,8 @@ SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 SAMPLES, SIMULATIONS, WAVE = 4, 14, 3
 JUDGES = 3  # completions of a validation problem
 KEYS = "seed policy.base policy.max_new_tokens search sandbox operators rewards.failed_limit grpo.group_size"
-KEYS += " environment environment_sha256 shard_size influence.validation influence.n influence.completions"
+KEYS += " environment environment_sha256 shard_size"
+KEYS += " influence.selection influence.validation influence.n influence.completions"
 CODES = [
     HEADER + "    a = n[0] * n[1]\n    return a\n",
     HEADER + "    a = n[0] * n[1]\n    b = a + n[2]\n    return b\n",
@@ -262,6 +264,15 @@ def test_the_same_batch_mode_leaves_validation_alone(layout: Layout) -> None:
     layout.problems("validation").unlink()
     run(layout, params(validation="same_batch"), 1)
     assert {w.split for w in index_of(layout)} == {"train"}
+
+
+@pytest.mark.parametrize("selection", UNMEASURED)
+def test_a_selection_without_influence_samples_no_validation_problems(layout: Layout, selection: str) -> None:
+    influence = params().influence.model_copy(update={"selection": selection})
+    run(layout, params(simulations=SAMPLES).model_copy(update={"influence": influence}), 1)
+    assert {w.split for w in index_of(layout)} == {"train"}
+    numbers = json.loads(layout.metrics("search", 1).read_text())
+    assert numbers["problems"] == len(TRAIN)
 
 
 def test_a_policy_that_is_always_right_is_not_searched_further(

@@ -36,7 +36,7 @@ from tests.support.plain_scores import completion_logprobs
 from tests.support.searches import make_problem, make_tree
 
 KEYS = "seed policy.base policy.max_new_tokens search sandbox operators rewards grpo.group_size environment"
-KEYS += " environment_sha256 shard_size influence.validation influence.n influence.completions"
+KEYS += " environment_sha256 shard_size influence.selection influence.validation influence.n influence.completions"
 SHIPPED = load_params(Path(__file__).parents[4] / "params.yaml")
 SAMPLES, REVISIONS = 2, 4
 ENOUGH = 12  # revisions until a test's parent is drawn twice
