@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
+from statistics import fmean
 
 from flows.diagnosis.problems import Performance, greedy_is_right, problem_diagnoses, right_samples
 from flows.diagnosis.record import Diagnosis
@@ -61,6 +62,9 @@ SHOWN_PARAMS = (
     "evaluation.temperature",
 )
 """The params that the step depends on most."""
+
+ANSWERED = ("ok", "timeout", "failed")
+"""Results of completions that are not invalid; of a failed one that is unknown."""
 
 
 def diagnose(layout: Layout, params: Params, count: int, round: int | None = None) -> Diagnosis:
@@ -232,6 +236,7 @@ def _signs(
         rewards=[group.baseline_rewards for group in groups],
         advantages=[group.advantages for group in groups],
         distinct=[len(set(map(tuple, t.tokens))) for t in trajectories],
+        invalid=fmean(result.status not in ANSWERED for t in trajectories for result in t.results),
         errors=[_error(t, m) for t in trajectories for m, status in enumerate(t.reward_status) if status != "ok"],
         served=params.operators.backend != "none",
         norm=step.row["grad_norm"] if step.row else 0.0,

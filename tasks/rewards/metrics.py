@@ -20,6 +20,14 @@ CONSTANT = 1e-12
 CHANCE = 1.96
 """Standard errors of a 95 % interval."""
 
+NOTHING_EARNED = (
+    "see what the policy writes with graft diagnose: where it is no program or no answer, change policy.prompt, "
+    "else give easier problems, with problems.operations for instance"
+)
+"""Remedy where no completion is right."""
+
+HARDER = "give harder problems"
+
 
 class RewardTotals:
     """Sum and mean of the train rewards, mean and deviation of each term, and the number of groups with a signal.
@@ -96,21 +104,29 @@ class RewardTotals:
 
 
 def remarks(numbers: Mapping[str, float]) -> list[str]:
-    """Warnings about terms and groups without a signal."""
+    """Warnings about terms and groups without a signal.
+
+    Where every term is 0, or nothing is right, the prompt or the problems are at fault, not a weight.
+    """
     terms = [key.removesuffix("/std") for key in numbers if key.endswith("/std")]
     constant = [name for name in terms if numbers[f"{name}/std"] < CONSTANT]
-    found = [
-        f"rewards.{name} is {numbers[f'{name}/mean']:.3g} for every completion: it teaches nothing; "
-        f"set its weight to 0, or see why none {'differs' if numbers[f'{name}/mean'] else 'earns any'}"
-        for name in constant
-    ]
     varying = [name for name in terms if name not in constant]
+    if constant and not varying and not any(numbers[f"{name}/mean"] for name in constant):
+        return [f"{', '.join(f'rewards.{name}' for name in constant)}: 0 for every completion; {NOTHING_EARNED}"]
+    found = [_constant_term(name, numbers[f"{name}/mean"]) for name in constant]
     if varying and numbers.get("groups") and not numbers["groups_with_signal"]:
         found.append(
             "no group has two different rewards, so none teaches anything; raise search.temperature or "
             "grpo.group_size, or give problems that are neither always solved nor never"
         )
     return found
+
+
+def _constant_term(name: str, mean: float) -> str:
+    told = f"rewards.{name} is {mean:.3g} for every completion"
+    if name == "correctness":
+        return f"{told}; {HARDER if mean else NOTHING_EARNED}"
+    return f"{told}: it teaches nothing; set its weight to 0, or see why none {'differs' if mean else 'earns any'}"
 
 
 def plateau_remarks(rounds: Mapping[int, Mapping[str, float]]) -> list[str]:

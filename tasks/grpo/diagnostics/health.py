@@ -31,6 +31,9 @@ KL_LOW, KL_HIGH, KL_EXTREME = 0.10, 0.30, 0.80
 ZERO_NORM = 1e-8
 """A gradient norm that is 0 but for rounding."""
 
+MOSTLY_INVALID = 0.5
+"""Share of invalid completions above which the prompt is at fault, not the problems."""
+
 CHANCE = 2.0
 """Standard errors that a score may fall by chance."""
 
@@ -61,6 +64,7 @@ class StepMeasurements:
     rewards: Sequence[Sequence[float | None]]  # [P][G], None = failed, or left out as grpo.truncated says
     advantages: Sequence[Sequence[float]]  # [P][G], before grpo.negative_weight
     distinct: Sequence[int]  # [P] different completions of each group
+    invalid: float  # share of the completions that are no program that runs, or that have no answer
     errors: Sequence[str]  # one for each reward that failed
     served: bool  # a model serves operators: then a reward may fail because it gave no reply
     norm: float  # of the gradient, before it is clipped
@@ -151,6 +155,9 @@ def _no_advantages(signs: StepMeasurements) -> tuple[str, str]:
         return "every completion was cut, and cut ones are left out", "raise policy.max_new_tokens"
     if all(distinct == 1 for distinct in signs.distinct):
         return "the completions of each problem are the same, and earn the same", "raise search.temperature"
+    if max(rewards) <= 0 and signs.invalid > MOSTLY_INVALID:
+        why = f"no completion earns anything, and {signs.invalid:.0%} are no program that runs or have no answer"
+        return f"{why}: see policy.prompt with graft doctor --policy", "raise policy.prompt.examples"
     if max(rewards) == min(rewards):
         earned = "no completion earns anything" if max(rewards) <= 0 else f"every completion earns {max(rewards):.3g}"
         remedy = "raise grpo.group_size" if max(rewards) <= 0 else "raise search.temperature"

@@ -17,8 +17,8 @@ SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 
 SANE = StepMeasurements(
     rewards=[[1.0, 0.0, 0.5], [0.0, 1.0, 1.0]], advantages=[[1.0, -1.0, 0.0], [-1.15, 0.58, 0.58]], distinct=[3, 2],
-    errors=[], served=False, norm=0.4, max_norm=1.0, earlier_norms=[0.3, 2.0], beta=0.01, at_reference=False,
-    policy_norm=0.8, kl_norm=0.2, before=Score([True, False], [5, 1], 10), after=Score([True, False], [6, 1], 10),
+    invalid=0.1, errors=[], served=False, norm=0.4, max_norm=1.0, earlier_norms=[0.3, 2.0], beta=0.01,
+    at_reference=False, policy_norm=0.8, kl_norm=0.2, before=Score([True, False], [5, 1], 10), after=Score([True, False], [6, 1], 10),
     stepped=True, diverged=False,
 )  # fmt: skip
 EQUAL = {"advantages": [[0.0] * 3] * 2, "norm": 0.0, "policy_norm": 0.0, "kl_norm": 0.0, "stepped": False}
@@ -88,6 +88,15 @@ def test_each_sign_has_its_verdict_and_param(sign: str, level: str, flag: str, r
         direction, _, name = remedy.partition(" ")
         assert direction in ("raise", "lower")
         assert isinstance(reduce(getattr, name.split("."), SHIPPED), int | float)
+
+
+@pytest.mark.parametrize(("invalid", "at_fault"), [(0.0, "problems"), (0.5, "problems"), (0.51, "policy.prompt")])
+@pytest.mark.parametrize("sign", ["advantages", "gradient norm"])
+def test_the_prompt_is_at_fault_where_most_completions_are_invalid(sign: str, invalid: float, at_fault: str) -> None:
+    found = verdict(sign, **EQUAL, rewards=[[0.0] * 3] * 2, invalid=invalid)
+    assert at_fault in found.why
+    assert ("policy.prompt" in found.remedy) == (at_fault == "policy.prompt")
+    assert "policy.prompt" not in verdict(sign, **EQUAL, rewards=[[1.0] * 3] * 2, invalid=invalid).why
 
 
 def test_a_verdict_explains_a_zero_kl_and_quotes_the_first_error() -> None:

@@ -237,12 +237,27 @@ def test_a_term_with_one_value_in_the_whole_round_is_remarked_on() -> None:
     assert remarks(metrics_of(rewarded_groups())) == [
         "rewards.runs is 1 for every completion: it teaches nothing; set its weight to 0, or see why none differs"
     ]
-    nothing = remarks(metrics_of([score([WRONG, WRONG], [WRONG, WRONG])]))[0]
-    assert nothing.startswith("rewards.correctness is 0 for every completion: it teaches nothing")
-    assert nothing.endswith("or see why none earns any")
+    assert remarks({"length/mean": 0.0, "length/std": 0.0, "runs/mean": 0.5, "runs/std": 0.5}) == [
+        "rewards.length is 0 for every completion: it teaches nothing; set its weight to 0, or see why none earns any"
+    ]
     assert remarks(metrics_of([score([KILLED])])) == []  # nothing is known
     assert remarks({"length/mean": 0.1, "length/std": 3e-17}) != []  # rounding is no difference
     assert remarks({"length/mean": 0.1, "length/std": 1e-3}) == []
+
+
+def test_where_nothing_is_right_the_prompt_or_the_problems_are_named_and_no_weight() -> None:
+    nothing = remarks(metrics_of([score([WRONG, WRONG], [WRONG, WRONG])]))[0]
+    assert nothing.startswith("rewards.correctness is 0 for every completion; see what the policy writes")
+    flat = {"mean": 0.0, "std": 0.0}
+    all_terms = {f"{name}/{key}": value for name in ("correctness", "mark") for key, value in flat.items()}
+    (line,) = remarks({**all_terms, "groups": 2, "groups_with_signal": 0})
+    assert line.startswith("rewards.correctness, rewards.mark: 0 for every completion; see what")
+    for told in (nothing, line):
+        assert "weight" not in told
+        assert "policy.prompt" in told
+        assert "problems.operations" in told
+    right = remarks({"correctness/mean": 1.0, "correctness/std": 0.0})
+    assert right == ["rewards.correctness is 1 for every completion; give harder problems"]
 
 
 def test_too_many_failures_stop_the_stage() -> None:

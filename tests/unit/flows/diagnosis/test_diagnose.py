@@ -284,6 +284,11 @@ def test_red_flag_zero_gradients_where_all_earn_the_same(copied: Layout) -> None
     assert verdict(found, "distinct completions").level == "ok"
 
 
+def test_the_prompt_is_at_fault_where_no_completion_is_a_program(tmp_path: Path) -> None:
+    found = diagnose(make(tmp_path, [code.replace("return", "hence") for code in CODES], HOPELESS), params(), 1)
+    assert "policy.prompt" in verdict(found, "gradient norm").remedy
+
+
 def test_red_flag_extreme_kl_share(copied: Layout) -> None:
     """A policy that has gone far from its reference, and the largest beta there is."""
     save_policy(moved(writer(*CODES), 0.3), copied.policy(1), parent=None, round=1)
