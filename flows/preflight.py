@@ -9,6 +9,7 @@ import tasks
 from flows.stages.dvc_yaml import MODULES
 from tasks.artifacts import digest_path, read_text, write_text
 from tasks.errors import GraftError
+from tasks.model.gguf import find_gguf, is_gguf
 from tasks.params.file import overridden
 from tasks.params.params import Params
 from tasks.problems.files import problem_files
@@ -75,10 +76,12 @@ def digests(root: Path, params: Params) -> dict[str, str | None]:
 
 
 def _base_digest(root: Path, params: Params) -> str | None:
-    """Digest of `policy.base`, if it is a folder."""
+    """Digest of `policy.base`, if it is a folder or a GGUF file."""
     base = root / params.policy.base
     if params.policy.base != "scratch" and isdir(base):
         return digest_path(base)
+    if is_gguf(params.policy.base):
+        return digest_path(find_gguf(params.policy.base, root))
     if params.policy.base.startswith((".", "/", "~")):
         raise GraftError(f"policy.base: no folder {params.policy.base}; name a folder, a Hugging Face id, or scratch")
     if params.policy.base == CHAMPION:  # looks like the id of a model on the hub

@@ -192,7 +192,7 @@ class Lineage(Record):
     base: str  # the original base, over all runs: "scratch", a Hugging Face id or a folder
     round: int
     holds: list[Part]  # weights: the model's own are in the folder, else those of `base` are used
-    base_sha256: str | None = None  # of the folder `base`
+    base_sha256: str | None = None  # of the folder or file `base`
 
 
 class ProblemOutcome(Record):

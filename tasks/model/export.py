@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from tasks.artifacts import atomic_folder, copy_folder, digest_path, write_text
 from tasks.errors import GraftError
+from tasks.model.gguf import find_gguf, is_gguf, resolve_base
 from tasks.model.model_card import model_card
 from tasks.model.policy import is_trusted, translate_errors
 from tasks.model.version import ADAPTER, WEIGHTS, verify_policy
@@ -24,9 +25,9 @@ PROBE_TOKENS = 32  # tokens
 def export_policy(policy: Path, folder: Path, form: ExportFormat, measured: str | None, float32: bool = False) -> float:
     """Write the policy to `folder` atomically; returns the largest difference of a logit to the policy's, in float32.
 
-    `merged`: a model in its base's type, or in float32 on request. `adapter`: the trained bytes; a base that exists
-    nowhere else is written next to it. `measured` is the card's line about pass@1. Raises GraftError if the folder is
-    not empty or the policy, or its base, is damaged or changed.
+    `merged`: a model in its base's type, or in float32 on request. `adapter`: the trained bytes; a base that plain
+    libraries cannot load by its name is written next to it. `measured` is the card's line about pass@1. Raises
+    GraftError if the folder is not empty or the policy, or its base, is damaged or changed.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise GraftError(f"{folder}: exists and is not empty; name a new folder")
@@ -42,7 +43,7 @@ def export_policy(policy: Path, folder: Path, form: ExportFormat, measured: str 
                 found = _logits(_load(str(new), None))
             else:
                 _write_adapter(policy, lineage, new, folder)
-                base = str(new / BASE) if "weights" in lineage.holds else lineage.base
+                base = str(new / BASE) if (new / BASE).exists() else lineage.base
                 found = _logits(_load(base, new))
             write_text(new / "README.md", model_card(lineage, form, folder.name, measured))
             return float((found - expected).abs().max())
@@ -69,10 +70,10 @@ def _write_adapter(policy: Path, lineage: Lineage, new: Path, folder: Path) -> N
     _copy_tokenizer(policy, new)
     copy_folder(policy / ADAPTER, new)
     base = str(Path(lineage.base).resolve()) if Path(lineage.base).is_dir() else lineage.base
-    if "weights" in lineage.holds:
+    if "weights" in lineage.holds or is_gguf(lineage.base):
         _copy_tokenizer(policy, new / BASE)
         for name in MODEL_FILES:
-            copy_folder(policy / name, new / BASE / name)
+            copy_folder(Path(_base_of(policy, lineage), name), new / BASE / name)
         base = str((folder / BASE).resolve())
     config = new / "adapter_config.json"
     content = json.loads(config.read_text(encoding="utf-8")) | {"base_model_name_or_path": base}
@@ -89,14 +90,15 @@ def _copy_tokenizer(policy: Path, new: Path) -> None:
 def _refuse_changed_base(policy: Path, lineage: Lineage) -> None:
     if "weights" in lineage.holds or lineage.base_sha256 is None:
         return
-    base = Path(lineage.base)
-    if not base.is_dir() or digest_path(base) != lineage.base_sha256:
-        what = "changed since the policy was trained from it" if base.is_dir() else "gone"
-        raise GraftError(f"{policy}: its base, the folder {base}, is {what}; restore it")
+    kind = "file" if is_gguf(lineage.base) else "folder"
+    base = find_gguf(lineage.base) if kind == "file" else Path(lineage.base)
+    if not base.exists() or digest_path(base) != lineage.base_sha256:
+        what = "changed since the policy was trained from it" if base.exists() else "gone"
+        raise GraftError(f"{policy}: its base, the {kind} {lineage.base}, is {what}; restore it")
 
 
 def _base_of(policy: Path, lineage: Lineage) -> str:
-    return str(policy) if "weights" in lineage.holds else lineage.base
+    return str(policy) if "weights" in lineage.holds else resolve_base(lineage.base)
 
 
 def _load(base: str, adapter: Path | None) -> Any:

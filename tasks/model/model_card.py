@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from tasks.model.gguf import is_gguf
 from tasks.records import Lineage
 
 MERGED = """\
@@ -13,7 +14,7 @@ model = PeftModel.from_pretrained(model, "{folder}")"""
 
 def model_card(lineage: Lineage, form: Literal["merged", "adapter"], folder: str, measured: str | None) -> str:
     """A short README.md: origin, pass@1 and code that loads the policy."""
-    own = "weights" in lineage.holds
+    own = "weights" in lineage.holds or is_gguf(lineage.base)
     base = f'"{folder}/base"' if own else f'"{lineage.base}"'
     code = (MERGED if form == "merged" else ADAPTER).format(folder=folder, base=base)
     head = [f"library_name: {'transformers' if form == 'merged' else 'peft'}", "pipeline_tag: text-generation"]

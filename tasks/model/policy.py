@@ -21,6 +21,7 @@ from typing import Any
 
 from tasks.artifacts import atomic_folder, read_json, write_json, write_text
 from tasks.errors import GraftError, TransientError
+from tasks.model.gguf import resolve_base
 from tasks.model.hub_errors import is_transient
 from tasks.model.lora import ALL_LINEAR, linear_modules
 from tasks.model.version import WEIGHTS, compute_version
@@ -92,24 +93,24 @@ def load_policy(folder: Path, instead_of: Policy | None = None) -> Policy:
 
 
 def load_model(base: str) -> Any:
-    """A causal language model by folder or Hugging Face id, without any adapter.
+    """A causal language model by folder, GGUF file or Hugging Face id, without any adapter.
 
     float32 on a CPU, the checkpoint's own type on an accelerator. Raises GraftError if it is no model.
     """
-    remedy = "give a Hugging Face id, a folder with config.json and weights, or scratch"
+    remedy = "give a Hugging Face id, a folder with config.json and weights, a GGUF file, or scratch"
     with translate_errors(f"policy.base: {base!r} is no causal language model", remedy):
         return _model(base, base)
 
 
 def load_tokenizer(base: str, made_of: str | None = None) -> Any:
-    """The tokenizer of a folder or Hugging Face id, with a padding token. Raises GraftError.
+    """The tokenizer of a folder, GGUF file or Hugging Face id, with a padding token. Raises GraftError.
 
     `made_of`: the first origin of the policy in that folder.
     """
     from transformers import AutoTokenizer
 
     with translate_errors(f"policy.base: {base!r} has no tokenizer", "add tokenizer.json to it"):
-        tokenizer = AutoTokenizer.from_pretrained(base, trust_remote_code=is_trusted(made_of or base))
+        tokenizer = AutoTokenizer.from_pretrained(resolve_base(base), trust_remote_code=is_trusted(made_of or base))
         if not tokenizer("1", add_special_tokens=False)["input_ids"]:  # AutoTokenizer does not fail without any file
             raise ValueError("it knows no tokens")
     if tokenizer.eos_token_id is None:
@@ -132,7 +133,7 @@ def _model(base: str, made_of: str) -> Any:
     device = best_device()
     refuse_pickles(base)
     return AutoModelForCausalLM.from_pretrained(
-        base,
+        resolve_base(base),
         dtype=torch.float32 if device == "cpu" else "auto",
         use_safetensors=True,  # the other format, pytorch_model.bin, is a pickle
         trust_remote_code=is_trusted(made_of),  # without it transformers asks on the terminal

@@ -36,6 +36,20 @@ def test_the_digest_of_a_base_folder_follows_its_content(root: Path) -> None:
     assert write_params(root, ["policy.base=someone/model"], printed.append).policy.base_sha256 is None
 
 
+def test_the_digest_of_a_gguf_file_follows_its_content(root: Path) -> None:
+    (root / "tiny.gguf").write_bytes(b"GGUF")
+    assert write_params(root, ["policy.base=tiny.gguf"], print).policy.base_sha256 == digest_path(root / "tiny.gguf")
+    (root / "tiny.gguf").write_bytes(b"GGUF 2")
+    assert write_params(root, [], print).policy.base_sha256 == digest_path(root / "tiny.gguf")
+    (root / "tiny.gguf").unlink()
+    with pytest.raises(GraftError, match=r"policy\.base: no file tiny\.gguf; name a GGUF file"):
+        write_params(root, [], print)
+    with pytest.raises(
+        GraftError, match=r"policy\.base: no file no_model/x\.gguf, and no package no_model is installed"
+    ):
+        write_params(root, ["policy.base=no_model/x.gguf"], print)
+
+
 def test_the_digest_of_validation_trajectories_follows_their_content(root: Path) -> None:
     (root / "old.jsonl").write_text("{}\n")
     chosen = ["influence.validation=trajectories", "influence.trajectories=old.jsonl"]

