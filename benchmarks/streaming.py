@@ -142,7 +142,11 @@ def select(layout: Layout, shard: int | None) -> None:
     from tasks.objective.recorded_completions import read_valid_trajectories
 
     policy = load_policy(layout.policy(ROUND - 1))
-    read = read_valid_trajectories(policy, layout, ROUND, ["train", "validation"], "stop", Counter())
+    from tasks.environments.workflow import WorkflowEnvironment
+
+    read = read_valid_trajectories(
+        policy, WorkflowEnvironment(), layout, ROUND, ["train", "validation"], "stop", Counter()
+    )
     found = sum(len(each.rewards) for each in (list(read) if shard else read))
     expected = 4 * sum(1 for split in ("train", "validation") for _ in stream_jsonl(layout.problems(split), Problem))
     assert found == expected, f"{found} completions came through, not {expected}"

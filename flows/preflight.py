@@ -69,6 +69,7 @@ def digests(root: Path, params: Params) -> dict[str, str | None]:
     """
     return {
         "policy.base_sha256": _base_digest(root, params),
+        "policy.prompt.file_sha256": _examples_digest(root, params),
         "influence.trajectories_sha256": _trajectories_digest(root, params),
         "rewards.model_sha256": _reward_model_digest(root, params),
         **_modules_digests(root, params),
@@ -87,6 +88,15 @@ def _base_digest(root: Path, params: Params) -> str | None:
     if params.policy.base == CHAMPION:  # looks like the id of a model on the hub
         raise GraftError(f"policy.base: no folder {CHAMPION}, nothing was promoted yet; name another one, or scratch")
     return None
+
+
+def _examples_digest(root: Path, params: Params) -> str | None:
+    name = params.policy.prompt.file
+    if name is None:
+        return None
+    if not isfile(root / name):
+        raise GraftError(f"policy.prompt.file: no file {name}; name JSON lines of worked examples, or null")
+    return digest_path(root / name)
 
 
 def _trajectories_digest(root: Path, params: Params) -> str | None:

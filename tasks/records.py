@@ -184,6 +184,10 @@ Part = Literal["weights", "adapter"]
 """Part of a policy in its folder: `model.safetensors` or `adapter/`."""
 
 
+PromptStyle = Literal["chat", "turns", "plain"]
+"""chat: one message in the chat template; turns: worked examples as earlier turns of the chat; plain: text."""
+
+
 class Lineage(Record):
     """Origin of a policy: `policy/lineage.json`."""
 
@@ -193,6 +197,22 @@ class Lineage(Record):
     round: int
     holds: list[Part]  # weights: the model's own are in the folder, else those of `base` are used
     base_sha256: str | None = None  # of the folder or file `base`
+
+
+class PromptFormat(Record):
+    """Form of the prompts of a policy that has a base: `policy/prompt.json`.
+
+    A prompt is `before`, the question as the environment asks it, `after`, and `prefill`: the beginning of every
+    completion, which is not sampled.
+    """
+
+    style: PromptStyle
+    examples: int  # worked examples in `before`
+    instructions: bool  # the question is asked with the environment's instructions
+    before: str
+    after: str
+    prefill: str
+    stop: list[str]  # texts that end a completion
 
 
 class ProblemOutcome(Record):

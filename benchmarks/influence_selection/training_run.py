@@ -131,13 +131,13 @@ def samples_of(
     rewards: Sequence[Sequence[float]],
 ) -> list[Sample]:
     """With advantages relative to the group."""
-    from tasks.model.policy import encode_prompt
+    from tasks.model.policy import chat_prompt, encode_prompt
     from tasks.objective.advantages import advantages_of
     from tasks.programs.contract import prompt_of
 
     samples = []
     for problem, group, gains in zip(problems, groups, advantages_of("group", rewards), strict=True):
-        prompt = tuple(encode_prompt(policy, prompt_of(problem.question, policy.base)))
+        prompt = tuple(encode_prompt(policy, chat_prompt(policy, prompt_of(problem.question, policy.base))))
         for member, (rollout, gain) in enumerate(zip(group, gains, strict=True)):
             tokens, logprobs = tuple(rollout.completion.tokens), tuple(rollout.completion.logprobs)
             samples.append(Sample(problem.problem_id, member, prompt, tokens, logprobs, gain))

@@ -72,7 +72,7 @@ class World:
         self, policy: "Policy", problems: Sequence[Problem], count: int, *seed: str | int
     ) -> list[list[Rollout]]:
         """`count` completions of each problem, run on it and its siblings."""
-        from tasks.model.policy import decode, encode_prompt
+        from tasks.model.policy import chat_prompt, decode, encode_prompt
         from tasks.model.sampling.sampler import Request, sample
         from tasks.programs.answer_check import is_right, solved_share
         from tasks.programs.code_blocks import code_of
@@ -82,7 +82,7 @@ class World:
         requests = [
             Request(prompt, derive_seed(*seed, problem.problem_id, row))
             for problem in problems
-            for prompt in [encode_prompt(policy, prompt_of(problem.question, policy.base))]
+            for prompt in [encode_prompt(policy, chat_prompt(policy, prompt_of(problem.question, policy.base)))]
             for row in range(count)
         ]
         written = sample(policy, requests, 1.0, self.params.policy.max_new_tokens, "rollouts")

@@ -128,6 +128,7 @@ def sample_groups_of_problems(
             environment,
             tried,
             lineage,
+            policy.prompt_format,
             params.grpo.group_size,
             params.rewards.agreement,
             params.seed,

@@ -7,11 +7,10 @@ from typing import TypeVar
 
 from flows.diagnosis.record import Completion, ProblemDiagnosis, Token
 from tasks.grpo.recorded_logprobs import Logprobs, sample_key
-from tasks.model.policy import Policy
+from tasks.model.policy import Policy, is_truncated
 from tasks.model.sample import Sample
 from tasks.objective.advantages import known_rewards
 from tasks.objective.groups import SampleGroup
-from tasks.objective.samples import is_truncated
 from tasks.params.fields import Baseline
 from tasks.params.sections import Grpo
 from tasks.records import Attempt, Result, RewardedTrajectory

@@ -5,6 +5,7 @@ base is copied, and an earlier policy is continued.
 """
 
 from tasks.artifacts import read_jsonl, write_json, write_jsonl
+from tasks.bootstrap.choose_prompt import choose_format
 from tasks.bootstrap.demonstrations import demonstrations, select_solutions
 from tasks.bootstrap.scratch_model import build_scratch_model
 from tasks.bootstrap.start import attach_lora, load_start
@@ -34,6 +35,10 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
         policy = _train_from_scratch(layout, params, metrics)
     else:
         policy, parent = load_start(params.policy)
+        if policy.prompt_format is None and policy.base != SCRATCH:
+            problems = read_jsonl(layout.problems("train"), Problem)
+            environment = environment_in(layout.root, params)
+            policy.prompt_format, metrics = choose_format(layout, params, policy, environment, problems)
     policy = attach_lora(policy, params.policy, derive_seed(params.seed, "adapter"))
     adapter = sum(p.numel() for p in policy.model.parameters() if p.requires_grad) if policy.has_adapter else 0
     metrics["parameters"] = sum(p.numel() for p in policy.model.parameters()) - adapter

@@ -1,4 +1,7 @@
-"""Stage `coldstart`: workflows for the train problems without a policy (only for `policy.base: scratch`)."""
+"""Stage `coldstart`: workflows for train problems without a policy.
+
+A policy from scratch learns from those of all problems; the prompt of any other base shows a few.
+"""
 
 import sys
 from functools import partial
@@ -13,10 +16,16 @@ from tasks.params.params import Params
 from tasks.programs.workflow_files import write_workflows
 from tasks.records import Problem
 
+PROBLEMS_PER_EXAMPLE = 8
+"""Problems that are searched for each worked example of a prompt, so that the examples differ."""
+
 
 def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG001 (every stage has this signature)
-    """Read the train problems, write a workflow for each that enumeration solves."""
-    problems = read_jsonl(layout.problems("train"), Problem) if params.policy.base == "scratch" else []
+    """Read the train problems, write a workflow for each of them, or of the first ones, that enumeration solves."""
+    problems = read_jsonl(layout.problems("train"), Problem)
+    if params.policy.base != "scratch":
+        prompt = params.policy.prompt
+        problems = problems[: 0 if prompt.file else PROBLEMS_PER_EXAMPLE * prompt.examples]
     progress = partial(
         track,
         description="cold-start search",

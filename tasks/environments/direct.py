@@ -46,6 +46,10 @@ class Direct(ABC):
 
     # Called by stages; rarely overridden.
 
+    def worked_example(self, code: str, question: str) -> str:
+        """The demonstration."""
+        return self.demonstration(code, question)
+
     def text(self, completion: str) -> str:
         """The whole completion, with lone surrogates, which files cannot contain, replaced by U+FFFD."""
         return completion.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -26,6 +26,9 @@ class Environment(Protocol):
     def text(self, completion: str) -> str:
         """The part of a completion that is recorded: its code or its text."""
 
+    def worked_example(self, code: str, question: str) -> str:
+        """A completion as prompts show it, for a question that the workflow `code` solves."""
+
     def is_right(self, result: Result, answer: Number) -> bool:
         """True if a result is the expected answer."""
 

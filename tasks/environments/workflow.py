@@ -24,6 +24,10 @@ class WorkflowEnvironment:
         """The code."""
         return code_of(completion)
 
+    def worked_example(self, code: str, question: str) -> str:  # noqa: ARG002
+        """The code between fences."""
+        return f"```python\n{code}```"
+
     def is_right(self, result: Result, answer: Number) -> bool:
         """The answer check of programs."""
         return answer_check.is_right(result, answer)

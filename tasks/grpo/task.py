@@ -1,6 +1,7 @@
 """The update stage: rewarded trajectories and their selection → the round's policy."""
 
 from tasks.artifacts import read_jsonl, write_json, write_text
+from tasks.environments.lookup import environment_in
 from tasks.errors import GraftError
 from tasks.grpo.checkpoint import Checkpoint
 from tasks.grpo.compute import compute, reference_scores
@@ -36,7 +37,8 @@ def run_update(layout: Layout, params: Params, round: int) -> None:
     selection = read_jsonl(layout.selection(round), Selected)
     policy = load_policy(layout.policy(0 if grpo.beta > 0 else round - 1))
     splits = list(dict.fromkeys(["train", *(line.split for line in selection)]))
-    by_split, invalid = read_groups(policy, layout, round, splits, grpo)
+    environment = environment_in(layout.root, params)
+    by_split, invalid = read_groups(policy, environment, layout, round, splits, grpo)
     averaging = TokenWeights(grpo.loss, params.policy.max_new_tokens)
     try:
         groups = selected_groups([g for split in splits for g in by_split[split]], selection, averaging)

@@ -3,6 +3,8 @@
 import logging
 
 from tasks.artifacts import write_json, write_jsonl
+from tasks.environments.lookup import environment_in
+from tasks.environments.protocol import Environment
 from tasks.errors import GraftError
 from tasks.influence.select_samples import compute
 from tasks.layout import Layout
@@ -32,8 +34,9 @@ def run_selection(layout: Layout, params: Params, round: int) -> None:
     policy, own = load_policy(layout.policy(round - 1)), params.influence
     held_out = own.validation == "held_out" and own.selection not in UNMEASURED
     splits: list[Split] = ["train", "validation"] if held_out else ["train"]
-    groups = read_groups(policy, layout, round, splits, params.grpo)
-    validation = [] if own.selection in UNMEASURED else _validation(layout, params, round, policy, groups)
+    environment = environment_in(layout.root, params)
+    groups = read_groups(policy, environment, layout, round, splits, params.grpo)
+    validation = [] if own.selection in UNMEASURED else _validation(layout, params, round, policy, environment, groups)
     selection = compute(policy, groups.by_split["train"], validation, params, round)
     if rank():
         return
@@ -43,14 +46,17 @@ def run_selection(layout: Layout, params: Params, round: int) -> None:
     write_json(layout.metrics("select", round), selection.metrics | {"unfit_samples": groups.invalid})
 
 
-def _validation(layout: Layout, params: Params, round: int, policy: Policy, groups: RoundGroups) -> list[SampleGroup]:
+def _validation(
+    layout: Layout, params: Params, round: int, policy: Policy, environment: Environment, groups: RoundGroups
+) -> list[SampleGroup]:
     """The groups that influence is measured on. Raises GraftError where there are none."""
     own, found = params.influence, groups.by_split["train"]
     if own.validation == "held_out":
         found = groups.by_split["validation"]
     elif own.trajectories is not None:
         path = layout.root / own.trajectories
-        found = sample_groups(policy, read_valid_file(policy, path, params.grpo.on_invalid_completion), params.grpo)
+        read = read_valid_file(policy, environment, path, params.grpo.on_invalid_completion)
+        found = sample_groups(policy, read, params.grpo)
     if not found:
         raise GraftError(
             f"{own.trajectories or layout.rewarded(round)}: no trajectories to measure influence with; "

@@ -20,12 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from tasks.artifacts import atomic_folder, read_json, write_json, write_text
+from tasks.environments.prompts import FILE as PROMPT_FILE
+from tasks.environments.prompts import cut_at_stop, read_format
 from tasks.errors import GraftError, TransientError
 from tasks.model.gguf import resolve_base
 from tasks.model.hub_errors import is_transient
 from tasks.model.lora import ALL_LINEAR, linear_modules
 from tasks.model.version import WEIGHTS, compute_version
-from tasks.records import Lineage, Part
+from tasks.records import Lineage, Part, PromptFormat
 
 SCRATCH = "scratch"
 
@@ -50,10 +52,18 @@ class Policy:
     base: str  # its first origin: "scratch", a Hugging Face id or a folder
     base_sha256: str | None = None  # of that folder
     own_weights: bool = False  # True: the model's weights are no longer those of `base`
+    prompt_format: PromptFormat | None = None  # None: the question is the prompt
 
     @property
     def device(self) -> Any:
         return next(self.model.parameters()).device
+
+    @property
+    def end_tokens(self) -> list[int]:
+        """The tokens that end a completion: the tokenizer's, and those of the generation config of a chat model."""
+        more = getattr(getattr(self.model, "generation_config", None), "eos_token_id", None)
+        listed = [] if more is None else [more] if isinstance(more, int) else list(more)
+        return list(dict.fromkeys([self.tokenizer.eos_token_id, *listed]))
 
     @property
     def has_adapter(self) -> bool:
@@ -89,7 +99,8 @@ def load_policy(folder: Path, instead_of: Policy | None = None) -> Policy:
             model = _with_adapter(model, folder / "adapter")
     own = "weights" in lineage.holds
     tokenizer = load_tokenizer(str(folder), lineage.base)
-    return Policy(model.eval(), tokenizer, lineage.version, lineage.base, lineage.base_sha256, own)
+    form = read_format(folder)
+    return Policy(model.eval(), tokenizer, lineage.version, lineage.base, lineage.base_sha256, own, form)
 
 
 def load_model(base: str) -> Any:
@@ -231,6 +242,8 @@ def save_policy(policy: Policy, folder: Path, parent: str | None, round: int) ->
         else:
             policy.model.get_base_model().config.save_pretrained(new)
         policy.tokenizer.save_pretrained(new)
+        if policy.prompt_format:
+            write_json(new / PROMPT_FILE, policy.prompt_format)
         if "adapter" in holds:
             # True would ask the network for the base's vocabulary size.
             policy.model.save_pretrained(new / "adapter", save_embedding_layers=False)
@@ -277,21 +290,52 @@ def _stabilise(config: Path, base: str | None) -> None:
 
 
 def encode_prompt(policy: Policy, text: str) -> list[int]:
-    """Token ids of a prompt; with a chat template, of the user's message."""
-    if policy.tokenizer.chat_template:
-        message = [{"role": "user", "content": text}]
-        ids: list[int] = policy.tokenizer.apply_chat_template(
-            message, add_generation_prompt=True, tokenize=True, return_dict=False
-        )
-        return ids
+    """Token ids of a prompt, in which special tokens are text."""
     return list(policy.tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
-def encode_completion(policy: Policy, code: str) -> list[int]:
-    """Token ids of a workflow, ending with the end-of-text token."""
-    return [*policy.tokenizer(code, add_special_tokens=False)["input_ids"], policy.tokenizer.eos_token_id]
+def chat_prompt(policy: Policy, message: str) -> str:
+    """The prompt of a user's message: in the chat template, if there is one."""
+    if not policy.tokenizer.chat_template:
+        return message
+    messages = [{"role": "user", "content": message}]
+    return str(policy.tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False))
 
 
-def decode(policy: Policy, tokens: list[int]) -> str:
-    """The text of completion tokens, without the end-of-text token."""
-    return str(policy.tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False))
+def encode_completion(policy: Policy, text: str) -> list[int]:
+    """Token ids of a completion whose text is known, ending with the end-of-text token.
+
+    A prefilled beginning is left out: as much of the text as the prompt ends with.
+    """
+    prefill = policy.prompt_format.prefill if policy.prompt_format else ""
+    common = next((n for n in range(min(len(prefill), len(text)), 0, -1) if prefill.endswith(text[:n])), 0)
+    return [*policy.tokenizer(text[common:], add_special_tokens=False)["input_ids"], policy.tokenizer.eos_token_id]
+
+
+def decode(policy: Policy, tokens: Sequence[int]) -> str:
+    """The text of tokens, without special tokens and the end token."""
+    kept = tokens[:-1] if tokens and tokens[-1] in policy.end_tokens else tokens
+    return str(policy.tokenizer.decode(list(kept), skip_special_tokens=True, clean_up_tokenization_spaces=False))
+
+
+def completion_text(policy: Policy, tokens: Sequence[int]) -> str:
+    """The text of a completion: the prefilled beginning, then the tokens' text up to a stop string."""
+    form = policy.prompt_format
+    return decode(policy, tokens) if form is None else form.prefill + cut_at_stop(decode(policy, tokens), form.stop)
+
+
+def is_truncated(policy: Policy, tokens: Sequence[int]) -> bool:
+    """Whether a completion was cut at its length limit: it ends with no end token and has no stop string."""
+    if not tokens or tokens[-1] in policy.end_tokens:
+        return False
+    text, stop = decode(policy, tokens), policy.prompt_format.stop if policy.prompt_format else []
+    return cut_at_stop(text, stop) == text
+
+
+def without_stop(policy: Policy, tokens: Sequence[int]) -> int:
+    """The number of first tokens that are learnt: those that begin before a stop string."""
+    stop = policy.prompt_format.stop if policy.prompt_format else []
+    if not stop or tokens[-1] in policy.end_tokens:
+        return len(tokens)
+    kept = len(cut_at_stop(decode(policy, tokens), stop))
+    return next((n for n in range(len(tokens)) if len(decode(policy, tokens[:n])) >= kept), len(tokens)) or 1

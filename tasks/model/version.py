@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from tasks.artifacts import digest_path, digest_text, read_json
+from tasks.environments.prompts import FILE
 from tasks.errors import GraftError
 from tasks.records import Lineage
 
@@ -11,8 +12,8 @@ ADAPTER = "adapter"
 
 
 def compute_version(folder: Path, base: str, base_sha256: str | None) -> str:
-    """Content hash of the weights in a policy folder and of their base."""
-    weights = [digest_path(path) for path in (folder / WEIGHTS, folder / ADAPTER) if path.exists()]
+    """Content hash of the weights in a policy folder, of its prompt format and of its base."""
+    weights = [digest_path(path) for path in (folder / WEIGHTS, folder / ADAPTER, folder / FILE) if path.exists()]
     return digest_text("\n".join([base, *([base_sha256] if base_sha256 else []), *weights]))[:16]
 
 

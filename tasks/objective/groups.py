@@ -5,12 +5,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from tasks.environments.protocol import Environment
 from tasks.layout import Layout
-from tasks.model.policy import Policy
+from tasks.model.policy import Policy, is_truncated
 from tasks.model.sample import Sample
 from tasks.objective.advantages import advantages_of, scale_negatives
 from tasks.objective.recorded_completions import read_valid_trajectories
-from tasks.objective.samples import baseline_rewards, is_truncated, tokenize_trajectory
+from tasks.objective.samples import baseline_rewards, tokenize_trajectory
 from tasks.params.fields import Truncated
 from tasks.params.sections import Grpo
 from tasks.records import Proposer, RewardedTrajectory, Split
@@ -37,14 +38,17 @@ class RoundGroups(NamedTuple):
     invalid: int
 
 
-def read_groups(policy: Policy, layout: Layout, round: int, splits: Sequence[Split], grpo: Grpo) -> RoundGroups:
+def read_groups(
+    policy: Policy, environment: Environment, layout: Layout, round: int, splits: Sequence[Split], grpo: Grpo
+) -> RoundGroups:
     """The round's rewarded trajectories of these splits; the batch of an advantage is its split.
 
     Raises GraftError that names file and line, see `read_valid_trajectories`.
     """
     groups: dict[Split, list[SampleGroup]] = {split: [] for split in splits}
     invalid = Counter[Split]()
-    for trajectory in read_valid_trajectories(policy, layout, round, splits, grpo.on_invalid_completion, invalid):
+    rule = grpo.on_invalid_completion
+    for trajectory in read_valid_trajectories(policy, environment, layout, round, splits, rule, invalid):
         groups[trajectory.split].append(_tokenized(policy, trajectory, grpo.truncated))
     by_split = {split: _with_advantages(members, grpo) for split, members in groups.items()}
     return RoundGroups(by_split, invalid.total())

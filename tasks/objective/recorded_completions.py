@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tasks.artifacts import read_json, read_numbered
+from tasks.environments.protocol import Environment
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.policy import Policy, decode, encode_completion, encode_prompt
+from tasks.model.policy import Policy, completion_text, encode_completion, encode_prompt
 from tasks.params.fields import OnInvalid
-from tasks.programs.code_blocks import code_of
 from tasks.records import Lineage, RewardedTrajectory, Split
 
 MAX_LOGPROB = 1e-3
@@ -38,6 +38,7 @@ logger = logging.getLogger(__name__)
 
 def read_valid_trajectories(
     policy: Policy,
+    environment: Environment,
     layout: Layout,
     round: int,
     splits: Sequence[Split],
@@ -61,23 +62,27 @@ def read_valid_trajectories(
                 f"{path}:{line}: policy_version: {trajectory.policy_version!r} wrote this, but round {round} "
                 f"starts from {version!r}; {remedy}"
             )
-        kept = _valid_part(policy, f"{path}:{line}", trajectory, rule)
+        kept = _valid_part(policy, environment, f"{path}:{line}", trajectory, rule)
         skipped[trajectory.split] += len(trajectory.workflow_codes) - len(kept.workflow_codes)
         if kept.workflow_codes:
             yield kept
 
 
-def read_valid_file(policy: Policy, path: Path, rule: OnInvalid) -> Iterator[RewardedTrajectory]:
+def read_valid_file(
+    policy: Policy, environment: Environment, path: Path, rule: OnInvalid
+) -> Iterator[RewardedTrajectory]:
     """The same for any file of rewarded trajectories, of any split and policy."""
     for line, trajectory in read_numbered(path, RewardedTrajectory):
-        kept = _valid_part(policy, f"{path}:{line}", trajectory, rule)
+        kept = _valid_part(policy, environment, f"{path}:{line}", trajectory, rule)
         if kept.workflow_codes:
             yield kept
 
 
-def _valid_part(policy: Policy, where: str, trajectory: RewardedTrajectory, rule: OnInvalid) -> RewardedTrajectory:
+def _valid_part(
+    policy: Policy, environment: Environment, where: str, trajectory: RewardedTrajectory, rule: OnInvalid
+) -> RewardedTrajectory:
     _check_entries(where, trajectory)
-    reasons = invalid_completions(policy, trajectory)
+    reasons = invalid_completions(policy, environment, trajectory)
     for member, why in reasons.items():
         message = f"{where}: completion {member} of problem {trajectory.problem_id!r} {why}"
         if rule == "stop":
@@ -89,14 +94,17 @@ def _valid_part(policy: Policy, where: str, trajectory: RewardedTrajectory, rule
     return _only(trajectory, kept) if reasons else trajectory
 
 
-def invalid_completions(policy: Policy, trajectory: RewardedTrajectory) -> dict[int, str]:
+def invalid_completions(policy: Policy, environment: Environment, trajectory: RewardedTrajectory) -> dict[int, str]:
     """Members that the policy cannot learn from, with the reason."""
     prompt = encode_prompt(policy, trajectory.prompt)
-    reasons = {member: _why(policy, trajectory, member, prompt) for member in range(len(trajectory.workflow_codes))}
+    members = range(len(trajectory.workflow_codes))
+    reasons = {member: _why(policy, environment, trajectory, member, prompt) for member in members}
     return {member: why for member, why in reasons.items() if why}
 
 
-def _why(policy: Policy, trajectory: RewardedTrajectory, member: int, prompt: list[int]) -> str | None:
+def _why(
+    policy: Policy, environment: Environment, trajectory: RewardedTrajectory, member: int, prompt: list[int]
+) -> str | None:
     code, recorded = trajectory.workflow_codes[member], trajectory.tokens[member]
     logprobs = trajectory.logprobs[member]
     if not prompt or not (recorded or code.strip()):
@@ -111,17 +119,18 @@ def _why(policy: Policy, trajectory: RewardedTrajectory, member: int, prompt: li
     context = getattr(config, "max_position_embeddings", None)
     if context and len(prompt) + len(tokens) > context:
         return f"has {len(prompt) + len(tokens)} tokens with its prompt, but policy.base holds {context}"
-    if recorded and trajectory.rewards[member] is not None and not _is_of(policy, recorded, code):
+    if recorded and trajectory.rewards[member] is not None and not _is_of(policy, environment, recorded, code):
         return "has tokens that are not its code in the policy's tokenizer, so another one made them"
     return None
 
 
-def _is_of(policy: Policy, tokens: list[int], code: str) -> bool:
-    """Whether tokens are those of a workflow, written by the policy or encoded from another's text.
+def _is_of(policy: Policy, environment: Environment, tokens: list[int], code: str) -> bool:
+    """Whether tokens are those of a recorded code or text, written by the policy or encoded from another's text.
 
     Some tokenizers do not decode to what they encoded (blanks, rare characters), hence the second test.
     """
-    return code_of(decode(policy, tokens)) == code_of(code) or tokens == encode_completion(policy, code)
+    made = environment.text(completion_text(policy, tokens))
+    return made in (code, environment.text(code)) or tokens == encode_completion(policy, code)
 
 
 def _check_entries(where: str, trajectory: RewardedTrajectory) -> None:

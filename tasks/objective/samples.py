@@ -7,7 +7,7 @@ once and counted: exact, and a third of the work late in a run.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tasks.model.policy import Policy, encode_completion, encode_prompt
+from tasks.model.policy import Policy, encode_completion, encode_prompt, is_truncated, without_stop
 from tasks.model.sample import Sample
 from tasks.params.fields import Truncated
 from tasks.records import RewardedTrajectory
@@ -20,11 +20,6 @@ def baseline_rewards(policy: Policy, trajectory: RewardedTrajectory, truncated: 
         return trajectory.rewards
     pairs = zip(trajectory.rewards, trajectory.tokens, strict=True)
     return [None if is_truncated(policy, tokens) else reward for reward, tokens in pairs]
-
-
-def is_truncated(policy: Policy, tokens: Sequence[int]) -> bool:
-    """Whether a recorded completion was cut at its length limit: else it ends with the end-of-text token."""
-    return bool(tokens) and tokens[-1] != policy.tokenizer.eos_token_id
 
 
 def merge_equal_samples(samples: Sequence[Sample]) -> list[Sample]:
@@ -45,5 +40,7 @@ def tokenize_trajectory(policy: Policy, trajectory: RewardedTrajectory, advantag
     for member, advantage in enumerate(advantages):
         tokens = trajectory.tokens[member] or encode_completion(policy, trajectory.workflow_codes[member])
         behaviour = trajectory.logprobs[member] if trajectory.tokens[member] else []
+        learnt = without_stop(policy, tokens)
+        tokens, behaviour = tokens[:learnt], behaviour[:learnt]
         samples.append(Sample(trajectory.problem_id, member, prompt, tuple(tokens), tuple(behaviour), advantage))
     return samples

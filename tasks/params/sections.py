@@ -23,6 +23,7 @@ from tasks.params.fields import (
     ValidationLoss,
     Weight,
 )
+from tasks.records import PromptStyle
 from tasks.redaction import redacted
 
 
@@ -88,10 +89,22 @@ class Lora(Section):
         return targets
 
 
+class Prompt(Section):
+    """The prompt of a base; a policy from scratch and an earlier policy have their own."""
+
+    style: PromptStyle | Literal["auto"]
+    examples: Annotated[int, Field(ge=0, le=32, strict=True)]
+    file: Annotated[str, Field(min_length=1)] | None
+    file_sha256: str | None
+    prefill: str | None
+    stop: list[Annotated[str, Field(min_length=1, max_length=32)]]
+
+
 class Policy(Section):
     base: Annotated[str, Field(min_length=1)]
     base_sha256: str | None
     max_new_tokens: Annotated[int, Field(ge=8, le=4096)]
+    prompt: Prompt
     lora: Lora | None
 
 

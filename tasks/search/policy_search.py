@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from time import perf_counter
 
+from tasks.environments.prompts import prompt_of
 from tasks.environments.protocol import Environment
 from tasks.environments.runner import Runner
-from tasks.model.policy import Policy, decode, encode_prompt
+from tasks.model.policy import Policy, completion_text, decode, encode_prompt
 from tasks.model.sampling.sampler import Request, Sampler
 from tasks.params.params import Params
 from tasks.programs.answer_check import failure_reason, solved_share
@@ -131,10 +132,11 @@ class PolicySearch:
         return [results[program] for program in programs]
 
     def _code(self, completion: Completion) -> str:
-        return self.environment.text(decode(self.policy, completion.tokens))
+        return self.environment.text(completion_text(self.policy, completion.tokens))
 
     def _request(self, tree: PolicyTree, rollout: Rollout) -> Request:
         problem = tree.problem
         seed = derive_seed(self.params.seed, "search", self.round, problem.problem_id, rollout.row)
-        prompt = self.environment.prompt(problem.question, self.policy.base, self.runner.serves)
+        form, base = self.policy.prompt_format, self.policy.base
+        prompt = prompt_of(self.environment, form, problem.question, base, self.runner.serves)
         return Request(encode_prompt(self.policy, prompt), seed, tree.prefix(rollout.from_node))

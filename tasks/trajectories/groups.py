@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from tasks.environments.prompts import prompt_of
 from tasks.environments.protocol import Environment
 from tasks.errors import GraftError
 from tasks.programs.agreement import agreement
 from tasks.programs.answer_check import solved_share
-from tasks.records import Completion, Lineage, Problem, Proposer, Split, Trajectory, Workflow
+from tasks.records import Completion, Lineage, Problem, PromptFormat, Proposer, Split, Trajectory, Workflow
 from tasks.seeds import derive_seed
 
 END: tuple[None, tuple[Workflow, ...]] = (None, ())
@@ -51,6 +52,7 @@ def build_trajectories(
     environment: Environment,
     searched: Iterable[SearchedProblem],
     lineage: Lineage,
+    form: PromptFormat | None,
     group_size: int,
     by_agreement: bool,
     seed: int,
@@ -58,14 +60,14 @@ def build_trajectories(
 ) -> Iterator[Trajectory]:
     """A trajectory for each problem that has a completion, in the order of the problems.
 
-    `lineage` belongs to the policy that wrote the completions; `served`: its prompt named operators served by a model.
-    Without `by_agreement` a right answer counts in full on problems without siblings too.
+    `lineage` and `form` belong to the policy that wrote the completions; `served`: its prompt named operators served
+    by a model. Without `by_agreement` a right answer counts in full on problems without siblings too.
     """
     for each in searched:
         members = group_members(environment, each.problem, each.workflows, by_agreement, seed)
         group = training_group(members, group_size) if each.split == "train" else validation_group(members)
         if group:
-            prompt = environment.prompt(each.problem.question, lineage.base, served)
+            prompt = prompt_of(environment, form, each.problem.question, lineage.base, served)
             yield _trajectory(each, prompt, group, lineage)
 
 

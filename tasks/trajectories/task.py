@@ -8,12 +8,13 @@ from pathlib import Path
 from tasks.artifacts import read_json, stream_jsonl, write_json, write_jsonl
 from tasks.core.sharding import fan_out, shards_of
 from tasks.environments.lookup import environment_in
+from tasks.environments.prompts import read_format
 from tasks.environments.protocol import Environment, with_checked_siblings
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.programs.integrity import integrity_error, mark_invalid, workflow_location
-from tasks.records import Lineage, Problem, Split, Trajectory, Workflow
+from tasks.records import Lineage, Problem, PromptFormat, Split, Trajectory, Workflow
 from tasks.trajectories.groups import SearchedProblem, build_trajectories, pair_with_workflows
 from tasks.trajectories.metrics import TrajectoryCounts
 
@@ -30,20 +31,21 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     assert round is not None
     environment = environment_in(layout.root, params)
     lineage = read_json(layout.policy(round - 1) / "lineage.json", Lineage)
+    form = read_format(layout.policy(round - 1))
     shards = shards_of(_searched_problems(layout, environment, round), params.shard_size)
-    collected = fan_out().map(partial(collect_shard, layout.root, params, lineage), shards)
+    collected = fan_out().map(partial(collect_shard, layout.root, params, lineage, form), shards)
     counts = TrajectoryCounts(params.grpo.group_size)
     write_jsonl(layout.trajectories(round), _counted(collected, counts, layout, round))
     write_json(layout.metrics("collect", round), counts.metrics)
 
 
 def collect_shard(
-    root: Path, params: Params, lineage: Lineage, problems: Sequence[SearchedProblem]
+    root: Path, params: Params, lineage: Lineage, form: PromptFormat | None, problems: Sequence[SearchedProblem]
 ) -> list[Trajectory]:
     """The trajectories of some problems; of the project's folder `root` only the user's environment is read."""
     environment, served = environment_in(root, params), params.operators.backend != "none"
     size, agreement = params.grpo.group_size, params.rewards.agreement
-    return list(build_trajectories(environment, problems, lineage, size, agreement, params.seed, served))
+    return list(build_trajectories(environment, problems, lineage, form, size, agreement, params.seed, served))
 
 
 def _searched_problems(layout: Layout, environment: Environment, round: int) -> Iterator[SearchedProblem]:

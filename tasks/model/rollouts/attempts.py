@@ -3,9 +3,10 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from tasks.environments.prompts import prompt_of
 from tasks.environments.protocol import Environment
 from tasks.environments.runner import Runner
-from tasks.model.policy import Policy, decode, encode_prompt
+from tasks.model.policy import Policy, completion_text, encode_prompt
 from tasks.model.sampling.sampler import Request, sample
 from tasks.programs.answer_check import failure_reason
 from tasks.programs.operators.model import exception_for
@@ -30,7 +31,10 @@ def attempt_problems(
     greedy workflow is run on the siblings too, the others on the problem's question only. Raises GraftError if the
     sandbox failed or a model did not reply, so that a workflow has no result.
     """
-    texts = [environment.prompt(problem.question, policy.base, runner.serves) for problem in problems]
+    texts = [
+        prompt_of(environment, policy.prompt_format, problem.question, policy.base, runner.serves)
+        for problem in problems
+    ]
     prompts = [encode_prompt(policy, text) for text in texts]
     firsts = [Request(prompt, 0) for prompt in prompts]
     rest = [
@@ -76,7 +80,7 @@ def _codes(
     title: str,
 ) -> list[str]:
     completions = sample(policy, requests, temperature, max_new_tokens, title)
-    return [environment.text(decode(policy, completion.tokens)) for completion in completions]
+    return [environment.text(completion_text(policy, completion.tokens)) for completion in completions]
 
 
 def _attempt(

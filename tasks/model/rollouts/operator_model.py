@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from tasks.layout import Layout
-from tasks.model.policy import Policy, decode, encode_prompt
+from tasks.model.policy import Policy, chat_prompt, decode, encode_prompt
 from tasks.model.sampling.sampler import Request, max_prompt_tokens, sample
 from tasks.params.sections import Operators
 from tasks.programs.operators.model import Model, Prompt, Reply
@@ -28,7 +28,7 @@ class PolicyModel:
         room = max_prompt_tokens(self._policy, self._params.max_tokens)
         waiting: dict[int, list[int]] = {}  # index of a prompt → its tokens
         for place, prompt in enumerate(prompts):
-            tokens = encode_prompt(self._policy, prompt.text)
+            tokens = encode_prompt(self._policy, chat_prompt(self._policy, prompt.text))
             if 0 < len(tokens) <= room:
                 waiting[place] = tokens
             else:

@@ -60,7 +60,7 @@ def _probe(policy: Policy, backend: Backend, prompt: list[int]) -> str:
     requests = [Request(tokens, seed, max_tokens=length) for seed, length in lengths.items()]
     requests += [Request(tokens[:3], 4, max_tokens=4)]
     model = unwrap_model(policy.model)
-    state = BatchState(requests, temperature=1.0, max_new_tokens=6, eos=None, device=policy.device)
+    state = BatchState(requests, temperature=1.0, max_new_tokens=6, ends=(), device=policy.device)
     try:
         backend(model, state)
     except Exception as error:  # noqa: BLE001  a model that lacks what the backend needs may raise anything

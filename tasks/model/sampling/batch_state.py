@@ -1,6 +1,6 @@
 """State of a batch of completions while they are sampled: tokens, log-probabilities and which rows are unfinished."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,13 @@ from tasks.records import Completion
 if TYPE_CHECKING:
     from torch import Tensor
 
+Stop = Callable[["Tensor"], "Tensor"]
+"""Token ids [B, T] → whether the text of each row ends in a stop string, bool [B]."""
+
 EMPTY = Completion(tokens=[], logprobs=[])
+
+STOP_TOKENS = 64
+"""Last tokens that a stop string is looked for in: at least the bytes of the longest one."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +46,19 @@ class BatchState:
     """R rows, one per request."""
 
     def __init__(
-        self, requests: Sequence[Request], temperature: float, max_new_tokens: int, eos: int | None, device: Any
+        self,
+        requests: Sequence[Request],
+        temperature: float,
+        max_new_tokens: int,
+        ends: Sequence[int],
+        device: Any,
+        stop: Stop | None = None,
     ) -> None:
-        """Each request has a budget of 1 or more; a row ends with `eos` or with its budget."""
+        """Each request has a budget of 1 or more; a row ends with a token of `ends`, by `stop`, or with its budget."""
         import torch
 
-        self.requests, self.temperature, self.eos, self.device = requests, temperature, eos, device
+        self.requests, self.temperature, self.ends, self.device = requests, temperature, tuple(ends), device
+        self._ends, self._stop = torch.tensor(self.ends, dtype=torch.long, device=device), stop
         budgets = [request.budget(max_new_tokens) for request in requests]
         self.steps = max(budgets)
         self.lengths = torch.tensor(budgets, device=device)  # [R] final if the row has ended, else the budget
@@ -58,6 +71,8 @@ class BatchState:
 
     def append(self, logits: "Tensor", live: "Tensor", step: int) -> "Tensor":
         """Draw the next token [B] of the rows `live` [B] from logits [B, V]; a row that has ended does not change."""
+        import torch
+
         if self.temperature:
             tokens, logprobs = draw(scale_logits(logits, self.temperature), self._points[step].index_select(0, live))
         else:
@@ -65,9 +80,12 @@ class BatchState:
             logprobs = token_logprobs(logits, tokens, 1.0)
         self._tokens[step].index_copy_(0, live, tokens)  # past a row's length: never read
         self._logprobs[step].index_copy_(0, live, logprobs.to(self._logprobs.dtype))
-        if self.eos is not None:
+        if self.ends or self._stop:
+            ended = torch.isin(tokens, self._ends)
+            if self._stop:
+                ended |= self._stop(self._tokens[max(step + 1 - STOP_TOKENS, 0) : step + 1, live].T)
             lengths = self.lengths.index_select(0, live)
-            self.lengths.index_copy_(0, live, lengths.where(tokens != self.eos, lengths.clamp(max=step + 1)))
+            self.lengths.index_copy_(0, live, lengths.where(~ended, lengths.clamp(max=step + 1)))
         self.unfinished = self.lengths > step + 1
         return tokens
 

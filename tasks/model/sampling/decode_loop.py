@@ -1,4 +1,7 @@
-"""The decoding loop of one batch: each context prefilled once, finished rows dropped, the cache written in place."""
+"""The decoding loop of one batch: each context prefilled once, finished rows dropped, the cache written in place.
+
+What all contexts begin with, worked examples for instance, is prefilled once for all of them.
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +11,7 @@ from tasks.model.sampling.hf_forward import HfForward
 from tasks.model.sampling.kv_cache import growing_cache, keeps_all_tokens
 from tasks.model.sampling.llama_blocks import LlamaBlocks
 from tasks.model.sampling.prefix_attention import Prefix, RowPrefix, SharedPrefix
+from tasks.model.scoring.micro_batches import common_prefix
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -46,7 +50,7 @@ class _DecodeLoop:
     """B live rows of the R in the batch, and their cache."""
 
     def __init__(self, config: Any, forward: HfForward | LlamaBlocks, state: BatchState, max_copied: int) -> None:
-        """Prefill each distinct context once."""
+        """Prefill each distinct context once: their common beginning, then the rest of each, padded on the left."""
         import torch
 
         self.config, self.forward, self.state, self.max_copied = config, forward, state, max_copied
@@ -54,23 +58,30 @@ class _DecodeLoop:
         place = {context: i for i, context in enumerate(contexts)}
         owner = torch.tensor([place[r.context] for r in state.requests], device=state.device)  # [B]
         self.width = max(len(c) for c in contexts)
-        ids = torch.tensor([[0] * (self.width - len(c)) + list(c) for c in contexts], device=state.device)
+        self.cache = growing_cache(config)
+        common = common_prefix(contexts) if keeps_all_tokens(self.cache) else 0
+        rows = [[*c[:common], *[0] * (self.width - len(c)), *c[common:]] for c in contexts]
+        ids = torch.tensor(rows, device=state.device)
         real = torch.tensor([len(c) for c in contexts], device=state.device)
         slots = torch.arange(self.width + state.steps, device=state.device)
-        seen = slots >= self.width - real[:, None]  # [C, S] False = padding
+        seen = (slots < common) | (slots >= common + self.width - real[:, None])  # [C, S] False = padding
         self.padded = min(len(c) for c in contexts) < self.width
-        self.cache = growing_cache(config)
-        self.logits = self._prefill(ids, seen[:, : self.width])[owner]  # [B, V]
+        self.logits = self._prefill(ids, seen[:, : self.width], common)[owner]  # [B, V]
         if self.cache.get_seq_length() != self.width:
             raise ValueError("its forward pass does not fill the cache")
         self.live = torch.arange(len(state.requests), device=state.device)
         self.seen, self.real = seen[owner], real[owner]
         self.prefix = self._make_prefix(owner, ~seen[:, : self.width] if self.padded else None)
 
-    def _prefill(self, ids: "Tensor", seen: "Tensor") -> "Tensor":
-        if not self.padded:
+    def _prefill(self, ids: "Tensor", seen: "Tensor", common: int) -> "Tensor":
+        """Logits [C, V] after contexts [C, P], whose first `common` tokens are the same."""
+        if common:
+            self.forward.prefill(ids[:1, :common], None, None, self.cache)
+            self.cache.batch_select_indices(ids.new_zeros(len(ids)))
+        positions = (seen.cumsum(-1) - 1).clamp_(min=0)[:, common:]
+        if not self.padded and not common:
             return self.forward.prefill(ids, None, None, self.cache)
-        return self.forward.prefill(ids, seen, (seen.cumsum(-1) - 1).clamp_(min=0), self.cache)
+        return self.forward.prefill(ids[:, common:], seen, positions, self.cache)
 
     def _make_prefix(self, owner: "Tensor", padding: "Tensor | None") -> Prefix | None:
         """How the rows [B] attend to the prefilled contexts; None: with the model's own attention."""

@@ -19,9 +19,9 @@ class HfForward:
         self.supports_prefix = can_hook and "position_ids" in self._parameters
 
     def prefill(self, ids: "Tensor", seen: "Tensor | None", positions: "Tensor | None", cache: Any) -> "Tensor":
-        """Logits [C, V] after contexts [C, P], which are put into the cache.
+        """Logits [C, V] after the next P tokens of contexts, which are put into the cache after the T that it has.
 
-        `seen` [C, P] True = a token, None if there is no padding; `positions` [C, P].
+        `seen` [C, T + P] True = a token, None if T is 0 and there is no padding; `positions` [C, P].
         """
         return self._run(ids, cache, **self._masked(seen, positions), **self._accepted(logits_to_keep=1))
 

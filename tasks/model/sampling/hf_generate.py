@@ -31,7 +31,7 @@ def _generate(model: Any, state: BatchState, places: Sequence[int]) -> None:
     live = torch.tensor(places, device=state.device)
     ids = torch.tensor([state.requests[i].context for i in places], device=state.device)
     steps = int(state.lengths[live].max())
-    end = 0 if state.eos is None else state.eos
+    end = state.ends[0] if state.ends else 0
 
     def only_drawn(seen: "Tensor", logits: "Tensor") -> "Tensor":
         step = seen.shape[1] - ids.shape[1]
@@ -41,7 +41,7 @@ def _generate(model: Any, state: BatchState, places: Sequence[int]) -> None:
         return torch.full_like(logits, -torch.inf).scatter(1, drawn[:, None], 0.0)
 
     config = GenerationConfig(
-        max_new_tokens=steps, do_sample=False, eos_token_id=state.eos, pad_token_id=end, use_cache=False
+        max_new_tokens=steps, do_sample=False, eos_token_id=list(state.ends) or None, pad_token_id=end, use_cache=False
     )
     model.generate(
         input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=config, logits_processor=[only_drawn]

@@ -78,22 +78,24 @@ class LlamaBlocks:
         self._cos, self._sin = cos[0], torch.cat([-sin[0, :, :half], sin[0, :, half:]], -1)  # [room, d]
 
     def prefill(self, ids: "Tensor", seen: "Tensor | None", positions: "Tensor | None", cache: Any) -> "Tensor":
-        """Logits [C, V] after contexts [C, P], which are put into the cache.
+        """Logits [C, V] after the next P tokens of contexts, which are put into the cache after the T that it has.
 
-        `seen` [C, P] True = a token, None if there is no padding; `positions` [C, P].
+        `seen` [C, T + P] True = a token, None if T is 0 and there is no padding; `positions` [C, P].
         """
         import torch
         from torch.nn.functional import scaled_dot_product_attention
 
         count, length = ids.shape
-        order = torch.ones(length, length, dtype=torch.bool, device=ids.device).tril()
-        itself = torch.eye(length, dtype=torch.bool, device=ids.device)  # padding that attends to nothing would be NaN
+        past = cache.get_seq_length()
+        order = torch.ones(length, past + length, dtype=torch.bool, device=ids.device)
+        itself = order.triu(past).tril(past)  # padding that attends to nothing would be NaN
+        order = order.tril(past)
         mask = None if seen is None else (seen[:, None, None] & order) | itself
         places = torch.arange(length, device=ids.device).expand(count, -1) if positions is None else positions
 
         def attend(layer: int, queries: "Tensor", keys: "Tensor", values: "Tensor") -> "Tensor":
             q, k, v = (x.reshape(count, length, -1, self._size).transpose(1, 2) for x in (queries, keys, values))
-            cache.layers[layer].update(k, v)
+            k, v = cache.layers[layer].update(k, v)
             gqa = self._heads != self._kv_heads
             done = scaled_dot_product_attention(q, k, v, mask, is_causal=mask is None, scale=1.0, enable_gqa=gqa)
             return done.transpose(1, 2).reshape(count * length, -1)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from tasks.errors import GraftError
 from tasks.model.policy import Policy
 from tasks.model.sampling.backends import Backend, pick_backend
-from tasks.model.sampling.batch_state import BatchState, Request
+from tasks.model.sampling.batch_state import BatchState, Request, Stop
 from tasks.model.scoring.hf_model import unwrap_model
 from tasks.records import Completion
 
@@ -46,6 +46,8 @@ class Sampler:
     def __init__(self, policy: Policy, temperature: float, max_new_tokens: int) -> None:
         self._policy, self._temperature, self._max_tokens = policy, temperature, max_new_tokens
         self._backend: Backend | None = None
+        form = policy.prompt_format
+        self._stop = stop_criterion(policy, form.stop) if form and form.stop else None
 
     def batches(self, requests: Sequence[Request]) -> list[list[int]]:
         """Indices of the requests that are decoded together; a function of the requests.
@@ -64,11 +66,19 @@ class Sampler:
         completions: Iterator[Completion] = iter(())
         if unfinished:
             self._backend = self._backend or pick_backend(self._policy, unfinished[0].prompt)
-            eos = self._policy.tokenizer.eos_token_id
-            state = BatchState(unfinished, self._temperature, self._max_tokens, eos, self._policy.device)
+            ends, device = self._policy.end_tokens, self._policy.device
+            state = BatchState(unfinished, self._temperature, self._max_tokens, ends, device, self._stop)
             self._backend(unwrap_model(self._policy.model), state)
             completions = iter(state.completions())
         return [next(completions) if r.budget(self._max_tokens) > 0 else r.prefix for r in requests]
+
+
+def stop_criterion(policy: Policy, stop: list[str]) -> Stop:
+    """A function of token ids [B, T]: whether the text of each row ends in a stop string."""
+    from transformers.generation.stopping_criteria import StopStringCriteria
+
+    criterion = StopStringCriteria(policy.tokenizer, stop)
+    return lambda ids: criterion(ids, None)
 
 
 def _check_room(policy: Policy, requests: Sequence[Request], max_new_tokens: int) -> None:

@@ -24,6 +24,10 @@ MIN_PADDING = 128
 """Tokens of padding that are always allowed: about the fixed cost of another micro-batch on small models."""
 
 
+MIN_PREFIX = 32
+"""Tokens from which on a common beginning of prompts is computed once."""
+
+
 @dataclass(frozen=True)
 class MicroBatch:
     """Samples that are computed together."""
@@ -54,7 +58,7 @@ def make_micro_batches(layout: Layout, samples: Sequence[Sample], tokens: int) -
 def count_tokens(layout: Layout, groups: Sequence[Group]) -> int:
     """Tokens that the model computes for these groups together, padding included."""
     if layout == "packed":
-        return sum(map(group_tokens, groups))
+        return sum(map(group_tokens, groups)) - (len(groups) - 1) * common_prefix([g[0].prompt for g in groups])
     prompt, completion = _max_lengths(groups)
     return sum(map(len, groups)) * (prompt + completion)
 
@@ -62,8 +66,19 @@ def count_tokens(layout: Layout, groups: Sequence[Group]) -> int:
 def count_attention_pairs(groups: Sequence[Group]) -> int:
     """Pairs of tokens in the attention of these groups, packed together."""
     prompt, completion = _max_lengths(groups)
+    common = common_prefix([group[0].prompt for group in groups])
     chunks = sum(len(cut_into_chunks([len(s.completion) - 1 for s in group], completion - 1)) for group in groups)
-    return len(groups) * prompt**2 + chunks * (completion - 1) * (prompt + completion - 1)
+    return common**2 + len(groups) * (prompt - common) * prompt + chunks * (completion - 1) * (prompt + completion - 1)
+
+
+def common_prefix(prompts: Sequence[Sequence[int]]) -> int:
+    """Tokens that all prompts begin with, before the last of each; 0 where they are fewer than MIN_PREFIX."""
+    if len(prompts) < 2:
+        return 0
+    first, last = min(map(tuple, prompts)), max(map(tuple, prompts))
+    room = min(map(len, prompts)) - 1
+    found = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), room)
+    return min(found, room) if min(found, room) >= MIN_PREFIX else 0
 
 
 def group_tokens(group: Group) -> int:
@@ -119,5 +134,5 @@ def _fill(layout: Layout, groups: Sequence[Group], tokens: int) -> Iterator[list
 
 def _fits(layout: Layout, groups: Sequence[Group], tokens: int) -> bool:
     total = count_tokens(layout, groups)
-    padding = total - sum(count_tokens(layout, [group]) for group in groups)
+    padding = total - sum(count_tokens(layout, [group]) for group in groups)  # negative for a common beginning
     return total <= tokens and padding <= max(PADDING_SHARE * total, MIN_PADDING)

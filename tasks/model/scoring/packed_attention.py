@@ -1,10 +1,10 @@
 """Attention of a row that holds many prompts with their completions, without the pairs that the mask would discard.
 
 Dense attention computes all pairs of a row's N tokens. Here the completions of a prompt are in chunks of at most L
-tokens, none of them split, and a chunk attends to its prompt and to itself. For D prompts of at most P tokens and K
-chunks:
+tokens, none of them split, and a chunk attends to its prompt and to itself. What all prompts begin with, C tokens, is
+there once. For D prompts of at most P tokens after that and K chunks:
 
-    pairs   N²  →  D P² + K L (P + L)
+    pairs   N²  →  C² + D P (C + P) + K L (C + P + L)
 
 The queries of one key-value head are rows of one matrix product. The gradient is hand-written, so that queries, keys
 and values are gathered once in the forward pass and their gradients once in the backward pass. It keeps the attention
@@ -36,13 +36,15 @@ class QueryBlock:
 class PackedIndex:
     """Places of the tokens of a row in attention."""
 
-    prompts: QueryBlock  # D blocks of P queries that attend to their prompt
-    chunks: QueryBlock  # K blocks of L queries that attend to a prompt and to themselves
+    prefix: QueryBlock  # one block of C queries, the common beginning of all prompts; C may be 0
+    prompts: QueryBlock  # D blocks of P queries that attend to the prefix and to their prompt
+    chunks: QueryBlock  # K blocks of L queries that attend to a whole prompt and to themselves
     owners: "Tensor"  # [K] the prompt of each chunk
-    queries: "Tensor"  # [N] the query of each token of the row, among D · P + K · L
+    queries: "Tensor"  # [N] the query of each token of the row, among C + D · P + K · L
 
 
 def index_packed_row(
+    prefix: Sequence[int],
     prompts: Sequence[Sequence[int]],
     chunks: Sequence[Sequence[int]],
     completions: Sequence[Sequence[int]],
@@ -50,20 +52,26 @@ def index_packed_row(
     dtype: Any,
     device: Any = "cpu",
 ) -> PackedIndex:
-    """From the places in the row of each prompt's and each chunk's tokens, the completion of each token of a chunk, and
-    the prompt of each chunk. Every token of the row is in one of them; `dtype` is that of the attention."""
+    """From the places in the row of the tokens of the prefix, of each prompt after it and of each chunk, the completion
+    of each token of a chunk, and the prompt of each chunk. Every token of the row is in one of them; `dtype` is that of
+    the attention."""
     import torch
 
+    common = torch.tensor([list(prefix)], dtype=torch.long)  # [1, C]
     first, second = _padded(prompts), _padded(chunks)  # [D, P], [K, L] -1 = none
     completion = _padded(completions)
-    row, place = torch.arange(first.shape[1]), torch.arange(second.shape[1])
+    start, row, place = (torch.arange(tokens.shape[1]) for tokens in (common, first, second))
     itself = (place[:, None] >= place) & (completion[:, :, None] == completion[:, None, :])  # [K, L, L]
-    prompt = (first >= 0)[list(owners)][:, None].expand(-1, len(place), -1)  # [K, L, P]
-    queries = torch.cat([first.flatten(), second.flatten()])
+    before = torch.ones(len(first), len(row), len(start), dtype=torch.bool)  # [D, P, C]
+    causal = (row[:, None] >= row).expand(len(first), -1, -1)
+    seen = torch.cat([before[:, 0], first >= 0], -1)  # [D, C + P]
+    prompt = seen[list(owners)][:, None].expand(-1, len(place), -1)  # [K, L, C + P]
+    queries = torch.cat([common.flatten(), first.flatten(), second.flatten()])
     of_tokens = torch.empty(int(queries.max()) + 1, dtype=torch.long)
     of_tokens[queries[queries >= 0]] = (queries >= 0).nonzero()[:, 0]
     return PackedIndex(
-        prompts=_block(first, (row[:, None] >= row).expand(len(first), -1, -1), dtype, device),
+        prefix=_block(common, (start[:, None] >= start)[None], dtype, device),
+        prompts=_block(first, torch.cat([before, causal], -1), dtype, device),
         chunks=_block(second, torch.cat([prompt, itself], -1), dtype, device),
         owners=torch.tensor(owners, device=device),
         queries=of_tokens.to(device),
@@ -124,38 +132,44 @@ def _function() -> Any:
     from torch.autograd.function import once_differentiable
 
     class PackedAttention(torch.autograd.Function):
-        """Prompts, then chunks on their prompts and themselves; saved for each: q, k, v, weights, output."""
+        """The prefix, prompts after it, then chunks on their prompts; saved for each: q, k, v, weights, output."""
 
         @staticmethod
         def forward(
             ctx: Any, query: "Tensor", key: "Tensor", value: "Tensor", index: PackedIndex, scale: float
         ) -> "Tensor":
+            of_prefix = [_queries(x, index.prefix) for x in (query, key, value)]
             of_prompts = [_queries(x, index.prompts) for x in (query, key, value)]
             of_chunks = [_queries(x, index.chunks) for x in (query, key, value)]
             for i in (1, 2):
+                of_prompts[i] = torch.cat([of_prefix[i].expand(len(of_prompts[i]), -1, -1, -1), of_prompts[i]], 2)
                 of_chunks[i] = torch.cat([of_prompts[i].index_select(0, index.owners), of_chunks[i]], 2)
+            of_prefix += _attend(of_prefix, index.prefix.mask, scale)
             of_prompts += _attend(of_prompts, index.prompts.mask, scale)
             of_chunks += _attend(of_chunks, index.chunks.mask, scale)
-            ctx.save_for_backward(*of_prompts, *of_chunks)
+            ctx.save_for_backward(*of_prefix, *of_prompts, *of_chunks)
             ctx.index, ctx.scale = index, scale
-            return _tokens(of_prompts[-1], of_chunks[-1], index)
+            return _tokens([of_prefix[-1], of_prompts[-1], of_chunks[-1]], index)
 
         @staticmethod
         @once_differentiable
         def backward(ctx: Any, gradient: "Tensor") -> tuple[Any, ...]:
             index: PackedIndex = ctx.index
             above, saved = gradient.transpose(1, 2), ctx.saved_tensors
-            of_prompts, of_chunks = (
+            parts = (saved[:5], index.prefix), (saved[5:10], index.prompts), (saved[10:], index.chunks)
+            of_prefix, of_prompts, of_chunks = (
                 _gradients(part, _queries(above, block) * block.real.to(above.dtype), ctx.scale)
-                for part, block in ((saved[:5], index.prompts), (saved[5:], index.chunks))
+                for part, block in parts
             )
-            prompts, width = index.prompts.tokens.shape
+            common, (prompts, width) = index.prefix.tokens.shape[1], index.prompts.tokens.shape
             owned = torch.nn.functional.one_hot(index.owners, prompts).T.to(gradient.dtype)  # [D, K]
-            for i in (1, 2):  # a prompt's keys and values serve the prompt and its chunks
-                shared, of_chunks[i] = of_chunks[i][:, :, :width], of_chunks[i][:, :, width:]
+            for i in (1, 2):  # a prompt's keys and values serve its chunks too, and those of the prefix all prompts
+                shared, of_chunks[i] = of_chunks[i][:, :, : common + width], of_chunks[i][:, :, common + width :]
                 of_prompts[i] += (owned @ shared.flatten(1)).view(of_prompts[i].shape)
-            both = zip(of_prompts, of_chunks, strict=True)
-            return *(_tokens(*one, index).transpose(1, 2) for one in both), None, None
+                of_prefix[i] += of_prompts[i][:, :, :common].sum(0, keepdim=True)
+                of_prompts[i] = of_prompts[i][:, :, common:]
+            each = zip(of_prefix, of_prompts, of_chunks, strict=True)
+            return *(_tokens(one, index).transpose(1, 2) for one in each), None, None
 
     return PackedAttention
 
@@ -167,13 +181,13 @@ def _queries(x: "Tensor", block: QueryBlock) -> "Tensor":
     return flat.index_select(0, block.tokens.flatten()).view(*block.tokens.shape, heads, size).transpose(1, 2)
 
 
-def _tokens(of_prompts: "Tensor", of_chunks: "Tensor", index: PackedIndex) -> "Tensor":
-    """Queries [D, h, P, d] and [K, h, L, d] → tokens [1, N, h, d]."""
+def _tokens(parts: "Sequence[Tensor]", index: PackedIndex) -> "Tensor":
+    """Queries [1, h, C, d], [D, h, P, d] and [K, h, L, d] → tokens [1, N, h, d]."""
     import torch
 
-    _, heads, _, size = of_prompts.shape
-    both = [x.transpose(1, 2).reshape(-1, heads * size) for x in (of_prompts, of_chunks)]
-    return torch.cat(both).index_select(0, index.queries).view(1, -1, heads, size)
+    _, heads, _, size = parts[0].shape
+    rows = [x.transpose(1, 2).reshape(-1, heads * size) for x in parts]
+    return torch.cat(rows).index_select(0, index.queries).view(1, -1, heads, size)
 
 
 def _attend(inputs: "Sequence[Tensor]", mask: "Tensor", scale: float) -> list["Tensor"]:
@@ -181,11 +195,15 @@ def _attend(inputs: "Sequence[Tensor]", mask: "Tensor", scale: float) -> list["T
     import torch
 
     q, k, v = inputs
-    groups, size = k.shape[0] * k.shape[1], q.shape[-1]
-    scores = torch.bmm((q * scale).reshape(groups, -1, size), k.reshape(groups, -1, size).mT)
-    weights = scores.view(*q.shape[:-1], -1).add_(mask).softmax(-1, dtype=mask.dtype).to(q.dtype)
-    output = torch.bmm(weights.view(groups, -1, k.shape[2]), v.reshape(groups, -1, size))
-    return [weights, output.view(q.shape)]
+    keys, values = k.flatten(0, 1), v.flatten(0, 1)
+    scores = torch.bmm(_by_keys(q * scale, k), keys.mT)
+    weights = scores.view(*q.shape[:-1], k.shape[2]).add_(mask).softmax(-1, dtype=mask.dtype).to(q.dtype)
+    return [weights, torch.bmm(_by_keys(weights, k), values).view(q.shape)]
+
+
+def _by_keys(x: "Tensor", k: "Tensor") -> "Tensor":
+    """Queries [n, heads, M, w] as rows of their key-value heads, [n · kv, heads / kv · M, w]; M may be 0."""
+    return x.reshape(k.shape[0] * k.shape[1], x.shape[1] // k.shape[1] * x.shape[2], x.shape[3])
 
 
 def _gradients(saved: "Sequence[Tensor]", above: "Tensor", scale: float) -> "list[Tensor]":
@@ -193,9 +211,8 @@ def _gradients(saved: "Sequence[Tensor]", above: "Tensor", scale: float) -> "lis
     import torch
 
     q, k, v, weights, output = saved
-    groups, size = k.shape[0] * k.shape[1], q.shape[-1]
-    queries, keys, values, above, output = (x.reshape(groups, -1, size) for x in (q, k, v, above, output))
-    probabilities = weights.view(groups, -1, k.shape[2])
+    queries, above, output, probabilities = (_by_keys(x, k) for x in (q, above, output, weights))
+    keys, values = k.flatten(0, 1), v.flatten(0, 1)
     # Softmax: p (g - Σ p g); the sum over the keys is that of output and its gradient over d (Dao et al. 2022, B.2).
     inner = torch.linalg.vecdot(output, above)[..., None]
     to_scores = torch.bmm(above, values.mT).sub_(inner).mul_(probabilities).mul_(scale)

@@ -39,7 +39,8 @@ SPARE = 1.1
 LOGITS_COPIES = 3
 """Copies of the logits that are held at once: as computed, scaled in float32, and their gradient."""
 
-PROBE_SAMPLES = 24
+PROBE_PROMPTS, PROBE_COMPLETION = (24, 16), 8
+"""Of a probe: the last tokens of its two prompts and the first ones of a completion that are computed."""
 
 logger = logging.getLogger(__name__)
 
@@ -106,20 +107,20 @@ def scorer_for(
     micro_batch_tokens: int = TOKENS,
     bf16: bool = False,
 ) -> Scorer:
-    """A scorer for these samples, probed on the first few: packed rows must agree with padded rows, chunks with logits.
+    """A scorer for these samples, probed on short ones: packed rows must agree with padded rows, chunks with logits.
 
     It is the same in all processes. Raises GraftError where the model computes even padded rows wrongly.
     """
-    model = policy.model
+    model, probe = policy.model, _probe_samples(samples)
     rows = Scorer(model, policy.tokenizer.pad_token_id, temperature, "rows", micro_batch_tokens, chunked_head=False)
-    if fault := _padding_fault(rows, samples):
+    if fault := _padding_fault(rows, probe):
         raise GraftError(f"policy.base: this model cannot be trained, on rows with padding {fault}; take another")
     layout: Layout = "packed"
-    if fault := _packing_fault(replace(rows, layout="packed"), samples):
+    if fault := _window_fault(model, samples) or _packing_fault(replace(rows, layout="packed"), probe):
         logger.warning("samples are not computed as packed rows, the update may be slower: %s", fault)
         layout = "rows"
     chunked_head = micro_batch_tokens > _max_logits(model)
-    if chunked_head and (fault := _head_fault(rows, samples)):
+    if chunked_head and (fault := _head_fault(rows, probe)):
         logger.warning("all logits of a micro-batch are held at once, which takes memory: %s", fault)
         chunked_head = False
     layout, chunked_head = all_gather((layout, chunked_head))[0]
@@ -145,17 +146,32 @@ def _padding_fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
     return _compare(scorer.model, [MicroBatch("rows", [[s] for s in ends])] if ends else [], difference)
 
 
-def _packing_fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
-    """Why packed rows are wrong for the model, or None where they agree with padded ones."""
-    window = getattr(scorer.model.config, "sliding_window", None)
+def _probe_samples(samples: Sequence[Sample]) -> list[Sample]:
+    """The beginnings of a few completions: two of each of two prompts, whose ends are of different lengths."""
+    prompts = list(dict.fromkeys(s.prompt for s in samples))[:2]
+    return [
+        replace(s, prompt=prompt[-length:], completion=s.completion[:PROBE_COMPLETION])
+        for prompt, length in zip(prompts, PROBE_PROMPTS, strict=False)
+        for s in [s for s in samples if s.prompt == prompt][:2]
+    ]
+
+
+def _window_fault(model: Any, samples: Sequence[Sample]) -> str | None:
+    """Why samples cannot be packed for a model whose attention has a window, or None."""
+    window = getattr(model.config, "sliding_window", None)
     if window and any(len(s.prompt) + len(s.completion) > window for s in samples):
         return f"the model attends to no more than {window} tokens"
+    return None
+
+
+def _packing_fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
+    """Why packed rows are wrong for the model, or None where they agree with padded ones."""
 
     def difference(batch: MicroBatch) -> "Tensor":
         rows = MicroBatch("rows", [[s] for s in batch.samples])
         return scorer.score(batch).logprobs - scorer.score(rows).logprobs
 
-    batches = make_micro_batches("packed", samples[:PROBE_SAMPLES], scorer.tokens)
+    batches = make_micro_batches("packed", samples, scorer.tokens)
     return _compare(scorer.model, batches[:3], difference)
 
 
@@ -168,7 +184,7 @@ def _head_fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
         by_head = score_tokens(chunks, collated.index, scorer.temperature, head, len(batch.samples))
         return by_head.logprobs - scorer.score(batch).logprobs
 
-    return _compare(scorer.model, scorer.batches(samples[:PROBE_SAMPLES])[:3], difference)
+    return _compare(scorer.model, scorer.batches(samples)[:3], difference)
 
 
 def _compare(model: Any, batches: Sequence[MicroBatch], difference: "Callable[[MicroBatch], Tensor]") -> str | None:

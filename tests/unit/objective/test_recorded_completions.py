@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tasks.artifacts import write_json, write_jsonl, write_text
+from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import Policy, decode, encode_completion
@@ -20,6 +21,7 @@ from tasks.programs.code_blocks import code_of
 from tasks.records import Lineage, RewardedTrajectory, Split
 from tests.support.policies import MakePolicy, MakeTrajectory
 
+WORKFLOW = WorkflowEnvironment()
 CODE = "def solve(problem):\n    return 1 + 2\n"
 
 
@@ -63,13 +65,13 @@ def read_all(
 ) -> list[RewardedTrajectory]:
     """Of round 1; of the split `train` unless others are given."""
     counts = Counter() if skipped is None else skipped
-    return list(read_valid_trajectories(policy, layout, 1, splits or ["train"], rule, counts))
+    return list(read_valid_trajectories(policy, WORKFLOW, layout, 1, splits or ["train"], rule, counts))
 
 
 def test_what_was_written_fits(policy: Policy, trajectory: RewardedTrajectory) -> None:
     known, rounded = len(trajectory.tokens[1]), 1e-6
     for entries in ({}, {"logprobs": []}, {"tokens": [], "logprobs": []}, {"logprobs": [rounded] * known}):
-        assert invalid_completions(policy, changed(trajectory, **entries)) == {}
+        assert invalid_completions(policy, WORKFLOW, changed(trajectory, **entries)) == {}
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
@@ -78,13 +80,13 @@ def test_any_tokens_of_the_policy_fit_cut_or_not(
     policy: Policy, trajectory: RewardedTrajectory, tokens: list[int], ends: bool
 ) -> None:
     written = [*tokens, policy.tokenizer.eos_token_id] if ends else tokens
-    assert invalid_completions(policy, rewritten(policy, trajectory, written)) == {}
+    assert invalid_completions(policy, WORKFLOW, rewritten(policy, trajectory, written)) == {}
 
 
 def test_what_the_sampler_draws_fits(policy: Policy, trajectory: RewardedTrajectory) -> None:
     for drawn in sample(policy, [Request([5, 6], seed) for seed in range(20)], 1.0, 12, "test"):
         own = rewritten(policy, trajectory, drawn.tokens, logprobs=drawn.logprobs)
-        assert invalid_completions(policy, own) == {}
+        assert invalid_completions(policy, WORKFLOW, own) == {}
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
@@ -94,13 +96,13 @@ def test_any_code_of_others_fits_in_the_policys_tokens(
 ) -> None:
     code = code_of(text)
     own = changed(trajectory, tokens=encode_completion(policy, code), logprobs=[], workflow_codes=code)
-    assert invalid_completions(policy, own) == {}
+    assert invalid_completions(policy, WORKFLOW, own) == {}
 
 
 def test_a_workflow_whose_file_was_lost_has_no_reward_and_fits(policy: Policy, trajectory: RewardedTrajectory) -> None:
     lost = changed(trajectory, workflow_codes="")
-    assert 1 in invalid_completions(policy, lost)
-    assert invalid_completions(policy, changed(lost, rewards=None)) == {}
+    assert 1 in invalid_completions(policy, WORKFLOW, lost)
+    assert invalid_completions(policy, WORKFLOW, changed(lost, rewards=None)) == {}
 
 
 @pytest.mark.parametrize(
@@ -147,10 +149,10 @@ def test_a_number_that_is_no_log_probability_is_named(
 
 def test_an_empty_completion_and_an_empty_prompt_are_named(policy: Policy, trajectory: RewardedTrajectory) -> None:
     nothing = changed(trajectory, tokens=[], logprobs=[], workflow_codes=" \n")
-    assert invalid_completions(policy, nothing) == {1: "is empty"}
+    assert invalid_completions(policy, WORKFLOW, nothing) == {1: "is empty"}
     ended_at_once = changed(trajectory, tokens=[1], logprobs=[-0.5], workflow_codes="")
-    assert invalid_completions(policy, ended_at_once) == {}
-    assert invalid_completions(policy, trajectory.model_copy(update={"prompt": ""})).keys() == {0, 1, 2}
+    assert invalid_completions(policy, WORKFLOW, ended_at_once) == {}
+    assert invalid_completions(policy, WORKFLOW, trajectory.model_copy(update={"prompt": ""})).keys() == {0, 1, 2}
 
 
 def test_another_tokenizer_is_noticed(policy: Policy, make_policy: MakePolicy, trajectory: RewardedTrajectory) -> None:
@@ -160,8 +162,8 @@ def test_another_tokenizer_is_noticed(policy: Policy, make_policy: MakePolicy, t
     other.tokenizer = train_tokenizer(["xyz zyx yxz problems return return return"], 300)
     tokens = encode_completion(other, CODE)
     theirs = changed(trajectory, tokens=tokens, logprobs=[-1.0] * len(tokens))
-    assert invalid_completions(other, theirs) == {}
-    assert invalid_completions(policy, theirs).keys() == {1}
+    assert invalid_completions(other, WORKFLOW, theirs) == {}
+    assert invalid_completions(policy, WORKFLOW, theirs).keys() == {1}
 
 
 def test_skipping_leaves_the_others_and_counts(

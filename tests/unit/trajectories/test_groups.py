@@ -59,7 +59,7 @@ def grouped(
 ) -> Trajectory:
     ((_, _, listed),) = pair_with_workflows([("train", problem)], workflows)
     searched = [SearchedProblem("train", problem, listed)]
-    (trajectory,) = build_trajectories(WORKFLOW, searched, LINEAGE, size, by_agreement, seed)
+    (trajectory,) = build_trajectories(WORKFLOW, searched, LINEAGE, None, size, by_agreement, seed)
     return trajectory
 
 
@@ -204,7 +204,7 @@ def test_problems_keep_their_order_and_those_without_completions_are_left_out() 
     pool = [workflow("two", 2, 2, 1, "z"), workflow("one", 1, 2, 1, "a"), workflow("three", 2, 1, 3, "v", "validation")]
     asked: list[tuple[Split, Problem]] = [("validation" if p.problem_id == "v" else "train", p) for p in problems]
     tried = [SearchedProblem(*each) for each in pair_with_workflows(asked, pool)]
-    trajectories = list(build_trajectories(WORKFLOW, tried, LINEAGE, 3, True, 0))
+    trajectories = list(build_trajectories(WORKFLOW, tried, LINEAGE, None, 3, True, 0))
     assert [one.split[0] + one.problem_id for one in trajectories] == ["tz", "ta", "vv"]
     counts = TrajectoryCounts(3)
     for trajectory in trajectories:

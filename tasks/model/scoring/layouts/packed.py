@@ -3,9 +3,10 @@
     ids        p0 p1 | q0 | p2 q1 | a0 a1 b0 b1 b2 c0
     positions   0  1    0    2  1    3  4  3  4  5  2
 
-First the prompts without their last tokens, then these last tokens, then the completions (a and b of p, c of q), whose
-positions continue their prompt's: all predictions are at the end of the row. The last token of a completion predicts
-nothing and is left out. The attention mask is replaced (tasks/model/scoring/packed_attention.py).
+First what all prompts begin with, if that is much, then the rest of the prompts without their last tokens, then these
+last tokens, then the completions (a and b of p, c of q), whose positions continue their prompt's: all predictions are
+at the end of the row. The last token of a completion predicts nothing and is left out. The attention mask is replaced
+(tasks/model/scoring/packed_attention.py).
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from tasks.model.scoring.hf_model import Forward
-from tasks.model.scoring.micro_batches import Group, cut_into_chunks
+from tasks.model.scoring.micro_batches import Group, common_prefix, cut_into_chunks
 from tasks.model.scoring.packed_attention import PackedIndex, index_packed_row
 from tasks.model.scoring.token_scores import TokenIndex, index_tokens
 
@@ -50,10 +51,13 @@ def collate_packed(groups: Sequence[Group], dtype: Any, device: Any = "cpu") -> 
 
     prompts = [group[0].prompt for group in groups]
     inputs = [[s.completion[:-1] for s in group] for group in groups]
-    starts = [0, *accumulate(len(prompt) - 1 for prompt in prompts)]
+    common = common_prefix(prompts)
+    starts = list(accumulate((len(prompt) - 1 - common for prompt in prompts), initial=common))
     ends = range(starts[-1], starts[-1] + len(prompts))  # places of the prompts' last tokens
-    ids = [token for prompt in prompts for token in prompt[:-1]] + [prompt[-1] for prompt in prompts]
-    positions = [i for prompt in prompts for i in range(len(prompt) - 1)] + [len(prompt) - 1 for prompt in prompts]
+    ids = [*prompts[0][:common], *(token for prompt in prompts for token in prompt[common:-1])]
+    ids += [prompt[-1] for prompt in prompts]
+    positions = [*range(common), *(i for prompt in prompts for i in range(common, len(prompt) - 1))]
+    positions += [len(prompt) - 1 for prompt in prompts]
     room = max(len(tokens) for own in inputs for tokens in own)
     chunks: list[range] = []
     completions: list[list[int]] = []  # the completion of each token of a chunk
@@ -74,7 +78,7 @@ def collate_packed(groups: Sequence[Group], dtype: Any, device: Any = "cpu") -> 
     return PackedBatch(
         ids=torch.tensor([ids], device=device),
         positions=torch.tensor([positions], device=device),
-        attention=index_packed_row(places, chunks, completions, owners, dtype, device),
+        attention=index_packed_row(range(common), places, chunks, completions, owners, dtype, device),
         predictions=len(ids) - starts[-1],
         index=index_tokens([s for group in groups for s in group], first, rest, device),
     )

@@ -18,6 +18,7 @@ from tasks.model.sampling.llama_blocks import is_supported
 from tasks.model.sampling.prefix_attention import RowPrefix, SharedPrefix
 from tasks.model.sampling.sampler import sample
 from tasks.model.scoring.hf_model import unwrap_model
+from tasks.model.scoring.micro_batches import MIN_PREFIX
 from tasks.records import Completion
 from tests.support.policies import SHARED, WIDE, MakePolicy
 
@@ -65,13 +66,18 @@ def policy_of(kind: str, make_policy: MakePolicy, lora: bool = False) -> Policy:
     return Policy(model, make_policy().tokenizer, "tiny", "scratch")
 
 
-def requests() -> list[Request]:
-    """Prompts of unlike lengths, most more than once, rows that end apart, one with a prefix."""
+def requests(common: int = 0) -> list[Request]:
+    """Prompts of unlike lengths that all begin with `common` tokens, most more than once, rows that end apart, one with
+    a prefix."""
+    begin = [(7 * i + 3) % 250 for i in range(common)]
     long, short = [5, 9, 200, 31, 77, 8, 12, 90, 41], [17, 4]
     prompts = [long, short, short, [7, 7, 7, 7, 250], long, long, short, long]
     lengths = [9, 3, 12, 5, 2, 11, 6, 1]
-    rows = [Request(prompt, seed, max_tokens=n) for seed, (prompt, n) in enumerate(zip(prompts, lengths, strict=True))]
-    return [*rows, Request([17], 9, Completion(tokens=[4, 30], logprobs=[-1.0, -2.0]))]
+    rows = [
+        Request([*begin, *prompt], seed, max_tokens=n)
+        for seed, (prompt, n) in enumerate(zip(prompts, lengths, strict=True))
+    ]
+    return [*rows, Request([*begin, 17], 9, Completion(tokens=[4, 30], logprobs=[-1.0, -2.0]))]
 
 
 def followed(policy: Policy, request: Request, temperature: float) -> tuple[list[int], list[float]]:
@@ -90,9 +96,9 @@ def followed(policy: Policy, request: Request, temperature: float) -> tuple[list
     return tokens, logprobs
 
 
-def expect_the_law(policy: Policy, temperature: float = 0.8) -> list[Completion]:
-    found = sample(policy, requests(), temperature, 12, "test")
-    for request, completion in zip(requests(), found, strict=True):
+def expect_the_law(policy: Policy, temperature: float = 0.8, common: int = 0) -> list[Completion]:
+    found = sample(policy, requests(common), temperature, 12, "test")
+    for request, completion in zip(requests(common), found, strict=True):
         tokens, logprobs = followed(policy, request, temperature)
         cut = len(request.prefix.tokens)
         assert completion.tokens[cut:] == tokens
@@ -109,6 +115,14 @@ def test_every_architecture_keeps_the_law(kind: str, temperature: float, make_po
     assert len([m for m in messages if "does not sample" in m]) == (kind in RECURRENT)  # once, however often sampled
     expected = generate if kind in RECURRENT else decode_blocks if kind in BLOCKS else decode
     assert pick_backend(policy, [5]) is expected
+
+
+@pytest.mark.parametrize(("kind", "temperature"), cases(dict.fromkeys(CONFIGS, 0.8)))
+def test_every_architecture_keeps_it_where_all_prompts_begin_alike(
+    kind: str, temperature: float, make_policy: MakePolicy
+) -> None:
+    """Their beginning is prefilled once, where the model's cache keeps all tokens."""
+    expect_the_law(policy_of(kind, make_policy), temperature, MIN_PREFIX)
 
 
 COPIED = {
@@ -198,7 +212,7 @@ def expect_alike(ours: BatchState, theirs: BatchState) -> None:
 
 
 def batch_of(policy: Policy, asked: list[Request], eos: int | None = None) -> BatchState:
-    return BatchState(asked, 0.8, 12, eos, policy.device)
+    return BatchState(asked, 0.8, 12, [] if eos is None else [eos], policy.device)
 
 
 def test_rows_end_alike_in_generate_and_the_loop(make_policy: MakePolicy) -> None:

@@ -11,39 +11,49 @@ from torch.nn.functional import scaled_dot_product_attention
 from tasks.model.fast_layers.attention_hook import check_plain_softmax, use_attention
 from tasks.model.sample import Sample
 from tasks.model.scoring.layouts.packed import collate_packed
-from tasks.model.scoring.micro_batches import cut_into_chunks
+from tasks.model.scoring.micro_batches import MIN_PREFIX, common_prefix, cut_into_chunks
 from tasks.model.scoring.packed_attention import packed_attention
 
 KV, GROUP, SIZE = 2, 3, 4  # key-value heads, queries of each, numbers in each
 
+ALL = -1
+"""The owner of tokens that all prompts begin with."""
+
 Lengths = list[tuple[int, list[int]]]
 
 
-def groups_of(lengths: Lengths) -> list[list[Sample]]:
+def groups_of(lengths: Lengths, common: int = 0) -> list[list[Sample]]:
+    """The prompts have `common` tokens and then their own."""
     return [
-        [Sample(str(d), m, (d,) * prompt, (9,) * n, (), 1.0) for m, n in enumerate(completions)]
+        [Sample(str(d), m, (7,) * common + (d,) * prompt, (9,) * n, (), 1.0) for m, n in enumerate(completions)]
         for d, (prompt, completions) in enumerate(lengths)
     ]
 
 
-def sees(lengths: Lengths) -> torch.Tensor:
-    """[N, N], from what the layout says it is: prompts without their last tokens, these, then completions."""
-    tokens = [(d, 0, i) for d, (prompt, _) in enumerate(lengths) for i in range(prompt - 1)]
+def sees(lengths: Lengths, common: int = 0) -> torch.Tensor:
+    """[N, N], from what the layout says it is: the common beginning, prompts without their last tokens, these, then
+    completions."""
+    tokens = [(ALL, 0, i - common) for i in range(common)]
+    tokens += [(d, 0, i) for d, (prompt, _) in enumerate(lengths) for i in range(prompt - 1)]
     tokens += [(d, 0, prompt - 1) for d, (prompt, _) in enumerate(lengths)]
     for d, (prompt, completions) in enumerate(lengths):
         tokens += [(d, m, prompt + i) for m, n in enumerate(completions, start=1) for i in range(n - 1)]
-    seen = [[d == e and branch in (0, own) and at <= place for e, branch, at in tokens] for d, own, place in tokens]
+    seen = [
+        [e in (ALL, d) and branch in (0, own) and at <= place for e, branch, at in tokens] for d, own, place in tokens
+    ]
     return torch.tensor(seen)
 
 
 @given(
     st.lists(st.tuples(st.integers(1, 5), st.lists(st.integers(1, 6), min_size=1, max_size=5)), min_size=1, max_size=4),
+    st.sampled_from([0, MIN_PREFIX, MIN_PREFIX + 3]),
     st.integers(0, 100),
 )
 @settings(max_examples=60, deadline=None)
-def test_it_equals_masked_attention_in_value_and_gradient(lengths: Lengths, seed: int) -> None:
+def test_it_equals_masked_attention_in_value_and_gradient(lengths: Lengths, common: int, seed: int) -> None:
+    """Whether the prompts have a common beginning, which is computed once, or none."""
     random = torch.Generator().manual_seed(seed)
-    visible = sees(lengths)
+    visible = sees(lengths, common)
     shape = (1, len(visible), KV * GROUP, SIZE)
     drawn = [torch.randn(shape, generator=random, dtype=torch.float64) for _ in range(4)]
     above, given = drawn[0], [drawn[1], drawn[2][:, :, :KV], drawn[3][:, :, :KV]]
@@ -51,7 +61,7 @@ def test_it_equals_masked_attention_in_value_and_gradient(lengths: Lengths, seed
     for packed in (True, False):
         query, key, value = (x.transpose(1, 2).detach().requires_grad_() for x in given)
         if packed:
-            places = collate_packed(groups_of(lengths), torch.float64).attention
+            places = collate_packed(groups_of(lengths, common), torch.float64).attention
             found = packed_attention(query, key, value, places, 0.6)
         else:
             wide = [x.repeat_interleave(GROUP, 1) for x in (key, value)]
@@ -59,6 +69,14 @@ def test_it_equals_masked_attention_in_value_and_gradient(lengths: Lengths, seed
         results.append([found, *torch.autograd.grad((found * above).sum(), [query, key, value])])
     for ours, theirs in zip(*results, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
+
+
+def test_a_common_beginning_is_worth_its_while_from_some_tokens_on() -> None:
+    """The last token of a prompt is its own: the first token of a completion is predicted from it."""
+    long = tuple(range(MIN_PREFIX))
+    assert common_prefix([(*long, 1, 2), (*long, 3)]) == MIN_PREFIX
+    assert common_prefix([long, (*long, 3)]) == common_prefix([long[1:], (*long, 3)]) == common_prefix([long]) == 0
+    assert common_prefix([(*long, 1), (*long, 1)]) == MIN_PREFIX
 
 
 @given(st.lists(st.integers(0, 9), max_size=20), st.integers(0, 5))

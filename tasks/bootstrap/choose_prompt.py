@@ -1,0 +1,67 @@
+"""Choice of a base's prompt format: the one that `policy.prompt` names, or the best of a trial of all."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tasks.bootstrap.demonstrations import select_solutions
+from tasks.bootstrap.prompt_formats import STYLES, WorkedExample, prompt_format, read_examples, select_examples
+from tasks.bootstrap.prompt_trials import PROBLEMS, PromptTrial, try_format
+from tasks.environments.protocol import Environment, with_checked_siblings
+from tasks.environments.runner import make_runner
+from tasks.errors import GraftError
+from tasks.layout import Layout
+from tasks.model.policy import Policy
+from tasks.params.params import Params
+from tasks.records import Problem, PromptFormat
+
+
+def choose_format(
+    layout: Layout, params: Params, policy: Policy, environment: Environment, problems: Sequence[Problem]
+) -> tuple[PromptFormat, dict[str, float]]:
+    """The format of `policy.prompt`, and the metrics of the trials if its style is auto.
+
+    `problems`: the train problems, whose found workflows are the worked examples.
+    """
+    own = params.policy.prompt
+    examples = worked_examples(layout.root, layout.coldstart, params, environment, problems)
+    forms = formats_of(params, policy, environment, examples)
+    if own.style != "auto":
+        return forms[0], {}
+    trials = try_formats(params, policy, environment, forms, problems)
+    return max(trials, key=lambda trial: trial.rank).form, {k: v for trial in trials for k, v in trial.metrics.items()}
+
+
+def worked_examples(
+    root: Path, workflows: Path, params: Params, environment: Environment, problems: Sequence[Problem]
+) -> list[WorkedExample]:
+    """The `policy.prompt.examples` of its file, or of the workflows that cold-start search found."""
+    own = params.policy.prompt
+    if own.file is not None:
+        return read_examples(root / own.file, own.examples)
+    return select_examples(environment, select_solutions(problems, workflows), own.examples)
+
+
+def formats_of(
+    params: Params, policy: Policy, environment: Environment, examples: Sequence[WorkedExample]
+) -> list[PromptFormat]:
+    """The format of the style that `policy.prompt` names; with auto of each style that the tokenizer can write."""
+    own, template = params.policy.prompt, policy.tokenizer.chat_template
+    if own.style in ("chat", "turns") and not template:
+        why = f"but the tokenizer of {policy.base!r} has no chat template"
+        raise GraftError(f"policy.prompt.style: {own.style}, {why}; set it to plain")
+    styles = STYLES if own.style == "auto" else (own.style,)
+    known = [style for style in styles if template or style == "plain"]
+    return [prompt_format(style, policy.tokenizer, environment, own, examples) for style in known]
+
+
+def try_formats(
+    params: Params,
+    policy: Policy,
+    environment: Environment,
+    forms: Sequence[PromptFormat],
+    problems: Sequence[Problem],
+) -> list[PromptTrial]:
+    """A trial of each format on the last PROBLEMS problems: the examples are from the first ones."""
+    tried = [with_checked_siblings(environment, problem) for problem in problems[-PROBLEMS:]]
+    with make_runner(environment, params.sandbox, None) as runner:
+        return [try_format(policy, environment, form, tried, runner, params) for form in forms]

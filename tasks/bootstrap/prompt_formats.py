@@ -1,0 +1,96 @@
+"""Forms of the prompts of a base: chat message, chat turns or plain text, with worked examples."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tasks.artifacts import read_numbered
+from tasks.environments.prompts import SCRATCH
+from tasks.environments.protocol import Environment
+from tasks.errors import GraftError
+from tasks.params.sections import Prompt
+from tasks.records import Problem, PromptFormat, PromptStyle, Record
+
+STYLES: tuple[PromptStyle, ...] = ("plain", "turns", "chat")
+
+QUESTION = "\x1aquestion\x1a"
+"""Stands for the question while a chat template is rendered; no template changes it."""
+
+
+class WorkedExample(Record):
+    """A question and a completion that solves it: a line of `policy.prompt.file`."""
+
+    question: str
+    completion: str
+
+
+def read_examples(path: Path, count: int) -> list[WorkedExample]:
+    """The first `count` examples of a file. Raises GraftError where it has fewer, or a line is no example."""
+    found = [example for _, example in read_numbered(path, WorkedExample)]
+    if len(found) < count:
+        raise GraftError(
+            f"{path}: has {len(found)} worked examples, policy.prompt.examples is {count}; add some, or lower it"
+        )
+    return found[:count]
+
+
+def select_examples(
+    environment: Environment, solutions: Sequence[tuple[Problem, str]], count: int
+) -> list[WorkedExample]:
+    """Up to `count` solved problems with their completions: each code once before any twice, in their order."""
+    seen: dict[str, int] = {}
+    ranks = [seen.update({code: seen.get(code, -1) + 1}) or seen[code] for _, code in solutions]
+    order = sorted(range(len(solutions)), key=lambda i: (ranks[i], i))[:count]
+    return [
+        WorkedExample(question=problem.question, completion=environment.worked_example(code, problem.question))
+        for problem, code in (solutions[i] for i in order)
+    ]
+
+
+def prompt_format(
+    style: PromptStyle, tokenizer: Any, environment: Environment, params: Prompt, examples: Sequence[WorkedExample]
+) -> PromptFormat:
+    """The form of a style with these examples; `chat` and `turns` need a tokenizer with a chat template.
+
+    Instructions are part of a chat message, and of every prompt without examples; else the examples take their place.
+    """
+    prefill = common_beginning([e.completion for e in examples]) if params.prefill is None else params.prefill
+    pairs = [(environment.prompt(e.question, SCRATCH), e.completion) for e in examples]
+    if style == "plain":
+        end = tokenizer.eos_token
+        begin = tokenizer.bos_token if _adds_bos(tokenizer) else ""
+        shown = "".join(f"Problem: {asked}{completion}{end}\n\n" for asked, completion in pairs)
+        before, after = f"{begin}{shown}Problem: ", ""
+    else:
+        turns = [] if style == "chat" else [m for pair in pairs for m in _turn(*pair)]
+        shown = "".join(f"Problem: {asked}{completion}\n\n" for asked, completion in pairs) if style == "chat" else ""
+        message = {"role": "user", "content": f"{shown}{QUESTION}"}
+        text = str(tokenizer.apply_chat_template([*turns, message], add_generation_prompt=True, tokenize=False))
+        before, _, after = text.partition(QUESTION)
+    return PromptFormat(
+        style=style,
+        examples=len(examples),
+        instructions=style == "chat" or not examples,
+        before=before,
+        after=after,
+        prefill=prefill,
+        stop=list(params.stop),
+    )
+
+
+def common_beginning(texts: Sequence[str]) -> str:
+    """The lines that all texts begin with, without the last newline: tokenizers join it with the next line's blanks."""
+    if len(texts) < 2:
+        return ""
+    first, last = min(texts), max(texts)
+    length = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    return first[:length].rpartition("\n")[0].rstrip()
+
+
+def _turn(asked: str, completion: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": asked}, {"role": "assistant", "content": completion}]
+
+
+def _adds_bos(tokenizer: Any) -> bool:
+    ids = tokenizer("1")["input_ids"]
+    return tokenizer.bos_token_id is not None and ids[:1] == [tokenizer.bos_token_id]

@@ -1,0 +1,79 @@
+"""Trials of prompt formats on a few train problems: the share of valid and of right completions of each."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tasks.environments.prompts import prompt_of
+from tasks.environments.protocol import Environment
+from tasks.environments.runner import Runner
+from tasks.model.policy import Policy, completion_text, encode_prompt, is_truncated
+from tasks.model.sampling.sampler import Request, sample
+from tasks.params.params import Params
+from tasks.programs.answer_check import solved_share
+from tasks.programs.sandbox.sandbox import Program
+from tasks.records import Problem, PromptFormat
+from tasks.seeds import derive_seed
+
+PROBLEMS = 8
+SAMPLES = 8
+
+
+@dataclass(frozen=True)
+class PromptTrial:
+    """What a format gives on a few problems; shares of all completions, but for `pass_at_k` of the problems."""
+
+    form: PromptFormat
+    valid: float  # returned a value, or an answer was read
+    pass_at_1: float
+    pass_at_k: float  # k = SAMPLES
+    truncated: float
+    prompt_tokens: float  # mean
+    completion_tokens: float  # mean
+
+    @property
+    def rank(self) -> tuple[float, ...]:
+        """The larger the better: solved problems, right completions, valid ones, then the shorter prompt."""
+        return (self.pass_at_k, self.pass_at_1, self.valid, -self.prompt_tokens)
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The shares and lengths, by `prompt/STYLE/NAME`."""
+        names = ("valid", "pass_at_1", "pass_at_k", "truncated", "prompt_tokens", "completion_tokens")
+        return {f"prompt/{self.form.style}/{name}": getattr(self, name) for name in names}
+
+
+def try_format(
+    policy: Policy,
+    environment: Environment,
+    form: PromptFormat,
+    problems: Sequence[Problem],
+    runner: Runner,
+    params: Params,
+) -> PromptTrial:
+    """Sample SAMPLES completions of each problem, as search does, and check them on the problem and its siblings."""
+    policy = replace(policy, prompt_format=form)
+    texts = [prompt_of(environment, form, p.question, policy.base, runner.serves) for p in problems]
+    prompts = [encode_prompt(policy, text) for text in texts]
+    requests = [
+        Request(prompt, derive_seed(params.seed, "prompt", problem.problem_id, row))
+        for problem, prompt in zip(problems, prompts, strict=True)
+        for row in range(SAMPLES)
+    ]
+    written = sample(policy, requests, params.search.temperature, params.policy.max_new_tokens, f"prompt {form.style}")
+    codes = [environment.text(completion_text(policy, completion.tokens)) for completion in written]
+    asked = [problem for problem in problems for _ in range(SAMPLES)]
+    results = list(runner.run([Program(code, p.questions) for code, p in zip(codes, asked, strict=True)]))
+    right = [
+        solved_share(own, problem.answers, environment.is_right) == 1
+        for own, problem in zip(results, asked, strict=True)
+    ]
+    count = len(requests)
+    return PromptTrial(
+        form=form,
+        valid=sum(own[0].status == "ok" for own in results) / count,
+        pass_at_1=sum(right) / count,
+        pass_at_k=sum(any(right[i : i + SAMPLES]) for i in range(0, count, SAMPLES)) / len(problems),
+        truncated=sum(is_truncated(policy, completion.tokens) for completion in written) / count,
+        prompt_tokens=sum(map(len, prompts)) / len(prompts),
+        completion_tokens=sum(len(completion.tokens) for completion in written) / count,
+    )
