@@ -69,7 +69,10 @@ def print_report(
 
 
 def _learning(layout: Layout, params: Params, before: list[ProblemOutcome], after: list[ProblemOutcome]) -> "Table":
-    """Measures on the test split before and after, with the intervals of the evaluation; the change is paired."""
+    """Measures on the test split before and after, with the intervals of the evaluation; the change is paired.
+
+    The last row is the share of sampled completions that are no program that runs, or that have no answer.
+    """
     first, last = read_metrics(layout, "evaluate@before"), read_metrics(layout, "evaluate@after")
     evaluation = params.evaluation
     values = {name: measures(outcomes, evaluation.ks) for name, outcomes in (("before", before), ("after", after))}
@@ -82,6 +85,8 @@ def _learning(layout: Layout, params: Params, before: list[ProblemOutcome], afte
                 values["after"][name], values["before"][name], evaluation.resamples, evaluation.confidence, seed
             )
             table.add_row(title, _level(first, name), _level(last, name), _change(change))
+    invalid = first["invalid"], last["invalid"]
+    table.add_row("invalid samples", *(f"{share:.3f}" for share in invalid), f"{invalid[1] - invalid[0]:+.3f}")
     return table
 
 

@@ -18,8 +18,8 @@ SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 SANE = StepMeasurements(
     rewards=[[1.0, 0.0, 0.5], [0.0, 1.0, 1.0]], advantages=[[1.0, -1.0, 0.0], [-1.15, 0.58, 0.58]], distinct=[3, 2],
     invalid=0.1, errors=[], served=False, norm=0.4, max_norm=1.0, earlier_norms=[0.3, 2.0], beta=0.01,
-    at_reference=False, policy_norm=0.8, kl_norm=0.2, before=Score([True, False], [5, 1], 10), after=Score([True, False], [6, 1], 10),
-    stepped=True, diverged=False,
+    at_reference=False, policy_norm=0.8, kl_norm=0.2, before=Score([True, False], [5, 1], 10),
+    after=Score([True, False], [6, 1], 10), stepped=True, diverged=False,
 )  # fmt: skip
 EQUAL = {"advantages": [[0.0] * 3] * 2, "norm": 0.0, "policy_norm": 0.0, "kl_norm": 0.0, "stepped": False}
 ALONE = {"rewards": [[1.0]] * 2, "advantages": [[0.0]] * 2}

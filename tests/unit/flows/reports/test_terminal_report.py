@@ -101,6 +101,13 @@ def test_the_report_of_a_run(layout: Layout, params: Params) -> None:
     assert report(layout, params, {"problems", "search@1"}) == SNAPSHOT
 
 
+def test_the_share_of_invalid_samples_is_reported(layout: Layout, params: Params) -> None:
+    prose_only = [o.model_copy(update={"invalid": 17}) for o in outcomes(100)]
+    write_evaluation(layout, params, "before", prose_only)
+    (row,) = [line.split() for line in report(layout, params).splitlines() if line.startswith("invalid samples")]
+    assert row[2:] == ["0.850", "0.050", "-0.800"]
+
+
 def test_a_page_that_could_not_be_written_is_not_named(layout: Layout, params: Params) -> None:
     assert "page.html" not in report(layout, params)
 
@@ -286,6 +293,7 @@ pass@5 sampled     0.625 (0.57–0.68)  0.700 (0.65–0.75)  +0.075 (+0.04 … +
 pass@10 sampled    0.750 (0.71–0.79)  0.800 (0.77–0.83)  +0.050 (+0.03 … +0.07)
 maj@5 sampled      0.500 (0.43–0.57)  0.600 (0.53–0.67)  +0.100 (+0.06 … +0.14)
 maj@10 sampled     0.500 (0.43–0.57)  0.600 (0.54–0.67)  +0.100 (+0.06 … +0.14)
+invalid samples    0.050              0.050              +0.000
 pass@k and maj@k without bias from 20 samples at temperature 0.8; in brackets
 intervals of 95 % over the problems: bootstrap, and Wilson's for the levels of
 fewer than 100.
