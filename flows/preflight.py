@@ -76,14 +76,10 @@ def digests(root: Path, params: Params) -> dict[str, str | None]:
 
 def _base_digest(root: Path, params: Params) -> str | None:
     """Digest of `policy.base`, if it is a folder."""
-    base = root / params.policy.base
-    if params.policy.base != "scratch" and isdir(base):
-        return digest_path(base)
-    if params.policy.base.startswith((".", "/", "~")):
-        raise GraftError(f"policy.base: no folder {params.policy.base}; name a folder, a Hugging Face id, or scratch")
-    if params.policy.base == CHAMPION:  # looks like the id of a model on the hub
+    base = params.policy.base
+    if base == CHAMPION and not isdir(root / base):  # looks like the id of a model on the hub
         raise GraftError(f"policy.base: no folder {CHAMPION}, nothing was promoted yet; name another one, or scratch")
-    return None
+    return None if base == "scratch" else _folder_digest(root, "policy.base", base, "a Hugging Face id, or scratch")
 
 
 def _trajectories_digest(root: Path, params: Params) -> str | None:
@@ -97,11 +93,16 @@ def _trajectories_digest(root: Path, params: Params) -> str | None:
 
 def _reward_model_digest(root: Path, params: Params) -> str | None:
     """Digest of `rewards.model.base`, if it is a folder."""
-    base = params.rewards.model.base if params.rewards.model else None
-    if base is not None and isdir(root / base):
-        return digest_path(root / base)
-    if base is not None and base.startswith((".", "/", "~")):
-        raise GraftError(f"rewards.model: no folder {base}; name a folder, or a Hugging Face id")
+    model = params.rewards.model
+    return _folder_digest(root, "rewards.model", model.base, "or a Hugging Face id") if model else None
+
+
+def _folder_digest(root: Path, param: str, name: str, others: str) -> str | None:
+    """Digest of the folder `name`; None if it may be the id of a model on the hub."""
+    if isdir(root / name):
+        return digest_path(root / name)
+    if name.startswith((".", "/", "~")):
+        raise GraftError(f"{param}: no folder {name}; name a folder, {others}")
     return None
 
 
