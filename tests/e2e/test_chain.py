@@ -21,7 +21,7 @@ from flows.stages.dvc_yaml import parse
 from tasks.artifacts import digest_path, read_json, read_jsonl
 from tasks.core.metrics_files import read_metrics
 from tasks.layout import Layout
-from tasks.objective.advantages import group_advantages
+from tasks.objective.advantages import advantages_of
 from tasks.params.file import load_params
 from tasks.params.params import Params
 from tasks.programs.code_blocks import code_of
@@ -151,7 +151,9 @@ def test_every_train_member_is_judged_and_what_is_selected_has_influence(first: 
     lines = read_jsonl(first.layout.selection(round), Selected)
     members = [(t.split, t.problem_id, m, name) for t in rewarded for m, name in enumerate(t.workflow_ids)]
     assert [(s.split, s.problem_id, s.member, s.workflow_id) for s in lines] == members
-    assert [s.advantage for s in lines] == pytest.approx([a for t in rewarded for a in group_advantages(t.rewards)])
+    assert [s.advantage for s in lines] == pytest.approx(
+        [a for t in rewarded for own in advantages_of("group", [t.rewards]) for a in own]
+    )
     assert all((s.influence is None) == (s.split == "validation") for s in lines)
     assert all(s.selected == (s.advantage > 0) for s in lines if s.split == "validation")
     numbers, learned = first.metrics(f"select@{round}"), [s for s in lines if s.split == "train" and s.advantage > 0]
