@@ -52,7 +52,7 @@ def proposed_params(root: Path, assignments: Sequence[str]) -> tuple[str, Params
     path = root / "params.yaml"
     text, params, changes = overridden(path, read_text(path), assignments)
     text, params, more = overridden(path, text, _assignments(params, digests(root, params)))
-    _check_problems(root, params)
+    problem_files(root, params.problems.path)  # whatever the source, it is a dependency of the first stage
     _check_limits(params)
     return (
         text,
@@ -123,11 +123,6 @@ def _assignments(params: Params, digests: Mapping[str, str | None]) -> list[str]
     """Assignments of the digests that differ from the params. Quoted: some digests look like numbers."""
     new = {key: digest for key, digest in digests.items() if attrgetter(key)(params) != digest}
     return [f"{key}=null" if digest is None else f'{key}="{digest}"' for key, digest in new.items()]
-
-
-def _check_problems(root: Path, params: Params) -> None:
-    """The file is a dependency of the first stage whatever the source, so it has to exist."""
-    problem_files(root, params.problems.path)
 
 
 def _check_limits(params: Params) -> None:

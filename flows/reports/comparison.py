@@ -89,29 +89,28 @@ def remarks(sides: Sequence[Side]) -> list[str]:
 
 def legend(record: RunRecord) -> str:
     """Explanation of the numbers in a contrast, with the resamples of the first run's evaluation."""
-    confidence, resamples = float(record.params["evaluation.confidence"]), _resamples(record)
+    evaluation = record.evaluation
     return (
         f"Problem by problem on the same test problems; in brackets the paired bootstrap interval of "
-        f"{100 * confidence:g} % of the change. p: how often a change at least as large comes up if each problem's two "
-        f"results change places at random (sign-flip test, {resamples} draws or, where there are fewer, every "
-        "pattern); it is not corrected for reading many."
+        f"{100 * evaluation.confidence:g} % of the change. p: how often a change at least as large comes up if each "
+        f"problem's two results change places at random (sign-flip test, {evaluation.resamples} draws or, where there "
+        "are fewer, every pattern); it is not corrected for reading many."
     )
 
 
 def _changes(first: tuple[Side, When], second: tuple[Side, When]) -> list[Change]:
     """Every measure that both have for some problem; confidence and resamples are those of the first run."""
-    record = first[0].record
-    confidence, resamples = float(record.params["evaluation.confidence"]), _resamples(record)
-    ks = [k for k in record.ks if k in second[0].record.ks]
+    evaluation = first[0].record.evaluation
+    ks = [k for k in evaluation.ks if k in second[0].record.evaluation.ks]
     before, after = (_by_problem(side.record.outcomes[when], ks) for side, when in (first, second))
     changes = []
     for name in before:
         both = [problem for problem in before[name] if problem in after.get(name, {})]
         if both:
             old, new = [before[name][p] for p in both], [after[name][p] for p in both]
-            seed = derive_seed(int(record.params["seed"]), "change", name)  # as the report of the run
-            difference = difference_interval(new, old, resamples, confidence, seed)
-            p = sign_flip_p(new, old, resamples, seed)
+            seed = derive_seed(evaluation.seed, "change", name)  # as the report of the run
+            difference = difference_interval(new, old, evaluation.resamples, evaluation.confidence, seed)
+            p = sign_flip_p(new, old, evaluation.resamples, seed)
             changes.append(Change(name, len(both), sum(old) / len(old), sum(new) / len(new), difference, p))
     return changes
 
@@ -177,7 +176,3 @@ def change(estimate: Estimate) -> str:
 
 def p_value(p: float) -> str:
     return f"{p:.3f}" if p >= 0.001 else "< 0.001"
-
-
-def _resamples(record: RunRecord) -> int:
-    return int(record.params["evaluation.resamples"])

@@ -1,14 +1,14 @@
 """The charts and rows of the page, from the records of runs."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
 from typing import NamedTuple
 
 from markupsafe import Markup
 
 from flows.reports.comparison import Side, title_of
-from flows.reports.html.chart import Bin, Curve, Point, bars, curves
+from flows.reports.html.chart import Curve, Point, bars, curves
 from flows.reports.run_record import Example, GreedyCompletion, RunRecord
 
 MAX_CARDS = 10
@@ -47,14 +47,7 @@ def pass_at_k(sides: Sequence[Side]) -> list[Chart]:
 def rewards(sides: Sequence[Side]) -> list[Chart]:
     """A chart for the reward and for each of its terms: the mean over the completions of each round."""
     names = dict.fromkeys(name for side in sides for _, found in _reward_means(side.record) for name in found)
-    charts = []
-    for name in names:
-        drawn = []
-        for colour, side in enumerate(sides):
-            points = [(round, found[name]) for round, found in _reward_means(side.record) if name in found]
-            drawn.append(_curve(f"{_of(sides, side)}{name}", colour, points))
-        charts.append(Chart(name, curves(f"{name} by round", [curve for curve in drawn if curve.points])))
-    return charts
+    return [Chart(name, curves(f"{name} by round", _curves(sides, name, _term))) for name in names]
 
 
 def influence(sides: Sequence[Side]) -> list[Chart]:
@@ -63,11 +56,7 @@ def influence(sides: Sequence[Side]) -> list[Chart]:
     return [
         Chart(
             f"{name}round {record.influence_round}",
-            bars(
-                f"{name}influence of round {record.influence_round}",
-                [Bin(bar.low, bar.high, bar.selected, bar.not_selected) for bar in record.influence],
-                "influence",
-            ),
+            bars(f"{name}influence of round {record.influence_round}", record.influence, "influence"),
         )
         for name, record in found
     ]
@@ -76,16 +65,8 @@ def influence(sides: Sequence[Side]) -> list[Chart]:
 def updates(sides: Sequence[Side]) -> list[Chart]:
     """KL to the reference and entropy at each step of the updates; the steps of a round fill the width of a round."""
     titles = {"kl": "KL to the reference", "entropy": "entropy of the tokens"}
-    charts = []
-    for name, title in titles.items():
-        drawn = [
-            _curve(f"{_of(sides, side)}{name}", colour, list(_steps(side.record, name)))
-            for colour, side in enumerate(sides)
-        ]
-        drawn = [curve for curve in drawn if curve.points]
-        if drawn:
-            charts.append(Chart(title, curves(f"{title} by round", drawn)))
-    return charts
+    drawn = {title: _curves(sides, name, _steps) for name, title in titles.items()}
+    return [Chart(title, curves(f"{title} by round", own)) for title, own in drawn.items() if own]
 
 
 def cards(sides: Sequence[Side]) -> list[Card]:
@@ -148,6 +129,10 @@ def _reward_means(record: RunRecord) -> Iterator[tuple[float, dict[str, float]]]
             yield float(round), terms(record.metrics[f"reward@{round}"])
 
 
+def _term(record: RunRecord, name: str) -> Iterator[tuple[float, float]]:
+    return ((round, found[name]) for round, found in _reward_means(record) if name in found)
+
+
 def _steps(record: RunRecord, name: str) -> Iterator[tuple[float, float]]:
     for round in range(1, record.rounds + 1):
         values = record.steps.get(str(round), {}).get(name, [])
@@ -156,8 +141,15 @@ def _steps(record: RunRecord, name: str) -> Iterator[tuple[float, float]]:
                 yield round - 1 + i / len(values), value
 
 
-def _curve(name: str, colour: int, points: Sequence[tuple[float, float]]) -> Curve:
-    return Curve(name, colour, [Point(x, y, y, y) for x, y in points])
+def _curves(
+    sides: Sequence[Side], name: str, points: Callable[[RunRecord, str], Iterator[tuple[float, float]]]
+) -> list[Curve]:
+    """A curve of each run that has `points` of this name."""
+    drawn = [
+        Curve(f"{_of(sides, side)}{name}", colour, [Point(x, y, y, y) for x, y in points(side.record, name)])
+        for colour, side in enumerate(sides)
+    ]
+    return [curve for curve in drawn if curve.points]
 
 
 def _cells(sides: Sequence[Side], own: Sequence[Example]) -> list[Cell]:

@@ -7,7 +7,7 @@ from flows.reports.run_record import RunRecord
 def summary_of(record: RunRecord) -> str:
     """The decision in the first line, then pass@k before and after. No text of a model is included."""
     before, after = (record.metrics[f"evaluate@{when}"] for when in ("before", "after"))
-    measures = ["pass_at_1_greedy", *(f"pass_at_{k}" for k in record.ks)]
+    measures = ["pass_at_1_greedy", *(f"pass_at_{k}" for k in record.evaluation.ks)]
     rows = [
         f"| {title_of(name)} | {level_with_interval(before, name)} | {level_with_interval(after, name)} |"
         for name in measures

@@ -1,19 +1,16 @@
-"""A search that takes its time: cut short and gone on with, limited, and shown, with a real policy and the sandbox."""
+"""A search that takes its time: cut short and gone on with, limited, and shown, with a real policy and the sandbox.
 
-import os
+One whose process is killed: tests/integration/test_shard_runners.py.
+"""
+
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks.support.workspace import environment, make_workspace
-from flows.stages.sources import write as write_sources
+from flows.stages.dvc_yaml import declared_params
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.bootstrap.scratch_model import build_scratch_model
 from tasks.bootstrap.supervised import TrainingExample, train_supervised
@@ -32,7 +29,8 @@ from tasks.search.policy_tree import PolicyTree
 from tasks.search.progress import Tally
 from tasks.search.task import run
 
-SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
+REPOSITORY = Path(__file__).parents[3]
+SHIPPED = load_params(REPOSITORY / "params.yaml")
 SAMPLES, SIMULATIONS, WAVE = 3, 12, 3
 OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "sum": lambda a, b: a + b,
@@ -45,16 +43,6 @@ PROBLEMS = [
     for name, operation in OPERATIONS.items()
 ]
 TRAIN, VALIDATION = PROBLEMS, [PROBLEMS[0].model_copy(update={"problem_id": "held-out"})]
-KEYS = ["seed", "policy.base", "policy.max_new_tokens", "search", "sandbox", "operators", "rewards.failed_limit"]
-KEYS += [
-    "environment",
-    "environment_sha256",
-    "shard_size",
-    "grpo.group_size",
-    "influence.validation",
-    "influence.n",
-    "influence.completions",
-]
 
 
 @pytest.fixture(scope="module")
@@ -74,11 +62,8 @@ def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def layout(tmp_path: Path, writer: Path) -> Layout:
-    return laid_out(Layout(tmp_path / "project"), writer)
-
-
-def laid_out(layout: Layout, writer: Path) -> Layout:
     """With what the search of round 1 reads."""
+    layout = Layout(tmp_path / "project")
     write_jsonl(layout.problems("train"), TRAIN)
     write_jsonl(layout.problems("validation"), VALIDATION)
     shutil.copytree(writer, layout.policy(0))
@@ -100,7 +85,7 @@ def params(**search: float | None) -> Params:
         "sandbox": SHIPPED.sandbox.model_copy(update={"allow_weak": True}),
         "influence": SHIPPED.influence.model_copy(update={"validation": "held_out"}),
     }
-    return restrict(SHIPPED.model_copy(update=changes), KEYS)
+    return restrict(SHIPPED.model_copy(update=changes), declared_params(REPOSITORY, "search"))
 
 
 def written(layout: Layout) -> list[str]:
@@ -178,46 +163,6 @@ def test_a_journal_is_not_believed_for_other_inputs(
     run(layout, other, 1)
     assert capfd.readouterr().err == ""
     assert not left.exists()  # the round is searched, nobody comes back to it
-
-
-@pytest.mark.slow
-def test_a_stage_that_is_killed_goes_on_where_it_was(tmp_path: Path, writer: Path) -> None:
-    """The real stage in a process of its own, ended with SIGKILL in the middle of its tree search."""
-    knobs = {"samples": SAMPLES, "simulations": 60, "wave_size": 1, "temperature": 1.0}
-    assignments = [*(f"search.{name}={value}" for name, value in knobs.items()), "sandbox.allow_weak=true"]
-    more = ["policy.max_new_tokens=48", "influence.validation=held_out"]
-    root = make_workspace(tmp_path / "project", [*assignments, *more])
-    write_sources(root)
-    layout = laid_out(Layout(root), writer)
-    stage = [sys.executable, "-m", "flows.stages.run", "search@1"]
-
-    def searched() -> str:
-        ended = subprocess.run(stage, cwd=root, env=environment(root), capture_output=True, text=True, check=True)
-        return ended.stderr
-
-    assert searched() == ""
-    undisturbed = written(layout)
-    forget(layout)
-
-    killed = subprocess.Popen(stage, cwd=root, env=environment(root))
-    while not (left := list(layout.journals("search", 1).glob("*"))) or left[0].read_bytes().count(b"\n") < 4:
-        assert killed.poll() is None
-        time.sleep(0.005)
-    os.kill(killed.pid, signal.SIGKILL)
-    assert killed.wait() == -signal.SIGKILL
-    assert not layout.workflows(1).exists()
-
-    before = left[0].read_bytes()
-    kept = tmp_path / "journal"
-    os.link(left[0], kept)  # sees what is added, and stays when the stage removes its journal
-    done = Journal(left[0]).completions
-    assert done >= SAMPLES * len(PROBLEMS)
-    assert f"resumes after {done} completions" in searched()
-    assert written(layout) == undisturbed
-    assert not layout.journals("search", 1).exists()
-    assert kept.read_bytes().startswith(before)
-    names = [line.split(b" ")[1] for line in kept.read_bytes().split(b"\n") if line.endswith(b"}")]
-    assert len(names) == len(set(names)) > 4  # nothing was written twice
 
 
 # --- limited
