@@ -12,7 +12,6 @@ from tasks.coldstart.enumerate_programs import Expression, shortest_expressions,
 from tasks.coldstart.solve_problems import confirm_candidates, find_candidates, order_candidates
 from tasks.coldstart.task import run
 from tasks.layout import Layout
-from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
 from tasks.problems.generate import generate, generate_splits
 from tasks.programs.answer_check import solved_share
@@ -20,8 +19,8 @@ from tasks.programs.contract import HEADER, workflow_id
 from tasks.programs.operators.builtin import numbers
 from tasks.programs.sandbox.sandbox import Program, Sandbox
 from tasks.records import Problem, Sibling, Split, Workflow
+from tests.support.stage_params import SHIPPED, stage_params
 
-SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 LEAVES = Expression(leaf="n[0]"), Expression(leaf="n[1]")
 
 
@@ -40,9 +39,7 @@ def problems() -> list[Problem]:
 
 def params(base: str = "scratch", operations: int = 4, passes: int = 0) -> Params:
     coldstart = {"operations": operations, "em_passes": passes}
-    changes = {"policy": {"base": base}, "coldstart": coldstart, "sandbox": {"allow_weak": True}}
-    changed = {name: getattr(SHIPPED, name).model_copy(update=change) for name, change in changes.items()}
-    return restrict(SHIPPED.model_copy(update=changed), ["seed", "policy.base", "coldstart", "sandbox"])
+    return stage_params("coldstart", policy={"base": base}, coldstart=coldstart, sandbox={"allow_weak": True})
 
 
 @pytest.fixture
