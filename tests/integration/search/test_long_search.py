@@ -12,15 +12,11 @@ import pytest
 
 from flows.stages.dvc_yaml import declared_params
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
-from tasks.bootstrap.scratch_model import build_scratch_model
-from tasks.bootstrap.supervised import TrainingExample, train_supervised
-from tasks.bootstrap.tokenizer import train_tokenizer
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.layout import Layout
-from tasks.model.policy import Policy, attach_adapter, encode_completion, encode_prompt, load_policy, save_policy
+from tasks.model.policy import load_policy, save_policy
 from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
-from tasks.programs.contract import HEADER, prompt_of
 from tasks.programs.sandbox.sandbox import Sandbox
 from tasks.records import Problem, TreeNode, Workflow
 from tasks.search.journal import Batch, Journal
@@ -28,6 +24,7 @@ from tasks.search.policy_search import PolicySearch
 from tasks.search.policy_tree import PolicyTree
 from tasks.search.progress import Tally
 from tasks.search.task import run
+from tests.support.real_project import train_writer
 
 REPOSITORY = Path(__file__).parents[3]
 SHIPPED = load_params(REPOSITORY / "params.yaml")
@@ -47,16 +44,9 @@ TRAIN, VALIDATION = PROBLEMS, [PROBLEMS[0].model_copy(update={"problem_id": "hel
 
 @pytest.fixture(scope="module")
 def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a policy that adds, multiplies and subtracts the two quantities at random."""
-    codes = [HEADER + f"    a = n[0] {symbol} n[1]\n    return a\n" for symbol in "+*-"]
-    tokenizer = train_tokenizer([prompt_of(p.question, "scratch") for p in TRAIN] + codes, 300)
-    policy = Policy(build_scratch_model(tokenizer, hidden=32, layers=1, seed=0), tokenizer, "", "scratch")
-    prompt = encode_prompt(policy, prompt_of(TRAIN[0].question, "scratch"))
-    rows = [TrainingExample(prompt, encode_completion(policy, code)) for code in codes]
-    train_supervised(policy.model, rows, epochs=60, learning_rate=0.02, batch=3, pad=tokenizer.pad_token_id, seed=0)
-    policy.model = attach_adapter(policy.model, rank=2, alpha=2.0, seed=0)
+    """The folder of a policy."""
     folder = tmp_path_factory.mktemp("policy") / "0"
-    save_policy(policy, folder, parent=None, round=0)
+    save_policy(train_writer(TRAIN), folder, parent=None, round=0)
     return folder
 
 
