@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.coldstart.expression_space import CONSTANTS, CUES, STATEMENTS, SYMBOLS, Space
+from tasks.coldstart.expression_space import CONSTANTS, CUES, SYMBOLS, Space
 from tasks.coldstart.expression_states import PAIR_KINDS, STOP_KINDS, USE_KINDS
 from tasks.coldstart.question_words import NUMBER, read_words
 
@@ -171,6 +171,3 @@ def vocabulary_of(spaces: Sequence[Space], least: int) -> dict[str, int]:
             counts[word] = counts.get(word, 0) + 1
     kept = sorted((-count, word) for word, count in counts.items() if count >= least or word == NUMBER)
     return {word: number for number, (_, word) in enumerate(kept, start=1)}
-
-
-assert STATEMENTS <= 6
