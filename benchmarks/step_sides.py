@@ -224,7 +224,7 @@ def graft(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
     from tasks.model.sample import Sample
     from tasks.model.sampling.sampler import Request, Sampler
     from tasks.model.scoring.scorer import Scorer, scorer_for
-    from tasks.objective.advantages import group_advantages
+    from tasks.objective.advantages import advantages_of
     from tasks.params.file import load_params
 
     plain = {"learning_rate": RATE, "negative_weight": 1.0, "beta": 0.0, "entropy": 0.0, "loss": "dapo"}
@@ -261,7 +261,7 @@ def graft(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
             groups = []
             for p, prompt in enumerate(own):
                 completions = [written[p * COMPLETIONS + m] for m in range(COMPLETIONS)]
-                gains = group_advantages([reward(c.tokens) for c in completions])
+                (gains,) = advantages_of("group", [[reward(c.tokens) for c in completions]])
                 samples = [
                     Sample(str(p), m, tuple(prompt), tuple(c.tokens), tuple(c.logprobs), gain)
                     for m, (c, gain) in enumerate(zip(completions, gains, strict=True))

@@ -53,7 +53,7 @@ def proposed_params(root: Path, assignments: Sequence[str]) -> tuple[str, Params
     path = root / "params.yaml"
     text, params, changes = overridden(path, read_text(path), assignments)
     text, params, more = overridden(path, text, _assignments(params, digests(root, params)))
-    _check_problems(root, params)
+    problem_files(root, params.problems.path)  # whatever the source, it is a dependency of the first stage
     _check_limits(params)
     return (
         text,
@@ -69,8 +69,15 @@ def digests(root: Path, params: Params) -> dict[str, str | None]:
     """
     return {
         "policy.base_sha256": _base_digest(root, params),
-        "policy.prompt.file_sha256": _examples_digest(root, params),
-        "influence.trajectories_sha256": _trajectories_digest(root, params),
+        "policy.prompt.file_sha256": _file_digest(
+            root, "policy.prompt.file", params.policy.prompt.file, "JSON lines of worked examples, or null"
+        ),
+        "influence.trajectories_sha256": _file_digest(
+            root,
+            "influence.trajectories",
+            params.influence.trajectories,
+            "a file such as run/rounds/1/rewarded.jsonl",
+        ),
         "rewards.model_sha256": _reward_model_digest(root, params),
         **_modules_digests(root, params),
     }
@@ -78,43 +85,34 @@ def digests(root: Path, params: Params) -> dict[str, str | None]:
 
 def _base_digest(root: Path, params: Params) -> str | None:
     """Digest of `policy.base`, if it is a folder or a GGUF file."""
-    base = root / params.policy.base
-    if params.policy.base != "scratch" and isdir(base):
-        return digest_path(base)
-    if is_gguf(params.policy.base):
-        return digest_path(find_gguf(params.policy.base, root))
-    if params.policy.base.startswith((".", "/", "~")):
-        raise GraftError(f"policy.base: no folder {params.policy.base}; name a folder, a Hugging Face id, or scratch")
-    if params.policy.base == CHAMPION:  # looks like the id of a model on the hub
+    base = params.policy.base
+    if is_gguf(base):
+        return digest_path(find_gguf(base, root))
+    if base == CHAMPION and not isdir(root / base):  # looks like the id of a model on the hub
         raise GraftError(f"policy.base: no folder {CHAMPION}, nothing was promoted yet; name another one, or scratch")
-    return None
+    return None if base == "scratch" else _folder_digest(root, "policy.base", base, "a Hugging Face id, or scratch")
 
 
-def _examples_digest(root: Path, params: Params) -> str | None:
-    name = params.policy.prompt.file
+def _file_digest(root: Path, param: str, name: str | None, instead: str) -> str | None:
     if name is None:
         return None
     if not isfile(root / name):
-        raise GraftError(f"policy.prompt.file: no file {name}; name JSON lines of worked examples, or null")
-    return digest_path(root / name)
-
-
-def _trajectories_digest(root: Path, params: Params) -> str | None:
-    name = params.influence.trajectories
-    if name is None:
-        return None
-    if not isfile(root / name):
-        raise GraftError(f"influence.trajectories: no file {name}; name a file such as run/rounds/1/rewarded.jsonl")
+        raise GraftError(f"{param}: no file {name}; name {instead}")
     return digest_path(root / name)
 
 
 def _reward_model_digest(root: Path, params: Params) -> str | None:
     """Digest of `rewards.model.base`, if it is a folder."""
-    base = params.rewards.model.base if params.rewards.model else None
-    if base is not None and isdir(root / base):
-        return digest_path(root / base)
-    if base is not None and base.startswith((".", "/", "~")):
-        raise GraftError(f"rewards.model: no folder {base}; name a folder, or a Hugging Face id")
+    model = params.rewards.model
+    return _folder_digest(root, "rewards.model", model.base, "or a Hugging Face id") if model else None
+
+
+def _folder_digest(root: Path, param: str, name: str, others: str) -> str | None:
+    """Digest of the folder `name`; None if it may be the id of a model on the hub."""
+    if isdir(root / name):
+        return digest_path(root / name)
+    if name.startswith((".", "/", "~")):
+        raise GraftError(f"{param}: no folder {name}; name a folder, {others}")
     return None
 
 
@@ -135,11 +133,6 @@ def _assignments(params: Params, digests: Mapping[str, str | None]) -> list[str]
     """Assignments of the digests that differ from the params. Quoted: some digests look like numbers."""
     new = {key: digest for key, digest in digests.items() if attrgetter(key)(params) != digest}
     return [f"{key}=null" if digest is None else f'{key}="{digest}"' for key, digest in new.items()]
-
-
-def _check_problems(root: Path, params: Params) -> None:
-    """The file is a dependency of the first stage whatever the source, so it has to exist."""
-    problem_files(root, params.problems.path)
 
 
 def _check_limits(params: Params) -> None:

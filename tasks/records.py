@@ -288,8 +288,8 @@ class Champion(Record):
     environment: str = Field(default="workflow", exclude_if=lambda name: name == "workflow")  # that it was trained in
 
 
-SuccessionKind = Literal["promoted", "rolled back", "reinstated"]
-"""How a policy became champion; reinstated: a rollback that took it back was itself taken back."""
+SuccessionKind = Literal["promoted", "rolled back"]
+"""How a policy became champion."""
 
 
 class Succession(Record):

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from benchmarks.statement_search.array_tree import NONE, SPENT, STOP, Ids, TreeBatch
 from benchmarks.statement_search.behaviour_set import BehaviourSet, fingerprints
+from benchmarks.statement_search.random_bits import uniform
 from benchmarks.statement_search.start_rules import make_start_rule
 from tasks.coldstart.expression_space import STATEMENTS, SYMBOLS, Program, Space
 from tasks.coldstart.expression_states import States, apply_symbol, leaves_of, legal_statements, width_of
 from tasks.coldstart.statement_prior import Prior
 from tasks.programs.answer_check import TOLERANCE
-from tasks.search.rules import Rule, draw_index, puct, uct, uniform
+from tasks.search.rules import Rule, draw_index, puct, uct
 from tasks.seeds import derive_seed
 
 ITERATIONS = 20
@@ -255,7 +256,7 @@ class _Random:
         values[:, :, STATEMENTS:] = self.leaves.values[problems]
         none, nothing = np.zeros((size, self.width), dtype=bool), np.zeros((size, STATEMENTS), dtype=np.int64)
         depth = np.zeros(size, dtype=np.int64)
-        return States(values, self.leaves.real, depth, none, nothing, nothing.copy(), self.leaves, problems)
+        return States(values, self.leaves.real, depth, none, nothing, self.leaves, problems)
 
     def advance(self, problems: Ids) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """One program for each of `problems` [B]. Returns [B] True, and flags for problems without legal programs."""
@@ -315,7 +316,6 @@ def _rows(states: States, rows: Ids) -> States:
         states.depth[rows],
         states.used[rows],
         states.reach[rows],
-        states.made[rows],
         states.leaves,
         states.problem[rows],
     )

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.statement_search.behaviour_set import BehaviourSet, fingerprints
+from benchmarks.statement_search.prior_scores import describe_spaces, log_priors, stop_chance
+from benchmarks.statement_search.random_bits import mix_bits, uniform
 from tasks.coldstart.expression_space import STATEMENTS, SYMBOLS, Program, Space
 from tasks.coldstart.expression_states import (
     States,
@@ -23,7 +25,6 @@ from tasks.coldstart.expression_states import (
     width_of,
 )
 from tasks.coldstart.statement_prior import Prior, describe_value
-from tasks.search.rules import mix_bits, uniform
 
 Ids = NDArray[np.int64]
 
@@ -61,7 +62,7 @@ class TreeBatch:
         self.stopped = np.zeros(size, dtype=bool)
         self.description = np.zeros((size, 0), dtype=np.float32)
         if prior:
-            leaf, self.question = prior.descriptions(spaces, self.width - STATEMENTS)
+            leaf, self.question = describe_spaces(prior, spaces, self.width - STATEMENTS)
             self.leaf_description = leaf
             self.description = np.zeros((size, leaf.shape[2]), dtype=np.float32)
         self.edge_prior = np.zeros((size, edges), dtype=np.float32)
@@ -86,9 +87,8 @@ class TreeBatch:
         values = np.concatenate([own.transpose(0, 2, 1), self.leaves.values[problem]], axis=2)
         used = ((self.used[nodes][:, None] >> np.arange(self.width)) & 1).astype(bool)
         reach = np.where(there, self.reach[path], 0)
-        made = np.where(there, self.code[path].astype(np.int64) >> 10, 0)
         depth = self.depth[nodes].astype(np.int64)
-        return States(values, self.leaves.real, depth, used, reach, made, self.leaves, problem)
+        return States(values, self.leaves.real, depth, used, reach, self.leaves, problem)
 
     def open(self, nodes: Ids) -> None:
         """Create the edges of nodes."""
@@ -101,7 +101,7 @@ class TreeBatch:
     def _learnt_priors(self, states: States, nodes: Ids) -> NDArray[np.float32]:
         """[B, S M M + 1]: log-probabilities of the statements and, at the end, of stopping, if that is open."""
         assert self.prior
-        statements = self.prior.log_priors(states, self._operands(nodes), self.question[states.problem])
+        statements = log_priors(self.prior, states, self._operands(nodes), self.question[states.problem])
         stop = self.stop_prior[nodes, None]
         with np.errstate(divide="ignore"):
             last = np.where(self.stopped[nodes, None], np.float32(-1e9), np.log(stop))
@@ -164,7 +164,7 @@ class TreeBatch:
             described = (self._description_of(parent, operand) for operand in operands)
             self.description[ids] = describe_value(self.prior.weights, code >> 10, *described)
             kinds = stop_kinds(depth.astype(np.int64), self.used[ids], self.quantities[problem[new]])
-            chance = self.prior.stop_chance(self.description[ids], self.question[problem[new]], kinds)
+            chance = stop_chance(self.prior, self.description[ids], self.question[problem[new]], kinds)
             self.stop_prior[ids] = np.where(depth == STATEMENTS, 1, chance)
         return children
 

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.search.rules import mix_bits
+from benchmarks.statement_search.random_bits import mix_bits
 
 Keys = NDArray[np.uint64]
 

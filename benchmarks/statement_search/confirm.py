@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.statement_search.array_search import SearchResult
-from tasks.coldstart.expression_space import Program, Space, source_of
+from tasks.coldstart.expression_space import STATEMENTS, Program, Space
 from tasks.programs.answer_check import solved_share
 from tasks.programs.contract import HEADER
 from tasks.programs.sandbox import sandbox as boxes
@@ -38,3 +38,28 @@ def confirm_hits(
         for hit, given in zip(hits, results, strict=True)
         if solved_share(given, spaces[hit.problem].answers.tolist()) == 1.0
     ]
+
+
+def source_of(space: Space, program: Program, header: str) -> str:
+    """The code of the workflow: one line for each statement that the last one needs."""
+    texts = space.texts
+    needed = needed_statements(program)
+    names = {statement: "abcdef"[place] for place, statement in enumerate(needed)}
+
+    def write(operand: int) -> str:
+        return names[operand] if operand < STATEMENTS else texts[operand - STATEMENTS]
+
+    lines = []
+    for statement in needed:
+        symbol, left, right = program[statement]
+        lines.append(f"    {names[statement]} = {write(left)} {symbol} {write(right)}\n")
+    return header + "".join(lines) + f"    return {names[needed[-1]]}\n"
+
+
+def needed_statements(program: Program) -> list[int]:
+    """The statements that the last one is computed from, itself included, in order."""
+    needed = {len(program) - 1}
+    for statement in range(len(program) - 1, -1, -1):
+        if statement in needed:
+            needed.update(operand for operand in program[statement][1:] if operand < STATEMENTS)
+    return sorted(needed)

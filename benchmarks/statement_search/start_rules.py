@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.statement_search.array_tree import NONE, Ids, TreeBatch
+from benchmarks.statement_search.random_bits import uniform
 from tasks.coldstart.expression_space import STATEMENTS
-from tasks.search.rules import AFLOW_BEST, Rule, draw_index, soft_mix, uniform
+from tasks.search.rules import AFLOW_BEST, Rule, draw_index, soft_mix
 
 Rewards = NDArray[np.float64]
 

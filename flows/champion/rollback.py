@@ -25,7 +25,7 @@ def rollback(layout: Layout, params: Params, version: str | None, reason: str) -
     step = roll_back(layout.champion, version, redacted(" ".join(reason.split())), utc_now())
     print(f"champion: {step.version}, {step.how} ({step.reason}); {step.replaced} was taken back and is kept")
     print(f"to undo this: graft rollback {step.replaced}")
-    decision = _decision(layout)
+    decision = read_json(layout.promotion, Promotion) if layout.promotion.exists() else None
     if decision and decision.champion_version == step.replaced and decision.version != step.version:
         print(f"The last run was compared with {step.replaced}; to compare it again: graft stage promote --force")
     problem = update_registry(layout, params)
@@ -46,8 +46,3 @@ def print_champions(layout: Layout, console: "Console") -> None:
     if table.row_count:
         console.print()
         console.print(table)
-
-
-def _decision(layout: Layout) -> Promotion | None:
-    """The decision of the last run, if there was one."""
-    return read_json(layout.promotion, Promotion) if layout.promotion.exists() else None

@@ -155,11 +155,22 @@ def operators(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
         print("\n".join(f"    {line}".rstrip() for line in cleandoc(function.__doc__ or "").splitlines()), end="\n\n")
 
 
-def doctor(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
-    """Check this machine and installation: versions, sandbox, disk, git, params. Exit code 1 if something is wrong."""
+def doctor(
+    policy: Annotated[bool, typer.Option("--policy", help="Try each prompt format on policy.base instead.")] = False,
+    debug: Debug = False,  # noqa: ARG001 (read by main)
+) -> None:
+    """Check this machine and installation: versions, sandbox, disk, git, params. Exit code 1 if something is wrong.
+
+    With --policy: sample policy.base on a few train problems with each form of its prompt, and print a table of them.
+    """
     from flows.doctor import examine
     from flows.preflight import project_root
 
+    if policy:
+        from flows.diagnosis.prompt_table import print_trials
+
+        print_trials(project_root())
+        return
     findings = examine(project_root())
     for finding in findings:
         print(f"{'wrong' if finding.remedy else 'ok':<6} {finding.thing}: {finding.found}")

@@ -1,14 +1,12 @@
 """Commands that compute or remove results."""
 
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import Annotated
 
 import typer
 
 from flows.cli.options import Assignments, Debug, Pull
 from flows.process import settings
-
-if TYPE_CHECKING:
-    from flows.stages.result import StageResult
 
 
 def retrain(
@@ -60,7 +58,7 @@ def retrain(
         from flows.reports.terminal import print_report
         from flows.retrain import retrain
 
-        session = retrain(root, params, print_result, pull)
+        session = retrain(root, params, partial(print, flush=True), pull)
         try:
             print_report(Layout(root), params, session.seconds, session.cached, Console())
         finally:
@@ -93,7 +91,7 @@ def stage(
 
         pipeline = DvcPipeline(root, pull, seconds=params.schedule.seconds)
         for stage_id in [stage_id for name in names for stage_id in pipeline.find(name)]:
-            print_result(pipeline.run(stage_id, force))
+            print(pipeline.run(stage_id, force), flush=True)
 
 
 def serve(
@@ -143,8 +141,3 @@ def clean(
         from flows.retention.clean import clean
 
         clean(Layout(root), load_params(root / "params.yaml"), keep, yes, replies)
-
-
-def print_result(result: "StageResult") -> None:
-    """The line of a stage that is done."""
-    print(f"{result.stage_id:<16} {result.how:<10} {result.seconds:7.1f} s", flush=True)

@@ -1,8 +1,8 @@
 """The problems of a diagnosis: completions token by token, with rewards, baselines and advantages."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from statistics import fmean, stdev
 from typing import TypeVar
 
 from flows.diagnosis.record import Completion, ProblemDiagnosis, Token
@@ -121,12 +121,9 @@ def _both(
 
 
 def _mean(values: Sequence[float]) -> float | None:
-    return math.fsum(values) / len(values) if values else None
+    return fmean(values) if values else None
 
 
 def _deviation(values: Sequence[float]) -> float | None:
     """With ddof 1, as in the advantages; 0 for one value, None for none."""
-    mean = _mean(values)
-    if mean is None:
-        return None
-    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / max(len(values) - 1, 1))
+    return stdev(values) if len(values) > 1 else 0.0 if values else None

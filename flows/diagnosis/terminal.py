@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from flows.diagnosis.record import Completion, Diagnosis, ProblemDiagnosis, loss_lines, printable, summary_lines
 from tasks.core.terminal import make_table
+from tasks.programs.contract import HEADER
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 STYLES = {"ok": "green", "warning": "yellow", "red flag": "bold red", "no verdict": "dim"}
 BARS = 30  # signs of the longest bar
 CODE_WIDTH = 27  # signs of a workflow: with it a line has 80 columns at most
-OPENING = "def solve(problem):\n    n = numbers(problem)\n"
 
 
 def print_diagnosis(diagnosis: Diagnosis, console: "Console") -> None:
@@ -132,7 +132,7 @@ def _in_short(code: str) -> "Text":
     """The lines of a workflow in one, without those that all have."""
     from rich.text import Text
 
-    lines = [" ".join(line.split()) for line in code.removeprefix(OPENING).splitlines() if line.strip()]
+    lines = [" ".join(line.split()) for line in code.removeprefix(HEADER).splitlines() if line.strip()]
     short = printable("; ".join(lines))
     return Text(short if len(short) <= CODE_WIDTH else f"{short[: CODE_WIDTH - 2]} …")
 

@@ -83,6 +83,7 @@ def mark_crashed(root: Path, tracking: Tracking, alone: bool) -> list[str]:
     crashed runs. Raises the errors of Prefect's client if the server does not answer.
     """
     from prefect.client.orchestration import get_client
+    from prefect.states import Crashed
 
     notes = {path.stem: read_json(path, Note) for path in sorted(_folder(root).glob("*.json"))}
     notes = {run: note for run, note in notes.items() if note.api == _api(root)}
@@ -92,7 +93,7 @@ def mark_crashed(root: Path, tracking: Tracking, alone: bool) -> list[str]:
         if alone:
             dead += _without_note(client, workspace_tag(root), known=set(notes))
         for run in dead:
-            _crash(client, run)
+            client.set_flow_run_state(run.id, Crashed(message=CRASH_MESSAGE), force=True)
     if gone or dead:
         _kill_in_mlflow(root, tracking, gone | {str(run.id) for run in dead})
     for id in gone:
@@ -132,12 +133,6 @@ def _without_note(client: Any, tag: str, known: set[str]) -> list[Any]:
         for run in client.read_flow_runs(flow_run_filter=chosen)
         if str(run.id) not in known | {own} and (run.deployment_id is None or run.state.timestamp < late)
     ]
-
-
-def _crash(client: Any, run: Any) -> None:
-    from prefect.states import Crashed
-
-    client.set_flow_run_state(run.id, Crashed(message=CRASH_MESSAGE), force=True)
 
 
 def _kill_in_mlflow(root: Path, tracking: Tracking, flow_run_ids: set[str]) -> None:

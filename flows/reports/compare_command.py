@@ -56,7 +56,7 @@ def _print(sides: Sequence[Side], console: "Console") -> None:
         console.print()
         console.print(_changes(contrast))
     console.print()
-    for note in (*comparison.remarks(sides), comparison.legend(sides[0].account)):
+    for note in (*comparison.remarks(sides), comparison.legend(sides[0].record)):
         console.print(note, style="dim", highlight=False)
 
 

@@ -1,7 +1,7 @@
 """Comparison of runs: params that differ, and changes on the same test problems with paired intervals and p-values."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from flows.reports.run_record import RunRecord, When
@@ -22,7 +22,7 @@ class Side(NamedTuple):
 
     letter: str  # its name in tables and charts
     name: str  # as given by the user
-    account: RunRecord
+    record: RunRecord
 
 
 class ParamRow(NamedTuple):
@@ -53,13 +53,13 @@ class Contrast(NamedTuple):
 
 def make_sides(named: Sequence[tuple[str, RunRecord]]) -> list[Side]:
     """Letter the runs A, B, … in the order given. Raises GraftError if two were tested on different problems."""
-    sides = [Side(chr(ord("A") + i), name, account) for i, (name, account) in enumerate(named)]
+    sides = [Side(chr(ord("A") + i), name, record) for i, (name, record) in enumerate(named)]
     first = sides[0]
     for side in sides[1:]:
-        if side.account.test_sha256 != first.account.test_sha256:
+        if side.record.test_sha256 != first.record.test_sha256:
             raise GraftError(
                 f"{first.name} and {side.name}: tested on different problems (run/problems/test.jsonl has sha256 "
-                f"{first.account.test_sha256[:12]}… and {side.account.test_sha256[:12]}…), so their numbers cannot be "
+                f"{first.record.test_sha256[:12]}… and {side.record.test_sha256[:12]}…), so their numbers cannot be "
                 "compared; run one again with the other's seed and problems params"
             )
     return sides
@@ -67,8 +67,8 @@ def make_sides(named: Sequence[tuple[str, RunRecord]]) -> list[Side]:
 
 def differing_params(sides: Sequence[Side]) -> list[ParamRow]:
     """The params that differ, by name; ABSENT if a run, of another version of Graft, lacks one."""
-    names = sorted({name for side in sides for name in side.account.params})
-    rows = [ParamRow(name, [side.account.params.get(name, ABSENT) for side in sides]) for name in names]
+    names = sorted({name for side in sides for name in side.record.params})
+    rows = [ParamRow(name, [side.record.params.get(name, ABSENT) for side in sides]) for name in names]
     return [row for row in rows if len(set(row.values)) > 1]
 
 
@@ -87,31 +87,30 @@ def remarks(sides: Sequence[Side]) -> list[str]:
     return [found] if names else []
 
 
-def legend(account: RunRecord) -> str:
+def legend(record: RunRecord) -> str:
     """Explanation of the numbers in a contrast, with the resamples of the first run's evaluation."""
-    confidence, resamples = float(account.params["evaluation.confidence"]), _resamples(account)
+    evaluation = record.evaluation
     return (
         f"Problem by problem on the same test problems; in brackets the paired bootstrap interval of "
-        f"{100 * confidence:g} % of the change. p: how often a change at least as large comes up if each problem's two "
-        f"results change places at random (sign-flip test, {resamples} draws or, where there are fewer, every "
-        "pattern); it is not corrected for reading many."
+        f"{100 * evaluation.confidence:g} % of the change. p: how often a change at least as large comes up if each "
+        f"problem's two results change places at random (sign-flip test, {evaluation.resamples} draws or, where there "
+        "are fewer, every pattern); it is not corrected for reading many."
     )
 
 
 def _changes(first: tuple[Side, When], second: tuple[Side, When]) -> list[Change]:
     """Every measure that both have for some problem; confidence and resamples are those of the first run."""
-    account = first[0].account
-    confidence, resamples = float(account.params["evaluation.confidence"]), _resamples(account)
-    ks = [k for k in account.ks if k in second[0].account.ks]
-    before, after = (_by_problem(side.account.outcomes[when], ks) for side, when in (first, second))
+    evaluation = first[0].record.evaluation
+    ks = [k for k in evaluation.ks if k in second[0].record.evaluation.ks]
+    before, after = (_by_problem(side.record.outcomes[when], ks) for side, when in (first, second))
     changes = []
     for name in before:
         both = [problem for problem in before[name] if problem in after.get(name, {})]
         if both:
             old, new = [before[name][p] for p in both], [after[name][p] for p in both]
-            seed = derive_seed(int(account.params["seed"]), "change", name)  # as the report of the run
-            difference = difference_interval(new, old, resamples, confidence, seed)
-            p = sign_flip_p(new, old, resamples, seed)
+            seed = derive_seed(evaluation.seed, "change", name)  # as the report of the run
+            difference = difference_interval(new, old, evaluation.resamples, evaluation.confidence, seed)
+            p = sign_flip_p(new, old, evaluation.resamples, seed)
             changes.append(Change(name, len(both), sum(old) / len(old), sum(new) / len(new), difference, p))
     return changes
 
@@ -162,6 +161,14 @@ def level(value: float) -> str:
     return f"{value:.3f}"
 
 
+def level_with_interval(metrics: Mapping[str, float], name: str) -> str:
+    """`0.495 (0.42–0.56)`, with the interval if there is one; ABSENT if the measure is."""
+    if name not in metrics:
+        return ABSENT
+    low, high = metrics.get(f"{name}_low"), metrics.get(f"{name}_high")
+    return level(metrics[name]) + ("" if low is None or high is None else f" ({low:.2f}–{high:.2f})")
+
+
 def change(estimate: Estimate) -> str:
     """`+0.100 (+0.06 … +0.14)`."""
     return f"{estimate.mean:+.3f} ({estimate.low:+.2f} … {estimate.high:+.2f})"
@@ -169,7 +176,3 @@ def change(estimate: Estimate) -> str:
 
 def p_value(p: float) -> str:
     return f"{p:.3f}" if p >= 0.001 else "< 0.001"
-
-
-def _resamples(account: RunRecord) -> int:
-    return int(account.params["evaluation.resamples"])

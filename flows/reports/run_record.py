@@ -59,7 +59,7 @@ class Bar(Record):
     not_selected: int
 
 
-class _EvaluationParams(BaseModel):
+class EvaluationParams(BaseModel):
     """The params that a comparison uses."""
 
     seed: Annotated[int, Field(ge=0)]
@@ -68,11 +68,11 @@ class _EvaluationParams(BaseModel):
     resamples: Annotated[int, Field(ge=100, le=1_000_000)]
 
 
-def _evaluation_params(params: Mapping[str, str]) -> _EvaluationParams:
+def _evaluation_params(params: Mapping[str, str]) -> EvaluationParams:
     """Raises ValueError if one is missing or out of range."""
     names = {"seed": "seed", **{name: f"evaluation.{name}" for name in ("ks", "confidence", "resamples")}}
     try:
-        return _EvaluationParams(**{field: json.loads(params[name]) for field, name in names.items()})
+        return EvaluationParams(**{field: json.loads(params[name]) for field, name in names.items()})
     except (KeyError, RecursionError) as error:
         raise ValueError(f"params: {error} is missing or no value") from None
 
@@ -114,9 +114,9 @@ class RunRecord(Record):
         return self
 
     @property
-    def ks(self) -> list[int]:
-        """k of pass@k."""
-        return _evaluation_params(self.params).ks
+    def evaluation(self) -> EvaluationParams:
+        """How it was evaluated."""
+        return _evaluation_params(self.params)
 
 
 def read_run_record(layout: Layout) -> RunRecord:

@@ -6,6 +6,7 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flows.reports.comparison import change, level_with_interval
 from flows.stages.dvc_yaml import stage_of
 from tasks.artifacts import read_json, read_jsonl
 from tasks.core.metrics_files import read_metrics
@@ -23,7 +24,7 @@ from tasks.rewards.metrics import plateau_remarks as reward_plateau_remarks
 from tasks.rewards.metrics import remarks as reward_remarks
 from tasks.seeds import derive_seed
 from tasks.statistics.influence_extremes import COUNT, Bin, InfluenceExtremes, read_influence_extremes
-from tasks.statistics.intervals import WILSON_BELOW, Estimate, difference_interval
+from tasks.statistics.intervals import WILSON_BELOW, difference_interval
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -81,10 +82,10 @@ def _learning(layout: Layout, params: Params, before: list[ProblemOutcome], afte
     for name, title in titles.items():
         if values["after"][name]:
             seed = derive_seed(params.seed, "change", name)
-            change = difference_interval(
+            difference = difference_interval(
                 values["after"][name], values["before"][name], evaluation.resamples, evaluation.confidence, seed
             )
-            table.add_row(title, _level(first, name), _level(last, name), _change(change))
+            table.add_row(title, level_with_interval(first, name), level_with_interval(last, name), change(difference))
     invalid = first["invalid"], last["invalid"]
     table.add_row("invalid samples", *(f"{share:.3f}" for share in invalid), f"{invalid[1] - invalid[0]:+.3f}")
     return table
@@ -102,14 +103,6 @@ def _titles(params: Params, names: Iterable[str]) -> dict[str, str]:
         **{f"pass_at_{k}": f"pass@{k} sampled" for k in params.evaluation.ks},
         **{f"maj_at_{k}": f"maj@{k} sampled" for k in params.evaluation.ks if k > 1},
     }
-
-
-def _level(metrics: Mapping[str, float], name: str) -> str:
-    return f"{metrics[name]:.3f} ({metrics[f'{name}_low']:.2f}–{metrics[f'{name}_high']:.2f})"
-
-
-def _change(change: Estimate) -> str:
-    return f"{change.mean:+.3f} ({change.low:+.2f} … {change.high:+.2f})"
 
 
 def _notes(layout: Layout, params: Params, outcomes: list[ProblemOutcome], metrics: Mapping[str, float]) -> list[str]:

@@ -7,7 +7,7 @@ from flows.dvc_stages.pipeline import DvcPipeline
 from flows.prefect_runs.crashed_runs import workspace
 from flows.retention.dvc_cache import last_lock_texts, list_cache
 from flows.retention.leftovers import list_leftovers
-from flows.retention.listing import Listing, Removable
+from flows.retention.listing import Listing
 from flows.retention.prefect_runs import list_prefect_runs
 from tasks.errors import GraftError
 from tasks.layout import Layout
@@ -24,7 +24,7 @@ def clean(layout: Layout, params: Params, keep: int, really: bool, replies: bool
     listings = list(_listings(layout, params, keep, replies))
     for listing in listings:
         _print(listing)
-    size = sum(item.size or 0 for listing in listings for item in listing.removable)
+    size = sum(sum(listing.removable.values()) for listing in listings)
     if not any(listing.removable for listing in listings):
         print("nothing to remove")
         return
@@ -56,7 +56,7 @@ def _list_mlflow_runs(layout: Layout, params: Params, keep: int) -> Listing:
     except GraftError as error:
         listing.kept.append(f"all: {error}")
         return listing
-    listing.removable = [Removable(f"{name} ({id}) with its stages") for id, name in runs]
+    listing.removable = {f"{name} ({id}) with its stages": 0 for id, name in runs}
     listing.kept.insert(0, f"the last {keep}")
     if runs:
         listing.kept.append("their artifacts, marked deleted: mlflow gc frees the space")
@@ -64,11 +64,11 @@ def _list_mlflow_runs(layout: Layout, params: Params, keep: int) -> Listing:
 
 
 def _print(listing: Listing) -> None:
-    size = sum(item.size or 0 for item in listing.removable)
-    print(f"{listing.title}: {len(listing.removable)} to go{f', {_bytes(size)}' if size else ''}")
-    ordered = sorted(listing.removable, key=lambda item: -(item.size or 0))
-    for item in ordered[:MAX_LINES]:
-        print(f"  goes   {item.name}{'' if item.size is None else f'  {_bytes(item.size)}'}")
+    total = sum(listing.removable.values())
+    print(f"{listing.title}: {len(listing.removable)} to go{f', {_bytes(total)}' if total else ''}")
+    ordered = sorted(listing.removable.items(), key=lambda item: -item[1])
+    for name, size in ordered[:MAX_LINES]:
+        print(f"  goes   {name}{f'  {_bytes(size)}' if size else ''}")
     if len(ordered) > MAX_LINES:
         print(f"  goes   … and {len(ordered) - MAX_LINES} smaller ones")
     for line in listing.kept:

@@ -1,18 +1,17 @@
-"""Objects of the DVC cache that no kept run needs, and run-cache entries whose objects are missing.
+"""Objects of the DVC cache that no kept run needs.
 
 DVC decides what is used (`Repo.used_objs`, `dvc_data`'s `gc`). It does not know runs that were never committed: the
 objects in their saved locks are added.
 """
 
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from flows.dvc_stages.patches.atomic_files import processes_at_work
-from flows.retention.listing import Listing, Removable
+from flows.retention.listing import Listing
 from flows.retention.saved_locks import saved_locks
 from flows.stages.dvc_yaml import parse
 from tasks.errors import GraftError
@@ -40,14 +39,16 @@ def list_cache(root: Path, keep: int) -> Listing:
             )
             return listing
         used = _used(repo, root, keep)
-        objects = [(odb, oid) for odb in _databases(repo) for oid in _unused(odb, used)]
     except (DvcException, SCMError) as error:
         line = " ".join(str(error).split())
         raise GraftError(f"dvc: {line}; fix that first: what is needed is not known, so nothing was removed") from error
-    entries = _dead_entries(Path(repo.stage_cache.cache_dir), {info.value for info in used})
+    databases = {odb.path: odb for _, odb in repo.cache.by_scheme() if odb}.values()
+    for odb in databases:
+        needed = {info.value for info in used if info.name == odb.hash_name}
+        unused = (oid for oid in sorted(odb.all()) if oid not in needed)
+        listing.removable |= {oid: Path(odb.oid_to_path(oid)).stat().st_size for oid in unused}
     old = saved_locks(root)[:-keep]
-    listing.removable += [Removable(oid, Path(odb.oid_to_path(oid)).stat().st_size) for odb, oid in objects]
-    listing.removable += [Removable(f"{path.relative_to(root)}", path.stat().st_size) for path in (*entries, *old)]
+    listing.removable |= {f"{path.relative_to(root)}": path.stat().st_size for path in old}
     listing.kept.append("workspace, branches, tags, experiments, queued ones")
     listing.kept.append(f"the last {keep} of each branch's dvc.lock and of {len(saved_locks(root))} finished runs")
 
@@ -56,13 +57,10 @@ def list_cache(root: Path, keep: int) -> Listing:
 
         with repo.lock:
             _refuse_dvc_at_work(root)
-            for odb in _databases(repo):
+            for odb in databases:
                 gc(odb, used)
-        for path in (*entries, *old):
+        for path in old:
             path.unlink(missing_ok=True)
-        for key in {path.parent for path in entries}:
-            if not any(key.iterdir()):
-                key.rmdir()  # DVC fails on an empty one
 
     listing.remove = remove
     return listing
@@ -75,23 +73,9 @@ def _refuse_dvc_at_work(root: Path) -> None:
             raise GraftError(f"{root}: dvc is at work here (process {pid}); wait until it ends")
 
 
-def _databases(repo: Any) -> list[Any]:
-    unique = {odb.path: odb for _, odb in repo.cache.by_scheme() if odb}
-    return list(unique.values())
-
-
-def _unused(odb: Any, used: set[Any]) -> Iterator[str]:
-    """The objects that `gc` would remove."""
-    needed = {info.value for info in used if info.name == odb.hash_name}
-    return (oid for oid in sorted(odb.all()) if oid not in needed)
-
-
 def _used(repo: Any, root: Path, keep: int) -> set[Any]:
-    revisions = list(dict.fromkeys([*_last_locks(root, keep), *_queued(root)]))
-    found: set[Any] = set()
-    named = {"all_branches": True, "all_tags": True, "all_experiments": True, "revs": revisions}
-    for infos in repo.used_objs(**named, force=True).values():
-        found |= infos
+    named = {"all_branches": True, "all_tags": True, "all_experiments": True, "revs": _unnamed_revisions(root, keep)}
+    found = set().union(*repo.used_objs(**named, force=True).values())
     for lock in saved_locks(root)[-keep:]:
         found |= _of_lock(repo, parse(lock))
     return found
@@ -114,29 +98,22 @@ def _of_lock(repo: Any, content: Any) -> set[Any]:
     return found
 
 
-def _dead_entries(folder: Path, needed: set[str]) -> list[Path]:
-    files = sorted(path for path in folder.glob("*/*/*") if path.is_file())
-    return [path for path in files if any(out.get("md5") not in needed for out in parse(path).get("outs", []))]
-
-
-def _last_locks(root: Path, keep: int) -> list[str]:
-    """The last commits of each branch that changed `dvc.lock`."""
-    heads = _git(root, "for-each-ref", "--format=%(objectname)", "refs/heads", "refs/remotes")
-    return [rev for head in heads for rev in _git(root, "log", f"-{keep}", "--format=%H", head, "--", "dvc.lock")]
-
-
 def last_lock_texts(root: Path, keep: int) -> list[bytes]:
     """The text of every `dvc.lock` that is kept: of the workspace, in git, of the last runs."""
     heads = _git(root, "for-each-ref", "--format=%(objectname)", "refs/heads", "refs/remotes", "refs/tags", "refs/exps")
-    revisions = dict.fromkeys([*heads, *_last_locks(root, keep), *_queued(root)])
+    revisions = dict.fromkeys([*heads, *_unnamed_revisions(root, keep)])
     shown = (subprocess.run(["git", "show", f"{rev}:./dvc.lock"], cwd=root, capture_output=True) for rev in revisions)
     files = [path for path in (root / "dvc.lock", *saved_locks(root)[-keep:]) if path.is_file()]
     return [done.stdout for done in shown if done.returncode == 0] + [path.read_bytes() for path in files]
 
 
-def _queued(root: Path) -> list[str]:
-    known = _git(root, "for-each-ref", "--format=%(refname)", *STASHES)
-    return [rev for name in known for rev in _git(root, "log", "-g", "--format=%H", name)]
+def _unnamed_revisions(root: Path, keep: int) -> list[str]:
+    """The last commits of each branch that changed `dvc.lock`, and queued experiments."""
+    heads = _git(root, "for-each-ref", "--format=%(objectname)", "refs/heads", "refs/remotes")
+    last = [rev for head in heads for rev in _git(root, "log", f"-{keep}", "--format=%H", head, "--", "dvc.lock")]
+    stashes = _git(root, "for-each-ref", "--format=%(refname)", *STASHES)
+    queued = [rev for name in stashes for rev in _git(root, "log", "-g", "--format=%H", name)]
+    return list(dict.fromkeys([*last, *queued]))
 
 
 def _git(root: Path, *arguments: str) -> list[str]:

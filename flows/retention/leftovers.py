@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from flows.retention.listing import Listing, Removable
+from flows.retention.listing import Listing
 from tasks.artifacts import leftovers
 from tasks.layout import Layout
 
@@ -35,7 +35,7 @@ def list_leftovers(layout: Layout, up_to_date: set[str], replies: bool) -> Listi
     elif layout.replies.exists():
         listing.kept.append("model replies, a memory that cost money (--replies)")
     found = [path for path in found if not any(other in path.parents for other in found)]
-    listing.removable = [Removable(str(path.relative_to(layout.root)), _size(path)) for path in found]
+    listing.removable = {str(path.relative_to(layout.root)): _size(path) for path in found}
 
     def remove() -> None:
         for path in found:

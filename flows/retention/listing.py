@@ -4,19 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 
-@dataclass(frozen=True)
-class Removable:
-    """A thing that may be removed; `size` in bytes, None if unknown."""
-
-    name: str
-    size: int | None = None
-
-
 @dataclass
 class Listing:
     """`remove` deletes the things in `removable` and nothing else. `kept`: lines on what is kept, and why."""
 
     title: str
-    removable: list[Removable] = field(default_factory=list)
+    removable: dict[str, int] = field(default_factory=dict)  # name → bytes, 0 if unknown
     kept: list[str] = field(default_factory=list)
     remove: Callable[[], None] = lambda: None

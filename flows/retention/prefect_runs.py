@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from flows.retention.listing import Listing, Removable
+from flows.retention.listing import Listing
 
 
 def list_prefect_runs(root: Path, keep: int) -> Listing:
@@ -30,7 +30,7 @@ def list_prefect_runs(root: Path, keep: int) -> Listing:
         return listing
     old = runs[keep:]
     finished = [run for run in old if run.state is not None and run.state.is_final()]
-    listing.removable = [Removable(f"{run.name} ({run.id})") for run in finished]
+    listing.removable = {f"{run.name} ({run.id})": 0 for run in finished}
     listing.kept = [f"the last {keep}", *(f"{run.name}: has not ended" for run in old if run not in finished)]
 
     def remove() -> None:

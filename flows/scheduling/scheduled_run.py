@@ -24,7 +24,6 @@ from flows.retrain import run_stages
 from flows.run_session import RunSession
 from flows.scheduling.changes import RunInputs, describe_changes, read_inputs, scheduled_base
 from flows.scheduling.history import add_entry, entries
-from flows.stages.result import StageResult
 from tasks.artifacts import read_json, write_json
 from tasks.errors import one_line
 from tasks.layout import Layout
@@ -84,7 +83,7 @@ def _retrained(layout: Layout, base: str, changes: list[str]) -> tuple[str | Non
         reason = read_json(layout.promotion, Promotion).reason
         return redacted(f"{'; '.join(changes)}. {reason[:1].upper()}{reason[1:]}")
 
-    session = RunSession(DvcPipeline(layout.root, seconds=params.schedule.seconds), params, print_result, line)
+    session = RunSession(DvcPipeline(layout.root, seconds=params.schedule.seconds), params, say, line)
     run_stages(session)
     return session.mlflow_run_id(), line()
 
@@ -102,12 +101,7 @@ def _seen_file(root: Path) -> Path:
     return root / ".graft" / "seen.json"
 
 
-def print_result(result: StageResult) -> None:
-    """The line of a stage that is done."""
-    say(f"{result.stage_id:<16} {result.how:<10} {result.seconds:7.1f} s")
-
-
-def say(line: str) -> None:
+def say(line: object) -> None:
     """Print at once."""
     with suppress(BrokenPipeError):  # the reader is gone, a moment before `outlive_readers` notices
         print(line, flush=True)

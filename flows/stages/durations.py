@@ -48,17 +48,11 @@ class ExpectedSeconds:
 def record_duration(layout: Layout, stage_id: str, params: Params, seconds: float) -> None:
     """Record a run. A failure to write is only a warning: the stage itself is done."""
     path = layout.seconds(stage_id)
-    runs = [*_read_runs(path), TimedRun(seconds=round(seconds, 3), params=_flat_params(params))]
+    runs = [*read_runs(path), TimedRun(seconds=round(seconds, 3), params=_flat_params(params))]
     try:
         write_json(path, Timings(runs=runs[-MAX_RUNS:]))
     except (GraftError, OSError) as error:
         print(f"warning: how long {stage_id} took is not noted ({error})", file=sys.stderr)
-
-
-def last_seconds(layout: Layout) -> dict[str, float]:
-    """Stage id → seconds of its last run."""
-    runs = {path.stem: _read_runs(path) for path in sorted(layout.seconds("").parent.glob("*.json"))}
-    return {stage_id: own[-1].seconds for stage_id, own in runs.items() if own}
 
 
 def expected_seconds(layout: Layout, params: Params, stage_ids: Sequence[str]) -> dict[str, ExpectedSeconds | None]:
@@ -78,9 +72,9 @@ def expected_seconds(layout: Layout, params: Params, stage_ids: Sequence[str]) -
 
 
 def _runs(layout: Layout, stage_id: str) -> list[TimedRun]:
-    own = _read_runs(layout.seconds(stage_id))
+    own = read_runs(layout.seconds(stage_id))
     rounds = sorted(layout.seconds(stage_id).parent.glob(f"{stage_of(stage_id)}@*.json"))
-    return own or [run for path in rounds for run in _read_runs(path)]
+    return own or [run for path in rounds for run in read_runs(path)]
 
 
 def _nearest(runs: list[TimedRun], now: dict[str, str]) -> ExpectedSeconds | None:
@@ -102,7 +96,8 @@ def _flat_params(params: Params) -> dict[str, str]:
     return {key: value for key, value in flat.items() if not key.endswith("_sha256")}
 
 
-def _read_runs(path: Path) -> list[TimedRun]:
+def read_runs(path: Path) -> list[TimedRun]:
+    """The runs in the file of a stage; [] if it is missing or damaged."""
     if not path.exists():
         return []
     try:

@@ -16,6 +16,9 @@ class StageResult:
     deps: dict[str, str]
     outs: dict[str, str]
 
+    def __str__(self) -> str:
+        return f"{self.stage_id:<16} {self.how:<10} {self.seconds:7.1f} s"
+
     @property
     def cached(self) -> bool:
         """True if nothing had to be computed."""

@@ -6,11 +6,13 @@ from pathlib import Path
 from tasks.bootstrap.demonstrations import select_solutions
 from tasks.bootstrap.prompt_formats import STYLES, WorkedExample, prompt_format, read_examples, select_examples
 from tasks.bootstrap.prompt_trials import PROBLEMS, PromptTrial, try_format
+from tasks.environments.prompts import prompt_of
 from tasks.environments.protocol import Environment, with_checked_siblings
 from tasks.environments.runner import make_runner
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.policy import Policy
+from tasks.model.policy import Policy, encode_prompt
+from tasks.model.sampling.sampler import max_prompt_tokens
 from tasks.params.params import Params
 from tasks.records import Problem, PromptFormat
 
@@ -61,7 +63,19 @@ def try_formats(
     forms: Sequence[PromptFormat],
     problems: Sequence[Problem],
 ) -> list[PromptTrial]:
-    """A trial of each format on the last PROBLEMS problems: the examples are from the first ones."""
+    """A trial of each format that fits on the last PROBLEMS problems: the examples are from the first ones."""
     tried = [with_checked_siblings(environment, problem) for problem in problems[-PROBLEMS:]]
+    room = max_prompt_tokens(policy, params.policy.max_new_tokens)
+
+    def longest(form: PromptFormat) -> int:
+        texts = [prompt_of(environment, form, problem.question, policy.base) for problem in tried]
+        return max(len(encode_prompt(policy, text)) for text in texts)
+
+    fitting = [form for form in forms if longest(form) <= room]
+    if not fitting:
+        raise GraftError(
+            f"policy.base: holds {room} tokens of a prompt, the shortest form of policy.prompt has "
+            f"{min(map(longest, forms))}; lower policy.prompt.examples"
+        )
     with make_runner(environment, params.sandbox, None) as runner:
-        return [try_format(policy, environment, form, tried, runner, params) for form in forms]
+        return [try_format(policy, environment, form, tried, runner, params) for form in fitting]

@@ -138,28 +138,3 @@ def constants_of(question: str) -> tuple[float, ...]:
     words = re.findall("[a-z]+", question.lower())
     found = {constant for word in words for form in (word, word.removesuffix("s")) for constant in CUES.get(form, ())}
     return CONSTANTS + tuple(sorted(found - set(CONSTANTS)))
-
-
-def source_of(space: Space, program: Program, header: str) -> str:
-    """The code of the workflow: one line for each statement that the last one needs."""
-    texts = space.texts
-    needed = needed_statements(program)
-    names = {statement: "abcdef"[place] for place, statement in enumerate(needed)}
-
-    def write(operand: int) -> str:
-        return names[operand] if operand < STATEMENTS else texts[operand - STATEMENTS]
-
-    lines = []
-    for statement in needed:
-        symbol, left, right = program[statement]
-        lines.append(f"    {names[statement]} = {write(left)} {symbol} {write(right)}\n")
-    return header + "".join(lines) + f"    return {names[needed[-1]]}\n"
-
-
-def needed_statements(program: Program) -> list[int]:
-    """The statements that the last one is computed from, itself included, in order."""
-    needed = {len(program) - 1}
-    for statement in range(len(program) - 1, -1, -1):
-        if statement in needed:
-            needed.update(operand for operand in program[statement][1:] if operand < STATEMENTS)
-    return sorted(needed)

@@ -46,7 +46,6 @@ class States:
     depth: Ints  # [B]: statements so far
     used: Flags  # [B, M]
     reach: Ints  # [B, STATEMENTS]: bit i: the value depends on quantity i
-    made: Ints  # [B, STATEMENTS]: index of the symbol that computes the value
     leaves: Leaves
     problem: Ints  # [B]: index into `leaves`
 
@@ -199,18 +198,16 @@ def replay(spaces: Sequence[Space], programs: Sequence[Program], steps: int, wid
     values[:, :, STATEMENTS:] = leaves.values
     used = np.zeros((size, width), dtype=bool)
     reach = np.zeros((size, STATEMENTS), dtype=np.int64)
-    made = np.zeros((size, STATEMENTS), dtype=np.int64)
     for b, (space, program) in enumerate(zip(spaces, programs, strict=True)):
         for t, (symbol, left, right) in enumerate(program[:steps]):
-            made[b, t] = SYMBOLS.index(symbol)
-            values[b, :, t] = apply_symbol(made[b, t], values[b, :, left], values[b, :, right])
+            values[b, :, t] = apply_symbol(SYMBOLS.index(symbol), values[b, :, left], values[b, :, right])
             used[b, [left, right]] = True
             for operand in (left, right):
                 if operand < STATEMENTS:
                     reach[b, t] |= reach[b, operand]
                 elif operand < STATEMENTS + space.quantities:
                     reach[b, t] |= 1 << (operand - STATEMENTS)
-    return States(values, leaves.real, np.full(size, steps), used, reach, made, leaves, np.arange(size))
+    return States(values, leaves.real, np.full(size, steps), used, reach, leaves, np.arange(size))
 
 
 def apply_symbol(symbol: int, left: Floats, right: Floats) -> Floats:

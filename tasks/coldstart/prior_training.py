@@ -1,6 +1,6 @@
 """Training of the statement prior: cross-entropy of the next statement over the legal ones."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -115,20 +115,14 @@ def _training_batch(examples: Sequence[Example], vocabulary: dict[str, int], wid
     )
 
 
-def train_prior(
-    examples: Sequence[Example],
-    epochs: int,
-    seed: int,
-    learning_rate: float = 0.004,
-    weights: Sequence[float] | None = None,
-) -> Prior:
+def train_prior(examples: Sequence[Example], epochs: int, seed: int, weights: Sequence[float] | None = None) -> Prior:
     """Train a prior on programs, weighted if they are guesses; deterministic on one machine."""
     import torch
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # several would sum embedding gradients in any order, and gain nothing
     try:
-        return _trained(examples, epochs, seed, learning_rate, weights)
+        return _trained(examples, epochs, seed, weights)
     finally:
         torch.set_num_threads(threads)
 
@@ -151,9 +145,7 @@ def log_likelihoods(prior: Prior, examples: Sequence[Example]) -> NDArray[np.flo
     return found
 
 
-def _trained(
-    examples: Sequence[Example], epochs: int, seed: int, learning_rate: float, counts: Sequence[float] | None
-) -> Prior:
+def _trained(examples: Sequence[Example], epochs: int, seed: int, counts: Sequence[float] | None) -> Prior:
     import torch
 
     vocabulary = vocabulary_of([space for space, _ in examples], least=3)
@@ -163,7 +155,7 @@ def _trained(
         name: (torch.randn(shape, generator=generator) * _scale(name, shape)).requires_grad_()
         for name, shape in shapes(len(vocabulary)).items()
     }
-    optimiser = torch.optim.AdamW(list(weights.values()), lr=learning_rate, weight_decay=0.02)
+    optimiser = torch.optim.AdamW(list(weights.values()), lr=LEARNING_RATE, weight_decay=0.02)
     total = max(1, epochs * len(batches))
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda i: min(1, (i + 1) / 50) * max(0.0, 1 - i / total))
     rng = np.random.default_rng(seed)
@@ -183,6 +175,7 @@ def _trained(
 
 
 DROPPED = 0.5
+LEARNING_RATE = 0.004
 
 
 def _scale(name: str, shape: tuple[int, ...]) -> float:
@@ -204,7 +197,7 @@ def torch_losses(weights: Weights, batch: TrainingBatch, drop: Any = None) -> "t
     """[decisions]: cross-entropy of each decision."""
     import torch
 
-    texts = Texts(*(torch.from_numpy(part) for part in _parts(batch.texts)))
+    texts = Texts(*map(torch.from_numpy, batch.texts))
     leaves, question = describe_leaves(weights, texts, drop)
     size = len(batch.targets)
     values = torch.zeros(size, STATEMENTS, leaves.shape[2])
@@ -230,7 +223,3 @@ def torch_losses(weights: Weights, batch: TrainingBatch, drop: Any = None) -> "t
     ending = torch.nn.functional.binary_cross_entropy_with_logits(stop, ends.float(), reduction="none") * free
     target = torch.from_numpy(batch.targets[p, t]).masked_fill(ends, 0)
     return ending + torch.nn.functional.cross_entropy(flat, target, reduction="none") * ~ends
-
-
-def _parts(texts: Texts) -> Iterator[Any]:
-    return iter((texts.windows, texts.features, texts.words, texts.whole, texts.asked))

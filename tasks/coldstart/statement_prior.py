@@ -4,27 +4,19 @@ A leaf is embedded by the words around it and the question (`describe_leaves`), 
 (`describe_value`); the score of `left symbol right` is bilinear in the two embeddings, plus tables over their relation
 and their previous use (`statement_scores`).
 
-All formulas work on numpy arrays and torch tensors: training differentiates what the search computes.
+All formulas work on numpy arrays (`benchmarks/statement_search`) and torch tensors (training).
 Shapes: P problems, B states, L leaves, M operands, S symbols, D width of a description.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.coldstart.expression_space import CONSTANTS, CUES, STATEMENTS, SYMBOLS, Space
-from tasks.coldstart.expression_states import (
-    PAIR_KINDS,
-    STOP_KINDS,
-    USE_KINDS,
-    States,
-    legal_statements,
-    pair_kinds,
-    use_kinds,
-)
+from tasks.coldstart.expression_space import CONSTANTS, CUES, SYMBOLS, Space
+from tasks.coldstart.expression_states import PAIR_KINDS, STOP_KINDS, USE_KINDS
 from tasks.coldstart.question_words import NUMBER, read_words
 
 Weights = dict[str, Any]
@@ -39,8 +31,7 @@ FEATURES = 6 + 9 + 9 + len(KNOWN_CONSTANTS) + 1
 IMPOSSIBLE = -1e9
 
 
-@dataclass(frozen=True)
-class Texts:
+class Texts(NamedTuple):
     """Model input for P problems. `windows` [P, L, 2 WINDOW], `words` [P, TEXT]: word indices, 0 = none."""
 
     windows: Any
@@ -56,30 +47,6 @@ class Prior:
 
     vocabulary: dict[str, int]
     weights: Weights
-
-    def descriptions(self, spaces: Sequence[Space], leaves: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """[P, L, D] of the leaves and [P, HIDDEN] of the questions, independent of the batch."""
-        parts = [describe_leaves(self.weights, texts_of([space], self.vocabulary, leaves)) for space in spaces]
-        return np.concatenate([leaf for leaf, _ in parts]), np.concatenate([question for _, question in parts])
-
-    def log_priors(
-        self, states: States, operands: NDArray[np.float32], question: NDArray[np.float32]
-    ) -> NDArray[np.float32]:
-        """[B, S M M]: log-probabilities of the statements if the program continues; illegal ones IMPOSSIBLE."""
-        statements = statement_scores(self.weights, operands, question, pair_kinds(states), use_kinds(states))
-        np.copyto(statements, IMPOSSIBLE, where=~legal_statements(states))
-        every = statements.reshape(len(operands), -1)
-        top = every.max(axis=1, keepdims=True)
-        every -= top
-        every -= np.log(np.exp(every).sum(axis=1, keepdims=True))
-        every[top[:, 0] <= IMPOSSIBLE] = IMPOSSIBLE  # nothing is legal
-        return every  # type: ignore[no-any-return]
-
-    def stop_chance(
-        self, latest: NDArray[np.float32], question: NDArray[np.float32], kinds: NDArray[np.int64]
-    ) -> NDArray[np.float32]:
-        """[B]: probability that the program ends with the value described by `latest` [B, D]."""
-        return 1 / (1 + np.exp(-stop_scores(self.weights, latest, question, kinds)))  # type: ignore[no-any-return]
 
 
 def shapes(vocabulary: int) -> dict[str, tuple[int, ...]]:
@@ -143,15 +110,10 @@ def statement_scores(w: Weights, operands: Any, question: Any, pairs: Any, uses:
     scores = left @ right.swapaxes(2, 3)
     alone_left = operands @ w["left_alone"] + w["use_left"][uses] + (question[:, None] @ w["symbol"])
     alone_right = operands @ w["right_alone"] + w["use_right"][uses]
-    scores += _columns(w["pair"], pairs).swapaxes(0, 1)
+    scores += w["pair"][:, pairs].swapaxes(0, 1)
     scores += alone_left.swapaxes(1, 2)[:, :, :, None]
     scores += alone_right.swapaxes(1, 2)[:, :, None]
     return scores
-
-
-def _columns(table: Any, places: Any) -> Any:
-    """table[:, places]; numpy's own `take` is four times faster than its indexing."""
-    return np.take(table, places, axis=1) if isinstance(table, np.ndarray) else table[:, places]
 
 
 def stop_scores(w: Weights, latest: Any, question: Any, kinds: Any) -> Any:
@@ -209,6 +171,3 @@ def vocabulary_of(spaces: Sequence[Space], least: int) -> dict[str, int]:
             counts[word] = counts.get(word, 0) + 1
     kept = sorted((-count, word) for word, count in counts.items() if count >= least or word == NUMBER)
     return {word: number for number, (_, word) in enumerate(kept, start=1)}
-
-
-assert STATEMENTS <= 6

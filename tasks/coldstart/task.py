@@ -22,10 +22,11 @@ PROBLEMS_PER_EXAMPLE = 8
 
 def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG001 (every stage has this signature)
     """Read the train problems, write a workflow for each of them, or of the first ones, that enumeration solves."""
-    problems = read_jsonl(layout.problems("train"), Problem)
-    if params.policy.base != "scratch":
-        prompt = params.policy.prompt
-        problems = problems[: 0 if prompt.file else PROBLEMS_PER_EXAMPLE * prompt.examples]
+    problems = []
+    if params.policy.base == "scratch":
+        problems = read_jsonl(layout.problems("train"), Problem)
+    elif params.policy.prompt.examples and not params.policy.prompt.file:
+        problems = prompt_problems(read_jsonl(layout.problems("train"), Problem), params)
     progress = partial(
         track,
         description="cold-start search",
@@ -36,3 +37,8 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
     solved = solve_problems(problems, params, progress) if problems else []
     write_workflows(layout.coldstart, [(solved, [])])
     write_json(layout.metrics("coldstart"), {"problems": len(problems), "solved": len(solved)})
+
+
+def prompt_problems(problems: list[Problem], params: Params) -> list[Problem]:
+    """The first train problems, whose workflows are the worked examples of a prompt."""
+    return problems[: PROBLEMS_PER_EXAMPLE * params.policy.prompt.examples]

@@ -67,7 +67,7 @@ def kill_tree(process: "subprocess.Popen[Any]") -> int:
         descendants: list[psutil.Process] = []
         with suppress(psutil.NoSuchProcess):
             descendants = psutil.Process(process.pid).children(recursive=True)
-        with suppress(ProcessLookupError, PermissionError):  # PermissionError: macOS, of a group of zombies
+        with suppress(ProcessLookupError):
             os.killpg(process.pid, SIGKILL)
         for descendant in descendants:  # those in sessions of their own
             with suppress(psutil.NoSuchProcess):

@@ -30,11 +30,6 @@ def advantages_of(rule: Baseline, groups: Sequence[Sequence[float | None]]) -> l
     return [_advantages(rule, rewards, batch) for rewards in groups]
 
 
-def group_advantages(rewards: Sequence[float | None]) -> list[float]:
-    """(r - mean) / (std + 1e-4) of each member of one group; rewards [G] → [G]."""
-    return _advantages("group", rewards, known_rewards(rewards))
-
-
 def has_signal(rewards: Iterable[float | None]) -> bool:
     """Whether the known rewards of a group differ."""
     given = known_rewards(rewards)

@@ -79,10 +79,9 @@ def _tokenized(policy: Policy, trajectory: RewardedTrajectory, truncated: Trunca
 
 
 def _with_advantages(groups: Sequence[SampleGroup], grpo: Grpo) -> list[SampleGroup]:
+    found = []
     advantages = advantages_of(grpo.advantages, [group.baseline_rewards for group in groups])
-    return [_with_own(group, own, grpo) for group, own in zip(groups, advantages, strict=True)]
-
-
-def _with_own(group: SampleGroup, advantages: list[float], grpo: Grpo) -> SampleGroup:
-    pairs = zip(group.samples, scale_negatives(advantages, grpo.negative_weight), strict=True)
-    return replace(group, advantages=advantages, samples=[replace(s, advantage=a) for s, a in pairs])
+    for group, own in zip(groups, advantages, strict=True):
+        pairs = zip(group.samples, scale_negatives(own, grpo.negative_weight), strict=True)
+        found.append(replace(group, advantages=own, samples=[replace(s, advantage=a) for s, a in pairs]))
+    return found

@@ -12,13 +12,16 @@ from tasks.records import Problem, Split
 
 def run(layout: Layout, params: Params, round: int | None = None) -> None:  # noqa: ARG001 - all stages look alike
     """Write `problems/{train,validation,test,dev}.jsonl`."""
-    problems = _read(layout, params) if params.problems.source == "jsonl" else generate(params.problems, params.seed)
+    problems = read_problems(layout, params)
     for split, listed in problems.items():
         write_jsonl(layout.problems(split), listed)
     write_json(layout.metrics("problems"), problem_metrics(problems))
 
 
-def _read(layout: Layout, params: Params) -> dict[Split, list[Problem]]:
+def read_problems(layout: Layout, params: Params) -> dict[Split, list[Problem]]:
+    """The problems of all splits, generated or from the file of `problems.path`."""
+    if params.problems.source != "jsonl":
+        return generate(params.problems, params.seed)
     path = params.problems.path
     texts = ((name, read_text(file), file.name) for name, file in problem_files(layout.root, path).items())
     return split_problems(path, read_files(texts), params.problems, params.seed)

@@ -64,16 +64,14 @@ def current_champion(folder: Path) -> Champion:
 
 
 def read_history(folder: Path) -> list[Succession]:
-    """All changes of champion, the latest last; [] for a champion older than the history file."""
+    """All changes of champion, the latest last; [] before the first."""
     return read_jsonl(folder / HISTORY, Succession) if (folder / HISTORY).exists() else []
 
 
 def previous_champions(folder: Path) -> dict[str, Path]:
     """Version → folder of the earlier champions that a rollback can restore, the latest first."""
-    previous = folder / PREVIOUS
-    one = (previous / "champion.json").exists()  # older layout with a single one
-    folders = [previous] if one else sorted(found.parent for found in previous.glob("*/champion.json"))
-    return {read_json(found / "champion.json", Champion).version: found for found in folders}
+    found = sorted((folder / PREVIOUS).glob("*/champion.json"))
+    return {read_json(record, Champion).version: record.parent for record in found}
 
 
 def promote_policy(

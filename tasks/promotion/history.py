@@ -6,34 +6,22 @@ from datetime import UTC, datetime
 from tasks.records import Succession
 
 
-def fallback_order(history: Sequence[Succession]) -> list[str]:
-    """Versions in reverse order of fallback: the champion last, before it the one that a rollback restores, and so on.
+def champions_in_line(history: Sequence[Succession]) -> tuple[list[str], dict[str, str]]:
+    """The champions in order, the current one last, and version → reason of those that were rolled back.
 
-    [] without a history.
+    A rollback takes back every champion after the one that it restores; a version that is put back comes last.
     """
     champions: list[str] = []
+    rolled_back: dict[str, str] = {}
     for step in history:
-        if not champions and step.replaced:
-            champions = [step.replaced]  # a champion older than the history
         if step.how == "rolled back" and step.version in champions:
-            champions = champions[: champions.index(step.version) + 1]
-        elif step.how == "rolled back":
-            champions = [step.version]
+            kept = champions.index(step.version) + 1
+            rolled_back |= dict.fromkeys(champions[kept:], step.reason)
+            champions = champions[:kept]
         else:
             champions = [*(version for version in champions if version != step.version), step.version]
-    return champions
-
-
-def rolled_back_versions(history: Sequence[Succession]) -> dict[str, str]:
-    """Version → reason of its rollback, for versions that were rolled back and not restored since."""
-    reasons: dict[str, str] = {}
-    for end, step in enumerate(history, start=1):
-        if step.how == "rolled back":
-            remaining = fallback_order(history[:end])
-            before = fallback_order(history[: end - 1])
-            reasons |= {version: step.reason for version in before if version not in remaining}
-        reasons.pop(step.version, None)
-    return reasons
+            rolled_back.pop(step.version, None)
+    return champions, rolled_back
 
 
 def utc_now() -> str:

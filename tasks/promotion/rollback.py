@@ -12,39 +12,32 @@ from tasks.promotion.champion import (
     read_history,
     replace_champion,
 )
-from tasks.promotion.history import fallback_order, rolled_back_versions
-from tasks.records import Succession, SuccessionKind
+from tasks.promotion.history import champions_in_line
+from tasks.records import Succession
 
 
 def roll_back(folder: Path, version: str | None, reason: str, time: str) -> Succession:
     """Restore the previous champion, or the one whose version starts with `version`, atomically.
 
-    The replaced one stays in `previous/`, so that it can be restored the same way (`reinstated`). Raises GraftError if
-    there is none to restore or its policy is damaged.
+    The replaced one stays in `previous/`, so that it can be restored the same way. Raises GraftError if there is none
+    to restore or its policy is damaged.
     """
     with champion_lock(folder):
-        now = current_champion(folder).version
-        others, history = previous_champions(folder), read_history(folder)
-        rolled_back = rolled_back_versions(history)
-        chosen = (
-            _named(folder, others, now, version)
-            if version
-            else _before(folder, others, fallback_order(history), rolled_back)
-        )
+        now, others = current_champion(folder).version, previous_champions(folder)
+        chosen = _named(folder, others, now, version) if version else _before(folder, others)
         place = others[chosen]
         verify_policy(place / "policy", chosen)
-        how: SuccessionKind = "reinstated" if chosen in rolled_back else "rolled back"
-        step = Succession(version=chosen, replaced=now, how=how, reason=reason, time=time)
+        step = Succession(version=chosen, replaced=now, how="rolled back", reason=reason, time=time)
         replace_champion(folder, lambda new: copy_champion(place, new), step)
     return step
 
 
-def _before(folder: Path, others: dict[str, Path], order: list[str], rolled_back: dict[str, str]) -> str:
-    """The champion before the current one; without a history, the one in `previous/`."""
-    found = [version for version in reversed(order[:-1]) if version in others]
-    found += [version for version in others if version not in rolled_back and version not in order]
+def _before(folder: Path, others: dict[str, Path]) -> str:
+    """The champion before the current one."""
+    champions, rolled_back = champions_in_line(read_history(folder))
+    found = [version for version in champions[:-1] if version in others]
     if found:
-        return found[0]
+        return found[-1]
     also = f"; rolled back and still here: {', '.join(rolled_back)}" if rolled_back else ""
     raise GraftError(f"{folder}: no champion before this one is kept{also}; graft champion lists them")
 

@@ -7,7 +7,7 @@ from tasks.model.rollouts.evaluate_policy import evaluate_policy
 from tasks.params.params import Params
 from tasks.promotion.champion import promote_policy, read_champion, read_history
 from tasks.promotion.gate import decide_promotion
-from tasks.promotion.history import rolled_back_versions, utc_now
+from tasks.promotion.history import champions_in_line, utc_now
 from tasks.records import Champion, Lineage, Problem, ProblemOutcome, Promotion
 from tasks.seeds import derive_seed
 
@@ -34,7 +34,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
             champion.version if champion else None,
             params.evaluation,
             derive_seed(params.seed, "promote"),
-            rolled_back_versions(read_history(layout.champion)).get(version),
+            champions_in_line(read_history(layout.champion))[1].get(version),
         )
         write_json(layout.promotion, decision)
         if decision.promoted:

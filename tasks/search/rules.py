@@ -13,7 +13,6 @@ Rule = Literal["puct", "uct", "aflow", "random", "enumerate"]
 RULES: tuple[Rule, ...] = get_args(Rule)
 
 Floats = NDArray[np.float64]
-Seeds = NDArray[np.uint64]
 
 AFLOW_UNIFORM = 0.3
 """λ of AFlow's rule: the share of its probability that is uniform."""
@@ -59,18 +58,3 @@ def draw_index(probabilities: Floats, u: Floats) -> NDArray[np.int64]:
     heights = np.cumsum(probabilities, axis=1)
     places = (heights <= u[:, None] * heights[:, -1:]).sum(axis=1)
     return np.minimum(places, probabilities.shape[1] - 1)  # type: ignore[no-any-return]
-
-
-def uniform(seeds: Seeds, *counters: NDArray[np.int64]) -> Floats:
-    """Numbers in [0, 1), a stateless function of the seed and the counters (splitmix64)."""
-    mixed = seeds
-    for counter in counters:
-        mixed = mix_bits(mixed + counter.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
-    return (mixed >> np.uint64(11)).astype(np.float64) / float(1 << 53)
-
-
-def mix_bits(keys: Seeds) -> Seeds:
-    """The finaliser of splitmix64 (Steele et al. 2014)."""
-    keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return keys ^ (keys >> np.uint64(31))

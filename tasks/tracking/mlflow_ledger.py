@@ -17,17 +17,11 @@ if TYPE_CHECKING:
 
 
 TAGS_PER_CALL = 100  # MLflow's limits for one log_batch
-
-
 METRICS_PER_CALL = 800  # it takes 1000 of all kinds
-
-
 VALUE_LENGTH = 5000  # MLflow refuses longer tags and params
-
 
 CURVES = "curves"
 """Tag of a stage's run: the run that has its table as curves: `HERE`, or another one if the stage was cached."""
-
 
 HERE = "here"
 
@@ -92,24 +86,19 @@ class Ledger:
             self._runs[""] = run.info.run_id
 
     def _send(self, message: dict[str, Any]) -> None:
-        if message["kind"] == "finish":
-            self._finish(message)
-            return
-        if message["kind"] == "file":
-            self._client.log_artifact(self._runs[""], message["path"], message["folder"])
-            return
-        if message["kind"] == "steps":
-            self._record_steps(message)
-            return
-        if message["kind"] == "tables":
-            self._record_tables(message)
-            return
-        if message["kind"] == "champion":
-            self._follow(message)
-            return
-        self._record_stage(message)
-        if "model" in message:
-            self._register(message["model"])
+        match message["kind"]:
+            case "stage":
+                self._record_stage(message)
+            case "steps":
+                self._record_steps(message)
+            case "tables":
+                self._record_tables(message)
+            case "file":
+                self._client.log_artifact(self._runs[""], message["path"], message["folder"])
+            case "champion":
+                self._follow(message)
+            case "finish":
+                self._finish(message)
 
     def _finish(self, message: dict[str, Any]) -> None:
         self._record_on_parent()
@@ -139,6 +128,8 @@ class Ledger:
         on_parent = {parent_name(stage_id, name): value for name, value in metrics.items()}
         on_parent[f"seconds/{curve(stage_id)}"] = message["seconds"]
         self._on_parent += _metrics(on_parent, message["time"], step)
+        if "model" in message:
+            self._register(message["model"])
 
     def _record_on_parent(self) -> None:
         """The metrics of all stages since the last call, together: a call takes as long for one as for a thousand."""

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tasks.programs.answer_check import is_right, solved_share
@@ -25,6 +26,7 @@ from tasks.programs.sandbox.plain_programs import is_plain
 from tasks.programs.sandbox.sandbox import LAYERS, NOT_DETERMINISTIC, SANDBOX_DIED, Program, Sandbox
 from tasks.records import Result
 from tests.attacks.attack_list import ADDRESS, ATTACKS, CHANCE, EXPECTED, PLAIN, QUESTION, SECRET, right_statuses
+from tests.support.processes import in_sessions
 
 FOLDER = ["hijack.py", "link", "secret.py", "textwrap.py"]
 """Files in the folder before and after."""
@@ -104,36 +106,16 @@ def surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[Surroundings]:
             listener.close()
 
 
-def processes() -> dict[int, tuple[int, str]]:
-    """Process id → (parent, command line) of all processes of this machine."""
-    found = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
-            command = (folder / "cmdline").read_text()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if state != "Z":
-            found[int(folder.name)] = (int(parent), command)
-    return found
-
-
 def strays() -> set[int]:
     """Forks of a zygote that have lost it."""
-    return {pid for pid, (parent, command) in processes().items() if "zygote.py" in command and parent == 1}
-
-
-def in_sessions(leaders: list[int]) -> list[int]:
-    """Process ids in the sessions that the zygotes led."""
-    found = []
-    for pid in processes():
-        try:
-            leader = int((Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[3])
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if leader in leaders:
-            found.append(pid)
-    return found
+    alive = psutil.process_iter(["ppid", "cmdline", "status"])
+    return {
+        process.pid
+        for process in alive
+        if process.info["ppid"] == 1
+        and process.info["status"] != psutil.STATUS_ZOMBIE
+        and any("zygote.py" in part for part in process.info["cmdline"] or ())
+    }
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.sums import write_sums
-from benchmarks.support.workspace import dvc, graft, make_workspace
+from benchmarks.support.workspace import graft, make_workspace
 from tasks.artifacts import read_jsonl, read_text
 from tasks.core.metrics_files import read_metrics
 from tasks.environments.tags import hard_format, mark
@@ -88,11 +88,6 @@ def test_a_step_of_it_can_be_looked_at_and_its_page_shows_the_form(answers: Layo
     assert "hard_format" in page
     assert "&lt;think&gt;" in page
     assert "<think>" not in page
-
-
-def test_dvc_has_nothing_to_do_after_it(answers: Layout) -> None:
-    ended = dvc(answers.root, "repro")
-    assert "Data and pipelines are up to date." in ended.stdout, ended.stderr
 
 
 PAGE = (Path(__file__).parents[2] / "docs" / "environments.md").read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.support.workspace import dvc, graft, make_workspace
+from benchmarks.support.workspace import graft, make_workspace
 from tasks.artifacts import digest_path, read_json, read_jsonl
 from tasks.core.metrics_files import read_metrics
 from tasks.layout import Layout
@@ -62,11 +62,6 @@ def test_every_round_of_full_fine_tuning_moves_the_weights(whole: Layout) -> Non
         assert read_metrics(whole, f"update@{round}")["first_ratio"] == pytest.approx(1, abs=1e-4)
     assert read_metrics(whole, "update@2")["kl"] > 0
     assert plainly_loaded(whole.policy(2)).num_parameters() == read_metrics(whole, "bootstrap")["parameters"]
-
-
-def test_after_graft_dvc_has_nothing_to_do(whole: Layout) -> None:
-    ended = dvc(whole.root, "repro")
-    assert "Data and pipelines are up to date." in ended.stdout, ended.stderr
 
 
 def test_a_run_continues_the_policy_of_an_earlier_one_as_that_was_made(whole: Layout, tmp_path: Path) -> None:

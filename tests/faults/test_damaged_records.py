@@ -1,6 +1,5 @@
 """What DVC believes of earlier results: where it is damaged, nothing wrong is believed and no result is lost."""
 
-import os
 import re
 import shutil
 import sqlite3
@@ -9,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.aftermath import ADDRESSES, ALL, Bytes, bytes_of
+from tests.support.aftermath import ADDRESSES, ALL, Bytes, bytes_of, overwrite, punch_a_hole
 from tests.support.tiny_project import graft, ran
 
 pytestmark = pytest.mark.slow
@@ -81,17 +80,7 @@ def test_an_entry_that_was_about_to_be_written_stops_nothing(done: Path, ends_we
     ends_well(done)
 
 
-def overwritten(database: Path) -> None:
-    database.write_bytes(os.urandom(32_768))
-
-
-def with_a_hole(database: Path) -> None:
-    with database.open("r+b") as stream:
-        stream.seek(100)
-        stream.write(bytes(16_000))
-
-
-@pytest.mark.parametrize("harm", [overwritten, with_a_hole])
+@pytest.mark.parametrize("harm", [overwrite, punch_a_hole])
 def test_a_damaged_memory_of_hashes_is_begun_anew(done: Path, tmp_path: Path, harm: Callable[[Path], None]) -> None:
     site = {"DVC_SITE_CACHE_DIR": str(tmp_path / "site")}
     graft(done, "stage", "problems", **site)

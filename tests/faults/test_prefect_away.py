@@ -3,8 +3,6 @@
 A run that cannot begin says so; one that has begun goes on to its end, with a line about what Prefect does not know.
 """
 
-import os
-import signal
 import socket
 import socketserver
 import sqlite3
@@ -20,7 +18,8 @@ import psutil
 import pytest
 
 from flows.prefect_runs.temporary_server import TemporaryServer
-from tests.support.aftermath import ADDRESSES, Bytes, bytes_of
+from tests.support.aftermath import ADDRESSES, Bytes, bytes_of, overwrite, punch_a_hole
+from tests.support.flow_runs import temporary_servers
 from tests.support.tiny_project import begin, graft, ran
 
 pytestmark = pytest.mark.slow
@@ -135,10 +134,8 @@ def test_a_server_that_is_broken_from_the_start_is_named(fresh: Path, proxy: Pro
 
 def test_the_temporary_server_is_started_anew(fresh: Path, undisturbed: Bytes) -> None:
     process = begin(fresh, "reward@1", "retrain", TINY_SECONDS="2")
-    (server,) = [
-        one for one in psutil.Process(process.pid).children() if "flows.prefect_runs.temporary_server" in one.cmdline()
-    ]
-    server.send_signal(signal.SIGKILL)
+    (server,) = temporary_servers(process.pid)
+    server.kill()
     _, told = process.communicate(timeout=400)
     assert (process.returncode, told) == (0, "")
     assert bytes_of(fresh) == undisturbed
@@ -157,17 +154,7 @@ def test_a_temporary_server_that_is_killed_before_it_ever_answered_is_started_an
         assert httpx.get(f"{url}/health").json() is True
 
 
-def overwrite(database: Path) -> None:
-    database.write_bytes(os.urandom(50_000))
-
-
-def damage_the_middle(database: Path) -> None:
-    with database.open("r+b") as stream:
-        stream.seek(5_000)
-        stream.write(bytes(200_000))
-
-
-@pytest.mark.parametrize("harm", [overwrite, damage_the_middle])
+@pytest.mark.parametrize("harm", [overwrite, punch_a_hole])
 def test_a_damaged_database_is_set_aside(
     fresh: Path, harm: Callable[[Path], None], prefect_database: bytes, undisturbed: Bytes
 ) -> None:

@@ -1,6 +1,5 @@
 """The page as a reader sees it: in a real browser, without a network, on a desk and on a phone, by day and by night."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from tasks.artifacts import read_jsonl, write_jsonl, write_text
 from tasks.layout import Layout
 from tasks.records import Attempt, Problem
 from tests.support import finished_run
-from tests.support.browser import Page, browser, needed
+from tests.support.browser import Page, needed
 
 pytestmark = [needed, pytest.mark.slow]
 
@@ -22,12 +21,6 @@ NASTY = (
     "<script>document.title = 'taken'</script>"
     "<img src='http://192.0.2.1/x' onerror=\"document.title = 'taken'\">\x00\x1b[2J"
 )
-
-
-@pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    with browser(tmp_path_factory.mktemp("profile")) as page:
-        yield page
 
 
 def nasty(layout: Layout) -> Layout:

@@ -1,12 +1,9 @@
 """`graft serve` with a Prefect server of its own: real processes, killed one after the other."""
 
-import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -14,7 +11,7 @@ import psutil
 import pytest
 
 from tasks.params.file import override
-from tests.support.flow_runs import is_alive, mlflow_states, states, wait_until
+from tests.support.flow_runs import is_alive, mlflow_states, states, temporary_servers, wait_until
 from tests.support.tiny_project import begin, environment, ran
 
 pytestmark = pytest.mark.slow
@@ -48,16 +45,6 @@ def serving(with_a_dead_run: Path) -> Iterator["subprocess.Popen[bytes]"]:
         process.wait()
 
 
-def servers(process: "subprocess.Popen[bytes]") -> list[int]:
-    """The Prefect servers among the children of a process, some of which end at any moment."""
-    found = []
-    for child in psutil.Process(process.pid).children():
-        with suppress(psutil.NoSuchProcess):
-            if "flows.prefect_runs.temporary_server" in child.cmdline():
-                found.append(child.pid)
-    return found
-
-
 def answers(url: str) -> bool:
     try:
         return httpx.get(f"{url}/health", timeout=5).status_code == 200
@@ -71,8 +58,8 @@ def test_it_sweeps_keeps_its_server_up_and_leaves_none(
     """What died is marked at the start; a schedule outlives its server, at its birth too; a server no `kill -9`."""
     root, log = with_a_dead_run, with_a_dead_run / "serve.log"
     wait_until(lambda: "marked as crashed" in log.read_text(), serving)
-    (first,) = servers(serving)
-    os.kill(first, signal.SIGKILL)  # it is about to be told of the schedule
+    (first,) = temporary_servers(serving.pid)
+    first.kill()  # it is about to be told of the schedule
     wait_until(lambda: "scheduled every 20 s as " in log.read_text(), serving)
     swept, told = log.read_text().splitlines()
     assert re.fullmatch("marked as crashed, their processes being gone: [a-z]+-[a-z]+", swept)
@@ -80,14 +67,14 @@ def test_it_sweeps_keeps_its_server_up_and_leaves_none(
     assert mlflow_states(root)[0] == "KILLED"
     url = told.rpartition(" ")[2]
     assert httpx.post(f"{url}/deployments/count").json() == 1
-    (second,) = servers(serving)
-    os.kill(second, signal.SIGKILL)
-    wait_until(lambda: not is_alive(second), serving)
+    (second,) = temporary_servers(serving.pid)
+    second.kill()
+    wait_until(lambda: not is_alive(second.pid), serving)
     wait_until(lambda: answers(url), serving)
-    (third,) = servers(serving)
+    (third,) = temporary_servers(serving.pid)
     wait_until(lambda: "the first scheduled run here. Promoted: as ever" in log.read_text(), serving)
     assert ran(root)[-1] == "promote"
-    os.kill(serving.pid, signal.SIGKILL)
+    serving.kill()
     serving.wait()
-    wait_until(lambda: not is_alive(third))
+    wait_until(lambda: not is_alive(third.pid))
     assert not answers(url)

@@ -1,6 +1,5 @@
 """Two runs of a project on real servers, as docs/operations.md sets them up: seen by their APIs and in a browser."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from socket import gethostname
 from typing import Any, NamedTuple
@@ -14,7 +13,7 @@ from flows.reports.html.page import write_page
 from tasks.params.file import load_params
 from tasks.tracking.recorder import Recorder
 from tests.support import finished_run, tiny_project
-from tests.support.browser import Page, browser, needed
+from tests.support.browser import Page, needed
 from tests.support.servers import Servers
 from tests.support.tiny_project import ADDRESSES
 
@@ -72,12 +71,6 @@ def operated(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         )
     assert told.stdout.endswith(f"report: {len(ADDRESSES)} stages, {len(ADDRESSES)} cached\n")
     return Operated(servers, root)
-
-
-@pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    with browser(tmp_path_factory.mktemp("profile")) as page:
-        yield page
 
 
 def test_the_runs_their_tasks_and_their_artifacts_are_on_prefects_server(operated: Operated) -> None:

@@ -44,6 +44,6 @@ def test_a_promotion_is_taken_back_and_put_back_by_one_command_each(done: Path) 
     assert rows[0][2:] == ["rolled", "back", second, "rambles", "and", "worse"]
     assert rows[1][2:] == ["promoted", first, "[two]", "is", "better"]
 
-    assert "reinstated (no reason given)" in graft(done, "rollback", second).stdout
+    assert "rolled back (no reason given)" in graft(done, "rollback", second).stdout
     assert digest_path(champion / "policy") == good
     assert (current_champion(champion).version, list(previous_champions(champion))) == (second, [first])

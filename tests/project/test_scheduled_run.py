@@ -21,7 +21,7 @@ from tasks.layout import Layout
 from tasks.params.file import override
 from tasks.params.sections import Tracking
 from tests.support.champions import promote
-from tests.support.flow_runs import flow_runs, is_alive, mlflow_states, states, wait_until
+from tests.support.flow_runs import flow_runs, is_alive, mlflow_states, states, temporary_servers, wait_until
 from tests.support.tiny_project import begin, commit, dvc, environment, graft, ran, run
 from tests.support.workspace_holder import holding
 
@@ -216,11 +216,7 @@ def test_a_killed_run_is_marked_by_the_next_one(done: Path, prefect_api: str, ow
     override(done / "params.yaml", ["tracking.uri=sqlite:///mlflow.db"])
     where = {} if own_server else {"PREFECT_API_URL": prefect_api}
     process = begin(done, "promote", "retrain", "-S", "evaluation.resamples=500", **where)
-    servers = [
-        child.pid
-        for child in psutil.Process(process.pid).children()
-        if "flows.prefect_runs.temporary_server" in child.cmdline()
-    ]
+    servers = [server.pid for server in temporary_servers(process.pid)]
     assert len(servers) == own_server
     process.kill()
     process.wait()

@@ -2,15 +2,13 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.support.flow_runs import is_alive
-from tests.support.tiny_project import environment, graft, ran, state_of
+from tests.support.tiny_project import graft, ran, start, state_of
 
 LIMIT = ["-S", "schedule.seconds={update: 200}"]
 
@@ -42,18 +40,7 @@ def test_at_the_limit_the_stage_is_killed_with_all_its_children(done: Path) -> N
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_a_limited_stage_ends_with_the_process_that_waits_for_it(done: Path, how: signal.Signals) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "flows.cli.main",
-        "stage",
-        "--force",
-        "-S",
-        "schedule.seconds={update: 300}",
-        "update@2",
-    ]
-    ours = environment(TINY_CHILDREN="update@2")
-    process = subprocess.Popen(command, cwd=done, env=ours, stderr=subprocess.PIPE, start_new_session=True)
+    process = start(done, "stage", "--force", *LIMIT, "update@2", TINY_CHILDREN="update@2")
     deadline = time.monotonic() + 120
     while not (done / "children").exists() or len((done / "children").read_text().split()) < 3:
         assert process.poll() is None

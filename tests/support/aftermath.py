@@ -51,3 +51,15 @@ def left_after_a_while(marker: str) -> list[psutil.Process]:
     while (left := processes(marker)) and time.monotonic() < deadline:
         time.sleep(0.1)
     return left
+
+
+def overwrite(database: Path) -> None:
+    """Damage a SQLite database: nothing of it is left."""
+    database.write_bytes(os.urandom(50_000))
+
+
+def punch_a_hole(database: Path) -> None:
+    """Damage a SQLite database: its first page is whole, the others are zeros."""
+    with database.open("r+b") as stream:
+        stream.seek(5_000)
+        stream.write(bytes(database.stat().st_size - 6_000))

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,16 @@ def flow_runs(api: str, root: Path) -> list[dict[str, Any]]:
 def is_alive(pid: int) -> bool:
     """Whether there is such a process, and not one that only waits to be collected by whoever started it."""
     return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+def temporary_servers(pid: int) -> list[psutil.Process]:
+    """Graft's own Prefect servers among the children of a process, some of which end at any moment."""
+    found = []
+    for child in psutil.Process(pid).children():
+        with suppress(psutil.NoSuchProcess):
+            if "flows.prefect_runs.temporary_server" in child.cmdline():
+                found.append(child)
+    return found
 
 
 def wait_until(true: Callable[[], bool], process: "subprocess.Popen[bytes] | None" = None) -> None:

@@ -1,6 +1,7 @@
 """A project with real stages, a real tiny policy and the real sandbox, before its first search: stages of a second."""
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from flows.stages.sources import write as write_sources
@@ -31,16 +32,21 @@ KNOBS = ["shard_size=3", "search.samples=3", "search.simulations=16", "search.wa
 KNOBS += ["policy.max_new_tokens=48", "sandbox.allow_weak=true", "influence.validation=held_out", "influence.n=1"]
 
 
-def make(root: Path) -> Path:
-    """Its policy adds, multiplies and subtracts at random. The stages are those of the repository."""
-    layout = Layout(root)
-    tokenizer = train_tokenizer([prompt_of(p.question, "scratch") for p in TRAIN] + CODES, 300)
+def train_writer(problems: Sequence[Problem]) -> Policy:
+    """A policy that adds, multiplies and subtracts the quantities of these problems at random."""
+    tokenizer = train_tokenizer([prompt_of(p.question, "scratch") for p in problems] + CODES, 300)
     policy = Policy(build_scratch_model(tokenizer, hidden=32, layers=1, seed=0), tokenizer, "", "scratch")
-    prompt = encode_prompt(policy, prompt_of(TRAIN[0].question, "scratch"))
+    prompt = encode_prompt(policy, prompt_of(problems[0].question, "scratch"))
     rows = [TrainingExample(prompt, encode_completion(policy, code)) for code in CODES]
     train_supervised(policy.model, rows, epochs=60, learning_rate=0.02, batch=3, pad=tokenizer.pad_token_id, seed=0)
     policy.model = attach_adapter(policy.model, rank=2, alpha=2.0, seed=0)
-    save_policy(policy, layout.policy(0), parent=None, round=0)
+    return policy
+
+
+def make(root: Path) -> Path:
+    """Its policy is `train_writer`'s. The stages are those of the repository."""
+    layout = Layout(root)
+    save_policy(train_writer(TRAIN), layout.policy(0), parent=None, round=0)
     for split in ("train", "validation", "test"):
         write_jsonl(layout.problems(split), TRAIN if split == "train" else HELD_OUT)
     for name in ("params.yaml", "dvc.yaml"):

@@ -12,6 +12,8 @@ from xml.etree.ElementTree import Element, SubElement
 
 from markupsafe import Markup
 
+from flows.reports.run_record import Bar
+
 WIDTH, HEIGHT = 340, 200
 LEFT, RIGHT, TOP, BOTTOM = 46, 10, 8, 34  # of the plot, inside the picture
 MAX_MARKS = 12
@@ -36,15 +38,6 @@ class Curve(NamedTuple):
     dashed: bool = False
 
 
-class Bin(NamedTuple):
-    """A bar of two parts, from `low` to `high`."""
-
-    low: float
-    high: float
-    lower: int
-    upper: int
-
-
 def curves(title: str, drawn: Sequence[Curve], bounds: tuple[float, float] | None = None) -> Markup:
     """Lines over rounds with their bands. `bounds` are the ends of the y axis, by default those of the data."""
     points = [point for curve in drawn for point in curve.points]
@@ -58,15 +51,15 @@ def curves(title: str, drawn: Sequence[Curve], bounds: tuple[float, float] | Non
     return frame.text()
 
 
-def bars(title: str, bins: Sequence[Bin], x_name: str) -> Markup:
+def bars(title: str, bins: Sequence[Bar], x_name: str) -> Markup:
     """Stacked bars of equal width, although the outer bins may be far wider; 0 is marked."""
-    frame = _Frame(title, (0.0, float(len(bins))), (0.0, float(max(b.lower + b.upper for b in bins))))
+    frame = _Frame(title, (0.0, float(len(bins))), (0.0, float(max(b.selected + b.not_selected for b in bins))))
     quarters = [len(bins) // 4, len(bins) // 2, len(bins) - len(bins) // 4]  # 0 and half-way to the open ends
     frame.axes(x_name, [(float(i), _short(bins[i].low)) for i in quarters])
     for i, bin in enumerate(bins):
-        label = f"{_short(bin.low)} to {_short(bin.high)}: {bin.lower} kept, {bin.upper} left out"
-        frame.bar(i, 0, bin.lower, "bar kept", label)
-        frame.bar(i, bin.lower, bin.lower + bin.upper, "bar left", label)
+        label = f"{_short(bin.low)} to {_short(bin.high)}: {bin.selected} kept, {bin.not_selected} left out"
+        frame.bar(i, 0, bin.selected, "bar kept", label)
+        frame.bar(i, bin.selected, bin.selected + bin.not_selected, "bar left", label)
     return frame.text()
 
 

@@ -1,14 +1,14 @@
 """The charts and rows of the page, from the records of runs."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
 from typing import NamedTuple
 
 from markupsafe import Markup
 
 from flows.reports.comparison import Side, title_of
-from flows.reports.html.chart import Bin, Curve, Point, bars, curves
+from flows.reports.html.chart import Curve, Point, bars, curves
 from flows.reports.run_record import Example, GreedyCompletion, RunRecord
 
 MAX_CARDS = 10
@@ -39,53 +39,34 @@ class Card(NamedTuple):
 def pass_at_k(sides: Sequence[Side]) -> list[Chart]:
     """A chart for each pass@k: before and after on the test problems and, dashed, the rounds on the dev problems."""
     names = dict.fromkeys(
-        name for side in sides for _, _, numbers in _evaluations(side.account) for name in levels(numbers)
+        name for side in sides for _, _, numbers in _evaluations(side.record) for name in levels(numbers)
     )
     return [Chart(title_of(name), curves(name, _level_curves(sides, name), (0.0, 1.0))) for name in names]
 
 
 def rewards(sides: Sequence[Side]) -> list[Chart]:
     """A chart for the reward and for each of its terms: the mean over the completions of each round."""
-    names = dict.fromkeys(name for side in sides for _, found in _reward_means(side.account) for name in found)
-    charts = []
-    for name in names:
-        drawn = []
-        for colour, side in enumerate(sides):
-            points = [(round, found[name]) for round, found in _reward_means(side.account) if name in found]
-            drawn.append(_curve(f"{_of(sides, side)}{name}", colour, points))
-        charts.append(Chart(name, curves(f"{name} by round", [curve for curve in drawn if curve.points])))
-    return charts
+    names = dict.fromkeys(name for side in sides for _, found in _reward_means(side.record) for name in found)
+    return [Chart(name, curves(f"{name} by round", _curves(sides, name, _term))) for name in names]
 
 
 def influence(sides: Sequence[Side]) -> list[Chart]:
     """The histogram of each run that measured influence."""
-    found = [(_of(sides, side), side.account) for side in sides if side.account.influence]
+    found = [(_of(sides, side), side.record) for side in sides if side.record.influence]
     return [
         Chart(
-            f"{name}round {account.influence_round}",
-            bars(
-                f"{name}influence of round {account.influence_round}",
-                [Bin(bar.low, bar.high, bar.selected, bar.not_selected) for bar in account.influence],
-                "influence",
-            ),
+            f"{name}round {record.influence_round}",
+            bars(f"{name}influence of round {record.influence_round}", record.influence, "influence"),
         )
-        for name, account in found
+        for name, record in found
     ]
 
 
 def updates(sides: Sequence[Side]) -> list[Chart]:
     """KL to the reference and entropy at each step of the updates; the steps of a round fill the width of a round."""
     titles = {"kl": "KL to the reference", "entropy": "entropy of the tokens"}
-    charts = []
-    for name, title in titles.items():
-        drawn = [
-            _curve(f"{_of(sides, side)}{name}", colour, list(_steps(side.account, name)))
-            for colour, side in enumerate(sides)
-        ]
-        drawn = [curve for curve in drawn if curve.points]
-        if drawn:
-            charts.append(Chart(title, curves(f"{title} by round", drawn)))
-    return charts
+    drawn = {title: _curves(sides, name, _steps) for name, title in titles.items()}
+    return [Chart(title, curves(f"{title} by round", own)) for title, own in drawn.items() if own]
 
 
 def cards(sides: Sequence[Side]) -> list[Card]:
@@ -94,8 +75,8 @@ def cards(sides: Sequence[Side]) -> list[Card]:
     Taken in turn from those that became right, became wrong, stayed wrong and stayed right, each in the order of the
     test file. For several runs, the first and the last run, both after, take the place of before and after.
     """
-    by_run = [{example.problem_id: example for example in side.account.examples} for side in sides]
-    shared = [e for e in sides[0].account.examples if all(e.problem_id in examples for examples in by_run)]
+    by_run = [{example.problem_id: example for example in side.record.examples} for side in sides]
+    shared = [e for e in sides[0].record.examples if all(e.problem_id in examples for examples in by_run)]
     groups: dict[tuple[bool, bool], list[Card]] = {
         key: [] for key in ((False, True), (True, False), (False, False), (True, True))
     }
@@ -121,10 +102,10 @@ def terms(numbers: Mapping[str, float]) -> dict[str, float]:
     return found | {name.removesuffix("/mean"): value for name, value in numbers.items() if name.endswith("/mean")}
 
 
-def _evaluations(account: RunRecord) -> Iterator[tuple[str, int, dict[str, float]]]:
+def _evaluations(record: RunRecord) -> Iterator[tuple[str, int, dict[str, float]]]:
     """Stage, round and metrics of every evaluation; `before` is round 0, `after` the last."""
-    places = {"before": 0, "after": account.rounds}
-    for stage_id, numbers in account.metrics.items():
+    places = {"before": 0, "after": record.rounds}
+    for stage_id, numbers in record.metrics.items():
         stage, _, part = stage_id.partition("@")
         if part in places or part.isdigit():
             yield stage, places[part] if part in places else int(part), numbers
@@ -133,7 +114,7 @@ def _evaluations(account: RunRecord) -> Iterator[tuple[str, int, dict[str, float
 def _level_curves(sides: Sequence[Side], name: str) -> list[Curve]:
     found: dict[tuple[int, str, bool], list[Point]] = {}
     for colour, side in enumerate(sides):
-        for stage, round, numbers in _evaluations(side.account):
+        for stage, round, numbers in _evaluations(side.record):
             if name in numbers:
                 other = stage != "evaluate"
                 key = (colour, f"{_of(sides, side)}{stage if other else 'test'}", other)
@@ -141,23 +122,34 @@ def _level_curves(sides: Sequence[Side], name: str) -> list[Curve]:
     return [Curve(title, colour, sorted(points), dashed) for (colour, title, dashed), points in found.items()]
 
 
-def _reward_means(account: RunRecord) -> Iterator[tuple[float, dict[str, float]]]:
+def _reward_means(record: RunRecord) -> Iterator[tuple[float, dict[str, float]]]:
     """Each round with the means of its rewards."""
-    for round in range(1, account.rounds + 1):
-        if f"reward@{round}" in account.metrics:
-            yield float(round), terms(account.metrics[f"reward@{round}"])
+    for round in range(1, record.rounds + 1):
+        if f"reward@{round}" in record.metrics:
+            yield float(round), terms(record.metrics[f"reward@{round}"])
 
 
-def _steps(account: RunRecord, name: str) -> Iterator[tuple[float, float]]:
-    for round in range(1, account.rounds + 1):
-        values = account.steps.get(str(round), {}).get(name, [])
+def _term(record: RunRecord, name: str) -> Iterator[tuple[float, float]]:
+    return ((round, found[name]) for round, found in _reward_means(record) if name in found)
+
+
+def _steps(record: RunRecord, name: str) -> Iterator[tuple[float, float]]:
+    for round in range(1, record.rounds + 1):
+        values = record.steps.get(str(round), {}).get(name, [])
         for i, value in enumerate(values, start=1):
             if value is not None:
                 yield round - 1 + i / len(values), value
 
 
-def _curve(name: str, colour: int, points: Sequence[tuple[float, float]]) -> Curve:
-    return Curve(name, colour, [Point(x, y, y, y) for x, y in points])
+def _curves(
+    sides: Sequence[Side], name: str, points: Callable[[RunRecord, str], Iterator[tuple[float, float]]]
+) -> list[Curve]:
+    """A curve of each run that has `points` of this name."""
+    drawn = [
+        Curve(f"{_of(sides, side)}{name}", colour, [Point(x, y, y, y) for x, y in points(side.record, name)])
+        for colour, side in enumerate(sides)
+    ]
+    return [curve for curve in drawn if curve.points]
 
 
 def _cells(sides: Sequence[Side], own: Sequence[Example]) -> list[Cell]:

@@ -32,21 +32,21 @@ def write_page(layout: Layout) -> str:
 
 def render_page(sides: Sequence[Side]) -> str:
     """The page of one run, or of several side by side. All text of a run is escaped."""
-    account = sides[0].account
-    tested = f"{len(account.outcomes['after'])} test problems"
-    title = f"{len(sides)} runs on {tested}" if len(sides) > 1 else f"A run of {account.rounds} rounds on {tested}"
+    record = sides[0].record
+    tested = f"{len(record.outcomes['after'])} test problems"
+    title = f"{len(sides)} runs on {tested}" if len(sides) > 1 else f"A run of {record.rounds} rounds on {tested}"
     return _template().render(
         title=title,
         sides=sides,
         remarks=comparison.remarks(sides),
-        legend=comparison.legend(account),
+        legend=comparison.legend(record),
         contrasts=comparison.contrasts(sides),
         params=comparison.differing_params(sides),
         pass_at_k=content.pass_at_k(sides),
         rewards=content.rewards(sides),
         influence=content.influence(sides),
         updates=content.updates(sides),
-        trees=[(side, _image(side.account.tree)) for side in sides if side.account.tree],
+        trees=[(side, _image(side.record.tree)) for side in sides if side.record.tree],
         cards=content.cards(sides),
     )
 

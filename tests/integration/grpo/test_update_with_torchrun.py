@@ -30,14 +30,8 @@ from tests.support.selections import selected
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 CHANGED = {"epochs": 10, "prompts_per_step": 2, "negative_weight": 1.0, "beta": 0.05, "entropy": 0.01}
-CHANGED |= {
-    "learning_rate": 0.001,
-    "truncated": "learn",
-    "on_invalid_completion": "stop",
-    "loss": "dapo",
-    "importance": "token",
-}
-CHANGED |= {"micro_batch_tokens": 128}
+CHANGED |= {"learning_rate": 0.001, "truncated": "learn", "on_invalid_completion": "stop", "micro_batch_tokens": 128}
+CHANGED |= {"loss": "dapo", "importance": "token"}
 ADVANTAGES = (1.0, -1.0, 0.5)
 MakeTrajectory = Callable[..., RewardedTrajectory]
 
@@ -146,15 +140,18 @@ def test_what_goes_wrong_in_a_process_is_one_line_here(
     assert not layout.policy(1).exists()
 
 
-def test_a_process_that_is_ended_from_outside_ends_the_update(
-    tmp_path: Path, save_tiny: Callable[..., None], make_trajectory: MakeTrajectory
-) -> None:
+@pytest.fixture
+def long_update(tmp_path: Path, save_tiny: Callable[..., None], make_trajectory: MakeTrajectory) -> Path:
+    """A project whose next stage is an update of many steps in two processes."""
     root = make_workspace(tmp_path / "project", ["grpo.processes=2", "grpo.epochs=64"])
     write_sources(root)
-    layout = Layout(root)
-    save_tiny(layout.policy(0))
-    put(layout, [make_trajectory(f"p{number}", [1.0, 0.0, 0.5]) for number in range(8)])
-    with started(root) as process:
+    save_tiny(Layout(root).policy(0))
+    put(Layout(root), [make_trajectory(f"p{number}", [1.0, 0.0, 0.5]) for number in range(8)])
+    return root
+
+
+def test_a_process_that_is_ended_from_outside_ends_the_update(long_update: Path) -> None:
+    with started(long_update) as process:
         while not (workers := psutil.Process(process.pid).children(recursive=True)[1:]):
             assert process.poll() is None
             time.sleep(0.05)
@@ -172,15 +169,8 @@ def test_more_processes_than_gpus_are_refused(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_ends_all_processes(
-    number: int, tmp_path: Path, save_tiny: Callable[..., None], make_trajectory: MakeTrajectory
-) -> None:
-    root = make_workspace(tmp_path / "project", ["grpo.processes=2", "grpo.epochs=64"])
-    write_sources(root)
-    layout = Layout(root)
-    save_tiny(layout.policy(0))
-    put(layout, [make_trajectory(f"p{number}", [1.0, 0.0, 0.5]) for number in range(8)])
-    with started(root) as process:
+def test_ctrl_c_ends_all_processes(number: int, long_update: Path) -> None:
+    with started(long_update) as process:
         while len(workers := psutil.Process(process.pid).children(recursive=True)) < 3:
             assert process.poll() is None
             time.sleep(0.05)

@@ -2,14 +2,10 @@
 
 import json
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
-from urllib.request import urlopen
 
 import pytest
 
@@ -21,6 +17,7 @@ from tasks.programs.operators.openai_model import GIVE_UP, KEY, OpenAiModel
 from tasks.programs.operators.reply_cache import CachedModel
 from tasks.programs.sandbox.sandbox import Program, Sandbox
 from tests.support.chat_server import chat_server
+from tests.support.transformers_server import transformers_server
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml").operators
 
@@ -134,7 +131,7 @@ def test_neither_key_nor_server(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def transformers_serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+def transformers_served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """(url, model) of `transformers serve` with a tiny policy of our own."""
     from tasks.bootstrap.scratch_model import build_scratch_model
     from tasks.bootstrap.tokenizer import train_tokenizer
@@ -144,32 +141,13 @@ def transformers_serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tup
     tokenizer.chat_template = "{% for m in messages %}{{ m.content }}\n{% endfor %}"
     build_scratch_model(tokenizer, hidden=32, layers=1, seed=0).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [Path(sys.executable).with_name("transformers"), "serve", folder, "--host", "127.0.0.1", "--port", port]
-    log = folder.with_name("log")
-    with log.open("w") as stream:
-        process = subprocess.Popen(list(map(str, command)), stdout=stream, stderr=stream)
-    try:
-        deadline = time.monotonic() + 120
-        while True:
-            try:
-                urlopen(f"http://127.0.0.1:{port}/health", timeout=5).read()
-                break
-            except URLError:
-                assert process.poll() is None, log.read_text()
-                assert time.monotonic() < deadline, log.read_text()
-                time.sleep(0.5)
-        yield f"http://127.0.0.1:{port}/v1", str(folder)
-    finally:
-        process.terminate()
-        process.wait(30)
+    with transformers_server(folder) as url:
+        yield url, str(folder)
 
 
 @pytest.mark.slow
-def test_a_workflow_asks_transformers_serve(transformers_serve: tuple[str, str], tmp_path: Path) -> None:
-    url, model = transformers_serve
+def test_a_workflow_asks_transformers_serve(transformers_served: tuple[str, str], tmp_path: Path) -> None:
+    url, model = transformers_served
     operators = params(url, model=model, max_tokens=8, seconds=60.0, retries=10)
     code = "def solve(problem):\n    return ask('How many?', problem) + '|' + ask('How many?', problem)\n"
     given = []

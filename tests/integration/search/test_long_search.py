@@ -1,29 +1,22 @@
-"""A search that takes its time: cut short and gone on with, limited, and shown, with a real policy and the sandbox."""
+"""A search that takes its time: cut short and gone on with, limited, and shown, with a real policy and the sandbox.
 
-import os
+One whose process is killed: tests/integration/test_shard_runners.py.
+"""
+
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks.support.workspace import environment, make_workspace
-from flows.stages.sources import write as write_sources
+from flows.stages.dvc_yaml import declared_params
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
-from tasks.bootstrap.scratch_model import build_scratch_model
-from tasks.bootstrap.supervised import TrainingExample, train_supervised
-from tasks.bootstrap.tokenizer import train_tokenizer
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.layout import Layout
-from tasks.model.policy import Policy, attach_adapter, encode_completion, encode_prompt, load_policy, save_policy
+from tasks.model.policy import load_policy, save_policy
 from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
-from tasks.programs.contract import HEADER, prompt_of
 from tasks.programs.sandbox.sandbox import Sandbox
 from tasks.records import Problem, TreeNode, Workflow
 from tasks.search.journal import Batch, Journal
@@ -31,8 +24,10 @@ from tasks.search.policy_search import PolicySearch
 from tasks.search.policy_tree import PolicyTree
 from tasks.search.progress import Tally
 from tasks.search.task import run
+from tests.support.real_project import train_writer
 
-SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
+REPOSITORY = Path(__file__).parents[3]
+SHIPPED = load_params(REPOSITORY / "params.yaml")
 SAMPLES, SIMULATIONS, WAVE = 3, 12, 3
 OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "sum": lambda a, b: a + b,
@@ -45,41 +40,20 @@ PROBLEMS = [
     for name, operation in OPERATIONS.items()
 ]
 TRAIN, VALIDATION = PROBLEMS, [PROBLEMS[0].model_copy(update={"problem_id": "held-out"})]
-KEYS = ["seed", "policy.base", "policy.max_new_tokens", "search", "sandbox", "operators", "rewards.failed_limit"]
-KEYS += [
-    "environment",
-    "environment_sha256",
-    "shard_size",
-    "grpo.group_size",
-    "influence.selection",
-    "influence.validation",
-    "influence.n",
-    "influence.completions",
-]
 
 
 @pytest.fixture(scope="module")
 def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a policy that adds, multiplies and subtracts the two quantities at random."""
-    codes = [HEADER + f"    a = n[0] {symbol} n[1]\n    return a\n" for symbol in "+*-"]
-    tokenizer = train_tokenizer([prompt_of(p.question, "scratch") for p in TRAIN] + codes, 300)
-    policy = Policy(build_scratch_model(tokenizer, hidden=32, layers=1, seed=0), tokenizer, "", "scratch")
-    prompt = encode_prompt(policy, prompt_of(TRAIN[0].question, "scratch"))
-    rows = [TrainingExample(prompt, encode_completion(policy, code)) for code in codes]
-    train_supervised(policy.model, rows, epochs=60, learning_rate=0.02, batch=3, pad=tokenizer.pad_token_id, seed=0)
-    policy.model = attach_adapter(policy.model, rank=2, alpha=2.0, seed=0)
+    """The folder of a policy."""
     folder = tmp_path_factory.mktemp("policy") / "0"
-    save_policy(policy, folder, parent=None, round=0)
+    save_policy(train_writer(TRAIN), folder, parent=None, round=0)
     return folder
 
 
 @pytest.fixture
 def layout(tmp_path: Path, writer: Path) -> Layout:
-    return laid_out(Layout(tmp_path / "project"), writer)
-
-
-def laid_out(layout: Layout, writer: Path) -> Layout:
     """With what the search of round 1 reads."""
+    layout = Layout(tmp_path / "project")
     write_jsonl(layout.problems("train"), TRAIN)
     write_jsonl(layout.problems("validation"), VALIDATION)
     shutil.copytree(writer, layout.policy(0))
@@ -101,7 +75,7 @@ def params(**search: float | None) -> Params:
         "sandbox": SHIPPED.sandbox.model_copy(update={"allow_weak": True}),
         "influence": SHIPPED.influence.model_copy(update={"validation": "held_out"}),
     }
-    return restrict(SHIPPED.model_copy(update=changes), KEYS)
+    return restrict(SHIPPED.model_copy(update=changes), declared_params(REPOSITORY, "search"))
 
 
 def written(layout: Layout) -> list[str]:
@@ -179,46 +153,6 @@ def test_a_journal_is_not_believed_for_other_inputs(
     run(layout, other, 1)
     assert capfd.readouterr().err == ""
     assert not left.exists()  # the round is searched, nobody comes back to it
-
-
-@pytest.mark.slow
-def test_a_stage_that_is_killed_goes_on_where_it_was(tmp_path: Path, writer: Path) -> None:
-    """The real stage in a process of its own, ended with SIGKILL in the middle of its tree search."""
-    knobs = {"samples": SAMPLES, "simulations": 60, "wave_size": 1, "temperature": 1.0}
-    assignments = [*(f"search.{name}={value}" for name, value in knobs.items()), "sandbox.allow_weak=true"]
-    more = ["policy.max_new_tokens=48", "influence.validation=held_out"]
-    root = make_workspace(tmp_path / "project", [*assignments, *more])
-    write_sources(root)
-    layout = laid_out(Layout(root), writer)
-    stage = [sys.executable, "-m", "flows.stages.run", "search@1"]
-
-    def searched() -> str:
-        ended = subprocess.run(stage, cwd=root, env=environment(root), capture_output=True, text=True, check=True)
-        return ended.stderr
-
-    assert searched() == ""
-    undisturbed = written(layout)
-    forget(layout)
-
-    killed = subprocess.Popen(stage, cwd=root, env=environment(root))
-    while not (left := list(layout.journals("search", 1).glob("*"))) or left[0].read_bytes().count(b"\n") < 4:
-        assert killed.poll() is None
-        time.sleep(0.005)
-    os.kill(killed.pid, signal.SIGKILL)
-    assert killed.wait() == -signal.SIGKILL
-    assert not layout.workflows(1).exists()
-
-    before = left[0].read_bytes()
-    kept = tmp_path / "journal"
-    os.link(left[0], kept)  # sees what is added, and stays when the stage removes its journal
-    done = Journal(left[0]).completions
-    assert done >= SAMPLES * len(PROBLEMS)
-    assert f"resumes after {done} completions" in searched()
-    assert written(layout) == undisturbed
-    assert not layout.journals("search", 1).exists()
-    assert kept.read_bytes().startswith(before)
-    names = [line.split(b" ")[1] for line in kept.read_bytes().split(b"\n") if line.endswith(b"}")]
-    assert len(names) == len(set(names)) > 4  # nothing was written twice
 
 
 # --- limited

@@ -1,18 +1,12 @@
 """Revisions by real models: `transformers serve` on loopback, and the policy itself. Random ones: they write noise."""
 
 import json
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from flows.stages.dvc_yaml import declared_params
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.bootstrap.tokenizer import train_tokenizer
 from tasks.errors import GraftError
@@ -22,9 +16,10 @@ from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
 from tasks.records import Problem, Sibling, TreeNode, Workflow
 from tasks.search.task import run
+from tests.support.transformers_server import transformers_server
 
-INFLUENCE = ("influence.selection", "influence.validation", "influence.n", "influence.completions")
-SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
+REPOSITORY = Path(__file__).parents[3]
+SHIPPED = load_params(REPOSITORY / "params.yaml")
 SAMPLES, REVISIONS, WAVE = 2, 5, 3
 # `transformers serve` looks for the assistant's turn of a Qwen2; where there is none its reply begins with the prompt
 TEMPLATE = (
@@ -82,30 +77,7 @@ def params(base: Path, **operators: Any) -> Params:
         "influence": SHIPPED.influence.model_copy(update={"validation": "same_batch"}),
         "operators": SHIPPED.operators.model_copy(update={"max_tokens": 16, "temperature": 1.0, **operators}),
     }
-    keys = [
-        "seed",
-        "policy.base",
-        "policy.max_new_tokens",
-        "search",
-        "sandbox",
-        "operators",
-        "rewards",
-        "grpo.group_size",
-    ]
-    return restrict(
-        SHIPPED.model_copy(update=changes),
-        [
-            *keys,
-            "environment",
-            "environment_sha256",
-            "shard_size",
-            "grpo.group_size",
-            "influence.selection",
-            "influence.validation",
-            "influence.n",
-            "influence.completions",
-        ],
-    )
+    return restrict(SHIPPED.model_copy(update=changes), declared_params(REPOSITORY, "search"))
 
 
 def twice(layout: Layout, params: Params) -> dict[str, float]:
@@ -138,40 +110,12 @@ def check_noise(layout: Layout, numbers: dict[str, float]) -> None:
     assert {w.parent_id for w in revised} <= set(nodes)
 
 
-@contextmanager
-def transformers_serve(model: Path) -> Iterator[str]:
-    """The URL of a server of its own process."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [str(Path(sys.executable).with_name("transformers")), "serve", str(model)]
-    options = ["--host", "127.0.0.1", "--port", str(port), "--device", "cpu"]
-    with (model.parent / "serve.log").open("w") as log:
-        process = subprocess.Popen([*command, *options], stdout=log, stderr=subprocess.STDOUT)
-        try:
-            while not _answers(f"http://127.0.0.1:{port}/health"):
-                assert process.poll() is None, (model.parent / "serve.log").read_text()
-                time.sleep(0.2)
-            yield f"http://127.0.0.1:{port}/v1"
-        finally:
-            process.terminate()
-            process.wait()
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=5) as reply:
-            return bool(reply.status == 200)
-    except OSError:
-        return False
-
-
 @pytest.mark.slow
 def test_a_model_behind_transformers_serve_revises(tmp_path: Path) -> None:
     base = tmp_path / "model"
     saved_model(base, context=8192)
     layout = workspace(tmp_path / "project", base)
-    with transformers_serve(base) as url:
+    with transformers_server(base) as url:
         numbers = twice(layout, params(base, backend="openai", base_url=url, model=str(base), parallel=2))
     check_noise(layout, numbers)
 

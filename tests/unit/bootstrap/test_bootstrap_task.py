@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from flows.stages.dvc_yaml import declared_params
 from tasks.artifacts import digest_path, read_json, write_jsonl
 from tasks.bootstrap.demonstrations import demonstrations, select_solutions
 from tasks.bootstrap.task import run
@@ -25,7 +26,8 @@ from tests.support.models import same_logits, save_base
 from tests.support.policies import MakePolicy
 from tests.support.records import make_workflow
 
-SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
+REPOSITORY = Path(__file__).parents[3]
+SHIPPED = load_params(REPOSITORY / "params.yaml")
 PRODUCT, SUM = (HEADER + f"    a = n[0] {symbol} n[1]\n    return a\n" for symbol in "*+")
 
 
@@ -34,9 +36,10 @@ LORA = Lora(rank=4, alpha=8.0, targets="all-linear")
 
 def params(base: str = "scratch", epochs: int = 2, lora: Lora | None = LORA) -> Params:
     small = {"hidden": 32, "layers": 1, "vocabulary": 300, "epochs": epochs, "batch": 4, "learning_rate": 0.02}
-    policy = SHIPPED.policy.model_copy(update={"base": base, "lora": lora})
+    prompt = SHIPPED.policy.prompt.model_copy(update={"style": "plain", "examples": 1})
+    policy = SHIPPED.policy.model_copy(update={"base": base, "lora": lora, "prompt": prompt})
     changed = SHIPPED.model_copy(update={"bootstrap": SHIPPED.bootstrap.model_copy(update=small), "policy": policy})
-    return restrict(changed, ["seed", "environment", "environment_sha256", "policy", "bootstrap"])
+    return restrict(changed, declared_params(REPOSITORY, "bootstrap"))
 
 
 def numbers(layout: Layout) -> dict[str, float]:
@@ -138,7 +141,6 @@ def test_without_solutions_it_fails_and_writes_nothing(layout: Layout) -> None:
 def test_a_base_is_copied_with_a_new_adapter(layout: Layout, tmp_path: Path, make_policy: MakePolicy) -> None:
     save_base(make_policy, tmp_path / "base", "gpt2")
     base = load_model(str(tmp_path / "base"))
-    (layout.coldstart / "index.jsonl").unlink()  # it is not needed
     run(layout, params(str(tmp_path / "base")), None)
     policy = load_policy(layout.policy(0))
     assert same_logits(policy.model, base)

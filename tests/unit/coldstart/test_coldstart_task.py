@@ -12,7 +12,6 @@ from tasks.coldstart.enumerate_programs import Expression, shortest_expressions,
 from tasks.coldstart.solve_problems import confirm_candidates, find_candidates, order_candidates
 from tasks.coldstart.task import run
 from tasks.layout import Layout
-from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
 from tasks.problems.generate import generate, generate_splits
 from tasks.programs.answer_check import solved_share
@@ -20,8 +19,8 @@ from tasks.programs.contract import HEADER, workflow_id
 from tasks.programs.operators.builtin import numbers
 from tasks.programs.sandbox.sandbox import Program, Sandbox
 from tasks.records import Problem, Sibling, Split, Workflow
+from tests.support.stage_params import SHIPPED, stage_params
 
-SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 LEAVES = Expression(leaf="n[0]"), Expression(leaf="n[1]")
 
 
@@ -40,9 +39,7 @@ def problems() -> list[Problem]:
 
 def params(base: str = "scratch", operations: int = 4, passes: int = 0) -> Params:
     coldstart = {"operations": operations, "em_passes": passes}
-    changes = {"policy": {"base": base}, "coldstart": coldstart, "sandbox": {"allow_weak": True}}
-    changed = {name: getattr(SHIPPED, name).model_copy(update=change) for name, change in changes.items()}
-    return restrict(SHIPPED.model_copy(update=changed), ["seed", "policy.base", "coldstart", "sandbox"])
+    return stage_params("coldstart", policy={"base": base}, coldstart=coldstart, sandbox={"allow_weak": True})
 
 
 @pytest.fixture
@@ -150,9 +147,13 @@ def is_right(expression: Expression, problem: Problem) -> bool:
     return [names["solve"](question) for question in problem.questions] == pytest.approx(list(problem.answers))
 
 
-def test_a_policy_of_another_base_needs_no_cold_start(layout: Layout) -> None:
+def test_a_base_needs_workflows_for_the_worked_examples_of_its_prompt_only(layout: Layout) -> None:
+    asked = params(base="somebody/model")
+    run(layout, asked, None)
+    assert index_of(layout)
     layout.problems("train").unlink()  # it is not even read
-    run(layout, params(base="somebody/model"), None)
+    own = {"prompt": asked.policy.prompt.model_copy(update={"file": "own.jsonl"})}
+    run(layout, asked.model_copy(update={"policy": asked.policy.model_copy(update=own)}), None)
     assert index_of(layout) == []
     assert json.loads(layout.metrics("coldstart").read_text()) == {"problems": 0, "solved": 0}
 

@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from tasks.core.child_process import CODE, end_with_parent, kill_tree, last_line, spawn
+from tests.support.processes import has_ended
 
 PARENT = """
 import sys, time
@@ -28,19 +29,6 @@ def pids_in(file: Path) -> list[int]:
     return [int(pid) for pid in file.read_text().split()]
 
 
-def gone(pid: int) -> bool:
-    """True once the process has ended; waits for that."""
-    limit = time.monotonic() + 20
-    while time.monotonic() < limit:
-        try:
-            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
-                return True
-        except psutil.NoSuchProcess:
-            return True
-        time.sleep(0.01)
-    return False
-
-
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_child_and_its_group_end_with_the_parent(number: signal.Signals, tmp_path: Path) -> None:
     parent = subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path / "pids")], cwd=CODE)
@@ -48,8 +36,8 @@ def test_a_child_and_its_group_end_with_the_parent(number: signal.Signals, tmp_p
     parent.send_signal(number)
     parent.wait(20)
     try:
-        assert gone(child)
-        assert gone(in_group)
+        assert has_ended(child)
+        assert has_ended(in_group)
     finally:
         psutil.Process(alone).kill()
 
@@ -58,7 +46,7 @@ def test_all_descendants_are_killed(tmp_path: Path) -> None:
     process = spawn("tests.support.tied_child", str(tmp_path / "pids"), "untied")
     pids = pids_in(tmp_path / "pids")
     assert kill_tree(process) == -signal.SIGKILL
-    assert all(gone(pid) for pid in pids)
+    assert all(has_ended(pid) for pid in pids)
     assert kill_tree(process) == -signal.SIGKILL  # nothing is left to do
 
 
@@ -70,7 +58,7 @@ def test_children_of_a_process_that_has_ended_are_killed(tmp_path: Path, monkeyp
     with process.stdout as output:
         pid = int(output.read())
     kill_tree(process)
-    assert gone(pid)
+    assert has_ended(pid)
 
 
 def test_a_child_imports_this_graft_wherever_it_starts(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from flows.reports.run_record import RunRecord, params_of_run, read_run_record
 from flows.reports.search_tree import draw_tree
 from flows.scheduling.changes import RunInputs, describe_changes
 from flows.scheduling.history import entries
-from flows.stages.durations import TimedRun, Timings, last_seconds
+from flows.stages.durations import TimedRun, Timings, read_runs
 from flows.stages.dvc_yaml import declared_params
 from tasks import records
 from tasks.artifacts import read_json, read_jsonl, read_text, write_jsonl
@@ -111,7 +111,7 @@ READERS: dict[str, Reader] = {
     "seen.json": of_file(text_of(valid.SEEN), lambda file: describe_changes(read_json(file, RunInputs), valid.SEEN)),
     "sources of the last run": of_file(b'{"tasks/a.py": "1"}\n', _listed),
     "seconds of a stage": Reader(
-        text_of(TIMINGS), lambda folder: last_seconds(Layout(folder)), ".graft/seconds/search@1.json"
+        text_of(TIMINGS), lambda folder: read_runs(Layout(folder).seconds("search@1")), ".graft/seconds/search@1.json"
     ),
     "problems.jsonl": of_file(PROBLEMS, lambda file: read_problems("file", read_text(file), "file")),
     "params.yaml": of_file((REPOSITORY / "params.yaml").read_bytes(), load_params),

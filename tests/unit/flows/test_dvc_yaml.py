@@ -15,15 +15,16 @@ ROOT = Path(__file__).parents[3]
 
 PARAMS = {
     "problems": "seed problems",
-    "coldstart": "seed policy.base coldstart sandbox",
-    "bootstrap": "seed environment environment_sha256 policy bootstrap",
+    "coldstart": "seed policy.base policy.prompt coldstart sandbox",
+    "bootstrap": "seed environment environment_sha256 policy bootstrap sandbox search.temperature",
     "search": "seed environment environment_sha256 shard_size policy.max_new_tokens search sandbox operators "
     "rewards.failed_limit grpo.group_size influence.selection influence.validation influence.n influence.completions",
     "collect": "seed environment environment_sha256 shard_size operators.backend rewards.agreement grpo.group_size",
     "reward": "environment environment_sha256 shard_size rewards policy.max_new_tokens",
-    "select": "policy.max_new_tokens search.temperature influence grpo.negative_weight grpo.advantages grpo.loss "
+    "select": "environment environment_sha256 policy.max_new_tokens search.temperature influence "
+    "grpo.negative_weight grpo.advantages grpo.loss "
     "grpo.truncated grpo.prompts_per_step grpo.micro_batch_tokens grpo.processes grpo.on_invalid_completion",
-    "update": "seed policy.max_new_tokens search.temperature grpo",
+    "update": "seed environment environment_sha256 policy.max_new_tokens search.temperature grpo",
     "validate": "seed environment environment_sha256 rounds.last policy.max_new_tokens sandbox operators evaluation",
     "choose": "seed rounds.last evaluation.resamples evaluation.confidence",
     "evaluate": "seed environment environment_sha256 policy.max_new_tokens sandbox operators evaluation.samples "

@@ -3,7 +3,6 @@
 import random
 from dataclasses import replace
 from functools import reduce
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.grpo.diagnostics.health import Score, StepMeasurements, advantage_spread, kl_share, score_fell, verdicts
-from tasks.params.file import load_params
-
-SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
+from tests.support.stage_params import SHIPPED
 
 SANE = StepMeasurements(
     rewards=[[1.0, 0.0, 0.5], [0.0, 1.0, 1.0]], advantages=[[1.0, -1.0, 0.0], [-1.15, 0.58, 0.58]], distinct=[3, 2],

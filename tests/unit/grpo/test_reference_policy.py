@@ -15,15 +15,14 @@ from tasks.grpo.task import run
 from tasks.layout import Layout
 from tasks.model.policy import Policy, encode_completion, encode_prompt, load_policy, save_policy
 from tasks.model.sample import Sample
-from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
 from tasks.params.sections import Lora
 from tasks.records import Lineage, RewardedTrajectory
 from tests.support.plain_scores import unpadded_logprobs
 from tests.support.policies import MakePolicy, MakeTrajectory
 from tests.support.selections import selected
+from tests.support.stage_params import SHIPPED, stage_params
 
-SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 LORA = Lora(rank=4, alpha=8.0, targets="all-linear")
 TEMPERATURE = 0.8
 Put = Callable[[int], list[RewardedTrajectory]]
@@ -33,9 +32,7 @@ def params(**grpo: Any) -> Params:
     """One step over all samples, unless changed."""
     changes = {"epochs": 1, "prompts_per_step": 100, "negative_weight": 1.0, "beta": 0.1, "kl": "k3", "loss": "dapo"}
     changes |= {"importance": "token", "learning_rate": 0.01} | grpo
-    search = SHIPPED.search.model_copy(update={"temperature": TEMPERATURE})
-    changed = SHIPPED.model_copy(update={"grpo": SHIPPED.grpo.model_copy(update=changes), "search": search})
-    return restrict(changed, ["seed", "policy.max_new_tokens", "search.temperature", "grpo"])
+    return stage_params("update", grpo=changes, search={"temperature": TEMPERATURE})
 
 
 def policy_of(seed: int, full: bool, make_policy: MakePolicy) -> Policy:

@@ -16,20 +16,16 @@ from tasks.layout import Layout
 from tasks.model.policy import Policy, load_policy
 from tasks.objective.groups import sample_groups
 from tasks.objective.token_weights import TokenWeights
-from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
 from tasks.records import Lineage, RewardedTrajectory, Selected
 from tests.support.policies import MakeTrajectory
 from tests.support.selections import selected
-
-SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
+from tests.support.stage_params import stage_params
 
 
 def params(base: str = "scratch") -> Params:
-    policy = SHIPPED.policy.model_copy(update={"base": base})
-    keys = ["seed", "policy", "search.temperature", "grpo"]
-    grpo = SHIPPED.grpo.model_copy(update={"epochs": 2, "prompts_per_step": 16, "negative_weight": 1.0})
-    return restrict(SHIPPED.model_copy(update={"policy": policy, "grpo": grpo}), keys)
+    grpo = {"epochs": 2, "prompts_per_step": 16, "negative_weight": 1.0}
+    return stage_params("update", policy={"base": base}, grpo=grpo)
 
 
 def numbers(layout: Layout) -> dict[str, float]:

@@ -12,7 +12,7 @@ from tasks.influence import projections, select_samples
 from tasks.influence.gradient_algebra import products
 from tasks.influence.task import run
 from tasks.layout import Layout
-from tasks.objective.advantages import group_advantages
+from tasks.objective.advantages import advantages_of
 from tasks.records import Selected
 from tests.support.policies import MakeTrajectory
 from tests.support.selection_params import numbers, params
@@ -149,7 +149,7 @@ def test_a_truncated_completion_leaves_baseline_and_selection_where_that_is_aske
         found[rule] = read_jsonl(layout.selection(1), Selected)
     assert [line.selected for line in found["learn"]] == [True, True, True]
     assert [line.selected for line in found["leave_out"]] == [True, True, False]
-    assert [line.advantage for line in found["leave_out"]] == [*group_advantages([1.0, 0.0]), 0.0]
+    assert [line.advantage for line in found["leave_out"]] == [*advantages_of("group", [[1.0, 0.0]])[0], 0.0]
 
 
 def test_a_loss_by_completion_changes_what_influence_measures(layout: Layout, make_trajectory: MakeTrajectory) -> None:
@@ -205,7 +205,7 @@ def test_what_does_not_fit_stops_or_is_skipped_and_counted(layout: Layout, make_
     run(layout, params({"on_invalid_completion": "skip"}, selection="none"), 1)
     lines = read_jsonl(layout.selection(1), Selected)
     assert [line.workflow_id for line in lines] == ["t-0", "t-2"]
-    assert [line.advantage for line in lines] == group_advantages([1.0, 0.0])  # it left the baseline too
+    assert [line.advantage for line in lines] == advantages_of("group", [[1.0, 0.0]])[0]  # it left the baseline too
     assert (numbers(layout)["unfit_samples"], numbers(layout)["samples"]) == (1, 2)
 
 

@@ -17,15 +17,19 @@ from tasks.errors import GraftError
 from tasks.model.policy import (
     Policy,
     attach_adapter,
+    chat_prompt,
+    completion_text,
     decode,
     encode_completion,
     encode_prompt,
+    is_truncated,
     load_model,
     load_policy,
     load_tokenizer,
     save_policy,
+    without_stop,
 )
-from tasks.records import Lineage
+from tasks.records import Lineage, PromptFormat
 from tests.support.models import logits, perturb, same_logits, save_base
 from tests.support.policies import MakePolicy
 
@@ -249,9 +253,42 @@ def test_a_completion_ends_with_the_end_token_and_decodes_to_its_text(policy: Po
     assert decode(policy, tokens) == decode(policy, tokens[:-1]) == code
 
 
-def test_a_chat_template_makes_the_prompt_the_users_message(policy: Policy) -> None:
-    plain = encode_prompt(policy, "7?\n")
+def test_a_chat_template_makes_the_prompt_of_a_users_message(policy: Policy) -> None:
+    assert chat_prompt(policy, "7?\n") == "7?\n"
     message, end = "<{{ m.role }}>{{ m.content }}", "{% if add_generation_prompt %}<me>{% endif %}"
     policy.tokenizer.chat_template = f"{{% for m in messages %}}{message}{{% endfor %}}{end}"
-    assert decode(policy, plain) == "7?\n"
-    assert decode(policy, encode_prompt(policy, "7?\n")) == "<user>7?\n<me>"
+    assert chat_prompt(policy, "7?\n") == "<user>7?\n<me>"
+    assert decode(policy, encode_prompt(policy, "7?\n")) == "7?\n"
+
+
+def form_with(prefill: str, stop: list[str]) -> PromptFormat:
+    return PromptFormat(style="plain", examples=0, instructions=True, before="", after="", prefill=prefill, stop=stop)
+
+
+def test_all_end_tokens_count(policy: Policy) -> None:
+    """Those of the generation config end a completion too: chat models end a turn with another token than a text."""
+    own = policy.tokenizer.eos_token_id
+    assert policy.end_tokens == [own]
+    policy.model.generation_config.eos_token_id = [own, 7]
+    assert policy.end_tokens == [own, 7]
+    tokens = policy.tokenizer("1 + 2", add_special_tokens=False)["input_ids"]
+    assert [is_truncated(policy, [*tokens, *end]) for end in ([], [own], [7])] == [True, False, False]
+    assert decode(policy, [*tokens, 7]) == decode(policy, [*tokens, own]) == "1 + 2"
+
+
+def test_a_stop_string_ends_a_completion_and_is_not_learnt(policy: Policy) -> None:
+    policy.prompt_format = form_with("def ", ["#", "+ 2"])
+    tokens = policy.tokenizer("1 + 2", add_special_tokens=False)["input_ids"]
+    assert not is_truncated(policy, tokens)
+    assert completion_text(policy, tokens) == "def 1 "
+    learnt = without_stop(policy, tokens)
+    assert decode(policy, tokens[:learnt]).startswith("1 ")
+    assert len(decode(policy, tokens[: learnt - 1])) < len("1 ")
+    assert without_stop(policy, [*tokens[:1], policy.tokenizer.eos_token_id]) == 2  # the end token is learnt
+
+
+@pytest.mark.parametrize("text", ["def solve(problem): 1 + 2", "solve(problem): 1"])
+def test_a_prefilled_beginning_is_no_part_of_the_tokens(text: str, policy: Policy) -> None:
+    policy.prompt_format = form_with("``` def solve(", [])
+    tokens = encode_completion(policy, text)
+    assert completion_text(policy, tokens) == f"``` def {text.removeprefix('def ')}"

@@ -7,11 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.objective.advantages import EPSILON, advantages_of, group_advantages, has_signal, single_reward_groups
+from tasks.objective.advantages import EPSILON, advantages_of, has_signal, single_reward_groups
 from tasks.params.fields import Baseline
 
 REWARDS = st.lists(st.none() | st.floats(-10, 10), max_size=12)
 RULES: list[Baseline] = ["group", "batch", "none", "leave_one_out"]
+
+
+def group_advantages(rewards: list[float | None]) -> list[float]:
+    return advantages_of("group", [rewards])[0]
 
 
 @pytest.mark.parametrize(

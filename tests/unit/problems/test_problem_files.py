@@ -12,20 +12,17 @@ from hypothesis import strategies as st
 from tasks.artifacts import read_jsonl
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
 from tasks.problems.files import problem_files
 from tasks.problems.jsonl import read_files, split_problems
 from tasks.problems.task import run
 from tasks.records import Problem
-
-SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
+from tests.support.stage_params import stage_params
 
 
 def params_of(path: str, train: int = 4, validation: int = 3, test: int = 3) -> Params:
     sizes = {"train": train, "validation": validation, "test": test, "dev": 0}
-    problems = SHIPPED.problems.model_copy(update={"source": "jsonl", "path": path, **sizes})
-    return restrict(SHIPPED.model_copy(update={"problems": problems}), ["seed", "problems"])
+    return stage_params("problems", problems={"source": "jsonl", "path": path, **sizes})
 
 
 def lines(name: str, count: int) -> str:

@@ -8,19 +8,12 @@ import pytest
 from tasks.artifacts import read_jsonl
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.params.file import load_params, restrict
-from tasks.params.params import Params
 from tasks.problems.task import run
 from tasks.records import Problem
+from tests.support.stage_params import REPOSITORY, stage_params
 
-REPOSITORY = Path(__file__).parents[3]
 SIZES = {"train": 20, "validation": 8, "test": 12}
 FILES = ["metrics/problems.json", *(f"problems/{split}.jsonl" for split in ("dev", "test", "train", "validation"))]
-
-
-def params_with(**changes: object) -> Params:
-    params = restrict(load_params(REPOSITORY / "params.yaml"), ["seed", "problems"])
-    return params.model_copy(update={"problems": params.problems.model_copy(update=changes)})
 
 
 def written(root: Path) -> dict[str, bytes]:
@@ -30,7 +23,7 @@ def written(root: Path) -> dict[str, bytes]:
 
 def test_generated_problems_are_the_same_bytes_again_and_dev_problems_change_no_other_split(tmp_path: Path) -> None:
     for name, dev in (("here", 0), ("there", 0), ("with", 15)):
-        run(Layout(tmp_path / name), params_with(**SIZES, dev=dev), None)
+        run(Layout(tmp_path / name), stage_params("problems", problems={**SIZES, "dev": dev}), None)
     here, others = written(tmp_path / "here"), written(tmp_path / "with")
     assert here == written(tmp_path / "there")
     assert list(here) == FILES
@@ -50,21 +43,22 @@ def test_the_path_of_a_file_is_relative_to_the_params(tmp_path: Path) -> None:
     (tmp_path / "examples").mkdir()
     source = (REPOSITORY / "examples/problems.jsonl").read_text(encoding="utf-8")
     (tmp_path / "examples/problems.jsonl").write_text(source, encoding="utf-8")
-    run(Layout(tmp_path), params_with(source="jsonl", train=6, validation=3, test=3), None)
+    sizes = {"train": 6, "validation": 3, "test": 3}
+    run(Layout(tmp_path), stage_params("problems", problems={"source": "jsonl", **sizes}), None)
     problems = [p for s in ("train", "validation", "test") for p in read_jsonl(Layout(tmp_path).problems(s), Problem)]
     assert len(problems) == 12
     assert {problem.source for problem in problems} == {"problems.jsonl"}
     metrics = json.loads(Layout(tmp_path).metrics("problems").read_text())
-    assert metrics == {"train": 6, "validation": 3, "test": 3, "dev": 0, "with_siblings": pytest.approx(4 / 12)}
+    assert metrics == {**sizes, "dev": 0, "with_siblings": pytest.approx(4 / 12)}
 
 
 def test_a_bad_file_leaves_earlier_output_unchanged(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
-    run(layout, params_with(train=2, validation=1, test=1), None)
+    run(layout, stage_params("problems", problems={"train": 2, "validation": 1, "test": 1}), None)
     before = written(tmp_path)
     with pytest.raises(GraftError, match=r"problems\.path: no file mine\.jsonl"):
-        run(layout, params_with(source="jsonl", path="mine.jsonl"), None)
+        run(layout, stage_params("problems", problems={"source": "jsonl", "path": "mine.jsonl"}), None)
     (tmp_path / "mine.jsonl").write_text('{"question": "2 and 3?"}\n')
     with pytest.raises(GraftError, match=r"^mine\.jsonl:1: answer: missing"):
-        run(layout, params_with(source="jsonl", path="mine.jsonl"), None)
+        run(layout, stage_params("problems", problems={"source": "jsonl", "path": "mine.jsonl"}), None)
     assert written(tmp_path) == before

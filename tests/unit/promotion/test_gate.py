@@ -1,14 +1,12 @@
-from pathlib import Path
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.params.file import load_params
 from tasks.promotion.gate import decide_promotion
 from tasks.records import Promotion
+from tests.support.stage_params import shipped_params
 
-PARAMS = load_params(Path(__file__).parents[3] / "params.yaml").evaluation.model_copy(update={"resamples": 2000})
+PARAMS = shipped_params(evaluation={"resamples": 2000}).evaluation
 
 
 def compare(right: list[bool], champion_right: list[bool], champion: str | None = "old") -> Promotion:

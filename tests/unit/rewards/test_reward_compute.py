@@ -7,15 +7,13 @@ import pytest
 
 from tasks.environments.tagged_answer import TaggedAnswer
 from tasks.errors import GraftError
-from tasks.params.file import load_params
-from tasks.params.params import Params
 from tasks.params.sections import UserTerm
 from tasks.records import Problem, Result
 from tasks.rewards.compute import compute_rewards, measure_terms
 from tasks.rewards.weighted_sum import Failures
 from tests.support.groups import make_group
+from tests.support.stage_params import shipped_params
 
-SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 TEXTS = ["<think>\n2 + 3\n</think>\n<answer>\n5\n</answer>", "raise", "nan", "none", "<answer>5</answer>"]
 GROUP = make_group(TEXTS, [Result(status="ok", value=5)] * len(TEXTS))
 
@@ -34,12 +32,8 @@ class Fragile(TaggedAnswer):
         self.terms = {**self.terms, "fragile": fragile}
 
 
-def params(**changes: object) -> Params:
-    return SHIPPED.model_copy(update={"rewards": SHIPPED.rewards.model_copy(update=changes)})
-
-
 def test_a_term_that_fails_leaves_its_member_without_a_reward(tmp_path: Path) -> None:
-    weights = params(environment={"hard_format": 0.5, "fragile": 1.0})
+    weights = shipped_params(rewards={"environment": {"hard_format": 0.5, "fragile": 1.0}})
     (rewarded,), failure = compute_rewards(tmp_path, weights, Fragile(), [GROUP], len(TEXTS))
     assert rewarded.reward_status == ["ok", "failed", "failed", "failed", "ok"]
     assert rewarded.rewards == [2.25, None, None, None, 2.125]
@@ -52,7 +46,7 @@ def test_a_term_that_fails_leaves_its_member_without_a_reward(tmp_path: Path) ->
 
 
 def test_a_term_without_weight_is_not_called(tmp_path: Path) -> None:
-    weights = params(environment={"hard_format": 0.5, "fragile": 0.0})
+    weights = shipped_params(rewards={"environment": {"hard_format": 0.5, "fragile": 0.0}})
     (rewarded,), failure = compute_rewards(tmp_path, weights, Fragile(), [GROUP], len(TEXTS))
     assert set(rewarded.reward_status) == {"ok"}
     assert failure is None
@@ -61,8 +55,10 @@ def test_a_term_without_weight_is_not_called(tmp_path: Path) -> None:
 
 def test_a_wrong_name_is_reported_before_anything_is_called(tmp_path: Path) -> None:
     with pytest.raises(GraftError, match=r"rewards\.environment: no term 'marks' .*; it has hard_format, mark"):
-        compute_rewards(tmp_path, params(environment={"marks": 1.0}), TaggedAnswer(), [GROUP], len(TEXTS))
+        compute_rewards(
+            tmp_path, shipped_params(rewards={"environment": {"marks": 1.0}}), TaggedAnswer(), [GROUP], len(TEXTS)
+        )
     own = [UserTerm(name="mark", term="manners:polite", weight=1.0)]
     message = r"rewards\.own: 'mark' is the name of a term of the environment; choose another"
     with pytest.raises(GraftError, match=message):
-        compute_rewards(tmp_path, params(own=own), TaggedAnswer(), [GROUP], len(TEXTS))
+        compute_rewards(tmp_path, shipped_params(rewards={"own": own}), TaggedAnswer(), [GROUP], len(TEXTS))

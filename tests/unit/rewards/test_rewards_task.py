@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from flows.stages.dvc_yaml import declared_params
 from tasks.artifacts import read_jsonl, write_jsonl
 from tasks.errors import GraftError
 from tasks.layout import Layout
@@ -18,10 +19,10 @@ from tasks.records import Result, RewardedTrajectory, Trajectory
 from tasks.rewards.task import run
 from tasks.sources.user_modules import digest_modules
 from tests.support.groups import make_group
+from tests.support.stage_params import REPOSITORY, stage_params
 
-REPOSITORY = Path(__file__).parents[3]
-KEYS = ["environment", "environment_sha256", "shard_size", "rewards", "policy.max_new_tokens"]
-PARAMS = restrict(load_params(REPOSITORY / "params.yaml"), KEYS)
+PARAMS = stage_params("reward")
+KEYS = declared_params(REPOSITORY, "reward")
 
 
 RIGHT, SLOW, DIED = Result(status="ok", value=5), Result(status="timeout"), Result(status="failed", error=SANDBOX_DIED)

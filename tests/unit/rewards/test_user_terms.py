@@ -4,10 +4,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tasks.errors import GraftError
@@ -16,6 +16,7 @@ from tasks.records import Problem, Result, RewardedTrajectory, Trajectory
 from tasks.rewards.term_process import TermProcess
 from tasks.rewards.user_terms import user_term_column
 from tasks.rewards.weighted_sum import TermColumn, TermValue
+from tests.support.processes import has_ended
 
 PROBLEM = Problem(problem_id="p", question="2 and 3?", answer=5, source="test")
 LONG = 60.0  # seconds: no call here takes that long
@@ -62,21 +63,6 @@ LINE = TERMS[: TERMS.index("raise ValueError")].count("\n") + 1
 def root(tmp_path: Path) -> Path:
     (tmp_path / "terms.py").write_text(TERMS)
     return tmp_path
-
-
-def running(pid: int) -> bool:
-    """A zombie is not running: the process that reaps orphans may be slow."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def wait_until_gone(pid: int) -> None:
-    deadline = time.monotonic() + 60
-    while running(pid):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def called(root: Path, text: str, seconds: float = LONG) -> TermValue:
@@ -133,7 +119,7 @@ def test_a_process_that_closes_its_pipes_is_ended(root: Path) -> None:
 
 def test_processes_that_a_call_started_end_with_it(root: Path) -> None:
     assert called(root, f"starts({str(root / 'pid')!r})", 2.0).status == "timeout"
-    wait_until_gone(int((root / "pid").read_text()))
+    assert has_ended(int((root / "pid").read_text()))
 
 
 def test_a_module_is_loaded_once_and_again_after_its_process_has_died(root: Path) -> None:
@@ -213,9 +199,9 @@ def test_no_process_is_left_after_its_parent_was_killed(root: Path) -> None:
     with subprocess.Popen(command, cwd=Path(__file__).parents[3], stdout=subprocess.PIPE, text=True) as caller:
         assert caller.stdout is not None
         pid = int(caller.stdout.readline())
-        assert running(pid)
+        assert psutil.pid_exists(pid)
         caller.kill()
-    wait_until_gone(pid)
+    assert has_ended(pid)
 
 
 # --- columns

@@ -2,13 +2,11 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tasks.artifacts import digest_path, read_jsonl, write_jsonl
 from tasks.layout import Layout
-from tasks.params.file import load_params
 from tasks.params.params import Params
 from tasks.programs.contract import HEADER, prompt_of
 from tasks.programs.sandbox.sandbox import Program, Sandbox
@@ -19,8 +17,8 @@ from tasks.search.perturbed_questions import TEXTS, perturb_question
 from tasks.search.task import run as search
 from tasks.trajectories.task import run as collect
 from tests.support.searches import make_problem, save_writer
+from tests.support.stage_params import shipped_params
 
-SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 PRODUCT, MIRRORED = HEADER + "    return n[0] * n[1]\n", HEADER + "    return n[1] * n[0]\n"
 SUM, CONSTANT = HEADER + "    return n[0] + n[1] + n[2]\n", HEADER + "    return 12\n"
 CODES = [PRODUCT, MIRRORED, SUM, CONSTANT]
@@ -43,15 +41,14 @@ def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def params(agreement: bool = True) -> Params:
-    changes: dict[str, dict[str, Any]] = {
-        "policy": {"max_new_tokens": 48},
-        "search": {"samples": 32, "simulations": 36, "temperature": 1.0},
-        "sandbox": {"allow_weak": True},
-        "influence": {"validation": "held_out"},
-        "grpo": {"group_size": 36},
-        "rewards": {"correctness": 1.0, "runs": 0.0, "length": 0.0, "agreement": agreement},
-    }
-    return SHIPPED.model_copy(update={k: getattr(SHIPPED, k).model_copy(update=v) for k, v in changes.items()})
+    return shipped_params(
+        policy={"max_new_tokens": 48},
+        search={"samples": 32, "simulations": 36, "temperature": 1.0},
+        sandbox={"allow_weak": True},
+        influence={"validation": "held_out"},
+        grpo={"group_size": 36},
+        rewards={"correctness": 1.0, "runs": 0.0, "length": 0.0, "agreement": agreement},
+    )
 
 
 def layout_of(root: Path, writer: Path, train: list[Problem]) -> Layout:

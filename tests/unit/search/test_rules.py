@@ -6,7 +6,7 @@ from math import exp, log, sqrt
 import numpy as np
 import pytest
 
-from tasks.search.rules import draw_index, puct, soft_mix, uct, uniform
+from tasks.search.rules import draw_index, puct, soft_mix, uct
 
 
 def test_puct_by_hand() -> None:
@@ -34,11 +34,3 @@ def test_drawing_follows_the_probabilities() -> None:
     u = (np.arange(1000) + 0.5) / 1000
     counts = Counter(draw_index(np.tile([0.2, 0.0, 0.6], (1000, 1)), u).tolist())
     assert counts == {0: 250, 2: 750}
-
-
-def test_uniform_numbers_are_uniform_and_depend_on_seed_and_counters_alone() -> None:
-    seeds, counters = np.full(20_000, 7, dtype=np.uint64), np.arange(20_000)
-    numbers = uniform(seeds, counters)
-    assert np.abs(np.histogram(numbers, bins=20, range=(0, 1))[0] - 1000).max() < 150  # five standard deviations
-    assert uniform(seeds[:1], counters[5:6])[0] == numbers[5]
-    assert len(set(uniform(np.arange(100, dtype=np.uint64), np.zeros(100, dtype=np.int64)).tolist())) == 100

@@ -15,7 +15,6 @@ from tasks.layout import Layout
 from tasks.model.policy import decode, encode_prompt, load_policy
 from tasks.model.sampling.sampler import Request, sample
 from tasks.params.fields import UNMEASURED
-from tasks.params.file import load_params, restrict
 from tasks.params.params import Params
 from tasks.programs.answer_check import solved_share
 from tasks.programs.code_blocks import code_of
@@ -28,13 +27,10 @@ from tasks.search.policy_tree import NEGLIGIBLE, PolicyTree
 from tasks.search.task import draw_validation, run
 from tasks.seeds import derive_seed
 from tests.support.searches import make_problem, nodes_of, save_writer
+from tests.support.stage_params import stage_params
 
-SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 SAMPLES, SIMULATIONS, WAVE = 4, 14, 3
 JUDGES = 3  # completions of a validation problem
-KEYS = "seed policy.base policy.max_new_tokens search sandbox operators rewards.failed_limit grpo.group_size"
-KEYS += " environment environment_sha256 shard_size"
-KEYS += " influence.selection influence.validation influence.n influence.completions"
 CODES = [
     HEADER + "    a = n[0] * n[1]\n    return a\n",
     HEADER + "    a = n[0] * n[1]\n    b = a + n[2]\n    return b\n",
@@ -67,14 +63,13 @@ def writers(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def params(validation: str = "held_out", **search: float) -> Params:
-    changes: dict[str, dict[str, Any]] = {
-        "search": {"samples": SAMPLES, "simulations": SIMULATIONS, "wave_size": WAVE, **search},
-        "policy": {"max_new_tokens": 48},
-        "sandbox": {"allow_weak": True},
-        "influence": {"validation": validation, "completions": JUDGES},
-    }
-    changed = {name: getattr(SHIPPED, name).model_copy(update=change) for name, change in changes.items()}
-    return restrict(SHIPPED.model_copy(update=changed), KEYS.split())
+    return stage_params(
+        "search",
+        search={"samples": SAMPLES, "simulations": SIMULATIONS, "wave_size": WAVE, **search},
+        policy={"max_new_tokens": 48},
+        sandbox={"allow_weak": True},
+        influence={"validation": validation, "completions": JUDGES},
+    )
 
 
 @pytest.fixture

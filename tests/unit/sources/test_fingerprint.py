@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 
 from tasks.artifacts import write_text
-from tasks.params.file import load_params, restrict
+from tasks.params.file import restrict
 from tasks.sources.fingerprint import fingerprint
-
-SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
+from tests.support.stage_params import SHIPPED
 
 
 def test_a_result_is_named_by_all_that_it_depends_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

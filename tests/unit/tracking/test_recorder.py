@@ -19,7 +19,6 @@ import pytest
 from tasks.artifacts import write_json, write_jsonl, write_text
 from tasks.core.metrics_files import flatten
 from tasks.layout import Layout
-from tasks.params.file import load_params
 from tasks.params.params import RUN_ONLY_SECTIONS, Params
 from tasks.records import Champion, RewardedTrajectory, Succession, SuccessionKind
 from tasks.tracking.mlflow_ledger import Ledger, parent_name, valid_name
@@ -28,8 +27,8 @@ from tasks.tracking.retention import find_expired
 from tests.support.records import make_promotion
 from tests.support.selections import selected_by_influence
 from tests.support.servers import free_port, mlflow_server
+from tests.support.stage_params import shipped_params
 
-PARAMS = Path(__file__).parents[3] / "params.yaml"
 POLICY = "run/policy"
 LOCAL = "sqlite:///mlflow.db"
 REASON = "promoted: 0.7 beats …"
@@ -37,8 +36,7 @@ MAKE = Callable[..., RewardedTrajectory]
 
 
 def tracking(uri: str = LOCAL, seconds: float = 60) -> Params:
-    params = load_params(PARAMS)
-    return params.model_copy(update={"tracking": params.tracking.model_copy(update={"uri": uri, "seconds": seconds})})
+    return shipped_params(tracking={"uri": uri, "seconds": seconds})
 
 
 @pytest.fixture

@@ -8,13 +8,12 @@ import pytest
 from tasks.artifacts import read_jsonl, write_json, write_jsonl
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.params.file import load_params, restrict
 from tasks.programs.contract import HEADER, workflow_id
 from tasks.records import Completion, Lineage, Problem, Result, Trajectory
 from tasks.trajectories.task import run
 from tests.support.records import make_workflow
+from tests.support.stage_params import stage_params
 
-REPOSITORY = Path(__file__).parents[3]
 CODE = HEADER + "    return n[0] + n[1]\r\n"  # the very bytes are given back
 PROBLEM = Problem(problem_id="p", question="2 and 3?", answer=5, source="test")
 WORKFLOW = make_workflow(
@@ -25,10 +24,7 @@ WORKFLOW = make_workflow(
     completions=[Completion(tokens=[1, 2], logprobs=[-0.5, -0.5])] * 2,
     sampled=2,
 )
-
-
-KEYS = "seed environment environment_sha256 shard_size policy.base operators.backend rewards.agreement grpo.group_size"
-PARAMS = restrict(load_params(REPOSITORY / "params.yaml"), KEYS.split())
+PARAMS = stage_params("collect")
 
 
 @pytest.fixture

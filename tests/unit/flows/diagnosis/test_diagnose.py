@@ -40,7 +40,8 @@ from tasks.params.file import load_params
 from tasks.params.params import Params
 from tasks.programs.contract import HEADER, prompt_of
 from tasks.programs.sandbox.sandbox import make_sandbox
-from tasks.records import Lineage, Problem, Selected, Sibling
+from tasks.records import Lineage, Problem, Sibling
+from tests.support.selections import selected
 
 REPOSITORY = Path(__file__).parents[4]
 SHIPPED = load_params(REPOSITORY / "params.yaml")
@@ -175,22 +176,8 @@ def test_the_step_is_the_one_that_the_update_stage_takes(copied: Layout) -> None
     trajectories = reward_trajectories(copied, diagnosis_params(asked), WorkflowEnvironment(), completions)
     groups = sample_groups(policy, trajectories, asked.grpo)
     write_jsonl(copied.rewarded(2), trajectories)
-    write_jsonl(
-        copied.selection(2),
-        [
-            Selected(
-                problem_id=t.problem_id,
-                member=member,
-                workflow_id=t.workflow_ids[member],
-                advantage=advantage,
-                influence=None,
-                gradient_norm=None,
-                selected=advantage != 0,
-            )
-            for t, own in zip(trajectories, groups, strict=True)
-            for member, advantage in enumerate(own.advantages)
-        ],
-    )
+    lines = [selected(t, own.advantages) for t, own in zip(trajectories, groups, strict=True)]
+    write_jsonl(copied.selection(2), [line for own in lines for line in own])
     update_task.run(copied, asked, 2)
     (names, row) = copied.steps(2).read_text().splitlines()
     assert step.row is not None
@@ -264,15 +251,25 @@ def test_a_sane_step_is_ok_in_every_sign(copied: Layout) -> None:
     assert verdict(found, "KL share").value.startswith("20.0%")
 
 
-def test_red_flag_identical_completions_and_zero_gradients(project: Layout) -> None:
-    """A temperature near 0."""
-    found = diagnose(project, params(search={"temperature": 0.01}), 3)
-    assert flags(found) == {"identical completions", "zero gradients"}
-    assert verdict(found, "distinct completions").remedy == "raise search.temperature"
-    assert verdict(found, "gradient norm").remedy == "raise search.temperature"
-    assert found.step.row is None
-    assert "no step was taken" in printed(found).replace("\n", " ")
-    assert "no step was taken" in page_of(found)
+COLD = {"distinct completions": "raise search.temperature", "gradient norm": "raise search.temperature"}
+TOO_FAR = {"score": "lower grpo.learning_rate"}
+
+
+@pytest.mark.parametrize(
+    ("section", "changes", "expected", "remedies", "told"),
+    [
+        ("search", {"temperature": 0.01}, {"identical completions", "zero gradients"}, COLD, "no step was taken"),
+        ("grpo", {"learning_rate": 0.1, "negative_weight": 1.0}, {"performance down"}, TOO_FAR, "performance down"),
+        ("grpo", {"learning_rate": 1e30}, {"performance down"}, TOO_FAR, "not finite"),  # params.yaml refuses that
+    ],
+)
+def test_a_red_flag_names_the_param_to_change(
+    project: Layout, section: str, changes: dict[str, Any], expected: set[str], remedies: dict[str, str], told: str
+) -> None:
+    found = diagnose(project, params(**{section: changes}), 3)
+    assert flags(found) == expected
+    assert {sign: verdict(found, sign).remedy for sign in remedies} == remedies
+    assert all(told in page.replace("\n", " ") for page in (printed(found), page_of(found)))
 
 
 def test_red_flag_zero_gradients_where_all_earn_the_same(copied: Layout) -> None:
@@ -296,21 +293,6 @@ def test_red_flag_extreme_kl_share(copied: Layout) -> None:
     assert flags(found) == {"extreme KL share"}
     assert verdict(found, "KL share").remedy == "lower grpo.beta"
     assert found.step.before.kl > 4 * found.step.before.policy
-
-
-def test_red_flag_performance_down(project: Layout) -> None:
-    found = diagnose(project, params(grpo={"learning_rate": 0.1, "negative_weight": 1.0}), 3)
-    assert flags(found) == {"performance down"}
-    assert verdict(found, "score").remedy == "lower grpo.learning_rate"
-
-
-def test_red_flag_performance_down_where_nothing_is_finite_any_more(project: Layout) -> None:
-    """A learning rate that params.yaml would refuse."""
-    found = diagnose(project, params(grpo={"learning_rate": 1e30}), 3)
-    assert flags(found) == {"performance down"}
-    assert verdict(found, "score").remedy == "lower grpo.learning_rate"
-    for page in (printed(found), page_of(found)):
-        assert "not finite" in page
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from tasks.errors import GraftError
 from tests.support import finished_run
 
 
-def account(root: Path, **changes: object) -> RunRecord:
+def record(root: Path, **changes: object) -> RunRecord:
     return read_run_record(finished_run.write(root)).model_copy(update=changes)
 
 
@@ -66,7 +66,7 @@ def test_nothing_is_written_for_a_broken_run(tmp_path: Path) -> None:
 
 
 def test_what_was_measured_between_rounds_is_a_dashed_line(tmp_path: Path) -> None:
-    known = account(tmp_path)
+    known = record(tmp_path)
     between = {f"validate@{n}": {"pass_at_1": n / 4, "pass_at_1_low": 0.1, "pass_at_1_high": 0.9} for n in (1, 2)}
     more = known.model_copy(update={"metrics": {**known.metrics, **between}})
     charts = {chart.title: chart.svg for chart in content.pass_at_k([Side("A", "a", more)])}
@@ -77,7 +77,7 @@ def test_what_was_measured_between_rounds_is_a_dashed_line(tmp_path: Path) -> No
 
 
 def test_a_run_without_results_of_rounds_has_a_page(tmp_path: Path) -> None:
-    known = account(tmp_path, steps={}, influence=[], influence_round=None, tree=None, examples=[])
+    known = record(tmp_path, steps={}, influence=[], influence_round=None, tree=None, examples=[])
     few = {address: numbers for address, numbers in known.metrics.items() if address.startswith("evaluate")}
     page = render_page(make_sides([("a", known.model_copy(update={"metrics": few}))]))
     assert page.count("Not measured.") == 3
@@ -85,7 +85,7 @@ def test_a_run_without_results_of_rounds_has_a_page(tmp_path: Path) -> None:
 
 
 def test_each_term_has_a_chart_with_a_line_for_each_run_that_has_it(tmp_path: Path) -> None:
-    first, second = account(tmp_path / "a"), account(tmp_path / "b")
+    first, second = record(tmp_path / "a"), record(tmp_path / "b")
     fewer = {a: {n: x for n, x in own.items() if not n.startswith("runs")} for a, own in second.metrics.items()}
     second = second.model_copy(update={"metrics": fewer})
     charts = content.rewards(make_sides([("a", first), ("b", second)]))
@@ -93,7 +93,7 @@ def test_each_term_has_a_chart_with_a_line_for_each_run_that_has_it(tmp_path: Pa
 
 
 def test_curves_of_steps_fill_their_rounds(tmp_path: Path) -> None:
-    known = account(tmp_path, rounds=2, steps={"1": {"kl": [0.1, None, 0.3, 0.4]}, "2": {"kl": [0.5]}})
+    known = record(tmp_path, rounds=2, steps={"1": {"kl": [0.1, None, 0.3, 0.4]}, "2": {"kl": [0.5]}})
     (chart,) = content.updates([Side("A", "a", known)])
     assert re.findall(r"at ([\d.]+)</title>", chart.svg) == ["0.25", "0.75", "1", "2"]
 
@@ -101,14 +101,14 @@ def test_curves_of_steps_fill_their_rounds(tmp_path: Path) -> None:
 def test_ten_problems_are_shown_of_each_kind_in_turn(tmp_path: Path) -> None:
     kinds = {"right": (9, True, True), "wrong": (9, False, False), "gained": (9, False, True), "lost": (1, True, False)}
     examples = [example(f"{kind}{i}", *both) for kind, (count, *both) in kinds.items() for i in range(count)]
-    cards = content.cards([Side("A", "a", account(tmp_path, examples=examples))])
+    cards = content.cards([Side("A", "a", record(tmp_path, examples=examples))])
     shown = "gained0 lost0 wrong0 right0 gained1 wrong1 right1 gained2 wrong2 right2"
     assert [card.example.problem_id for card in cards] == shown.split()
     assert [cell.title for cell in cards[0].cells] == ["before", "after"]
 
 
 def test_equal_completions_before_are_shown_once(tmp_path: Path) -> None:
-    alike = account(tmp_path, examples=[example("p", False, True)])
+    alike = record(tmp_path, examples=[example("p", False, True)])
     other = alike.model_copy(update={"examples": [example("p", True, True)]})
     separate = ["A, before", "A, after", "B, before", "B, after"]
     for second, titles in ((alike, ["before", "A, after", "B, after"]), (other, separate)):
@@ -117,7 +117,7 @@ def test_equal_completions_before_are_shown_once(tmp_path: Path) -> None:
 
 
 def test_all_that_a_user_names_is_escaped(tmp_path: Path) -> None:
-    known = account(tmp_path)
+    known = record(tmp_path)
     params = {**known.params, "<i>name": "<i>value"}
     other = known.model_copy(update={"params": params, "decision": "<i>won"})
     page = render_page(make_sides([("<i>run", known), ("b", other)]))

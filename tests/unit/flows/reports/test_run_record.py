@@ -23,29 +23,29 @@ def lock(root: Path, stages: dict[str, dict[str, object]]) -> None:
 
 def test_a_record_holds_all_results_of_a_run_and_no_path_of_its_machine(tmp_path: Path) -> None:
     layout = finished_run.write(tmp_path, rounds=2)
-    account = read_run_record(layout)
-    assert account.rounds == 2
-    assert account.test_sha256 == digest_path(layout.problems("test"))
-    assert (account.params["grpo.beta"], account.params["evaluation.ks"]) == ("0.01", "[1, 5, 10]")
-    assert not any(name.startswith(("tracking", "schedule")) for name in account.params)
-    assert [len(account.outcomes[when]) for when in ("before", "after")] == [finished_run.PROBLEMS] * 2
+    record = read_run_record(layout)
+    assert record.rounds == 2
+    assert record.test_sha256 == digest_path(layout.problems("test"))
+    assert (record.params["grpo.beta"], record.params["evaluation.ks"]) == ("0.01", "[1, 5, 10]")
+    assert not any(name.startswith(("tracking", "schedule")) for name in record.params)
+    assert [len(record.outcomes[when]) for when in ("before", "after")] == [finished_run.PROBLEMS] * 2
     stages = ("evaluate@before", "evaluate@after", "reward@1", "reward@2", "update@1", "update@2")
-    assert sorted(account.metrics) == sorted(stages)
-    assert set(account.steps) == {"1", "2"}
-    assert {name: len(values) for name, values in account.steps["2"].items()} == {"kl": 30, "entropy": 30}
-    assert account.influence_round == 2
-    assert len(account.influence) == BINS
-    assert sum(bar.selected + bar.not_selected for bar in account.influence) == 40
-    assert all(bar.selected == 0 for bar in account.influence if bar.high <= 0)
-    assert account.tree is not None
-    assert "tree 2" in account.tree
-    example = account.examples[3]
+    assert sorted(record.metrics) == sorted(stages)
+    assert set(record.steps) == {"1", "2"}
+    assert {name: len(values) for name, values in record.steps["2"].items()} == {"kl": 30, "entropy": 30}
+    assert record.influence_round == 2
+    assert len(record.influence) == BINS
+    assert sum(bar.selected + bar.not_selected for bar in record.influence) == 40
+    assert all(bar.selected == 0 for bar in record.influence if bar.high <= 0)
+    assert record.tree is not None
+    assert "tree 2" in record.tree
+    example = record.examples[3]
     assert (example.problem_id, example.answer) == ("test-0003-sum", 5)
-    assert example.after.right == account.outcomes["after"][3].greedy
+    assert example.after.right == record.outcomes["after"][3].greedy
     assert example.after.outcome == ("5" if example.after.right else "1")
     assert ("+" in example.after.completion) == example.after.right
-    write_json(layout.account, account)
-    assert read_json(layout.account, RunRecord) == account
+    write_json(layout.account, record)
+    assert read_json(layout.account, RunRecord) == record
     assert str(tmp_path) not in layout.account.read_text()
 
 
@@ -61,17 +61,17 @@ def test_influence_is_that_of_the_last_round_that_measured_it(tmp_path: Path) ->
     write_jsonl(layout.selection(2), [])
     assert read_run_record(layout).influence_round == 1
     write_jsonl(layout.selection(1), [])
-    account = read_run_record(layout)
-    assert (account.influence_round, account.influence) == (None, [])
+    record = read_run_record(layout)
+    assert (record.influence_round, record.influence) == (None, [])
 
 
 def test_missing_trees_and_numbers_are_left_out(tmp_path: Path) -> None:
     layout = finished_run.write(tmp_path, rounds=1)
     layout.tree(1).unlink()
     write_text(layout.steps(1), "step,kl\n1,nan\n2,0.5\n")
-    account = read_run_record(layout)
-    assert account.tree is None
-    assert account.steps == {"1": {"kl": [None, 0.5]}}
+    record = read_run_record(layout)
+    assert record.tree is None
+    assert record.steps == {"1": {"kl": [None, 0.5]}}
 
 
 def test_a_long_completion_is_cut(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tasks.model.policy import Policy
 from tasks.model.sampling import decode_loop, sampler
 from tasks.model.sampling.sampler import Request, sample
 from tasks.model.scoring.padded_rows import collate
-from tasks.records import Completion
+from tasks.records import Completion, PromptFormat
 from tests.support.plain_scores import completion_logprobs
 from tests.support.policies import MakePolicy
 
@@ -145,6 +145,23 @@ def test_a_row_that_ends_is_a_prefix_of_the_row_without_an_end(temperature: floa
             assert after.tokens[-1] == end or len(after.tokens) == 12
             lengths.add(len(after.tokens))
     assert len(lengths) > 2
+
+
+def test_a_row_ends_with_any_end_token_and_with_a_stop_string(policy: Policy) -> None:
+    """And it is a prefix of the row without them."""
+    asked = make_requests(10, repeat=2)
+    full = run(policy, asked, longest=12)
+    (end, _), (other, _) = Counter(t for c in full for t in c.tokens[1:]).most_common(2)
+    own = policy.tokenizer.eos_token_id
+    policy.model.generation_config.eos_token_id = [own, end]
+    stop = policy.tokenizer.decode([other])
+    form = PromptFormat(style="plain", examples=0, instructions=True, before="", after="", prefill="", stop=[stop])
+    found = run(replace(policy, prompt_format=form), asked, longest=12)
+    for before, after in zip(full, found, strict=True):
+        texts = [policy.tokenizer.decode(before.tokens[: n + 1]) for n in range(len(before.tokens))]
+        ended = [t in (own, end) or stop in text for t, text in zip(before.tokens, texts, strict=True)]
+        length = ended.index(True) + 1 if True in ended else len(ended)
+        assert after.tokens == before.tokens[:length]
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.8])

@@ -12,15 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.errors import GraftError
-from tasks.params.file import load_params
 from tasks.params.sections import Operators
 from tasks.programs.operators.model import Prompt, Reply
 from tasks.programs.operators.model_calls import MAX_PROMPT, MODEL_OPERATORS, NOT_REPEATABLE, is_valid_prompt
 from tasks.programs.operators.reply_cache import CachedModel
 from tasks.programs.sandbox.sandbox import Program, Sandbox
 from tasks.records import Result
+from tests.support.stage_params import SHIPPED
 
-SHIPPED = load_params(Path(__file__).parents[4] / "params.yaml").operators
 KEY = "sk-never-in-the-sandbox"
 
 
@@ -41,7 +40,7 @@ class Function:
 
 
 def served(model: Function, folder: Path, **changes: Any) -> CachedModel:
-    return CachedModel(model, Operators.model_validate({**SHIPPED.model_dump(), **changes}), folder)
+    return CachedModel(model, Operators.model_validate({**SHIPPED.operators.model_dump(), **changes}), folder)
 
 
 def solving(body: str) -> str:

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -18,6 +17,7 @@ from tasks.programs.sandbox.plain_programs import is_plain
 from tasks.programs.sandbox.sandbox import Program, Sandbox, make_sandbox, probe_tier
 from tasks.programs.sandbox.zygote import MODULES
 from tasks.records import Result
+from tests.support.processes import in_sessions
 
 QUESTION = "Ann has 3 pens, 1,200 nails and half a pie; 20% are 1/4 of 7."
 FORKED = "\nforked = None\n"
@@ -44,19 +44,6 @@ def ok(value: float | str) -> Result:
 
 def error(text: str) -> Result:
     return Result(status="error", error=text)
-
-
-def session(leaders: list[int]) -> list[int]:
-    """Process ids in the sessions that `leaders` lead, zombies left out."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            state, _, _, leader = (folder / "stat").read_text().rpartition(")")[2].split()[:4]
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if int(leader) in leaders and state != "Z":
-            found.append(int(folder.name))
-    return found
 
 
 def test_this_machine_has_the_full_tier_and_says_so(sandbox: Sandbox) -> None:
@@ -228,7 +215,7 @@ def test_a_zygote_that_dies_during_a_program_is_replaced_and_the_program_repeate
         slow = "import time\ndef solve(problem):\n    time.sleep(0.8)\n    return 5"
         assert run_one(sandbox, slow) == ok(5)
         assert sandbox.pids != [before]
-        assert session([before]) == []
+        assert in_sessions([before]) == []
     assert killer.wait() == 0
 
 
@@ -248,8 +235,8 @@ def test_no_process_is_left() -> None:
         sandbox.run([Program(loop, tuple("ab")), *(Program(plain(f"return {i}"), (QUESTION,)) for i in range(40))])
         zygotes = sandbox.pids
         assert len(zygotes) == 2
-        assert len(session(zygotes)) > 2  # with a warm worker: one of them may have run all short programs
-    assert session(zygotes) == []
+        assert len(in_sessions(zygotes)) > 2  # with a warm worker: one of them may have run all short programs
+    assert in_sessions(zygotes) == []
     sandbox.close()  # twice is no mistake
 
 
@@ -265,11 +252,11 @@ def test_no_process_outlives_a_host_that_is_killed() -> None:
     host = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     assert host.stdout
     zygote = int(host.stdout.readline())
-    while len(session([zygote])) < 3:  # zygote, warm worker, the endless program
+    while len(in_sessions([zygote])) < 3:  # zygote, warm worker, the endless program
         assert host.poll() is None
     host.kill()
     host.wait()
-    while session([zygote]):  # ends, or the test hangs
+    while in_sessions([zygote]):  # ends, or the test hangs
         pass
 
 

@@ -1,10 +1,8 @@
 """The stage `search` with revisions that a server writes: HTTP on loopback, a real tiny policy, the real sandbox."""
 
 import json
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from flows.reports.search_tree import draw_tree
+from flows.stages.dvc_yaml import declared_params
 from tasks.artifacts import digest_path, read_json, read_jsonl, write_jsonl
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
@@ -20,7 +19,7 @@ from tasks.influence import task as selecting
 from tasks.layout import Layout
 from tasks.model.policy import Policy, encode_completion, encode_prompt, load_policy
 from tasks.model.scoring.padded_rows import collate
-from tasks.params.file import load_params, restrict
+from tasks.params.file import restrict
 from tasks.params.params import Params
 from tasks.programs.operators.model import Prompt, Reply
 from tasks.programs.operators.reply_cache import CachedModel
@@ -32,12 +31,11 @@ from tasks.search.revisions.reviser import Reviser
 from tasks.search.task import run
 from tasks.trajectories import task as collecting
 from tasks.trajectories.groups import SearchedProblem, build_trajectories
+from tests.support.chat_server import ChatServer, chat_server
 from tests.support.plain_scores import completion_logprobs
 from tests.support.searches import make_problem, make_tree
+from tests.support.stage_params import REPOSITORY, shipped_params
 
-KEYS = "seed policy.base policy.max_new_tokens search sandbox operators rewards grpo.group_size environment"
-KEYS += " environment_sha256 shard_size influence.selection influence.validation influence.n influence.completions"
-SHIPPED = load_params(Path(__file__).parents[4] / "params.yaml")
 SAMPLES, REVISIONS = 2, 4
 ENOUGH = 12  # revisions until a test's parent is drawn twice
 BROKEN = "def solve(problem):\n    n = numbers(problem)\n    return n[0] * n[9]\n"
@@ -55,47 +53,14 @@ def problem(name: str) -> Problem:
 PENS, CUPS = problem("pens"), problem("cups")
 
 
-class Server:
-    """Speaks as much of OpenAI's chat completions as is needed. `answer` maps a prompt to a reply, None to a 503."""
+def serving(answer: Answer) -> AbstractContextManager[ChatServer]:
+    """A server that gives these answers, None as a 503."""
 
-    def __init__(self, answer: Answer) -> None:
-        self.answer, self.prompts = answer, list[str]()
-        outer = self
+    def behave(prompt: str, _: int) -> tuple[int, str]:
+        text = answer(prompt)
+        return (503, "busy") if text is None else (200, text)
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                (message,) = body["messages"]
-                outer.prompts.append(message["content"])
-                text = outer.answer(message["content"])
-                choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
-                usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
-                reply = {"id": "1", "object": "chat.completion", "created": 0, "model": body["model"]}
-                data = json.dumps(reply | {"choices": [choice], "usage": usage}).encode()
-                self.send_response(503 if text is None else 200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
-
-
-@contextmanager
-def serving(answer: Answer) -> Iterator[Server]:
-    server = Server(answer)
-    thread = threading.Thread(target=server.http.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.http.shutdown()
-        server.http.server_close()
-        thread.join()
+    return chat_server(behave)
 
 
 def reply(change: str, code: str) -> str:
@@ -105,22 +70,21 @@ def reply(change: str, code: str) -> str:
 def all_params(url: str, revisions: int = REVISIONS, wave: int = 1, longest: int = 128) -> Params:
     shape = {"samples": SAMPLES, "simulations": SAMPLES + revisions, "wave_size": wave, "revisions": revisions}
     limits = {"retries": 0, "parallel": 1, "seconds": 20.0}
-    changes: dict[str, dict[str, Any]] = {
-        "search": {**shape, "temperature": 0.01},
-        "policy": {"max_new_tokens": longest},
-        "sandbox": {"allow_weak": True},
-        "influence": {"validation": "same_batch"},
-        "operators": {"backend": "openai", "base_url": url, "model": "test", **limits},
-    }
-    changed = {name: getattr(SHIPPED, name).model_copy(update=change) for name, change in changes.items()}
-    return SHIPPED.model_copy(update={"seed": 0, **changed})
+    return shipped_params(
+        seed=0,
+        search={**shape, "temperature": 0.01},
+        policy={"max_new_tokens": longest},
+        sandbox={"allow_weak": True},
+        influence={"validation": "same_batch"},
+        operators={"backend": "openai", "base_url": url, "model": "test", **limits},
+    )
 
 
 def params(url: str, *knobs: int, **more: int) -> Params:
-    return restrict(all_params(url, *knobs, **more), KEYS.split())
+    return restrict(all_params(url, *knobs, **more), declared_params(REPOSITORY, "search"))
 
 
-def revise(layout: Layout, answer: Answer, *knobs: int, **more: int) -> "Server":
+def revise(layout: Layout, answer: Answer, *knobs: int, **more: int) -> ChatServer:
     """Run the stage of round 3 with this server."""
     with serving(answer) as server:
         run(layout, params(server.url, *knobs, **more), 3)

@@ -1,0 +1,138 @@
+"""A prompt has worked examples, the question and a prefilled beginning, in the form that the tokenizer can write."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.bootstrap.choose_prompt import choose_format, formats_of, worked_examples
+from tasks.bootstrap.prompt_formats import STYLES, WorkedExample, common_beginning, prompt_format, select_examples
+from tasks.environments.prompts import prompt_of
+from tasks.environments.tagged_answer import TaggedAnswer
+from tasks.environments.workflow import WorkflowEnvironment
+from tasks.errors import GraftError
+from tasks.layout import Layout
+from tasks.model.policy import Policy
+from tasks.params.params import Params
+from tasks.params.sections import Prompt
+from tasks.programs.contract import HEADER
+from tasks.records import Problem, PromptStyle, Sibling
+from tests.support.policies import MakePolicy
+from tests.support.stage_params import SHIPPED, shipped_params
+
+CODE = "def solve(problem):\n    n = numbers(problem)\n    return n[0] {} n[1]\n"
+TEMPLATE = (
+    "{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}{% if add_generation_prompt %}<me>{% endif %}"
+)
+PLAIN = Prompt(style="plain", examples=2, file=None, file_sha256=None, prefill=None, stop=[])
+WORKFLOW = WorkflowEnvironment()
+
+
+def problem(name: str, question: str = "2 and 3?", answer: int = 5) -> Problem:
+    return Problem(
+        problem_id=name, question=question, answer=answer, source="x", siblings=[Sibling(question="4 and 5?", answer=9)]
+    )
+
+
+def examples(*operators: str) -> list[WorkedExample]:
+    solutions = [(problem(f"p{i}", f"{i} and {i}?"), CODE.format(each)) for i, each in enumerate(operators)]
+    return select_examples(WORKFLOW, solutions, len(operators))
+
+
+@pytest.fixture
+def policy(make_policy: MakePolicy) -> Policy:
+    made = make_policy()
+    made.tokenizer.chat_template, made.base = TEMPLATE, "base"
+    return made
+
+
+def written(policy: Policy, style: PromptStyle, shown: list[WorkedExample], question: str = "7 and 8?") -> str:
+    form = prompt_format(style, policy.tokenizer, WORKFLOW, PLAIN, shown)
+    return prompt_of(WORKFLOW, form, question, "base")
+
+
+def test_plain_text_shows_examples_each_with_its_end_and_goes_on_after_the_question(policy: Policy) -> None:
+    end, beginning = policy.tokenizer.eos_token, "```python\ndef solve(problem):\n    n = numbers(problem)"
+    first, second = (f"```python\n{CODE.format(each)}```" for each in "+*")
+    assert written(policy, "plain", examples("+", "*")) == (
+        f"Problem: 0 and 0?\n{first}{end}\n\nProblem: 1 and 1?\n{second}{end}\n\nProblem: 7 and 8?\n{beginning}"
+    )
+
+
+def test_turns_show_examples_as_earlier_messages(policy: Policy) -> None:
+    found = written(policy, "turns", examples("+", "*"))
+    assert found.startswith(f"<user>0 and 0?\n</><assistant>```python\n{CODE.format('+')}```</><user>1 and 1?")
+    assert found.endswith("<user>7 and 8?\n</><me>```python\ndef solve(problem):\n    n = numbers(problem)")
+
+
+def test_a_chat_message_has_the_instructions_and_so_has_every_prompt_without_examples(policy: Policy) -> None:
+    asked = WORKFLOW.prompt("7 and 8?", "base")
+    assert written(policy, "chat", []) == written(policy, "turns", []) == f"<user>{asked}</><me>"
+    assert written(policy, "plain", []) == f"Problem: {asked}"
+    assert f"{asked}</><me>" in written(policy, "chat", examples("+", "*"))
+    assert "Problem: 0 and 0?" in written(policy, "chat", examples("+", "*"))
+
+
+def test_a_prefill_of_the_users_own_is_taken_as_it_is(policy: Policy) -> None:
+    for prefill in ("", "def "):
+        own = PLAIN.model_copy(update={"prefill": prefill, "stop": ["```"]})
+        form = prompt_format("plain", policy.tokenizer, WORKFLOW, own, examples("+", "*"))
+        assert (form.prefill, form.stop) == (prefill, ["```"])
+
+
+@given(st.lists(st.text("ab\n ", max_size=12), max_size=4))
+def test_the_common_beginning_is_whole_lines_of_all_texts(texts: list[str]) -> None:
+    common = common_beginning(texts)
+    assert all(text.startswith(common) for text in texts)
+    assert common == common.rstrip()
+    assert len(texts) > 1 or not common
+
+
+def test_examples_differ_as_long_as_there_are_different_codes() -> None:
+    shown = examples("+", "+", "*", "+", "-")
+    assert [next(sign for sign in "+*-" if f" {sign} " in each.completion) for each in shown] == list("+*-++")
+
+
+def test_environments_show_completions_of_their_own_kind() -> None:
+    (shown,) = select_examples(TaggedAnswer(), [(problem("p"), HEADER + "    a = n[0] + n[1]\n    return a\n")], 1)
+    assert shown.completion.startswith("<think>\n")
+    assert "<answer>\n5\n</answer>" in shown.completion
+
+
+def params(**prompt: object) -> Params:
+    own = SHIPPED.policy.prompt.model_copy(update=prompt)
+    return shipped_params(policy=SHIPPED.policy.model_copy(update={"base": "base", "prompt": own, "max_new_tokens": 8}))
+
+
+def test_examples_come_from_a_file_with_as_many_as_are_asked_for(tmp_path: Path) -> None:
+    lines = [{"question": f"{i}?", "completion": "5"} for i in range(3)]
+    (tmp_path / "own.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    two = params(file="own.jsonl", examples=2)
+    assert [e.question for e in worked_examples(tmp_path, tmp_path, two, WORKFLOW, [])] == ["0?", "1?"]
+    with pytest.raises(GraftError, match=r"own\.jsonl: has 3 worked examples, policy\.prompt\.examples is 4; add some"):
+        worked_examples(tmp_path, tmp_path, params(file="own.jsonl", examples=4), WORKFLOW, [])
+
+
+def test_a_style_of_chat_needs_a_chat_template(policy: Policy) -> None:
+    assert [f.style for f in formats_of(params(style="auto"), policy, WORKFLOW, [])] == list(STYLES)
+    policy.tokenizer.chat_template = None
+    assert [f.style for f in formats_of(params(style="auto"), policy, WORKFLOW, [])] == ["plain"]
+    with pytest.raises(GraftError, match=r"policy\.prompt\.style: turns, .* has no chat template; set it to plain"):
+        formats_of(params(style="turns"), policy, WORKFLOW, [])
+
+
+def test_auto_tries_each_style_and_takes_the_best(tmp_path: Path, policy: Policy) -> None:
+    (tmp_path / "own.jsonl").write_text('{"question": "1?", "completion": "1"}\n')
+    asked = params(style="auto", file="own.jsonl", examples=1)
+    form, metrics = choose_format(Layout(tmp_path), asked, policy, WORKFLOW, [problem("a"), problem("b")])
+    assert {name.split("/")[1] for name in metrics} == {"plain", "turns"}  # the instructions of chat are too long
+    assert metrics["prompt/plain/pass_at_k"] == 0  # a random policy
+    assert metrics["prompt/plain/completion_tokens"] <= 8
+    assert form.style in STYLES
+    named = params(style="plain", file="own.jsonl", examples=1)
+    assert choose_format(Layout(tmp_path), named, policy, WORKFLOW, []) == (
+        formats_of(named, policy, WORKFLOW, worked_examples(tmp_path, tmp_path, named, WORKFLOW, []))[0],
+        {},
+    )
