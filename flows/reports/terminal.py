@@ -23,6 +23,7 @@ from tasks.redaction import redacted
 from tasks.rewards.metrics import plateau_remarks as reward_plateau_remarks
 from tasks.rewards.metrics import remarks as reward_remarks
 from tasks.seeds import derive_seed
+from tasks.statistics.collapse import collapse_remarks
 from tasks.statistics.influence_extremes import COUNT, Bin, InfluenceExtremes, read_influence_extremes
 from tasks.statistics.intervals import WILSON_BELOW, difference_interval
 
@@ -172,11 +173,12 @@ def _best(layout: Layout, params: Params) -> list[str]:
 
 
 def _reward_remarks(layout: Layout, params: Params) -> list[str]:
-    """Remarks on rewards without a signal, by round, and on a plateau."""
+    """Remarks on rewards without a signal and on a collapse, by round, and on a plateau."""
     rounds = {n: read_metrics(layout, f"reward@{n}") for n in range(1, params.rounds.last + 1)}
     found: dict[str, list[str]] = {}
     for number, numbers in rounds.items():
-        for remark in reward_remarks(numbers):
+        signs = read_metrics(layout, f"collect@{number}") | read_metrics(layout, f"update@{number}")
+        for remark in (*reward_remarks(numbers), *collapse_remarks(signs)):
             found.setdefault(remark, []).append(str(number))
     by_round = [f"Round {', '.join(numbers)}: {remark}" for remark, numbers in found.items()]
     return [*by_round, *(f"{remark}." for remark in reward_plateau_remarks(rounds))]

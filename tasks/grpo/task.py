@@ -1,5 +1,7 @@
 """The update stage: rewarded trajectories and their selection → the round's policy."""
 
+import logging
+
 from tasks.artifacts import read_jsonl, write_json, write_text
 from tasks.environments.lookup import environment_in
 from tasks.errors import GraftError
@@ -17,6 +19,9 @@ from tasks.objective.token_weights import TokenWeights
 from tasks.params.params import Params
 from tasks.records import Selected
 from tasks.sources.fingerprint import fingerprint
+from tasks.statistics.collapse import collapse_remarks
+
+logger = logging.getLogger(__name__)
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:
@@ -52,6 +57,8 @@ def run_update(layout: Layout, params: Params, round: int) -> None:
         result = compute(policy, groups, reference, params, round, checkpoint)
     if rank():
         return
+    for remark in collapse_remarks(result.metrics):
+        logger.warning("round %d: %s", round, remark)
     save_policy(policy, layout.policy(round), parent=policy.version, round=round)
     write_text(layout.steps(round), to_csv(result.rows))
     write_json(layout.metrics("update", round), result.metrics | {"unfit_samples": invalid})

@@ -1,15 +1,21 @@
 """Metrics of the stage `collect`."""
 
+from collections import Counter
+
 from tasks.records import Trajectory
+
+COUNTED = 1000
+"""Workflows, the first ones, of which any may be the most frequent: a bound of the memory."""
 
 
 class TrajectoryCounts:
-    """Counts per split; for train groups also full ones and the shares of the tree (with revisions) and of distinct
-    workflows."""
+    """Counts per split; for train groups also full ones and the shares of the tree (with revisions), of distinct
+    workflows, and of the most frequent workflow of all problems together."""
 
     def __init__(self, group_size: int) -> None:
         self.trajectories = 0
         self._group_size = group_size
+        self._counts: Counter[str] = Counter()
         self._train = self._full = self._completions = self._tree = self._distinct = 0
 
     def add(self, trajectory: Trajectory) -> None:
@@ -21,6 +27,9 @@ class TrajectoryCounts:
             self._completions += len(trajectory.proposers)
             self._tree += sum(proposer != "sample" for proposer in trajectory.proposers)
             self._distinct += len(set(trajectory.workflow_ids))
+            for name in trajectory.workflow_ids:
+                if name in self._counts or len(self._counts) < COUNTED:
+                    self._counts[name] += 1
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -32,4 +41,5 @@ class TrajectoryCounts:
             "full_groups": self._full,
             "tree_share": self._tree / max(self._completions, 1),
             "distinct_share": self._distinct / max(self._completions, 1),
+            "commonest_share": max(self._counts.values(), default=0) / max(self._completions, 1),
         }

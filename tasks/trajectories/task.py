@@ -15,6 +15,7 @@ from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.programs.integrity import integrity_error, mark_invalid, workflow_location
 from tasks.records import Lineage, Problem, PromptFormat, Split, Trajectory, Workflow
+from tasks.statistics.collapse import collapse_remarks
 from tasks.trajectories.groups import SearchedProblem, build_trajectories, pair_with_workflows
 from tasks.trajectories.metrics import TrajectoryCounts
 
@@ -36,6 +37,8 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     collected = fan_out().map(partial(collect_shard, layout.root, params, lineage, form), shards)
     counts = TrajectoryCounts(params.grpo.group_size)
     write_jsonl(layout.trajectories(round), _counted(collected, counts, layout, round))
+    for remark in collapse_remarks(counts.metrics):
+        logger.warning("round %d: %s", round, remark)
     write_json(layout.metrics("collect", round), counts.metrics)
 
 

@@ -65,6 +65,16 @@ def test_a_second_run_writes_the_same_bytes(layout: Layout) -> None:
     assert digests[0] == digests[1]
 
 
+def test_a_sign_of_collapse_is_warned_of_when_the_round_is_done(
+    layout: Layout, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(layout, params(), 1)
+    assert "entropy" not in caplog.text
+    monkeypatch.setattr("tasks.statistics.collapse.ENTROPY", 100.0)
+    run(layout, params(), 1)
+    assert f"round 1: the entropy of a token is {numbers(layout)['entropy']:.3f}" in caplog.text
+
+
 def test_with_nothing_selected_the_policy_stays_as_it_is(layout: Layout, make_trajectory: MakeTrajectory) -> None:
     mixed, solved = make_trajectory("mixed", [1.0, None, 0.0]), make_trajectory("solved", [1.0, 1.0])
     write_jsonl(layout.selection(1), [*selected(mixed, [0.7, 0.0, -0.7], keep=False), *selected(solved, [0.0, 0.0])])

@@ -210,7 +210,33 @@ def test_problems_keep_their_order_and_those_without_completions_are_left_out() 
     for trajectory in trajectories:
         counts.add(trajectory)
     shares = {name: pytest.approx(1 / 3) for name in ("tree_share", "distinct_share")}
+    shares["commonest_share"] = pytest.approx(1 / 2)
     assert counts.metrics == {"train": 2, "validation": 1, "completions": 6, "full_groups": 2, **shares}
+
+
+def test_the_most_frequent_workflow_is_counted_over_all_problems_in_bounded_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tasks.trajectories.metrics.COUNTED", 3)
+    counts = TrajectoryCounts(3)
+    for number in range(10):
+        counts.add(
+            Trajectory(
+                problem_id=f"p{number}",
+                split="train",
+                problem=PROBLEM,
+                prompt="",
+                workflow_codes=[""] * 3,
+                workflow_ids=["same", "same", f"own{number}"],
+                proposers=["sample"] * 3,
+                results=[Result(status="ok", value=1)] * 3,
+                sibling_results=[[]] * 3,
+                tokens=[[1]] * 3,
+                logprobs=[[0.0]] * 3,
+                policy_version="v1",
+            )
+        )
+    assert counts.metrics["commonest_share"] == pytest.approx(2 / 3)
 
 
 OTHER_PROBLEM = "was run on another version of its"

@@ -51,6 +51,17 @@ def test_trajectories_hold_the_code_and_the_version_of_the_policy(layout: Layout
     assert layout.trajectories(1).read_bytes() == before
 
 
+def test_completions_that_are_all_the_same_are_warned_of(layout: Layout, caplog: pytest.LogCaptureFixture) -> None:
+    run(layout, PARAMS, 1)
+    assert caplog.text == ""  # of one problem
+    names = [f"p{number}" for number in range(8)]
+    write_jsonl(layout.problems("train"), [PROBLEM.model_copy(update={"problem_id": name}) for name in names])
+    found = [WORKFLOW.model_copy(update={"problem_id": name}) for name in names]
+    write_jsonl(layout.workflows(1) / "index.jsonl", found)
+    run(layout, PARAMS, 1)
+    assert "round 1: 100% of the completions, over all problems, are the same one" in caplog.text
+
+
 OTHER = HEADER + "    return n[0] * n[1]\n"
 DAMAGES = {
     "empty": "",

@@ -63,6 +63,8 @@ def written(root: Path, params: Params, siblings: bool = True, templates: bool =
         reward = {"epoch/mean_reward": 0.5 + number / 10, "epoch/accumulated_reward": 1200.5, "solved_share": 0.9}
         write_json(layout.metrics("reward", number), reward)
         write_json(layout.metrics("select", number), {"selected_share": 0.61})
+        write_json(layout.metrics("collect", number), {"train": 200, "commonest_share": 0.1})
+        write_json(layout.metrics("update", number), {"entropy": 0.4})
         write_json(layout.metrics("search", number), {"solved": 60 + number})
         write_jsonl(layout.selection(number), [])
     reason = "promoted: 0.600 beats the first policy's 0.500 by 0.100 (95 % interval 0.060 … 0.145)"
@@ -234,6 +236,15 @@ def test_a_term_that_is_the_same_for_every_completion_is_named_with_its_rounds(l
     shown = prose(layout, params)
     assert shown.count("teaches nothing") == 1
     assert "Round 1, 3: rewards.runs is 1 for every completion: it teaches nothing" in shown
+
+
+def test_a_collapse_is_named_with_its_rounds(layout: Layout, params: Params) -> None:
+    for number in (2, 3):
+        add(layout, "collect", number, commonest_share=0.99)
+        add(layout, "update", number, entropy=0.03)
+    shown = prose(layout, params)
+    assert "Round 2, 3: 99% of the completions, over all problems, are the same one: lower grpo.learning_rate" in shown
+    assert "Round 2, 3: the entropy of a token is 0.030" in shown
 
 
 def test_the_change_of_each_of_several_terms_is_reported(layout: Layout, params: Params) -> None:
