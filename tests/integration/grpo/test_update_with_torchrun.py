@@ -40,7 +40,9 @@ pytestmark = pytest.mark.slow
 
 def params(**grpo: Any) -> Params:
     changed = SHIPPED.model_copy(update={"grpo": SHIPPED.grpo.model_copy(update=CHANGED | grpo)})
-    return restrict(changed, ["seed", "policy.max_new_tokens", "search.temperature", "grpo"])
+    return restrict(
+        changed, ["seed", "environment", "environment_sha256", "policy.max_new_tokens", "search.temperature", "grpo"]
+    )
 
 
 def put(layout: Layout, trajectories: list[RewardedTrajectory]) -> None:

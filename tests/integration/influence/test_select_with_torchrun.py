@@ -26,7 +26,14 @@ def params(processes: int, **influence: Any) -> Params:
     grpo = SHIPPED.grpo.model_copy(update={"processes": processes, "negative_weight": 1.0, "micro_batch_tokens": 128})
     own = SHIPPED.influence.model_copy(update=influence)
     changed = SHIPPED.model_copy(update={"grpo": grpo, "influence": own})
-    keys = ["policy.max_new_tokens", "search.temperature", "influence", "grpo.on_invalid_completion"]
+    keys = [
+        "environment",
+        "environment_sha256",
+        "policy.max_new_tokens",
+        "search.temperature",
+        "influence",
+        "grpo.on_invalid_completion",
+    ]
     return restrict(changed, keys + [f"grpo.{name}" for name in SEEN])
 
 

@@ -48,7 +48,7 @@ def test_a_round_whose_rewards_are_all_alike_is_warned_about(tmp_path: Path, cap
     layout = Layout(tmp_path)
     for results, warning in (
         ([RIGHT, SLOW], ""),
-        ([RIGHT, RIGHT], "correctness is 1 for every completion: it teaches"),
+        ([RIGHT, RIGHT], "correctness is 1 for every completion; give harder"),
     ):
         write_jsonl(layout.trajectories(3), [group_of(*results)])
         run(layout, PARAMS, 3)
