@@ -94,6 +94,7 @@ def _base_digest(root: Path, params: Params) -> str | None:
 
 
 def _file_digest(root: Path, param: str, name: str | None, instead: str) -> str | None:
+    """Digest of the file `name` that a param names; None if it names none."""
     if name is None:
         return None
     if not isfile(root / name):

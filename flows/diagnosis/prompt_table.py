@@ -4,21 +4,17 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tasks.bootstrap.choose_prompt import formats_of, try_formats
-from tasks.bootstrap.prompt_formats import WorkedExample, read_examples, select_examples
+from tasks.bootstrap.choose_prompt import formats_of, try_formats, worked_examples
 from tasks.bootstrap.start import load_start
 from tasks.coldstart.solve_problems import solve_problems
 from tasks.coldstart.task import prompt_problems
 from tasks.core.terminal import make_table
 from tasks.environments.lookup import environment_in
 from tasks.environments.prompts import SCRATCH
-from tasks.environments.protocol import Environment
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.file import load_params
-from tasks.params.params import Params
 from tasks.problems.task import read_problems
-from tasks.records import Problem
 
 
 def print_trials(root: Path) -> None:
@@ -31,19 +27,12 @@ def print_trials(root: Path) -> None:
     policy, _ = load_start(params.policy)
     tried = params.policy.prompt.model_copy(update={"style": "auto"})
     every = params.model_copy(update={"policy": params.policy.model_copy(update={"prompt": tried})})
-    forms = formats_of(every, policy, environment, _examples(root, params, environment, problems))
+    found = {w.problem_id: w.code for w in solve_problems(prompt_problems(problems, params), params, iter)}
+    solutions = [(problem, found[problem.problem_id]) for problem in problems if problem.problem_id in found]
+    forms = formats_of(every, policy, environment, worked_examples(root, params, environment, solutions))
     table = make_table("style", "valid", "pass@1", "pass@8", "cut", "prompt tokens", "completion tokens")
     for trial in sorted(try_formats(every, policy, environment, forms, problems), key=lambda t: t.rank, reverse=True):
         shares = (trial.valid, trial.pass_at_1, trial.pass_at_k, trial.truncated)
         lengths = (trial.prompt_tokens, trial.completion_tokens)
         table.add_row(trial.form.style, *(f"{x:.2f}" for x in shares), *(f"{x:.0f}" for x in lengths))
     Console().print(table)
-
-
-def _examples(root: Path, params: Params, environment: Environment, problems: list[Problem]) -> list[WorkedExample]:
-    own = params.policy.prompt
-    if own.file is not None:
-        return read_examples(root / own.file, own.examples)
-    found = {w.problem_id: w.code for w in solve_problems(prompt_problems(problems, params), params, iter)}
-    solved = [(problem, found[problem.problem_id]) for problem in problems if problem.problem_id in found]
-    return select_examples(environment, solved, own.examples)

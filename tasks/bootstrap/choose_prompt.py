@@ -25,7 +25,8 @@ def choose_format(
     `problems`: the train problems, whose found workflows are the worked examples.
     """
     own = params.policy.prompt
-    examples = worked_examples(layout.root, layout.coldstart, params, environment, problems)
+    solutions = select_solutions(problems, layout.coldstart)
+    examples = worked_examples(layout.root, params, environment, solutions)
     forms = formats_of(params, policy, environment, examples)
     if own.style != "auto":
         return forms[0], {}
@@ -34,13 +35,13 @@ def choose_format(
 
 
 def worked_examples(
-    root: Path, workflows: Path, params: Params, environment: Environment, problems: Sequence[Problem]
+    root: Path, params: Params, environment: Environment, solutions: Sequence[tuple[Problem, str]]
 ) -> list[WorkedExample]:
-    """The `policy.prompt.examples` of its file, or of the workflows that cold-start search found."""
+    """The `policy.prompt.examples` of its file, or of solved problems with their workflows."""
     own = params.policy.prompt
     if own.file is not None:
         return read_examples(root / own.file, own.examples)
-    return select_examples(environment, select_solutions(problems, workflows), own.examples)
+    return select_examples(environment, solutions, own.examples)
 
 
 def formats_of(

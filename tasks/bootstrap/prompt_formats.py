@@ -1,6 +1,8 @@
 """Forms of the prompts of a base: chat message, chat turns or plain text, with worked examples."""
 
+from collections import Counter
 from collections.abc import Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +40,14 @@ def select_examples(
     environment: Environment, solutions: Sequence[tuple[Problem, str]], count: int
 ) -> list[WorkedExample]:
     """Up to `count` solved problems with their completions: each code once before any twice, in their order."""
-    seen: dict[str, int] = {}
-    ranks = [seen.update({code: seen.get(code, -1) + 1}) or seen[code] for _, code in solutions]
-    order = sorted(range(len(solutions)), key=lambda i: (ranks[i], i))[:count]
+    times = Counter[str]()
+    ranked: list[tuple[int, Problem, str]] = []
+    for problem, code in solutions:
+        ranked.append((times[code], problem, code))
+        times[code] += 1
     return [
         WorkedExample(question=problem.question, completion=environment.worked_example(code, problem.question))
-        for problem, code in (solutions[i] for i in order)
+        for _, problem, code in sorted(ranked, key=itemgetter(0))[:count]
     ]
 
 

@@ -40,5 +40,6 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
 
 
 def prompt_problems(problems: list[Problem], params: Params) -> list[Problem]:
-    """The first train problems, whose workflows are the worked examples of a prompt."""
-    return problems[: PROBLEMS_PER_EXAMPLE * params.policy.prompt.examples]
+    """The first train problems, whose workflows are the worked examples of a prompt; none if these are in a file."""
+    prompt = params.policy.prompt
+    return problems[: 0 if prompt.file else PROBLEMS_PER_EXAMPLE * prompt.examples]

@@ -21,6 +21,7 @@ from typing import Any
 
 from tasks.artifacts import atomic_folder, read_json, write_json, write_text
 from tasks.environments.prompts import FILE as PROMPT_FILE
+from tasks.environments.prompts import SCRATCH as SCRATCH
 from tasks.environments.prompts import cut_at_stop, read_format
 from tasks.errors import GraftError, TransientError
 from tasks.model.gguf import resolve_base
@@ -28,8 +29,6 @@ from tasks.model.hub_errors import is_transient
 from tasks.model.lora import ALL_LINEAR, linear_modules
 from tasks.model.version import WEIGHTS, compute_version
 from tasks.records import Lineage, Part, PromptFormat
-
-SCRATCH = "scratch"
 
 REMOTE_CODE = "GRAFT_REMOTE_CODE"
 """Environment variable with the base whose own Python code may run. It is no param: `params.yaml` and policy folders
@@ -332,8 +331,8 @@ def is_truncated(policy: Policy, tokens: Sequence[int]) -> bool:
     return cut_at_stop(text, stop) == text
 
 
-def without_stop(policy: Policy, tokens: Sequence[int]) -> int:
-    """The number of first tokens that are learnt: those that begin before a stop string."""
+def count_before_stop(policy: Policy, tokens: Sequence[int]) -> int:
+    """The number of tokens that begin before a stop string: those that are learnt."""
     stop = policy.prompt_format.stop if policy.prompt_format else []
     if not stop or tokens[-1] in policy.end_tokens:
         return len(tokens)

@@ -7,7 +7,7 @@ once and counted: exact, and a third of the work late in a run.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tasks.model.policy import Policy, encode_completion, encode_prompt, is_truncated, without_stop
+from tasks.model.policy import Policy, count_before_stop, encode_completion, encode_prompt, is_truncated
 from tasks.model.sample import Sample
 from tasks.params.fields import Truncated
 from tasks.records import RewardedTrajectory
@@ -40,7 +40,7 @@ def tokenize_trajectory(policy: Policy, trajectory: RewardedTrajectory, advantag
     for member, advantage in enumerate(advantages):
         tokens = trajectory.tokens[member] or encode_completion(policy, trajectory.workflow_codes[member])
         behaviour = trajectory.logprobs[member] if trajectory.tokens[member] else []
-        learnt = without_stop(policy, tokens)
+        learnt = count_before_stop(policy, tokens)
         tokens, behaviour = tokens[:learnt], behaviour[:learnt]
         samples.append(Sample(trajectory.problem_id, member, prompt, tuple(tokens), tuple(behaviour), advantage))
     return samples

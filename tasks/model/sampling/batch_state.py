@@ -17,8 +17,8 @@ Stop = Callable[["Tensor"], "Tensor"]
 
 EMPTY = Completion(tokens=[], logprobs=[])
 
-STOP_TOKENS = 64
-"""Last tokens that a stop string is looked for in: at least the bytes of the longest one."""
+STOP_TOKENS = 128
+"""Last tokens that a stop string is looked for in: the bytes of the longest one, 32 characters."""
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from tasks.model.policy import Policy
 from tasks.params.params import Params
 from tasks.params.sections import Prompt
 from tasks.programs.contract import HEADER
+from tasks.programs.workflow_files import write_workflows
 from tasks.records import Problem, PromptStyle, Sibling
 from tests.support.policies import MakePolicy
 from tests.support.stage_params import SHIPPED, shipped_params
@@ -110,9 +111,9 @@ def test_examples_come_from_a_file_with_as_many_as_are_asked_for(tmp_path: Path)
     lines = [{"question": f"{i}?", "completion": "5"} for i in range(3)]
     (tmp_path / "own.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     two = params(file="own.jsonl", examples=2)
-    assert [e.question for e in worked_examples(tmp_path, tmp_path, two, WORKFLOW, [])] == ["0?", "1?"]
+    assert [e.question for e in worked_examples(tmp_path, two, WORKFLOW, [])] == ["0?", "1?"]
     with pytest.raises(GraftError, match=r"own\.jsonl: has 3 worked examples, policy\.prompt\.examples is 4; add some"):
-        worked_examples(tmp_path, tmp_path, params(file="own.jsonl", examples=4), WORKFLOW, [])
+        worked_examples(tmp_path, params(file="own.jsonl", examples=4), WORKFLOW, [])
 
 
 def test_a_style_of_chat_needs_a_chat_template(policy: Policy) -> None:
@@ -125,6 +126,7 @@ def test_a_style_of_chat_needs_a_chat_template(policy: Policy) -> None:
 
 def test_auto_tries_each_style_and_takes_the_best(tmp_path: Path, policy: Policy) -> None:
     (tmp_path / "own.jsonl").write_text('{"question": "1?", "completion": "1"}\n')
+    write_workflows(Layout(tmp_path).coldstart, [])
     asked = params(style="auto", file="own.jsonl", examples=1)
     form, metrics = choose_format(Layout(tmp_path), asked, policy, WORKFLOW, [problem("a"), problem("b")])
     assert {name.split("/")[1] for name in metrics} == {"plain", "turns"}  # the instructions of chat are too long
@@ -133,6 +135,6 @@ def test_auto_tries_each_style_and_takes_the_best(tmp_path: Path, policy: Policy
     assert form.style in STYLES
     named = params(style="plain", file="own.jsonl", examples=1)
     assert choose_format(Layout(tmp_path), named, policy, WORKFLOW, []) == (
-        formats_of(named, policy, WORKFLOW, worked_examples(tmp_path, tmp_path, named, WORKFLOW, []))[0],
+        formats_of(named, policy, WORKFLOW, worked_examples(tmp_path, named, WORKFLOW, []))[0],
         {},
     )

@@ -19,6 +19,7 @@ from tasks.model.policy import (
     attach_adapter,
     chat_prompt,
     completion_text,
+    count_before_stop,
     decode,
     encode_completion,
     encode_prompt,
@@ -27,7 +28,6 @@ from tasks.model.policy import (
     load_policy,
     load_tokenizer,
     save_policy,
-    without_stop,
 )
 from tasks.records import Lineage, PromptFormat
 from tests.support.models import logits, perturb, same_logits, save_base
@@ -281,10 +281,10 @@ def test_a_stop_string_ends_a_completion_and_is_not_learnt(policy: Policy) -> No
     tokens = policy.tokenizer("1 + 2", add_special_tokens=False)["input_ids"]
     assert not is_truncated(policy, tokens)
     assert completion_text(policy, tokens) == "def 1 "
-    learnt = without_stop(policy, tokens)
+    learnt = count_before_stop(policy, tokens)
     assert decode(policy, tokens[:learnt]).startswith("1 ")
     assert len(decode(policy, tokens[: learnt - 1])) < len("1 ")
-    assert without_stop(policy, [*tokens[:1], policy.tokenizer.eos_token_id]) == 2  # the end token is learnt
+    assert count_before_stop(policy, [*tokens[:1], policy.tokenizer.eos_token_id]) == 2  # the end token is learnt
 
 
 @pytest.mark.parametrize("text", ["def solve(problem): 1 + 2", "solve(problem): 1"])
