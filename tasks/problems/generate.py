@@ -1,7 +1,9 @@
 """Generator of problems from templates, a function of the params and the seed only."""
 
+import itertools
 import random
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -51,10 +53,9 @@ def generate_splits(
 
     `operations`: of the longest solution; templates with more are not used.
     """
-    used_templates = [template for template in TEMPLATES if template.operations <= operations]
-    all_held_out = held_out_templates(seed) if unseen > 0 else []
-    held_out = [template for template in all_held_out if template in used_templates]
-    seen = [template for template in used_templates if template not in held_out]
+    templates = [template for template in TEMPLATES if template.operations <= operations]
+    held_out = held_out_templates(templates, seed) if unseen > 0 else []
+    seen = [template for template in templates if template not in held_out]
     used: set[str] = set()
     problems: dict[Split, list[Problem]] = {}
     for split, size in sizes.items():
@@ -69,16 +70,30 @@ def generate_splits(
     return problems
 
 
-def held_out_templates(seed: int) -> list[Template]:
-    """A random quarter of the templates of each number of operations."""
+def held_out_templates(templates: Sequence[Template], seed: int) -> list[Template]:
+    """A random quarter of the templates of each number of operations.
+
+    Each operator (+, -, *, /) of theirs also occurs in a template that is not held out: a policy can only carry over to
+    new templates what it could learn from the others.
+    """
+    draws = (_draw_quarter(templates, seed, attempt) for attempt in itertools.count())
+    return next(held_out for held_out, seen in draws if _operators(held_out) <= _operators(seen))
+
+
+def _draw_quarter(templates: Sequence[Template], seed: int, attempt: int) -> tuple[list[Template], list[Template]]:
+    """A quarter of the templates of each number of operations, and the other templates."""
     by_operations: dict[int, list[Template]] = defaultdict(list)
-    for template in TEMPLATES:
+    for template in templates:
         by_operations[template.operations].append(template)
-    held_out: list[Template] = []
-    for operations, templates in sorted(by_operations.items()):
-        rng = random.Random(derive_seed(seed, "problems", "held out", operations))
-        held_out += rng.sample(templates, max(1, round(len(templates) / HELD_OUT)))
-    return held_out
+    quarter: list[Template] = []
+    for operations, group in sorted(by_operations.items()):
+        rng = random.Random(derive_seed(seed, "problems", "held out", operations, *([attempt] if attempt else [])))
+        quarter += rng.sample(group, max(1, round(len(group) / HELD_OUT)))
+    return quarter, [template for template in templates if template not in quarter]
+
+
+def _operators(templates: Iterable[Template]) -> set[str]:
+    return {operator for template in templates for operator in template.operators}
 
 
 def phrasings_of(template: Template, count: int, seed: int) -> list[int]:

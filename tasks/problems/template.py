@@ -98,8 +98,13 @@ class Template:
     hundredths: bool = False
 
     @property
+    def operators(self) -> list[str]:
+        """The symbols + - * / of the solution, one for each operation."""
+        return [_SYMBOLS[type(node.op)] for node in ast.walk(_expression(self)) if isinstance(node, ast.BinOp)]
+
+    @property
     def operations(self) -> int:
-        return sum(isinstance(node, ast.BinOp) for node in ast.walk(_expression(self)))
+        return len(self.operators)
 
     def order(self, phrasing: int) -> list[str]:
         """Names of the quantities in the order of a phrasing."""

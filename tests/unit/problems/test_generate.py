@@ -154,7 +154,7 @@ def test_questions_are_short_and_unique_and_templates_used_equally_often() -> No
     texts = [text for p in problems for text in (p.question, *(sibling.question for sibling in p.siblings))]
     assert len(set(texts)) == len(texts) == 3 * len(problems)
     assert len({problem.problem_id for problem in problems}) == len(problems)
-    counts, held_out = Counter(problem.template for problem in splits["train"]), held_out_templates(0)
+    counts, held_out = Counter(problem.template for problem in splits["train"]), held_out_templates(TEMPLATES, 0)
     assert len(counts) == len(TEMPLATES) - len(held_out)
     assert max(counts.values()) - min(counts.values()) <= 1
     assert len(splits["dev"]) == 100
@@ -167,7 +167,7 @@ def test_the_share_of_unseen_templates(seed: int, unseen: float, test: int) -> N
     sizes = {"test": test, "train": 60, "validation": 30, "siblings": 0}
     splits = generate(PARAMS.model_copy(update={"unseen_template_share": unseen, **sizes}), seed)
     learnt = splits["train"] + splits["validation"]
-    held_out = {template.name for template in held_out_templates(seed)} if unseen else set()
+    held_out = {template.name for template in held_out_templates(TEMPLATES, seed)} if unseen else set()
     assert not {problem.template for problem in learnt} & held_out
     assert all(problem.seen for problem in learnt)
     assert all(problem.seen == (problem.template not in held_out) for problem in splits["test"])
@@ -175,9 +175,17 @@ def test_the_share_of_unseen_templates(seed: int, unseen: float, test: int) -> N
 
 
 def test_a_quarter_of_the_templates_is_held_out_at_every_length() -> None:
-    held_out = held_out_templates(0)
+    held_out = held_out_templates(TEMPLATES, 0)
     assert Counter(template.operations for template in held_out) == {1: 2, 2: 4, 3: 4, 4: 2}
-    assert [t.name for t in held_out] != [t.name for t in held_out_templates(1)]
+    assert [t.name for t in held_out] != [t.name for t in held_out_templates(TEMPLATES, 1)]
+
+
+@given(seed=st.integers(0, 2**31), operations=st.integers(1, 4))
+def test_no_operator_is_in_held_out_templates_alone(seed: int, operations: int) -> None:
+    templates = [template for template in TEMPLATES if template.operations <= operations]
+    held_out = held_out_templates(templates, seed)
+    seen = {operator for template in templates if template not in held_out for operator in template.operators}
+    assert {operator for template in held_out for operator in template.operators} <= seen
 
 
 @pytest.mark.parametrize(("operations", "used", "unseen"), [(1, 8, 2), (2, 24, 6), (3, 38, 10), (4, 48, 12)])
