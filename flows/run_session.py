@@ -86,6 +86,7 @@ class RunSession:
         self._layout = Layout(pipeline.root)
         self._server: TemporaryServer | None = None
         self._recorder: Recorder | None = None
+        self._stage = ""  # the last that began
         self._raise_lost_signals: Callable[[], None] = lambda: None
         self._error: BaseException | None = None
         self._over = False  # nothing is left but Prefect's record of the end
@@ -132,6 +133,8 @@ class RunSession:
             yield from self._open()
         except BaseException as error:
             self._error = error
+            if isinstance(error, (KeyboardInterrupt, Terminated, TerminationSignal)):
+                print(f"interrupted in {self._stage or 'the start'}; the same command goes on there", file=sys.stderr)
             raise
         finally:
             self._over = True
@@ -165,6 +168,7 @@ class RunSession:
     def run(self, stage_id: str) -> None:
         """Bring one stage up to date, in a Prefect task of its name, and record it."""
         self._raise_lost_signals()
+        self._stage = stage_id
         with TagsContext(current_tags=set()):  # Prefect asks its server about the limit of each tag of a task
             self._task.with_options(name=stage_of(stage_id), task_run_name=stage_id)(partial(self._compute, stage_id))
         result = self.results[-1]

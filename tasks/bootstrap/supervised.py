@@ -1,10 +1,10 @@
 """Supervised training of a model on (prompt, completion) pairs, for a policy from scratch."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tasks.core.progress import show_progress
 from tasks.model.scoring.padded_rows import collate
 from tasks.seeds import derive_seed
 
@@ -30,8 +30,6 @@ def train_supervised(
     import math
 
     import torch
-    from rich.console import Console
-    from rich.progress import Progress
 
     steps = epochs * -(-len(examples) // batch)
 
@@ -45,8 +43,7 @@ def train_supervised(
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, rate)
     model.train()
     losses: list[float] = []
-    with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as progress:
-        bar = progress.add_task("warm-up", total=epochs)
+    with show_progress("warm-up", epochs, "epochs") as advance:
         for epoch in range(epochs):
             losses = []
             for rows in _batches(len(examples), batch, derive_seed(seed, "warm-up", epoch)):
@@ -57,7 +54,7 @@ def train_supervised(
                 schedule.step()
                 optimiser.zero_grad()
                 losses.append(loss.item())
-            progress.advance(bar)
+            advance()
     model.eval()
     return sum(losses) / len(losses)
 

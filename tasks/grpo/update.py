@@ -24,14 +24,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tasks.core.progress import show_progress
 from tasks.errors import GraftError
 from tasks.grpo.checkpoint import Checkpoint, TrainingState
 from tasks.grpo.gradient import accumulate_gradient, sample_names
 from tasks.grpo.lr_schedule import schedule_of
 from tasks.grpo.metrics import Metrics, step_metrics
-from tasks.grpo.progress import update_progress
 from tasks.grpo.recorded_logprobs import Logprobs, behaviour_logprobs, sample_key, score_samples
 from tasks.grpo.step_plan import Step
+from tasks.grpo.throughput import ThroughputMeter
 from tasks.model.distributed.collectives import rank
 from tasks.model.scoring.scorer import Scorer
 from tasks.params.sections import Grpo
@@ -65,7 +66,8 @@ def train(
         what = f"{len(training.rows)} of {len(steps)} steps that an update cut short has left"
         print(f"update: goes on after {what}", file=sys.stderr)
     done = len(training.rows)
-    with update_progress(len(steps), done) as speed:
+    speed = ThroughputMeter()
+    with show_progress("update", len(steps), "steps", done) as advance:
         for number, step in list(enumerate(steps, start=1))[done:]:
             try:
                 optimizer_step(training, scorer, step, behaviour, reference, params)
@@ -75,6 +77,7 @@ def train(
             if checkpoint and rank() == 0:
                 checkpoint.keep(training)
             speed.add(training.rows[-1]["tokens"])
+            advance(note=f"{speed.tokens_per_second:.0f} tokens/s")
     return UpdateSteps(training.rows, speed.tokens_per_second)
 
 

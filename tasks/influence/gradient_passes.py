@@ -1,12 +1,12 @@
 """Gradients of many rows, batch by batch: whole within a memory budget, or layer by layer."""
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tasks.core.progress import show_progress
 from tasks.errors import GraftError
 from tasks.influence.loss_gradients import Row, TokenLosses, row_of, summed_losses
 from tasks.influence.sample_gradients import SampleGradients, collect_gradients, lora_factors, stream_gradients
@@ -197,10 +197,8 @@ def _bytes(model: Any) -> int:
 
 
 def _progress(batches: Sequence[T]) -> Iterable[T]:
-    """The batches, with a bar on a terminal."""
-    from rich.console import Console
-    from rich.progress import track
-
-    return track(
-        batches, description="influence", console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True
-    )
+    """The batches, with their progress displayed."""
+    with show_progress("influence", len(batches), "batches") as advance:
+        for batch in batches:
+            yield batch
+            advance()

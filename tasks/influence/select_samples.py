@@ -81,33 +81,39 @@ def compute(
 def measure(
     policy: Policy, train: Sequence[SampleGroup], held_out: Sequence[SampleGroup], params: Params, round: int
 ) -> Measurement:
-    """Influence of the samples of `train` on those of `held_out`, checked, controlled and turned into weights."""
+    """Influence of the samples of `train` on those of `held_out`, checked, controlled and turned into weights.
+
+    Where no sample of `train`, or none of `held_out`, has a signal, nothing is computed: those of `train` with a signal
+    are kept.
+    """
     own, validation, samples = params.influence, validation_of(held_out, params), samples_in(train)
+    numbers: dict[str, float] = {
+        "validation_samples": len(validation.samples),
+        "validation_with_signal": sum(c != 0 for c in validation.coefficients),
+    }
+    weights = _with_signal(samples)
+    if not any(weights) or not numbers["validation_with_signal"]:
+        if any(weights):
+            logger.warning("no validation sample has a signal: every training sample that has one is kept")
+        return Measurement([NOT_MEASURED] * len(samples), weights, numbers | {"all_kept": int(any(weights))})
     averaging = TokenWeights(params.grpo.loss, params.policy.max_new_tokens)
     tokens, options = params.grpo.micro_batch_tokens, _options(own, params.grpo)
     scorer = scorer_for(policy, [*samples, *validation.samples], params.search.temperature, tokens)
     with explain_out_of_memory(tokens):
         cached = cache_validation_gradients(scorer, validation, options.budget) if own.similarity == "local" else None
         found = influences(scorer, samples, averaging, validation, options, _sizes(train), cached=cached)
-        numbers = {
-            "validation_samples": len(validation.samples),
-            "validation_with_signal": sum(c != 0 for c in validation.coefficients),
-            "validation_gradient_norm": direction_norm(found.gradient),
-            **certified(scorer, samples, found.each, averaging, validation, round),
-        }
+        numbers["validation_gradient_norm"] = direction_norm(found.gradient)
+        numbers |= certified(scorer, samples, found.each, averaging, validation, round)
         controlled: Sequence[float | None] | None = [s.influence for s in found.each]
-        if not numbers["validation_with_signal"]:
-            logger.warning("no validation sample has a signal: every training sample that has one is kept")
-            controlled = None
-        elif own.fdr_control and own.selection in CONTROLLED_RULES and not validation.same_batch:
+        if own.fdr_control and own.selection in CONTROLLED_RULES and not validation.same_batch:
             calibration = calibration_influences(
                 scorer, averaging, validation, options, _sizes(held_out), samples, cached
             )
             controlled = shift_by_threshold(samples, found.each, validation.samples, calibration, options)
             numbers["fault_share"] = _fault_share(samples, controlled)
-    numbers["all_kept"] = int(controlled is None)
-    weights = _with_signal(samples) if controlled is None else _weights(own, samples, controlled, round)
-    return Measurement(found.each, weights, numbers)
+    if controlled is not None:
+        weights = _weights(own, samples, controlled, round)
+    return Measurement(found.each, weights, numbers | {"all_kept": int(controlled is None)})
 
 
 def validation_of(groups: Sequence[SampleGroup], params: Params) -> Validation:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tasks.artifacts import atomic_folder, copy_folder, digest_path, write_text
+from tasks.environments.prompts import read_format
 from tasks.errors import GraftError
 from tasks.model.gguf import find_gguf, is_gguf, resolve_base
 from tasks.model.model_card import model_card
@@ -45,7 +46,7 @@ def export_policy(policy: Path, folder: Path, form: ExportFormat, measured: str 
                 _write_adapter(policy, lineage, new, folder)
                 base = str(new / BASE) if (new / BASE).exists() else lineage.base
                 found = _logits(_load(base, new))
-            write_text(new / "README.md", model_card(lineage, form, folder.name, measured))
+            write_text(new / "README.md", model_card(lineage, form, folder.name, measured, read_format(policy)))
             return float((found - expected).abs().max())
 
 

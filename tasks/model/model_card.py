@@ -3,7 +3,7 @@
 from typing import Literal
 
 from tasks.model.gguf import is_gguf
-from tasks.records import Lineage
+from tasks.records import Lineage, PromptFormat
 
 MERGED = """\
 model = AutoModelForCausalLM.from_pretrained("{folder}")"""
@@ -12,8 +12,31 @@ model = AutoModelForCausalLM.from_pretrained({base})
 model = PeftModel.from_pretrained(model, "{folder}")"""
 
 
-def model_card(lineage: Lineage, form: Literal["merged", "adapter"], folder: str, measured: str | None) -> str:
-    """A short README.md: origin, pass@1 and code that loads the policy."""
+PROMPT = """
+## Prompt
+
+{style} style with {examples} worked examples, from `prompt.json`. `asked` is the question {asked}.
+
+```python
+import json
+from pathlib import Path
+
+form = json.loads(Path("{folder}/prompt.json").read_text(encoding="utf-8"))
+prompt = form["before"] + asked + form["after"] + form["prefill"]
+inputs = tokenizer(prompt, add_special_tokens=False, return_tensors="pt")
+outputs = model.generate(**inputs, max_new_tokens=256, stop_strings=form["stop"] or None, tokenizer=tokenizer)
+```
+"""
+
+
+def model_card(
+    lineage: Lineage,
+    form: Literal["merged", "adapter"],
+    folder: str,
+    measured: str | None,
+    prompt: PromptFormat | None = None,
+) -> str:
+    """A short README.md: origin, pass@1 and code that loads the policy and, from the form of its prompts, asks it."""
     own = "weights" in lineage.holds or is_gguf(lineage.base)
     base = f'"{folder}/base"' if own else f'"{lineage.base}"'
     code = (MERGED if form == "merged" else ADAPTER).format(folder=folder, base=base)
@@ -40,4 +63,9 @@ pass@1: {measured or "not measured"}.
 {code}
 tokenizer = AutoTokenizer.from_pretrained("{folder}")
 ```
-"""
+{_prompt_section(prompt, folder) if prompt else ""}"""
+
+
+def _prompt_section(form: PromptFormat, folder: str) -> str:
+    asked = "with the environment's instructions" if form.instructions else "followed by a line break"
+    return PROMPT.format(style=form.style.capitalize(), examples=form.examples or "no", asked=asked, folder=folder)

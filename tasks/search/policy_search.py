@@ -15,7 +15,7 @@ from tasks.programs.sandbox.sandbox import Program
 from tasks.records import Completion, Problem, Result
 from tasks.search.journal import Batch, EvaluatedCompletion, Journal, batch_name
 from tasks.search.policy_tree import PolicyTree, Rollout
-from tasks.search.progress import Tally
+from tasks.search.tally import Tally
 from tasks.seeds import derive_seed
 
 
@@ -108,7 +108,7 @@ class PolicySearch:
         if self.journal and (finished := self.journal.batch(name)):
             return finished
         started = perf_counter()
-        completions = self.sampler.complete(requests)
+        completions = self.sampler.complete(requests, self.tally.set_sampled)
         programs = [Program(self._code(c), p.questions) for c, p in zip(completions, problems, strict=True)]
         pairs = zip(completions, self._run_programs(programs), strict=True)
         written = [EvaluatedCompletion(completion=completion, results=results) for completion, results in pairs]

@@ -16,8 +16,8 @@ from tasks.params.params import Params
 from tasks.programs.workflow_files import Part, write_workflows
 from tasks.records import Problem, Split
 from tasks.search.journal import remove_journals
-from tasks.search.progress import Tally, show_progress
 from tasks.search.shard import ExampleTree, ShardResult, search_shard
+from tasks.search.tally import Tally, show_tally
 from tasks.search.tree_drawing import tree_svg
 from tasks.seeds import derive_seed
 from tasks.sources.fingerprint import fingerprint
@@ -41,7 +41,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     tally = Tally({problem.problem_id: most[split] for split, problem in problems})
     work = partial(search_shard, layout.root, params, round, inputs)
     totals = SearchTotals(tally)
-    with show_progress(tally, f"search@{round}", Console(stderr=True)):
+    with show_tally(tally, f"search@{round}", Console(stderr=True)):
         results = fan_out().map(work, enumerate(shards_of(problems, params.shard_size)))
         write_workflows(layout.workflows(round), totals.collect(results))
     example = totals.example

@@ -60,6 +60,7 @@ class BatchState:
         self.requests, self.temperature, self.ends, self.device = requests, temperature, tuple(ends), device
         self._ends, self._stop = torch.tensor(self.ends, dtype=torch.long, device=device), stop
         budgets = [request.budget(max_new_tokens) for request in requests]
+        self.report: Callable[[int], None] = lambda _: None  # called with the number of rows that have ended
         self.steps = max(budgets)
         self.lengths = torch.tensor(budgets, device=device)  # [R] final if the row has ended, else the budget
         self.unfinished = torch.ones(len(requests), dtype=torch.bool, device=device)  # [R]

@@ -101,6 +101,7 @@ class _DecodeLoop:
         while True:
             tokens = self.state.append(self.logits, self.live, step)
             count = int(self.state.unfinished.sum())  # the only synchronisation with the device in a step
+            self.state.report(len(self.state.requests) - count)
             if not count:
                 return
             if count <= LIVE_SHARE * len(self.live):

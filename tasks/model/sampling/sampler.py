@@ -4,8 +4,9 @@ A row's random numbers are a function of its own seed, so that its tokens do not
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+from tasks.core.progress import show_progress
 from tasks.errors import GraftError
 from tasks.model.policy import Policy
 from tasks.model.sampling.backends import Backend, pick_backend
@@ -27,16 +28,18 @@ def sample(
     prefix included, and ends with the end-of-text token if it was not truncated. Raises GraftError where a prompt
     leaves no room for that many.
     """
-    from rich.console import Console
-    from rich.progress import Progress
-
     sampler = Sampler(policy, temperature, max_new_tokens)
     done: dict[int, Completion] = {}
-    with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as progress:
-        bar = progress.add_task(title, total=len(requests))
+    finished = 0
+    with show_progress(title, len(requests), "completions") as advance:
+
+        def report(rows: int) -> None:
+            nonlocal finished
+            advance(len(done) + rows - finished)
+            finished = len(done) + rows
+
         for rows in sampler.batches(requests):
-            done.update(zip(rows, sampler.complete([requests[i] for i in rows]), strict=True))
-            progress.advance(bar, len(rows))
+            done.update(zip(rows, sampler.complete([requests[i] for i in rows], report), strict=True))
     return [done[i] for i in range(len(requests))]
 
 
@@ -57,9 +60,10 @@ class Sampler:
         _check_room(self._policy, requests, self._max_tokens)
         return list(_batches(requests))
 
-    def complete(self, requests: Sequence[Request]) -> list[Completion]:
+    def complete(self, requests: Sequence[Request], report: Callable[[int], None] | None = None) -> list[Completion]:
         """A completion for each request of one batch, in order; a prefix of the maximal length is one already.
 
+        `report` is called with the number of finished completions as it grows.
         Raises GraftError where the policy's logits are not finite.
         """
         unfinished = [r for r in requests if r.budget(self._max_tokens) > 0]
@@ -68,8 +72,12 @@ class Sampler:
             self._backend = self._backend or pick_backend(self._policy, unfinished[0].prompt)
             ends, device = self._policy.end_tokens, self._policy.device
             state = BatchState(unfinished, self._temperature, self._max_tokens, ends, device, self._stop)
+            if report:
+                state.report = lambda finished: report(len(requests) - len(unfinished) + finished)
             self._backend(unwrap_model(self._policy.model), state)
             completions = iter(state.completions())
+        if report:
+            report(len(requests))
         return [next(completions) if r.budget(self._max_tokens) > 0 else r.prefix for r in requests]
 
 

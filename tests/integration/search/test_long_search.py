@@ -22,7 +22,7 @@ from tasks.records import Problem, TreeNode, Workflow
 from tasks.search.journal import Batch, Journal
 from tasks.search.policy_search import PolicySearch
 from tasks.search.policy_tree import PolicyTree
-from tasks.search.progress import Tally
+from tasks.search.tally import Tally
 from tasks.search.task import run
 from tests.support.real_project import train_writer
 

@@ -174,15 +174,20 @@ def test_validation_without_signal_keeps_all_that_have_one_and_says_so(
     with caplog.at_level(logging.WARNING):
         run(layout, params(), 1)
     assert "no validation sample has a signal" in caplog.text
-    assert [line.selected for line in read_jsonl(layout.selection(1), Selected)] == [True, True, True]
+    lines = read_jsonl(layout.selection(1), Selected)
+    assert [(line.selected, line.influence, line.gradient_norm) for line in lines] == [(True, None, None)] * 3
     assert (numbers(layout)["all_kept"], numbers(layout)["validation_with_signal"]) == (1, 0)
 
 
-def test_training_without_signal_selects_nothing(layout: Layout, make_trajectory: MakeTrajectory) -> None:
+def test_training_without_signal_selects_nothing_and_computes_nothing(
+    layout: Layout, make_trajectory: MakeTrajectory, caplog: pytest.LogCaptureFixture
+) -> None:
     validation = make_trajectory("v", [0.0, 1.0], split="validation")
     write_jsonl(layout.rewarded(1), [make_trajectory("t", [1.0, 1.0]), validation])
     run(layout, params(), 1)
-    assert not any(line.selected for line in read_jsonl(layout.selection(1), Selected))
+    lines = read_jsonl(layout.selection(1), Selected)
+    assert not any(line.selected or line.gradient_norm is not None for line in lines)
+    assert "nothing is selected: the update of round 1 will change nothing" in caplog.text
     assert numbers(layout)["no_signal_share"] == 1
 
 

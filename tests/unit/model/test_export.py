@@ -2,23 +2,27 @@
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from flows.champion.export import export
 from tasks.artifacts import digest_path, write_json, write_text
 from tasks.bootstrap.start import attach_lora, load_start
+from tasks.environments.prompts import prompt_of
+from tasks.environments.tagged_answer import TaggedAnswer
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.export import ExportFormat, export_policy
-from tasks.model.policy import Policy, load_policy, save_policy
+from tasks.model.policy import Policy, encode_prompt, load_policy, save_policy
 from tasks.params.file import load_params
 from tasks.params.sections import Lora
 from tasks.params.sections import Policy as PolicyParams
-from tasks.records import Promotion
+from tasks.records import Promotion, PromptFormat
 from tests.support.models import logits, perturb, save_base
 from tests.support.policies import MakePolicy
 
@@ -158,5 +162,25 @@ def test_the_card_has_origin_measurement_and_code(
     assert 'AutoModelForCausalLM.from_pretrained("again")' in card
     printed = f"again: {layout.run_policy} ({version}), merged; loaded again, no logit differs by"
     assert printed in capsys.readouterr().out
+    assert "## Prompt" not in card  # a policy from scratch has no form
     with pytest.raises(GraftError, match="there is no champion yet"):
         export(layout, None, tmp_path / "none", "merged", False)
+
+
+def test_the_code_of_the_card_asks_as_graft_does(tmp_path: Path, policy: Policy) -> None:
+    form = PromptFormat(
+        style="plain", examples=1, instructions=False, before="1 + 1?\n2\n\n", after="A: ", prefill="so ", stop=["\n"]
+    )
+    asking = replace(policy, prompt_format=form)
+    save_policy(asking, tmp_path / "policy", None, 1)
+    out = tmp_path / "out"
+    export_policy(tmp_path / "policy", out, "merged", None)
+    card = (out / "README.md").read_text()
+    assert "Plain style with 1 worked examples" in card
+    prompt_code = card.split("```python\n")[2].split("```")[0].replace('"out/', f'"{out}/')
+    model = AutoModelForCausalLM.from_pretrained(out)
+    names: dict[str, Any] = {"asked": "2 + 2?\n", "tokenizer": AutoTokenizer.from_pretrained(out), "model": model}
+    exec(prompt_code, names)
+    expected = encode_prompt(policy, prompt_of(TaggedAnswer(), form, "2 + 2?", "hub"))
+    assert names["outputs"][0, : len(expected)].tolist() == expected
+    assert names["outputs"].shape[1] > len(expected)

@@ -1,9 +1,11 @@
-"""Progress bar of a search."""
+"""Progress of a search."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
+
+from tasks.core.progress import ProgressLog
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,16 +19,29 @@ class Tally:
         self._awaited = dict(awaited)
         self._solved: set[str] = set()
         self.problems, self.done, self.solved = len(self._awaited), 0, 0
+        self._sampled = 0  # completions of the current batch that are not yet evaluated
+        self._log = ProgressLog()
         self.completions, self.left = sum(self._awaited.values()), sum(self._awaited.values())
 
     def add_completion(self, problem: str, reward: float) -> None:
         """Count an evaluated completion."""
+        self._sampled = max(0, self._sampled - 1)
         if problem not in self._awaited:
             return
         self._set_awaited(problem, max(0, self._awaited[problem] - 1))
         if reward == 1.0:
             self._solved.add(problem)
             self.solved = len(self._solved)
+
+    def set_sampled(self, count: int) -> None:
+        """`count` completions of the current batch are sampled, and will be evaluated when all are."""
+        self._sampled = count
+        self._log.print(f"search: {self}, {self.finished} of at most {self.completions} completions")
+
+    @property
+    def finished(self) -> int:
+        """Completions that are sampled, or that will never come."""
+        return min(self.completions, self.completions - self.left + self._sampled)
 
     def close(self, problem: str) -> None:
         """No more completions will come for the problem."""
@@ -58,7 +73,7 @@ def current_tally() -> Tally:
 
 
 @contextmanager
-def show_progress(tally: Tally, title: str, console: "Console") -> Iterator[None]:
+def show_tally(tally: Tally, title: str, console: "Console") -> Iterator[None]:
     """Display a tally while the block runs; nothing if the console is no terminal."""
     from rich.progress import Progress, ProgressColumn, Task, TimeElapsedColumn
     from rich.progress_bar import ProgressBar
@@ -68,7 +83,7 @@ def show_progress(tally: Tally, title: str, console: "Console") -> Iterator[None
         """Share of the completions: it moves even while many problems are open at once."""
 
         def render(self, task: Task) -> ProgressBar:  # noqa: ARG002
-            return ProgressBar(max(1, tally.completions), tally.completions - tally.left, width=40)
+            return ProgressBar(max(1, tally.completions), tally.finished, width=40)
 
     class Counts(ProgressColumn):
         def render(self, task: Task) -> Text:  # noqa: ARG002
