@@ -66,7 +66,7 @@ def measure(shape: Shape, steps: int) -> dict[str, StepStatistics]:
     return {name: StepStatistics.of(rows[WARM:]) for name, rows in taken.items()}
 
 
-def shapes(model: dict[str, int], threads: Sequence[int]) -> list[Shape]:
+def shapes(model: dict[str, Any], threads: Sequence[int]) -> list[Shape]:
     return [Shape(p, skewed, t, **model) for t in threads for p in (32, 256) for skewed in (False, True)]
 
 

@@ -33,8 +33,8 @@ def scorer_of(shape: Shape, eager: bool = False) -> "Scorer":
     from tasks.model.policy import attach_adapter
     from tasks.model.scoring.scorer import Scorer
 
-    sizes = {"hidden": shape.hidden, "layers": shape.layers, "vocabulary": shape.vocabulary}
-    model = model_of(StepShape(PROMPT, False, 1, **sizes, intermediate=shape.hidden * 11 // 4))
+    inner = shape.hidden * 11 // 4
+    model = model_of(StepShape(PROMPT, False, 1, shape.vocabulary, shape.hidden, shape.layers, inner))
     if eager:
         model.set_attn_implementation("eager")
     model = attach_adapter(model, shape.rank, 16.0, 0).eval()

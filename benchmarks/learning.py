@@ -43,11 +43,13 @@ class LearningRun:
 
 
 def learn(root: Path, seed: int, assignments: Sequence[str], verbose: bool) -> LearningRun:
-    """Run the chain in a new workspace at `root`; its output goes to the log beside it or, verbose, to stderr.
+    """Run the chain in a workspace at `root`; its output goes to the log beside it or, verbose, to stderr.
 
-    Raises GraftError where the run fails.
+    A workspace that is there is taken: what an earlier run has finished in it is not computed again. Raises GraftError
+    where the run fails.
     """
-    make_workspace(root, [*assignments, f"seed={seed}"])
+    if not root.exists():
+        make_workspace(root, [*assignments, f"seed={seed}"])
     started = time.monotonic()
     with root.with_suffix(".log").open("w+", encoding="utf-8") as log:
         output = sys.stderr if verbose else log
@@ -139,7 +141,9 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], metavar="SEED")
     parser.add_argument("-S", dest="assignments", action="append", default=[], metavar="KEY=VALUE", help="set a param")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the workspaces and logs in this new folder")
+    parser.add_argument(
+        "--keep", type=Path, metavar="FOLDER", help="keep the workspaces and logs in this folder, and use what is there"
+    )
     parser.add_argument("-v", "--verbose", action="store_true", help="show what the runs print")
     return parser.parse_args(arguments)
 

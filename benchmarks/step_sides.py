@@ -2,9 +2,9 @@
 
     python -m benchmarks.step_sides trl|graft SHAPE
 
-A step: draw 8 completions for each of 8 prompts, reward them, make advantages, update the LoRA adapter once. Both
-sides have the same model, prompts, rewards and numbers of tokens; no completion ends by chance. SHAPE is one JSON
-object. For each line that comes in, one step is taken and one JSON object with its numbers goes out.
+A step: draw the completions of some prompts, reward them, make advantages, update the LoRA adapter once. Both sides
+have the same model, prompts, rewards and numbers of tokens; no completion ends by chance. SHAPE is one JSON object. For
+each line that comes in, one step is taken and one JSON object with its numbers goes out.
 """
 
 import json
@@ -23,8 +23,7 @@ os.environ.update(
     {"CI": "1", "HF_HUB_OFFLINE": "1", "TRL_EXPERIMENTAL_SILENCE": "1", "OMP_WAIT_POLICY": "PASSIVE"}
 )  # nobody is told, nothing is fetched, and both sides have the faster way of waiting
 
-PROMPTS, COMPLETIONS, LONGEST = 8, 8, 64
-RANK, ALPHA, RATE = 8, 16.0, 1e-4
+ALPHA, RATE = 16.0, 1e-4
 PAD, EOS, FIRST = 0, 1, 3
 
 
@@ -33,12 +32,18 @@ class Shape:
     """Model, lengths and threads of a measurement."""
 
     prompt: int  # tokens of each prompt
-    skewed: bool  # lengths: most are short, one is LONGEST; else all are LONGEST
+    skewed: bool  # lengths: most are short, one is `longest`; else all are `longest`
     threads: int
-    hidden: int
-    layers: int
     vocabulary: int
-    intermediate: int
+    hidden: int = 0
+    layers: int = 0
+    intermediate: int = 0
+    base: str = ""  # folder of a pretrained model, instead of a random one of these sizes
+    prompts: int = 8
+    completions: int = 8  # of each prompt
+    longest: int = 64  # tokens
+    common: int = 0  # tokens that all prompts begin with, as worked examples are
+    rank: int = 8  # of the LoRA adapter
 
 
 @dataclass
@@ -66,17 +71,19 @@ class Clock:
 
 def lengths_of(shape: Shape, step: int) -> list[int]:
     """Tokens of each of the step's completions, those of a prompt together."""
-    count = PROMPTS * COMPLETIONS
+    count = shape.prompts * shape.completions
     if not shape.skewed:
-        return [LONGEST] * count
+        return [shape.longest] * count
     rng = random.Random(step)
-    return [LONGEST, *(max(4, int(rng.random() ** 3 * LONGEST)) for _ in range(count - 1))]
+    return [shape.longest, *(max(4, int(rng.random() ** 3 * shape.longest)) for _ in range(count - 1))]
 
 
 def prompts_of(shape: Shape, count: int) -> list[list[int]]:
     """Token ids of prompts."""
     rng = random.Random(0)
-    return [[rng.randrange(FIRST, shape.vocabulary) for _ in range(shape.prompt)] for _ in range(count)]
+    common = [rng.randrange(FIRST, shape.vocabulary) for _ in range(shape.common)]
+    own = shape.prompt - shape.common
+    return [[*common, *(rng.randrange(FIRST, shape.vocabulary) for _ in range(own))] for _ in range(count)]
 
 
 def reward(tokens: Sequence[int]) -> float:
@@ -85,10 +92,14 @@ def reward(tokens: Sequence[int]) -> float:
 
 
 def model_of(shape: Shape) -> Any:
-    """A random Qwen2."""
+    """A random Qwen2, or the pretrained model without its own settings of sampling."""
     import torch
-    from transformers import Qwen2Config, Qwen2ForCausalLM
+    from transformers import AutoModelForCausalLM, GenerationConfig, Qwen2Config, Qwen2ForCausalLM
 
+    if shape.base:
+        model = AutoModelForCausalLM.from_pretrained(shape.base, dtype=torch.float32)
+        model.generation_config = GenerationConfig()
+        return model
     torch.manual_seed(0)
     config = Qwen2Config(
         vocab_size=shape.vocabulary,
@@ -174,7 +185,7 @@ def trl(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
 
         setattr(owner, name, run)
 
-    rows = PROMPTS * COMPLETIONS
+    rows = shape.prompts * shape.completions
     trainer = GRPOTrainer(
         model=model_of(shape),
         reward_funcs=rewards,
@@ -186,8 +197,8 @@ def trl(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
             gradient_checkpointing=False,
             per_device_train_batch_size=rows,
             gradient_accumulation_steps=1,
-            num_generations=COMPLETIONS,
-            max_completion_length=LONGEST,
+            num_generations=shape.completions,
+            max_completion_length=shape.longest,
             loss_type="dapo",
             beta=0.0,
             save_strategy="no",
@@ -202,7 +213,7 @@ def trl(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
             {"prompt": [" ".join(f"w{i}" for i in prompt) for prompt in prompts_of(shape, 256)]}
         ),
         processing_class=tokenizer_of(shape),
-        peft_config=LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules="all-linear", task_type="CAUSAL_LM"),
+        peft_config=LoraConfig(r=shape.rank, lora_alpha=ALPHA, target_modules="all-linear", task_type="CAUSAL_LM"),
         callbacks=[Steps()],
     )
     generate = trainer.model.generate
@@ -238,7 +249,7 @@ def graft(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
     }
     params = load_params(Path(__file__).parents[1] / "params.yaml").grpo.model_copy(update=plain | more)
     tokenizer = tokenizer_of(shape)
-    policy = Policy(attach_adapter(model_of(shape), RANK, ALPHA, 0), tokenizer, "", "scratch")
+    policy = Policy(attach_adapter(model_of(shape), shape.rank, ALPHA, 0), tokenizer, "", "scratch")
     tokenizer.add_special_tokens({"eos_token": "<never>"})  # no token of the model: a completion ends at its length
     prompts = prompts_of(shape, 256)
     training = start_training(policy.model, params, steps=10_000)
@@ -248,19 +259,19 @@ def graft(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
         wait()
         clock = Clock()
         with clock.whole():
-            own = [prompts[(step * PROMPTS + p) % len(prompts)] for p in range(PROMPTS)]
+            own = [prompts[(step * shape.prompts + p) % len(prompts)] for p in range(shape.prompts)]
             lengths = lengths_of(shape, step)
             with clock.part("sample"):
                 requests = [
-                    Request(own[i // COMPLETIONS], step * 1000 + i, max_tokens=n) for i, n in enumerate(lengths)
+                    Request(own[i // shape.completions], step * 1000 + i, max_tokens=n) for i, n in enumerate(lengths)
                 ]
-                sampler = Sampler(policy, 1.0, LONGEST)
+                sampler = Sampler(policy, 1.0, shape.longest)
                 written: dict[int, Any] = {}
                 for rows in sampler.batches(requests):
                     written.update(zip(rows, sampler.complete([requests[i] for i in rows]), strict=True))
             groups = []
             for p, prompt in enumerate(own):
-                completions = [written[p * COMPLETIONS + m] for m in range(COMPLETIONS)]
+                completions = [written[p * shape.completions + m] for m in range(shape.completions)]
                 (gains,) = advantages_of("group", [[reward(c.tokens) for c in completions]])
                 samples = [
                     Sample(str(p), m, tuple(prompt), tuple(c.tokens), tuple(c.logprobs), gain)

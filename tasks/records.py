@@ -230,6 +230,7 @@ class ProblemOutcome(Record):
     distinct: int  # distinct programs among the n
     wrong: list[int] = []  # counts of each wrong answer among the n, largest first; the others gave none
     operations: int | None = None  # in the generator's own solution; None if unknown
+    cut: int = 0  # of n: cut at policy.max_new_tokens
 
 
 class Standing(Record):
@@ -264,6 +265,7 @@ class Attempt(Record):
     right: bool  # its answer to the problem
     siblings_passed: bool | None  # and to every sibling; None: not run on siblings
     result: Result  # on the problem's own question
+    cut: int = 0  # number of the samples that were cut at policy.max_new_tokens
 
 
 class Promotion(Record):

@@ -73,7 +73,7 @@ def print_report(
 def _learning(layout: Layout, params: Params, before: list[ProblemOutcome], after: list[ProblemOutcome]) -> "Table":
     """Measures on the test split before and after, with the intervals of the evaluation; the change is paired.
 
-    The last row is the share of sampled completions that are no program that runs, or that have no answer.
+    The last rows are shares of the sampled completions: those without a result, and those cut at their length limit.
     """
     first, last = read_metrics(layout, "evaluate@before"), read_metrics(layout, "evaluate@after")
     evaluation = params.evaluation
@@ -87,8 +87,9 @@ def _learning(layout: Layout, params: Params, before: list[ProblemOutcome], afte
                 values["after"][name], values["before"][name], evaluation.resamples, evaluation.confidence, seed
             )
             table.add_row(title, level_with_interval(first, name), level_with_interval(last, name), change(difference))
-    invalid = first["invalid"], last["invalid"]
-    table.add_row("invalid samples", *(f"{share:.3f}" for share in invalid), f"{invalid[1] - invalid[0]:+.3f}")
+    for name in ("invalid", "cut"):
+        shares = first[name], last[name]
+        table.add_row(f"{name} samples", *(f"{share:.3f}" for share in shares), f"{shares[1] - shares[0]:+.3f}")
     return table
 
 

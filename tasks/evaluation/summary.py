@@ -37,6 +37,7 @@ def problem_outcome(problem: Problem, attempts: Sequence[Attempt]) -> ProblemOut
         distinct=sum(a.samples > 0 for a in attempts),
         wrong=_wrong(attempts),
         operations=problem.operations,
+        cut=sum(a.cut for a in attempts),
     )
 
 
@@ -84,6 +85,7 @@ def summarise(outcomes: Sequence[ProblemOutcome], params: Evaluation, seed: int)
         "sampled_mean": sum(o.correct for o in outcomes) / samples,
         "invalid": sum(o.invalid for o in outcomes) / samples,
         "timeouts": sum(o.timeouts for o in outcomes) / samples,
+        "cut": sum(o.cut for o in outcomes) / samples,
         "distinct": sum(o.distinct for o in outcomes) / len(outcomes),
         **{f"answers_at_{k}": fmean(answers_at_k(o, k) for o in outcomes) for k in params.ks},
     }

@@ -3,11 +3,11 @@
 import pytest
 
 from benchmarks.grpo_step import StepStatistics, figures, measure, name_of, table
-from benchmarks.step_sides import COMPLETIONS, LONGEST, PROMPTS, Shape, lengths_of
+from benchmarks.step_sides import Shape, lengths_of, prompts_of
 
 pytestmark = pytest.mark.nightly
 
-SHAPE = Shape(8, skewed=True, threads=1, hidden=32, layers=1, vocabulary=64, intermediate=32)
+SHAPE = Shape(8, skewed=True, threads=1, vocabulary=64, hidden=32, layers=1, intermediate=32, common=5)
 
 
 def test_both_sides_take_whole_steps_of_the_prescribed_lengths() -> None:
@@ -23,14 +23,21 @@ def test_both_sides_take_whole_steps_of_the_prescribed_lengths() -> None:
 def test_skewed_lengths_are_short_but_for_one_and_the_same_each_time() -> None:
     lengths = lengths_of(SHAPE, 3)
     assert lengths == lengths_of(SHAPE, 3) != lengths_of(SHAPE, 4)
-    assert len(lengths) == PROMPTS * COMPLETIONS
-    assert max(lengths) == LONGEST
-    assert sorted(lengths)[len(lengths) // 2] < LONGEST / 4
+    assert len(lengths) == SHAPE.prompts * SHAPE.completions
+    assert max(lengths) == SHAPE.longest
+    assert sorted(lengths)[len(lengths) // 2] < SHAPE.longest / 4
+
+
+def test_prompts_begin_alike_and_go_on_differently() -> None:
+    prompts = prompts_of(SHAPE, 20)
+    assert {len(prompt) for prompt in prompts} == {SHAPE.prompt}
+    assert len({tuple(prompt[: SHAPE.common]) for prompt in prompts}) == 1
+    assert len({tuple(prompt[SHAPE.common :]) for prompt in prompts}) > 15
 
 
 def test_figures_are_ratios_of_the_shapes_with_one_thread() -> None:
     rows = {
-        Shape(prompt, skewed, threads, 32, 1, 64, 32): {
+        Shape(prompt, skewed, threads, vocabulary=64): {
             "trl": StepStatistics(cpu=6.0, wall=6.0, memory=100.0, parts={"sample": 3.0}),
             "graft": StepStatistics(cpu=2.0 if skewed else 3.0, wall=2.0, memory=40.0 if skewed else 50.0, parts={}),
         }

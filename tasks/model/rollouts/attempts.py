@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from tasks.environments.prompts import prompt_of
 from tasks.environments.protocol import Environment
 from tasks.environments.runner import Runner
-from tasks.model.policy import Policy, completion_text, encode_prompt
+from tasks.model.policy import Policy, completion_text, encode_prompt, is_truncated
 from tasks.model.sampling.sampler import Request, sample
 from tasks.programs.answer_check import failure_reason
 from tasks.programs.operators.model import exception_for
 from tasks.programs.sandbox.sandbox import Program
-from tasks.records import Attempt, Problem, Result
+from tasks.records import Attempt, Completion, Problem, Result
 from tasks.seeds import derive_seed
 
 
@@ -42,10 +42,16 @@ def attempt_problems(
         for problem, prompt in zip(problems, prompts, strict=True)
         for row in range(samples)
     ]
-    greedy = _codes(policy, environment, firsts, 0.0, max_new_tokens, "greedy completions")
-    sampled = _codes(policy, environment, rest, temperature, max_new_tokens, "samples") if rest else []
-    counts = [Counter(sampled[i * samples : (i + 1) * samples]) for i in range(len(problems))]
-    return run_workflows(environment, problems, greedy, counts, runner)
+    first = sample(policy, firsts, 0.0, max_new_tokens, "greedy completions")
+    sampled = sample(policy, rest, temperature, max_new_tokens, "samples") if rest else []
+    greedy, codes = ([_code(policy, environment, c) for c in completions] for completions in (first, sampled))
+    own = [slice(i * samples, (i + 1) * samples) for i in range(len(problems))]
+    attempts = run_workflows(environment, problems, greedy, [Counter(codes[rows]) for rows in own], runner)
+    cut = [code if is_truncated(policy, c.tokens) else None for code, c in zip(codes, sampled, strict=True)]
+    return [
+        [attempt.model_copy(update={"cut": cut[rows].count(attempt.code)}) for attempt in written]
+        for rows, written in zip(own, attempts, strict=True)
+    ]
 
 
 def run_workflows(
@@ -71,16 +77,8 @@ def run_workflows(
     return attempts
 
 
-def _codes(
-    policy: Policy,
-    environment: Environment,
-    requests: Sequence[Request],
-    temperature: float,
-    max_new_tokens: int,
-    title: str,
-) -> list[str]:
-    completions = sample(policy, requests, temperature, max_new_tokens, title)
-    return [environment.text(completion_text(policy, completion.tokens)) for completion in completions]
+def _code(policy: Policy, environment: Environment, completion: Completion) -> str:
+    return environment.text(completion_text(policy, completion.tokens))
 
 
 def _attempt(

@@ -15,9 +15,9 @@ PROBLEM = Problem(problem_id="p", question="?", answer=1, source="test", templat
 
 def attempt(
     samples: int, right: bool = False, status: Status = "ok", greedy: bool = False, passed: bool | None = None,
-    value: float | str | None = None,
+    value: float | str | None = None, cut: int = 0,
 ) -> Attempt:  # fmt: skip
-    counts = {"greedy": greedy, "samples": samples, "right": right, "siblings_passed": passed}
+    counts = {"greedy": greedy, "samples": samples, "right": right, "siblings_passed": passed, "cut": cut}
     return Attempt(problem_id="p", code="c", result=Result(status=status, value=value), **counts)
 
 
@@ -32,12 +32,13 @@ def outcome(number: int, seen: bool | None = True, siblings_passed: bool | None 
 def test_an_outcome_counts_samples_not_attempts() -> None:
     attempts = [
         attempt(0, right=True, greedy=True, passed=True), attempt(9, right=True, value=1.0),
-        attempt(2, value=0.1 + 0.2), attempt(1, value=7), attempt(1, value="0.3"), attempt(1), attempt(1, value="no"),
-        attempt(2, status="error"), attempt(2, status="memory"), attempt(1, status="timeout"),
+        attempt(2, value=0.1 + 0.2, cut=1), attempt(1, value=7), attempt(1, value="0.3"), attempt(1),
+        attempt(1, value="no"),
+        attempt(2, status="error", cut=2), attempt(2, status="memory"), attempt(1, status="timeout"),
     ]  # fmt: skip
     assert problem_outcome(PROBLEM, attempts) == ProblemOutcome(
         problem_id="p", template="t", seen=False, greedy=True, siblings_passed=True, samples=20, correct=9, invalid=4,
-        timeouts=1, distinct=9, wrong=[3, 1, 1], operations=3,
+        timeouts=1, distinct=9, wrong=[3, 1, 1], operations=3, cut=3,
     )  # fmt: skip
 
 

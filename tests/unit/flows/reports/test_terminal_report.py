@@ -305,6 +305,7 @@ pass@10 sampled    0.750 (0.71–0.79)  0.800 (0.77–0.83)  +0.050 (+0.03 … +
 maj@5 sampled      0.500 (0.43–0.57)  0.600 (0.53–0.67)  +0.100 (+0.06 … +0.14)
 maj@10 sampled     0.500 (0.43–0.57)  0.600 (0.54–0.67)  +0.100 (+0.06 … +0.14)
 invalid samples    0.050              0.050              +0.000
+cut samples        0.000              0.000              +0.000
 pass@k and maj@k without bias from 20 samples at temperature 0.8; in brackets
 intervals of 95 % over the problems: bootstrap, and Wilson's for the levels of
 fewer than 100.
