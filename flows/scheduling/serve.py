@@ -32,7 +32,7 @@ TICK = 5.0
 """Seconds between two checks of our own server."""
 
 RETURN = 60.0
-"""Seconds in which it has to come back while the schedule is being registered."""
+"""Seconds in which it has to come back."""
 
 
 def serve(root: Path, cron: str | None, every: float | None, name: str | None) -> None:
@@ -42,13 +42,14 @@ def serve(root: Path, cron: str | None, every: float | None, name: str | None) -
     params, name = load_params(root / "params.yaml"), name or deployment_name(root)
     with _server() as (url, ours):
         try:
-            runner = _retry_while_restarting(ours, lambda: _register(root, name, schedule))
+            _retry_while_restarting(ours, lambda: _register(root, name, schedule))
             when = f'at "{cron}" ({schedule.timezone})' if isinstance(schedule, CronSchedule) else f"every {every:g} s"
             print(
                 f"scheduled {when} as scheduled/{name}, overlap: {params.schedule.overlap}; Prefect: {url}", flush=True
             )
             with suppress(KeyboardInterrupt):
-                asyncio.run(runner.start())
+                # Prefect's runner ends after a few polls without an answer
+                _retry_while_restarting(ours, lambda: asyncio.run(_register(root, name, schedule).start()))
         except httpx.TransportError as error:
             remedy = "run it again" if ours else "start that server, or unset PREFECT_API_URL"
             raise TransientError(f"prefect: no answer from {url} ({error}); {remedy}") from error
@@ -79,10 +80,14 @@ def _retry_while_restarting(ours: bool, work: Callable[[], Value]) -> Value:
     """The result of `work`, which is repeated while our own server, which was killed, is being restarted."""
     limit = time.monotonic() + RETURN
     while True:
+        begun = time.monotonic()
         try:
             return work()
         except httpx.TransportError:
-            if not ours or time.monotonic() > limit:
+            now = time.monotonic()
+            if now - begun > RETURN:  # it was there until now
+                limit = now + RETURN
+            if not ours or now > limit:
                 raise
             time.sleep(TICK)
 

@@ -33,7 +33,7 @@ def with_a_dead_run(done: Path) -> Path:
 @pytest.fixture
 def serving(with_a_dead_run: Path) -> Iterator["subprocess.Popen[bytes]"]:
     command = [sys.executable, "-m", "flows.cli.main", "serve", "--every", "20"]
-    quick = environment(PREFECT_RUNNER_POLL_FREQUENCY="2")
+    quick = environment(PREFECT_RUNNER_POLL_FREQUENCY="1")
     with (with_a_dead_run / "serve.log").open("w") as log:
         process = subprocess.Popen(
             command, cwd=with_a_dead_run, env=quick, stdout=log, stderr=log, start_new_session=True
