@@ -47,7 +47,7 @@ Turns = list[dict[str, Any]]
 def step_shapes(base: str) -> list[Shape]:
     """The steps that are measured: few short completions, and many longer ones; without and with worked examples."""
 
-    def shape(prompts: int, completions: int, longest: int, common: int) -> Shape:
+    def shape(prompts: int, completions: int, longest: int, common: int, accumulation: int = 1) -> Shape:
         return Shape(
             180,
             skewed=False,
@@ -59,9 +59,10 @@ def step_shapes(base: str) -> list[Shape]:
             longest=longest,
             common=common,
             rank=16,
+            accumulation=accumulation,
         )
 
-    return [shape(4, 8, 20, 0), shape(4, 8, 20, 140), shape(8, 12, 48, 140)]
+    return [shape(4, 8, 20, 0), shape(4, 8, 20, 140), shape(8, 12, 48, 140, accumulation=4)]
 
 
 def take_turns(module: str, names: Sequence[str], argument: Any, count: int) -> dict[str, Turns]:

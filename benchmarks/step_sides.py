@@ -44,6 +44,7 @@ class Shape:
     longest: int = 64  # tokens
     common: int = 0  # tokens that all prompts begin with, as worked examples are
     rank: int = 8  # of the LoRA adapter
+    accumulation: int = 1  # parts in which TRL computes a step, whose logits of all rows would not fit into memory
 
 
 @dataclass
@@ -195,8 +196,8 @@ def trl(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
             use_cpu=True,
             bf16=False,
             gradient_checkpointing=False,
-            per_device_train_batch_size=rows,
-            gradient_accumulation_steps=1,
+            per_device_train_batch_size=rows // shape.accumulation,
+            gradient_accumulation_steps=shape.accumulation,
             num_generations=shape.completions,
             max_completion_length=shape.longest,
             loss_type="dapo",

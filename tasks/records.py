@@ -193,7 +193,7 @@ class Lineage(Record):
 
     version: str  # hash of the policy's weights and of their origin
     parent: str | None  # version of the policy that was updated, or that the run continues
-    base: str  # the original base, over all runs: "scratch", a Hugging Face id or a folder
+    base: str  # the original base, over all runs: "scratch", a Hugging Face id, a folder or a GGUF file
     round: int
     holds: list[Part]  # weights: the model's own are in the folder, else those of `base` are used
     base_sha256: str | None = None  # of the folder or file `base`

@@ -48,8 +48,8 @@ class Policy:
     model: Any
     tokenizer: Any
     version: str  # content hash of base name and weights
-    base: str  # its first origin: "scratch", a Hugging Face id or a folder
-    base_sha256: str | None = None  # of that folder
+    base: str  # its first origin: "scratch", a Hugging Face id, a folder or a GGUF file
+    base_sha256: str | None = None  # of that folder or file
     own_weights: bool = False  # True: the model's weights are no longer those of `base`
     prompt_format: PromptFormat | None = None  # None: the question is the prompt
 
