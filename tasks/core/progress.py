@@ -12,7 +12,7 @@ SECONDS = 60.0
 
 
 class Advance(Protocol):
-    """Counts work that is done; `note` is displayed beside the count."""
+    """Counts work that is done; `note` is displayed after the count."""
 
     def __call__(self, count: int = 1, note: str = "") -> None: ...
 
