@@ -134,7 +134,8 @@ class RunSession:
         except BaseException as error:
             self._error = error
             if isinstance(error, (KeyboardInterrupt, Terminated, TerminationSignal)):
-                print(f"interrupted in {self._stage or 'the start'}; the same command goes on there", file=sys.stderr)
+                place = f"in {self._stage}" if self._stage else "before the first stage"
+                print(f"interrupted {place}; the same command goes on there", file=sys.stderr)
             raise
         finally:
             self._over = True
