@@ -1,4 +1,4 @@
-"""Learning of the presets: a complete run of each in the environment `answer`, from the same base.
+"""Learning of the presets for any base: a complete run of each in the environment `answer`, from the same base.
 
     python -m benchmarks.presets
 
@@ -38,6 +38,9 @@ BASE = (
     *("bootstrap.hidden=96", "bootstrap.layers=4", "bootstrap.epochs=16", "bootstrap.learning_rate=0.002"),
 )
 SIBLINGS = 3  # of each problem: as many more worked sums for the base, and another question in each round of a run
+
+NAMES = ("small", "improved")
+"""The presets that leave the base to the user; `smollm2` is measured by benchmarks/real_model.py."""
 
 Figures = dict[str, float]
 
@@ -117,7 +120,7 @@ def main(arguments: Sequence[str]) -> None:
         folder = Path(temporary)
         base = make_base(folder / "base", options.seed, options.verbose)
         found = {
-            name: learn(folder / name, name, base, options.rounds, options.seed, options.verbose) for name in PRESETS
+            name: learn(folder / name, name, base, options.rounds, options.seed, options.verbose) for name in NAMES
         }
     Console(width=None if sys.stdout.isatty() else 140).print(table(found))
     rounded = {name: {key: round(value, 4) for key, value in numbers.items()} for name, numbers in found.items()}

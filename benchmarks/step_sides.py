@@ -115,7 +115,9 @@ def model_of(shape: Shape) -> Any:
         eos_token_id=EOS,
         bos_token_id=None,
     )
-    return Qwen2ForCausalLM(config)
+    model = Qwen2ForCausalLM(config)
+    model.generation_config = GenerationConfig()  # each side has its own end of a completion
+    return model
 
 
 def tokenizer_of(shape: Shape) -> Any:
