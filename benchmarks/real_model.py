@@ -1,6 +1,7 @@
 """Learning and speed with a pretrained model of 135M parameters: the preset `smollm2`.
 
     python -m benchmarks.real_model --seeds 0 1 2
+    python -m benchmarks.real_model --gsm8k train.jsonl test.jsonl    # benchmarks/gsm8k.py instead
 
 Learning: the complete chain, once per seed, as `make retrain-real` runs it, in a copy of the project. With `--keep` the
 copies stay, and a benchmark that was ended goes on where it was.
@@ -25,6 +26,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
+from benchmarks import gsm8k
 from benchmarks.decode_sides import Decoding
 from benchmarks.learning import LearningRun, learn
 from benchmarks.step_sides import Shape
@@ -165,6 +167,12 @@ def main(arguments: Sequence[str]) -> None:
     from rich.console import Console
 
     options = _options(arguments)
+    if options.gsm8k:
+        kept = ["--keep", str(options.keep)] if options.keep else []
+        seed = [f"--seed={each}" for each in options.seeds[:1]]
+        settings = [f"-S{assignment}" for assignment in options.assignments]
+        gsm8k.main([*options.gsm8k, *kept, *seed, *settings, *(["-v"] if options.verbose else [])])
+        return
     folder = resolve_base(BASE)
     if options.steps and not find_spec("ctranslate2"):
         raise GraftError("benchmark: no package ctranslate2; pip install -e '.[bench]', or leave out with --steps 0")
@@ -193,6 +201,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2], metavar="SEED", help="none: speed alone")
     parser.add_argument("--steps", type=int, default=1, help="turns that are counted for speed; 0: learning alone")
     parser.add_argument("-S", dest="assignments", action="append", default=[], metavar="KEY=VALUE", help="set a param")
+    parser.add_argument("--gsm8k", nargs=2, metavar=("TRAIN", "TEST"), help="train and measure on GSM8K instead")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the workspaces and logs in this folder")
     parser.add_argument("-v", "--verbose", action="store_true", help="show what the runs print")
     return parser.parse_args(arguments)
