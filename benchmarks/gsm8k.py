@@ -1,11 +1,9 @@
 """GSM8K: a run trained on its training split, measured before and after on a test file.
 
     python -m benchmarks.gsm8k train.jsonl test.jsonl --keep FOLDER
-    python -m benchmarks.gsm8k train.jsonl test.jsonl --keep FOLDER -S policy.base=Qwen/Qwen2.5-0.5B-Instruct \
-        -S problems.train=2000 -S rounds=8 -S policy.max_new_tokens=256 -S evaluation.samples=16
 
 The environment is `answer`, the prompt four worked solutions of the training split as text, and the base SmolLM2 of
-135M parameters (`make smollm2`) unless `-S` names another. With `--keep` an interrupted run goes on where it was, and
+135M parameters (`make smollm2`) unless `-S policy.base=` names another. With `--keep` an interrupted run goes on where it was, and
 what was measured stays. Prints pass@1 (greedy, and of samples) and maj@8 with intervals, and the learning curve: the
 mean reward of the training samples by round. The last line is one JSON object.
 """
