@@ -81,8 +81,8 @@ test-nightly: setup
 	  $(call SECONDS_SINCE,$$start)
 
 lint: setup
-	@$(BIN)/ruff check . & ruff=$$!; $(BIN)/mypy & mypy=$$!; \
-	  $(BIN)/ruff format --check . && $(BIN)/lint-imports && wait $$ruff && wait $$mypy
+	@failed=0; $(BIN)/ruff check . & ruff=$$!; $(BIN)/mypy & mypy=$$!; $(BIN)/ruff format --check . || failed=1; \
+	  $(BIN)/lint-imports || failed=1; wait $$ruff || failed=1; wait $$mypy || failed=1; exit $$failed
 
 # Results, caches of tools and the environment; never champion/, mlflow.db or params.yaml.
 # The DVC cache goes too: what is removed here has to be computed again.

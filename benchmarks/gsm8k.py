@@ -3,9 +3,9 @@
     python -m benchmarks.gsm8k train.jsonl test.jsonl --keep FOLDER
 
 The environment is `answer`, the prompt four worked solutions of the training split as text, and the base SmolLM2 of
-135M parameters (`make smollm2`) unless `-S policy.base=` names another. With `--keep` an interrupted run goes on where it was, and
-what was measured stays. Prints pass@1 (greedy, and of samples) and maj@8 with intervals, and the learning curve: the
-mean reward of the training samples by round. The last line is one JSON object.
+135M parameters (`make smollm2`) unless `-S policy.base=` names another. With `--keep` an interrupted run goes on
+where it was, and what was measured stays. Prints pass@1 (greedy, and of samples) and maj@8 with intervals, and the
+learning curve: the mean reward of the training samples by round. The last line is one JSON object.
 """
 
 import argparse
