@@ -2,7 +2,7 @@
 
 layout   completions of one problem                        used where
 packed   in one row with all others (layouts/packed.py)    the model's attention can be replaced
-rows     in a row each, with the prompt (layouts/rows.py)  it cannot, or packed rows would not fit in memory
+rows     in a row each, with the prompt (layouts/rows.py)  it cannot, or one packed sample would not fit in memory
 """
 
 from collections.abc import Iterator, Sequence
@@ -46,13 +46,30 @@ class MicroBatch:
         return count_tokens(self.layout, self.groups)
 
 
-def make_micro_batches(layout: Layout, samples: Sequence[Sample], tokens: int) -> list[MicroBatch]:
+@dataclass(frozen=True)
+class Room:
+    """The most that a micro-batch may hold."""
+
+    layout: Layout
+    tokens: int
+    pairs: int | None  # in the attention of packed groups
+
+    def holds(self, groups: Sequence[Group]) -> bool:
+        few = self.pairs is None or count_attention_pairs(groups) <= self.pairs
+        return few and count_tokens(self.layout, groups) <= self.tokens
+
+
+def make_micro_batches(
+    layout: Layout, samples: Sequence[Sample], tokens: int, pairs: int | None = None
+) -> list[MicroBatch]:
     """Micro-batches of similar lengths with at most `tokens` tokens, padding included (or one sample).
 
-    The order is a function of the samples alone. Longest first, so that an out-of-memory error comes at once.
+    Packed ones also have at most `pairs` pairs of tokens in their attention (or one sample). The order is a function of
+    the samples alone. Longest first, so that an out-of-memory error comes at once.
     """
-    groups = sorted(_split_by_prompt(layout, samples, tokens), key=lambda group: _sort_key(layout, group))
-    return [MicroBatch(layout, filled) for filled in _fill(layout, groups, tokens)]
+    room = Room(layout, tokens, pairs if layout == "packed" else None)
+    groups = sorted(_split_by_prompt(room, samples), key=lambda group: _sort_key(layout, group))
+    return [MicroBatch(layout, filled) for filled in _fill(room, groups)]
 
 
 def count_tokens(layout: Layout, groups: Sequence[Group]) -> int:
@@ -104,13 +121,13 @@ def _max_lengths(groups: Sequence[Group]) -> tuple[int, int]:
     return max(len(g[0].prompt) for g in groups), max(len(s.completion) for g in groups for s in g)
 
 
-def _split_by_prompt(layout: Layout, samples: Sequence[Sample], tokens: int) -> Iterator[Group]:
-    """Samples with one prompt together, shorter completions first, as many as fit in a micro-batch."""
+def _split_by_prompt(room: Room, samples: Sequence[Sample]) -> Iterator[Group]:
+    """Samples with one prompt together, shorter completions first, as many as there is room for."""
     order = sorted(samples, key=lambda s: (s.prompt, len(s.completion), s.problem_id, s.member))
     for _, same in groupby(order, key=lambda s: s.prompt):
         group: Group = []
         for sample in same:
-            if group and (layout == "rows" or count_tokens(layout, [[*group, sample]]) > tokens):
+            if group and (room.layout == "rows" or not room.holds([[*group, sample]])):
                 yield group
                 group = []
             group.append(sample)
@@ -121,10 +138,10 @@ def _sort_key(layout: Layout, group: Group) -> tuple[int, str, int]:
     return -count_tokens(layout, [group]), group[0].problem_id, group[0].member
 
 
-def _fill(layout: Layout, groups: Sequence[Group], tokens: int) -> Iterator[list[Group]]:
+def _fill(room: Room, groups: Sequence[Group]) -> Iterator[list[Group]]:
     batch: list[Group] = []
     for group in groups:
-        if batch and not _fits(layout, [*batch, group], tokens):
+        if batch and not _fits(room, [*batch, group]):
             yield batch
             batch = []
         batch.append(group)
@@ -132,7 +149,7 @@ def _fill(layout: Layout, groups: Sequence[Group], tokens: int) -> Iterator[list
         yield batch
 
 
-def _fits(layout: Layout, groups: Sequence[Group], tokens: int) -> bool:
-    total = count_tokens(layout, groups)
-    padding = total - sum(count_tokens(layout, [group]) for group in groups)  # negative for a common beginning
-    return total <= tokens and padding <= max(PADDING_SHARE * total, MIN_PADDING)
+def _fits(room: Room, groups: Sequence[Group]) -> bool:
+    total = count_tokens(room.layout, groups)
+    padding = total - sum(count_tokens(room.layout, [group]) for group in groups)  # negative for a common beginning
+    return room.holds(groups) and padding <= max(PADDING_SHARE * total, MIN_PADDING)

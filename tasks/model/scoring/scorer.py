@@ -31,7 +31,7 @@ LOGITS_BYTES = 2**30
 """A micro-batch whose logits take more computes them in chunks: slower, as the backward pass computes them again."""
 
 WEIGHTS_BYTES = 2**30
-"""A packed micro-batch keeps its attention weights; where they take more, rows are used."""
+"""A packed micro-batch keeps its attention weights, which may take so much: else it is made smaller."""
 
 SPARE = 1.1
 """Room in a part, so that filling parts with groups of unequal size does not make one part more than asked for."""
@@ -69,16 +69,17 @@ class Scorer:
         return plan
 
     def _plan(self, samples: Sequence[Sample], tokens: int) -> list[MicroBatch]:
-        plan = make_micro_batches(self.layout, samples, tokens)
-        if self.layout == "packed" and not all(map(self._fits_in_memory, plan)):
+        """Packed rows, fewer in one where attention takes much memory; rows where a single sample takes too much."""
+        most = self._max_attention_pairs()
+        plan = make_micro_batches(self.layout, samples, tokens, most)
+        if self.layout == "packed" and any(count_attention_pairs(batch.groups) > most for batch in plan):
             return make_micro_batches("rows", samples, tokens)
         return plan
 
-    def _fits_in_memory(self, batch: MicroBatch) -> bool:
-        """Of the attention weights that packed rows keep for the backward pass."""
+    def _max_attention_pairs(self) -> int:
+        """Whose weights, which packed rows keep for the backward pass, fit in memory."""
         config, size = unwrap_model(self.model).config.get_text_config(), next(self.model.parameters()).itemsize
-        heads = config.num_attention_heads * config.num_hidden_layers
-        return bool(heads * count_attention_pairs(batch.groups) * size <= WEIGHTS_BYTES)
+        return WEIGHTS_BYTES // int(config.num_attention_heads * config.num_hidden_layers * size)
 
     def score(self, batch: MicroBatch) -> TokenScores:
         """Log-probabilities and entropies of the batch's samples, in their order; [R, C]."""

@@ -18,7 +18,13 @@ from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring import micro_batches
 from tasks.model.scoring import scorer as scorer_module
-from tasks.model.scoring.micro_batches import Layout, MicroBatch, count_tokens, make_micro_batches
+from tasks.model.scoring.micro_batches import (
+    Layout,
+    MicroBatch,
+    count_attention_pairs,
+    count_tokens,
+    make_micro_batches,
+)
 from tasks.model.scoring.scorer import Scorer, scorer_for
 from tests.support.plain_scores import unpadded_logprobs
 from tests.support.policies import MakePolicy, MakeSamples
@@ -110,23 +116,26 @@ def group(prompt: int, lengths: Sequence[int], name: str = "p") -> list[Sample]:
 @given(
     st.lists(st.tuples(st.integers(1, 40), st.lists(st.integers(1, 30), min_size=1, max_size=9)), max_size=12),
     st.integers(1, 300),
+    st.sampled_from([None, 100, 1000]),
     st.sampled_from(LAYOUTS),
 )
 def test_micro_batches_hold_every_sample_once_within_the_budget_in_any_order(
-    groups: list[tuple[int, list[int]]], tokens: int, layout: Layout
+    groups: list[tuple[int, list[int]]], tokens: int, pairs: int | None, layout: Layout
 ) -> None:
     samples = [s for number, (prompt, lengths) in enumerate(groups) for s in group(prompt, lengths, f"p{number}")]
-    batches = make_micro_batches(layout, samples, tokens)
+    batches = make_micro_batches(layout, samples, tokens, pairs)
     places = [(s.problem_id, s.member) for batch in batches for s in batch.samples]
     assert sorted(places) == sorted((s.problem_id, s.member) for s in samples)
     for batch in batches:
         assert batch.tokens <= tokens or len(batch.samples) == 1
+        if pairs and layout == "packed":
+            assert count_attention_pairs(batch.groups) <= pairs or len(batch.samples) == 1
         padding = batch.tokens - sum(count_tokens(layout, [g]) for g in batch.groups)
         assert padding <= max(micro_batches.PADDING_SHARE * batch.tokens, micro_batches.MIN_PADDING)
         assert len({s.prompt for g in batch.groups for s in g}) <= len(batch.groups)
         assert all(len({s.prompt for s in g}) == 1 for g in batch.groups)
     shuffled = random.Random(0).sample(samples, len(samples))
-    assert make_micro_batches(layout, shuffled, tokens) == batches
+    assert make_micro_batches(layout, shuffled, tokens, pairs) == batches
 
 
 @pytest.mark.parametrize("parts", [2, 3])
@@ -141,14 +150,22 @@ def test_the_requested_parts_have_similar_sizes(parts: int, make_policy: MakePol
     assert len(scorer.batches(samples[:1], parts)) == 1
 
 
-def test_packed_rows_hold_no_padding_and_are_not_used_if_attention_weights_do_not_fit_in_memory(
+def test_packed_rows_hold_no_padding_and_get_smaller_or_are_not_used_where_attention_does_not_fit_in_memory(
     policy: Policy, samples: list[Sample], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     groups = [group(30, [5, 60], "p1"), group(3, [1, 1], "p2"), group(40, [64] * 8, "p3")]
     (batch,) = make_micro_batches("packed", [s for g in groups for s in g], 2048)
     assert batch.tokens == sum(len(g[0].prompt) + sum(len(s.completion) - 1 for s in g) for g in groups)
     scorer = Scorer(policy.model, 0, 1.0)
-    assert {batch.layout for batch in scorer.batches(samples)} == {"packed"}
+    whole = scorer.batches(samples)
+    assert {batch.layout for batch in whole} == {"packed"}
+    config = policy.model.config
+    weights = 4 * config.num_attention_heads * config.num_hidden_layers
+    most = max(count_attention_pairs(batch.groups) for batch in whole)
+    monkeypatch.setattr(scorer_module, "WEIGHTS_BYTES", weights * (most - 1))
+    smaller = scorer.batches(samples)
+    assert {batch.layout for batch in smaller} == {"packed"}
+    assert len(smaller) > len(whole)
     monkeypatch.setattr(scorer_module, "WEIGHTS_BYTES", 1000)
     assert {batch.layout for batch in scorer.batches(samples)} == {"rows"}
 
