@@ -24,6 +24,10 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
+Novelty = Literal["phrasing", "composition"]
+"""What no train problem has: these events told like this, or these events in this order. The parts occur in train."""
+
+
 class Sibling(Record):
     """The same problem with other quantities and its own answer."""
 
@@ -40,6 +44,7 @@ class Problem(Record):
     source: str  # "generated" or the name of the file that it was read from
     template: str | None = None  # the generator's template; None for problems read from a file
     seen: bool | None = None  # whether train problems come from this template too; None if unknown
+    novelty: Novelty | None = Field(default=None, exclude_if=lambda novelty: novelty is None)  # of an unseen one
     operations: int | None = None  # arithmetic operations in the generator's own solution
     siblings: list[Sibling] = []
 
@@ -231,6 +236,7 @@ class ProblemOutcome(Record):
     wrong: list[int] = []  # counts of each wrong answer among the n, largest first; the others gave none
     operations: int | None = None  # in the generator's own solution; None if unknown
     cut: int = 0  # of n: cut at policy.max_new_tokens
+    novelty: Novelty | None = Field(default=None, exclude_if=lambda novelty: novelty is None)  # the problem's
 
 
 class Standing(Record):

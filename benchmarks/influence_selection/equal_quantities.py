@@ -6,7 +6,8 @@ as possible are equal; only the siblings separate such a workflow from a right o
 
 import random
 
-from tasks.problems.generate import cast_of, phrase_question, phrasings_of, plain_number
+from tasks.problems.from_template import cast_of, phrase_question, plain_number
+from tasks.problems.generate import phrasings_of
 from tasks.problems.stories.all_stories import TEMPLATES
 from tasks.problems.template import Option, Template, answer_of
 from tasks.records import Problem, Sibling

@@ -100,6 +100,8 @@ def _titles(params: Params, names: Iterable[str]) -> dict[str, str]:
         "pass_at_1_greedy": "pass@1 greedy",
         "pass_at_1_greedy_seen": "  seen templates",
         "pass_at_1_greedy_unseen": "  new templates",
+        "pass_at_1_greedy_new_phrasing": "    new phrasings",
+        "pass_at_1_greedy_new_composition": "    new compositions",
         **{f"{BY_OPERATIONS}{n}": f"  {n} operation{'s' * (n != '1')}" for n in lengths},
         "siblings_passed": "  with siblings",
         **{f"pass_at_{k}": f"pass@{k} sampled" for k in params.evaluation.ks},

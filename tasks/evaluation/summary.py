@@ -28,6 +28,7 @@ def problem_outcome(problem: Problem, attempts: Sequence[Attempt]) -> ProblemOut
         problem_id=problem.problem_id,
         template=problem.template,
         seen=problem.seen,
+        novelty=problem.novelty,
         greedy=greedy.right,
         siblings_passed=greedy.siblings_passed,
         samples=sum(a.samples for a in attempts),
@@ -63,13 +64,17 @@ def measures(outcomes: Sequence[ProblemOutcome], ks: Sequence[int]) -> dict[str,
 
     `pass_at_1_greedy` is the accuracy at temperature 0, `pass_at_1` the unbiased estimate c/n from the samples and
     `maj_at_k`, for k > 1, the probability that the most frequent answer of k samples is right. `…_operations_2` covers
-    the problems whose reference solution takes two operations. Measures without any problem have an empty list.
+    the problems whose reference solution takes two operations, `…_unseen` those whose template is new and, of the
+    grammar of events, `…_new_phrasing` and `…_new_composition` the two kinds of these. Measures without any problem
+    have an empty list.
     """
     lengths = sorted({o.operations for o in outcomes if o.operations is not None})
     return {
         "pass_at_1_greedy": [float(o.greedy) for o in outcomes],
         "pass_at_1_greedy_seen": [float(o.greedy) for o in outcomes if o.seen is True],
         "pass_at_1_greedy_unseen": [float(o.greedy) for o in outcomes if o.seen is False],
+        "pass_at_1_greedy_new_phrasing": [float(o.greedy) for o in outcomes if o.novelty == "phrasing"],
+        "pass_at_1_greedy_new_composition": [float(o.greedy) for o in outcomes if o.novelty == "composition"],
         **{f"{BY_OPERATIONS}{n}": [float(o.greedy) for o in outcomes if o.operations == n] for n in lengths},
         "siblings_passed": [float(o.siblings_passed) for o in outcomes if o.siblings_passed is not None],
         **{f"pass_at_{k}": [pass_at_k(o.samples, o.correct, k) for o in outcomes] for k in ks},

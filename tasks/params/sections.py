@@ -63,7 +63,7 @@ class Rounds(Section):
 
 
 class Problems(Section):
-    source: Literal["generated", "jsonl"]
+    source: Literal["generated", "events", "jsonl"]
     path: str
     train: Count
     validation: Count

@@ -17,7 +17,7 @@ class ProblemFile(Record):
 
 def digest_problem_files(root: Path, params: Params) -> dict[str, ProblemFile]:
     """The problem files by name; {} for generated problems."""
-    if params.problems.source == "generated":
+    if params.problems.source != "jsonl":
         return {}
     return {name: _data(file) for name, file in problem_files(root, params.problems.path).items()}
 

@@ -4,6 +4,7 @@ import ast
 import random
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from string import Formatter
 
 Option = tuple[str, Fraction]
@@ -166,7 +167,12 @@ class _SenselessError(Exception):
 
 
 def _expression(template: Template) -> ast.expr:
-    return ast.parse(template.solution, mode="eval").body
+    return _parse(template.solution)
+
+
+@lru_cache(1024)
+def _parse(solution: str) -> ast.expr:
+    return ast.parse(solution, mode="eval").body
 
 
 def _evaluate(node: ast.expr, template: Template, values: dict[str, Fraction]) -> tuple[Fraction, bool]:

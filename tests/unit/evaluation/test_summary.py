@@ -42,6 +42,18 @@ def test_an_outcome_counts_samples_not_attempts() -> None:
     )  # fmt: skip
 
 
+def test_new_compositions_and_new_phrasings_have_numbers_of_their_own() -> None:
+    novelties = (None, "phrasing", "composition", "composition")
+    kinds = [{"seen": novelty is None, "novelty": novelty} for novelty in novelties]
+    outcomes = [outcome(n).model_copy(update=kind) for n, kind in zip((10, 9, 9, 10), kinds, strict=True)]
+    numbers = summarise(outcomes, PARAMS, seed=0)
+    assert numbers["pass_at_1_greedy_new_phrasing"] == 0
+    assert numbers["pass_at_1_greedy_new_composition"] == 0.5
+    assert numbers["pass_at_1_greedy_unseen"] == pytest.approx(1 / 3)
+    problem = PROBLEM.model_copy(update={"novelty": "phrasing"})
+    assert problem_outcome(problem, [attempt(1, greedy=True)]).novelty == "phrasing"
+
+
 def test_the_numbers_of_an_evaluation() -> None:
     outcomes = [outcome(n, seen=n % 2 == 0, siblings_passed=n >= 15) for n in range(21)]
     numbers = summarise(outcomes, PARAMS, seed=0)
@@ -50,6 +62,7 @@ def test_the_numbers_of_an_evaluation() -> None:
     assert numbers["pass_at_1_greedy_seen"] == pytest.approx(6 / 11)
     assert numbers["pass_at_1_greedy_unseen"] == pytest.approx(5 / 10)
     assert numbers["siblings_passed"] == pytest.approx(6 / 21)
+    assert "pass_at_1_greedy_new_phrasing" not in numbers  # known of the grammar of events alone
     assert numbers["sampled_mean"] == 0.5
     assert numbers["pass_at_1"] == pytest.approx(0.5)
     assert (numbers["invalid"], numbers["timeouts"], numbers["distinct"]) == (0.05, 0.1, 5)

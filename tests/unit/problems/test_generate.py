@@ -207,7 +207,7 @@ def test_problems_depend_on_the_seed_but_no_split_on_the_number_of_train_problem
 def test_too_many_problems_name_the_template(monkeypatch: pytest.MonkeyPatch) -> None:
     narrow = Template("narrow", "x", "a + b", ("{a} and {b}?",), {"a": whole(12, 14), "b": whole(12, 14)})
     monkeypatch.setattr("tasks.problems.generate.TEMPLATES", (narrow,))
-    monkeypatch.setattr("tasks.problems.generate.TRIES", 200)
+    monkeypatch.setattr("tasks.problems.from_template.TRIES", 200)
     params = PARAMS.model_copy(update={"unseen_template_share": 0.0, "siblings": 0})
     with pytest.raises(GraftError, match="template 'narrow' gives no further question"):
         generate(params, 0)
