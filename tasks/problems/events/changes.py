@@ -1,6 +1,6 @@
 """Events and questions: what happens to a quantity of some kind, and how it is asked for in the end."""
 
-from tasks.problems.events.part import Part
+from tasks.problems.events.story_part import Part
 from tasks.problems.stories.words import AGE, PART, RATE, TIMES
 from tasks.problems.template import dollars, whole
 

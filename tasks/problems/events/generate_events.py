@@ -23,7 +23,7 @@ def generate_from_events(
 
     Each number of operations up to `operations` is equally frequent. Of the share `unseen` of the test problems every
     other one is a new composition; the others are known compositions with a new choice of tellings or, where
-    `phrasings` is 1, new compositions too. Their parts, as they are told, occur in compositions of train.
+    `phrasings` is 1, new compositions too. Every telling of a part occurs in a composition of train.
     """
     pool = [draw_pool(count, seed) for count in range(1, operations + 1)]
     held_out = held_out_compositions(pool, seed) if unseen > 0 else set()

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from tasks.problems.events.changes import EVENTS, QUESTIONS
 from tasks.problems.events.openings import OPENINGS
-from tasks.problems.events.part import Part
+from tasks.problems.events.story_part import Part
 from tasks.problems.template import Quantity, Template
 
 Composition = tuple[Part, ...]

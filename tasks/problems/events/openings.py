@@ -1,6 +1,6 @@
 """Openings of stories: how a quantity of some kind comes up."""
 
-from tasks.problems.events.part import Part
+from tasks.problems.events.story_part import Part
 from tasks.problems.stories.words import AGE, FRUIT, GOODS, THINGS, YEAR
 from tasks.problems.template import dollars, whole
 

@@ -8,7 +8,7 @@ from tasks.problems.template import Quantity
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One or two sentences with open quantities, told in several ways.
+    """One or two sentences with open quantities, phrased in several ways.
 
     `{who}` stands for the person that the quantity belongs to and `{next}` for another one. Quantities are `{x}` and
     `{y}`; any other is a distractor. `solution` gives the quantity after the part, from `q`, the one before it, and its
