@@ -1,11 +1,11 @@
-"""Learning of the presets for any base: a complete run of each in the environment `answer`, from the same base.
+"""Learning of the presets `small` and `improved` from a pretrained base: complete runs, in two environments.
 
-    python -m benchmarks.presets
+    python -m benchmarks.presets --seeds 0 1 2 3 4
 
-The presets expect a base that can calculate. As none is available offline, one is made first: a policy from scratch,
-trained on a thousand worked sums. Its smallness requires other settings, listed in the table:
-the learning rate times SCALE, and problems that it can solve at all (benchmarks/sums.py). All else is the preset's and
-the shipped params'. The last line of standard output is one JSON object with the figures of each preset.
+The base is SmolLM2 of 135M parameters (`make smollm2`) with a plain prompt of worked examples. In `workflow` it writes
+programs for built-in problems of one operation, in `answer` solutions in tags of sums of numbers up to 30
+(benchmarks/sums.py). All else is the preset's. With `--keep` the workspaces stay, and a benchmark that was ended goes
+on where it was. The last line of standard output is one JSON object with the figures of each preset and environment.
 """
 
 import argparse
@@ -14,117 +14,91 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING
 
+from benchmarks.learning import LearningRun, learn
 from benchmarks.sums import write_sums
-from benchmarks.support.workspace import graft, make_workspace
-from flows.cli.presets import PRESETS
+from benchmarks.support.workspace import make_workspace
+from flows.cli.presets import BASE, preset
 from flows.process.exit_codes import exit_code
-from tasks.core.metrics_files import read_metrics
-from tasks.errors import GraftError
-from tasks.layout import Layout
-from tasks.params.file import load_params
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-SCALE = 20
-"""LoRA on two million random parameters needs a learning rate of 1e-3, a pretrained model 5e-5."""
-
-ANSWERS = ("environment=answer", "problems.source=jsonl", "problems.path=sums.jsonl", "tracking.uri=")
-BASE = (
-    *ANSWERS,
-    *("problems.train=400", "problems.validation=1", "problems.test=1"),
-    *("bootstrap.hidden=96", "bootstrap.layers=4", "bootstrap.epochs=16", "bootstrap.learning_rate=0.002"),
-)
-SIBLINGS = 3  # of each problem: as many more worked sums for the base, and another question in each round of a run
-
 NAMES = ("small", "improved")
-"""The presets that leave the base to the user; `smollm2` is measured by benchmarks/real_model.py."""
+"""The presets that leave the base to the user; `smollm2` is `improved` with a base: benchmarks/real_model.py."""
 
-Figures = dict[str, float]
+SUMS = "sums.jsonl"
+SIBLINGS = 3  # of each sum: another question in each round of a run
+ENVIRONMENTS = {
+    "workflow": ("problems.operations=1", "problems.unseen_template_share=0.5", "policy.max_new_tokens=48"),
+    "answer": ("environment=answer", "problems.source=jsonl", f"problems.path={SUMS}", "policy.max_new_tokens=64"),
+}
+
+Runs = dict[tuple[str, str], list[LearningRun]]
+"""(preset, environment) → a run of each seed."""
 
 
-def make_base(root: Path, seed: int, verbose: bool) -> Path:
-    """Make a policy that can add a little; returns its folder."""
-    make_workspace(root, [*BASE, f"seed={seed}"])
-    write_sums(root / "sums.jsonl", 402, SIBLINGS, seed)
-    _graft(root, verbose, "stage", "problems", "coldstart", "bootstrap")
-    return Layout(root).policy(0)
+def prepare(root: Path, name: str, environment: str, seed: int) -> None:
+    """A workspace with the params of a preset and an environment, and with the sums."""
+    make_workspace(root, [*preset(name), *BASE, *ENVIRONMENTS[environment], "tracking.uri=", f"seed={seed}"])
+    write_sums(root / SUMS, 400, SIBLINGS, seed)
 
 
-def learn(root: Path, name: str, base: Path, rounds: int, seed: int, verbose: bool) -> Figures:
-    """The run of a preset, from `base`, on sums that the base has not seen."""
-    make_workspace(root, [*ANSWERS, f"policy.base={base}", f"rounds={rounds}", f"seed={seed}"])
-    write_sums(root / "sums.jsonl", 400, SIBLINGS, seed + 1000, without=base.parents[3] / "sums.jsonl")
-    assignments = dict(each.split("=") for each in PRESETS[name])
-    rate = float(assignments["grpo.learning_rate"]) * SCALE
-    _graft(root, verbose, "retrain", "--preset", name, "-S", f"grpo.learning_rate={rate:g}")
-    layout = Layout(root)
-    last = load_params(root / "params.yaml").rounds.last
-    before, after = (read_metrics(layout, f"evaluate@{when}") for when in ("before", "after"))
-    first, reward = (read_metrics(layout, f"reward@{round}") for round in (1, last))
-    return {
-        "greedy_before": before["pass_at_1_greedy"],
-        "greedy_after": after["pass_at_1_greedy"],
-        "sampled_before": before["sampled_mean"],
-        "sampled_after": after["sampled_mean"],
-        "pass_at_5_after": after["pass_at_5"],
-        "hard_format_first": first["hard_format/mean"],
-        "hard_format_mean": reward["hard_format/mean"],
-        "mark_first": first["mark/mean"],
-        "mark_mean": reward["mark/mean"],
+def figures(runs: Sequence[LearningRun]) -> dict[str, float]:
+    """The means over the seeds, before and after, the smallest gain of any and the minutes."""
+    names = {"greedy": "pass_at_1_greedy", "sampled": "sampled_mean", "pass_at_5": "pass_at_5"}
+    found = {
+        **{f"{short}_before": fmean(run.before[name] for run in runs) for short, name in names.items()},
+        **{f"{short}_after": fmean(run.after[name] for run in runs) for short, name in names.items()},
+        **{f"{short}_gain_worst": min(run.gain(name) for run in runs) for short, name in names.items()},
+        "minutes": fmean(run.seconds for run in runs) / 60,
     }
+    return {name: round(number, 4) for name, number in found.items()}
 
 
-def table(found: dict[str, Figures]) -> "Table":
-    """A row for each preset: before → after; of the terms the first round → the last."""
+def table(runs: Runs) -> "Table":
+    """A row for each run, and one of the means of each preset and environment: before → after."""
     from rich.table import Table
 
-    made = Table(title=f"presets, learning rate × {SCALE}, environment answer", title_justify="left")
-    for title in ("preset", "greedy", "sampled", "pass@5 after", "hard_format", "mark"):
-        made.add_column(title, justify="left" if title == "preset" else "right")
-    for name, numbers in found.items():
-        pairs = [
-            ("greedy_before", "greedy_after"),
-            ("sampled_before", "sampled_after"),
-            ("hard_format_first", "hard_format_mean"),
-            ("mark_first", "mark_mean"),
-        ]
-        greedy, sampled, form, tags = (f"{numbers[a]:.3f} → {numbers[b]:.3f}" for a, b in pairs)
-        made.add_row(name, greedy, sampled, f"{numbers['pass_at_5_after']:.3f}", form, tags)
+    made = Table(title="presets with SmolLM2-135M, before → after", title_justify="left")
+    for title in ("preset", "environment", "seeds", "greedy", "sampled", "pass@5", "minutes"):
+        made.add_column(title, justify="left" if title in ("preset", "environment") else "right")
+    for (name, environment), own in runs.items():
+        numbers = figures(own)
+        pairs = [f"{numbers[f'{m}_before']:.3f} → {numbers[f'{m}_after']:.3f}" for m in METRICS]
+        made.add_row(name, environment, str(len(own)), *pairs, f"{numbers['minutes']:.1f}")
     return made
 
 
-def _graft(root: Path, verbose: bool, *arguments: str) -> None:
-    """Raises GraftError where the command fails."""
-    with root.with_suffix(".log").open("a+", encoding="utf-8") as log:
-        output = sys.stderr if verbose else log
-        ended = graft(root, *arguments, stdout=output, stderr=output)
-        log.seek(0)
-        last_words = log.read().strip().rpartition("\n")[2]
-    if ended.returncode:
-        raise GraftError(f"graft {arguments[0]} ended with {ended.returncode}: {last_words}; see all with --verbose")
+METRICS = ("greedy", "sampled", "pass_at_5")
 
 
 def main(arguments: Sequence[str]) -> None:
     """Run, print the table, and as the last line the figures."""
     from rich.console import Console
 
-    parser = argparse.ArgumentParser("python -m benchmarks.presets", description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=6, help="rounds of each run")
-    parser.add_argument("--seed", type=int, default=0)
+    parser = argparse.ArgumentParser("python -m benchmarks.presets", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], metavar="SEED")
+    parser.add_argument("--presets", nargs="+", choices=NAMES, default=NAMES, metavar="NAME")
+    parser.add_argument("--environments", nargs="+", choices=ENVIRONMENTS, default=[*ENVIRONMENTS], metavar="NAME")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the workspaces, and go on with what is there")
     parser.add_argument("-v", "--verbose", action="store_true", help="show what the runs print")
     options = parser.parse_args(arguments)
+    runs: Runs = {}
     with tempfile.TemporaryDirectory(prefix="graft-presets-") as temporary:
-        folder = Path(temporary)
-        base = make_base(folder / "base", options.seed, options.verbose)
-        found = {
-            name: learn(folder / name, name, base, options.rounds, options.seed, options.verbose) for name in NAMES
-        }
-    Console(width=None if sys.stdout.isatty() else 140).print(table(found))
-    rounded = {name: {key: round(value, 4) for key, value in numbers.items()} for name, numbers in found.items()}
-    print(json.dumps({**rounded, "scale": SCALE, "rounds": options.rounds, "seed": options.seed}))
+        for name in options.presets:
+            for environment in options.environments:
+                own = runs.setdefault((name, environment), [])
+                for seed in options.seeds:
+                    root = (options.keep or Path(temporary)) / f"{name}-{environment}-{seed}"
+                    if not root.exists():
+                        prepare(root, name, environment, seed)
+                    own.append(learn(root, seed, (), options.verbose))
+    Console(width=None if sys.stdout.isatty() else 140).print(table(runs))
+    rounded = {name: {e: figures(own) for (n, e), own in runs.items() if n == name} for name in options.presets}
+    print(json.dumps({**rounded, "seeds": options.seeds}))
 
 
 if __name__ == "__main__":

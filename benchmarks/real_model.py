@@ -31,7 +31,7 @@ from benchmarks.decode_sides import Decoding
 from benchmarks.learning import LearningRun, learn
 from benchmarks.step_sides import Shape
 from benchmarks.support.turns import Side
-from flows.cli.presets import preset
+from flows.cli.presets import BASE, preset
 from flows.process.exit_codes import exit_code
 from tasks.errors import GraftError
 from tasks.model.gguf import resolve_base
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 PRESET = preset("smollm2")
-BASE = next(each.partition("=")[2] for each in PRESET if each.startswith("policy.base="))
+MODEL = BASE[0].partition("=")[2]
 VOCABULARY = 49152
 
 Turns = list[dict[str, Any]]
@@ -61,6 +61,7 @@ def step_shapes(base: str) -> list[Shape]:
             longest=longest,
             common=common,
             rank=16,
+            micro_batch_tokens=1024,  # as in the preset
             accumulation=accumulation,
         )
 
@@ -173,7 +174,7 @@ def main(arguments: Sequence[str]) -> None:
         settings = [f"-S{assignment}" for assignment in options.assignments]
         gsm8k.main([*options.gsm8k, *kept, *seed, *settings, *(["-v"] if options.verbose else [])])
         return
-    folder = resolve_base(BASE)
+    folder = resolve_base(MODEL)
     if options.steps and not find_spec("ctranslate2"):
         raise GraftError("benchmark: no package ctranslate2; pip install -e '.[bench]', or leave out with --steps 0")
     console = Console(width=None if sys.stdout.isatty() else 150)

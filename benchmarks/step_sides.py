@@ -44,6 +44,7 @@ class Shape:
     longest: int = 64  # tokens
     common: int = 0  # tokens that all prompts begin with, as worked examples are
     rank: int = 8  # of the LoRA adapter
+    micro_batch_tokens: int = 2048  # of Graft's forward passes
     accumulation: int = 1  # parts in which TRL computes a step, whose logits of all rows would not fit into memory
 
 
@@ -281,7 +282,8 @@ def graft(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
                     for m, (c, gain) in enumerate(zip(completions, gains, strict=True))
                 ]
                 groups.append(UpdateGroup(str(p), samples, sum(len(s.completion) for s in samples)))
-            scorer = scorer or scorer_for(policy, groups[0].samples, 1.0)  # as in a round: once
+            # once, as in a round
+            scorer = scorer or scorer_for(policy, groups[0].samples, 1.0, shape.micro_batch_tokens)
             with clock.part("update"):
                 taken = Step(1, groups)
                 optimizer_step(training, scorer, taken, behaviour_logprobs(scorer, taken.samples), None, params)

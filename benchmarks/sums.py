@@ -13,10 +13,10 @@ Story = tuple[str, int]
 """(question, answer)."""
 
 
-def write_sums(path: Path, count: int, siblings: int, seed: int, without: Path | None = None) -> None:
-    """`count` problems with `siblings` each; no question twice, and none that the file `without` asks."""
+def write_sums(path: Path, count: int, siblings: int, seed: int) -> None:
+    """`count` problems with `siblings` each; no question twice."""
     dice = Random(seed)
-    used = set(_questions(without)) if without else set()
+    used: set[str] = set()
     lines = []
     for number in range(count):
         kind = number % len(_KINDS)
@@ -50,8 +50,3 @@ def _both(name: str, thing: str, drawn: Sequence[int]) -> Story:
 
 
 _KINDS = (_bought, _given, _both)
-
-
-def _questions(path: Path) -> list[str]:
-    problems = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return [asked["question"] for problem in problems for asked in (problem, *problem["siblings"])]

@@ -25,7 +25,7 @@ class Record(BaseModel):
 
 
 Novelty = Literal["phrasing", "composition"]
-"""What no train problem has: these events told like this, or these events in this order. The parts occur in train."""
+"""What no train problem has: these events in these words, or in this order. The parts occur in train."""
 
 
 class Sibling(Record):

@@ -5,8 +5,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from tasks.problems.events.changes import EVENTS, QUESTIONS
+from tasks.problems.events.changes import EVENTS
 from tasks.problems.events.openings import OPENINGS
+from tasks.problems.events.questions import QUESTIONS
 from tasks.problems.events.story_part import Part
 from tasks.problems.template import Quantity, Template
 

