@@ -110,6 +110,11 @@ class Layout:
         """Durations of the last executions of a stage, with their params."""
         return self.root / ".graft" / "seconds" / f"{stage_id}.json"
 
+    @property
+    def headline(self) -> Path:
+        """The few numbers that tell whether the run's policy is better: the only metric of DVC."""
+        return self.root / "run" / "metrics.json"
+
     def metrics(self, stage: str, round: int | str | None = None) -> Path:
-        """Metrics of one stage, for `dvc metrics` and MLflow. `round` is the part of the stage id after `@`."""
+        """Metrics of one stage, for MLflow and the reports. `round` is the part of the stage id after `@`."""
         return self.root / "run" / "metrics" / (f"{stage}.json" if round is None else f"{stage}@{round}.json")

@@ -1,15 +1,20 @@
-"""Stage `promote`: evaluation and champion → `run/promotion.json`, and a new champion if it is better."""
+"""Stage `promote`: evaluation and champion → `run/promotion.json`, `run/metrics.json`, and a new champion if better."""
+
+import json
 
 from tasks.artifacts import digest_path, read_json, read_jsonl, read_text, write_json, write_text
+from tasks.core.metrics_files import read_metrics
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.rollouts.evaluate_policy import evaluate_policy
 from tasks.params.params import Params
 from tasks.promotion.champion import promote_policy, read_champion, read_history
 from tasks.promotion.gate import decide_promotion
+from tasks.promotion.headline import headline
 from tasks.promotion.history import champions_in_line, utc_now
 from tasks.records import Champion, Lineage, Problem, ProblemOutcome, Promotion
 from tasks.seeds import derive_seed
+from tasks.statistics.intervals import difference_interval
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG001 (every stage has this signature)
@@ -47,7 +52,20 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
                 decision.reason,
                 utc_now(),
             )
-    write_json(layout.metrics("promote"), _numbers(read_json(layout.promotion, Promotion)))
+    decision = read_json(layout.promotion, Promotion)
+    write_json(layout.metrics("promote"), _numbers(decision))
+    numbers = _headline(layout, params, decision)
+    write_text(
+        layout.headline, json.dumps(numbers, indent=2, allow_nan=False) + "\n"
+    )  # columns are shown in this order
+
+
+def _headline(layout: Layout, params: Params, decision: Promotion) -> dict[str, float]:
+    before, after = (_outcomes(layout, name) for name in ("before", "after"))
+    first, last = ([float(outcome.greedy) for outcome in outcomes] for outcomes in (before, after))
+    seed = derive_seed(params.seed, "change", "pass_at_1_greedy")  # as in the report
+    change = difference_interval(last, first, params.evaluation.resamples, params.evaluation.confidence, seed)
+    return headline(read_metrics(layout, "evaluate@after"), before, change, decision.promoted)
 
 
 def _opponent(layout: Layout, params: Params, champion: Champion | None, test_sha256: str) -> list[bool]:

@@ -41,6 +41,9 @@ from tasks.artifacts import digest_path, atomic_folder, write_json, write_text
 from tasks.errors import GraftError, TransientError
 
 
+HEADLINE = ("greedy", "before", "change", "low", "high", "promoted", "sampled", "pass@10")
+
+
 def compute(stage, layout, params, round, weight=1):
     reads, writes = files(stage, layout, params, round)
     key = {None: "@after", 0: "@before"}[round] if stage == "evaluate" else "" if round is None else f"@{round}"
@@ -68,6 +71,9 @@ def compute(stage, layout, params, round, weight=1):
         (layout.root / os.environ["TINY_EDIT"]).write_text("# edited in between\\n")
     write(writes[-1], promotion(digest) if stage == "promote" else digest)
     write_json(layout.metrics(stage, key[1:] or None), {"weight": weight, "first": int(digest[:6], 16)})
+    if stage == "promote":
+        shares = {name: float(f"{int(digest[i : i + 4], 16) / 0xFFFF:.3f}") for i, name in enumerate(HEADLINE)}
+        write_text(layout.headline, json.dumps(shares | {"promoted": 1}, indent=2))
 
 
 def promotion(digest):
@@ -114,7 +120,7 @@ def files(stage, layout, params, round):
     if stage == "evaluate":
         name, policy = ("after", layout.run_policy) if round is None else ("before", layout.policy(round))
         return [test, policy], [layout.by_template(name), layout.evaluation(name)]
-    ends = [layout.evaluation("before"), layout.evaluation("after")]
+    ends = [layout.evaluation("before"), layout.evaluation("after"), layout.metrics("evaluate", "after")]
     return [test, *ends, layout.run_policy], [layout.promotion]
 '''
 

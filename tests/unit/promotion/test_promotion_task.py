@@ -39,6 +39,8 @@ def finished_run(root: Path, version: str, before: int, after: int, problems: li
     for name, right in (("before", before), ("after", after)):
         own = [outcome(p.problem_id, i < right) for i, p in enumerate(problems)]
         write_jsonl(layout.evaluation(name) / "outcomes.jsonl", own)
+    sampled = {"sampled_mean": 0.25, "pass_at_1": 0.25, "pass_at_5": 0.5, "pass_at_10": 0.75, "pass_at_20": 0.875}
+    write_json(layout.metrics("evaluate", "after"), {"pass_at_1_greedy": after / len(problems), **sampled})
     lineage = Lineage(version=version, parent=None, base="scratch", round=6, holds=["adapter"])
     write_json(layout.run_policy / "lineage.json", lineage)
     write_text(layout.run_policy / "adapter" / "weights", version)
@@ -62,6 +64,17 @@ def test_the_first_promotion_makes_a_champion(tmp_path: Path) -> None:
     numbers = json.loads(layout.metrics("promote").read_text())
     assert numbers["promoted"] == 1
     assert numbers["difference"] == pytest.approx(15 / 40)
+
+
+def test_the_headline_is_of_the_first_and_the_final_policy_whoever_is_champion(tmp_path: Path) -> None:
+    run(finished_run(tmp_path, "first", before=10, after=25), PARAMS, None)
+    layout = finished_run(tmp_path, "second", before=12, after=26)
+    run(layout, PARAMS, None)
+    numbers = json.loads(layout.headline.read_text())
+    low, high = numbers.pop("low"), numbers.pop("high")
+    assert 0 < low < 14 / 40 < high
+    levels = {"greedy": 26 / 40, "before": 12 / 40, "change": 14 / 40, "promoted": 0, "sampled": 0.25}
+    assert numbers == levels | {"pass@20": 0.875}
 
 
 @pytest.mark.parametrize("after", [25, 11, 5])  # promoted, may be chance, worse
