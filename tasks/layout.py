@@ -52,6 +52,15 @@ class Layout:
         """Results of the rounds up to this one on the dev problems."""
         return self.round(number) / "standings.jsonl"
 
+    def curves(self, number: int) -> Path:
+        """Table with a row of each round up to this one."""
+        return self.round(number) / "curves.csv"
+
+    @property
+    def run_curves(self) -> Path:
+        """The table of all rounds, for `dvc plots`."""
+        return self.root / "run" / "plots" / "rounds.csv"
+
     @property
     def best(self) -> Path:
         """The round whose policy is the result of the run."""
@@ -101,6 +110,11 @@ class Layout:
     def by_template(self, name: str) -> Path:
         """Table of results per template of an evaluation; `name` is `before` or `after`."""
         return self.root / "run" / "plots" / f"evaluate@{name}.csv"
+
+    @property
+    def pass_at_k(self) -> Path:
+        """Table of pass@k by k, of the first and the final policy."""
+        return self.root / "run" / "plots" / "pass_at_k.csv"
 
     def speed(self, stage_id: str) -> Path:
         """Speed of a stage at its last execution, numbers by name. Not in `run`, since it differs from run to run."""

@@ -4,7 +4,7 @@
 base is copied, and an earlier policy is continued.
 """
 
-from tasks.artifacts import read_jsonl, write_json, write_jsonl
+from tasks.artifacts import read_jsonl, write_json, write_jsonl, write_text
 from tasks.bootstrap.choose_prompt import choose_format
 from tasks.bootstrap.demonstrations import demonstrations, select_solutions
 from tasks.bootstrap.scratch_model import build_scratch_model
@@ -25,6 +25,7 @@ from tasks.model.policy import (
 from tasks.params.params import Params
 from tasks.records import Problem
 from tasks.seeds import derive_seed
+from tasks.statistics.learning_curves import HEADER
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG001
@@ -45,6 +46,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
     metrics["adapter_parameters"] = adapter
     save_policy(policy, layout.policy(0), parent, round=0)
     write_jsonl(layout.standings(0), [])  # no round has been measured yet
+    write_text(layout.curves(0), HEADER)
     write_json(layout.metrics("bootstrap"), metrics)
 
 

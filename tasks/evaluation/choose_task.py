@@ -3,7 +3,16 @@
 import logging
 from collections.abc import Sequence
 
-from tasks.artifacts import atomic_folder, copy_folder, digest_path, read_json, read_jsonl, write_json
+from tasks.artifacts import (
+    atomic_folder,
+    copy_folder,
+    digest_path,
+    read_json,
+    read_jsonl,
+    read_text,
+    write_json,
+    write_text,
+)
 from tasks.errors import GraftError
 from tasks.evaluation.best_round import best_standing, choice_reason, plateau_remarks
 from tasks.layout import Layout
@@ -31,6 +40,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
     with atomic_folder(layout.run_policy) as new:
         copy_folder(policy, new)
     write_json(layout.best, choice)
+    write_text(layout.run_curves, read_text(layout.curves(params.rounds.last)))
     for remark in plateau_remarks(standings, params.evaluation, params.seed):
         logger.warning(remark)
     write_json(layout.metrics("choose"), _numbers(choice, standings))

@@ -4,16 +4,18 @@ Dev problems are used for nothing else; `validation` also serves influence and, 
 training. Rounds that `evaluation.every` skips have empty metrics.
 """
 
-from tasks.artifacts import digest_path, read_json, read_jsonl, write_json, write_jsonl
+from tasks.artifacts import digest_path, read_json, read_jsonl, read_text, write_json, write_jsonl, write_text
+from tasks.core.metrics_files import read_metrics
 from tasks.evaluation.best_round import is_measured
 from tasks.evaluation.measure import evaluate_problems
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.records import Lineage, Problem, Standing
+from tasks.statistics.learning_curves import CURVES, round_row
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:
-    """Write the previous round's standings, with one more line if this round's policy is measured."""
+    """Write the standings of the rounds so far, one line more if this round's policy is measured, and the curves."""
     assert round is not None
     standings = read_jsonl(layout.standings(round - 1), Standing)
     numbers: dict[str, float] = {}
@@ -31,4 +33,6 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
             )
         )
     write_jsonl(layout.standings(round), standings)
+    stages = {stage: read_metrics(layout, f"{stage}@{round}") for stage, _ in CURVES.values()}
+    write_text(layout.curves(round), read_text(layout.curves(round - 1)) + round_row(round, stages))
     write_json(layout.metrics("validate", round), numbers)

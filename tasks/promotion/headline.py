@@ -1,27 +1,24 @@
 """Headline of a run: the few numbers that tell whether its policy is better, for `dvc metrics` and `dvc exp show`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from tasks.records import ProblemOutcome
 from tasks.statistics.intervals import Estimate
 
 DECIMALS = 3
 """A table of all numbers and a run's name fits into 120 columns."""
 
 
-def headline(
-    after: Mapping[str, float], outcomes: Sequence[ProblemOutcome], change: Estimate, promoted: bool
-) -> dict[str, float]:
+def headline(before: float, after: Mapping[str, float], change: Estimate, promoted: bool) -> dict[str, float]:
     """Eight numbers of the test problems, in the order in which they are shown.
 
     `greedy`: share that the final policy solves greedily; `before`: the first policy's; `change`: the difference with
     its interval `low` … `high`; `promoted`: 1 or 0; `sampled`, `pass@k` with the largest k: of the final policy's
-    samples. `after`: the metrics of the final policy's evaluation. `outcomes`: those of the first policy.
+    samples. `after`: the metrics of its evaluation.
     """
     k = max(int(name.removeprefix("pass_at_")) for name in after if name.removeprefix("pass_at_").isdigit())
     numbers = {
         "greedy": after["pass_at_1_greedy"],
-        "before": sum(outcome.greedy for outcome in outcomes) / len(outcomes),
+        "before": before,
         "change": change.mean,
         "low": change.low,
         "high": change.high,

@@ -15,6 +15,9 @@ from tasks.promotion.history import champions_in_line, utc_now
 from tasks.records import Champion, Lineage, Problem, ProblemOutcome, Promotion
 from tasks.seeds import derive_seed
 from tasks.statistics.intervals import difference_interval
+from tasks.statistics.learning_curves import pass_at_k_table
+
+LEVELS = {"pass_at_1", "champion_pass_at_1", "difference", "low", "high"}
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG001 (every stage has this signature)
@@ -53,19 +56,19 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
                 utc_now(),
             )
     decision = read_json(layout.promotion, Promotion)
-    write_json(layout.metrics("promote"), _numbers(decision))
-    numbers = _headline(layout, params, decision)
-    write_text(
-        layout.headline, json.dumps(numbers, indent=2, allow_nan=False) + "\n"
-    )  # columns are shown in this order
+    write_json(layout.metrics("promote"), {"promoted": int(decision.promoted), **decision.model_dump(include=LEVELS)})
+    first, last = (read_metrics(layout, f"evaluate@{name}") for name in ("before", "after"))
+    write_text(layout.pass_at_k, pass_at_k_table(first, last))
+    numbers = _headline(layout, params, decision, last)
+    # Not by write_json, which sorts the keys: DVC shows the columns in this order.
+    write_text(layout.headline, json.dumps(numbers, indent=2, allow_nan=False) + "\n")
 
 
-def _headline(layout: Layout, params: Params, decision: Promotion) -> dict[str, float]:
-    before, after = (_outcomes(layout, name) for name in ("before", "after"))
-    first, last = ([float(outcome.greedy) for outcome in outcomes] for outcomes in (before, after))
+def _headline(layout: Layout, params: Params, decision: Promotion, after: dict[str, float]) -> dict[str, float]:
+    first, last = ([float(outcome.greedy) for outcome in _outcomes(layout, name)] for name in ("before", "after"))
     seed = derive_seed(params.seed, "change", "pass_at_1_greedy")  # as in the report
     change = difference_interval(last, first, params.evaluation.resamples, params.evaluation.confidence, seed)
-    return headline(read_metrics(layout, "evaluate@after"), before, change, decision.promoted)
+    return headline(sum(first) / len(first), after, change, decision.promoted)
 
 
 def _opponent(layout: Layout, params: Params, champion: Champion | None, test_sha256: str) -> list[bool]:
@@ -87,14 +90,3 @@ def _outcomes(layout: Layout, name: str) -> list[ProblemOutcome]:
     if [o.problem_id for o in outcomes] != [p.problem_id for p in problems]:
         raise GraftError(f"{path}: measured on other test problems; run again: graft stage evaluate@{name}")
     return outcomes
-
-
-def _numbers(decision: Promotion) -> dict[str, float]:
-    return {
-        "promoted": int(decision.promoted),
-        "pass_at_1": decision.pass_at_1,
-        "champion_pass_at_1": decision.champion_pass_at_1,
-        "difference": decision.difference,
-        "low": decision.low,
-        "high": decision.high,
-    }

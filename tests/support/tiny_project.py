@@ -100,7 +100,7 @@ def files(stage, layout, params, round):
     if stage == "coldstart":
         return [train], [layout.coldstart]
     if stage == "bootstrap":
-        return [train, layout.coldstart], [layout.standings(0), layout.policy(0)]
+        return [train, layout.coldstart], [layout.standings(0), layout.curves(0), layout.policy(0)]
     if stage == "search":
         return [train, validation, before], [layout.tree(round), layout.workflows(round)]
     if stage == "collect":
@@ -113,15 +113,19 @@ def files(stage, layout, params, round):
         reads = [layout.rewarded(round), layout.selection(round), before, layout.policy(0)]
         return reads, [layout.steps(round), layout.policy(round)]
     if stage == "validate":
-        return [dev, layout.policy(round), layout.standings(round - 1)], [layout.standings(round)]
+        measured = [layout.metrics(name, round) for name in ("reward", "select", "update")]
+        reads = [dev, layout.policy(round), layout.standings(round - 1), layout.curves(round - 1), *measured]
+        return reads, [layout.standings(round), layout.curves(round)]
     if stage == "choose":
         last = params.rounds.last
-        return [layout.standings(last), layout.policy(last)], [layout.best, layout.run_policy]
+        reads = [layout.standings(last), layout.curves(last), layout.policy(last)]
+        return reads, [layout.best, layout.run_curves, layout.run_policy]
     if stage == "evaluate":
         name, policy = ("after", layout.run_policy) if round is None else ("before", layout.policy(round))
         return [test, policy], [layout.by_template(name), layout.evaluation(name)]
-    ends = [layout.evaluation("before"), layout.evaluation("after"), layout.metrics("evaluate", "after")]
-    return [test, *ends, layout.run_policy], [layout.promotion]
+    ends = [layout.evaluation("before"), layout.evaluation("after")]
+    ends += [layout.metrics("evaluate", "before"), layout.metrics("evaluate", "after")]
+    return [test, *ends, layout.run_policy], [layout.pass_at_k, layout.promotion]
 '''
 
 STAGE = """

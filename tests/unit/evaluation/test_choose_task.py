@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.artifacts import digest_path, read_json, read_jsonl, write_jsonl, write_text
+from tasks.artifacts import digest_path, read_json, read_jsonl, write_json, write_jsonl, write_text
 from tasks.errors import GraftError
 from tasks.evaluation import choose_task as choose
 from tasks.evaluation import validate_task as validate
@@ -15,6 +15,7 @@ from tasks.layout import Layout
 from tasks.params.file import restrict
 from tasks.params.params import Params
 from tasks.records import Choice, Lineage, Problem, Standing
+from tasks.statistics.learning_curves import HEADER
 from tests.support.evaluation_params import evaluation_params
 
 PRODUCT = "def solve(problem):\n    n = numbers(problem)\n    return n[0] * n[1]\n"
@@ -39,8 +40,12 @@ def layout(tmp_path: Path, make_solver: Callable[[Path, str], str]) -> Layout:
     ]
     write_jsonl(layout.problems("dev"), problems)
     write_jsonl(layout.standings(0), [])
+    write_text(layout.curves(0), HEADER)
     for round, code in WRITES.items():
         make_solver(layout.policy(round), code)
+        write_json(layout.metrics("reward", round), {"epoch/mean_reward": round / 4, "solved_share": 0.5})
+        write_json(layout.metrics("select", round), {"selected_share": 1.0})
+        write_json(layout.metrics("update", round), {} if round == 2 else {"kl": 0.25, "entropy": 1.5})
     return layout
 
 
@@ -89,6 +94,12 @@ def test_without_validation_the_last_round_is_chosen_without_any_problem(layout:
     assert metrics(layout, "choose") == {"round": 3}
 
 
+def test_the_curves_have_a_row_of_each_round_and_no_value_where_nothing_was_measured(layout: Layout) -> None:
+    play(layout, every=0)
+    first, third = (f"{n},{n / 4},0.5,1.0,0.25,1.5" for n in (1, 3))
+    assert layout.run_curves.read_text().splitlines() == [HEADER.strip(), first, "2,0.5,0.5,1.0,,", third]
+
+
 def test_a_policy_that_differs_from_the_measured_one_is_refused(layout: Layout) -> None:
     for round in WRITES:
         validate.run(layout, params(every=1), round)
@@ -104,6 +115,7 @@ def test_a_plateau_is_a_warning(layout: Layout, caplog: pytest.LogCaptureFixture
         for n in (1, 2, 3, 4)
     ]
     write_jsonl(layout.standings(4), lines)
+    write_text(layout.curves(4), HEADER)
     with caplog.at_level(logging.WARNING):
         choose.run(layout, restrict(params(every=1, last=4), CHOOSE), None)
     assert [record.getMessage()[:45] for record in caplog.records] == ["pass@1 on dev has not moved since round 1 (0."]

@@ -40,7 +40,8 @@ def finished_run(root: Path, version: str, before: int, after: int, problems: li
         own = [outcome(p.problem_id, i < right) for i, p in enumerate(problems)]
         write_jsonl(layout.evaluation(name) / "outcomes.jsonl", own)
     sampled = {"sampled_mean": 0.25, "pass_at_1": 0.25, "pass_at_5": 0.5, "pass_at_10": 0.75, "pass_at_20": 0.875}
-    write_json(layout.metrics("evaluate", "after"), {"pass_at_1_greedy": after / len(problems), **sampled})
+    for name, right in (("before", before), ("after", after)):
+        write_json(layout.metrics("evaluate", name), {"pass_at_1_greedy": right / len(problems), **sampled})
     lineage = Lineage(version=version, parent=None, base="scratch", round=6, holds=["adapter"])
     write_json(layout.run_policy / "lineage.json", lineage)
     write_text(layout.run_policy / "adapter" / "weights", version)
@@ -75,6 +76,7 @@ def test_the_headline_is_of_the_first_and_the_final_policy_whoever_is_champion(t
     assert 0 < low < 14 / 40 < high
     levels = {"greedy": 26 / 40, "before": 12 / 40, "change": 14 / 40, "promoted": 0, "sampled": 0.25}
     assert numbers == levels | {"pass@20": 0.875}
+    assert layout.pass_at_k.read_text() == "k,before,after\n1,0.25,0.25\n5,0.5,0.5\n10,0.75,0.75\n20,0.875,0.875\n"
 
 
 @pytest.mark.parametrize("after", [25, 11, 5])  # promoted, may be chance, worse

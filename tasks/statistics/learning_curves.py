@@ -1,0 +1,30 @@
+"""Learning curves of a run: a table with a row of each round, and pass@k of the first and the final policy.
+
+`dvc plots` draws them; the tables hold what is read first.
+"""
+
+from collections.abc import Mapping
+
+CURVES = {
+    "mean_reward": ("reward", "epoch/mean_reward"),
+    "solved_share": ("reward", "solved_share"),
+    "selected_share": ("select", "selected_share"),
+    "kl": ("update", "kl"),
+    "entropy": ("update", "entropy"),
+}
+"""Column → the stage of the round that measures it, and its metric."""
+
+HEADER = ",".join(["round", *CURVES]) + "\n"
+
+
+def pass_at_k_table(before: Mapping[str, float], after: Mapping[str, float]) -> str:
+    """pass@k of samples by k, from the metrics of both evaluations."""
+    ks = sorted(int(name.removeprefix("pass_at_")) for name in after if name.removeprefix("pass_at_").isdigit())
+    lines = [f"{k},{before[f'pass_at_{k}']},{after[f'pass_at_{k}']}" for k in ks]
+    return "\n".join(["k,before,after", *lines]) + "\n"
+
+
+def round_row(round: int, metrics: Mapping[str, Mapping[str, float]]) -> str:
+    """A round's line of the table. `metrics`: those of the stages of CURVES. What was not measured is empty."""
+    values = [metrics[stage].get(name) for stage, name in CURVES.values()]
+    return ",".join([str(round), *("" if value is None else str(value) for value in values)]) + "\n"
