@@ -45,6 +45,9 @@ from tasks.programs.sandbox.sandbox import probe_tier
 from tasks.redaction import without_secrets
 from tasks.tracking.recorder import WORKSPACE, Recorder
 
+DESCRIPTION = "mlflow.note.content"
+"""MLflow's tag of a run's description, in Markdown."""
+
 LONGEST_DELAY = 3600.0
 """Seconds between two attempts of a stage."""
 
@@ -160,7 +163,10 @@ class RunSession:
         except BaseException:
             recorder.finish("FAILED")
             raise
-        recorder.close("FINISHED", **({"line": self._line()} if self._line else {}))
+        more = {DESCRIPTION: summary} if summary else {}
+        if self._line:
+            more["line"] = self._line()
+        recorder.close("FINISHED", **more)
         if summary:
             if self._server:
                 self._server.restart_if_gone()

@@ -7,6 +7,7 @@ the end of the run. A cached stage is recorded from its files like any other, so
 as complete as the first.
 """
 
+import getpass
 import hashlib
 import json
 import queue
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
@@ -70,7 +72,7 @@ class Recorder:
                 "kind": "start",
                 "time": time.time(),
                 "params": flatten(params.model_dump(exclude=RUN_ONLY_SECTIONS)),
-                "tags": {**git_tags(layout.root), **tags},
+                "tags": {**source_tags(layout.root), **git_tags(layout.root), **tags},
             }
         )
 
@@ -289,4 +291,12 @@ def git_tags(root: Path) -> dict[str, str]:
         )
     except (OSError, subprocess.CalledProcessError):
         return {}
-    return {"git_commit": commit, "git_dirty": json.dumps(bool(changes))}
+    return {"git_commit": commit, "git_dirty": json.dumps(bool(changes)), "mlflow.source.git.commit": commit}
+
+
+def source_tags(root: Path) -> dict[str, str]:
+    """Who ran which project, in MLflow's own tags."""
+    tags = {"mlflow.source.name": root.resolve().name, "mlflow.source.type": "PROJECT"}
+    with suppress(OSError, KeyError):  # a container's user may have no name
+        tags["mlflow.user"] = getpass.getuser()
+    return tags

@@ -145,7 +145,7 @@ def test_mlflows_page_shows_the_runs_and_their_files(operated: Operated, page: P
     page.open(f"{server}/#/experiments/{operated.experiment}?workflowType=machine_learning")
     page.wait_for(*names)
     page.click(names[-1])
-    page.wait_for("Created by", "promote/first", "Parameters (")
+    page.wait_for("Created by", "promote/first", "Parameters (", "in short", operated.root.name)
     page.click("Artifacts")
     page.wait_for("account.json", "page.html")
     assert hosts(page) <= {urlsplit(server).netloc}

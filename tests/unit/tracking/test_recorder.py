@@ -1,5 +1,6 @@
 """Against real sqlite stores, a real server and real sockets that do not answer."""
 
+import getpass
 import hashlib
 import json
 import os
@@ -105,6 +106,8 @@ def test_a_run_and_its_cached_repetition_are_recorded(layout: Layout) -> None:
         assert parent.data.params["grpo.group_size"] == str(params.grpo.group_size)
         assert parent.data.tags["prefect.flow_run_id"] == "f-1"
         assert parent.data.tags["dvc_lock_md5"] == hashlib.md5((layout.root / "dvc.lock").read_bytes()).hexdigest()
+        assert parent.data.tags["mlflow.source.name"] == layout.root.name
+        assert parent.data.tags["mlflow.user"] == getpass.getuser()
         assert parent.data.metrics["evaluate_after/pass_at_1"] == 0.7
         for name, values in (("epoch/mean_reward", [0.1, 0.2]), ("epoch/accumulated_reward", [100.0, 200.0])):
             history = client.get_metric_history(run_id, name)
