@@ -36,6 +36,8 @@ ENVIRONMENTS = {
     "answer": ("environment=answer", "problems.source=jsonl", f"problems.path={SUMS}", "policy.max_new_tokens=64"),
 }
 
+METRICS = {"greedy": "pass_at_1_greedy", "sampled": "sampled_mean", "pass_at_5": "pass_at_5"}
+
 Runs = dict[tuple[str, str], list[LearningRun]]
 """(preset, environment) → a run of each seed."""
 
@@ -48,18 +50,17 @@ def prepare(root: Path, name: str, environment: str, seed: int) -> None:
 
 def figures(runs: Sequence[LearningRun]) -> dict[str, float]:
     """The means over the seeds, before and after, the smallest gain of any and the minutes."""
-    names = {"greedy": "pass_at_1_greedy", "sampled": "sampled_mean", "pass_at_5": "pass_at_5"}
     found = {
-        **{f"{short}_before": fmean(run.before[name] for run in runs) for short, name in names.items()},
-        **{f"{short}_after": fmean(run.after[name] for run in runs) for short, name in names.items()},
-        **{f"{short}_gain_worst": min(run.gain(name) for run in runs) for short, name in names.items()},
+        **{f"{short}_before": fmean(run.before[name] for run in runs) for short, name in METRICS.items()},
+        **{f"{short}_after": fmean(run.after[name] for run in runs) for short, name in METRICS.items()},
+        **{f"{short}_gain_worst": min(run.gain(name) for run in runs) for short, name in METRICS.items()},
         "minutes": fmean(run.seconds for run in runs) / 60,
     }
     return {name: round(number, 4) for name, number in found.items()}
 
 
 def table(runs: Runs) -> "Table":
-    """A row for each run, and one of the means of each preset and environment: before → after."""
+    """A row for each preset and environment, the means over the seeds: before → after."""
     from rich.table import Table
 
     made = Table(title="presets with SmolLM2-135M, before → after", title_justify="left")
@@ -70,9 +71,6 @@ def table(runs: Runs) -> "Table":
         pairs = [f"{numbers[f'{m}_before']:.3f} → {numbers[f'{m}_after']:.3f}" for m in METRICS]
         made.add_row(name, environment, str(len(own)), *pairs, f"{numbers['minutes']:.1f}")
     return made
-
-
-METRICS = ("greedy", "sampled", "pass_at_5")
 
 
 def main(arguments: Sequence[str]) -> None:

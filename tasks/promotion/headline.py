@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 
 from tasks.statistics.intervals import Estimate
+from tasks.statistics.learning_curves import ks_of
 
 DECIMALS = 3
-"""A table of all numbers and a run's name fits into 120 columns."""
+"""Of each number, so that a row of all of them, with the run's name, fits into 120 columns."""
 
 
 def headline(before: float, after: Mapping[str, float], change: Estimate, promoted: bool) -> dict[str, float]:
@@ -15,7 +16,7 @@ def headline(before: float, after: Mapping[str, float], change: Estimate, promot
     its interval `low` … `high`; `promoted`: 1 or 0; `sampled`, `pass@k` with the largest k: of the final policy's
     samples. `after`: the metrics of its evaluation.
     """
-    k = max(int(name.removeprefix("pass_at_")) for name in after if name.removeprefix("pass_at_").isdigit())
+    k = ks_of(after)[-1]
     numbers = {
         "greedy": after["pass_at_1_greedy"],
         "before": before,

@@ -18,6 +18,7 @@ from tasks.statistics.intervals import difference_interval
 from tasks.statistics.learning_curves import pass_at_k_table
 
 LEVELS = {"pass_at_1", "champion_pass_at_1", "difference", "low", "high"}
+"""Fields of the decision that are metrics of the stage."""
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG001 (every stage has this signature)

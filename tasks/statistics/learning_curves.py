@@ -1,6 +1,6 @@
 """Learning curves of a run: a table with a row of each round, and pass@k of the first and the final policy.
 
-`dvc plots` draws them; the tables hold what is read first.
+Both are CSV tables, which `dvc plots` draws.
 """
 
 from collections.abc import Mapping
@@ -17,10 +17,14 @@ CURVES = {
 HEADER = ",".join(["round", *CURVES]) + "\n"
 
 
+def ks_of(metrics: Mapping[str, float]) -> list[int]:
+    """The k of each `pass_at_k` among the metrics of an evaluation, ascending."""
+    return sorted(int(name.removeprefix("pass_at_")) for name in metrics if name.removeprefix("pass_at_").isdigit())
+
+
 def pass_at_k_table(before: Mapping[str, float], after: Mapping[str, float]) -> str:
     """pass@k of samples by k, from the metrics of both evaluations."""
-    ks = sorted(int(name.removeprefix("pass_at_")) for name in after if name.removeprefix("pass_at_").isdigit())
-    lines = [f"{k},{before[f'pass_at_{k}']},{after[f'pass_at_{k}']}" for k in ks]
+    lines = [f"{k},{before[f'pass_at_{k}']},{after[f'pass_at_{k}']}" for k in ks_of(after)]
     return "\n".join(["k,before,after", *lines]) + "\n"
 
 
