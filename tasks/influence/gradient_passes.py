@@ -38,7 +38,8 @@ class GradientPasses:
     """Iterable over the gradients of distinct rows; every iteration computes them again unless they are cached.
 
     They are ∇ Σ_t log p_t; or with token losses ∇ Σ_t l_t, and with `scores` both from one forward pass. Each sample
-    has a padded row of its own: with a shared prompt its gradient could not be separated from the others'.
+    has a row of its own, with the prompt unless that is constant: with a shared prompt its gradient could not be
+    separated from the others'.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class GradientPasses:
         self.budget, self.shared = budget, shared
         self.fits = all(all_gather(each * len(rows) <= budget))  # the same in all processes
         self._scorer = scorer
-        self._micro_batches = make_micro_batches("rows", rows, scorer.tokens)
+        self._micro_batches = make_micro_batches(scorer.row_layout, rows, scorer.tokens)
         self._batches = (
             _by_group(scorer, rows, most) if groups_together else _blocks(_cut(self._micro_batches, most), most)
         )
@@ -138,10 +139,11 @@ class GradientPasses:
 
 
 def _cut(batches: Sequence[MicroBatch], most: int) -> list[MicroBatch]:
+    """Micro-batches of at most `most` samples."""
+    pieces = ((batch, start) for batch in batches for start in range(0, len(batch.samples), most))
+    cut = ((batch.layout, batch.samples[start : start + most]) for batch, start in pieces)
     return [
-        MicroBatch("rows", batch.groups[start : start + most])
-        for batch in batches
-        for start in range(0, len(batch.groups), most)
+        MicroBatch(layout, [samples] if layout == "completions" else [[s] for s in samples]) for layout, samples in cut
     ]
 
 
@@ -176,7 +178,7 @@ def _by_group(scorer: Scorer, rows: Sequence[Sample], most: int) -> list[list[Mi
         if len(found[-1]) + len(group) > room:
             found.append([])
         found[-1] += group
-    return [make_micro_batches("rows", batch, scorer.tokens) for batch in found if batch]
+    return [make_micro_batches(scorer.row_layout, batch, scorer.tokens) for batch in found if batch]
 
 
 def _joined(parts: Sequence[SampleGradients]) -> "tuple[SampleGradients, Tensor]":

@@ -16,7 +16,7 @@ from tasks.influence.validation_losses import keep_top_k, validation_coefficient
 from tasks.model.out_of_memory import explain_out_of_memory
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.model.scoring.scorer import Scorer, scorer_for
+from tasks.model.scoring.scorer import Scorer, scorer_for, with_constant_prompts
 from tasks.objective.advantages import single_reward_groups
 from tasks.objective.groups import SampleGroup, samples_in
 from tasks.objective.token_weights import TokenWeights
@@ -100,6 +100,8 @@ def measure(
     tokens, options = params.grpo.micro_batch_tokens, _options(own, params.grpo)
     scorer = scorer_for(policy, [*samples, *validation.samples], params.search.temperature, tokens)
     with explain_out_of_memory(tokens):
+        if own.positions == "completion":
+            scorer = with_constant_prompts(scorer, [*samples, *validation.samples])
         cached = cache_validation_gradients(scorer, validation, options.budget) if own.similarity == "local" else None
         found = influences(scorer, samples, averaging, validation, options, _sizes(train), cached=cached)
         numbers["validation_gradient_norm"] = direction_norm(found.gradient)

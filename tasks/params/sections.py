@@ -248,6 +248,7 @@ class Influence(Section):
     exclude_self: bool
     leave_group_out: bool
     similarity: Similarity
+    positions: Literal["all", "completion"]
     precondition: Literal["none", "adam"]
     memory_budget: Annotated[int, Field(ge=1, le=1_048_576, strict=True)]
 

@@ -5,6 +5,10 @@ import torch
 from tasks.grpo.step_plan import UpdateGroup
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
+from tasks.model.scoring.micro_batches import Layout
+
+TRAINING_LAYOUTS: tuple[Layout, ...] = ("packed", "rows")
+"""Those whose gradient is of all positions."""
 
 
 def groups_of(samples: list[Sample]) -> list[UpdateGroup]:

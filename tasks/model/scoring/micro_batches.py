@@ -1,8 +1,9 @@
 """Plans of micro-batches: which samples are computed together, in which layout, and how many tokens that costs.
 
-layout   completions of one problem                        used where
-packed   in one row with all others (layouts/packed.py)    the model's attention can be replaced
-rows     in a row each, with the prompt (layouts/rows.py)  it cannot, or one packed sample would not fit in memory
+layout       completions of one problem                        used where
+packed       in one row with all others (layouts/packed.py)    the model's attention can be replaced
+rows         in a row each, with the prompt (layouts/rows.py)  it cannot, or a packed sample would not fit in memory
+completions  in a row each, alone (layouts/completions.py)     the prompts' keys and values are constants
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,7 @@ from typing import Literal
 
 from tasks.model.sample import Sample
 
-Layout = Literal["packed", "rows"]
+Layout = Literal["packed", "rows", "completions"]
 
 Group = list[Sample]
 """Samples with one prompt; in rows one sample each."""
@@ -26,6 +27,9 @@ MIN_PADDING = 128
 
 MIN_PREFIX = 32
 """Tokens from which on a common beginning of prompts is computed once."""
+
+CONSTANT_SHARE = 0.1
+"""Memory of a constant prompt's token, its keys and values in each row, as a share of that of a computed token."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,8 @@ class Room:
     pairs: int | None  # in the attention of packed groups
 
     def holds(self, groups: Sequence[Group]) -> bool:
+        if self.layout == "completions" and len(groups) > 1:  # which attend to one prompt
+            return False
         few = self.pairs is None or count_attention_pairs(groups) <= self.pairs
         return few and count_tokens(self.layout, groups) <= self.tokens
 
@@ -77,6 +83,8 @@ def count_tokens(layout: Layout, groups: Sequence[Group]) -> int:
     if layout == "packed":
         return sum(map(group_tokens, groups)) - (len(groups) - 1) * common_prefix([g[0].prompt for g in groups])
     prompt, completion = _max_lengths(groups)
+    if layout == "completions":
+        prompt = round(CONSTANT_SHARE * prompt)
     return sum(map(len, groups)) * (prompt + completion)
 
 

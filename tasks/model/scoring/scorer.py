@@ -15,10 +15,12 @@ from tasks.model.distributed.collectives import all_gather
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.hf_model import forward_to_hidden, forward_to_logits, unwrap_model
+from tasks.model.scoring.layouts.completions import CompletionBatch, collate_completions
 from tasks.model.scoring.layouts.packed import PackedBatch, collate_packed
 from tasks.model.scoring.layouts.rows import RowBatch, collate_rows
 from tasks.model.scoring.micro_batches import Layout, MicroBatch, count_attention_pairs, make_micro_batches
 from tasks.model.scoring.packed_attention import use_packed_attention
+from tasks.model.scoring.prompt_cache import PromptCache
 from tasks.model.scoring.token_scores import TokenScores, score_tokens
 
 if TYPE_CHECKING:
@@ -56,6 +58,12 @@ class Scorer:
     tokens: int = TOKENS  # of a micro-batch
     chunked_head: bool = True  # logits may be computed by the model's head from its hidden states
     bf16: bool = False  # matrix products in bfloat16 (torch's autocast)
+    prompts: PromptCache | None = None  # of layout completions
+
+    @property
+    def row_layout(self) -> Layout:
+        """The layout with a row for each sample, in which the samples' gradients can be told apart."""
+        return "rows" if self.layout == "packed" else self.layout
 
     def batches(self, samples: Sequence[Sample], parts: int = 1) -> list[MicroBatch]:
         """Micro-batches of at most `tokens` tokens, padding included (or one sample), all in one layout.
@@ -94,8 +102,11 @@ class Scorer:
             forward, head = forward_to_hidden(self.model)
             return score_tokens(collated.chunks(forward), collated.index, self.temperature, head, most)
 
-    def collate(self, batch: MicroBatch) -> PackedBatch | RowBatch:
+    def collate(self, batch: MicroBatch) -> PackedBatch | RowBatch | CompletionBatch:
         """The batch's samples as tensors."""
+        if batch.layout == "completions":
+            assert self.prompts is not None
+            return collate_completions(batch.samples, self.prompts, self.pad, self.model.device)
         if batch.layout == "packed":
             return collate_packed(batch.groups, next(self.model.parameters()).dtype, self.model.device)
         return collate_rows(batch.samples, self.pad, self.model.device)
@@ -126,6 +137,22 @@ def scorer_for(
         chunked_head = False
     layout, chunked_head = all_gather((layout, chunked_head))[0]
     return replace(rows, layout=layout, chunked_head=chunked_head, bf16=bf16)
+
+
+def with_constant_prompts(scorer: Scorer, samples: Sequence[Sample]) -> Scorer:
+    """The scorer with the keys and values of the samples' prompts as constants, those of the present weights.
+
+    Scores are the same; their gradients are those of the completions' positions. Raises GraftError where the model does
+    not continue from a cache.
+    """
+    probe = _probe_samples(samples)
+    if fault := _window_fault(scorer.model, samples) or _cache_fault(scorer, probe):
+        raise GraftError(f"influence.positions: completion is not possible with this model ({fault}); set it to all")
+    return _with_cache(scorer, samples)
+
+
+def _with_cache(scorer: Scorer, samples: Sequence[Sample]) -> Scorer:
+    return replace(scorer, layout="completions", prompts=PromptCache(scorer.model, [s.prompt for s in samples]))
 
 
 def _max_logits(model: Any) -> int:
@@ -174,6 +201,16 @@ def _packing_fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
 
     batches = make_micro_batches("packed", samples, scorer.tokens)
     return _compare(scorer.model, batches[:3], difference)
+
+
+def _cache_fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
+    """Why completions after a cache are wrong for the model, or None where they agree with padded rows."""
+
+    def difference(batch: MicroBatch) -> "Tensor":
+        rows = MicroBatch("rows", [[s] for s in batch.samples])
+        return _with_cache(scorer, batch.samples).score(batch).logprobs - scorer.score(rows).logprobs
+
+    return _compare(scorer.model, make_micro_batches("completions", samples, scorer.tokens), difference)
 
 
 def _head_fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:

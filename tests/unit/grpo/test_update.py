@@ -2,7 +2,7 @@
 
 import random
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import torch
@@ -24,7 +24,7 @@ from tasks.params.sections import Grpo
 from tests.support.grpo_params import grpo_params
 from tests.support.plain_scores import sample_logprobs, unpadded_logprobs
 from tests.support.policies import MakePolicy, MakeSamples, MakeTrajectory
-from tests.support.updates import gradient_of, groups_of, weights_of
+from tests.support.updates import TRAINING_LAYOUTS, gradient_of, groups_of, weights_of
 
 TEMPERATURE = 0.7
 GRPO = {"loss": "grpo", "importance": "sequence", "delta": 1.4, "kl_correction": True}
@@ -96,7 +96,7 @@ def test_one_step_is_adamw_on_the_written_out_loss(make_policy: MakePolicy, make
 
 
 @pytest.mark.parametrize("limit", [1, 25, 10_000])
-@pytest.mark.parametrize("layout", get_args(Layout))
+@pytest.mark.parametrize("layout", TRAINING_LAYOUTS)
 @pytest.mark.parametrize("changes", [{}, GRPO, {"loss": "sapo", "kl": "k2"}, {"loss": "cispo", "entropy": 0.1}])
 def test_micro_batches_layout_and_order_never_change_the_gradient(
     changes: dict[str, Any], limit: int, layout: Layout, policy: Policy, samples: list[Sample]
@@ -114,7 +114,7 @@ def test_each_param_of_the_loss_changes_the_gradient(policy: Policy, samples: li
         assert (changed - plain).norm() > 1e-3 * plain.norm(), (name, value)
 
 
-@pytest.mark.parametrize("layout", get_args(Layout))
+@pytest.mark.parametrize("layout", TRAINING_LAYOUTS)
 def test_the_entropy_is_that_at_the_temperature(layout: Layout, policy: Policy, samples: list[Sample]) -> None:
     one = samples[0]
     scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, layout)
@@ -329,7 +329,7 @@ def test_every_loss_learns_the_least_likely_arm(loss: str, importance: str, poli
     assert before[right] < 0.1 < 0.6 < chances(policy)[right]
 
 
-@pytest.mark.parametrize("layout", get_args(Layout))
+@pytest.mark.parametrize("layout", TRAINING_LAYOUTS)
 def test_bf16_is_near_full_precision_from_ratio_one(layout: Layout, policy: Policy, samples: list[Sample]) -> None:
     """bfloat16 has 8 bits; weights and gradient stay in 32. The ratio is not to the recorded log-probabilities."""
     recorded = [replace(s, behaviour=(-5.0,) * len(s.completion)) for s in samples]

@@ -35,6 +35,10 @@ def test_every_choice_of_influence_does_something(layout: Layout) -> None:
         changed = read_jsonl(layout.selection(1), Selected)
         assert [line.influence for line in changed] != [line.influence for line in plain], change
         assert [line.gradient_norm for line in changed] == pytest.approx([line.gradient_norm for line in plain])
+    run(layout, params(validation="same_batch", positions="completion"), 1)
+    lines = read_jsonl(layout.selection(1), Selected)
+    for name in ("influence", "gradient_norm"):
+        assert [getattr(line, name) for line in lines] != [getattr(line, name) for line in plain]
 
 
 def test_policy_gradient_is_the_loss_of_the_update(layout: Layout) -> None:

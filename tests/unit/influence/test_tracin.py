@@ -3,7 +3,7 @@
 import random
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import torch
@@ -14,7 +14,6 @@ from tasks.influence.selection import select
 from tasks.influence.tracin import Measure, influences
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.model.scoring.micro_batches import Layout
 from tasks.objective.token_weights import TokenWeights
 from tests.support.influence import (
     BY_TOKEN,
@@ -31,6 +30,7 @@ from tests.support.influence import (
 )
 from tests.support.pairwise import case_name, pairwise_cases
 from tests.support.policies import MakeSamples
+from tests.support.updates import TRAINING_LAYOUTS
 from tests.support.validation import advantage_validation
 
 
@@ -65,7 +65,7 @@ def test_the_gradient_of_a_loss_is_of_the_written_out_loss(exact: Policy, make_s
     samples = make_samples(problems=6)
     silent = [replace(s, advantage=0.0) if s.problem_id == "p2" else s for s in samples]
     expected = gradient_of(exact, batch_loss(exact, silent))
-    for layout in get_args(Layout):
+    for layout in TRAINING_LAYOUTS:
         found = flat(loss_gradient(scorer_of(exact, layout), silent, BY_TOKEN).values())
         assert (found - expected).norm() <= 1e-9 * expected.norm()
 

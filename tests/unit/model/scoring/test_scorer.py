@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import torch
@@ -28,11 +28,9 @@ from tasks.model.scoring.micro_batches import (
 from tasks.model.scoring.scorer import Scorer, scorer_for
 from tests.support.plain_scores import unpadded_logprobs
 from tests.support.policies import MakePolicy, MakeSamples
-from tests.support.updates import gradient_of
+from tests.support.updates import TRAINING_LAYOUTS, gradient_of
 
 Key = tuple[str, int]
-
-LAYOUTS: tuple[Layout, ...] = get_args(Layout)
 
 
 def scores_and_gradient(
@@ -69,7 +67,7 @@ def test_packed_rows_equal_padded_rows_in_value_and_gradient(
     assert (gradient - row_gradient).norm() <= 1e-5 * row_gradient.norm()
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", TRAINING_LAYOUTS)
 def test_each_token_is_scored_by_the_logits_before_it(layout: Layout, policy: Policy, samples: list[Sample]) -> None:
 
     scores, _ = scores_and_gradient(policy, samples, layout)
@@ -78,7 +76,7 @@ def test_each_token_is_scored_by_the_logits_before_it(layout: Layout, policy: Po
         torch.testing.assert_close(scores[sample.problem_id, sample.member][0], expected, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", TRAINING_LAYOUTS)
 def test_the_token_budget_and_chunks_of_logits_change_nothing(
     layout: Layout, policy: Policy, samples: list[Sample], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,7 +91,7 @@ def test_the_token_budget_and_chunks_of_logits_change_nothing(
     assert (few_gradient - gradient).norm() <= 1e-5 * gradient.norm()
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", TRAINING_LAYOUTS)
 def test_gradients_are_deterministic_with_two_threads(
     layout: Layout, policy: Policy, make_samples: MakeSamples, request: pytest.FixtureRequest
 ) -> None:
@@ -117,7 +115,7 @@ def group(prompt: int, lengths: Sequence[int], name: str = "p") -> list[Sample]:
     st.lists(st.tuples(st.integers(1, 40), st.lists(st.integers(1, 30), min_size=1, max_size=9)), max_size=12),
     st.integers(1, 300),
     st.sampled_from([None, 100, 1000]),
-    st.sampled_from(LAYOUTS),
+    st.sampled_from(TRAINING_LAYOUTS),
 )
 def test_micro_batches_hold_every_sample_once_within_the_budget_in_any_order(
     groups: list[tuple[int, list[int]]], tokens: int, pairs: int | None, layout: Layout
