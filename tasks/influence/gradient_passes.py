@@ -140,10 +140,10 @@ class GradientPasses:
 
 def _cut(batches: Sequence[MicroBatch], most: int) -> list[MicroBatch]:
     """Micro-batches of at most `most` samples."""
-    pieces = ((batch, start) for batch in batches for start in range(0, len(batch.samples), most))
-    cut = ((batch.layout, batch.samples[start : start + most]) for batch, start in pieces)
     return [
-        MicroBatch(layout, [samples] if layout == "completions" else [[s] for s in samples]) for layout, samples in cut
+        MicroBatch(batch.layout, [[s] for s in batch.samples[start : start + most]])
+        for batch in batches
+        for start in range(0, len(batch.samples), most)
     ]
 
 

@@ -16,7 +16,7 @@ from tasks.model.sample import Sample
 Layout = Literal["packed", "rows", "completions"]
 
 Group = list[Sample]
-"""Samples with one prompt; in rows one sample each."""
+"""Samples with one prompt; one sample each unless packed."""
 
 PADDING_SHARE = 0.1
 """Share of a micro-batch that may be padding between its groups: more is slower than another micro-batch."""
@@ -28,7 +28,7 @@ MIN_PADDING = 128
 MIN_PREFIX = 32
 """Tokens from which on a common beginning of prompts is computed once."""
 
-CONSTANT_SHARE = 0.1
+CONSTANT_SHARE = 0.03
 """Memory of a constant prompt's token, its keys and values in each row, as a share of that of a computed token."""
 
 
@@ -59,8 +59,6 @@ class Room:
     pairs: int | None  # in the attention of packed groups
 
     def holds(self, groups: Sequence[Group]) -> bool:
-        if self.layout == "completions" and len(groups) > 1:  # which attend to one prompt
-            return False
         few = self.pairs is None or count_attention_pairs(groups) <= self.pairs
         return few and count_tokens(self.layout, groups) <= self.tokens
 
@@ -135,7 +133,7 @@ def _split_by_prompt(room: Room, samples: Sequence[Sample]) -> Iterator[Group]:
     for _, same in groupby(order, key=lambda s: s.prompt):
         group: Group = []
         for sample in same:
-            if group and (room.layout == "rows" or not room.holds([[*group, sample]])):
+            if group and (room.layout != "packed" or not room.holds([[*group, sample]])):
                 yield group
                 group = []
             group.append(sample)

@@ -6,7 +6,7 @@ out by a probe, not by its name.
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from tasks.model.scoring.layouts.packed import PackedBatch, collate_packed
 from tasks.model.scoring.layouts.rows import RowBatch, collate_rows
 from tasks.model.scoring.micro_batches import Layout, MicroBatch, count_attention_pairs, make_micro_batches
 from tasks.model.scoring.packed_attention import use_packed_attention
+from tasks.model.scoring.prompt_attention import use_prompt_attention
 from tasks.model.scoring.prompt_cache import PromptCache
 from tasks.model.scoring.token_scores import TokenScores, score_tokens
 
@@ -40,6 +41,12 @@ SPARE = 1.1
 
 LOGITS_COPIES = 3
 """Copies of the logits that are held at once: as computed, scaled in float32, and their gradient."""
+
+ATTENTIONS: dict[Layout, Callable[[Any], AbstractContextManager[None]]] = {
+    "packed": use_packed_attention,
+    "completions": use_prompt_attention,
+}
+"""The layouts that replace the model's attention."""
 
 PROBE_PROMPTS, PROBE_COMPLETION = (24, 16), 8
 """Of a probe: the last tokens of its two prompts and the first ones of a completion that are computed."""
@@ -94,9 +101,11 @@ class Scorer:
         import torch
 
         collated, most = self.collate(batch), _max_logits(self.model)
-        packed = batch.layout == "packed"
-        attention = use_packed_attention(unwrap_model(self.model)) if packed else nullcontext()
-        with attention, torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.bf16):
+        attention = ATTENTIONS.get(batch.layout, lambda _: nullcontext())
+        with (
+            attention(unwrap_model(self.model)),
+            torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.bf16),
+        ):
             if collated.predictions <= most or not self.chunked_head:
                 return score_tokens(collated.chunks(forward_to_logits(self.model)), collated.index, self.temperature)
             forward, head = forward_to_hidden(self.model)
@@ -142,8 +151,8 @@ def scorer_for(
 def with_constant_prompts(scorer: Scorer, samples: Sequence[Sample]) -> Scorer:
     """The scorer with the keys and values of the samples' prompts as constants, those of the present weights.
 
-    Scores are the same; their gradients are those of the completions' positions. Raises GraftError where the model does
-    not continue from a cache.
+    Scores are the same; their gradients are those of the completions' positions. Raises GraftError where the model's
+    attention cannot be replaced.
     """
     probe = _probe_samples(samples)
     if fault := _window_fault(scorer.model, samples) or _cache_fault(scorer, probe):

@@ -118,10 +118,9 @@ def test_the_constants_are_of_the_weights_they_were_made_with(policy: Policy, sa
     assert not torch.equal(after, anew)
 
 
-def test_a_micro_batch_has_one_prompt_and_counts_little_for_it(make_samples: MakeSamples) -> None:
+def test_a_constant_prompt_counts_little_in_a_micro_batch(make_samples: MakeSamples) -> None:
     samples = with_examples(make_samples(problems=4, group=6))
     for batch in make_micro_batches("completions", samples, tokens=40):
-        assert len({s.prompt for s in batch.samples}) == 1
         assert count_tokens("completions", batch.groups) < count_tokens("rows", batch.groups) / 2
         assert batch.tokens <= 40 or len(batch.samples) == 1
 
