@@ -69,7 +69,7 @@ class Scorer:
 
     @property
     def row_layout(self) -> Layout:
-        """The layout with a row for each sample, in which the samples' gradients can be told apart."""
+        """The layout with a row for each sample, in which the samples' gradients can be separated."""
         return "rows" if self.layout == "packed" else self.layout
 
     def batches(self, samples: Sequence[Sample], parts: int = 1) -> list[MicroBatch]:
