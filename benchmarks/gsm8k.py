@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.learning import LearningRun, learn
 from benchmarks.support.workspace import make_workspace
-from flows.cli.presets import preset
+from flows.cli.presets import BASE, LEARNING
 from flows.process.exit_codes import exit_code
 from tasks.artifacts import read_text, write_text
 from tasks.core.metrics_files import read_metrics
@@ -36,12 +36,14 @@ if TYPE_CHECKING:
 TRAIN, EXAMPLES = "gsm8k.jsonl", "gsm8k_examples.jsonl"
 EXAMPLE_COUNT = 4
 SETTINGS = (
-    *(each for each in preset("smollm2") if not each.startswith("problems.")),
+    *BASE,
+    *LEARNING,
+    "rounds=4",
     *("environment=answer", "problems.source=jsonl", f"problems.path={TRAIN}", f"policy.prompt.file={EXAMPLES}"),
     *("problems.train=64", "problems.validation=1", "problems.test=8", "policy.max_new_tokens=128"),
     *("evaluation.samples=16", "evaluation.ks=[1, 8]"),
 )
-"""Learning as in the preset; all problems are for training but 9, as the test file is separate."""
+"""Learning as in the preset `improved`; all problems are for training but 9, as the test file is separate."""
 
 NAMES = {"pass_at_1_greedy": "pass@1 greedy", "pass_at_1": "pass@1 sampled", "maj_at_8": "maj@8"}
 
