@@ -12,12 +12,20 @@ def history(
     last: Annotated[int, typer.Option("-n", min=1, metavar="N", help="Show only the last N.")] = 20,
     debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
-    """Show the results of the scheduled runs, one line each: what changed, better or not, promoted or not, why."""
-    from flows.preflight import project_root
-    from flows.scheduling.history import entries
+    """Show the runs of this project, by hand or by schedule, one line each: number, what changed, what came of it.
 
-    for entry in entries(project_root())[-last:]:
-        print(f"{entry.when}  {entry.line}")
+    A run has the same name in MLflow and Prefect, and graft compare takes its number: pass@1 of the first and the final
+    policy, promoted or not, why.
+    """
+    from flows.history.entries import entries
+    from flows.preflight import project_root
+    from flows.process.workspace_lock import holders
+
+    root = project_root()
+    shown = entries(root)[-last:]
+    for entry in shown:
+        state = "running" if entry is shown[-1] and holders(root) else "killed"
+        print(f"{entry.when}  {entry.name or entry.number} · {state if entry.done is None else entry.line}")
 
 
 def status(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
@@ -116,8 +124,8 @@ def compare(
         list[str],
         typer.Argument(
             metavar="RUN",
-            help="A run: a project folder (. is this one), the account.json of a run, a DVC experiment, a git commit "
-            "with the dvc.lock of a run, or the name or id of an MLflow run.",
+            help="A run: its number in graft history, a project folder (. is this one), the account.json of a run, a "
+            "DVC experiment, a git commit with the dvc.lock of a run, or the name or id of an MLflow run.",
         ),
     ],
     html: Annotated[

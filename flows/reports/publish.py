@@ -1,15 +1,27 @@
-"""Publish a finished run: its page in the folder and in MLflow, a summary in Prefect."""
+"""Publish a run: its name and a summary in Prefect, its page in the folder and in MLflow."""
 
 import sys
 from socket import gethostname
+from uuid import UUID
 
 from httpx import HTTPError, HTTPStatusError
 from prefect.artifacts import create_markdown_artifact
+from prefect.client.orchestration import get_client
+from prefect.runtime import flow_run
 
 from flows.reports.html.page import write_page
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.tracking.recorder import Recorder
+
+
+def publish_name(name: str) -> None:
+    """Give the Prefect flow run the name of the run."""
+    try:
+        with get_client(sync_client=True) as client:
+            client.update_flow_run(UUID(flow_run.id), name=name)
+    except HTTPError as error:
+        print(f"warning: prefect: no name of this run there ({failure(error)})", file=sys.stderr)
 
 
 def publish_page(layout: Layout, recorder: Recorder) -> str | None:
