@@ -48,9 +48,9 @@ def find_number(root: Path, number: int) -> Entry | None:
 
 
 def find_lock(root: Path, lock: bytes) -> Entry | None:
-    """The last run that ended with this `dvc.lock`."""
+    """The first run that ended with this `dvc.lock`; later ones repeat it."""
     md5 = lock_digest(lock)
-    return next((entry for entry in reversed(entries(root)) if entry.dvc_lock_md5 == md5), None)
+    return next((entry for entry in entries(root) if entry.dvc_lock_md5 == md5), None)
 
 
 def lock_digest(lock: bytes) -> str:

@@ -165,7 +165,7 @@ READERS: dict[str, Reader] = {
     ),
     "account.json": of_json(RunRecord, ACCOUNT),
     "an account that is compared": of_file(
-        ACCOUNT, lambda file: render_page(make_sides([("it", find_run(str(file), file.parent))]))
+        ACCOUNT, lambda file: render_page(make_sides([find_run(str(file), file.parent)]))
     ),
     "outcomes of a finished run": Reader(
         text_of([valid.OUTCOME]),
