@@ -155,8 +155,10 @@ class RunSession:
         root, layout = self._layout.root, self._layout
         self._history = history = RunHistory(layout, self.params, str(flow_run.id), scheduled=self._line is not None)
         about = {"prefect.flow_run_id": str(flow_run.id), WORKSPACE: workspace(root), "sandbox_tier": sandbox_tier()}
-        names = {RUN_NAME: history.entry.name, CHANGED: str(history.changes or "")}
-        self._recorder = recorder = Recorder(layout, self.params, about | names | problems_tag(root, self.params))
+        about |= {RUN_NAME: history.entry.name} | problems_tag(root, self.params)
+        if history.changes:
+            about[CHANGED] = str(history.changes)
+        self._recorder = recorder = Recorder(layout, self.params, about)
         publish_name(history.entry.name)
         try:
             with (

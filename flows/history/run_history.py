@@ -46,8 +46,8 @@ class RunHistory:
 
     @property
     def changes(self) -> Changes | None:
-        """What differs from the last run that succeeded; None if there is none."""
-        if self._before is None:
+        """What differs from the last run that succeeded; None if nothing does, or this is the first."""
+        if self._before in (None, self._inputs):
             return None
         return Changes(changed_params(self._before, self._inputs), other_inputs(self._before, self._inputs))
 

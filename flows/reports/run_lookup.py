@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from dvc.api import DVCFileSystem
 
 FORMS = (
-    "its number in graft history, a folder with run/ in it, an account.json, a DVC experiment, a git commit with its "
-    "dvc.lock, or an MLflow run"
+    "a folder with run/ in it, an account.json, a DVC experiment, a git commit with its dvc.lock, an MLflow run, or "
+    "its number in graft history"
 )
 
 

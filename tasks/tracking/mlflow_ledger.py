@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from tasks.core.sqlite import sqlite_file
 from tasks.tracking.batches import METRICS_PER_CALL, chunks, log, make_metrics, milliseconds, valid_name
 from tasks.tracking.registry import create_card, follow, register
-from tasks.tracking.run_summary import RunSummary, headline_metrics
-from tasks.tracking.tags import CURVES, HERE, LOCK, REPEATED, RUN_NAME, WORKSPACE
+from tasks.tracking.run_summary import MINUTES, RunSummary, headline_metrics, unknown_headline
+from tasks.tracking.tags import CURVES, HERE, LOCK, REPEATED, RUN_NAME, SOURCE, WORKSPACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,7 +31,8 @@ class Ledger:
         self._pending: list[dict[str, Any]] = []
         self._computed = False
         self._runs: dict[str, str] = {}  # stage_id → run id; "" is the parent
-        self._cards: dict[str, str] = {}  # version of a round's policy → its LoggedModel
+        self._cards: dict[int, str] = {}  # round → the LoggedModel of its policy
+        self._versions: dict[str, str] = {}  # the same by the version of the policy
         self._summary = RunSummary()
         self._client: Any = None
         self.experiment = ""  # its id
@@ -101,7 +102,8 @@ class Ledger:
         tags = self._start["tags"]
         start = milliseconds(self._start["time"])
         run = self._client.create_run(self.experiment, start, run_name=tags.get(RUN_NAME))
-        log(self._client, run.info.run_id, self._start["params"], tags)
+        unknown = make_metrics(unknown_headline(self._start["ks"]), self._start["time"])
+        log(self._client, run.info.run_id, self._start["params"], tags, unknown)
         self._runs[""] = run.info.run_id
 
     def _find_repeated(self, finish: dict[str, Any]) -> Any:
@@ -116,7 +118,7 @@ class Ledger:
     def _note_repetition(self, run: Any, time: float) -> None:
         times = int(run.data.tags.get(REPEATED, "0").partition(" ")[0]) + 1
         last = datetime.fromtimestamp(time).astimezone().isoformat(sep=" ", timespec="seconds")
-        self._client.set_tag(run.info.run_id, REPEATED, f"{times} times, last {last}")
+        self._client.set_tag(run.info.run_id, REPEATED, f"{times} time{'s' * (times > 1)}, last {last}")
 
     def _send(self, message: dict[str, Any]) -> None:
         match message["kind"]:
@@ -136,7 +138,7 @@ class Ledger:
     def _finish(self, message: dict[str, Any]) -> None:
         assert self._start is not None
         self._summary.release_all()
-        self._summary.add({"minutes": (message["time"] - self._start["time"]) / 60}, message["time"])
+        self._summary.add({MINUTES: (message["time"] - self._start["time"]) / 60}, message["time"])
         self._send_summary()
         log(self._client, self._runs[""], tags=message["tags"])
         self._client.set_terminated(self._runs[""], message["status"], milliseconds(message["time"]))
@@ -167,16 +169,18 @@ class Ledger:
             self._register(message["model"])
         self._summary.add_stage(stage, round, metrics, time)
         if "headline" in message:
-            final = self._cards.get(message.get("model", {}).get("version", ""))
+            final = self._versions.get(message.get("model", {}).get("version", ""))
             self._summary.add(headline_metrics(message["headline"]), time, final)
 
     def _card(self, round: int, policy: dict[str, str]) -> str:
         """The LoggedModel of a round's policy, which is created once."""
-        version = policy["version"]
-        if version not in self._cards:
+        assert self._start is not None
+        if round not in self._cards:
             about = {"round": str(round)}
-            self._cards[version] = create_card(self.experiment, f"round-{round}", self._runs[""], policy | about, about)
-        return self._cards[version]
+            tags = {**policy, **about, SOURCE: self._start["tags"].get(SOURCE, "")}
+            self._cards[round] = create_card(self.experiment, f"round-{round}", self._runs[""], tags, about)
+        self._versions.setdefault(policy["version"], self._cards[round])
+        return self._cards[round]
 
     def _send_summary(self) -> None:
         if self.has_run:
@@ -243,7 +247,7 @@ class Ledger:
 
     def _register(self, model: dict[str, Any]) -> None:
         """The policy as a version of the registered model, once; the alias `challenger` is on the latest."""
-        card = self._cards.get(model["version"])
+        card = self._versions.get(model["version"])
         number = register(self._client, self.experiment, self._name, self._runs[""], model, card)
         self._client.set_registered_model_alias(self._name, "challenger", number)
 

@@ -33,7 +33,7 @@ from tasks.records import Champion, Lineage, Promotion, Record, Succession
 from tasks.redaction import redacted
 from tasks.statistics.influence_extremes import read_influence_extremes
 from tasks.tracking.mlflow_process import start_worker
-from tasks.tracking.tags import LOCK
+from tasks.tracking.tags import LOCK, SOURCE
 
 
 class WorkerAnswer(Record):
@@ -69,6 +69,7 @@ class Recorder:
             {
                 "kind": "start",
                 "time": time.time(),
+                "ks": params.evaluation.ks,
                 "params": flatten(params.model_dump(exclude=RUN_ONLY_SECTIONS)),
                 "tags": {**source_tags(layout.root), **git_tags(layout.root), **tags},
             }
@@ -309,7 +310,7 @@ def git_tags(root: Path) -> dict[str, str]:
 
 def source_tags(root: Path) -> dict[str, str]:
     """Who ran which project, in MLflow's own tags."""
-    tags = {"mlflow.source.name": root.resolve().name, "mlflow.source.type": "PROJECT"}
+    tags = {SOURCE: root.resolve().name, "mlflow.source.type": "PROJECT"}
     with suppress(OSError, KeyError):  # a container's user may have no name
         tags["mlflow.user"] = getpass.getuser()
     return tags

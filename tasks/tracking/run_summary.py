@@ -1,19 +1,31 @@
 """Summary of a run on its parent in MLflow: the headline, and a curve over the rounds for each of a few measures.
 
-All other metrics are on the runs of the stages. MLflow sorts metrics by name, so the headline comes first: its names
-have no `/`. Each point is also a metric of the LoggedModel of its policy, by which MLflow ranks the policies.
+All other metrics are on the runs of the stages. MLflow's page of a run lists metrics in the order in which they first
+came, so the numbers of the headline come at the start, as NaN until they are known. Each point is also a metric of the
+LoggedModel of its policy, by which MLflow ranks the policies.
 """
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tasks.statistics.learning_curves import CURVES
 from tasks.tracking.batches import METRICS_PER_CALL, make_metrics
 
+HEADLINE = ("greedy", "before", "change", "low", "high", "promoted", "sampled")
+"""Names of `run/metrics.json`, without its pass@k."""
+
+MINUTES = "minutes"
+
 ROUND_METRICS = {f"train/{name}": source for name, source in CURVES.items()} | {
     "validate/dev_pass_at_1": ("validate", "sampled_mean")
 }
 """Metric of the parent → the stage of the round that measures it, and its metric there."""
+
+
+def unknown_headline(ks: Sequence[int]) -> dict[str, float]:
+    """The headline and the minutes before they are known. `ks`: those of pass@k."""
+    return dict.fromkeys([*HEADLINE, f"pass_at_{max(ks)}", MINUTES], math.nan)
 
 
 def headline_metrics(headline: Mapping[str, float]) -> dict[str, float]:

@@ -14,6 +14,7 @@ REPEATED = "repeated"
 
 RUN_NAME = "mlflow.runName"
 DESCRIPTION = "mlflow.note.content"  # in Markdown
+SOURCE = "mlflow.source.name"
 
 CURVES = "curves"
 """Tag of a stage's run: the run that has its table as curves: `HERE`, or another one if the stage was cached."""

@@ -19,7 +19,7 @@ def summary_of(record: RunRecord) -> str:
 
 def with_changes(summary: str, changes: Changes | None) -> str:
     """The summary, and below it what differs from the last run of the workspace that succeeded."""
-    if changes is None or not str(changes):
+    if changes is None:
         return summary
     rows = [f"| {key} | {old} | {new} |" for key, (old, new) in changes.params.items()]
     table = ["| Params that differ from the run before | before | this run |", "|---|---|---|", *rows] if rows else []

@@ -8,7 +8,16 @@ from tasks.artifacts import write_json
 from tasks.layout import Layout
 from tests.support.mlflow_runs import decide, write_policy
 
-HEADLINE = {"greedy": 0.7, "before": 0.4, "change": 0.3, "low": 0.1, "high": 0.5, "promoted": 1, "pass@10": 0.9}
+HEADLINE = {
+    "greedy": 0.7,
+    "before": 0.4,
+    "change": 0.3,
+    "low": 0.1,
+    "high": 0.5,
+    "promoted": 1,
+    "sampled": 0.6,
+    "pass@10": 0.9,
+}
 
 
 @pytest.fixture

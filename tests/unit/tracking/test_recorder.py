@@ -56,9 +56,9 @@ def test_a_run_that_computed_nothing_is_noted_on_the_one_that_it_repeats(layout:
     known = children(client, str(first))
     assert {child.data.tags["cached"] for child in known.values()} == {"true"}
     assert REPEATED not in client.get_run(first).data.tags
-    for times in ("1", "2"):
+    for times in ("1 time", "2 times"):
         assert record(layout, tracking(), cached=True, **here) == first
-        assert client.get_run(first).data.tags[REPEATED].startswith(f"{times} times, last 20")
+        assert client.get_run(first).data.tags[REPEATED].startswith(f"{times}, last 20")
     assert len(client.search_runs(["1"])) == 1 + len(known)
 
     others = [

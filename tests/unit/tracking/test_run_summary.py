@@ -1,15 +1,17 @@
 """The parent run in MLflow: headline, a few curves over the rounds, and a LoggedModel for each round's policy."""
 
+import math
 from typing import Any
 
 import pytest
 
 from tasks.layout import Layout
+from tasks.promotion.headline import headline
+from tasks.statistics.intervals import Estimate
 from tasks.tracking.batches import valid_name
-from tasks.tracking.run_summary import ROUND_METRICS, RunSummary, headline_metrics, round_metrics
+from tasks.tracking.recorder import Recorder
+from tasks.tracking.run_summary import MINUTES, RunSummary, headline_metrics, round_metrics, unknown_headline
 from tests.support.mlflow_runs import decide, record, store, tracking
-
-HEADLINE = {"greedy", "before", "change", "low", "high", "promoted", "pass_at_10", "minutes"}
 
 
 class Client:
@@ -45,12 +47,24 @@ def test_the_points_of_a_round_name_its_policy() -> None:
     assert len(client.points) == 5
 
 
-def test_the_headline_comes_first_in_the_order_of_mlflow() -> None:
-    names = headline_metrics(dict.fromkeys(("greedy", "sampled", "pass@10", "promoted"), 0.5))
-    assert "pass_at_10" in names
+def test_the_names_are_those_of_the_headline_and_mlflow_takes_them() -> None:
+    after = {"pass_at_1_greedy": 0.5, "sampled_mean": 0.4, "pass_at_1": 0.4, "pass_at_10": 0.9}
+    names = headline_metrics(headline(0.25, after, Estimate(0.25, 0.1, 0.4), promoted=True))
+    assert [*names, MINUTES] == [*unknown_headline([1, 10])]
     assert [*map(valid_name, names)] == [*names]
-    assert max(names) < min(ROUND_METRICS)
     assert round_metrics("promote", {"kl": 1.0}) == {}
+
+
+@pytest.mark.slow
+def test_the_page_of_a_run_lists_the_headline_first(layout: Layout) -> None:
+    """In the order in which metrics first came; a run that fails has none of them."""
+    run_id = record(layout, tracking())
+    names = list(store(layout).get_run(run_id).data.metrics)
+    assert names[:9] == [*unknown_headline([1, 5, 10])]
+    recorder = Recorder(layout, tracking(), {})
+    failed = recorder.finish("FAILED")
+    metrics = store(layout).get_run(failed).data.metrics
+    assert [name for name, value in metrics.items() if not math.isnan(value)] == [MINUTES]
 
 
 @pytest.mark.slow
@@ -59,7 +73,7 @@ def test_the_parent_has_the_headline_and_few_curves(layout: Layout, cached: bool
     run_id = record(layout, tracking(), cached)
     client = store(layout)
     metrics = client.get_run(run_id).data.metrics
-    assert metrics.keys() == HEADLINE | {"train/mean_reward", "train/kl", "train/entropy"}
+    assert metrics.keys() == unknown_headline([10]).keys() | {"train/mean_reward", "train/kl", "train/entropy"}
     assert (metrics["greedy"], metrics["promoted"]) == (0.7, 1)
     history = client.get_metric_history(run_id, "train/mean_reward")
     assert [(point.step, point.value) for point in history] == [(1, 0.1), (2, 0.2)]
