@@ -188,9 +188,7 @@ class RunSession:
         recorder.close("FINISHED", **tags)
         if self._server:
             self._server.restart_if_gone()
-        publish_name(history.entry.name)
-        if summary:
-            publish_summary(self._layout, recorder, summary)
+        publish_summary(self._layout, recorder, history.entry.name, summary)
 
     def _fail(self, history: RunHistory, error: BaseException, mlflow_run: str | None) -> None:
         """Note the error in the history; the disk may be full."""
