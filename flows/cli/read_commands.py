@@ -12,10 +12,10 @@ def history(
     last: Annotated[int, typer.Option("-n", min=1, metavar="N", help="Show only the last N.")] = 20,
     debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
-    """Show the runs of this project, by hand or by schedule, one line each: number, what changed, what came of it.
+    """Show the runs of this project, by hand or by schedule, one line each: its name, promoted or not, and why.
 
-    A run has the same name in MLflow and Prefect, and graft compare takes its number: pass@1 of the first and the final
-    policy, promoted or not, why.
+    The name is the same in MLflow and Prefect: the number of the run, the params that differ from the last run that
+    succeeded, and pass@1 greedy of the first and the final policy. graft compare takes the number.
     """
     from flows.history.entries import entries
     from flows.preflight import project_root

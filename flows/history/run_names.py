@@ -14,8 +14,13 @@ MAX_CHARACTERS = 24  # of a param's value
 
 def run_name(number: int, change: str, headline: Mapping[str, float] | None = None) -> str:
     """The name of a run. `headline`: the numbers of `run/metrics.json`, if it succeeded."""
-    result = [f"{headline['before']:.3f} → {headline['greedy']:.3f}"] if headline else []
+    result = [format_result(headline["before"], headline["greedy"])] if headline else []
     return " · ".join([str(number), change, *result])
+
+
+def format_result(before: float, after: float) -> str:
+    """pass@1 greedy of the first and the final policy."""
+    return f"{before:.3f} → {after:.3f}"
 
 
 def summarise_change(before: RunInputs | None, now: RunInputs) -> str:

@@ -172,7 +172,8 @@ def test_the_page_of_a_run_is_readable_in_mlflow(operated: Operated, page: Page,
     assert address.startswith(f"{server}/#/experiments/")  # without the password: it stands on pages
     page.open(address)
     page.wait_for("page.html", "Path: mlflow-artifacts:/")
-    assert page.inside("document.querySelector('h1').innerText") == "A run of 2 rounds on 24 test problems"
+    title = "A run of 2 rounds on 24 test problems: 0.208 → 0.542"
+    assert page.inside("document.querySelector('h1').innerText") == title
     assert page.inside("document.querySelectorAll('svg').length") == 10
     assert "background" in page.inside("document.querySelector('style').innerText")
 

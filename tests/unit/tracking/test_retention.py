@@ -33,6 +33,8 @@ def test_old_runs_are_kept_if_their_policy_was_champion_or_their_lock_is_needed(
     remove()
     left = store(layout).search_model_versions("name = 'graft'")
     assert {version.tags["version"] for version in left} == {"aaaa", "bbbb", "dddd", "eeee"}
+    models = store(layout).search_logged_models(["1"])
+    assert {model.name for model in models} == {"policy-aaaa", "policy-bbbb", "policy-dddd", "policy-eeee"}
 
 
 @pytest.mark.slow
