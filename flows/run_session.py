@@ -172,7 +172,8 @@ class RunSession:
                 save_lock(root)
                 summary = publish_page(layout, recorder)
         except BaseException as error:
-            self._fail(history, error, recorder.finish("FAILED"))
+            line = failure_line(error) if isinstance(error, Exception) else f"interrupted {self._place}"
+            history.fail(line, recorder.finish("FAILED"))
             raise
         self._finish(history, recorder, summary)
 
@@ -189,14 +190,6 @@ class RunSession:
         if self._server:
             self._server.restart_if_gone()
         publish_summary(self._layout, recorder, history.entry.name, summary)
-
-    def _fail(self, history: RunHistory, error: BaseException, mlflow_run: str | None) -> None:
-        """Note the error in the history; the disk may be full."""
-        line = failure_line(error) if isinstance(error, Exception) else f"interrupted {self._place}"
-        try:
-            history.fail(line, mlflow_run)
-        except GraftError as problem:
-            print(f"warning: the history lacks how this run ended: {problem}", file=sys.stderr)
 
     def run(self, stage_id: str) -> None:
         """Bring one stage up to date, in a Prefect task of its name, and record it."""

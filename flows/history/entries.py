@@ -42,9 +42,9 @@ def write_entry(root: Path, entry: Entry) -> None:
     write_jsonl(_file(root), [*others, entry])
 
 
-def find_number(root: Path, number: int) -> Entry | None:
+def find_number(root: Path, number: str) -> Entry | None:
     """The entry of this number."""
-    return next((entry for entry in entries(root) if entry.number == number), None)
+    return next((entry for entry in entries(root) if str(entry.number) == number), None)
 
 
 def find_lock(root: Path, lock: bytes) -> Entry | None:

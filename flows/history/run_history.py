@@ -1,5 +1,8 @@
 """The present run in the history: its number and name from its start, what came of it at its end."""
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -8,6 +11,7 @@ from flows.history.entries import Entry, entries, find_lock, lock_digest, next_n
 from flows.history.run_names import other_inputs, run_name, summarise_change
 from tasks.artifacts import read_json, write_json
 from tasks.core.metrics_files import read_numbers
+from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import Params
 
@@ -61,7 +65,8 @@ class RunHistory:
         headline = read_numbers(self._layout.headline, "promote")
         name = run_name(self.entry.number, self._change, headline)
         self._update(done=True, line=line, when=now(), name=name, dvc_lock_md5=lock_digest(lock))
-        write_json(self._file, self._inputs)
+        with _warn():
+            write_json(self._file, self._inputs)
 
     def fail(self, line: str, mlflow_run: str | None) -> None:
         """Note that the run failed or was interrupted; its name remains as it is."""
@@ -74,11 +79,21 @@ class RunHistory:
 
     def _update(self, **fields: object) -> None:
         self.entry = self.entry.model_copy(update=fields)
-        write_entry(self._layout.root, self.entry)
+        with _warn():
+            write_entry(self._layout.root, self.entry)
 
     @property
     def _file(self) -> Path:
         return self._layout.root / ".graft" / "inputs.json"
+
+
+@contextmanager
+def _warn() -> Iterator[None]:
+    """A disk that is full costs the history, never the run that has ended."""
+    try:
+        yield
+    except GraftError as error:
+        print(f"warning: the history lacks how this run ended: {error}", file=sys.stderr)
 
 
 def add_failure(root: Path, line: str, flow_run: str) -> str:

@@ -37,7 +37,7 @@ def find_run(name: str, project: Path) -> tuple[str, RunRecord]:
         return _title(name, _entry_of_folder(path)), read_run_record(Layout(path))
     if exists(path):
         return name, read_json(path, RunRecord)
-    entry = find_number(project, int(name)) if name.isdecimal() else None
+    entry = find_number(project, name)
     found = _of_entry(entry, project) if entry else _from_dvc(name, project) or _from_mlflow(name, project)
     if found is None:
         raise GraftError(f"{name}: no such run; name {FORMS}")

@@ -81,7 +81,7 @@ def test_a_run_that_computed_nothing_names_the_run_that_it_repeats(layout: Layou
         "repeats 1",
         "same params",
     ]
-    assert find_lock(layout.root, b"first") == find_number(layout.root, 1)
+    assert find_lock(layout.root, b"first") == find_number(layout.root, "1")
 
 
 def test_lines_of_an_earlier_graft_are_numbered_by_their_place(layout: Layout) -> None:
