@@ -25,16 +25,19 @@ from prefect.states import Completed
 
 from flows.doctor import refuse_traps
 from flows.dvc_stages.pipeline import DvcPipeline
+from flows.history.run_history import RunHistory
 from flows.prefect_runs.crashed_runs import flow_run_note, mark_crashed, workspace, workspace_tag
 from flows.prefect_runs.shard_runners import ShardRunner
 from flows.prefect_runs.temporary_server import TemporaryServer
-from flows.process.exit_codes import Terminated
+from flows.process.exit_codes import Terminated, failure_line
 from flows.process.signals import reraise_lost_signals
-from flows.reports.publish import failure, publish_page, publish_summary
+from flows.reports.html.markdown import with_changes
+from flows.reports.publish import failure, publish_name, publish_page, publish_summary
 from flows.retention.saved_locks import save_lock
 from flows.stages.dvc_yaml import stage_of
 from flows.stages.result import StageResult
 from flows.stages.sources import SOURCES
+from tasks.artifacts import read_json
 from tasks.core.sharding import use_fan_out
 from tasks.errors import GraftError, TransientError
 from tasks.layout import Layout
@@ -42,11 +45,10 @@ from tasks.params.params import Params
 from tasks.params.sections import Scheduling
 from tasks.problems.digests import problems_tag
 from tasks.programs.sandbox.sandbox import probe_tier
+from tasks.records import Promotion
 from tasks.redaction import without_secrets
-from tasks.tracking.recorder import WORKSPACE, Recorder
-
-DESCRIPTION = "mlflow.note.content"
-"""MLflow's tag of a run's description, in Markdown."""
+from tasks.tracking.recorder import Recorder
+from tasks.tracking.tags import CHANGED, DESCRIPTION, RUN_NAME, WORKSPACE
 
 LONGEST_DELAY = 3600.0
 """Seconds between two attempts of a stage."""
@@ -82,13 +84,14 @@ class RunSession:
         report: Callable[[StageResult], None],
         line: Callable[[], str] | None = None,
     ) -> None:
-        """`report` is called after each stage; `line` returns the result of the run in words, for MLflow."""
+        """`report` is called after each stage; `line` returns the result of a scheduled run in words."""
         self.params = params
         self.results: list[StageResult] = []
         self._pipeline, self._report, self._line = pipeline, report, line
         self._layout = Layout(pipeline.root)
         self._server: TemporaryServer | None = None
         self._recorder: Recorder | None = None
+        self._history: RunHistory | None = None
         self._stage = ""  # the last that began
         self._raise_lost_signals: Callable[[], None] = lambda: None
         self._error: BaseException | None = None
@@ -137,18 +140,26 @@ class RunSession:
         except BaseException as error:
             self._error = error
             if isinstance(error, (KeyboardInterrupt, Terminated, TerminationSignal)):
-                place = f"in {self._stage}" if self._stage else "before the first stage"
-                print(f"interrupted {place}; the same command goes on there", file=sys.stderr)
+                print(f"interrupted {self._place}; the same command goes on there", file=sys.stderr)
             raise
         finally:
             self._over = True
             if self._server:
                 self._server.restart_if_gone()  # else Prefect waits for it in vain
 
+    @property
+    def _place(self) -> str:
+        return f"in {self._stage}" if self._stage else "before the first stage"
+
     def _open(self) -> Iterator[None]:
         root, layout = self._layout.root, self._layout
+        self._history = history = RunHistory(layout, self.params, str(flow_run.id), scheduled=self._line is not None)
         about = {"prefect.flow_run_id": str(flow_run.id), WORKSPACE: workspace(root), "sandbox_tier": sandbox_tier()}
-        self._recorder = recorder = Recorder(layout, self.params, about | problems_tag(root, self.params))
+        about |= {RUN_NAME: history.entry.name} | problems_tag(root, self.params)
+        if history.changes:
+            about[CHANGED] = str(history.changes)
+        self._recorder = recorder = Recorder(layout, self.params, about)
+        publish_name(history.entry.name)
         try:
             with (
                 reraise_lost_signals() as self._raise_lost_signals,
@@ -160,17 +171,25 @@ class RunSession:
                 yield
                 save_lock(root)
                 summary = publish_page(layout, recorder)
-        except BaseException:
-            recorder.finish("FAILED")
+        except BaseException as error:
+            line = failure_line(error) if isinstance(error, Exception) else f"interrupted {self._place}"
+            history.fail(line, recorder.finish("FAILED"))
             raise
-        more = {DESCRIPTION: summary} if summary else {}
-        if self._line:
-            more["line"] = self._line()
-        recorder.close("FINISHED", **more)
+        self._finish(history, recorder, summary)
+
+    def _finish(self, history: RunHistory, recorder: Recorder, summary: str | None) -> None:
+        """Complete the run's records in the history, MLflow and Prefect."""
+        line = self._line() if self._line else read_json(self._layout.promotion, Promotion).reason
+        history.finish(line, computed=len(self.cached) < len(self.results))
+        tags = {RUN_NAME: history.entry.name}
         if summary:
-            if self._server:
-                self._server.restart_if_gone()
-            publish_summary(layout, recorder, summary)
+            tags[DESCRIPTION] = with_changes(summary, history.changes)
+        if self._line:
+            tags["line"] = line
+        recorder.close("FINISHED", **tags)
+        if self._server:
+            self._server.restart_if_gone()
+        publish_summary(self._layout, recorder, history.entry.name, summary)
 
     def run(self, stage_id: str) -> None:
         """Bring one stage up to date, in a Prefect task of its name, and record it."""
@@ -184,7 +203,8 @@ class RunSession:
         self._report(result)
 
     def _compute(self, stage_id: str) -> StageResult:
-        self.results.append(self._pipeline.run(stage_id))
+        assert self._recorder is not None
+        self.results.append(self._pipeline.run(stage_id, before=self._recorder.compute))
         return self.results[-1]
 
     @property
@@ -195,9 +215,10 @@ class RunSession:
     def cached(self) -> set[str]:
         return {result.stage_id for result in self.results if result.cached}
 
-    def mlflow_run_id(self) -> str | None:
-        """The id of the MLflow run. Waits until MLflow has all of it."""
-        return self._recorder.wait() if self._recorder else None
+    def wait(self) -> None:
+        """Wait until MLflow has all of the run."""
+        if self._recorder and self._history:
+            self._history.set_mlflow_run(self._recorder.wait())
 
 
 def retry_delays(schedule: Scheduling) -> list[float]:

@@ -25,7 +25,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     retrain: "Run the complete chain, from problems to an improved policy.",
     stage: "Bring single stages up to date.",
     serve: "Retrain on a schedule.",
-    history: "Show the results of the scheduled runs.",
+    history: "Show the runs of this project, a line each.",
     status: "Show which stages are stale, and why.",
     tree: "Draw the search tree of one problem.",
     workflows: "Print the workflows found for one problem.",

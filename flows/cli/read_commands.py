@@ -12,12 +12,20 @@ def history(
     last: Annotated[int, typer.Option("-n", min=1, metavar="N", help="Show only the last N.")] = 20,
     debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
-    """Show the results of the scheduled runs, one line each: what changed, better or not, promoted or not, why."""
-    from flows.preflight import project_root
-    from flows.scheduling.history import entries
+    """Show the runs of this project, by hand or by schedule, one line each: its name, promoted or not, and why.
 
-    for entry in entries(project_root())[-last:]:
-        print(f"{entry.when}  {entry.line}")
+    The name is the same in MLflow and Prefect: the number of the run, the params that differ from the last run that
+    succeeded, and pass@1 greedy of the first and the final policy. graft compare takes the number.
+    """
+    from flows.history.entries import entries
+    from flows.preflight import project_root
+    from flows.process.workspace_lock import holders
+
+    root = project_root()
+    shown = entries(root)[-last:]
+    for entry in shown:
+        state = "running" if entry is shown[-1] and holders(root) else "killed"
+        print(f"{entry.when}  {entry.name or entry.number} · {state if entry.done is None else entry.line}")
 
 
 def status(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
@@ -116,8 +124,8 @@ def compare(
         list[str],
         typer.Argument(
             metavar="RUN",
-            help="A run: a project folder (. is this one), the account.json of a run, a DVC experiment, a git commit "
-            "with the dvc.lock of a run, or the name or id of an MLflow run.",
+            help="A run: its number in graft history, a project folder (. is this one), the account.json of a run, a "
+            "DVC experiment, a git commit with the dvc.lock of a run, or the name or id of an MLflow run.",
         ),
     ],
     html: Annotated[

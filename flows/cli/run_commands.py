@@ -62,7 +62,7 @@ def retrain(
         try:
             print_report(Layout(root), params, session.seconds, session.cached, Console())
         finally:
-            session.mlflow_run_id()  # waits until MLflow has all of it
+            session.wait()
 
 
 def stage(

@@ -84,8 +84,11 @@ class DvcPipeline:
             raise GraftError(f"no stage {name!r}; the stages are {', '.join(ids)}")
         return found
 
-    def run(self, stage_id: str, force: bool = False) -> StageResult:
-        """Bring one stage up to date: nothing to do, restored from the run-cache, or computed."""
+    def run(self, stage_id: str, force: bool = False, before: Callable[[str], None] = lambda _: None) -> StageResult:
+        """Bring one stage up to date: nothing to do, restored from the run-cache, or computed.
+
+        `before` is called with the id of the stage if it must be computed, before that.
+        """
         started = time.monotonic()
         if stage_id != SOURCES and not self._sources_written:
             with translate_dvc_errors(), lock_repo(self._repo):
@@ -96,7 +99,13 @@ class DvcPipeline:
         with translate_dvc_errors(), lock_repo(self._repo), self._repo.scm_context(quiet=True):
             stage = self._load(stage_id)
             self._refuse_missing_deps(stage)
-            how = reproduce(stage, self._function(stage_id), force, self._pull)
+            function = self._function(stage_id)
+
+            def compute() -> None:
+                before(stage_id)
+                function()
+
+            how = reproduce(stage, compute, force, self._pull)
             return StageResult(
                 stage_id,
                 how,

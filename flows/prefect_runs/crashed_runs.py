@@ -21,7 +21,7 @@ from flows.process.settings import prefect_home
 from tasks.artifacts import read_json, write_json
 from tasks.errors import GraftError
 from tasks.params.sections import Tracking
-from tasks.tracking.recorder import WORKSPACE
+from tasks.tracking.tags import WORKSPACE
 
 START_GRACE = timedelta(minutes=5)
 """A deployment's run without a note is not a crash before this time: its process may be starting."""

@@ -56,6 +56,11 @@ def _raise_terminated(number: int, _: object) -> NoReturn:
     raise Terminated(number)
 
 
+def failure_line(error: Exception) -> str:
+    """The line of a run that failed, in Prefect and the history."""
+    return one_line(redacted(f"failed: {line_and_code(error)[0]}"))
+
+
 def line_and_code(error: Exception) -> tuple[str, int]:
     """The line for the user and the exit code."""
     if isinstance(error, GraftError):

@@ -32,7 +32,7 @@ def compare(names: Sequence[str], project: Path, html: Path | None, console: "Co
         raise GraftError(f"{names[0]}: one run alone; name another to compare it with, or --html FILE for its page")
     if html and html.is_dir():
         raise GraftError(f"--html {html}: is a folder; name a file, for instance {html / 'page.html'}")
-    sides = comparison.make_sides([(name, find_run(name, project)) for name in names])
+    sides = comparison.make_sides([find_run(name, project) for name in names])
     if html:
         from flows.reports.html.page import render_page
         from tasks.artifacts import write_text

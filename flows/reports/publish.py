@@ -1,15 +1,26 @@
-"""Publish a finished run: its page in the folder and in MLflow, a summary in Prefect."""
+"""Publish a run: its name and a summary in Prefect, its page in the folder and in MLflow."""
 
 import sys
 from socket import gethostname
+from uuid import UUID
 
 from httpx import HTTPError, HTTPStatusError
 from prefect.artifacts import create_markdown_artifact
+from prefect.client.orchestration import get_client
+from prefect.runtime import flow_run
 
 from flows.reports.html.page import write_page
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.tracking.recorder import Recorder
+
+
+def publish_name(name: str) -> None:
+    """Give the Prefect flow run the name of the run."""
+    try:
+        _rename(name)
+    except HTTPError as error:
+        print(f"warning: prefect: no name of this run there ({failure(error)})", file=sys.stderr)
 
 
 def publish_page(layout: Layout, recorder: Recorder) -> str | None:
@@ -28,8 +39,8 @@ def publish_page(layout: Layout, recorder: Recorder) -> str | None:
     return summary
 
 
-def publish_summary(layout: Layout, recorder: Recorder, summary: str) -> None:
-    """The summary as an artifact of the Prefect flow run, with links to MLflow.
+def publish_summary(layout: Layout, recorder: Recorder, name: str, summary: str | None) -> None:
+    """The final name of the Prefect flow run, and the summary as its artifact, with links to MLflow.
 
     The page is named by its path without a link: browsers refuse links from a server's page to a local file.
     """
@@ -37,9 +48,16 @@ def publish_summary(layout: Layout, recorder: Recorder, summary: str) -> None:
     links = [f"[{text}]({address})" for text, address in addresses.items() if address]
     where = " · ".join([*links, f"`{layout.page}` on `{gethostname()}`"])
     try:
-        create_markdown_artifact(f"{summary}\n\n{where}\n", key="page", description=summary.splitlines()[0])
+        _rename(name)
+        if summary:
+            create_markdown_artifact(f"{summary}\n\n{where}\n", key="page", description=summary.splitlines()[0])
     except HTTPError as error:
         print(f"warning: prefect: no summary of this run there ({failure(error)})", file=sys.stderr)
+
+
+def _rename(name: str) -> None:
+    with get_client(sync_client=True) as client:
+        client.update_flow_run(UUID(flow_run.id), name=name)
 
 
 def failure(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Find the record of a run by its folder, file, DVC experiment, git commit or MLflow run."""
+"""Find the record of a run by its number, folder, file, DVC experiment, git commit or MLflow run."""
 
 import tempfile
 from collections.abc import Iterable
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from flows.history.entries import Entry, entries, find_lock, find_number
 from flows.reports.run_record import RunRecord, params_of_run, read_run_record, rounds_of
 from tasks.artifacts import read_json
 from tasks.errors import GraftError
@@ -18,39 +19,63 @@ from tasks.tracking.queries import fetch_text
 if TYPE_CHECKING:
     from dvc.api import DVCFileSystem
 
-FORMS = "a folder with run/ in it, an account.json, a DVC experiment, a git commit with its dvc.lock, or an MLflow run"
+FORMS = (
+    "a folder with run/ in it, an account.json, a DVC experiment, a git commit with its dvc.lock, an MLflow run, or "
+    "its number in graft history"
+)
 
 
-def find_run(name: str, project: Path) -> RunRecord:
-    """The run that `name` means, in this order: a path, then a DVC experiment or git revision, then an MLflow run.
+def find_run(name: str, project: Path) -> tuple[str, RunRecord]:
+    """The title and record of the run that `name` means.
 
-    The latter two are looked up in the folder `project`. Raises GraftError if nothing is found.
+    In this order: a path, a number in the history, a DVC experiment or git revision, an MLflow run; all but the first
+    are looked up in the folder `project`. The title has the name from the history. Raises GraftError if nothing is
+    found.
     """
     path = Path(name).expanduser()
     if isdir(path):
-        return read_run_record(Layout(path))
+        return _title(name, _entry_of_folder(path)), read_run_record(Layout(path))
     if exists(path):
-        return read_json(path, RunRecord)
-    found = _from_dvc(name, project) or _from_mlflow(name, project)
+        return name, read_json(path, RunRecord)
+    entry = find_number(project, name)
+    found = _of_entry(entry, project) if entry else _from_dvc(name, project) or _from_mlflow(name, project)
     if found is None:
         raise GraftError(f"{name}: no such run; name {FORMS}")
     return found
 
 
-def _from_mlflow(name: str, project: Path) -> RunRecord | None:
+def _title(name: str, entry: Entry | None) -> str:
+    return f"{name} ({entry.name})" if entry and entry.name else name
+
+
+def _entry_of_folder(folder: Path) -> Entry | None:
+    lock = folder / "dvc.lock"
+    return find_lock(folder, lock.read_bytes()) if lock.is_file() else None
+
+
+def _of_entry(entry: Entry, project: Path) -> tuple[str, RunRecord]:
+    title = entry.name or str(entry.number)
+    found = _from_mlflow(entry.mlflow_run, project) if entry.mlflow_run else None
+    if found is None:
+        raise GraftError(f"{title}: MLflow does not have this run; name its folder, or a commit with its dvc.lock")
+    return title, found[1]
+
+
+def _from_mlflow(name: str, project: Path) -> tuple[str, RunRecord] | None:
     if not (project / "params.yaml").is_file():
         return None
     text = fetch_text(project, load_params(project / "params.yaml").tracking, name, "account.json")
     if text is None:
         return None
+    entry = next((entry for entry in entries(project) if entry.mlflow_run == name), None)
     try:
-        return RunRecord.model_validate_json(text)
+        return _title(name, entry), RunRecord.model_validate_json(text)
     except ValidationError as error:
         field = ".".join(map(str, error.errors()[0]["loc"]))
         raise GraftError(f"{name}: its account.json in MLflow is of another Graft ({field}); name its folder") from None
 
 
-def _from_dvc(name: str, project: Path) -> RunRecord | None:
+def _from_dvc(name: str, project: Path) -> tuple[str, RunRecord] | None:
     """The run of a commit or experiment: small files from git, the others from the DVC cache."""
     if not (project / ".dvc").is_dir():
         return None
@@ -75,7 +100,8 @@ def _from_dvc(name: str, project: Path) -> RunRecord | None:
                 raise GraftError("dvc.lock is not in it")
             rounds = rounds_of(layout.root, params_of_run(layout.root))
             _fetch(files, layout, _record_files(layout, rounds))
-            return read_run_record(layout)
+            entry = find_lock(project, (layout.root / "dvc.lock").read_bytes())
+            return _title(name, entry), read_run_record(layout)
         except (DvcException, FileNotFoundError, GraftError) as error:
             line = f"{error.filename} is missing" if isinstance(error, FileNotFoundError) else str(error)
             line = " ".join(line.replace(f"{folder}/", "").split())

@@ -14,18 +14,19 @@ from prefect.runtime import flow_run
 from prefect.states import Completed
 
 from flows.dvc_stages.pipeline import DvcPipeline
+from flows.history.changes import RunInputs, describe_changes, read_scheduled_inputs, scheduled_base
+from flows.history.entries import entries
+from flows.history.run_history import add_failure
 from flows.prefect_runs.crashed_runs import flow_run_note, mark_crashed, tag_run
 from flows.preflight import CHAMPION, project_root, write_params
 from flows.process import settings
-from flows.process.exit_codes import line_and_code
+from flows.process.exit_codes import failure_line
 from flows.process.orphaned_output import outlive_readers
 from flows.process.workspace_lock import WorkspaceLockedError, exclusive_lock
+from flows.reports.publish import publish_name
 from flows.retrain import run_stages
 from flows.run_session import RunSession
-from flows.scheduling.changes import RunInputs, describe_changes, read_inputs, scheduled_base
-from flows.scheduling.history import add_entry, entries
 from tasks.artifacts import read_json, write_json
-from tasks.errors import one_line
 from tasks.layout import Layout
 from tasks.params.file import load_params
 from tasks.records import Promotion
@@ -49,6 +50,7 @@ def scheduled() -> State[None]:
                 line = retrain_where_new(root)
         except WorkspaceLockedError as busy:
             line = f"skipped: {busy}"
+            publish_name("skipped")
     say(line)
     return Completed(message=line)
 
@@ -58,24 +60,24 @@ def retrain_where_new(root: Path) -> str:
     layout, params = Layout(root), load_params(root / "params.yaml")
     mark_crashed(root, params.tracking, alone=True)
     try:
-        now = read_inputs(layout, params)
+        now = read_scheduled_inputs(layout, params)
         changes = describe_changes(_last_seen(root), now)
         if not changes:
+            publish_name("nothing new")
             return f"nothing new since {_last_time(root)}: no problems, params or sources; nothing was done"
-        mlflow_run, line = _retrained(layout, scheduled_base(layout, params), changes)
+        line = _retrained(layout, scheduled_base(layout, params), changes)
     except Exception as error:
-        failed = one_line(redacted(f"failed: {line_and_code(error)[0]}"))
-        add_entry(root, False, failed, str(flow_run.id), None)
+        failed = failure_line(error)
+        publish_name(add_failure(root, failed, str(flow_run.id)))
         say(failed)  # Prefect stores it, but prints nothing
         raise
-    add_entry(root, True, line, str(flow_run.id), mlflow_run)
     write_json(_seen_file(root), now)
     create_markdown_artifact(line, key="line", description="What changed, and what came of it")
     return line
 
 
-def _retrained(layout: Layout, base: str, changes: list[str]) -> tuple[str | None, str]:
-    """Run the chain from `base`; returns the id of the MLflow run, and the line."""
+def _retrained(layout: Layout, base: str, changes: list[str]) -> str:
+    """Run the chain from `base`; returns the line."""
     assignments = [f"policy.base={base}"] if base == CHAMPION else []
     params = write_params(layout.root, assignments, say)
 
@@ -85,7 +87,8 @@ def _retrained(layout: Layout, base: str, changes: list[str]) -> tuple[str | Non
 
     session = RunSession(DvcPipeline(layout.root, seconds=params.schedule.seconds), params, say, line)
     run_stages(session)
-    return session.mlflow_run_id(), line()
+    session.wait()
+    return line()
 
 
 def _last_seen(root: Path) -> RunInputs | None:
@@ -93,7 +96,7 @@ def _last_seen(root: Path) -> RunInputs | None:
 
 
 def _last_time(root: Path) -> str:
-    done = [entry.when for entry in entries(root) if entry.done]
+    done = [entry.when for entry in entries(root) if entry.done and entry.scheduled]
     return done[-1] if done else "the last scheduled run"
 
 

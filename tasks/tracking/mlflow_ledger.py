@@ -2,39 +2,38 @@
 
 import fcntl
 import json
-import re
 from contextlib import contextmanager
+from datetime import datetime
 from functools import partial
-from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tasks.core.sqlite import sqlite_file
-from tasks.tracking.registry import follow, register
+from tasks.tracking.batches import METRICS_PER_CALL, chunks, log, make_metrics, milliseconds, valid_name
+from tasks.tracking.registry import create_card, follow, register
+from tasks.tracking.run_summary import MINUTES, RunSummary, headline_metrics, unknown_headline
+from tasks.tracking.tags import CURVES, HERE, LOCK, REPEATED, RUN_NAME, SOURCE, WORKSPACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-TAGS_PER_CALL = 100  # MLflow's limits for one log_batch
-METRICS_PER_CALL = 800  # it takes 1000 of all kinds
-VALUE_LENGTH = 5000  # MLflow refuses longer tags and params
-
-CURVES = "curves"
-"""Tag of a stage's run: the run that has its table as curves: `HERE`, or another one if the stage was cached."""
-
-HERE = "here"
-
-
 class Ledger:
-    """The messages of a run so far, and which of them MLflow has accepted."""
+    """The messages of a run so far, and which of them MLflow has accepted.
+
+    Nothing is sent before something is computed: if that never happens, the run repeats an earlier one, which is noted
+    on that one, if MLflow has it.
+    """
 
     def __init__(self, uri: str, experiment: str) -> None:
         self._uri, self._name = uri, experiment
         self._start: dict[str, Any] | None = None  # of the parent run; None if only the champion is to be updated
         self._pending: list[dict[str, Any]] = []
+        self._computed = False
         self._runs: dict[str, str] = {}  # stage_id → run id; "" is the parent
-        self._on_parent: list[Any] = []  # metrics that the parent does not have yet
+        self._cards: dict[int, str] = {}  # round → the LoggedModel of its policy
+        self._versions: dict[str, str] = {}  # the same by the version of the policy
+        self._summary = RunSummary()
         self._client: Any = None
         self.experiment = ""  # its id
 
@@ -51,15 +50,18 @@ class Ledger:
         """Add a message to the next delivery."""
         if message["kind"] == "start":
             self._start = message
-        else:
-            self._pending.append(message)
+            return
+        self._pending.append(message)
+        self._computed |= message["kind"] == "compute" or not message.get("cached", True)
 
     def deliver(self) -> list[str]:
         """Send all pending messages; returns an error for each that remains pending."""
         errors: list[str] = []
-        if self._attempt(self._open, errors):
+        if not self._attempt(self._open, errors) or self._is_held():
+            return errors
+        if self._attempt(self._begin, errors):
             self._pending = [m for m in self._pending if not self._attempt(partial(self._send, m), errors)]
-            self._attempt(self._record_on_parent, errors)
+            self._attempt(self._send_summary, errors)
         return errors
 
     def _attempt(self, action: "Callable[[], None]", errors: list[str]) -> bool:
@@ -72,18 +74,51 @@ class Ledger:
         return True
 
     def _open(self) -> None:
-        """Create the experiment and the parent run, each once."""
-        if not self.experiment:
-            from mlflow import MlflowClient, set_tracking_uri
+        """Open the store, and create the experiment, once."""
+        if self.experiment:
+            return
+        from mlflow import MlflowClient, set_tracking_uri
 
-            set_tracking_uri(self._uri)
-            with creation_lock(self._uri):
-                self._client = MlflowClient(self._uri)
-                self.experiment = _experiment_id(self._client, self._name)
-        if self._start and "" not in self._runs:
-            run = self._client.create_run(self.experiment, start_time=_milliseconds(self._start["time"]))
-            self._log(run.info.run_id, self._start["time"], params=self._start["params"], tags=self._start["tags"])
-            self._runs[""] = run.info.run_id
+        set_tracking_uri(self._uri)
+        with creation_lock(self._uri):
+            self._client = MlflowClient(self._uri)
+            self.experiment = _experiment_id(self._client, self._name)
+
+    def _is_held(self) -> bool:
+        """True as long as the run may turn out to repeat another one."""
+        ended = any(message["kind"] == "finish" for message in self._pending)
+        return self.has_run and not (self._computed or ended)
+
+    def _begin(self) -> None:
+        """Create the parent run, or find the one that this run repeats; once."""
+        if self._start is None or "" in self._runs:
+            return
+        finish = next((message for message in self._pending if message["kind"] == "finish"), None)
+        if finish and not self._computed and (repeated := self._find_repeated(finish)):
+            self._note_repetition(repeated, finish["time"])
+            self._runs[""] = repeated.info.run_id
+            self._pending = [message for message in self._pending if message["kind"] == "champion"]
+            return
+        tags = self._start["tags"]
+        start = milliseconds(self._start["time"])
+        run = self._client.create_run(self.experiment, start, run_name=tags.get(RUN_NAME))
+        unknown = make_metrics(unknown_headline(self._start["ks"]), self._start["time"])
+        log(self._client, run.info.run_id, self._start["params"], tags, unknown)
+        self._runs[""] = run.info.run_id
+
+    def _find_repeated(self, finish: dict[str, Any]) -> Any:
+        """The last run of the workspace that finished with the same `dvc.lock`."""
+        workspace, lock = self._start["tags"].get(WORKSPACE) if self._start else None, finish["tags"].get(LOCK)
+        if finish["status"] != "FINISHED" or not workspace or not lock or "'" in workspace:
+            return None
+        same = f"tags.{WORKSPACE} = '{workspace}' AND tags.{LOCK} = '{lock}' AND attributes.status = 'FINISHED'"
+        found = self._client.search_runs([self.experiment], same, max_results=1, order_by=["start_time DESC"])
+        return found[0] if found else None
+
+    def _note_repetition(self, run: Any, time: float) -> None:
+        times = int(run.data.tags.get(REPEATED, "0").partition(" ")[0]) + 1
+        last = datetime.fromtimestamp(time).astimezone().isoformat(sep=" ", timespec="seconds")
+        self._client.set_tag(run.info.run_id, REPEATED, f"{times} time{'s' * (times > 1)}, last {last}")
 
     def _send(self, message: dict[str, Any]) -> None:
         match message["kind"]:
@@ -101,41 +136,55 @@ class Ledger:
                 self._finish(message)
 
     def _finish(self, message: dict[str, Any]) -> None:
-        self._record_on_parent()
-        self._log(self._runs[""], message["time"], tags=message["tags"])
-        self._client.set_terminated(self._runs[""], message["status"], _milliseconds(message["time"]))
+        assert self._start is not None
+        self._summary.release_all()
+        self._summary.add({MINUTES: (message["time"] - self._start["time"]) / 60}, message["time"])
+        self._send_summary()
+        log(self._client, self._runs[""], tags=message["tags"])
+        self._client.set_terminated(self._runs[""], message["status"], milliseconds(message["time"]))
 
     def _record_stage(self, message: dict[str, Any]) -> None:
-        """A child run; its metrics are also on the parent, where the rounds form curves."""
+        """A child run with all that the stage measured; the parent gets what its summary takes."""
         from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
-        stage_id, metrics = message["stage_id"], message.get("metrics", {})
+        stage_id, metrics, time = message["stage_id"], message.get("metrics", {}), message["time"]
         stage, _, part = stage_id.partition("@")
-        step = int(part) if part.isdigit() else 0
+        round = int(part) if part.isdigit() else 0
         digests = {f"{kind}.{path}": md5 for kind in ("dep", "out") for path, md5 in message[f"{kind}s"].items()}
         tags = {"stage": stage, "round": part, "cached": json.dumps(message["cached"]), **digests}
         if stage_id not in self._runs:
-            start = _milliseconds(message["time"] - message["seconds"])
-            first = {MLFLOW_PARENT_RUN_ID: self._runs[""], **{valid_name(k): v[:VALUE_LENGTH] for k, v in tags.items()}}
-            run = self._client.create_run(self.experiment, start, first, stage_id)
-            self._runs[stage_id], tags = run.info.run_id, {}
+            start = milliseconds(time - message["seconds"])
+            first = {MLFLOW_PARENT_RUN_ID: self._runs[""]}
+            self._runs[stage_id] = self._client.create_run(self.experiment, start, first, stage_id).info.run_id
         child = self._runs[stage_id]
-        self._log(child, message["time"], tags=tags, metrics={**metrics, "seconds": message["seconds"]}, step=step)
+        measured = {**metrics, "seconds": message["seconds"]}
+        log(self._client, child, tags=tags, metrics=make_metrics(measured, time, round))
         self._log_problems(child, message["deps"])
-        self._client.set_terminated(child, "FINISHED", _milliseconds(message["time"]))
+        self._client.set_terminated(child, "FINISHED", milliseconds(time))
 
         self._log_problems(self._runs[""], message["outs"])
-        on_parent = {parent_name(stage_id, name): value for name, value in metrics.items()}
-        on_parent[f"seconds/{curve(stage_id)}"] = message["seconds"]
-        self._on_parent += _metrics(on_parent, message["time"], step)
+        if "policy" in message:
+            self._summary.add_model(round, self._card(round, message["policy"]))
         if "model" in message:
             self._register(message["model"])
+        self._summary.add_stage(stage, round, metrics, time)
+        if "headline" in message:
+            final = self._versions.get(message.get("model", {}).get("version", ""))
+            self._summary.add(headline_metrics(message["headline"]), time, final)
 
-    def _record_on_parent(self) -> None:
-        """The metrics of all stages since the last call, together: a call takes as long for one as for a thousand."""
-        while self._on_parent:
-            self._client.log_batch(self._runs[""], metrics=self._on_parent[:METRICS_PER_CALL])
-            del self._on_parent[:METRICS_PER_CALL]
+    def _card(self, round: int, policy: dict[str, str]) -> str:
+        """The LoggedModel of a round's policy, which is created once."""
+        assert self._start is not None
+        if round not in self._cards:
+            about = {"round": str(round)}
+            tags = {**policy, **about, SOURCE: self._start["tags"].get(SOURCE, "")}
+            self._cards[round] = create_card(self.experiment, f"round-{round}", self._runs[""], tags, about)
+        self._versions.setdefault(policy["version"], self._cards[round])
+        return self._cards[round]
+
+    def _send_summary(self) -> None:
+        if self.has_run:
+            self._summary.send(self._client, self._runs[""])
 
     def _record_steps(self, message: dict[str, Any]) -> None:
         """A stage's table on its own run as `step/…`; the step of all other metrics is the round.
@@ -145,7 +194,7 @@ class Ledger:
         """
         from mlflow.entities import Metric, RunTag
 
-        child, rows, now = self._runs[message["stage_id"]], message["rows"], _milliseconds(message["time"])
+        child, rows, now = self._runs[message["stage_id"]], message["rows"], milliseconds(message["time"])
         curves = self._curves(message["path"], message["md5"]) if message["cached"] else None
         points = [
             Metric(valid_name(f"step/{name}"), value, now, round(row["step"]))
@@ -153,7 +202,7 @@ class Ledger:
             for name, value in row.items()
             if name != "step"
         ]
-        *before, last = [*_chunks(points, METRICS_PER_CALL)] or [[]]
+        *before, last = [*chunks(points, METRICS_PER_CALL)] or [[]]
         for some in before:
             self._client.log_batch(child, metrics=some)
         tag = RunTag(CURVES, curves or HERE)  # last: a run with the tag has all points
@@ -198,52 +247,14 @@ class Ledger:
 
     def _register(self, model: dict[str, Any]) -> None:
         """The policy as a version of the registered model, once; the alias `challenger` is on the latest."""
-        number = register(self._client, self.experiment, self._name, self._runs[""], model)
+        card = self._versions.get(model["version"])
+        number = register(self._client, self.experiment, self._name, self._runs[""], model, card)
         self._client.set_registered_model_alias(self._name, "challenger", number)
 
     def _follow(self, succession: dict[str, Any]) -> None:
         """Update the registry from `champion/`, if there is a champion."""
         if succession["champion"] is not None:
             follow(self._client, self.experiment, self._name, succession["champion"], succession["history"])
-
-    def _log(
-        self,
-        run_id: str,
-        time: float,
-        params: dict[str, str] | None = None,
-        tags: dict[str, str] | None = None,
-        metrics: dict[str, float] | None = None,
-        step: int = 0,
-    ) -> None:
-        from mlflow.entities import Param, RunTag
-
-        numbers = _chunks(_metrics(metrics or {}, time, step), METRICS_PER_CALL)
-        named = _chunks([Param(valid_name(k), v[:VALUE_LENGTH]) for k, v in (params or {}).items()], TAGS_PER_CALL)
-        tagged = _chunks([RunTag(valid_name(k), v[:VALUE_LENGTH]) for k, v in (tags or {}).items()], TAGS_PER_CALL)
-        for some in zip_longest(numbers, named, tagged, fillvalue=()):
-            self._client.log_batch(run_id, *some)
-
-
-def _metrics(values: dict[str, float], time: float, step: int) -> list[Any]:
-    from mlflow.entities import Metric
-
-    return [Metric(valid_name(name), value, _milliseconds(time), step) for name, value in values.items()]
-
-
-def curve(stage_id: str) -> str:
-    """Prefix of a stage's metrics on the parent run. The round is the step, so that the rounds form one curve."""
-    stage, _, part = stage_id.partition("@")
-    return stage if part.isdigit() or not part else f"{stage}_{part}"
-
-
-def parent_name(stage_id: str, name: str) -> str:
-    """Name of a stage's metric on the parent run: `epoch/…` is kept, others get the stage as a prefix."""
-    return name if name.startswith("epoch/") else f"{curve(stage_id)}/{name}"
-
-
-def valid_name(name: str) -> str:
-    """`name` with the characters that MLflow refuses, such as `@`, replaced."""
-    return re.sub(r"[^\w\-. :/]", "_", name)
 
 
 @contextmanager
@@ -268,12 +279,3 @@ def _experiment_id(client: Any, name: str) -> str:
         if error.error_code != "RESOURCE_ALREADY_EXISTS":
             raise
     return str(client.get_experiment_by_name(name).experiment_id)
-
-
-def _chunks(values: list[Any], size: int) -> "Iterator[list[Any]]":
-    for start in range(0, len(values), size):
-        yield values[start : start + size]
-
-
-def _milliseconds(seconds: float) -> int:
-    return round(seconds * 1000)

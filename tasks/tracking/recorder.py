@@ -3,8 +3,8 @@
     run ── stage() ──► queue ──► pipe ──► tasks.tracking.mlflow_worker ──► MLflow
 
 `Recorder` reads the small files of a finished stage and sends them; it neither imports MLflow nor waits for it before
-the end of the run. A cached stage is recorded from its files like any other, so a run in which nothing was computed is
-as complete as the first.
+the end of the run. A cached stage is recorded from its files like any other, so each run is complete. A run in which
+nothing was computed is only noted on the one that it repeats, if MLflow has that.
 """
 
 import getpass
@@ -29,13 +29,11 @@ from tasks.core.metrics_files import flatten, read_metrics, read_numbers, read_t
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import RUN_ONLY_SECTIONS, Params
-from tasks.records import Champion, Promotion, Record, Succession
+from tasks.records import Champion, Lineage, Promotion, Record, Succession
 from tasks.redaction import redacted
 from tasks.statistics.influence_extremes import read_influence_extremes
 from tasks.tracking.mlflow_process import start_worker
-
-WORKSPACE = "workspace"
-"""Tag of a run: its host and folder. Several projects may share an experiment."""
+from tasks.tracking.tags import LOCK, SOURCE
 
 
 class WorkerAnswer(Record):
@@ -71,10 +69,16 @@ class Recorder:
             {
                 "kind": "start",
                 "time": time.time(),
+                "ks": params.evaluation.ks,
                 "params": flatten(params.model_dump(exclude=RUN_ONLY_SECTIONS)),
                 "tags": {**source_tags(layout.root), **git_tags(layout.root), **tags},
             }
         )
+
+    def compute(self, stage_id: str) -> None:
+        """Record that a stage is about to be computed, so that this run repeats no other. Returns at once."""
+        if self._process is not None:
+            self._messages.put({"kind": "compute", "stage_id": stage_id, "time": time.time()})
 
     def stage(self, stage_id: str, seconds: float, cached: bool, deps: dict[str, str], outs: dict[str, str]) -> None:
         """Record a stage that is done. `deps` and `outs` map paths to their md5 in dvc.lock. Returns at once."""
@@ -95,6 +99,9 @@ class Recorder:
                 message["metrics"] |= read_numbers(self._layout.speed(stage_id), stage_id)
             if stage_id == "promote":
                 message["model"] = self._model(deps)
+                message["headline"] = read_numbers(self._layout.headline, stage_id)
+            if stage_id.startswith("update@"):
+                message["policy"] = self._policy(stage_id, outs)
         except GraftError as error:
             self._warn(f"numbers of {stage_id} left out ({error})")
         self._messages.put(message)
@@ -117,7 +124,7 @@ class Recorder:
     def close(self, status: Literal["FINISHED", "FAILED"], **more: str) -> None:
         """End the run; `more` are tags. Returns at once."""
         lock = self._layout.root / "dvc.lock"
-        tags = {"dvc_lock_md5": hashlib.md5(lock.read_bytes()).hexdigest()} if lock.is_file() else {}
+        tags = {LOCK: hashlib.md5(lock.read_bytes()).hexdigest()} if lock.is_file() else {}
         self._messages.put({"kind": "finish", "status": status, "time": time.time(), "tags": {**tags, **more}})
         self._messages.put(None)
         self._closed = True
@@ -205,6 +212,13 @@ class Recorder:
         if answer.run_id is None or answer.experiment_id is None:
             return None
         return {"experiment_id": answer.experiment_id, "run_id": answer.run_id}
+
+    def _policy(self, stage_id: str, outs: dict[str, str]) -> dict[str, str]:
+        """A round's policy, for its LoggedModel."""
+        folder = self._layout.policy(int(stage_id.partition("@")[2]))
+        path = folder.relative_to(self._layout.root).as_posix()
+        version = read_json(folder / "lineage.json", Lineage).version
+        return {"version": version, "path": path, "dvc_md5": outs.get(path, "")}
 
     def _model(self, deps: dict[str, str]) -> dict[str, Any]:
         """The run's policy, for the registry."""
@@ -296,7 +310,7 @@ def git_tags(root: Path) -> dict[str, str]:
 
 def source_tags(root: Path) -> dict[str, str]:
     """Who ran which project, in MLflow's own tags."""
-    tags = {"mlflow.source.name": root.resolve().name, "mlflow.source.type": "PROJECT"}
+    tags = {SOURCE: root.resolve().name, "mlflow.source.type": "PROJECT"}
     with suppress(OSError, KeyError):  # a container's user may have no name
         tags["mlflow.user"] = getpass.getuser()
     return tags

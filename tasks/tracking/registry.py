@@ -10,13 +10,28 @@ from typing import Any
 TAG_LENGTH = 5000  # MLflow refuses longer tags
 
 
-def register(client: Any, experiment: str, name: str, run_id: str | None, model: Mapping[str, Any]) -> str:
-    """The number of a policy's version, which is created if there is none.
+def create_card(
+    experiment: str,
+    name: str,
+    run_id: str | None,
+    tags: Mapping[str, str],
+    params: Mapping[str, str] | None = None,
+) -> str:
+    """Create a LoggedModel of a policy; returns its id.
 
     It refers to the folder that DVC stores: MLflow gets no copy of the weights, as its own copy of a peft model reloads
     with wrong ones.
     """
     from mlflow import create_external_model
+
+    card = create_external_model(name, run_id, dict(tags), dict(params or {}), "policy", experiment)
+    return str(card.model_id)
+
+
+def register(
+    client: Any, experiment: str, name: str, run_id: str | None, model: Mapping[str, Any], card: str | None = None
+) -> str:
+    """The number of a policy's version, which is created if there is none: of the LoggedModel `card`, or a new one."""
     from mlflow.exceptions import MlflowException
 
     version = model["version"]
@@ -28,8 +43,8 @@ def register(client: Any, experiment: str, name: str, run_id: str | None, model:
     except MlflowException as error:
         if error.error_code != "RESOURCE_ALREADY_EXISTS":
             raise
-    card = create_external_model(f"policy-{version}", run_id, model["tags"], experiment_id=experiment)
-    made = client.create_model_version(name, f"models:/{card.model_id}", run_id, model["tags"], model_id=card.model_id)
+    card = card or create_card(experiment, f"policy-{version}", run_id, model["tags"])
+    made = client.create_model_version(name, f"models:/{card}", run_id, model["tags"], model_id=card)
     return str(made.version)
 
 

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from tasks.params.sections import Tracking
-from tasks.tracking.mlflow_ledger import CURVES
 from tasks.tracking.queries import has_store, open_store
-from tasks.tracking.recorder import WORKSPACE
+from tasks.tracking.tags import CURVES, WORKSPACE
 
 ABOUT = "old runs"
 PARENT = "mlflow.parentRunId"
@@ -57,6 +56,9 @@ def find_expired(
             for run in goes:
                 for version in by_run.get(run.info.run_id, []):
                     client.delete_model_version(tracking.experiment, version.version)
+                own = f"source_run_id = '{run.info.run_id}'"
+                for card in client.search_logged_models([run.info.experiment_id], own):
+                    client.delete_logged_model(card.model_id)
                 for child in runs:
                     if child.data.tags.get(PARENT) == run.info.run_id:
                         client.delete_run(child.info.run_id)

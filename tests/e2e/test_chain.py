@@ -6,6 +6,7 @@ that has hardly learnt anything, so that a rise is no luck (mean train reward 0.
 """
 
 import hashlib
+import json
 import re
 import sqlite3
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 import yaml
 
 from benchmarks.support.workspace import PROJECT, clone_workspace, dvc, graft, make_workspace
+from flows.history.entries import entries
 from flows.stages.chain import stage_ids
 from flows.stages.dvc_yaml import parse
 from tasks.artifacts import digest_path, read_json, read_jsonl
@@ -275,16 +277,18 @@ def test_graft_tree_draws_what_the_search_left(first: Run) -> None:
     assert re.search(r"└── .*×\d+  value \d\.\d\d  p ", shown)
 
 
-def tracked(run: Run, number: int) -> tuple[Any, Any, dict[str, Any]]:
-    """MLflow's client, its parent run of the workspace's first, second … run, and the children by their names."""
+def tracked(run: Run) -> tuple[Any, list[Any]]:
+    """MLflow's client and all of its runs, the first to start first."""
     from mlflow import MlflowClient
 
     client = MlflowClient(f"sqlite:///{run.root}/mlflow.db")
     experiment = client.get_experiment_by_name(run.params.tracking.experiment).experiment_id
-    found = client.search_runs([experiment], max_results=1000, order_by=["attributes.start_time ASC"])
-    parent = [r for r in found if "mlflow.parentRunId" not in r.data.tags][number]
-    children = [r for r in found if r.data.tags.get("mlflow.parentRunId") == parent.info.run_id]
-    return client, parent, {child.info.run_name: child for child in children}
+    return client, list(client.search_runs([experiment], max_results=1000, order_by=["attributes.start_time ASC"]))
+
+
+def parents(run: Run) -> list[Any]:
+    """The runs in MLflow that are of no stage."""
+    return [found for found in tracked(run)[1] if "mlflow.parentRunId" not in found.data.tags]
 
 
 def flow_runs(run: Run) -> list[str]:
@@ -300,7 +304,9 @@ def task_states(run: Run, flow_run: str) -> dict[str, str]:
 
 
 def test_mlflow_holds_the_whole_run(first: Run) -> None:
-    client, parent, children = tracked(first, 0)
+    client, found = tracked(first)
+    parent = parents(first)[0]
+    children = {r.info.run_name: r for r in found if r.data.tags.get("mlflow.parentRunId") == parent.info.run_id}
     assert parent.info.status == "FINISHED"
     assert set(children) == set(first.addresses)
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=first.root, capture_output=True, text=True, check=True)
@@ -310,10 +316,14 @@ def test_mlflow_holds_the_whole_run(first: Run) -> None:
     assert parent.data.tags["prefect.flow_run_id"] == flow_runs(first)[0]
     assert parent.data.tags["sandbox_tier"] == probe_tier()[0]
     assert parent.data.params["grpo.group_size"] == "10"
-    for name in ("epoch/mean_reward", "epoch/accumulated_reward"):
-        points = [(p.step, p.value) for p in client.get_metric_history(parent.info.run_id, name)]
-        assert points == [(round, first.metrics(f"reward@{round}")[name]) for round in ROUNDS]
-    assert parent.data.metrics["evaluate_after/pass_at_5"] == first.metrics("evaluate@after")["pass_at_5"]
+    points = [(p.step, p.value) for p in client.get_metric_history(parent.info.run_id, "train/mean_reward")]
+    assert points == [(round, first.metrics(f"reward@{round}")["epoch/mean_reward"]) for round in ROUNDS]
+    assert next(iter(parent.data.metrics)) == "greedy"
+    assert len(parent.data.metrics) <= 40
+    numbers = json.loads((first.root / "run" / "metrics.json").read_text())
+    assert {name: parent.data.metrics[name.replace("@", "_at_")] for name in numbers} == numbers
+    models = client.search_logged_models([parent.info.experiment_id], f"source_run_id = '{parent.info.run_id}'")
+    assert {model.name for model in models} == {f"round-{round}" for round in ROUNDS}
     for address, child in children.items():
         assert child.data.metrics.items() >= first.metrics(address).items()
     outs = parse(first.root / "dvc.lock")["stages"]["problems"]["outs"]
@@ -328,21 +338,10 @@ def test_again_nothing_is_computed_and_every_view_is_whole(first: Run, again: Ru
     assert again.stages == dict.fromkeys(first.addresses, "unchanged")
     assert again.stderr == ""
     assert task_states(again, flow_runs(again)[1]) == dict.fromkeys(first.addresses, "Cached")
-    _, parent, children = tracked(again, 1)
-    _, parent_before, children_before = tracked(again, 0)
-    assert parent.info.status == "FINISHED"
-    assert parent.data.tags["dvc_lock_md5"] == parent_before.data.tags["dvc_lock_md5"]
-    assert children.keys() == children_before.keys()
-    assert {child.data.tags["cached"] for child in children.values()} == {"true"}
-    for address, child in children.items():
-        assert without_times(child) == without_times(children_before[address])
-    assert without_times(parent) == without_times(parent_before)
-
-
-def without_times(run: Any) -> dict[str, float]:
-    """Speeds are told of stages that ran."""
-    times = [name for name in run.data.metrics if name.startswith("seconds") or name.endswith("tokens_per_second")]
-    return {name: value for name, value in run.data.metrics.items() if name not in times}
+    runs = parents(again)
+    assert runs[0].data.tags["repeated"].startswith("1 time, last ")
+    assert len(runs) == 1
+    assert [entry.name.split(" · ")[1] for entry in entries(again.root)] == ["first run", "repeats 1"]
 
 
 def test_after_graft_dvc_has_nothing_to_do(again: Run) -> None:

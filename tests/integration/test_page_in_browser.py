@@ -136,7 +136,7 @@ def test_the_page_is_readable_by_day_and_by_night(page: Page, several: Path, dar
 def test_what_a_model_wrote_is_shown_and_never_run(page: Page, attacked: Path) -> None:
     page.open(attacked)
     assert page.requested == [attacked.as_uri()]
-    assert page.value("document.title") == "A run of 2 rounds on 24 test problems"
+    assert page.value("document.title") == "A run of 2 rounds on 24 test problems: 0.208 → 0.542"
     assert page.value("document.scripts.length") == 0
     assert NASTY[:50] in page.value("document.querySelector('#completions pre').textContent")
     assert NASTY[:50] in page.value("document.querySelector('.question').textContent")

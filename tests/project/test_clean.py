@@ -21,8 +21,9 @@ from tasks.layout import Layout
 from tasks.params.file import load_params
 from tasks.params.params import Params
 from tasks.params.sections import Tracking
-from tasks.tracking.recorder import WORKSPACE, Recorder
+from tasks.tracking.recorder import Recorder
 from tasks.tracking.retention import find_expired
+from tasks.tracking.tags import WORKSPACE
 from tests.support.servers import Servers
 from tests.support.tiny_project import ADDRESSES, REPOSITORY, dvc, environment, graft, make, ran, run
 

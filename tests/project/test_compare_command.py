@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from flows.history.entries import Entry, lock_digest, write_entry
 from flows.reports.html.page import write_page
 from tasks.artifacts import read_jsonl, write_jsonl
 from tasks.layout import Layout
@@ -115,6 +116,24 @@ def recorded(root: Path) -> str:
     run_id = recorder.finish("FINISHED")
     assert run_id is not None
     return run_id
+
+
+@pytest.mark.slow
+def test_runs_are_found_by_their_number_and_shown_by_their_name(runs: Path) -> None:
+    project = runs / "second"
+    lock = b"schema: '2.0'\n"
+    (project / "dvc.lock").write_bytes(lock)
+    entry = Entry(when="2026-11-22", done=True, line="promoted", flow_run="f", mlflow_run=recorded(project), number=12)
+    entry = entry.model_copy(update={"name": "12 · beta 0.05 · 0.300 → 0.900", "dvc_lock_md5": lock_digest(lock)})
+    write_entry(project, entry)
+    write_entry(project, entry.model_copy(update={"number": 13, "mlflow_run": None, "dvc_lock_md5": None}))
+    lines = compare(project, "12", ".", str(runs / "first")).stdout.splitlines()
+    assert lines[:3] == [f"A  {entry.name}", f"B  . ({entry.name})", f"C  {runs / 'first'}"]
+    shutil.rmtree(project / "run")
+    (project / "dvc.lock").unlink()
+    assert f"A  {entry.name}\n" in compare(project, "12", str(runs / "first")).stdout
+    assert "MLflow does not have this run; name its folder" in refused(project, "13", "12")
+    assert "14: no such run" in refused(project, "14", "12")
 
 
 @pytest.mark.slow

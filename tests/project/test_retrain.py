@@ -1,6 +1,7 @@
 """The run as a Prefect flow on Prefect's temporary server: two runs of one project, seen in Prefect's database."""
 
 import json
+import re
 import sqlite3
 import subprocess
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
+from flows.history.entries import entries
 from flows.reports.html.page import write_page
 from flows.reports.publish import publish_page
 from flows.run_session import retry_delays
@@ -61,6 +63,20 @@ def test_a_failed_stage_fails_the_flow_in_one_line(history: History) -> None:
 
 def test_the_next_run_goes_on_where_it_stopped(history: History) -> None:
     assert history.computed_after == ADDRESSES[len(BEFORE_FAILURE) :]
+
+
+def test_each_run_has_its_number_and_its_name_from_the_beginning(history: History) -> None:
+    """Complete with the result if it came to its end; the same in Prefect and in the history."""
+    first, second = (entry.name for entry in entries(history.root))
+    assert first == "1 · first run"
+    assert re.fullmatch(r"2 · first run · 0\.\d{3} → 0\.\d{3}", second)
+    for run, name in enumerate((first, second)):
+        assert rows(history, run, "select name from flow_run where id = ?") == [(name,)]
+    shown = graft(history.root, "history", "-n", "2").stdout.splitlines()
+    assert [line[27:] for line in shown] == [
+        f"{first} · failed: update@1: told to fail; unset TINY_FAIL",
+        f"{second} · promoted: as ever",
+    ]
 
 
 def test_each_stage_is_a_task_named_by_its_address_and_a_hit_shows_as_cached(history: History) -> None:

@@ -13,6 +13,7 @@ from prefect.client.orchestration import get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Running
 
+from flows.history.entries import entries
 from flows.prefect_runs.crashed_runs import flow_run_note, mark_crashed
 from flows.process.workspace_lock import holders
 from flows.scheduling.serve import schedule_of
@@ -46,7 +47,7 @@ def scheduled(root: Path, api: str, code: int = 0, **more: str) -> list[str]:
 
 
 def lines(root: Path) -> list[str]:
-    return [line[27:] for line in graft(root, "history").stdout.splitlines()]
+    return [entry.line for entry in entries(root)]
 
 
 def changed(root: Path) -> dict[str, str]:
@@ -73,6 +74,11 @@ def test_the_first_run_does_the_job_and_says_what_came_of_it(root: Path, prefect
     line = "the first scheduled run here, of 1 problems in 1 file (data/a.jsonl). Promoted: as ever"
     assert told[-1] == line
     assert lines(root) == [line]
+    (shown,) = graft(root, "history").stdout.splitlines()
+    (entry,) = entries(root)
+    assert shown == f"{entry.when}  {entry.name} · {line}"
+    assert entry.name.startswith("1 · first run · 0.")
+    assert [found["name"] for found in flow_runs(prefect_api, root)] == [entry.name]
     assert ran(root)[-1] == "promote"
     assert changed(root).keys() <= {"dvc.lock"}
 

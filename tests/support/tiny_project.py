@@ -88,7 +88,8 @@ def write(path, digest):
         return
     with atomic_folder(path) as folder:
         write_text(folder / "weights.bin", digest * 100)
-        write_text(folder / "lineage.json", digest[:8])
+        lineage = {"version": digest[:8], "parent": None, "base": "scratch", "round": 0, "holds": []}
+        write_json(folder / "lineage.json", lineage)
         write_text(folder / "below" / "other.py", "same in every run")
 
 

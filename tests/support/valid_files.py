@@ -12,9 +12,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from flows.history.changes import RunInputs
+from flows.history.entries import Entry
 from flows.reports.run_record import read_run_record
-from flows.scheduling.changes import RunInputs
-from flows.scheduling.history import Entry
 from tasks.artifacts import digest_text, line_of
 from tasks.errors import GraftError
 from tasks.model.distributed.safe_serialization import serialize

@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flows.history.run_names import format_result
 from flows.reports import comparison
 from flows.reports.comparison import Side
 from flows.reports.html import content
@@ -34,13 +35,17 @@ def render_page(sides: Sequence[Side]) -> str:
     """The page of one run, or of several side by side. All text of a run is escaped."""
     record = sides[0].record
     tested = f"{len(record.outcomes['after'])} test problems"
+    contrasts = comparison.contrasts(sides)
     title = f"{len(sides)} runs on {tested}" if len(sides) > 1 else f"A run of {record.rounds} rounds on {tested}"
+    if len(sides) == 1:  # of its name, the part that is the same wherever it is computed
+        changes = [change for change in contrasts[0].changes if change.name == "pass_at_1_greedy"]
+        title += "".join(f": {format_result(change.first, change.second)}" for change in changes)
     return _template().render(
         title=title,
         sides=sides,
         remarks=comparison.remarks(sides),
         legend=comparison.legend(record),
-        contrasts=comparison.contrasts(sides),
+        contrasts=contrasts,
         params=comparison.differing_params(sides),
         pass_at_k=content.pass_at_k(sides),
         rewards=content.rewards(sides),

@@ -18,13 +18,13 @@ import pytest
 from pydantic import BaseModel
 
 from flows.dvc_stages.staleness import _listed
+from flows.history.changes import RunInputs, describe_changes
+from flows.history.entries import entries
 from flows.reports.comparison import make_sides
 from flows.reports.html.page import render_page
 from flows.reports.run_lookup import find_run
 from flows.reports.run_record import RunRecord, params_of_run, read_run_record
 from flows.reports.search_tree import draw_tree
-from flows.scheduling.changes import RunInputs, describe_changes
-from flows.scheduling.history import entries
 from flows.stages.durations import TimedRun, Timings, read_runs
 from flows.stages.dvc_yaml import declared_params
 from tasks import records
@@ -165,7 +165,7 @@ READERS: dict[str, Reader] = {
     ),
     "account.json": of_json(RunRecord, ACCOUNT),
     "an account that is compared": of_file(
-        ACCOUNT, lambda file: render_page(make_sides([("it", find_run(str(file), file.parent))]))
+        ACCOUNT, lambda file: render_page(make_sides([find_run(str(file), file.parent)]))
     ),
     "outcomes of a finished run": Reader(
         text_of([valid.OUTCOME]),

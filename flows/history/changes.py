@@ -1,4 +1,4 @@
-"""Changes since the last scheduled run that a person could have made: problems, params, sources.
+"""Changes between two runs that a person could have made: problems, params, sources.
 
 DVC's notion of stale does not serve: a promotion changes the champion, and with it the base of the next run, although
 the user changed nothing.
@@ -29,10 +29,13 @@ MAX_NAMED = 3  # files that are listed by name; of more, only their number
 
 
 class RunInputs(Record):
-    """What a run was computed from: `.graft/seen.json`, of the last scheduled run that succeeded."""
+    """What a run was computed from.
+
+    `.graft/inputs.json` has those of the last run that succeeded, `.graft/seen.json` of the last scheduled one.
+    """
 
     problems: dict[str, ProblemFile]  # by file; empty if they are generated
-    params: dict[str, str]  # by their dotted names, without those that a run sets itself
+    params: dict[str, str]  # by their dotted names, without digests of files that runs write themselves
     sources: dict[str, str]  # file → sha256
 
 
@@ -46,13 +49,27 @@ def scheduled_base(layout: Layout, params: Params) -> str:
 
 
 def read_inputs(layout: Layout, params: Params) -> RunInputs:
-    """The inputs of a run at present. Raises GraftError if a file that params name is missing."""
-    flat = flatten(params.model_dump(exclude=RUN_ONLY_SECTIONS)) | {
-        key: value or "null" for key, value in digests(layout.root, params).items()
-    }
+    """The inputs of a run with `params`, in which the digests of other files are set."""
+    return _inputs(layout, params, _flat(params))
+
+
+def read_scheduled_inputs(layout: Layout, params: Params) -> RunInputs:
+    """The inputs of a scheduled run at present; a promotion does not change them.
+
+    Raises GraftError if a file that params name is missing.
+    """
+    flat = _flat(params) | {key: value or "null" for key, value in digests(layout.root, params).items()}
     if scheduled_base(layout, params) == CHAMPION:
         origin = _origin(layout)
         flat |= {"policy.base": origin.base, "policy.base_sha256": origin.base_sha256 or "null"}
+    return _inputs(layout, params, flat)
+
+
+def _flat(params: Params) -> dict[str, str]:
+    return flatten(params.model_dump(exclude=RUN_ONLY_SECTIONS))
+
+
+def _inputs(layout: Layout, params: Params, flat: dict[str, str]) -> RunInputs:
     for digest, path in DIGEST_SOURCES.items():
         if flat.get(path, "").startswith(("run/", "champion/")):
             del flat[digest]  # written by the runs themselves
@@ -66,7 +83,18 @@ def describe_changes(before: RunInputs | None, now: RunInputs) -> list[str]:
         count = sum(data.problems for data in now.problems.values())
         first = "the first scheduled run here"
         return [f"{first}, of {count} problems in {_files(now.problems)}" if now.problems else first]
-    return [*_problems(before.problems, now.problems), *_params(before.params, now.params), *_sources(before, now)]
+    params = [_param(key, old, new) for key, (old, new) in changed_params(before, now).items()]
+    return [*_problems(before.problems, now.problems), *params, *_sources(before, now)]
+
+
+def changed_params(before: RunInputs, now: RunInputs) -> dict[str, tuple[str, str]]:
+    """The params that differ, with both values, by their dotted names. `rounds.start` follows from `rounds.last`."""
+    values = {
+        key: (before.params.get(key, "null"), now.params.get(key, "null"))
+        for key in sorted(before.params.keys() | now.params.keys())
+        if not key.startswith("rounds.start.")
+    }
+    return {key: (old, new) for key, (old, new) in values.items() if old != new}
 
 
 def _problems(before: Mapping[str, ProblemFile], now: Mapping[str, ProblemFile]) -> Iterator[str]:
@@ -81,13 +109,9 @@ def _problems(before: Mapping[str, ProblemFile], now: Mapping[str, ProblemFile])
         yield f"{sum(data.problems for data in gone.values())} problems fewer, without {_files(gone)}"
 
 
-def _params(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
-    for key in sorted(before.keys() | now.keys()):
-        old, new = before.get(key, "null"), now.get(key, "null")
-        if old != new:
-            yield (
-                f"other content of {key.removesuffix('_sha256')}" if key.endswith("_sha256") else f"{key} {old} → {new}"
-            )
+def _param(key: str, old: str, new: str) -> str:
+    digest = key.endswith("_sha256")
+    return f"other content of {key.removesuffix('_sha256')}" if digest else f"{key} {old} → {new}"
 
 
 def _sources(before: RunInputs, now: RunInputs) -> Iterator[str]:

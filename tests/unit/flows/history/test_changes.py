@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from flows.history.changes import RunInputs, describe_changes, read_scheduled_inputs, scheduled_base
 from flows.preflight import CHAMPION
-from flows.scheduling.changes import RunInputs, describe_changes, read_inputs, scheduled_base
 from tasks.layout import Layout
 from tasks.params.file import load_params, override
 from tasks.problems.digests import ProblemFile, digest_problem_files, problems_tag
@@ -38,7 +38,7 @@ def change(root: Path, *assignments: str) -> None:
 
 
 def seen(layout: Layout) -> RunInputs:
-    return read_inputs(layout, load_params(layout.root / "params.yaml"))
+    return read_scheduled_inputs(layout, load_params(layout.root / "params.yaml"))
 
 
 def changes(layout: Layout, before: RunInputs | None) -> list[str]:

@@ -1,0 +1,67 @@
+"""History of the runs of a workspace: `.graft/history.jsonl`, a line for each, by hand or by schedule.
+
+The caller of each function that writes holds the lock of the workspace.
+"""
+
+import hashlib
+from datetime import datetime
+from pathlib import Path
+
+from tasks.artifacts import read_jsonl, write_jsonl
+from tasks.records import Record
+
+
+class Entry(Record):
+    """A run. Lines of an earlier Graft are of scheduled runs, and have neither number nor name."""
+
+    when: str  # its end, in local time; its start until it has ended
+    done: bool | None  # False: it failed; None: it has not ended, or was killed
+    line: str  # what came of it
+    flow_run: str
+    mlflow_run: str | None
+    number: int = 0  # counted from 1; 0: that of the line
+    name: str = ""
+    scheduled: bool = True
+    dvc_lock_md5: str | None = None  # of a run that succeeded
+
+
+def entries(root: Path) -> list[Entry]:
+    """All entries, the oldest first, each with its number."""
+    lines = read_jsonl(_file(root), Entry) if _file(root).exists() else []
+    return [entry.model_copy(update={"number": entry.number or i}) for i, entry in enumerate(lines, start=1)]
+
+
+def next_number(root: Path) -> int:
+    """The number of the next run."""
+    return max((entry.number for entry in entries(root)), default=0) + 1
+
+
+def write_entry(root: Path, entry: Entry) -> None:
+    """Add an entry, or replace the one of the same number."""
+    others = [other for other in entries(root) if other.number != entry.number]
+    write_jsonl(_file(root), [*others, entry])
+
+
+def find_number(root: Path, number: str) -> Entry | None:
+    """The entry of this number."""
+    return next((entry for entry in entries(root) if str(entry.number) == number), None)
+
+
+def find_lock(root: Path, lock: bytes) -> Entry | None:
+    """The first run that ended with this `dvc.lock`; later ones repeat it."""
+    md5 = lock_digest(lock)
+    return next((entry for entry in entries(root) if entry.dvc_lock_md5 == md5), None)
+
+
+def lock_digest(lock: bytes) -> str:
+    """As in MLflow's tag `dvc_lock_md5`."""
+    return hashlib.md5(lock).hexdigest()
+
+
+def now() -> str:
+    """The local time of an entry."""
+    return datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
+
+
+def _file(root: Path) -> Path:
+    return root / ".graft" / "history.jsonl"

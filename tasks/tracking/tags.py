@@ -1,0 +1,22 @@
+"""Names of the tags of a run in MLflow that Graft sets and reads."""
+
+WORKSPACE = "workspace"
+"""Host and folder of the project. Several projects may share an experiment."""
+
+LOCK = "dvc_lock_md5"
+"""md5 of `dvc.lock` at the end of the run."""
+
+CHANGED = "changed"
+"""What differs from the last run of the workspace that succeeded."""
+
+REPEATED = "repeated"
+"""How often the run was repeated without computing anything, and when last."""
+
+RUN_NAME = "mlflow.runName"
+DESCRIPTION = "mlflow.note.content"  # in Markdown
+SOURCE = "mlflow.source.name"
+
+CURVES = "curves"
+"""Tag of a stage's run: the run that has its table as curves: `HERE`, or another one if the stage was cached."""
+
+HERE = "here"

@@ -1,0 +1,59 @@
+"""Names of runs: the number, what changed in the fewest words that are unambiguous, and the result."""
+
+import pytest
+
+from flows.history.changes import RunInputs
+from flows.history.run_names import run_name, summarise_change
+from tasks.problems.digests import ProblemFile
+
+PARAMS = {
+    "grpo.learning_rate": "0.001",
+    "bootstrap.learning_rate": "0.002",
+    "grpo.beta": "0.01",
+    "rounds.last": "3",
+    "rounds.start.3": "2",
+    "policy.base": "scratch",
+    "policy.base_sha256": "null",
+    "rewards.own": "[]",
+    "rewards.own_sha256": "null",
+    "seed": "0",
+}
+
+
+def inputs(problems: str = "a", source: str = "1", **params: str) -> RunInputs:
+    named = {key.replace("__", "."): value for key, value in params.items()}
+    file = {"data/a.jsonl": ProblemFile(sha256=problems, problems=3)}
+    return RunInputs(problems=file, params=PARAMS | named, sources={"tasks/a.py": source})
+
+
+@pytest.mark.parametrize(
+    ("now", "change"),
+    [
+        (inputs(), "same params"),
+        (inputs(grpo__beta="0.05"), "beta 0.05"),
+        (inputs(grpo__learning_rate="0.0005"), "grpo.learning_rate 0.0005"),
+        (inputs(rounds__last="4", rounds__start__4="3"), "rounds 4"),
+        (inputs(seed="1", grpo__beta="0"), "beta 0, seed 1"),
+        (
+            inputs(seed="1", grpo__beta="0", rounds__last="4", grpo__learning_rate="1", bootstrap__learning_rate="2"),
+            "bootstrap.learning_rate 2, beta 0, grpo.learning_rate 1, +2",
+        ),
+        (inputs(problems="b"), "other problems"),
+        (inputs(source="2"), "other source"),
+        (inputs(problems="b", source="2", seed="1"), "seed 1, other problems, other source"),
+        (inputs(policy__base="someone/model", policy__base_sha256="f"), "base someone/model"),
+        (inputs(rewards__own_sha256="f"), "other own"),
+        (inputs(rewards__own="[" + "x" * 99), "own [xxxxxxxxxxxxxxxxxxxxxx…"),
+    ],
+)
+def test_the_change_is_named_in_few_words(now: RunInputs, change: str) -> None:
+    assert summarise_change(inputs(), now) == change
+
+
+def test_the_first_run_says_so() -> None:
+    assert summarise_change(None, inputs()) == "first run"
+
+
+def test_a_name_is_completed_by_the_result() -> None:
+    assert run_name(12, "beta 0.05") == "12 · beta 0.05"
+    assert run_name(12, "beta 0.05", {"before": 0.4951, "greedy": 0.575}) == "12 · beta 0.05 · 0.495 → 0.575"

@@ -1,0 +1,149 @@
+"""Stores that do not answer: real servers and sockets."""
+
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.layout import Layout
+from tasks.tracking.mlflow_ledger import Ledger
+from tasks.tracking.recorder import Recorder, update_registry
+from tests.support.mlflow_runs import children, record, store, succession, tracking
+from tests.support.servers import free_port, mlflow_server
+
+LOCAL = "sqlite:///mlflow.db"
+
+
+class BlackHole:
+    """A server on loopback that accepts every connection and never answers."""
+
+    def __init__(self) -> None:
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.taken: list[socket.socket] = []
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    @property
+    def uri(self) -> str:
+        return f"http://user:secret@127.0.0.1:{self.listener.getsockname()[1]}"
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                self.taken.append(self.listener.accept()[0])
+            except OSError:
+                return
+
+    def close(self) -> None:
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        for connection in self.taken:
+            connection.close()
+
+
+@pytest.fixture
+def black_hole() -> Iterator[BlackHole]:
+    hole = BlackHole()
+    yield hole
+    hole.close()
+
+
+def test_a_server_that_never_answers_costs_the_limit_and_no_more(
+    layout: Layout, black_hole: BlackHole, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "3600")  # MLflow itself would wait for an hour
+    recorder = Recorder(layout, tracking(black_hole.uri, seconds=2), {})
+    outs = {f"run/out/{i}": "m" * 5000 for i in range(100)}  # 500 kB a message: far more than a pipe holds
+    for number in (1, 2):
+        recorder.stage(f"reward@{number}", 1.0, False, {}, outs)
+    while not black_hole.taken:
+        time.sleep(0.05)
+    process = recorder._process
+    assert process is not None
+    assert recorder.finish("FINISHED") is None
+    assert process.poll() is not None  # nothing is left behind
+    (warning,) = capfd.readouterr().err.splitlines()
+    assert all(part in warning for part in ("no answer within 2 s", "tracking.uri"))
+    assert "secret" not in warning
+
+
+def test_a_registry_that_never_answers_costs_the_limit_and_no_more(layout: Layout, black_hole: BlackHole) -> None:
+    succession(layout, ("promoted", "aaaa", None))
+    assert update_registry(layout, tracking(black_hole.uri, seconds=2)) == "no answer within 2 s"
+    assert update_registry(layout, tracking("")) is None
+
+
+def test_a_dead_port_and_a_file_that_is_no_database_are_warnings(
+    layout: Layout, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (layout.root / "mlflow.db").write_text("this is no database, " * 100)
+    for uri, remedy in ((f"http://127.0.0.1:{free_port()}", "start the server"), (LOCAL, "not a database")):
+        assert record(layout, tracking(uri)) is None
+        (warning,) = capfd.readouterr().err.splitlines()
+        assert remedy in warning
+
+
+@pytest.mark.slow
+def test_a_server_receives_what_was_recorded_while_it_was_away(
+    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    port = free_port()
+    uri = f"http://127.0.0.1:{port}"
+    ledger = Ledger(uri, "early")
+    ledger.add({"kind": "start", "time": 1.8e9, "ks": [1, 10], "params": {"a": "1"}, "tags": {}})
+    stage = {"kind": "stage", "stage_id": "reward@1", "seconds": 1.0, "cached": False, "deps": {}, "outs": {}}
+    ledger.add({**stage, "time": 1.8e9 + 1, "metrics": {"epoch/mean_reward": 0.5}})
+    assert len(ledger.deliver()) == 1
+    assert ledger.run_id is None
+
+    with mlflow_server(tmp_path, port=port) as server:
+        server.ready()
+        ledger.add({"kind": "finish", "status": "FINISHED", "time": 1.8e9 + 2, "tags": {}})
+        assert ledger.deliver() == []
+        run_id = record(layout, tracking(uri, seconds=120))
+    client = store(layout)
+    early = client.get_run(ledger.run_id)
+    assert early.info.status == "FINISHED"
+    assert early.data.params == {"a": "1"}
+    known = {name: value for name, value in early.data.metrics.items() if value == value}
+    assert known == {"train/mean_reward": 0.5, "minutes": pytest.approx(2 / 60)}
+    assert run_id is not None
+    assert client.get_run(run_id).data.metrics["greedy"] == 0.7
+    assert len(children(client, run_id)) == 7
+    assert client.get_model_version_by_alias("graft", "champion").tags["version"] == "aaaa"
+
+
+@pytest.mark.slow
+def test_a_server_that_is_killed_keeps_what_it_had_received(
+    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from mlflow import MlflowClient
+
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with mlflow_server(tmp_path) as server:
+        server.ready()
+        recorder = Recorder(layout, tracking(server.url, seconds=60), {})
+        recorder.stage("reward@1", 2.0, False, {}, {})
+        client: Any = MlflowClient(server.url)
+        limit = time.monotonic() + 120
+        while not (taken := _finished_stages(client)) and time.monotonic() < limit:
+            time.sleep(0.1)
+        os.killpg(server.process.pid, signal.SIGKILL)
+        recorder.stage("reward@2", 2.0, False, {}, {})
+        recorder.finish("FINISHED")
+        printed = capfd.readouterr().err
+        assert printed.startswith(f"warning: MLflow ({server.url}): ")
+        assert "the results under" in printed
+    assert _finished_stages(store(layout)) == taken == ["reward@1"]
+
+
+def _finished_stages(client: Any) -> list[str]:
+    found = client.search_experiments(filter_string="name = 'graft'")
+    runs = client.search_runs([found[0].experiment_id], "attributes.status = 'FINISHED'") if found else []
+    return [run.info.run_name for run in runs]
