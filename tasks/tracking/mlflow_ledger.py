@@ -2,7 +2,6 @@
 
 import fcntl
 import json
-import re
 from contextlib import contextmanager
 from functools import partial
 from itertools import zip_longest
@@ -10,15 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tasks.core.sqlite import sqlite_file
+from tasks.tracking.live_steps import LiveSteps, batches, step_points
+from tasks.tracking.mlflow_limits import METRICS_PER_CALL, TAGS_PER_CALL, VALUE_LENGTH, valid_name
 from tasks.tracking.registry import follow, register
+from tasks.tracking.trace_sample import read_sample
+from tasks.tracking.traces import log_traces
+from tasks.tracking.view_state import VIEW_TAG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-
-TAGS_PER_CALL = 100  # MLflow's limits for one log_batch
-METRICS_PER_CALL = 800  # it takes 1000 of all kinds
-VALUE_LENGTH = 5000  # MLflow refuses longer tags and params
 
 CURVES = "curves"
 """Tag of a stage's run: the run that has its table as curves: `HERE`, or another one if the stage was cached."""
@@ -35,6 +35,7 @@ class Ledger:
         self._pending: list[dict[str, Any]] = []
         self._runs: dict[str, str] = {}  # stage_id → run id; "" is the parent
         self._on_parent: list[Any] = []  # metrics that the parent does not have yet
+        self._live: dict[str, LiveSteps] = {}  # stage_id → its steps, until its table is recorded
         self._client: Any = None
         self.experiment = ""  # its id
 
@@ -47,12 +48,20 @@ class Ledger:
     def run_id(self) -> str | None:
         return self._runs.get("")
 
+    @property
+    def pause(self) -> float | None:
+        """Seconds until rows of a stage that is running are to be looked for; None if no such stage runs."""
+        return min((live.pause for live in self._live.values() if live.running), default=None)
+
     def add(self, message: dict[str, Any]) -> None:
         """Add a message to the next delivery."""
-        if message["kind"] == "start":
-            self._start = message
-        else:
-            self._pending.append(message)
+        match message["kind"]:
+            case "start":
+                self._start = message
+            case "begin":
+                self._live[message["stage_id"]] = LiveSteps(Path(message["path"]), message["time"])
+            case _:
+                self._pending.append(message)
 
     def deliver(self) -> list[str]:
         """Send all pending messages; returns an error for each that remains pending."""
@@ -60,6 +69,8 @@ class Ledger:
         if self._attempt(self._open, errors):
             self._pending = [m for m in self._pending if not self._attempt(partial(self._send, m), errors)]
             self._attempt(self._record_on_parent, errors)
+            for stage_id, live in self._live.items():
+                self._attempt(partial(self._record_live, stage_id, live), errors)
         return errors
 
     def _attempt(self, action: "Callable[[], None]", errors: list[str]) -> bool:
@@ -84,6 +95,7 @@ class Ledger:
             run = self._client.create_run(self.experiment, start_time=_milliseconds(self._start["time"]))
             self._log(run.info.run_id, self._start["time"], params=self._start["params"], tags=self._start["tags"])
             self._runs[""] = run.info.run_id
+            self._client.set_experiment_tag(self.experiment, VIEW_TAG, self._start["view"])
 
     def _send(self, message: dict[str, Any]) -> None:
         match message["kind"]:
@@ -93,6 +105,8 @@ class Ledger:
                 self._record_steps(message)
             case "tables":
                 self._record_tables(message)
+            case "traces":
+                self._record_traces(message)
             case "file":
                 self._client.log_artifact(self._runs[""], message["path"], message["folder"])
             case "champion":
@@ -102,27 +116,26 @@ class Ledger:
 
     def _finish(self, message: dict[str, Any]) -> None:
         self._record_on_parent()
+        for stage_id, live in self._live.items():
+            if live.running and stage_id in self._runs:
+                self._client.set_terminated(self._runs[stage_id], message["status"], _milliseconds(message["time"]))
+                live.running = False
         self._log(self._runs[""], message["time"], tags=message["tags"])
         self._client.set_terminated(self._runs[""], message["status"], _milliseconds(message["time"]))
 
     def _record_stage(self, message: dict[str, Any]) -> None:
         """A child run; its metrics are also on the parent, where the rounds form curves."""
-        from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
-
         stage_id, metrics = message["stage_id"], message.get("metrics", {})
         stage, _, part = stage_id.partition("@")
         step = int(part) if part.isdigit() else 0
         digests = {f"{kind}.{path}": md5 for kind in ("dep", "out") for path, md5 in message[f"{kind}s"].items()}
         tags = {"stage": stage, "round": part, "cached": json.dumps(message["cached"]), **digests}
-        if stage_id not in self._runs:
-            start = _milliseconds(message["time"] - message["seconds"])
-            first = {MLFLOW_PARENT_RUN_ID: self._runs[""], **{valid_name(k): v[:VALUE_LENGTH] for k, v in tags.items()}}
-            run = self._client.create_run(self.experiment, start, first, stage_id)
-            self._runs[stage_id], tags = run.info.run_id, {}
-        child = self._runs[stage_id]
+        child = self._child(stage_id, message["time"] - message["seconds"])
         self._log(child, message["time"], tags=tags, metrics={**metrics, "seconds": message["seconds"]}, step=step)
         self._log_problems(child, message["deps"])
         self._client.set_terminated(child, "FINISHED", _milliseconds(message["time"]))
+        if stage_id in self._live:
+            self._live[stage_id].running = False
 
         self._log_problems(self._runs[""], message["outs"])
         on_parent = {parent_name(stage_id, name): value for name, value in metrics.items()}
@@ -131,6 +144,21 @@ class Ledger:
         if "model" in message:
             self._register(message["model"])
 
+    def _child(self, stage_id: str, start: float) -> str:
+        """The run of a stage, created if there is none."""
+        from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
+
+        if stage_id not in self._runs:
+            parent = {MLFLOW_PARENT_RUN_ID: self._runs[""]}
+            run = self._client.create_run(self.experiment, _milliseconds(start), parent, stage_id)
+            self._runs[stage_id] = run.info.run_id
+        return self._runs[stage_id]
+
+    def _record_live(self, stage_id: str, live: LiveSteps) -> None:
+        """The new rows of a stage that is running, on its own run."""
+        if live.waiting():
+            live.log(self._client, self._child(stage_id, live.start))
+
     def _record_on_parent(self) -> None:
         """The metrics of all stages since the last call, together: a call takes as long for one as for a thousand."""
         while self._on_parent:
@@ -138,26 +166,25 @@ class Ledger:
             del self._on_parent[:METRICS_PER_CALL]
 
     def _record_steps(self, message: dict[str, Any]) -> None:
-        """A stage's table on its own run as `step/…`; the step of all other metrics is the round.
+        """The rows of a stage's table that its run does not have yet.
 
         Of a cached stage whose curves are in the store already, only the last row: the tag names the run that has them.
         A table has tens of thousands of points, and takes MLflow longer than all the rest of a run.
         """
-        from mlflow.entities import Metric, RunTag
-
-        child, rows, now = self._runs[message["stage_id"]], message["rows"], _milliseconds(message["time"])
+        stage_id, rows = message["stage_id"], message["rows"]
+        child = self._runs[stage_id]
         curves = self._curves(message["path"], message["md5"]) if message["cached"] else None
-        points = [
-            Metric(valid_name(f"step/{name}"), value, now, round(row["step"]))
-            for row in (rows[-1:] if curves else rows)
-            for name, value in row.items()
-            if name != "step"
-        ]
-        *before, last = [*_chunks(points, METRICS_PER_CALL)] or [[]]
-        for some in before:
-            self._client.log_batch(child, metrics=some)
-        tag = RunTag(CURVES, curves or HERE)  # last: a run with the tag has all points
-        self._client.log_batch(child, metrics=last, tags=[tag])
+        logged = self._live[stage_id].logged if stage_id in self._live else 0
+        for some in batches(rows[-1:] if curves else rows[logged:]):
+            self._client.log_batch(child, metrics=step_points(some, message["time"]))
+        self._client.set_tag(child, CURVES, curves or HERE)  # last: a run with the tag has all points
+        self._live.pop(stage_id, None)
+
+    def _record_traces(self, message: dict[str, Any]) -> None:
+        """A sample of a round's completions as traces of the parent run."""
+        files, number = (Path(message["rewarded"]), Path(message["selection"])), message["round"]
+        sample = read_sample(*files, number, message["count"], message["seed"])
+        log_traces(self._uri, self.experiment, self._runs[""], sample, message["time"])
 
     def _curves(self, path: str, md5: str) -> str | None:
         """The run that has the curves of a table; None if there is none."""
@@ -239,11 +266,6 @@ def curve(stage_id: str) -> str:
 def parent_name(stage_id: str, name: str) -> str:
     """Name of a stage's metric on the parent run: `epoch/…` is kept, others get the stage as a prefix."""
     return name if name.startswith("epoch/") else f"{curve(stage_id)}/{name}"
-
-
-def valid_name(name: str) -> str:
-    """`name` with the characters that MLflow refuses, such as `@`, replaced."""
-    return re.sub(r"[^\w\-. :/]", "_", name)
 
 
 @contextmanager
