@@ -37,7 +37,7 @@ class LiveSteps:
         return self.running and bool(self._rows.read(self.logged))
 
     def log(self, client: Any, run_id: str) -> None:
-        """Add the new rows to the stage's run. The slower the store, the longer the pause. Raises what MLflow raises."""
+        """Add the new rows to the stage's run; a slow store is given longer pauses. Raises what MLflow raises."""
         began = time.monotonic()
         try:
             for some in batches(self._rows.read(self.logged)):

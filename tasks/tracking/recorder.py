@@ -33,6 +33,8 @@ from tasks.records import Champion, Promotion, Record, Succession
 from tasks.redaction import redacted
 from tasks.statistics.influence_extremes import read_influence_extremes
 from tasks.tracking.mlflow_process import start_worker
+from tasks.tracking.trace_sample import traces_by_round
+from tasks.tracking.view_state import headline_columns, view_state
 
 WORKSPACE = "workspace"
 """Tag of a run: its host and folder. Several projects may share an experiment."""
@@ -73,8 +75,18 @@ class Recorder:
                 "time": time.time(),
                 "params": flatten(params.model_dump(exclude=RUN_ONLY_SECTIONS)),
                 "tags": {**source_tags(layout.root), **git_tags(layout.root), **tags},
+                "view": view_state(headline_columns(params.evaluation.ks)),
             }
         )
+
+    def begin(self, stage_id: str) -> None:
+        """Follow a stage that is about to run: the steps of an update appear while it runs. Returns at once."""
+        if self._process is None or not stage_id.startswith("update@"):
+            return
+        path = self._layout.live_steps(stage_id)
+        with suppress(OSError):
+            path.unlink()  # left by an update that was killed
+        self._messages.put({"kind": "begin", "stage_id": stage_id, "path": self._relative(path), "time": time.time()})
 
     def stage(self, stage_id: str, seconds: float, cached: bool, deps: dict[str, str], outs: dict[str, str]) -> None:
         """Record a stage that is done. `deps` and `outs` map paths to their md5 in dvc.lock. Returns at once."""
@@ -108,11 +120,13 @@ class Recorder:
                 self._steps(message, path)
             if path.endswith("/selection.jsonl"):
                 self._influence(stage_id, message["time"])
+                if not cached:  # the run that computed it has its traces
+                    self._traces(stage_id, message["time"])
 
     def files(self, *paths: Path) -> None:
         """Add files to the parent run as artifacts. Returns at once."""
         for path in paths:
-            self._file(path.relative_to(self._layout.root).as_posix(), None)
+            self._file(self._relative(path), None)
 
     def close(self, status: Literal["FINISHED", "FAILED"], **more: str) -> None:
         """End the run; `more` are tags. Returns at once."""
@@ -184,6 +198,18 @@ class Recorder:
             "influence_histogram.json": [row._asdict() for row in found.histogram],
         }
         self._messages.put({"kind": "tables", "stage_id": stage_id, "tables": tables, "time": time})
+
+    def _traces(self, stage_id: str, time: float) -> None:
+        """A sample of the completions of the first and the last round, as traces; the worker reads their files."""
+        number = int(stage_id.partition("@")[2])
+        if count := traces_by_round(self._params.rounds.last).get(number):
+            files = {"rewarded": self._layout.rewarded(number), "selection": self._layout.selection(number)}
+            about = {"round": number, "count": count, "seed": self._params.seed, "time": time}
+            self._messages.put({"kind": "traces", **about, **{key: self._relative(p) for key, p in files.items()}})
+
+    def _relative(self, path: Path) -> str:
+        """The path for the worker, which runs in the project folder."""
+        return path.relative_to(self._layout.root).as_posix()
 
     def _hand_over(self, process: "subprocess.Popen[str]") -> None:
         """Runs in a thread: the pipe to a worker that hangs fills up, and only this thread may wait for that."""

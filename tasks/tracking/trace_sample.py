@@ -64,7 +64,7 @@ class SampledCompletion:
         return self.selection.influence if self.selection else None
 
 
-def runs_by_round(last: int) -> dict[int, int]:
+def traces_by_round(last: int) -> dict[int, int]:
     """Round → number of its traces: half are of the first round, half of the last."""
     return {1: COUNT} if last == 1 else {1: COUNT // 2, last: COUNT - COUNT // 2}
 
@@ -94,9 +94,7 @@ def choose(completions: Sequence[SampledCompletion], count: int, seed: int) -> l
     return list(islice({each.key: each for each in turns}.values(), count))
 
 
-def completions_of(
-    group: RewardedTrajectory, lines: Mapping[Key, Selected], round: int
-) -> Iterator[SampledCompletion]:
+def completions_of(group: RewardedTrajectory, lines: Mapping[Key, Selected], round: int) -> Iterator[SampledCompletion]:
     """The distinct completions of a problem."""
     for member, workflow_id in enumerate(group.workflow_ids):
         if workflow_id in group.workflow_ids[:member]:
@@ -137,7 +135,9 @@ def _problems(lines: Mapping[Key, Selected], round: int, seed: int) -> set[str]:
     """Problems of which a sample is chosen, so that a round of any size fits into memory."""
     ordered = sorted(lines.values(), key=lambda line: -(line.influence or 0.0))
     by_influence = [line.problem_id for line in ordered if line.influence]
-    drawn = sorted({line.problem_id for line in lines.values()}, key=lambda name: derive_seed(seed, "traces", round, name))
+    drawn = sorted(
+        {line.problem_id for line in lines.values()}, key=lambda name: derive_seed(seed, "traces", round, name)
+    )
     return {*_first(by_influence), *_first(reversed(by_influence)), *drawn[:PROBLEMS]}
 
 

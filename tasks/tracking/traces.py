@@ -17,7 +17,7 @@ TEXT_LENGTH = 4000
 
 
 def log_traces(uri: str, experiment: str, run_id: str, sample: Sequence[SampledCompletion], now: float) -> None:
-    """Add a trace for each completion, linked to the run. Sent again, they replace themselves. Raises what MLflow raises.
+    """Add a trace for each completion, linked to the run; the same again changes nothing. Raises what MLflow raises.
 
     By `TracingClient`, whose calls raise: the exporter behind `MlflowClient.start_trace` logs an error and goes on.
     """
@@ -41,7 +41,12 @@ class _Trace:
 
     def info(self, experiment: str) -> Any:
         from mlflow.entities import TraceInfo, TraceLocation, TraceState
-        from mlflow.tracing.constant import TRACE_SCHEMA_VERSION, TRACE_SCHEMA_VERSION_KEY, TraceMetadataKey, TraceTagKey
+        from mlflow.tracing.constant import (
+            TRACE_SCHEMA_VERSION,
+            TRACE_SCHEMA_VERSION_KEY,
+            TraceMetadataKey,
+            TraceTagKey,
+        )
 
         own = self._completion
         return TraceInfo(
@@ -77,7 +82,9 @@ class _Trace:
             _attributes(own),
             first,
         )
-        written = self._span("completion", "completion", "LLM", _cut(own.prompt), _cut(own.completion), {"tokens": own.tokens})
+        written = self._span(
+            "completion", "completion", "LLM", _cut(own.prompt), _cut(own.completion), {"tokens": own.tokens}
+        )
         programs = [
             self._span(
                 program.name,

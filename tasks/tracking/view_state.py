@@ -42,7 +42,9 @@ def view_state(metrics: Sequence[str]) -> str:
 
 def experiment_url(server: str, experiment_id: str) -> str:
     """Address of an experiment's runs on an MLflow server, in this view and not in that for prompts."""
-    return f"{server.rstrip('/')}/#/experiments/{experiment_id}/runs?workflowType=machine_learning&viewStateShareKey={KEY}"
+    return (
+        f"{server.rstrip('/')}/#/experiments/{experiment_id}/runs?workflowType=machine_learning&viewStateShareKey={KEY}"
+    )
 
 
 def _bar_chart(metric: str) -> dict[str, object]:

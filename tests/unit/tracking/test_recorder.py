@@ -22,7 +22,8 @@ from tasks.core.metrics_files import flatten
 from tasks.layout import Layout
 from tasks.params.params import RUN_ONLY_SECTIONS, Params
 from tasks.records import Champion, RewardedTrajectory, Succession, SuccessionKind
-from tasks.tracking.mlflow_ledger import Ledger, parent_name, valid_name
+from tasks.tracking.mlflow_ledger import Ledger, parent_name
+from tasks.tracking.mlflow_limits import valid_name
 from tasks.tracking.recorder import WORKSPACE, Recorder, update_registry
 from tasks.tracking.retention import find_expired
 from tests.support.records import make_promotion
@@ -377,7 +378,6 @@ def test_influence_that_was_not_measured_is_no_table(
     layout: Layout, make_trajectory: MAKE, capfd: pytest.CaptureFixture[str]
 ) -> None:
     select(layout, make_trajectory("p", [1.0, 0.0]), [None, None])
-    layout.rewarded(1).unlink()  # it is not read
     run_id = record_stage(layout, "select@1", SELECTION)
     assert capfd.readouterr().err == ""
     client = store(layout)
@@ -547,7 +547,7 @@ def test_a_server_receives_what_was_recorded_while_it_was_away(
     port = free_port()
     uri = f"http://127.0.0.1:{port}"
     ledger = Ledger(uri, "early")
-    ledger.add({"kind": "start", "time": 1.8e9, "params": {"a": "1"}, "tags": {}})
+    ledger.add({"kind": "start", "time": 1.8e9, "params": {"a": "1"}, "tags": {}, "view": "{}"})
     stage = {"kind": "stage", "stage_id": "reward@1", "seconds": 1.0, "cached": False, "deps": {}, "outs": {}}
     ledger.add({**stage, "time": 1.8e9 + 1, "metrics": {"epoch/mean_reward": 0.5}})
     assert len(ledger.deliver()) == 1
