@@ -35,7 +35,7 @@ class Ledger:
         self._pending: list[dict[str, Any]] = []
         self._runs: dict[str, str] = {}  # stage_id → run id; "" is the parent
         self._on_parent: list[Any] = []  # metrics that the parent does not have yet
-        self._live: dict[str, LiveSteps] = {}  # stage_id → its steps, until its table is recorded
+        self._live: dict[str, LiveSteps] = {}  # stage_id → its steps, if it was followed
         self._client: Any = None
         self.experiment = ""  # its id
 
@@ -178,7 +178,6 @@ class Ledger:
         for some in batches(rows[-1:] if curves else rows[logged:]):
             self._client.log_batch(child, metrics=step_points(some, message["time"]))
         self._client.set_tag(child, CURVES, curves or HERE)  # last: a run with the tag has all points
-        self._live.pop(stage_id, None)
 
     def _record_traces(self, message: dict[str, Any]) -> None:
         """A sample of a round's completions as traces of the parent run."""

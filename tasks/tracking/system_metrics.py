@@ -21,8 +21,10 @@ class SystemMetrics:
         """Measure for this run, once."""
         if self._monitor or self._over:
             return
+        import psutil
         from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 
+        psutil.cpu_percent()  # the first answer of a process is 0
         try:
             self._monitor = SystemMetricsMonitor(run_id, sampling_interval=SECONDS, tracking_uri=self._uri)
             self._monitor.start()

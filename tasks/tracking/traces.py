@@ -34,10 +34,7 @@ def log_traces(uri: str, experiment: str, run_id: str, sample: Sequence[SampledC
 
 def delete_traces(client: Any, experiment: str, run_id: str) -> None:
     """Delete the traces of a run, which MLflow leaves when the run is deleted."""
-    from mlflow.tracing.constant import TraceMetadataKey
-
-    condition = f"metadata.`{TraceMetadataKey.SOURCE_RUN}` = '{run_id}'"
-    found = client.search_traces(locations=[experiment], filter_string=condition, include_spans=False)
+    found = client.search_traces(locations=[experiment], run_id=run_id, include_spans=False)
     if found:
         client.delete_traces(experiment, trace_ids=[trace.info.trace_id for trace in found])
 
