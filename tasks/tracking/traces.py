@@ -7,13 +7,16 @@ selection was done.
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tasks.tracking.trace_sample import Program, SampledCompletion
 
 TEXT_LENGTH = 4000
 """Characters of a prompt, question or completion."""
+
+FENCE = "~~~~~~"
+"""Around a block of Markdown; models write ``` themselves."""
 
 
 def log_traces(uri: str, experiment: str, run_id: str, sample: Sequence[SampledCompletion], now: float) -> None:
@@ -43,7 +46,7 @@ class _Trace:
     """One completion in MLflow's types. Its id is a function of the run and the completion."""
 
     def __init__(self, run_id: str, completion: SampledCompletion, now: float) -> None:
-        self._run_id, self._completion, self._now = run_id, completion, now
+        self._run_id, self._completion, self._milliseconds = run_id, completion, round(now * 1000)
         self._id = _hex(32, run_id, str(completion.round), *completion.key)
 
     def info(self, experiment: str) -> Any:
@@ -59,7 +62,7 @@ class _Trace:
         return TraceInfo(
             trace_id=f"tr-{self._id}",
             trace_location=TraceLocation.from_experiment_id(experiment),
-            request_time=round(self._now * 1000),
+            request_time=self._milliseconds,
             execution_duration=0,
             state=TraceState.OK if own.outcome != "invalid" else TraceState.ERROR,
             request_preview=_cut(own.programs[0].question),
@@ -78,45 +81,42 @@ class _Trace:
 
     def spans(self) -> list[Any]:
         """The root first."""
-        own = self._completion
-        first, *_ = own.programs
-        root = self._span(
-            "root",
-            own.problem_id,
-            "CHAIN",
-            {"question": _cut(first.question), "expected": first.expected},
-            {"completion": _cut(own.completion), "value": first.result.value},
-            _attributes(own),
-            first,
-        )
-        written = self._span(
-            "completion", "completion", "LLM", _cut(own.prompt), _cut(own.completion), {"tokens": own.tokens}
-        )
-        programs = [
+        own, first = self._completion, self._completion.programs[0]
+        completion = _verbatim(own.completion)
+        return [
             self._span(
-                program.name,
-                program.name,
-                "TOOL",
-                {"question": _cut(program.question), "expected": program.expected},
-                {"status": program.result.status, "value": program.result.value},
-                {},
-                program,
-            )
-            for program in own.programs
+                own.problem_id,
+                "CHAIN",
+                inputs={"question": _cut(first.question), "expected": first.expected},
+                outputs={"completion": completion, "value": first.result.value},
+                program=first,
+                attributes=_attributes(own),
+                root=True,
+            ),
+            self._span("completion", "LLM", inputs=_verbatim(own.prompt), outputs=completion),
+            *(
+                self._span(
+                    program.name,
+                    "TOOL",
+                    inputs={"question": _cut(program.question), "expected": program.expected},
+                    outputs={"status": program.result.status, "value": program.result.value},
+                    program=program,
+                )
+                for program in own.programs
+            ),
         ]
-        return [root, written, *programs]
 
     def _span(
         self,
-        key: str,
         name: str,
         kind: str,
         inputs: Any,
         outputs: Any,
-        attributes: dict[str, Any],
         program: Program | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        root: bool = False,
     ) -> Any:
-        """A span; an error of the program is its status."""
+        """A span; if the program returned nothing, its error is the span's status."""
         from mlflow.entities import Span
 
         failed = program is not None and program.result.status != "ok"
@@ -125,23 +125,22 @@ class _Trace:
             "mlflow.spanType": kind,
             "mlflow.spanInputs": inputs,
             "mlflow.spanOutputs": outputs,
-            **attributes,
+            **(attributes or {}),
         }
-        nanoseconds = round(self._now * 1e9)
         return Span.from_dict(
             {
                 "trace_id": _base64(self._id),
-                "span_id": _base64(_hex(16, self._id, key)),
-                "parent_span_id": None if key == "root" else _base64(_hex(16, self._id, "root")),
+                "span_id": _base64(_hex(16, self._id, "" if root else name)),
+                "parent_span_id": None if root else _base64(_hex(16, self._id, "")),
                 "name": name,
-                "start_time_unix_nano": nanoseconds,
-                "end_time_unix_nano": nanoseconds,
+                "start_time_unix_nano": self._milliseconds * 1_000_000,
+                "end_time_unix_nano": self._milliseconds * 1_000_000,
                 "events": [],
                 "status": {
                     "code": "STATUS_CODE_ERROR" if failed else "STATUS_CODE_OK",
-                    "message": _answer(program) if failed and program else "",
+                    "message": _answer(program) if program and failed else "",
                 },
-                "attributes": {name: json.dumps(value) for name, value in own.items()},
+                "attributes": {key: json.dumps(value) for key, value in own.items()},
                 "links": [],
             }
         )
@@ -175,6 +174,11 @@ def _answer(program: Program) -> Any:
 
 def _cut(text: str) -> str:
     return text if len(text) <= TEXT_LENGTH else f"{text[:TEXT_LENGTH]}… ({len(text)} characters)"
+
+
+def _verbatim(text: str) -> str:
+    """A block of Markdown: MLflow's page would run the lines of a program together."""
+    return f"{FENCE}\n{_cut(text)}\n{FENCE}"
 
 
 def _hex(length: int, *parts: str) -> str:
