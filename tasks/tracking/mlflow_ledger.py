@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tasks.core.sqlite import sqlite_file
+from tasks.errors import GraftError
 from tasks.tracking.live_steps import LiveSteps, batches, step_points
 from tasks.tracking.mlflow_limits import METRICS_PER_CALL, TAGS_PER_CALL, VALUE_LENGTH, valid_name
 from tasks.tracking.registry import follow, register
@@ -36,6 +37,7 @@ class Ledger:
         self._runs: dict[str, str] = {}  # stage_id → run id; "" is the parent
         self._on_parent: list[Any] = []  # metrics that the parent does not have yet
         self._live: dict[str, LiveSteps] = {}  # stage_id → its steps, if it was followed
+        self._left_out: list[str] = []  # what could not be read, in words
         self._client: Any = None
         self.experiment = ""  # its id
 
@@ -64,14 +66,14 @@ class Ledger:
                 self._pending.append(message)
 
     def deliver(self) -> list[str]:
-        """Send all pending messages; returns an error for each that remains pending."""
+        """Send all pending messages; returns an error for each that remains pending, and for what was left out."""
         errors: list[str] = []
         if self._attempt(self._open, errors):
             self._pending = [m for m in self._pending if not self._attempt(partial(self._send, m), errors)]
             self._attempt(self._record_on_parent, errors)
             for stage_id, live in self._live.items():
                 self._attempt(partial(self._record_live, stage_id, live), errors)
-        return errors
+        return errors + self._left_out
 
     def _attempt(self, action: "Callable[[], None]", errors: list[str]) -> bool:
         """True if MLflow accepted it. Its stores raise any exception of their database or socket."""
@@ -182,7 +184,11 @@ class Ledger:
     def _record_traces(self, message: dict[str, Any]) -> None:
         """A sample of a round's completions as traces of the parent run."""
         files, number = (Path(message["rewarded"]), Path(message["selection"])), message["round"]
-        sample = read_sample(*files, number, message["count"], message["seed"])
+        try:
+            sample = read_sample(*files, number, message["count"], message["seed"])
+        except GraftError as error:
+            self._left_out.append(f"traces of round {number} left out ({error})")
+            return
         log_traces(self._uri, self.experiment, self._runs[""], sample, message["time"])
 
     def _curves(self, path: str, md5: str) -> str | None:

@@ -99,3 +99,11 @@ def test_a_run_has_traces_of_its_rounds_each_once_and_they_are_deleted_with_it(l
     _, _, remove = find_expired(layout.root, params(layout).tracking, "here", 1, set(), set())
     remove()
     assert traces(layout, run_id) == []
+
+
+@pytest.mark.slow
+def test_a_round_that_cannot_be_read_costs_its_traces_only(layout: Layout, capfd: pytest.CaptureFixture[str]) -> None:
+    layout.rewarded(1).write_text("{")
+    found = traces(layout, record(layout))
+    assert {trace.info.tags["round"] for trace in found} == {"2"}
+    assert "traces of round 1 left out" in capfd.readouterr().err
