@@ -16,7 +16,7 @@ SHARE = 0.02
 """Largest share of the time that MLflow may take for the rows of a stage that is running."""
 
 SHORTEST, LONGEST = 1.0, 30.0
-"""Seconds between two looks at the rows."""
+"""Seconds between two looks at the rows; the longest after an error."""
 
 Row = dict[str, float]
 
@@ -32,19 +32,17 @@ class LiveSteps:
         self.pause = SHORTEST  # seconds until the next look
         self._rows = LiveRows(path)
 
-    def waiting(self) -> bool:
-        """True if there are rows that MLflow does not have."""
-        return self.running and bool(self._rows.read(self.logged))
+    def rows(self) -> list[Row]:
+        """The rows that MLflow does not have."""
+        return self._rows.read(self.logged) if self.running else []
 
-    def log(self, client: Any, run_id: str) -> None:
-        """Add the new rows to the stage's run; a slow store is given longer pauses. Raises what MLflow raises."""
+    def log(self, client: Any, run_id: str, rows: Sequence[Row]) -> None:
+        """Add `rows` to the stage's run; a slow store is given longer pauses. Raises what MLflow raises."""
         began = time.monotonic()
-        try:
-            for some in batches(self._rows.read(self.logged)):
-                client.log_batch(run_id, metrics=step_points(some, time.time()))
-                self.logged += len(some)
-        finally:
-            self.pause = min(max((time.monotonic() - began) / SHARE, SHORTEST), LONGEST)
+        for some in batches(rows):
+            client.log_batch(run_id, metrics=step_points(some, time.time()))
+            self.logged += len(some)
+        self.pause = min(max((time.monotonic() - began) / SHARE, SHORTEST), LONGEST)
 
 
 def batches(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.core.sqlite import sqlite_file
 from tasks.errors import GraftError
-from tasks.tracking.live_steps import LiveSteps, batches, step_points
+from tasks.tracking.live_steps import LONGEST, LiveSteps, batches, step_points
 from tasks.tracking.mlflow_limits import METRICS_PER_CALL, TAGS_PER_CALL, VALUE_LENGTH, valid_name
 from tasks.tracking.registry import follow, register
 from tasks.tracking.trace_sample import read_sample
@@ -72,7 +72,8 @@ class Ledger:
             self._pending = [m for m in self._pending if not self._attempt(partial(self._send, m), errors)]
             self._attempt(self._record_on_parent, errors)
             for stage_id, live in self._live.items():
-                self._attempt(partial(self._record_live, stage_id, live), errors)
+                if not self._attempt(partial(self._record_live, stage_id, live), errors):
+                    live.pause = LONGEST
         return errors + self._left_out
 
     def _attempt(self, action: "Callable[[], None]", errors: list[str]) -> bool:
@@ -121,7 +122,7 @@ class Ledger:
         for stage_id, live in self._live.items():
             if live.running and stage_id in self._runs:
                 self._client.set_terminated(self._runs[stage_id], message["status"], _milliseconds(message["time"]))
-                live.running = False
+            live.running = False
         self._log(self._runs[""], message["time"], tags=message["tags"])
         self._client.set_terminated(self._runs[""], message["status"], _milliseconds(message["time"]))
 
@@ -158,8 +159,8 @@ class Ledger:
 
     def _record_live(self, stage_id: str, live: LiveSteps) -> None:
         """The new rows of a stage that is running, on its own run."""
-        if live.waiting():
-            live.log(self._client, self._child(stage_id, live.start))
+        if rows := live.rows():
+            live.log(self._client, self._child(stage_id, live.start), rows)
 
     def _record_on_parent(self) -> None:
         """The metrics of all stages since the last call, together: a call takes as long for one as for a thousand."""

@@ -24,8 +24,8 @@ class SystemMetrics:
         import psutil
         from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 
-        psutil.cpu_percent()  # the first answer of a process is 0
         try:
+            psutil.cpu_percent()  # the first answer of a process is 0
             self._monitor = SystemMetricsMonitor(run_id, sampling_interval=SECONDS, tracking_uri=self._uri)
             self._monitor.start()
         except Exception as error:  # noqa: BLE001 (psutil and the GPU's library raise any where they find no counters)
