@@ -195,10 +195,10 @@ class RunSession:
         """Bring one stage up to date, in a Prefect task of its name, and record it."""
         self._raise_lost_signals()
         self._stage = stage_id
+        assert self._recorder is not None
         with TagsContext(current_tags=set()):  # Prefect asks its server about the limit of each tag of a task
             self._task.with_options(name=stage_of(stage_id), task_run_name=stage_id)(partial(self._compute, stage_id))
         result = self.results[-1]
-        assert self._recorder is not None
         self._recorder.stage(stage_id, result.seconds, result.cached, result.deps, result.outs)
         self._report(result)
 

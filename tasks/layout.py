@@ -107,6 +107,10 @@ class Layout:
         """Table of metrics per optimiser step of a round's update."""
         return self.root / "run" / "plots" / f"update@{number}.csv"
 
+    def live_steps(self, stage_id: str) -> Path:
+        """The rows of `steps` so far, while the stage runs. Not in `run`, since it is gone when the stage is done."""
+        return self.root / ".graft" / "live" / f"{stage_id}.jsonl"
+
     def by_template(self, name: str) -> Path:
         """Table of results per template of an evaluation; `name` is `before` or `after`."""
         return self.root / "run" / "plots" / f"evaluate@{name}.csv"

@@ -1,7 +1,9 @@
-"""Files of metrics: JSON objects of numbers, and CSV tables of optimiser steps."""
+"""Files of metrics: JSON objects of numbers, CSV tables of optimiser steps, and the rows of an unfinished table."""
 
 import csv
 import json
+import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,8 @@ from pydantic import FiniteFloat, TypeAdapter, ValidationError
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.redaction import redacted
+
+logger = logging.getLogger(__name__)
 
 
 def read_metrics(layout: Layout, stage_id: str) -> dict[str, float]:
@@ -42,6 +46,47 @@ def read_table(path: Path) -> list[dict[str, float]]:
             return [{name: float(value) for name, value in line.items()} for line in csv.DictReader(lines)]
         except (TypeError, csv.Error) as error:  # a line has more or fewer fields than the first, or is too long
             raise ValueError(str(error)) from None
+
+
+class LiveRows:
+    """The rows of a table that a stage has not finished, a JSON object a line: for MLflow, no stage reads them.
+
+    One process writes. A file that cannot be written is a warning: the stage goes on without it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._writable = True
+
+    def begin(self, rows: Sequence[dict[str, float]]) -> None:
+        """Replace what an earlier execution left by the rows that this one goes on after."""
+        self._write("w", rows)
+
+    def add(self, row: dict[str, float]) -> None:
+        """Append a row."""
+        self._write("a", [row])
+
+    def read(self, start: int) -> list[dict[str, float]]:
+        """The complete rows from number `start`, counted from 0."""
+        if not self._path.exists():
+            return []
+        *lines, _torn = self._path.read_bytes().split(b"\n")
+        return [json.loads(line) for line in lines[start:]]
+
+    def remove(self) -> None:
+        """Remove the file, if there is one."""
+        self._path.unlink(missing_ok=True)
+
+    def _write(self, mode: str, rows: Sequence[dict[str, float]]) -> None:
+        if not self._writable:
+            return
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open(mode, encoding="utf-8") as stream:
+                stream.write("".join(json.dumps(row) + "\n" for row in rows))
+        except OSError as error:
+            self._writable = False
+            logger.warning("%s: not written (%s); MLflow shows these rows at the end of the stage", self._path, error)
 
 
 def flatten(params: dict[str, Any], prefix: str = "") -> dict[str, str]:

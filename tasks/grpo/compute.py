@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tasks.core.metrics_files import LiveRows
 from tasks.grpo.checkpoint import Checkpoint
 from tasks.grpo.metrics import Metrics, round_metrics
 from tasks.grpo.recorded_logprobs import Logprobs, score_samples
@@ -31,11 +32,12 @@ def compute(
     params: Params,
     round: int,
     checkpoint: Checkpoint | None = None,
+    live: LiveRows | None = None,
 ) -> UpdateResult:
     """Train the policy in place. `reference`: from `reference_scores`; None where `grpo.beta` is 0."""
     grpo = params.grpo
     steps, skipped = plan_steps(groups, grpo.epochs, grpo.prompts_per_step, derive_seed(params.seed, "update", round))
-    done = train(update_scorer(policy, _samples(groups), params), steps, grpo, reference, checkpoint)
+    done = train(update_scorer(policy, _samples(groups), params), steps, grpo, reference, checkpoint, live)
     return UpdateResult(done.rows, round_metrics(done.rows, skipped, groups), done.tokens_per_second)
 
 

@@ -3,6 +3,7 @@
 import logging
 
 from tasks.artifacts import read_jsonl, write_json, write_text
+from tasks.core.metrics_files import LiveRows
 from tasks.environments.lookup import environment_in
 from tasks.errors import GraftError
 from tasks.grpo.checkpoint import Checkpoint
@@ -49,12 +50,13 @@ def run_update(layout: Layout, params: Params, round: int) -> None:
         groups = selected_groups([g for split in splits for g in by_split[split]], selection, averaging)
     except ValueError as error:
         raise GraftError(f"{layout.selection(round)}: {error}; run graft stage select@{round} again") from error
-    checkpoint, reference = _checkpoint(layout, params, round, policy), None
+    checkpoint, live = _checkpoint(layout, params, round, policy), LiveRows(layout.live_steps(f"update@{round}"))
+    reference = None
     with explain_out_of_memory(grpo.micro_batch_tokens):
         if grpo.beta > 0:
             reference = reference_scores(policy, groups, params)
             policy = load_policy(layout.policy(round - 1), instead_of=policy)
-        result = compute(policy, groups, reference, params, round, checkpoint)
+        result = compute(policy, groups, reference, params, round, checkpoint, live)
     if rank():
         return
     for remark in collapse_remarks(result.metrics):
@@ -64,6 +66,7 @@ def run_update(layout: Layout, params: Params, round: int) -> None:
     write_json(layout.metrics("update", round), result.metrics | {"unfit_samples": invalid})
     write_json(layout.speed(f"update@{round}"), {"tokens_per_second": result.tokens_per_second})
     checkpoint.remove()
+    live.remove()
 
 
 def _checkpoint(layout: Layout, params: Params, round: int, policy: Policy) -> Checkpoint:

@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tasks.core.metrics_files import LiveRows
 from tasks.core.progress import show_progress
 from tasks.errors import GraftError
 from tasks.grpo.checkpoint import Checkpoint, TrainingState
@@ -52,11 +53,12 @@ def train(
     params: Grpo,
     reference: Logprobs | None,
     checkpoint: Checkpoint | None = None,
+    live: LiveRows | None = None,
 ) -> UpdateSteps:
     """Train the scorer's model in place. The same arguments give the same weights.
 
     `reference`: log-probabilities of all samples by the reference; None where `grpo.beta` is 0.
-    With a checkpoint it goes on where an earlier update of the same arguments was ended.
+    With a checkpoint it goes on where an earlier update of the same arguments was ended. `live` has the rows so far.
     Raises GraftError, before any weight takes a wrong value, where a loss or a gradient is not finite.
     """
     behaviour = behaviour_logprobs(scorer, list({sample_key(s): s for step in steps for s in step.samples}.values()))
@@ -66,6 +68,8 @@ def train(
         what = f"{len(training.rows)} of {len(steps)} steps that an update cut short has left"
         print(f"update: goes on after {what}", file=sys.stderr)
     done = len(training.rows)
+    if live and rank() == 0:
+        live.begin(training.rows)
     speed = ThroughputMeter()
     with show_progress("update", len(steps), "steps", done) as advance:
         for number, step in list(enumerate(steps, start=1))[done:]:
@@ -76,6 +80,8 @@ def train(
                 raise GraftError(f"update step {number} of {len(steps)}: {error}; {remedy}") from error
             if checkpoint and rank() == 0:
                 checkpoint.keep(training)
+            if live and rank() == 0:
+                live.add(training.rows[-1])
             speed.add(training.rows[-1]["tokens"])
             advance(note=f"{speed.tokens_per_second:.0f} tokens/s")
     return UpdateSteps(training.rows, speed.tokens_per_second)

@@ -9,10 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tasks.core.sqlite import sqlite_file
-from tasks.tracking.batches import METRICS_PER_CALL, chunks, log, make_metrics, milliseconds, valid_name
+from tasks.errors import GraftError
+from tasks.tracking.batches import log, make_metrics, milliseconds, valid_name
+from tasks.tracking.live_steps import LONGEST, LiveSteps, row_batches, step_points
 from tasks.tracking.registry import create_card, follow, register
 from tasks.tracking.run_summary import MINUTES, RunSummary, headline_metrics, unknown_headline
 from tasks.tracking.tags import CURVES, HERE, LOCK, REPEATED, RUN_NAME, SOURCE, WORKSPACE
+from tasks.tracking.trace_sample import read_sample
+from tasks.tracking.traces import log_traces
+from tasks.tracking.view_state import VIEW_TAG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,6 +39,8 @@ class Ledger:
         self._cards: dict[int, str] = {}  # round → the LoggedModel of its policy
         self._versions: dict[str, str] = {}  # the same by the version of the policy
         self._summary = RunSummary()
+        self._live: dict[str, LiveSteps] = {}  # stage_id → its steps, if it was computed
+        self._left_out: list[str] = []  # files that could not be read, in words
         self._client: Any = None
         self.experiment = ""  # its id
 
@@ -46,23 +53,36 @@ class Ledger:
     def run_id(self) -> str | None:
         return self._runs.get("")
 
+    @property
+    def pause(self) -> float | None:
+        """Seconds until rows of a stage that is running are to be looked for; None if no such stage runs."""
+        return min((live.pause for live in self._live.values() if live.running), default=None)
+
     def add(self, message: dict[str, Any]) -> None:
         """Add a message to the next delivery."""
-        if message["kind"] == "start":
-            self._start = message
-            return
-        self._pending.append(message)
-        self._computed |= message["kind"] == "compute" or not message.get("cached", True)
+        match message["kind"]:
+            case "start":
+                self._start = message
+            case "compute":
+                self._computed = True
+                if "rows" in message:
+                    self._live[message["stage_id"]] = LiveSteps(Path(message["rows"]), message["time"])
+            case _:
+                self._pending.append(message)
+                self._computed |= not message.get("cached", True)
 
     def deliver(self) -> list[str]:
-        """Send all pending messages; returns an error for each that remains pending."""
+        """Send all pending messages; returns an error for each that remains pending, and for what was left out."""
         errors: list[str] = []
         if not self._attempt(self._open, errors) or self._is_held():
             return errors
         if self._attempt(self._begin, errors):
             self._pending = [m for m in self._pending if not self._attempt(partial(self._send, m), errors)]
             self._attempt(self._send_summary, errors)
-        return errors
+            for stage_id, live in self._live.items():
+                if not self._attempt(partial(self._record_live, stage_id, live), errors):
+                    live.pause = LONGEST
+        return errors + self._left_out
 
     def _attempt(self, action: "Callable[[], None]", errors: list[str]) -> bool:
         """True if MLflow accepted it. Its stores raise any exception of their database or socket."""
@@ -105,6 +125,7 @@ class Ledger:
         unknown = make_metrics(unknown_headline(self._start["ks"]), self._start["time"])
         log(self._client, run.info.run_id, self._start["params"], tags, unknown)
         self._runs[""] = run.info.run_id
+        self._client.set_experiment_tag(self.experiment, VIEW_TAG, self._start["view"])
 
     def _find_repeated(self, finish: dict[str, Any]) -> Any:
         """The last run of the workspace that finished with the same `dvc.lock`."""
@@ -128,6 +149,8 @@ class Ledger:
                 self._record_steps(message)
             case "tables":
                 self._record_tables(message)
+            case "traces":
+                self._record_traces(message)
             case "file":
                 self._client.log_artifact(self._runs[""], message["path"], message["folder"])
             case "champion":
@@ -140,27 +163,27 @@ class Ledger:
         self._summary.release_all()
         self._summary.add({MINUTES: (message["time"] - self._start["time"]) / 60}, message["time"])
         self._send_summary()
+        for stage_id, live in self._live.items():
+            if live.running and stage_id in self._runs:
+                self._client.set_terminated(self._runs[stage_id], message["status"], milliseconds(message["time"]))
+            live.running = False
         log(self._client, self._runs[""], tags=message["tags"])
         self._client.set_terminated(self._runs[""], message["status"], milliseconds(message["time"]))
 
     def _record_stage(self, message: dict[str, Any]) -> None:
         """A child run with all that the stage measured; the parent gets what its summary takes."""
-        from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
-
         stage_id, metrics, time = message["stage_id"], message.get("metrics", {}), message["time"]
         stage, _, part = stage_id.partition("@")
         round = int(part) if part.isdigit() else 0
         digests = {f"{kind}.{path}": md5 for kind in ("dep", "out") for path, md5 in message[f"{kind}s"].items()}
         tags = {"stage": stage, "round": part, "cached": json.dumps(message["cached"]), **digests}
-        if stage_id not in self._runs:
-            start = milliseconds(time - message["seconds"])
-            first = {MLFLOW_PARENT_RUN_ID: self._runs[""]}
-            self._runs[stage_id] = self._client.create_run(self.experiment, start, first, stage_id).info.run_id
-        child = self._runs[stage_id]
+        child = self._child(stage_id, time - message["seconds"])
         measured = {**metrics, "seconds": message["seconds"]}
         log(self._client, child, tags=tags, metrics=make_metrics(measured, time, round))
         self._log_problems(child, message["deps"])
         self._client.set_terminated(child, "FINISHED", milliseconds(time))
+        if stage_id in self._live:
+            self._live[stage_id].running = False
 
         self._log_problems(self._runs[""], message["outs"])
         if "policy" in message:
@@ -171,6 +194,21 @@ class Ledger:
         if "headline" in message:
             final = self._versions.get(message.get("model", {}).get("version", ""))
             self._summary.add(headline_metrics(message["headline"]), time, final)
+
+    def _child(self, stage_id: str, start: float) -> str:
+        """The run of a stage, created if there is none."""
+        from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
+
+        if stage_id not in self._runs:
+            parent = {MLFLOW_PARENT_RUN_ID: self._runs[""]}
+            run = self._client.create_run(self.experiment, milliseconds(start), parent, stage_id)
+            self._runs[stage_id] = run.info.run_id
+        return self._runs[stage_id]
+
+    def _record_live(self, stage_id: str, live: LiveSteps) -> None:
+        """The new rows of a stage that is running, on its own run."""
+        if rows := live.rows():
+            live.log(self._client, self._child(stage_id, live.start), rows)
 
     def _card(self, round: int, policy: dict[str, str]) -> str:
         """The LoggedModel of a round's policy, which is created once."""
@@ -187,26 +225,28 @@ class Ledger:
             self._summary.send(self._client, self._runs[""])
 
     def _record_steps(self, message: dict[str, Any]) -> None:
-        """A stage's table on its own run as `step/…`; the step of all other metrics is the round.
+        """The rows of a stage's table that its run does not have yet.
 
         Of a cached stage whose curves are in the store already, only the last row: the tag names the run that has them.
         A table has tens of thousands of points, and takes MLflow longer than all the rest of a run.
         """
-        from mlflow.entities import Metric, RunTag
-
-        child, rows, now = self._runs[message["stage_id"]], message["rows"], milliseconds(message["time"])
+        stage_id, rows = message["stage_id"], message["rows"]
+        child = self._runs[stage_id]
         curves = self._curves(message["path"], message["md5"]) if message["cached"] else None
-        points = [
-            Metric(valid_name(f"step/{name}"), value, now, round(row["step"]))
-            for row in (rows[-1:] if curves else rows)
-            for name, value in row.items()
-            if name != "step"
-        ]
-        *before, last = [*chunks(points, METRICS_PER_CALL)] or [[]]
-        for some in before:
-            self._client.log_batch(child, metrics=some)
-        tag = RunTag(CURVES, curves or HERE)  # last: a run with the tag has all points
-        self._client.log_batch(child, metrics=last, tags=[tag])
+        logged = self._live[stage_id].logged if stage_id in self._live else 0
+        for some in row_batches(rows[-1:] if curves else rows[logged:]):
+            self._client.log_batch(child, metrics=step_points(some, message["time"]))
+        self._client.set_tag(child, CURVES, curves or HERE)  # last: a run with the tag has all points
+
+    def _record_traces(self, message: dict[str, Any]) -> None:
+        """A sample of a round's completions as traces of the parent run."""
+        files, number = (Path(message["rewarded"]), Path(message["selection"])), message["round"]
+        try:
+            sample = read_sample(*files, number, message["count"], message["seed"])
+        except GraftError as error:
+            self._left_out.append(f"traces of round {number} left out ({error})")
+            return
+        log_traces(self._uri, self.experiment, self._runs[""], sample, message["time"])
 
     def _curves(self, path: str, md5: str) -> str | None:
         """The run that has the curves of a table; None if there is none."""

@@ -11,9 +11,11 @@ import queue
 import signal
 import sys
 import threading
+from contextlib import suppress
 from typing import TextIO
 
 from tasks.tracking.mlflow_ledger import Ledger
+from tasks.tracking.system_metrics import SystemMetrics
 
 
 def main(messages: TextIO, answers: TextIO) -> None:
@@ -23,18 +25,16 @@ def main(messages: TextIO, answers: TextIO) -> None:
     inbox: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(messages, inbox), daemon=True).start()
     ledger = Ledger(store["uri"], store["experiment"])
-    errors = _deliver_all(inbox, ledger)
+    errors = _deliver_all(inbox, ledger, SystemMetrics(store["uri"]))
     answers.write(json.dumps({"run_id": ledger.run_id, "experiment_id": ledger.experiment, "errors": errors}) + "\n")
 
 
-def _deliver_all(inbox: "queue.SimpleQueue[str | None]", ledger: Ledger) -> list[str]:
+def _deliver_all(inbox: "queue.SimpleQueue[str | None]", ledger: Ledger, system_metrics: SystemMetrics) -> list[str]:
     """Deliver messages as they arrive; returns the errors of those that MLflow did not accept in the end."""
     errors = ledger.deliver()  # opens the store
     last, closed = {"kind": "nothing"}, False
     while not closed:
-        lines = [inbox.get()]
-        while not inbox.empty():  # all that has arrived in the meantime goes in one delivery
-            lines.append(inbox.get())
+        lines = _arrived(inbox, ledger.pause)
         for line in lines:
             if line is not None:
                 last = json.loads(line)
@@ -42,8 +42,22 @@ def _deliver_all(inbox: "queue.SimpleQueue[str | None]", ledger: Ledger) -> list
         closed = None in lines
         if closed and ledger.has_run and last["kind"] != "finish":
             ledger.add({"kind": "finish", "status": "KILLED", "time": last["time"], "tags": {}})
+        if closed or last["kind"] == "finish":
+            system_metrics.stop()
         errors = ledger.deliver()
+        if ledger.run_id:
+            system_metrics.start(ledger.run_id)
     return errors
+
+
+def _arrived(inbox: "queue.SimpleQueue[str | None]", seconds: float | None) -> list[str | None]:
+    """All that has arrived, for one delivery; waits for the first, at most `seconds`."""
+    lines = []
+    with suppress(queue.Empty):
+        lines.append(inbox.get(timeout=seconds))
+        while True:
+            lines.append(inbox.get_nowait())
+    return lines
 
 
 def _read(messages: TextIO, inbox: "queue.SimpleQueue[str | None]") -> None:

@@ -19,7 +19,6 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
@@ -33,7 +32,10 @@ from tasks.records import Champion, Lineage, Promotion, Record, Succession
 from tasks.redaction import redacted
 from tasks.statistics.influence_extremes import read_influence_extremes
 from tasks.tracking.mlflow_process import start_worker
+from tasks.tracking.run_summary import unknown_headline
 from tasks.tracking.tags import LOCK, SOURCE
+from tasks.tracking.trace_sample import traces_by_round
+from tasks.tracking.view_state import server_url, view_state
 
 
 class WorkerAnswer(Record):
@@ -72,13 +74,24 @@ class Recorder:
                 "ks": params.evaluation.ks,
                 "params": flatten(params.model_dump(exclude=RUN_ONLY_SECTIONS)),
                 "tags": {**source_tags(layout.root), **git_tags(layout.root), **tags},
+                "view": view_state([*unknown_headline(params.evaluation.ks)]),
             }
         )
 
     def compute(self, stage_id: str) -> None:
-        """Record that a stage is about to be computed, so that this run repeats no other. Returns at once."""
-        if self._process is not None:
-            self._messages.put({"kind": "compute", "stage_id": stage_id, "time": time.time()})
+        """Record that a stage is about to be computed, so that this run repeats no other. Returns at once.
+
+        The steps of an update appear while it runs.
+        """
+        if self._process is None:
+            return
+        message: dict[str, Any] = {"kind": "compute", "stage_id": stage_id, "time": time.time()}
+        if stage_id.startswith("update@"):
+            path = self._layout.live_steps(stage_id)
+            with suppress(OSError):
+                path.unlink()  # left by an update that was killed
+            message["rows"] = self._relative(path)
+        self._messages.put(message)
 
     def stage(self, stage_id: str, seconds: float, cached: bool, deps: dict[str, str], outs: dict[str, str]) -> None:
         """Record a stage that is done. `deps` and `outs` map paths to their md5 in dvc.lock. Returns at once."""
@@ -115,11 +128,13 @@ class Recorder:
                 self._steps(message, path)
             if path.endswith("/selection.jsonl"):
                 self._influence(stage_id, message["time"])
+                if not cached:  # the run that computed it has its traces
+                    self._traces(stage_id, message["time"])
 
     def files(self, *paths: Path) -> None:
         """Add files to the parent run as artifacts. Returns at once."""
         for path in paths:
-            self._file(path.relative_to(self._layout.root).as_posix(), None)
+            self._file(self._relative(path), None)
 
     def close(self, status: Literal["FINISHED", "FAILED"], **more: str) -> None:
         """End the run; `more` are tags. Returns at once."""
@@ -155,11 +170,10 @@ class Recorder:
 
         None if MLflow is not a server or did not accept the run.
         """
-        server = urlsplit(self._params.tracking.uri)
-        if server.scheme not in ("http", "https") or not self.wait() or self._ids is None:
+        server = server_url(self._params.tracking.uri)
+        if not server or not self.wait() or self._ids is None:
             return None
-        root = f"{server.scheme}://{server.netloc.rpartition('@')[2]}{server.path.rstrip('/')}"
-        run = f"{root}/#/experiments/{self._ids['experiment_id']}/runs/{self._ids['run_id']}"
+        run = f"{server}/#/experiments/{self._ids['experiment_id']}/runs/{self._ids['run_id']}"
         view = "?workflowType=machine_learning"  # else MLflow shows it as an evaluation of prompts
         return f"{run}/artifacts/{file.name}{view}" if file else f"{run}{view}"
 
@@ -191,6 +205,18 @@ class Recorder:
             "influence_histogram.json": [row._asdict() for row in found.histogram],
         }
         self._messages.put({"kind": "tables", "stage_id": stage_id, "tables": tables, "time": time})
+
+    def _traces(self, stage_id: str, time: float) -> None:
+        """A sample of the completions of the first and the last round, as traces; the worker reads their files."""
+        number = int(stage_id.partition("@")[2])
+        if count := traces_by_round(self._params.rounds.last).get(number):
+            files = {"rewarded": self._layout.rewarded(number), "selection": self._layout.selection(number)}
+            about = {"round": number, "count": count, "seed": self._params.seed, "time": time}
+            self._messages.put({"kind": "traces", **about, **{key: self._relative(p) for key, p in files.items()}})
+
+    def _relative(self, path: Path) -> str:
+        """The path for the worker, which runs in the project folder."""
+        return path.relative_to(self._layout.root).as_posix()
 
     def _hand_over(self, process: "subprocess.Popen[str]") -> None:
         """Runs in a thread: the pipe to a worker that hangs fills up, and only this thread may wait for that."""

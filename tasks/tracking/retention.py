@@ -7,6 +7,7 @@ from typing import Any
 from tasks.params.sections import Tracking
 from tasks.tracking.queries import has_store, open_store
 from tasks.tracking.tags import CURVES, WORKSPACE
+from tasks.tracking.traces import delete_traces
 
 ABOUT = "old runs"
 PARENT = "mlflow.parentRunId"
@@ -62,6 +63,7 @@ def find_expired(
                 for child in runs:
                     if child.data.tags.get(PARENT) == run.info.run_id:
                         client.delete_run(child.info.run_id)
+                delete_traces(client, run.info.experiment_id, run.info.run_id)
                 client.delete_run(run.info.run_id)
 
     return [(run.info.run_id, run.info.run_name) for run in goes], stays, remove

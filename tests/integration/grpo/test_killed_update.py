@@ -136,6 +136,7 @@ def test_killed_at_any_moment_it_ends_with_the_same_bytes(root: Path) -> None:
         finish(root)
         assert written(layout) == undisturbed
         assert not layout.journals("update", 1).exists()
+        assert not layout.live_steps(ADDRESS).exists()
     assert len(kept) > 5  # it was killed here and there
     assert torn  # and at least once in the middle of writing
 

@@ -9,6 +9,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tasks.core.metrics_files import LiveRows
 from tasks.grpo import checkpoint
 from tasks.grpo.checkpoint import Checkpoint, TrainingState
 from tasks.grpo.metrics import Metrics
@@ -18,18 +19,18 @@ from tasks.model.scoring.scorer import Scorer
 from tests.support.grpo_params import grpo_params
 from tests.support.policies import MakePolicy, MakeSamples
 
-Run = Callable[[Checkpoint | None], tuple[torch.Tensor, list[Metrics]]]
+Run = Callable[..., tuple[torch.Tensor, list[Metrics]]]
 
 
 @pytest.fixture
 def run(make_policy: MakePolicy, make_samples: MakeSamples) -> Run:
-    """run(checkpoint): the weights after an update of 8 steps, and its rows."""
+    """run(checkpoint, live): the weights after an update of 8 steps, and its rows."""
 
-    def train_policy(kept: Checkpoint | None) -> tuple[torch.Tensor, list[Metrics]]:
+    def train_policy(kept: Checkpoint | None, live: LiveRows | None = None) -> tuple[torch.Tensor, list[Metrics]]:
         policy, samples, params = make_policy(), make_samples(), grpo_params(epochs=4, schedule="cosine")
         scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7)
         groups = [UpdateGroup(f"p{n}", [s for s in samples if s.problem_id == f"p{n}"], 20) for n in range(4)]
-        rows = train(scorer, plan_steps(groups, 4, 2, seed=0)[0], params, None, kept).rows
+        rows = train(scorer, plan_steps(groups, 4, 2, seed=0)[0], params, None, kept, live).rows
         return torch.cat([p.detach().flatten() for p in policy.model.parameters() if p.requires_grad]), rows
 
     return train_policy
@@ -59,14 +60,16 @@ def test_an_update_that_ends_at_any_step_continues_from_there(
     run: Run, path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     weights, rows = run(None)
+    live = LiveRows(path.parents[1] / "live.jsonl")
     for at in (1, 4, 7, 8):
         cut(run, path, at)
         capfd.readouterr()
         kept = Checkpoint(path)
-        again, numbers = run(kept)
+        again, numbers = run(kept, live)
         assert f"goes on after {at} of 8 steps" in capfd.readouterr().err
         assert torch.equal(weights, again)
         assert numbers == rows
+        assert live.read(0) == rows  # with those before the kill
         kept.remove()
         assert not path.parent.exists()
 

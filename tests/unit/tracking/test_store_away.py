@@ -96,7 +96,7 @@ def test_a_server_receives_what_was_recorded_while_it_was_away(
     port = free_port()
     uri = f"http://127.0.0.1:{port}"
     ledger = Ledger(uri, "early")
-    ledger.add({"kind": "start", "time": 1.8e9, "ks": [1, 10], "params": {"a": "1"}, "tags": {}})
+    ledger.add({"kind": "start", "time": 1.8e9, "ks": [1, 10], "params": {"a": "1"}, "tags": {}, "view": "{}"})
     stage = {"kind": "stage", "stage_id": "reward@1", "seconds": 1.0, "cached": False, "deps": {}, "outs": {}}
     ledger.add({**stage, "time": 1.8e9 + 1, "metrics": {"epoch/mean_reward": 0.5}})
     assert len(ledger.deliver()) == 1

@@ -1,0 +1,145 @@
+"""Sample of a round's completions for MLflow's traces: some of each outcome, and the most and least influential.
+
+A completion here is a workflow of a problem: those that wrote the same one differ in nothing that a reader sees.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice, zip_longest
+from pathlib import Path
+from typing import Literal
+
+from tasks.artifacts import read_jsonl, stream_jsonl
+from tasks.programs.answer_check import is_right
+from tasks.records import Result, RewardedTrajectory, Selected, Split
+from tasks.seeds import derive_seed
+
+COUNT = 24
+"""Traces of a run."""
+
+PROBLEMS = 64
+"""Problems of each kind among which a sample is chosen: most influential, least influential, any."""
+
+Outcome = Literal["right", "wrong", "invalid"]
+
+Key = tuple[str, str]
+"""Problem and workflow."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """One execution of a completion's workflow; of an environment without programs, the reading of its answer."""
+
+    name: str
+    question: str
+    expected: int | float
+    result: Result
+
+
+@dataclass(frozen=True)
+class SampledCompletion:
+    """What a trace shows of a completion."""
+
+    round: int
+    problem_id: str
+    workflow_id: str
+    split: Split
+    outcome: Outcome
+    prompt: str
+    completion: str
+    proposer: str
+    tokens: int  # 0: unknown
+    copies: int  # completions of its group that wrote this workflow
+    programs: list[Program]  # on the problem's own question, then on its siblings'
+    reward: float | None
+    reward_terms: dict[str, float | None]
+    selection: Selected | None  # None: `grpo.on_invalid_completion` left it out
+
+    @property
+    def key(self) -> Key:
+        return self.problem_id, self.workflow_id
+
+    @property
+    def influence(self) -> float | None:
+        return self.selection.influence if self.selection else None
+
+
+def traces_by_round(last: int) -> dict[int, int]:
+    """Round → number of its traces: half are of the first round, half of the last."""
+    return {1: COUNT} if last == 1 else {1: COUNT // 2, last: COUNT - COUNT // 2}
+
+
+def read_sample(rewarded: Path, selection: Path, round: int, count: int, seed: int) -> list[SampledCompletion]:
+    """At most `count` completions of a round, a function of its files and the seed. Raises GraftError naming the file.
+
+    The file of rewards is read once, a group at a time.
+    """
+    lines: dict[Key, Selected] = {}
+    for line in read_jsonl(selection, Selected):
+        lines.setdefault((line.problem_id, line.workflow_id), line)
+    problems = _problems(lines, round, seed)
+    groups = (group for group in stream_jsonl(rewarded, RewardedTrajectory) if group.problem_id in problems)
+    completions = list(chain.from_iterable(completions_of(group, lines, round) for group in groups))
+    return choose(completions, count, seed)
+
+
+def choose(completions: Sequence[SampledCompletion], count: int, seed: int) -> list[SampledCompletion]:
+    """In turn the next most influential, least influential, right, wrong and invalid one, each at most once."""
+    measured = [each for each in completions if each.influence]
+    by_influence = sorted(measured, key=lambda each: (-(each.influence or 0.0), each.key))
+    drawn = sorted(completions, key=lambda each: derive_seed(seed, "traces", each.round, *each.key))
+    outcomes: tuple[Outcome, ...] = ("right", "wrong", "invalid")
+    kinds = [by_influence, by_influence[::-1], *([e for e in drawn if e.outcome == kind] for kind in outcomes)]
+    turns = [each for turn in zip_longest(*kinds) for each in turn if each is not None]
+    return list(islice({each.key: each for each in turns}.values(), count))
+
+
+def completions_of(group: RewardedTrajectory, lines: Mapping[Key, Selected], round: int) -> Iterator[SampledCompletion]:
+    """The distinct completions of a problem."""
+    for member, workflow_id in enumerate(group.workflow_ids):
+        if workflow_id in group.workflow_ids[:member]:
+            continue
+        own = Program("problem", group.problem.question, group.problem.answer, group.results[member])
+        siblings = [
+            Program(f"sibling {number}", sibling.question, sibling.answer, result)
+            for number, (sibling, result) in enumerate(
+                zip(group.problem.siblings, group.sibling_results[member], strict=True), start=1
+            )
+        ]
+        yield SampledCompletion(
+            round=round,
+            problem_id=group.problem_id,
+            workflow_id=workflow_id,
+            split=group.split,
+            outcome=outcome_of(own),
+            prompt=group.prompt,
+            completion=group.workflow_codes[member],
+            proposer=group.proposers[member],
+            tokens=len(group.tokens[member]),
+            copies=group.workflow_ids.count(workflow_id),
+            programs=[own, *siblings],
+            reward=group.rewards[member],
+            reward_terms={name: values[member] for name, values in group.reward_terms.items()},
+            selection=lines.get((group.problem_id, workflow_id)),
+        )
+
+
+def outcome_of(program: Program) -> Outcome:
+    """`invalid` if it returned nothing."""
+    if program.result.status != "ok":
+        return "invalid"
+    return "right" if is_right(program.result, program.expected) else "wrong"
+
+
+def _problems(lines: Mapping[Key, Selected], round: int, seed: int) -> set[str]:
+    """Problems of which a sample is chosen, so that a round of any size fits into memory."""
+    ordered = sorted(lines.values(), key=lambda line: -(line.influence or 0.0))
+    by_influence = [line.problem_id for line in ordered if line.influence]
+    drawn = sorted(
+        {line.problem_id for line in lines.values()}, key=lambda name: derive_seed(seed, "traces", round, name)
+    )
+    return {*_first(by_influence), *_first(reversed(by_influence)), *drawn[:PROBLEMS]}
+
+
+def _first(names: Iterable[str]) -> list[str]:
+    return list(islice(dict.fromkeys(names), PROBLEMS))

@@ -1,0 +1,90 @@
+"""Columns and charts with which MLflow's page opens the experiment, and the address that opens it so.
+
+MLflow keeps such a view in a tag of the experiment. Without the view's key in the address its page shows every metric.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+KEY = "headline"
+"""Key and name of the view."""
+
+VIEW_TAG = f"mlflow.sharedViewState.{KEY}"
+
+PARAMS = "params that differ"
+
+RUN_NAME, CREATED = "attributes.`Run Name`", "runDateAndNestInfo"
+"""MLflow's ids of two columns."""
+
+
+def view_state(names: Sequence[str]) -> str:
+    """Value of VIEW_TAG, in the format of MLflow 3.17.2's saved views: a column and a chart of each metric, in order.
+
+    Below them a table of the params in which the runs differ. MLflow adds charts of the other metrics at the end.
+    """
+    columns = {f"metrics.`{name}`": 30 + 7 * max(len(name), 5) for name in names}  # pixels
+    state = {
+        "selectedColumns": [*columns],
+        "columnOrder": [RUN_NAME, CREATED, *columns],
+        "columnWidths": {RUN_NAME: 320, CREATED: 120, **columns},
+        "compareRunSections": [_section(KEY, columns=3, height=300), _section(PARAMS, columns=1, height=320)],
+        "compareRunCharts": [*(_bar_chart(name) for name in names), _params_table()],
+        "isAccordionReordered": True,  # else the sections are sorted by name
+    }
+    return json.dumps({"name": KEY, "createdAt": 0, "state": json.dumps(state, separators=(",", ":"))})
+
+
+def experiment_url(uri: str, experiment_id: str) -> str | None:
+    """Address of the experiment's runs in this view; None if `uri` is not a server."""
+    server = server_url(uri)
+    page = f"#/experiments/{experiment_id}/runs?workflowType=machine_learning&viewStateShareKey={KEY}"
+    return f"{server}/{page}" if server else None
+
+
+def server_url(uri: str) -> str | None:
+    """The address of an MLflow server, without user and password; None if `uri` is not a server."""
+    server = urlsplit(uri)
+    if server.scheme not in ("http", "https"):
+        return None
+    return f"{server.scheme}://{server.netloc.rpartition('@')[2]}{server.path.rstrip('/')}"
+
+
+def _section(name: str, columns: int, height: int) -> dict[str, Any]:
+    return {
+        "uuid": name,
+        "name": name,
+        "display": True,
+        "isReordered": False,
+        "columns": columns,
+        "cardHeight": height,
+    }
+
+
+def _bar_chart(metric: str) -> dict[str, Any]:
+    return {
+        "type": "BAR",
+        "uuid": metric,
+        "metricSectionId": KEY,
+        "metricKey": metric,
+        "displayName": metric,
+        "runsCountToCompare": 10,
+        "deleted": False,
+        "isGenerated": True,
+    }
+
+
+def _params_table() -> dict[str, Any]:
+    return {
+        "type": "DIFFERENCE",
+        "uuid": PARAMS,
+        "metricSectionId": PARAMS,
+        "chartName": PARAMS,
+        "compareGroups": ["Parameters"],
+        "showChangeFromBaseline": False,
+        "showDifferencesOnly": True,
+        "baselineColumnUuid": "",
+        "deleted": False,
+        "isGenerated": False,
+    }

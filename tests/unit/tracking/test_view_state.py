@@ -1,0 +1,34 @@
+"""The view that MLflow's page opens with: the headline's names, in a tag that MLflow takes, at an address."""
+
+import json
+
+from tasks.promotion.headline import headline
+from tasks.statistics.intervals import Estimate
+from tasks.tracking.batches import VALUE_LENGTH
+from tasks.tracking.run_summary import headline_metrics, unknown_headline
+from tasks.tracking.view_state import experiment_url, server_url, view_state
+
+
+def test_the_columns_are_the_headline_and_the_minutes() -> None:
+    after = {"pass_at_1_greedy": 0.5, "sampled_mean": 0.5, "pass_at_1": 0.5, "pass_at_10": 0.5}
+    numbers = headline(0.5, after, Estimate(0.0, 0.0, 0.0), promoted=False)
+    assert {*unknown_headline([1, 10])} == {*headline_metrics(numbers), "minutes"}
+
+
+def test_a_view_has_a_column_and_a_chart_of_each_metric_by_its_name_in_mlflow() -> None:
+    view = view_state([*unknown_headline([1, 5, 10])])
+    state = json.loads(json.loads(view)["state"])
+    assert len(view) <= VALUE_LENGTH
+    assert state["selectedColumns"][-2:] == ["metrics.`pass_at_10`", "metrics.`minutes`"]
+    assert [chart.get("metricKey") for chart in state["compareRunCharts"]][-3:] == ["pass_at_10", "minutes", None]
+    assert {chart["metricSectionId"] for chart in state["compareRunCharts"]} == {
+        section["uuid"] for section in state["compareRunSections"]
+    }
+
+
+def test_an_address_has_the_view_and_no_password() -> None:
+    assert experiment_url("https://u:p@host:5000/mlflow/", "7") == (
+        "https://host:5000/mlflow/#/experiments/7/runs?workflowType=machine_learning&viewStateShareKey=headline"
+    )
+    assert server_url("sqlite:///mlflow.db") is None
+    assert experiment_url("sqlite:///mlflow.db", "7") is None
