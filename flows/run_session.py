@@ -26,7 +26,9 @@ from prefect.states import Completed
 from flows.doctor import refuse_traps
 from flows.dvc_stages.pipeline import DvcPipeline
 from flows.prefect_runs.crashed_runs import flow_run_note, mark_crashed, workspace, workspace_tag
+from flows.prefect_runs.progress_artifact import show_in_prefect
 from flows.prefect_runs.shard_runners import ShardRunner
+from flows.prefect_runs.task_run_logs import log_to_prefect
 from flows.prefect_runs.temporary_server import TemporaryServer
 from flows.process.exit_codes import Terminated
 from flows.process.signals import reraise_lost_signals
@@ -44,6 +46,8 @@ from tasks.problems.digests import problems_tag
 from tasks.programs.sandbox.sandbox import probe_tier
 from tasks.redaction import without_secrets
 from tasks.tracking.recorder import WORKSPACE, Recorder
+
+logger = logging.getLogger(__name__)
 
 DESCRIPTION = "mlflow.note.content"
 """MLflow's tag of a run's description, in Markdown."""
@@ -64,11 +68,12 @@ def stage_task(compute: Callable[[], StageResult]) -> State[None]:
     Its only argument is a function, because Prefect inspects the contents of all others.
     """
     try:
-        with without_secrets():
+        with without_secrets(), show_in_prefect():
             result = compute()
     except TransientError as error:
         print(f"warning: {task_run.name}: {error}; try {task_run.run_count} of this stage", file=sys.stderr)
         raise
+    logger.info(" ".join(str(result).split()))
     return Completed(name="Cached" if result.cached else "Completed", message=result.how)
 
 
@@ -146,6 +151,7 @@ class RunSession:
                 self._server.restart_if_gone()  # else Prefect waits for it in vain
 
     def _open(self) -> Iterator[None]:
+        log_to_prefect()
         root, layout = self._layout.root, self._layout
         about = {"prefect.flow_run_id": str(flow_run.id), WORKSPACE: workspace(root), "sandbox_tier": sandbox_tier()}
         self._recorder = recorder = Recorder(layout, self.params, about | problems_tag(root, self.params))
@@ -163,7 +169,7 @@ class RunSession:
         except BaseException:
             recorder.finish("FAILED")
             raise
-        more = {DESCRIPTION: summary} if summary else {}
+        more = {DESCRIPTION: summary.text} if summary else {}
         if self._line:
             more["line"] = self._line()
         recorder.close("FINISHED", **more)

@@ -1,16 +1,20 @@
 """Run a stage with a time limit, in a process that is killed with all its descendants."""
 
+import logging
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterable
+from contextvars import copy_context
 from pathlib import Path
 
 from flows.process.exit_codes import INTERNAL_ERROR, TRANSIENT_ERROR, USER_ERROR, InternalError
 from flows.stages.dvc_yaml import stage_of
 from tasks.core.child_process import kill_tree, spawn
 from tasks.errors import GraftError, TransientError
+
+logger = logging.getLogger(__name__)
 
 ANSWER = "graft: "
 """Prefix of the line on stderr that contains the error."""
@@ -24,7 +28,7 @@ def run_limited(root: Path, stage_id: str, seconds: float) -> None:
     process = _start(root, stage_id)
     answers: list[str] = []
     assert process.stderr is not None
-    reader = threading.Thread(target=_pass_on, args=(process.stderr, answers), daemon=True)
+    reader = threading.Thread(target=copy_context().run, args=(_pass_on, process.stderr, answers), daemon=True)
     reader.start()
     try:
         code = process.wait(seconds)
@@ -55,12 +59,13 @@ def _start(root: Path, stage_id: str) -> "subprocess.Popen[str]":
 
 
 def _pass_on(lines: Iterable[str], answers: list[str]) -> None:
-    """Print what the stage prints, except its error, which is raised here."""
+    """Print and log what the stage prints, except its error, which is raised here."""
     for line in lines:
         if line.startswith(ANSWER):
             answers.append(line)
         else:
             print(line, end="", file=sys.stderr, flush=True)
+            logger.info("%s", line.rstrip())
 
 
 def _error(stage_id: str, code: int, line: str) -> BaseException:
