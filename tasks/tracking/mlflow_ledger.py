@@ -79,7 +79,7 @@ class Ledger:
             set_tracking_uri(self._uri)
             with creation_lock(self._uri):
                 self._client = MlflowClient(self._uri)
-                self.experiment = _experiment_id(self._client, self._name)
+                self.experiment = experiment_id(self._client, self._name)
         if self._start and "" not in self._runs:
             run = self._client.create_run(self.experiment, start_time=_milliseconds(self._start["time"]))
             self._log(run.info.run_id, self._start["time"], params=self._start["params"], tags=self._start["tags"])
@@ -259,7 +259,8 @@ def creation_lock(uri: str) -> "Iterator[None]":
         yield
 
 
-def _experiment_id(client: Any, name: str) -> str:
+def experiment_id(client: Any, name: str) -> str:
+    """The id of the experiment, which is created if there is none."""
     from mlflow.exceptions import MlflowException
 
     try:

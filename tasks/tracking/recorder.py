@@ -19,7 +19,6 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
@@ -33,6 +32,7 @@ from tasks.records import Champion, Promotion, Record, Succession
 from tasks.redaction import redacted
 from tasks.statistics.influence_extremes import read_influence_extremes
 from tasks.tracking.mlflow_process import start_worker
+from tasks.tracking.mlflow_server import TRAINING, server_address
 
 WORKSPACE = "workspace"
 """Tag of a run: its host and folder. Several projects may share an experiment."""
@@ -148,13 +148,11 @@ class Recorder:
 
         None if MLflow is not a server or did not accept the run.
         """
-        server = urlsplit(self._params.tracking.uri)
-        if server.scheme not in ("http", "https") or not self.wait() or self._ids is None:
+        server = server_address(self._params.tracking.uri)
+        if not server or not self.wait() or self._ids is None:
             return None
-        root = f"{server.scheme}://{server.netloc.rpartition('@')[2]}{server.path.rstrip('/')}"
-        run = f"{root}/#/experiments/{self._ids['experiment_id']}/runs/{self._ids['run_id']}"
-        view = "?workflowType=machine_learning"  # else MLflow shows it as an evaluation of prompts
-        return f"{run}/artifacts/{file.name}{view}" if file else f"{run}{view}"
+        run = f"{server}/#/experiments/{self._ids['experiment_id']}/runs/{self._ids['run_id']}"
+        return f"{run}/artifacts/{file.name}{TRAINING}" if file else f"{run}{TRAINING}"
 
     def _file(self, path: str, folder: str | None) -> None:
         if self._process is not None:
