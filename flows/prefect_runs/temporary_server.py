@@ -7,6 +7,7 @@ received (of 120 task runs its database kept 6 to 18); after a kill -9 of the ru
 terminal ends it before the run; and it starts no scheduler.
 """
 
+import asyncio
 import atexit
 import os
 import subprocess
@@ -22,7 +23,7 @@ from flows.process.settings import PREFECT, set_environment
 from flows.process.signals import block_signals
 from tasks.core.child_process import end_with_parent, kill_tree, last_line, read_input_to_end, spawn
 from tasks.core.loopback import HOST, answers, free_port
-from tasks.core.sqlite import is_damaged, set_aside
+from tasks.core.sqlite import creation_lock, is_damaged, set_aside
 from tasks.errors import GraftError
 
 STOPPING = 30.0
@@ -119,10 +120,20 @@ def serve(port: int) -> None:
     """Serve Prefect's API on loopback until standard input ends."""
     import uvicorn
 
+    _create_database(Path(os.environ["PREFECT_HOME"]) / "prefect.db")
     app = "prefect.server.api.server:create_app"
     server = uvicorn.Server(uvicorn.Config(app, factory=True, host=HOST, port=port, log_level="error", lifespan="on"))
     end_with_parent(partial(_stop_at_end_of_input, server))
     server.run()
+
+
+def _create_database(path: Path) -> None:
+    """Create the tables if there is no database: of several servers that start at once, the first one does."""
+    with creation_lock(path):
+        if not path.exists():
+            from prefect.server.database import provide_database_interface
+
+            asyncio.run(provide_database_interface().create_db())
 
 
 def _stop_at_end_of_input(server: Any) -> None:

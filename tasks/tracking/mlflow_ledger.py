@@ -1,19 +1,19 @@
 """Write a run to MLflow: the messages that are pending, and what the store has accepted."""
 
-import fcntl
 import json
 import re
-from contextlib import contextmanager
+from contextlib import nullcontext
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tasks.core.sqlite import sqlite_file
+from tasks.core.sqlite import creation_lock, sqlite_file
 from tasks.tracking.registry import follow, register
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
 
 TAGS_PER_CALL = 100  # MLflow's limits for one log_batch
@@ -77,7 +77,7 @@ class Ledger:
             from mlflow import MlflowClient, set_tracking_uri
 
             set_tracking_uri(self._uri)
-            with creation_lock(self._uri):
+            with store_lock(self._uri):
                 self._client = MlflowClient(self._uri)
                 self.experiment = experiment_id(self._client, self._name)
         if self._start and "" not in self._runs:
@@ -246,17 +246,10 @@ def valid_name(name: str) -> str:
     return re.sub(r"[^\w\-. :/]", "_", name)
 
 
-@contextmanager
-def creation_lock(uri: str) -> "Iterator[None]":
-    """A lock: of several processes that create a sqlite store at once, all but one crash."""
+def store_lock(uri: str) -> "AbstractContextManager[None]":
+    """The lock for the creation of a store; none if it is not a sqlite file."""
     store = sqlite_file(uri)
-    if store is None:
-        yield
-        return
-    store.parent.mkdir(parents=True, exist_ok=True)
-    with store.with_name(f"{store.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+    return creation_lock(store) if store else nullcontext()
 
 
 def experiment_id(client: Any, name: str) -> str:

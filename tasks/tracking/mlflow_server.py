@@ -103,9 +103,9 @@ def serve(experiment: str, port: str) -> None:
     from mlflow import MlflowClient
     from mlflow.cli import cli
 
-    from tasks.tracking.mlflow_ledger import creation_lock, experiment_id
+    from tasks.tracking.mlflow_ledger import experiment_id, store_lock
 
-    with creation_lock(os.environ[STORE]):
+    with store_lock(os.environ[STORE]):
         experiment_id(MlflowClient(os.environ[STORE]), experiment)
     cli(["server", "--host", HOST, "--port", port, "--workers", "1"])
 
