@@ -1,6 +1,5 @@
 """A stage that takes long has a bar in Prefect; one that does not has none."""
 
-import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -51,5 +50,5 @@ def test_a_long_stage_has_one_bar_that_ends_full(tmp_path: Path) -> None:
             "join task_run on task_run.id = artifact.task_run_id where type = 'progress'"
         ).fetchall()
     ((key, data, line, task),) = bars
-    assert (key, json.loads(data), line) == ("progress", 100.0, "update: 10 of 10 steps")
+    assert (key, float(data), line) == ("progress", 100.0, "update: 10 of 10 steps")
     assert task.startswith("stage-")
