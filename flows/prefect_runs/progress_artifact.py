@@ -48,7 +48,7 @@ class ProgressBar:
 
     def set(self, share: float, line: str) -> None:
         """Show this with the next update."""
-        self._now = share, line
+        self._now = share, f"{self._run.name}: {line}"
 
     def follow(self) -> None:
         """Update the artifact until the stage is over. A server that fails ends it: the run itself warns of that."""

@@ -1,6 +1,5 @@
 """Run a stage with a time limit, in a process that is killed with all its descendants."""
 
-import logging
 import signal
 import subprocess
 import sys
@@ -12,9 +11,8 @@ from pathlib import Path
 from flows.process.exit_codes import INTERNAL_ERROR, TRANSIENT_ERROR, USER_ERROR, InternalError
 from flows.stages.dvc_yaml import stage_of
 from tasks.core.child_process import kill_tree, spawn
+from tasks.core.terminal import print_remark
 from tasks.errors import GraftError, TransientError
-
-logger = logging.getLogger(__name__)
 
 ANSWER = "graft: "
 """Prefix of the line on stderr that contains the error."""
@@ -59,13 +57,12 @@ def _start(root: Path, stage_id: str) -> "subprocess.Popen[str]":
 
 
 def _pass_on(lines: Iterable[str], answers: list[str]) -> None:
-    """Print and log what the stage prints, except its error, which is raised here."""
+    """Print what the stage prints, except its error, which is raised here."""
     for line in lines:
         if line.startswith(ANSWER):
             answers.append(line)
         else:
-            print(line, end="", file=sys.stderr, flush=True)
-            logger.info("%s", line.rstrip())
+            print_remark(line.removesuffix("\n"))
 
 
 def _error(stage_id: str, code: int, line: str) -> BaseException:

@@ -50,5 +50,4 @@ def test_a_long_stage_has_one_bar_that_ends_full(tmp_path: Path) -> None:
             "join task_run on task_run.id = artifact.task_run_id where type = 'progress'"
         ).fetchall()
     ((key, data, line, task),) = bars
-    assert (key, float(data), line) == ("progress", 100.0, "update: 10 of 10 steps")
-    assert task.startswith("stage-")
+    assert (key, float(data), line) == ("progress", 100.0, f"{task}: update: 10 of 10 steps")
