@@ -36,10 +36,10 @@ def publish_page(layout: Layout, recorder: Recorder) -> Summary | None:
 
 
 def publish_summary(layout: Layout, recorder: Recorder, summary: Summary) -> None:
-    """The summary as artifacts of the Prefect flow run: a page with links to MLflow, and the table; the decision in
-    its log.
+    """The summary as two artifacts of the Prefect flow run, a page with links to MLflow and a table.
 
-    The HTML page is named by its path without a link: browsers refuse links from a server's page to a local file.
+    The decision is in the log of the flow run, too. The HTML page is named by its path without a link: browsers refuse
+    links from a server's page to a local file.
     """
     decision = summary.text.splitlines()[0]
     addresses = {"page": recorder.url(layout.page), "MLflow run": recorder.url()}

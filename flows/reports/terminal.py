@@ -277,7 +277,7 @@ def _places(layout: Layout, params: Params) -> "Table":
         **({"page": _relative(layout.page)} if layout.page.exists() else {}),
         "champion": _relative(layout.champion) if layout.champion.exists() else "none yet",
         "MLflow": redacted(params.tracking.uri) or "off (tracking.uri is empty)",
-        "history": "graft ui",
+        "pages": "graft ui",
     }
     from rich.table import Table
 

@@ -19,7 +19,7 @@ from urllib.parse import quote, urlsplit
 
 from tasks.core.child_process import end_with_parent, kill_tree, last_line, spawn
 from tasks.core.loopback import HOST, answers, free_port
-from tasks.errors import GraftError
+from tasks.errors import GraftError, one_line
 from tasks.params.sections import Tracking
 from tasks.tracking.mlflow_process import ENVIRONMENT
 
@@ -105,8 +105,11 @@ def serve(experiment: str, port: str) -> None:
 
     from tasks.tracking.mlflow_ledger import experiment_id, store_lock
 
-    with store_lock(os.environ[STORE]):
-        experiment_id(MlflowClient(os.environ[STORE]), experiment)
+    try:
+        with store_lock(os.environ[STORE]):
+            experiment_id(MlflowClient(os.environ[STORE]), experiment)
+    except Exception as error:  # noqa: BLE001 (of any database; the line is for the process that started this one)
+        sys.exit(f"{type(error).__name__}: {one_line(str(error))[:300]}")
     cli(["server", "--host", HOST, "--port", port, "--workers", "1"])
 
 

@@ -20,7 +20,7 @@ def summary_of(record: RunRecord) -> Summary:
     """The decision, and pass@k before and after with the change and its paired interval, as in the report of a run."""
     table = [_row(record, name) for name in ("pass_at_1_greedy", *(f"pass_at_{k}" for k in record.evaluation.ks))]
     rows = ["| " + " | ".join(row.values()) + " |" for row in table]
-    titles = [f"{len(record.outcomes['after'])} test problems", *[*table[0]][1:]]
+    titles = [f"{len(record.outcomes['after'])} test problems", *list(table[0])[1:]]
     head = ["| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]
     return Summary("\n".join([record.decision, "", *head, *rows]), table)
 

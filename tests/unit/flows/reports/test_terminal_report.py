@@ -334,7 +334,7 @@ evaluation  run/evaluation/after
 page        run/page.html
 champion    none yet
 MLflow      sqlite:///mlflow.db
-history     graft ui"""
+pages       graft ui"""
 
 INFLUENCE = """\
 influence of 20 samples  < -2.6e-04         ▄▂│▂▄▂▄▂▄▂▄▂█ ≥ +2.6e-04
