@@ -52,7 +52,7 @@ def measure(root: Path, assignments: Sequence[str], turns: int) -> dict[str, flo
         "cached_retrain_seconds_ephemeral": _median(turns, lambda: _demand(graft(root, "retrain"))),
         "empty_flow_seconds_ephemeral": _median(turns, lambda: _demand(_empty_flow(root))),
     }
-    with TemporaryServer(root.with_name("server"), full=True) as url:  # the one of `graft serve`
+    with TemporaryServer(root.with_name("server"), part="all") as url:  # the one of `graft serve`
         _demand(graft(root, "retrain", PREFECT_API_URL=url))
         figures |= {
             "cached_retrain_seconds_server": _median(

@@ -27,11 +27,13 @@ from flows.doctor import refuse_traps
 from flows.dvc_stages.pipeline import DvcPipeline
 from flows.history.run_history import RunHistory
 from flows.prefect_runs.crashed_runs import flow_run_note, mark_crashed, workspace, workspace_tag
+from flows.prefect_runs.progress_artifact import show_in_prefect
 from flows.prefect_runs.shard_runners import ShardRunner
+from flows.prefect_runs.task_run_logs import log_to_prefect
 from flows.prefect_runs.temporary_server import TemporaryServer
 from flows.process.exit_codes import Terminated, failure_line
 from flows.process.signals import reraise_lost_signals
-from flows.reports.html.markdown import with_changes
+from flows.reports.html.markdown import Summary, with_changes
 from flows.reports.publish import failure, publish_name, publish_page, publish_summary
 from flows.retention.saved_locks import save_lock
 from flows.stages.dvc_yaml import stage_of
@@ -50,6 +52,8 @@ from tasks.redaction import without_secrets
 from tasks.tracking.recorder import Recorder
 from tasks.tracking.tags import CHANGED, DESCRIPTION, RUN_NAME, WORKSPACE
 
+logger = logging.getLogger(__name__)
+
 LONGEST_DELAY = 3600.0
 """Seconds between two attempts of a stage."""
 
@@ -66,11 +70,12 @@ def stage_task(compute: Callable[[], StageResult]) -> State[None]:
     Its only argument is a function, because Prefect inspects the contents of all others.
     """
     try:
-        with without_secrets():
+        with without_secrets(), show_in_prefect():
             result = compute()
     except TransientError as error:
         print(f"warning: {task_run.name}: {error}; try {task_run.run_count} of this stage", file=sys.stderr)
         raise
+    logger.info(" ".join(str(result).split()))
     return Completed(name="Cached" if result.cached else "Completed", message=result.how)
 
 
@@ -152,6 +157,7 @@ class RunSession:
         return f"in {self._stage}" if self._stage else "before the first stage"
 
     def _open(self) -> Iterator[None]:
+        log_to_prefect()
         root, layout = self._layout.root, self._layout
         self._history = history = RunHistory(layout, self.params, str(flow_run.id), scheduled=self._line is not None)
         about = {"prefect.flow_run_id": str(flow_run.id), WORKSPACE: workspace(root), "sandbox_tier": sandbox_tier()}
@@ -177,13 +183,13 @@ class RunSession:
             raise
         self._finish(history, recorder, summary)
 
-    def _finish(self, history: RunHistory, recorder: Recorder, summary: str | None) -> None:
+    def _finish(self, history: RunHistory, recorder: Recorder, summary: Summary | None) -> None:
         """Complete the run's records in the history, MLflow and Prefect."""
         line = self._line() if self._line else read_json(self._layout.promotion, Promotion).reason
         history.finish(line, computed=len(self.cached) < len(self.results))
         tags = {RUN_NAME: history.entry.name}
         if summary:
-            tags[DESCRIPTION] = with_changes(summary, history.changes)
+            tags[DESCRIPTION] = with_changes(summary.text, history.changes)
         if self._line:
             tags["line"] = line
         recorder.close("FINISHED", **tags)

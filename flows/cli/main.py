@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from flows.cli.champion_commands import champion, export, rollback
-from flows.cli.read_commands import compare, diagnose, doctor, history, operators, status, tree, workflows
+from flows.cli.read_commands import compare, diagnose, doctor, history, operators, status, tree, ui, workflows
 from flows.cli.run_commands import clean, retrain, serve, stage
 from flows.process import settings
 from flows.process.exit_codes import exit_code
@@ -25,6 +25,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     retrain: "Run the complete chain, from problems to an improved policy.",
     stage: "Bring single stages up to date.",
     serve: "Retrain on a schedule.",
+    ui: "Open the history of this project in a browser.",
     history: "Show the runs of this project, a line each.",
     status: "Show which stages are stale, and why.",
     tree: "Draw the search tree of one problem.",

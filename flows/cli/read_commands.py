@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from flows.cli.options import Assignments, Debug
+from flows.process import settings
 
 
 def history(
@@ -145,6 +146,24 @@ def compare(
     from flows.reports.compare_command import compare
 
     compare(runs, Path.cwd(), html, Console())
+
+
+def ui(
+    open_browser: Annotated[bool, typer.Option("--open", help="Also open the pages in your browser.")] = False,
+    debug: Debug = False,  # noqa: ARG001 (read by main)
+) -> None:
+    """Open the history of this project: Prefect's and MLflow's pages, and the page of the newest run, until Ctrl-C.
+
+    Prints an address for each. The servers listen on this machine only, on a free port. If PREFECT_API_URL or
+    tracking.uri names a server of yours, its address is printed instead. Runs may be started in the meantime.
+    """
+    from flows.preflight import project_root
+    from flows.ui import show
+    from tasks.params.file import load_params
+
+    root = project_root()
+    settings.set_prefect_home(root)
+    show(root, load_params(root / "params.yaml").tracking, open_browser)
 
 
 def operators(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)

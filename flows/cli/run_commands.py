@@ -42,8 +42,8 @@ def retrain(
     from tasks.promotion.champion import read_champion
 
     root = project_root()
-    several = [f"rounds={rounds}"] if rounds else []
-    chosen = [*(assignments_of(preset) if preset else ()), *(assignments or []), *several]
+    given = [*(assignments or []), *([f"rounds={rounds}"] if rounds else [])]
+    chosen = [*(assignments_of(preset) if preset else ()), *given]
     if dry_run:
         from flows.dvc_stages.dry_run import print_forecast
 
@@ -58,7 +58,7 @@ def retrain(
         from flows.reports.terminal import print_report
         from flows.retrain import retrain
 
-        session = retrain(root, params, partial(print, flush=True), pull)
+        session = retrain(root, params, partial(print, flush=True), pull, given, preset)
         try:
             print_report(Layout(root), params, session.seconds, session.cached, Console())
         finally:

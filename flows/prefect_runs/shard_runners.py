@@ -23,6 +23,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.exceptions import CrashedRun
 from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner, ThreadPoolTaskRunner
 
+from flows.prefect_runs.task_run_logs import log_to_prefect
 from flows.process import settings
 from flows.process.signals import block_signals
 from tasks.artifacts import digest_text
@@ -51,6 +52,7 @@ def compute_shard(work: Callable[[], Any], sources: str, threads: int) -> "Shard
     `sources`: digest of the run's sources. With others the results might differ.
     """
     settings.set_environment()
+    log_to_prefect()
     _end_with_the_run()
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))
     if sources != digest_sources():

@@ -1,4 +1,4 @@
-"""A Prefect server for one run, or for as long as `graft serve` lasts, if the user has none.
+"""A Prefect server for one run, or for as long as `graft serve` or `graft ui` lasts, if the user has none.
 
     python -m flows.prefect_runs.temporary_server PORT
 
@@ -7,24 +7,23 @@ received (of 120 task runs its database kept 6 to 18); after a kill -9 of the ru
 terminal ends it before the run; and it starts no scheduler.
 """
 
+import asyncio
 import atexit
 import os
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from functools import partial
 from pathlib import Path
 from signal import SIGHUP, SIGINT, SIGTERM
-from typing import Any
+from typing import Any, Literal
 
 from flows.process.settings import PREFECT, set_environment
 from flows.process.signals import block_signals
 from tasks.core.child_process import end_with_parent, kill_tree, last_line, read_input_to_end, spawn
-from tasks.core.sqlite import is_damaged, set_aside
+from tasks.core.loopback import HOST, answers, free_port
+from tasks.core.sqlite import creation_lock, is_damaged, set_aside
 from tasks.errors import GraftError
 
 STOPPING = 30.0
@@ -36,22 +35,27 @@ WRITING, LISTENING = 20.0, 5.0
 PORT = 4200
 """Of a server with pages, if it is free; Prefect's default."""
 
+Part = Literal["api", "pages", "all"]
+"""`api`: for one run; `pages`: to look at runs, without the services that start scheduled ones; `all`: both."""
+
+_SETTINGS: dict[Part, dict[str, str]] = {
+    "api": {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1"},
+    "pages": {"PREFECT__SERVER_WEBSERVER_ONLY": "1"},
+    "all": {},
+}
+
 STARTING = "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"
 
 
 class TemporaryServer:
     """A server on the loopback address that ends with this process. In a `with` statement it is its URL."""
 
-    def __init__(self, home: Path | None = None, full: bool = False) -> None:
-        """Start it. Its database is in `home`, by default PREFECT_HOME.
-
-        `full`: with pages, and with the services that start scheduled runs.
-        """
+    def __init__(self, home: Path | None = None, part: Part = "api") -> None:
+        """Start it. Its database is in `home`, by default PREFECT_HOME."""
         self._home = home or Path(os.environ["PREFECT_HOME"]).expanduser()
-        self._port = _free_port(PORT if full else 0)
-        self._api = f"http://127.0.0.1:{self._port}/api"
-        part = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1"}
-        self._settings = {"PREFECT_SERVER_UI_API_URL": self._api} if full else part
+        self.port = free_port(0 if part == "api" else PORT)
+        self._api = f"http://{HOST}:{self.port}/api"
+        self._settings = {**_SETTINGS[part], "PREFECT_SERVER_UI_API_URL": self._api}
         self._start()
         atexit.register(self.stop)  # after Prefect's own handlers, which send the last events
 
@@ -64,7 +68,7 @@ class TemporaryServer:
     def url(self) -> str:
         """The address of its API, once it answers. Starts it again if it was killed; raises GraftError otherwise."""
         limit = time.monotonic() + float(os.environ.get(STARTING, PREFECT[STARTING]))
-        while not self._answers():
+        while not answers(f"{self._api}/health"):
             code, late = self._process.poll(), time.monotonic() > limit
             if code is not None and code < 0 and not late:
                 self._start()
@@ -105,40 +109,31 @@ class TemporaryServer:
         with block_signals(SIGINT, SIGTERM, SIGHUP):  # the interrupted run is still to be reported to it
             self._process = spawn(
                 "flows.prefect_runs.temporary_server",
-                str(self._port),
+                str(self.port),
                 env={**self._settings, "PREFECT_HOME": str(self._home), "PREFECT__SERVER_FINAL": "1"},
                 stdout=self._log,
                 stderr=subprocess.STDOUT,
             )
-
-    def _answers(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"{self._api}/health", timeout=5) as response:
-                return bool(response.status == 200)
-        except (urllib.error.URLError, TimeoutError, ConnectionError):
-            return False
-
-
-def _free_port(wanted: int) -> int:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as uvicorn does
-        try:
-            probe.bind(("127.0.0.1", wanted))
-        except OSError:
-            probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def serve(port: int) -> None:
     """Serve Prefect's API on loopback until standard input ends."""
     import uvicorn
 
+    _create_database(Path(os.environ["PREFECT_HOME"]) / "prefect.db")
     app = "prefect.server.api.server:create_app"
-    server = uvicorn.Server(
-        uvicorn.Config(app, factory=True, host="127.0.0.1", port=port, log_level="error", lifespan="on")
-    )
+    server = uvicorn.Server(uvicorn.Config(app, factory=True, host=HOST, port=port, log_level="error", lifespan="on"))
     end_with_parent(partial(_stop_at_end_of_input, server))
     server.run()
+
+
+def _create_database(path: Path) -> None:
+    """Create the tables if there is no database: of several servers that start at once, the first one does."""
+    with creation_lock(path):
+        if not path.exists():
+            from prefect.server.database import provide_database_interface
+
+            asyncio.run(provide_database_interface().create_db())
 
 
 def _stop_at_end_of_input(server: Any) -> None:

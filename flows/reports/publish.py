@@ -1,18 +1,25 @@
 """Publish a run: its name and a summary in Prefect, its page in the folder and in MLflow."""
 
+import logging
 import sys
 from socket import gethostname
 from uuid import UUID
 
 from httpx import HTTPError, HTTPStatusError
-from prefect.artifacts import create_markdown_artifact
+from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.client.orchestration import get_client
 from prefect.runtime import flow_run
 
+from flows.reports.html.markdown import Summary
 from flows.reports.html.page import write_page
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.tracking.recorder import Recorder
+
+logger = logging.getLogger(__name__)
+
+PAGE, PASS_AT_K = "page", "pass-at-k"
+"""The keys of the artifacts of a finished run."""
 
 
 def publish_name(name: str) -> None:
@@ -23,7 +30,7 @@ def publish_name(name: str) -> None:
         print(f"warning: prefect: no name of this run there ({failure(error)})", file=sys.stderr)
 
 
-def publish_page(layout: Layout, recorder: Recorder) -> str | None:
+def publish_page(layout: Layout, recorder: Recorder) -> Summary | None:
     """Write the page of a finished run, hand it to MLflow and return its summary.
 
     Its stages are done, so an error is a warning, and an older page is removed.
@@ -39,20 +46,28 @@ def publish_page(layout: Layout, recorder: Recorder) -> str | None:
     return summary
 
 
-def publish_summary(layout: Layout, recorder: Recorder, name: str, summary: str | None) -> None:
-    """The final name of the Prefect flow run, and the summary as its artifact, with links to MLflow.
+def publish_summary(layout: Layout, recorder: Recorder, name: str, summary: Summary | None) -> None:
+    """The final name of the Prefect flow run, and its summary as two artifacts: a page with links to MLflow, a table.
 
-    The page is named by its path without a link: browsers refuse links from a server's page to a local file.
+    The decision is in the log of the flow run, too. The HTML page is named by its path without a link: browsers refuse
+    links from a server's page to a local file.
     """
-    addresses = {"page": recorder.url(layout.page), "MLflow run": recorder.url()}
-    links = [f"[{text}]({address})" for text, address in addresses.items() if address]
-    where = " · ".join([*links, f"`{layout.page}` on `{gethostname()}`"])
     try:
         _rename(name)
         if summary:
-            create_markdown_artifact(f"{summary}\n\n{where}\n", key="page", description=summary.splitlines()[0])
+            _create_artifacts(layout, recorder, summary)
     except HTTPError as error:
         print(f"warning: prefect: no summary of this run there ({failure(error)})", file=sys.stderr)
+
+
+def _create_artifacts(layout: Layout, recorder: Recorder, summary: Summary) -> None:
+    decision = summary.text.splitlines()[0]
+    logger.info("%s", decision)
+    addresses = {"page": recorder.url(layout.page), "MLflow run": recorder.url()}
+    links = [f"[{text}]({address})" for text, address in addresses.items() if address]
+    where = " · ".join([*links, f"`{layout.page}` on `{gethostname()}`"])
+    create_markdown_artifact(f"{summary.text}\n\n{where}\n", key=PAGE, description=decision)
+    create_table_artifact(summary.table, key=PASS_AT_K, description=decision)
 
 
 def _rename(name: str) -> None:

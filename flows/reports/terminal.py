@@ -276,7 +276,8 @@ def _places(layout: Layout, params: Params) -> "Table":
         "evaluation": _relative(layout.evaluation("after")),
         **({"page": _relative(layout.page)} if layout.page.exists() else {}),
         "champion": _relative(layout.champion) if layout.champion.exists() else "none yet",
-        "MLflow": _mlflow(params.tracking.uri),
+        "MLflow": redacted(params.tracking.uri) or "off (tracking.uri is empty)",
+        "pages": "graft ui",
     }
     from rich.table import Table
 
@@ -284,13 +285,6 @@ def _places(layout: Layout, params: Params) -> "Table":
     for name, place in places.items():
         table.add_row(name, place)
     return table
-
-
-def _mlflow(uri: str) -> str:
-    if not uri:
-        return "off (tracking.uri is empty)"
-    shown = redacted(uri)
-    return shown if uri.startswith(("http://", "https://")) else f"mlflow ui --backend-store-uri {shown}"
 
 
 def _relative(path: Path) -> str:

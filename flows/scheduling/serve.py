@@ -134,7 +134,7 @@ def _server() -> Iterator[tuple[str, bool]]:
     if known:
         yield known, False
         return
-    server, over = TemporaryServer(full=True), threading.Event()
+    server, over = TemporaryServer(part="all"), threading.Event()
     with server as url:
         os.environ["PREFECT_API_URL"] = url  # for the processes of the runs
         threading.Thread(target=_restart_server, args=(server, over), daemon=True).start()

@@ -3,7 +3,6 @@
 Kept in `.graft/seconds`, outside of the results, which are the same in every run.
 """
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from statistics import median
 from flows.stages.dvc_yaml import MODULES, definition, parse, stage_of
 from tasks.artifacts import read_json, write_json
 from tasks.core.metrics_files import flatten
+from tasks.core.terminal import print_remark
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import RUN_ONLY_SECTIONS, Params
@@ -52,7 +52,7 @@ def record_duration(layout: Layout, stage_id: str, params: Params, seconds: floa
     try:
         write_json(path, Timings(runs=runs[-MAX_RUNS:]))
     except (GraftError, OSError) as error:
-        print(f"warning: how long {stage_id} took is not noted ({error})", file=sys.stderr)
+        print_remark(f"warning: how long {stage_id} took is not noted ({error})")
 
 
 def expected_seconds(layout: Layout, params: Params, stage_ids: Sequence[str]) -> dict[str, ExpectedSeconds | None]:

@@ -20,6 +20,7 @@ from flows.stages.sources import SOURCES, refuse_outdated
 from flows.stages.sources import write as write_sources
 from tasks.core.child_process import end_with_parent
 from tasks.core.sharding import FanOut, Sequential, Shard, Value, fan_out, use_fan_out
+from tasks.core.terminal import print_remark
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.file import load_params, restrict
@@ -57,10 +58,9 @@ class SequentialFallback(Sequential):
         rest = iter(shards)
         first = list(islice(rest, 2))
         if len(first) == 2:
-            print(
+            print_remark(
                 f"warning: {self._stage_id}: this process computes all shards; runner.kind {self._kind} is for graft "
-                "retrain, and there for stages without a limit in schedule.seconds",
-                file=sys.stderr,
+                "retrain, and there for stages without a limit in schedule.seconds"
             )
         return super().map(function, chain(first, rest))
 

@@ -5,11 +5,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable
+from contextvars import copy_context
 from pathlib import Path
 
 from flows.process.exit_codes import INTERNAL_ERROR, TRANSIENT_ERROR, USER_ERROR, InternalError
 from flows.stages.dvc_yaml import stage_of
 from tasks.core.child_process import kill_tree, spawn
+from tasks.core.terminal import print_remark
 from tasks.errors import GraftError, TransientError
 
 ANSWER = "graft: "
@@ -24,7 +26,7 @@ def run_limited(root: Path, stage_id: str, seconds: float) -> None:
     process = _start(root, stage_id)
     answers: list[str] = []
     assert process.stderr is not None
-    reader = threading.Thread(target=_pass_on, args=(process.stderr, answers), daemon=True)
+    reader = threading.Thread(target=copy_context().run, args=(_pass_on, process.stderr, answers), daemon=True)
     reader.start()
     try:
         code = process.wait(seconds)
@@ -60,7 +62,7 @@ def _pass_on(lines: Iterable[str], answers: list[str]) -> None:
         if line.startswith(ANSWER):
             answers.append(line)
         else:
-            print(line, end="", file=sys.stderr, flush=True)
+            print_remark(line.removesuffix("\n"))
 
 
 def _error(stage_id: str, code: int, line: str) -> BaseException:

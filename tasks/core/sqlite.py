@@ -1,8 +1,10 @@
-"""SQLite files: path from a URI, a check for damage, and renaming a damaged database."""
+"""SQLite files: path from a URI, a lock for their creation, a check for damage, and renaming a damaged database."""
 
+import fcntl
 import os
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
@@ -32,3 +34,12 @@ def set_aside(database: Path) -> Path:
 def sqlite_file(uri: str) -> Path | None:
     """The database of an SQLAlchemy URI; None if it is not an SQLite file."""
     return Path(uri.removeprefix("sqlite:///")) if uri.startswith("sqlite:///") else None
+
+
+@contextmanager
+def creation_lock(database: Path) -> Iterator[None]:
+    """A lock: of several processes that create the tables of MLflow or Prefect at once, all but one fail."""
+    database.parent.mkdir(parents=True, exist_ok=True)
+    with database.with_name(f"{database.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,9 +1,20 @@
-"""Text and tables for the terminal: control characters replaced, one style of table."""
+"""Text and tables for the terminal: remarks of a stage, control characters replaced, one style of table."""
 
+import logging
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+
+logger = logging.getLogger(__name__)
+
+
+def print_remark(line: str) -> None:
+    """Print a line on stderr, and log it: `graft retrain` sends what a stage logs to Prefect."""
+    print(line, file=sys.stderr, flush=True)
+    logger.info("%s", line)
 
 
 def printable(text: str, kept: str = "", replacement: str = "") -> str:

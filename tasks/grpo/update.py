@@ -19,13 +19,13 @@ that pull away from it.
 """
 
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tasks.core.metrics_files import LiveRows
 from tasks.core.progress import show_progress
+from tasks.core.terminal import print_remark
 from tasks.errors import GraftError
 from tasks.grpo.checkpoint import Checkpoint, TrainingState
 from tasks.grpo.gradient import accumulate_gradient, sample_names
@@ -66,7 +66,7 @@ def train(
     if checkpoint and (state := checkpoint.load()):
         training.restore(state)
         what = f"{len(training.rows)} of {len(steps)} steps that an update cut short has left"
-        print(f"update: goes on after {what}", file=sys.stderr)
+        print_remark(f"update: goes on after {what}")
     done = len(training.rows)
     if live and rank() == 0:
         live.begin(training.rows)

@@ -5,13 +5,13 @@ Completions that are decoded in one batch depend on each other in their last dig
 reply cache of the operators' model.
 """
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import exp
 from pathlib import Path
 
+from tasks.core.terminal import print_remark
 from tasks.environments.lookup import environment_in
 from tasks.environments.protocol import Environment
 from tasks.environments.runner import make_runner
@@ -124,9 +124,7 @@ def _journal(layout: Layout, round: int, name: str) -> Journal:
     """The journal of an interrupted search with the same inputs, or a new one; prints a line if there is something."""
     journal = Journal(layout.journals("search", round) / f"{name}.jsonl")
     if journal.completions:
-        print(
-            f"search@{round}: resumes after {journal.completions} completions of an interrupted search", file=sys.stderr
-        )
+        print_remark(f"search@{round}: resumes after {journal.completions} completions of an interrupted search")
     return journal
 
 

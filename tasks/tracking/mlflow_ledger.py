@@ -1,14 +1,13 @@
 """Write a run to MLflow: the messages that are pending, and what the store has accepted."""
 
-import fcntl
 import json
-from contextlib import contextmanager
+from contextlib import nullcontext
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tasks.core.sqlite import sqlite_file
+from tasks.core.sqlite import creation_lock, sqlite_file
 from tasks.errors import GraftError
 from tasks.tracking.batches import log, make_metrics, milliseconds, valid_name
 from tasks.tracking.live_steps import LONGEST, LiveSteps, row_batches, step_points
@@ -20,7 +19,8 @@ from tasks.tracking.traces import log_traces
 from tasks.tracking.view_state import VIEW_TAG
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
 
 class Ledger:
@@ -100,9 +100,9 @@ class Ledger:
         from mlflow import MlflowClient, set_tracking_uri
 
         set_tracking_uri(self._uri)
-        with creation_lock(self._uri):
+        with store_lock(self._uri):
             self._client = MlflowClient(self._uri)
-            self.experiment = _experiment_id(self._client, self._name)
+            self.experiment = experiment_id(self._client, self._name)
 
     def _is_held(self) -> bool:
         """True as long as the run may turn out to repeat another one."""
@@ -297,20 +297,14 @@ class Ledger:
             follow(self._client, self.experiment, self._name, succession["champion"], succession["history"])
 
 
-@contextmanager
-def creation_lock(uri: str) -> "Iterator[None]":
-    """A lock: of several processes that create a sqlite store at once, all but one crash."""
+def store_lock(uri: str) -> "AbstractContextManager[None]":
+    """The lock for the creation of a store; none if it is not a sqlite file."""
     store = sqlite_file(uri)
-    if store is None:
-        yield
-        return
-    store.parent.mkdir(parents=True, exist_ok=True)
-    with store.with_name(f"{store.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+    return creation_lock(store) if store else nullcontext()
 
 
-def _experiment_id(client: Any, name: str) -> str:
+def experiment_id(client: Any, name: str) -> str:
+    """The id of the experiment, which is created if there is none."""
     from mlflow.exceptions import MlflowException
 
     try:

@@ -12,7 +12,7 @@ from tasks.artifacts import read_text
 from tasks.core.sqlite import sqlite_file
 from tasks.errors import GraftError
 from tasks.params.sections import Tracking
-from tasks.tracking.mlflow_ledger import creation_lock
+from tasks.tracking.mlflow_ledger import store_lock
 from tasks.tracking.mlflow_process import ENVIRONMENT
 
 
@@ -68,7 +68,7 @@ def open_store(tracking: Tracking, name: str) -> Iterator[Any]:
     from mlflow.exceptions import MlflowException
 
     try:
-        with creation_lock(tracking.uri):  # a run that was killed may have left a process that is creating it
+        with store_lock(tracking.uri):  # a run that was killed may have left a process that is creating it
             client = MlflowClient(tracking.uri)
         yield client
     except MlflowException as error:

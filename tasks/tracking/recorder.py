@@ -31,11 +31,12 @@ from tasks.params.params import RUN_ONLY_SECTIONS, Params
 from tasks.records import Champion, Lineage, Promotion, Record, Succession
 from tasks.redaction import redacted
 from tasks.statistics.influence_extremes import read_influence_extremes
+from tasks.tracking.addresses import run_address, server_address
 from tasks.tracking.mlflow_process import start_worker
 from tasks.tracking.run_summary import unknown_headline
 from tasks.tracking.tags import LOCK, SOURCE
 from tasks.tracking.trace_sample import traces_by_round
-from tasks.tracking.view_state import server_url, view_state
+from tasks.tracking.view_state import view_state
 
 
 class WorkerAnswer(Record):
@@ -170,12 +171,10 @@ class Recorder:
 
         None if MLflow is not a server or did not accept the run.
         """
-        server = server_url(self._params.tracking.uri)
+        server = server_address(self._params.tracking.uri)
         if not server or not self.wait() or self._ids is None:
             return None
-        run = f"{server}/#/experiments/{self._ids['experiment_id']}/runs/{self._ids['run_id']}"
-        view = "?workflowType=machine_learning"  # else MLflow shows it as an evaluation of prompts
-        return f"{run}/artifacts/{file.name}{view}" if file else f"{run}{view}"
+        return run_address(server, self._ids["experiment_id"], self._ids["run_id"], file.name if file else "")
 
     def _file(self, path: str, folder: str | None) -> None:
         if self._process is not None:

@@ -1,4 +1,4 @@
-"""Columns and charts with which MLflow's page opens the experiment, and the address that opens it so.
+"""Columns and charts with which MLflow's page opens the experiment.
 
 MLflow keeps such a view in a tag of the experiment. Without the view's key in the address its page shows every metric.
 """
@@ -6,12 +6,10 @@ MLflow keeps such a view in a tag of the experiment. Without the view's key in t
 import json
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
-KEY = "headline"
-"""Key and name of the view."""
+from tasks.tracking.addresses import VIEW
 
-VIEW_TAG = f"mlflow.sharedViewState.{KEY}"
+VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
 
 PARAMS = "params that differ"
 
@@ -29,26 +27,11 @@ def view_state(names: Sequence[str]) -> str:
         "selectedColumns": [*columns],
         "columnOrder": [RUN_NAME, CREATED, *columns],
         "columnWidths": {RUN_NAME: 320, CREATED: 120, **columns},
-        "compareRunSections": [_section(KEY, columns=3, height=300), _section(PARAMS, columns=1, height=320)],
+        "compareRunSections": [_section(VIEW, columns=3, height=300), _section(PARAMS, columns=1, height=320)],
         "compareRunCharts": [*(_bar_chart(name) for name in names), _params_table()],
         "isAccordionReordered": True,  # else the sections are sorted by name
     }
-    return json.dumps({"name": KEY, "createdAt": 0, "state": json.dumps(state, separators=(",", ":"))})
-
-
-def experiment_url(uri: str, experiment_id: str) -> str | None:
-    """Address of the experiment's runs in this view; None if `uri` is not a server."""
-    server = server_url(uri)
-    page = f"#/experiments/{experiment_id}/runs?workflowType=machine_learning&viewStateShareKey={KEY}"
-    return f"{server}/{page}" if server else None
-
-
-def server_url(uri: str) -> str | None:
-    """The address of an MLflow server, without user and password; None if `uri` is not a server."""
-    server = urlsplit(uri)
-    if server.scheme not in ("http", "https"):
-        return None
-    return f"{server.scheme}://{server.netloc.rpartition('@')[2]}{server.path.rstrip('/')}"
+    return json.dumps({"name": VIEW, "createdAt": 0, "state": json.dumps(state, separators=(",", ":"))})
 
 
 def _section(name: str, columns: int, height: int) -> dict[str, Any]:
@@ -66,7 +49,7 @@ def _bar_chart(metric: str) -> dict[str, Any]:
     return {
         "type": "BAR",
         "uuid": metric,
-        "metricSectionId": KEY,
+        "metricSectionId": VIEW,
         "metricKey": metric,
         "displayName": metric,
         "runsCountToCompare": 10,

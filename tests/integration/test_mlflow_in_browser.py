@@ -8,9 +8,9 @@ import pytest
 from tasks.artifacts import write_json, write_jsonl
 from tasks.layout import Layout
 from tasks.records import RewardedTrajectory
+from tasks.tracking.addresses import experiment_address
 from tasks.tracking.recorder import Recorder
 from tasks.tracking.run_summary import unknown_headline
-from tasks.tracking.view_state import experiment_url
 from tests.support.browser import browser, needed
 from tests.support.selections import selected_by_influence
 from tests.support.servers import mlflow_server
@@ -46,8 +46,7 @@ def test_the_run_table_opens_with_the_headline_in_its_order_and_a_trace_shows_a_
             client.log_metric(run_id, name, number / 8)
         (tmp_path / "profile").mkdir()
         with browser(tmp_path / "profile") as page:
-            address = experiment_url(server.url, client.get_run(run_id).info.experiment_id)
-            assert address is not None
+            address = experiment_address(server.url, client.get_run(run_id).info.experiment_id)
             page.open(address, width=2200)
             page.wait_for("headline", *NAMES)
             shown = list(

@@ -1,10 +1,12 @@
 """Law: no password, key or token is in anything that a run prints or writes, and nobody else can reach its servers."""
 
 import os
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -60,15 +62,18 @@ def test_a_run_that_is_recorded_leaves_none(done: Path) -> None:
 
 
 def test_a_run_that_fails_and_a_server_that_is_away_leave_none(done: Path) -> None:
-    """A stage breaks down with an error that holds secrets; MLflow's address has a password and nobody answers."""
+    """A stage logs and breaks down with secrets in its words; MLflow's address has a password and nobody answers."""
     uri = f"http://user:{MARK}-tracking@127.0.0.1:9"
     changed = ("-S", f"tracking.uri={uri}", "-S", "tracking.seconds=5", "-S", "seed=8", "--debug")
-    code, told, heard = retrain(done, *changed, TINY_BUG="search@1", TINY_TELLS=TOLD)
+    code, told, heard = retrain(done, *changed, TINY_WARN="search@1", TINY_BUG="search@1", TINY_TELLS=TOLD)
     assert code == 1, told
     assert "graft: a fault in Graft" in told
     assert "no reply from https://***@host/v1" in told
     assert "Traceback" in told
     assert MARK not in told
     assert uri in (done / "params.yaml").read_text()
+    with closing(sqlite3.connect(done / ".graft" / "prefect" / "prefect.db")) as database:
+        logged = database.execute("select message from log where name = 'tasks.tiny'").fetchall()
+    assert logged == [("no reply from https://***@host/v1 (Incorrect API key provided: ***)",)]
     assert not list(written(done))
     assert all(is_loopback(address) for address, _ in heard), heard

@@ -13,9 +13,10 @@ import pytest
 from flows.history.entries import entries
 from flows.reports.html.page import write_page
 from flows.reports.publish import publish_page
+from flows.retrain import commit_of
 from flows.run_session import retry_delays
 from tasks.params.file import load_params
-from tasks.tracking.recorder import Recorder
+from tasks.tracking.recorder import Recorder, git_tags
 from tests.support import finished_run, tiny_project
 from tests.support.tiny_project import ADDRESSES, begin, graft, ran
 
@@ -34,9 +35,9 @@ class History(NamedTuple):
 def history(tmp_path_factory: pytest.TempPathFactory) -> History:
     """One run that fails at update@1, and the next one, which goes on to the end."""
     root = tiny_project.make(tmp_path_factory.mktemp("prefect") / "project")
-    failed = graft(root, "retrain", code=2, TINY_FAIL="update@1")
+    failed = graft(root, "retrain", "-S", "seed=0", code=2, TINY_FAIL="update@1")
     before = ran(root)
-    finished = graft(root, "retrain")
+    finished = graft(root, "retrain", "-S", "seed=0", "--rounds", "2", TINY_WARN="update@1")
     after = ran(root)
     return History(root, failed, before, finished, after)
 
@@ -89,14 +90,45 @@ def test_each_stage_is_a_task_named_by_its_address_and_a_hit_shows_as_cached(his
 
 
 def test_the_summary_of_a_run_lies_beside_it_and_names_its_page(history: History) -> None:
-    query = "select key, type, description, data from artifact where flow_run_id = ? and key is not null"
-    ((key, type, description, text),) = rows(history, 1, query)
+    query = "select key, type, description, data from artifact where flow_run_id = ? and key is not null order by key"
+    (key, type, description, text), table = rows(history, 1, query)
     page = history.root / "run" / "page.html"
     assert (key, type) == ("page", "markdown")
+    assert table[:3] == ("pass-at-k", "table", "decided")
+    assert json.loads(json.loads(table[3])) == [{"measure": "pass@1 greedy", "before": "0.250", "after": "0.500"}]
     assert json.loads(text) == f"decided\n\nin short\n\n`{page}` on `{gethostname()}`\n"  # no link: no MLflow server
     assert description == "decided"
     assert page.read_text() == "a page"
     assert rows(history, 0, query) == []  # it failed
+
+
+def test_the_parameters_of_a_run_say_what_it_was_given(history: History) -> None:
+    ((text,),) = rows(history, 1, "select parameters from flow_run where id = ?")
+    shown = json.loads(text)
+    assert shown.pop("commit")[:8] == git_tags(history.root)["git_commit"][:8]
+    assert shown == {"preset": "none", "settings": "seed=0 rounds=2", "base": "scratch", "rounds": 2}
+
+
+def test_the_commit_of_a_run_says_if_files_differ_from_it() -> None:
+    commit = "58dd976f" + "0" * 32
+    assert commit_of({"git_commit": commit, "git_dirty": "false"}) == "58dd976f"
+    assert commit_of({"git_commit": commit, "git_dirty": "true"}) == "58dd976f with uncommitted changes"
+    assert commit_of({}) == "none"
+
+
+def test_the_log_of_a_task_has_the_lines_of_its_stage_and_no_noise(history: History) -> None:
+    query = (
+        "select task_run.name, message from log join task_run on task_run.id = task_run_id where log.flow_run_id = ?"
+    )
+    found = rows(history, 1, f"{query} order by log.timestamp")
+    ends = [(task, message) for task, message in found if message.startswith(task)]
+    assert [task for task, _ in ends] == ADDRESSES
+    assert re.fullmatch(r"promote ran \d+\.\d s", dict(ends)["promote"])
+    assert re.fullmatch(r"problems unchanged \d+\.\d s", dict(ends)["problems"])
+    assert ("update@1", "the stage says so") in found
+    assert not [message for _, message in found if message.startswith("Finished")]
+    (failure,) = [m for task, m in rows(history, 0, query) if task == "update@1" and "told to fail" in m][:1]
+    assert "update@1: told to fail; unset TINY_FAIL" in failure
 
 
 def test_a_page_that_cannot_be_written_is_a_warning(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,9 @@
 
 import os
 import signal
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -69,6 +71,16 @@ def test_what_a_limited_stage_raises_is_raised_here(done: Path) -> None:
     )
     told = graft(done, "stage", "--force", "--debug", *LIMIT, "update@2", code=1, TINY_BUG="update@2")
     assert "raise ZeroDivisionError(" in told.stderr
+
+
+@pytest.mark.slow
+def test_what_a_limited_stage_prints_is_in_the_log_of_its_task(done: Path) -> None:
+    limit = ("-S", "schedule.seconds={promote: 120}", "-S", "evaluation.resamples=500")
+    told = graft(done, "retrain", *limit, TINY_WARN="promote")
+    assert told.stderr == "the stage says so\n"
+    query = "select task_run.name from log join task_run on task_run.id = task_run_id where message = ?"
+    with closing(sqlite3.connect(done / ".graft" / "prefect" / "prefect.db")) as database:
+        assert database.execute(query, ("the stage says so",)).fetchall() == [("promote",)]
 
 
 def test_a_limit_of_no_stage_is_named(done: Path) -> None:

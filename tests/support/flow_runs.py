@@ -12,7 +12,7 @@ import httpx
 import psutil
 
 from flows.prefect_runs.crashed_runs import workspace_tag
-from tasks.tracking.mlflow_ledger import creation_lock
+from tasks.tracking.mlflow_ledger import store_lock
 from tests.support.tiny_project import run
 
 
@@ -53,7 +53,7 @@ def mlflow_states(root: Path) -> list[str]:
     from mlflow import MlflowClient
 
     uri = f"sqlite:///{root}/mlflow.db"
-    with creation_lock(uri):  # a run may be creating the store
+    with store_lock(uri):  # a run may be creating the store
         client: Any = MlflowClient(uri)
         found = client.search_runs(["1"], "tags.`prefect.flow_run_id` != ''", order_by=["attributes.start_time"])
     return [run.info.status for run in found]

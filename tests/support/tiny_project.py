@@ -33,6 +33,7 @@ TINY = '''
 
 import hashlib
 import json
+import logging
 import os
 import subprocess
 import time
@@ -55,6 +56,8 @@ def compute(stage, layout, params, round, weight=1):
         stream.write(address + "\\n")
     for path in writes[:-1]:
         write(path, digest)
+    if os.environ.get("TINY_WARN") == address:
+        logging.getLogger(__name__).warning(os.environ.get("TINY_TELLS", "the stage says so"))
     if os.environ.get("TINY_FAIL") == address:
         raise GraftError(f"{address}: told to fail; unset TINY_FAIL")
     if os.environ.get("TINY_BUG") == address:
@@ -152,13 +155,14 @@ def print_report(layout, params, seconds, cached, console):
 """
 
 PAGE = """
+from flows.reports.html.markdown import Summary
 from tasks.artifacts import write_text
 
 
 def write_page(layout):
     write_text(layout.account, "{}")
     write_text(layout.page, "a page")
-    return "decided\\n\\nin short"
+    return Summary("decided\\n\\nin short", [{"measure": "pass@1 greedy", "before": "0.250", "after": "0.500"}])
 """
 
 

@@ -10,7 +10,7 @@ from flows.history.run_names import format_result
 from flows.reports import comparison
 from flows.reports.comparison import Side
 from flows.reports.html import content
-from flows.reports.html.markdown import summary_of
+from flows.reports.html.markdown import Summary, summary_of
 from flows.reports.run_record import read_run_record
 from tasks.artifacts import write_json, write_text
 from tasks.layout import Layout
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 
-def write_page(layout: Layout) -> str:
-    """Write `run/page.html` and `run/account.json`, and return a Markdown summary whose first line is the decision.
+def write_page(layout: Layout) -> Summary:
+    """Write `run/page.html` and `run/account.json`, and return the summary of the run.
 
     The same run gives the same bytes. Raises GraftError if a result is missing or damaged.
     """

@@ -1,8 +1,8 @@
 """The model behind the operators, by `operators.backend`: none, the policy itself, or a server."""
 
-import sys
 from collections.abc import Iterator, Sequence
 
+from tasks.core.terminal import print_remark
 from tasks.layout import Layout
 from tasks.model.policy import Policy, chat_prompt, decode, encode_prompt
 from tasks.model.sampling.sampler import Request, max_prompt_tokens, sample
@@ -69,7 +69,7 @@ def log_usage(served: CachedModel | None, layout: Layout, stage: str) -> dict[st
     if served is None:
         return {}
     served.log_usage(layout.replies / "ledger.jsonl", stage)
-    print(f"{stage}: {served.describe()}", file=sys.stderr)
+    print_remark(f"{stage}: {served.describe()}")
     return served.metrics
 
 

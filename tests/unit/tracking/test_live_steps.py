@@ -14,7 +14,7 @@ from tasks.grpo.metrics import to_csv
 from tasks.layout import Layout
 from tasks.tracking.batches import METRICS_PER_CALL
 from tasks.tracking.live_steps import row_batches
-from tasks.tracking.mlflow_ledger import Ledger, creation_lock
+from tasks.tracking.mlflow_ledger import Ledger, store_lock
 from tasks.tracking.recorder import Recorder
 from tests.support.stage_params import shipped_params
 
@@ -49,7 +49,7 @@ def children(layout: Layout) -> list[Any]:
     """The stage's runs, the latest first, each with the steps of its curve."""
     from mlflow import MlflowClient
 
-    with creation_lock(uri(layout)):  # the worker may be creating it
+    with store_lock(uri(layout)):  # the worker may be creating it
         client = MlflowClient(uri(layout))
     if not client.get_experiment_by_name("graft"):
         return []

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tasks.layout import Layout
-from tasks.tracking.mlflow_ledger import creation_lock
+from tasks.tracking.mlflow_ledger import store_lock
 from tasks.tracking.recorder import Recorder
 from tasks.tracking.system_metrics import SystemMetrics
 from tests.support.stage_params import shipped_params
@@ -21,7 +21,7 @@ def histories(uri: str) -> list[list[Any]]:
     """The points of each run."""
     from mlflow import MlflowClient
 
-    with creation_lock(uri):  # the worker may be creating it
+    with store_lock(uri):  # the worker may be creating it
         client = MlflowClient(uri)
     if not (experiment := client.get_experiment_by_name("graft")):
         return []

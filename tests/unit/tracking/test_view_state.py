@@ -4,9 +4,10 @@ import json
 
 from tasks.promotion.headline import headline
 from tasks.statistics.intervals import Estimate
+from tasks.tracking.addresses import experiment_address, server_address
 from tasks.tracking.batches import VALUE_LENGTH
 from tasks.tracking.run_summary import headline_metrics, unknown_headline
-from tasks.tracking.view_state import experiment_url, server_url, view_state
+from tasks.tracking.view_state import view_state
 
 
 def test_the_columns_are_the_headline_and_the_minutes() -> None:
@@ -27,8 +28,6 @@ def test_a_view_has_a_column_and_a_chart_of_each_metric_by_its_name_in_mlflow() 
 
 
 def test_an_address_has_the_view_and_no_password() -> None:
-    assert experiment_url("https://u:p@host:5000/mlflow/", "7") == (
+    assert experiment_address(server_address("https://u:p@host:5000/mlflow/"), "7") == (
         "https://host:5000/mlflow/#/experiments/7/runs?workflowType=machine_learning&viewStateShareKey=headline"
     )
-    assert server_url("sqlite:///mlflow.db") is None
-    assert experiment_url("sqlite:///mlflow.db", "7") is None

@@ -215,9 +215,9 @@ LOCAL, SERVER = "sqlite:///mlflow.db", "http://127.0.0.1:5000"
 
 @pytest.mark.parametrize(
     ("uri", "line"),
-    [(LOCAL, f"mlflow ui --backend-store-uri {LOCAL}"), (SERVER, SERVER), ("", "off (tracking.uri is empty)")],
+    [(LOCAL, LOCAL), (SERVER, SERVER), ("", "off (tracking.uri is empty)")],
 )
-def test_the_report_says_how_to_open_mlflow(layout: Layout, params: Params, uri: str, line: str) -> None:
+def test_the_report_names_the_store_of_mlflow(layout: Layout, params: Params, uri: str, line: str) -> None:
     shown = report(layout, changed(params, "tracking", uri=uri))
     assert [text.split(maxsplit=1)[1] for text in shown.splitlines() if text.startswith("MLflow")] == [line]
 
@@ -333,7 +333,8 @@ tree        run/rounds/3/tree.svg
 evaluation  run/evaluation/after
 page        run/page.html
 champion    none yet
-MLflow      mlflow ui --backend-store-uri sqlite:///mlflow.db"""
+MLflow      sqlite:///mlflow.db
+pages       graft ui"""
 
 INFLUENCE = """\
 influence of 20 samples  < -2.6e-04         ▄▂│▂▄▂▄▂▄▂▄▂█ ≥ +2.6e-04
