@@ -3,10 +3,10 @@
     python -m benchmarks.selection_real_model --seeds 0 1 2 --keep FOLDER
 
 Training rewards are all or nothing and `flipped`, 30 % of them inverted, or by the problem's own answer alone
-(`answers`). Those of the validation problems are exact, and so is what the test problems are measured by. `positive`,
-the preset, trains on 8 completions of each of 72 problems and of each of 16 validation problems, `none` on 8 of each of
-88 problems: 704 a round either way. With `--keep` the workspaces stay, and a benchmark that was ended goes on where it
-was. Needs `make smollm2`. The last line of standard output is one JSON object with the means over the seeds.
+(`answers`). Those of the validation problems are exact, and so is what the test problems are measured by. `none` trains
+on 12 completions of each of 32 problems, `positive` on 8 of each and on 8 of each of 16 validation problems: 384 a
+round either way. With `--keep` the workspaces stay, and a benchmark that was ended goes on where it was. Needs
+`make smollm2`. The last line of standard output is one JSON object with the means over the seeds.
 """
 
 import argparse
@@ -49,7 +49,19 @@ def answers(problem, text, results):
 """The module of `rewards.own`."""
 
 CONDITIONS = ("flipped", "answers")
-VARIANTS = {"none": ("influence.selection=none", "problems.train=88"), "positive": ()}
+VARIANTS = {
+    "none": ("influence.selection=none",),
+    "positive": (
+        "influence.selection=positive",
+        "influence.n=16",
+        "influence.completions=8",
+        "influence.positions=completion",
+        "influence.memory_budget=2048",
+        "search.samples=8",
+        "search.simulations=8",
+        "grpo.group_size=8",
+    ),
+}
 
 
 @dataclass(frozen=True)

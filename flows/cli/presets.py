@@ -22,34 +22,19 @@ LEARNING = (
 _SMALL = ("rounds=2", "problems.train=16", "problems.validation=16", "problems.test=16", *LEARNING)
 _IMPROVED = ("rounds=4", "problems.train=32", "problems.validation=16", "problems.test=48", *LEARNING)
 
-SELECTION = (
-    "influence.selection=positive",
-    "influence.n=16",
-    "influence.positions=completion",
-    "influence.memory_budget=2048",
-)
-"""Influence on a base with worked examples: without these positions each sample's gradient takes its whole prompt."""
-
 PRESETS: dict[str, tuple[str, ...]] = {
     "small": _SMALL,
     "improved": _IMPROVED,
     "smollm2": (
         *BASE,
-        *_IMPROVED,
-        *SELECTION,
         "policy.max_new_tokens=48",
-        "problems.source=events",
         "problems.operations=1",
-        "problems.train=72",
         "problems.unseen_template_share=0.5",
-        "search.samples=6",
-        "search.simulations=8",
-        "grpo.group_size=8",
-        "grpo.learning_rate=8e-4",
+        *_IMPROVED,
     ),
 }
-"""For a base from Hugging Face: `small` shows in minutes that all is in place, `improved` learns. `smollm2` is the
-whole chain on a base that is at hand, with problems that this base solves now and then."""
+"""For a base from Hugging Face: `small` shows in minutes that all is in place, `improved` learns. `smollm2` is
+`improved` on a base that is at hand, with problems that this base solves now and then."""
 
 
 def preset(name: str) -> tuple[str, ...]:
