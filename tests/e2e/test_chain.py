@@ -264,7 +264,8 @@ def test_the_screen_shows_what_was_learnt_and_where_the_time_went(first: Run) ->
         assert float(found[1]) == pytest.approx(change, abs=0.0005 + 1e-12)
     times = dict(re.findall(r"^(\w+) +\d+ +(\d+\.\d) *$", first.stdout, re.MULTILINE))
     assert list(times) == [*dict.fromkeys(address.partition("@")[0] for address in first.addresses), "all"]
-    assert "MLflow      mlflow ui --backend-store-uri sqlite:///mlflow.db" in first.stdout
+    for name, place in (("MLflow", "sqlite:///mlflow.db"), ("pages", "graft ui")):
+        assert re.search(rf"^{name} +{place} *$", first.stdout, re.MULTILINE)
     for place in ("run/policy", "run/rounds/2/workflows", "run/evaluation/after", "run/page.html"):
         assert place in first.stdout
         assert (first.root / place).exists()
