@@ -29,6 +29,7 @@ from benchmarks.overhead import SMALL
 from benchmarks.support.workspace import clone_workspace, dvc, environment, graft, make_workspace
 from flows.process.exit_codes import exit_code
 from tasks.errors import GraftError
+from tasks.tracking.mlflow_ledger import store_lock
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -38,6 +39,9 @@ DEFAULT_SECONDS = 462.0
 
 TWO_ROUNDS = [*SMALL, "rounds=2", "grpo.epochs=60"]
 CHROMIUM = next((path for path in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if path), None)
+WIDE = "10000"
+"""Columns of a terminal in which DVC folds no table; its pager cuts what a narrower one does not show."""
+
 PATIENCE = 30_000
 """Milliseconds that a page has to fill itself."""
 
@@ -115,7 +119,9 @@ def _running_steps(root: Path) -> int:
 def _store(root: Path) -> tuple[Any, str]:
     from mlflow import MlflowClient
 
-    client = MlflowClient(f"sqlite:///{root}/mlflow.db")
+    uri = f"sqlite:///{root}/mlflow.db"
+    with store_lock(uri):  # the run may be creating it
+        client = MlflowClient(uri)
     return client, str(client.get_experiment_by_name("graft").experiment_id)
 
 
@@ -138,7 +144,7 @@ def _mlflow_figures(root: Path) -> dict[str, float]:
 
 
 def _dvc_figures(root: Path) -> dict[str, float]:
-    shown = _demand(dvc(root, "exp", "show", "--no-pager"))
+    shown = _demand(dvc(root, "exp", "show", "--no-pager", COLUMNS=WIDE))
     columns = table_columns(_demand(dvc(root, "metrics", "show")))
     return {"dvc_metric_columns": len(columns), "exp_show_width": headline_width(shown, columns[-1])}
 

@@ -48,10 +48,10 @@ def graft(
     return subprocess.run(command, cwd=root, env=environment(root) | more, stdout=stdout, stderr=stderr, text=True)
 
 
-def dvc(root: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+def dvc(root: Path, *arguments: str, **more: str) -> "subprocess.CompletedProcess[str]":
     """`dvc …` in the workspace, likewise."""
     command = [".venv/bin/dvc", *arguments]
-    return subprocess.run(command, cwd=root, env=environment(root), capture_output=True, text=True)
+    return subprocess.run(command, cwd=root, env=environment(root) | more, capture_output=True, text=True)
 
 
 def environment(root: Path) -> dict[str, str]:

@@ -95,7 +95,7 @@ def test_prefects_page_shows_the_parameters_of_the_run_and_the_lines_of_its_stag
 @needed
 def test_mlflows_page_opens_on_the_runs(shown: Shown, page: Page) -> None:
     page.open(shown.addresses["MLflow"])
-    page.wait_for("Run Name", "matching runs", "Duration")
+    page.wait_for("Run Name", "matching runs", "greedy", "minutes")
     assert "No runs" not in page.value("document.body.innerText")
 
 
