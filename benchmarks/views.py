@@ -37,7 +37,13 @@ if TYPE_CHECKING:
 DEFAULT_SECONDS = 462.0
 """Of a run with the shipped params on two quiet cores (docs/benchmarks.md, 2026-11-24)."""
 
-TWO_ROUNDS = [*SMALL, "rounds=2", "grpo.epochs=60"]
+TWO_ROUNDS = [
+    *["rounds=2", "problems.operations=1", "problems.train=64", "problems.validation=4", "problems.test=12"],
+    *["bootstrap.epochs=20", "search.samples=4", "search.simulations=8", "grpo.group_size=8", "grpo.epochs=30"],
+    *["influence.n=4", "influence.completions=4", "evaluation.resamples=100"],
+]
+"""Small, but the policy solves some problems, so that updates have steps."""
+
 CHROMIUM = next((path for path in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if path), None)
 WIDE = "10000"
 """Columns of a terminal in which DVC folds no table; its pager cuts what a narrower one does not show."""
@@ -108,9 +114,8 @@ def _running_steps(root: Path) -> int:
 
     try:
         client, experiment = _store(root)
-        running = client.search_runs([experiment], "tags.stage = 'update' OR attributes.status = 'RUNNING'")
-        updates = [run.info for run in running if run.info.run_name.startswith("update@")]
-        live = [info.run_id for info in updates if info.status == "RUNNING"]
+        running = client.search_runs([experiment], "attributes.status = 'RUNNING'")
+        live = [run.info.run_id for run in running if run.info.run_name.startswith("update@")]
         return max((len(client.get_metric_history(run_id, "step/loss")) for run_id in live), default=0)
     except (MlflowException, AttributeError):  # the store is being created
         return 0
@@ -133,8 +138,8 @@ def _parents(root: Path) -> list[Any]:
 
 def _mlflow_figures(root: Path) -> dict[str, float]:
     client, experiment = _store(root)
-    last = _parents(root)[-1]
-    traces = client.search_traces(locations=[experiment], run_id=last.info.run_id, max_results=100)
+    first, last = _parents(root)
+    traces = client.search_traces(locations=[experiment], run_id=first.info.run_id, max_results=100)
     models = client.search_logged_models([experiment])
     return {
         "mlflow_parent_metrics": len([name for name in last.data.metrics if not name.startswith("system/")]),
@@ -207,7 +212,13 @@ def _dump(address: str) -> str:
 
 
 def _screenshot(address: str, file: Path) -> None:
-    _chromium("--window-size=1400,800", "--hide-scrollbars", f"--screenshot={file.absolute()}", address)
+    _chromium(
+        "--window-size=1900,800",
+        "--hide-scrollbars",
+        "--force-prefers-reduced-motion",
+        f"--screenshot={file.absolute()}",
+        address,
+    )
 
 
 def _demand(ended: "subprocess.CompletedProcess[str]") -> str:
