@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tasks.model.fast_layers.attention_hook import check_plain_softmax, use_attention
+from tasks.model.fast_layers.attention_hook import use_attention
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -116,24 +116,14 @@ Prefix = SharedPrefix | RowPrefix
 @contextmanager
 def use_prefix_attention(model: Any) -> Iterator[None]:
     """In the block, `model` attends by the `row_prefix` that its forward is given; one new token per row, no mask."""
-    with use_attention(model, "row_prefix", _attention):
+    with use_attention(model, "row_prefix", _attend_prefix):
         yield
 
 
-def _attention(
-    module: Any,
-    query: "Tensor",
-    key: "Tensor",
-    value: "Tensor",
-    _mask: Any,
-    scaling: float | None = None,
-    row_prefix: Prefix | None = None,
-    **settings: Any,
-) -> tuple["Tensor", None]:
-    """query [B, heads, 1, d], key and value [B, kv, t, d] → [B, 1, heads, d]"""
-    check_plain_softmax(settings)
-    if row_prefix is None:
-        raise ValueError("its forward pass does not hand row_prefix on to its attention")
+def _attend_prefix(
+    layer: Any, query: "Tensor", key: "Tensor", value: "Tensor", prefix: Prefix, scale: float
+) -> "Tensor":
+    """One query a row, [B, heads, 1, d]."""
     rows, heads, _, size = query.shape
-    queries = query.view(rows, key.shape[1], -1, size) * (size**-0.5 if scaling is None else scaling)
-    return row_prefix.attend(module.layer_idx, queries, key, value).view(rows, 1, heads, -1), None
+    queries = query.view(rows, key.shape[1], -1, size) * scale
+    return prefix.attend(layer.layer_idx, queries, key, value).view(rows, 1, heads, -1)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from tasks.model.fast_layers.attention_hook import check_plain_softmax, use_attention
+from tasks.model.fast_layers.attention_hook import use_attention
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -97,25 +97,14 @@ def _padded(rows: Sequence[Sequence[int]]) -> "Tensor":
 @contextmanager
 def use_packed_attention(model: Any) -> Iterator[None]:
     """In the block, `model` attends by the `packed_index` that its forward is given; one row, no mask."""
-    with use_attention(model, "packed_index", _attention):
+    with use_attention(model, "packed_index", _attend_packed):
         yield
 
 
-def _attention(
-    _module: Any,
-    query: "Tensor",
-    key: "Tensor",
-    value: "Tensor",
-    _mask: Any,
-    scaling: float | None = None,
-    packed_index: PackedIndex | None = None,
-    **settings: Any,
-) -> tuple["Tensor", None]:
-    check_plain_softmax(settings)
-    if packed_index is None:
-        raise ValueError("its forward pass does not hand packed_index on to its attention")
-    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    return packed_attention(query, key, value, packed_index, scale), None
+def _attend_packed(
+    _layer: Any, query: "Tensor", key: "Tensor", value: "Tensor", index: PackedIndex, scale: float
+) -> "Tensor":
+    return packed_attention(query, key, value, index, scale)
 
 
 def packed_attention(query: "Tensor", key: "Tensor", value: "Tensor", index: PackedIndex, scale: float) -> "Tensor":

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tasks.model.fast_layers.attention_hook import check_plain_softmax, use_attention
+from tasks.model.fast_layers.attention_hook import use_attention
 from tasks.model.scoring.prompt_cache import PromptStates
 
 if TYPE_CHECKING:
@@ -18,25 +18,14 @@ if TYPE_CHECKING:
 @contextmanager
 def use_prompt_attention(model: Any) -> Iterator[None]:
     """In the block, `model` attends by the `prompt_states` that its forward is given; a completion per row, no mask."""
-    with use_attention(model, "prompt_states", _attention):
+    with use_attention(model, "prompt_states", _attend_prompts):
         yield
 
 
-def _attention(
-    module: Any,
-    query: "Tensor",
-    key: "Tensor",
-    value: "Tensor",
-    _mask: Any,
-    scaling: float | None = None,
-    prompt_states: PromptStates | None = None,
-    **settings: Any,
-) -> tuple["Tensor", None]:
-    check_plain_softmax(settings)
-    if prompt_states is None:
-        raise ValueError("its forward pass does not hand prompt_states on to its attention")
-    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    return prompt_attention(query * scale, key, value, prompt_states, module.layer_idx), None
+def _attend_prompts(
+    layer: Any, query: "Tensor", key: "Tensor", value: "Tensor", states: PromptStates, scale: float
+) -> "Tensor":
+    return prompt_attention(query * scale, key, value, states, layer.layer_idx)
 
 
 def prompt_attention(query: "Tensor", key: "Tensor", value: "Tensor", states: PromptStates, layer: int) -> "Tensor":

@@ -99,7 +99,9 @@ def test_attention_that_is_more_than_a_softmax_is_refused(name: str) -> None:
 def test_the_models_own_attention_is_back_after_the_block(make_policy: Any) -> None:
     model = make_policy().model.get_base_model()
     usual = model.config._attn_implementation
-    with pytest.raises(ZeroDivisionError), use_attention(model, "test", lambda *_args, **_more: (1 / 0, None)):
+    with pytest.raises(ZeroDivisionError), use_attention(model, "test", lambda *_args: 1 / 0):
+        model(input_ids=torch.tensor([[5]]), test=1)
+    with pytest.raises(ValueError, match="hand test on"), use_attention(model, "test", lambda *_args: 1 / 0):
         model(input_ids=torch.tensor([[5]]))
     assert model.config._attn_implementation == usual
     model(input_ids=torch.tensor([[5]]))
