@@ -9,6 +9,7 @@ import httpx
 import psutil
 import pytest
 
+from tasks.core.loopback import free_port
 from tasks.params.file import override
 from tests.support.flow_runs import is_alive, mlflow_states, states, temporary_servers, wait_until
 from tests.support.tiny_project import begin, environment, ran
@@ -32,7 +33,8 @@ def with_a_dead_run(done: Path) -> Path:
 @pytest.fixture
 def serving(with_a_dead_run: Path) -> Iterator["subprocess.Popen[bytes]"]:
     command = [sys.executable, "-m", "flows.cli.main", "serve", "--every", "20"]
-    quick = environment(PREFECT_RUNNER_POLL_FREQUENCY="1")
+    port = str(free_port())  # another test may take 4200 while the server is gone
+    quick = environment(PREFECT_RUNNER_POLL_FREQUENCY="1", PREFECT_SERVER_API_PORT=port)
     with (with_a_dead_run / "serve.log").open("w") as log:
         process = subprocess.Popen(
             command, cwd=with_a_dead_run, env=quick, stdout=log, stderr=log, start_new_session=True

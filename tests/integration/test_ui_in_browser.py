@@ -94,7 +94,7 @@ def test_prefects_page_shows_the_parameters_of_the_run_and_the_lines_of_its_stag
 
 @needed
 def test_mlflows_page_opens_on_the_runs(shown: Shown, page: Page) -> None:
-    page.open(shown.addresses["MLflow"])
+    page.open(shown.addresses["MLflow"], width=1600)  # columns out of sight are not in the document
     page.wait_for("Run Name", "matching runs", "greedy", "minutes")
     assert "No runs" not in page.value("document.body.innerText")
 

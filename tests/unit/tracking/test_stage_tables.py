@@ -95,7 +95,6 @@ def test_influence_that_was_not_measured_is_no_table(
     layout: Layout, make_trajectory: MAKE, capfd: pytest.CaptureFixture[str]
 ) -> None:
     select(layout, make_trajectory("p", [1.0, 0.0]), [None, None])
-    layout.rewarded(1).unlink()  # it is not read
     run_id = record_stage(layout, "select@1", SELECTION)
     assert capfd.readouterr().err == ""
     client = store(layout)
