@@ -3,12 +3,12 @@
 The caller of each function that writes holds the lock of the workspace.
 """
 
-import hashlib
 from datetime import datetime
 from pathlib import Path
 
 from tasks.artifacts import read_jsonl, write_jsonl
 from tasks.records import Record
+from tasks.tracking.tags import lock_digest
 
 
 class Entry(Record):
@@ -51,11 +51,6 @@ def find_lock(root: Path, lock: bytes) -> Entry | None:
     """The first run that ended with this `dvc.lock`; later ones repeat it."""
     md5 = lock_digest(lock)
     return next((entry for entry in entries(root) if entry.dvc_lock_md5 == md5), None)
-
-
-def lock_digest(lock: bytes) -> str:
-    """As in MLflow's tag `dvc_lock_md5`."""
-    return hashlib.md5(lock).hexdigest()
 
 
 def now() -> str:

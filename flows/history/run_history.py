@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from flows.history.changes import RunInputs, changed_params, read_inputs
-from flows.history.entries import Entry, entries, find_lock, lock_digest, next_number, now, write_entry
+from flows.history.entries import Entry, entries, find_lock, next_number, now, write_entry
 from flows.history.run_names import other_inputs, run_name, summarise_change
 from tasks.artifacts import read_json, write_json
 from tasks.core.metrics_files import read_numbers
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import Params
+from tasks.tracking.tags import lock_digest
 
 
 class Changes(NamedTuple):

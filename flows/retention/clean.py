@@ -1,6 +1,5 @@
 """`graft clean --keep N`: remove old results that are not locked, promoted or in use."""
 
-import hashlib
 from collections.abc import Iterator
 
 from flows.dvc_stages.pipeline import DvcPipeline
@@ -14,6 +13,7 @@ from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.promotion.champion import previous_champions, read_history
 from tasks.tracking.retention import find_expired
+from tasks.tracking.tags import lock_digest
 
 MAX_LINES = 10
 """Things of a kind that are listed by name, the largest first."""
@@ -47,7 +47,7 @@ def _listings(layout: Layout, params: Params, keep: int, replies: bool) -> Itera
 
 def _list_mlflow_runs(layout: Layout, params: Params, keep: int) -> Listing:
     listing = Listing("MLflow runs")
-    needed = {hashlib.md5(text).hexdigest() for text in last_lock_texts(layout.root, keep)}
+    needed = {lock_digest(text) for text in last_lock_texts(layout.root, keep)}
     champions = {step.version for step in read_history(layout.champion)} | set(previous_champions(layout.champion))
     try:
         runs, listing.kept, listing.remove = find_expired(

@@ -8,7 +8,6 @@ nothing was computed is only noted on the one that it repeats, if MLflow has tha
 """
 
 import getpass
-import hashlib
 import json
 import queue
 import subprocess
@@ -34,7 +33,7 @@ from tasks.statistics.influence_extremes import read_influence_extremes
 from tasks.tracking.addresses import run_address, server_address
 from tasks.tracking.mlflow_process import start_worker
 from tasks.tracking.run_summary import unknown_headline
-from tasks.tracking.tags import LOCK, SOURCE
+from tasks.tracking.tags import LOCK, SOURCE, lock_digest
 from tasks.tracking.trace_sample import traces_by_round
 from tasks.tracking.view_state import view_state
 
@@ -140,7 +139,7 @@ class Recorder:
     def close(self, status: Literal["FINISHED", "FAILED"], **more: str) -> None:
         """End the run; `more` are tags. Returns at once."""
         lock = self._layout.root / "dvc.lock"
-        tags = {LOCK: hashlib.md5(lock.read_bytes()).hexdigest()} if lock.is_file() else {}
+        tags = {LOCK: lock_digest(lock.read_bytes())} if lock.is_file() else {}
         self._messages.put({"kind": "finish", "status": status, "time": time.time(), "tags": {**tags, **more}})
         self._messages.put(None)
         self._closed = True

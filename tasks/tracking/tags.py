@@ -1,5 +1,7 @@
 """Names of the tags of a run in MLflow that Graft sets and reads."""
 
+import hashlib
+
 WORKSPACE = "workspace"
 """Host and folder of the project. Several projects may share an experiment."""
 
@@ -20,3 +22,8 @@ CURVES = "curves"
 """Tag of a stage's run: the run that has its table as curves: `HERE`, or another one if the stage was cached."""
 
 HERE = "here"
+
+
+def lock_digest(lock: bytes) -> str:
+    """The value of the tag LOCK for the bytes of a `dvc.lock`."""
+    return hashlib.md5(lock).hexdigest()
