@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.bootstrap.choose_prompt import choose_format, formats_of, worked_examples
-from tasks.bootstrap.prompt_formats import STYLES, WorkedExample, common_beginning, prompt_format, select_examples
+from tasks.bootstrap.prompt_formats import (
+    STYLES,
+    WorkedExample,
+    common_beginning,
+    operations_in,
+    prompt_format,
+    select_examples,
+)
 from tasks.environments.prompts import prompt_of
 from tasks.environments.tagged_answer import TaggedAnswer
 from tasks.environments.workflow import WorkflowEnvironment
@@ -94,6 +101,17 @@ def test_the_common_beginning_is_whole_lines_of_all_texts(texts: list[str]) -> N
 def test_examples_differ_as_long_as_there_are_different_codes() -> None:
     shown = examples("+", "+", "*", "+", "-")
     assert [next(sign for sign in "+*-" if f" {sign} " in each.completion) for each in shown] == list("+*-++")
+
+
+def test_operators_that_are_not_shown_yet_come_first() -> None:
+    codes = [
+        HEADER + f"    return {each}\n" for each in ("n[0] * n[1]", "n[1] * n[2]", "n[0] * 2 - n[1]", "n[0] + n[1]")
+    ]
+    solutions = [(problem(f"p{i}", f"{i}?"), code) for i, code in enumerate(codes)]
+    shown = select_examples(WORKFLOW, solutions, 3)
+    assert [example.question for example in shown] == ["0?", "3?", "1?"]
+    assert operations_in(codes[2]) == {"Mult", "Sub"}
+    assert operations_in(HEADER + "    return majority([n[0], convert(n[1], 'm', 'km')])\n") == {"majority", "convert"}
 
 
 def test_environments_show_completions_of_their_own_kind() -> None:
