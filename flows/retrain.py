@@ -10,9 +10,11 @@ from pathlib import Path
 from prefect import flow
 
 from flows.dvc_stages.pipeline import DvcPipeline
+from flows.history.run_history import next_name
 from flows.run_session import RunSession
 from flows.stages.chain import stage_ids
 from flows.stages.result import StageResult
+from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.redaction import redacted
 from tasks.tracking.recorder import git_tags
@@ -31,8 +33,9 @@ def retrain(
     `pull`: see `DvcPipeline`. `settings` (`key=value`) and `preset`: as given to the command, for the flow run's page.
     """
     session = RunSession(DvcPipeline(root, pull, seconds=params.schedule.seconds), params, report)
+    name = next_name(Layout(root), params)
 
-    @flow(name="retrain", persist_result=False, validate_parameters=False)
+    @flow(name="retrain", flow_run_name=lambda: name, persist_result=False, validate_parameters=False)
     def retrain_flow(preset: str, settings: str, base: str, rounds: int, commit: str) -> None:  # noqa: ARG001
         """The parameters are for the flow run's page; Prefect stores them, so they are few and short."""
         run_stages(session)

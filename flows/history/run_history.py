@@ -33,7 +33,7 @@ class RunHistory:
     def __init__(self, layout: Layout, params: Params, flow_run: str, scheduled: bool) -> None:
         """Give the run its number and its name, and add it to the history."""
         self._layout = layout
-        self._before = read_json(self._file, RunInputs) if self._file.exists() else None
+        self._before = _inputs_of_last(layout)
         self._inputs = read_inputs(layout, params)
         self._change = summarise_change(self._before, self._inputs)
         number = next_number(layout.root)
@@ -67,7 +67,7 @@ class RunHistory:
         name = run_name(self.entry.number, self._change, headline)
         self._update(done=True, line=line, when=now(), name=name, dvc_lock_md5=lock_digest(lock))
         with _warn():
-            write_json(self._file, self._inputs)
+            write_json(_inputs_file(self._layout), self._inputs)
 
     def fail(self, line: str, mlflow_run: str | None) -> None:
         """Note that the run failed or was interrupted; its name remains as it is."""
@@ -83,9 +83,20 @@ class RunHistory:
         with _warn():
             write_entry(self._layout.root, self.entry)
 
-    @property
-    def _file(self) -> Path:
-        return self._layout.root / ".graft" / "inputs.json"
+
+def next_name(layout: Layout, params: Params) -> str:
+    """The name with which the next run begins."""
+    return run_name(next_number(layout.root), summarise_change(_inputs_of_last(layout), read_inputs(layout, params)))
+
+
+def _inputs_of_last(layout: Layout) -> RunInputs | None:
+    """Those of the last run that succeeded."""
+    file = _inputs_file(layout)
+    return read_json(file, RunInputs) if file.exists() else None
+
+
+def _inputs_file(layout: Layout) -> Path:
+    return layout.root / ".graft" / "inputs.json"
 
 
 @contextmanager
