@@ -6,6 +6,7 @@ from statistics import fmean, stdev
 from typing import TypeVar
 
 from flows.diagnosis.record import Completion, ProblemDiagnosis, Token
+from tasks.core.terminal import answer_text
 from tasks.grpo.recorded_logprobs import Logprobs, sample_key
 from tasks.model.policy import Policy, is_truncated
 from tasks.model.sample import Sample
@@ -35,7 +36,7 @@ def problem_diagnoses(
         ProblemDiagnosis(
             problem_id=trajectory.problem_id,
             question=trajectory.problem.question,
-            answer=trajectory.problem.answer,
+            answer=answer_text(trajectory.problem.answer),
             mean=_mean(known_rewards(group.baseline_rewards)),
             std=_deviation(known_rewards(group.baseline_rewards)),
             completions=_completions(policy, params.advantages, trajectory, group, batch, scores),
