@@ -34,15 +34,17 @@ class Row:
 
     question: str
     answer: Answer  # as written; the evaluator parses it
-    used: Sequence[str]  # the columns that these came from; the first is the answer's, for errors
+    used: Sequence[str]  # the columns that these came from, which are not among the fields
     problem_id: str | None = None
+    column: str = "answer"  # the answer's, for errors
 
 
 @dataclass(frozen=True)
 class Format:
     """A format: its name, the evaluator of its benchmark, a test of a line's columns, and the reader of a line.
 
-    `read` raises ColumnError for a line that does not fit, KeyError with the name of a column that it lacks.
+    `read` raises ColumnError for a line that does not fit, KeyError with the name of a column that it lacks, and
+    TypeError, AttributeError or ValueError for a list or an object of another form.
     """
 
     name: str
@@ -70,7 +72,7 @@ def _own(row: Columns) -> Row:
 def _human_eval(row: Columns) -> Row:
     answer = {"entry_point": row["entry_point"], "test": row.get("test"), "solution": row["canonical_solution"]}
     names = ("test", "entry_point", "canonical_solution", "prompt", "task_id")
-    return Row(check_text("prompt", row["prompt"]), answer, names, _id(row["task_id"]))
+    return Row(check_text("prompt", row["prompt"]), answer, names, _id(row["task_id"]), "test")
 
 
 def _mbpp(row: Columns) -> Row:
@@ -78,15 +80,26 @@ def _mbpp(row: Columns) -> Row:
     imports = [row["test_setup_code"]] if row.get("test_setup_code") else row.get("test_imports") or []
     answer = {"imports": imports, "tests": row["test_list"], "solution": row["code"]}
     used = ("test_list", name, "code", "test_setup_code", "test_imports", "task_id")
-    return Row(check_text(name, row[name]), answer, used, f"mbpp-{row['task_id']}")
+    return Row(check_text(name, row[name]), answer, used, f"mbpp-{row['task_id']}", "test_list")
 
 
 def _drop(row: Columns) -> Row:
     question = _in_context(check_text("passage", row["passage"]), check_text("question", row["question"]))
     if isinstance(spans := row.get("answers_spans"), dict):
-        return Row(question, spans.get("spans"), ("answers_spans", "passage", "question", "query_id"), _id_in(row))
+        used = ("answers_spans", "passage", "question", "query_id")
+        return Row(question, _accepted(spans["spans"], spans["types"]), used, _id_in(row), "answers_spans")
     accepted = [row["answer"], *(row.get("validated_answers") or [])]
     return Row(question, accepted, ("answer", "validated_answers", "passage", "question", "query_id"), _id_in(row))
+
+
+def _accepted(spans: Sequence[Any], types: Sequence[Any]) -> Answer:
+    """DROP's accepted answers from the hub's columns: each number and date is one, all spans of text are one together.
+
+    (The hub's validation split joins the spans of several annotators; the published drop_dataset_dev.json does not.)
+    """
+    pairs = list(zip(spans, types, strict=True))
+    texts = list(dict.fromkeys(span for span, kind in pairs if kind == "span"))
+    return [*([span] for span, kind in pairs if kind != "span"), *([texts] if texts else [])]
 
 
 def _hotpot(row: Columns) -> Row:
@@ -120,9 +133,8 @@ def _arc(row: Columns) -> Row:
     if row["answerKey"] not in (labels or []):
         raise ColumnError("answerKey", f"{row['answerKey']!r} is none of the labels {labels}; fix the line")
     answer = _letter("answerKey", labels.index(row["answerKey"]), len(labels))  # some lines count 1 to 4
-    return Row(
-        _with_choices(stem, _texts("choices", texts)), answer, ("answerKey", "choices", "question", "id"), _id_in(row)
-    )
+    shown, used = _with_choices(stem, _texts("choices", texts)), ("answerKey", "choices", "question", "id")
+    return Row(shown, answer, used, _id_in(row), "answerKey")
 
 
 def _gpqa(row: Columns) -> Row:
@@ -132,7 +144,7 @@ def _gpqa(row: Columns) -> Row:
     random.Random(derive_seed("problems", "choices", question)).shuffle(order)
     letter = _letter(names[0], order.index(0), len(order))
     shown = _with_choices(question, [choices[place] for place in order])
-    return Row(shown, letter, (*names, "Question", "Record ID"), _id(row.get("Record ID")))
+    return Row(shown, letter, (*names, "Question", "Record ID"), _id(row.get("Record ID")), names[0])
 
 
 def _math(row: Columns) -> Row:
@@ -143,13 +155,13 @@ def _math(row: Columns) -> Row:
     box = last_box(check_text("solution", row["solution"]))
     if box is None:
         raise ColumnError("solution", r"no closed \boxed{} in it, so that it has no answer; add one")
-    return Row(question, box, ("", *used), problem_id)
+    return Row(question, box, used, problem_id, "solution")
 
 
 def _aime(row: Columns) -> Row:
     asked = next(name for name in ("problem", "Problem", "Question") if name in row)
     given = "answer" if "answer" in row else "Answer"
-    return Row(check_text(asked, row[asked]), row[given], (given, asked, "id", "ID"), _id_in(row))
+    return Row(check_text(asked, row[asked]), row[given], (given, asked, "id", "ID"), _id_in(row), given)
 
 
 def _is_aime(row: Columns) -> bool:

@@ -59,13 +59,13 @@ class Reader:
                 "your own: problems.evaluator=module:CLASS"
             )
         try:
-            read = known.read(row)
+            read = _read(known, row)
             siblings = row.get("siblings") if known.read is OWN.read else None
             used = {*read.used, *_id_columns(known, row), *(("siblings",) if siblings is not None else ())}
             return Problem(
                 problem_id=_problem_id(known, row, read),
                 question=read.question,
-                answer=self._answer(evaluator, read.used[0] or "answer", read.answer),
+                answer=self._answer(evaluator, read.column, read.answer),
                 source=source,
                 siblings=self._siblings(evaluator, row, siblings),
                 evaluator=evaluator,
@@ -73,10 +73,8 @@ class Reader:
                 fields=other_columns(row, used),
             )
         except KeyError as error:
-            needed = (
-                "every line needs a question and an answer" if known is OWN else f"{known.name} has it on every line"
-            )
-            raise GraftError(f"{where}: {error.args[0]}: missing; {needed}") from None
+            needed = "needs a question and an answer" if known is OWN else f"of {known.name} has it"
+            raise GraftError(f"{where}: {error.args[0]}: missing; every line {needed}") from None
         except ColumnError as error:
             raise GraftError(f"{where}: {error}") from None
 
@@ -224,6 +222,16 @@ def split_problems(name: str, problems: list[Problem], params: Problems, seed: i
     left = iter(sorted(problems, key=lambda problem: derive_seed(seed, "problems", problem.problem_id)))
     assigned = {split: list(islice(left, size)) for split, size in sizes.items()}
     return {"dev": [], **assigned}
+
+
+def _read(known: Format, row: dict[str, Any]) -> Row:
+    """The row as its format reads it. Raises ColumnError or KeyError."""
+    try:
+        return known.read(row)
+    except ColumnError:
+        raise
+    except (TypeError, AttributeError, ValueError) as error:
+        raise ColumnError(known.name, f"a list or object has another form ({error}); fix the line") from None
 
 
 def _id_columns(known: Format, row: dict[str, Any]) -> list[str]:
