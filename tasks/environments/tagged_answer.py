@@ -35,7 +35,10 @@ MALFORMED_VARIANTS: tuple[Callable[[str], str], ...] = (
 
 
 class TaggedAnswer(Direct):
-    """The answer in tags; `strict`: tags count for the terms only with new lines around them."""
+    """Reasoning and answer in tags.
+
+    `strict`: tags count for the terms only with new lines around them.
+    """
 
     parts: Sequence[str] = (
         "<think>\n", "\n</think>\n", "<answer>\n", "\n</answer>", " + ", " - ", " * ", " / ", " = ",

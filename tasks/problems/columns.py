@@ -22,6 +22,7 @@ class ColumnError(ValueError):
 
     def __init__(self, column: str, reason: str) -> None:
         super().__init__(f"{column}: {reason}")
+        self.column, self.reason = column, reason
 
 
 def other_columns(row: Mapping[str, Any], used: Collection[str]) -> Fields:

@@ -58,62 +58,14 @@ class Reader:
                 f"{where}: {known.name}: its answers are unit tests, which Graft does not run; name an evaluator of "
                 "your own: problems.evaluator=module:CLASS"
             )
-        try:
-            read = _read(known, row)
-            siblings = row.get("siblings") if known.read is OWN.read else None
-            used = {*read.used, *_id_columns(known, row), *(("siblings",) if siblings is not None else ())}
-            return Problem(
-                problem_id=_problem_id(known, row, read),
-                question=read.question,
-                answer=self._answer(evaluator, read.column, read.answer),
-                source=source,
-                siblings=self._siblings(evaluator, row, siblings),
-                evaluator=evaluator,
-                evaluator_sha256=self._sha256 if ":" in evaluator else None,
-                fields=other_columns(row, used),
-            )
-        except KeyError as error:
-            needed = "needs a question and an answer" if known is OWN else f"of {known.name} has it"
-            raise GraftError(f"{where}: {error.args[0]}: missing; every line {needed}") from None
-        except ColumnError as error:
-            raise GraftError(f"{where}: {error}") from None
+        return read_row(where, known, row, source, evaluator, self._parse, self._sha256)
 
-    def _answer(self, evaluator: str, column: str, answer: Answer) -> Answer:
-        if answer is None:
-            raise KeyError(column)
-        try:
-            if evaluator in BUILT_IN:
-                return BUILT_IN[evaluator].parse(answer)
-            own = own_evaluator(self._root, evaluator, self._sha256)
-            parsed: Answer = own.parse(answer) if hasattr(own, "parse") else answer
-            return parsed
-        except ValueError as error:
-            remedy = "write a number, or a text that ends in #### 72" if evaluator == NUMBER else "fix the line"
-            raise ColumnError(
-                column, f"{error}; {remedy}, or set problems.evaluator ({evaluator} here) to another"
-            ) from None
-
-    def _siblings(self, evaluator: str, row: dict[str, Any], listed: Any) -> list[Sibling]:
-        if not listed:
-            return []
-        if not isinstance(listed, list):
-            raise ColumnError("siblings", f"{kind_of(listed)}, not a list of {{question, answer}}; fix the field")
-        siblings = []
-        for place, sibling in enumerate(listed):
-            column = f"siblings.{place}"
-            if not isinstance(sibling, dict):
-                raise ColumnError(column, f"{kind_of(sibling)}, not {{question, answer}}; fix the field")
-            context = {"context": row["context"]} if isinstance(row.get("context"), str) else {}
-            try:
-                read = OWN.read(context | sibling)
-                answer = self._answer(evaluator, "answer", read.answer)
-                fields = other_columns(sibling, read.used)
-            except KeyError as error:
-                raise KeyError(f"{column}.{error.args[0]}") from None
-            except ColumnError as error:
-                raise ColumnError(f"{column}.{str(error).partition(':')[0]}", str(error).partition(": ")[2]) from None
-            siblings.append(Sibling(question=read.question, answer=answer, fields=fields))
-        return siblings
+    def _parse(self, evaluator: str, answer: Answer) -> Answer:
+        if evaluator in BUILT_IN:
+            return BUILT_IN[evaluator].parse(answer)
+        own = own_evaluator(self._root, evaluator, self._sha256)
+        parsed: Answer = own.parse(answer) if hasattr(own, "parse") else answer
+        return parsed
 
     def _refuse_repeated(self, name: str, place: str, problem: Problem) -> None:
         where = _where(name, place)
@@ -128,6 +80,75 @@ class Reader:
                 f"{where}: {first} has the problem_id {problem.problem_id!r} too; give one of the two another id"
             )
         self._questions[problem.question] = self._ids[problem.problem_id] = (name, place)
+
+
+Parse = Callable[[str, Answer], Answer]
+"""(evaluator, an answer as a file has it) → as the record holds it. Raises ValueError."""
+
+
+def read_row(
+    where: str,
+    known: Format,
+    row: dict[str, Any],
+    source: str,
+    evaluator: str,
+    parse: Parse = lambda _, answer: answer,
+    sha256: str | None = None,
+) -> Problem:
+    """The problem of one row, its answers as `parse` gives them. Raises GraftError that begins with `where`."""
+    try:
+        read = _read(known, row)
+        siblings = row.get("siblings") if known.read is OWN.read else None
+        used = {*read.used, *_id_columns(known, row), *(("siblings",) if siblings is not None else ())}
+        return Problem(
+            problem_id=_problem_id(known, row, read),
+            question=read.question,
+            answer=_answer(parse, evaluator, read.column, read.answer),
+            source=source,
+            siblings=_siblings(parse, evaluator, row, siblings),
+            evaluator=evaluator,
+            evaluator_sha256=sha256 if ":" in evaluator else None,
+            fields=other_columns(row, used),
+        )
+    except KeyError as error:
+        needed = "needs a question and an answer" if known is OWN else f"of {known.name} has it"
+        raise GraftError(f"{where}: {error.args[0]}: missing; every line {needed}") from None
+    except ColumnError as error:
+        raise GraftError(f"{where}: {error}") from None
+
+
+def _answer(parse: Parse, evaluator: str, column: str, answer: Answer) -> Answer:
+    if answer is None:
+        raise KeyError(column)
+    try:
+        return parse(evaluator, answer)
+    except ValueError as error:
+        remedy = "write a number, or a text that ends in #### 72" if evaluator == NUMBER else "fix the line"
+        other = f"or set problems.evaluator ({evaluator} here) to another"
+        raise ColumnError(column, f"{error}; {remedy}, {other}") from None
+
+
+def _siblings(parse: Parse, evaluator: str, row: dict[str, Any], listed: Any) -> list[Sibling]:
+    if not listed:
+        return []
+    if not isinstance(listed, list):
+        raise ColumnError("siblings", f"{kind_of(listed)}, not a list of {{question, answer}}; fix the field")
+    siblings = []
+    for place, sibling in enumerate(listed):
+        column = f"siblings.{place}"
+        if not isinstance(sibling, dict):
+            raise ColumnError(column, f"{kind_of(sibling)}, not {{question, answer}}; fix the field")
+        context = {"context": row["context"]} if isinstance(row.get("context"), str) else {}
+        try:
+            read = OWN.read(context | sibling)
+            answer = _answer(parse, evaluator, "answer", read.answer)
+            fields = other_columns(sibling, read.used)
+        except KeyError as error:
+            raise KeyError(f"{column}.{error.args[0]}") from None
+        except ColumnError as error:
+            raise ColumnError(f"{column}.{error.column}", error.reason) from None
+        siblings.append(Sibling(question=read.question, answer=answer, fields=fields))
+    return siblings
 
 
 def read_files(
