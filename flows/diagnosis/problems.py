@@ -14,6 +14,7 @@ from tasks.objective.advantages import known_rewards
 from tasks.objective.groups import SampleGroup
 from tasks.params.fields import Baseline
 from tasks.params.sections import Grpo
+from tasks.programs.operators.question_context import without_context
 from tasks.records import Attempt, Result, RewardedTrajectory
 
 Performance = list[list[Attempt]] | str
@@ -35,7 +36,7 @@ def problem_diagnoses(
     return [
         ProblemDiagnosis(
             problem_id=trajectory.problem_id,
-            question=trajectory.problem.question,
+            question=without_context(trajectory.problem.question),
             answer=answer_text(trajectory.problem.answer),
             mean=_mean(known_rewards(group.baseline_rewards)),
             std=_deviation(known_rewards(group.baseline_rewards)),
