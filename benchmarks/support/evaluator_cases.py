@@ -43,6 +43,7 @@ CASES: list[tuple[str, Value, Answer, float]] = [
     ("choice", r"so \boxed{\text{C}}", "C", 1),
     ("choice", "A or B", "A", 0),  # two letters are no answer
     ("choice", "AB", "A", 0),
+    ("choice", "answer: b", "B", 1),
     ("choice", 1, "B", 0),
     # expressions of MATH
     ("expression", "1/2", r"\frac{1}{2}", 1),
@@ -58,6 +59,9 @@ CASES: list[tuple[str, Value, Answer, float]] = [
     ("expression", "3.14", r"\pi", 0),
     ("expression", "0.333", r"\frac{1}{3}", 0),
     ("expression", "yes", "no", 0),
+    ("expression", "1 or 2", "2", 0),  # two values are no answer
+    ("expression", r"\{1,2,3\}", "2", 0),
+    ("expression", r"\boxed{2} or \boxed{3}", "2", 0),
     ("expression", "2^{100}", "1267650600228229401496703205376", 1),
     # F1: SQuAD, HotpotQA
     ("f1", "Tower Eiffel", "the Eiffel Tower", 1),

@@ -13,7 +13,7 @@ from tasks.evaluators.scores import BUILT_IN
 from tasks.params.sections import BY_FORMAT, EVALUATORS
 from tasks.problems.files import problem_files
 from tasks.problems.formats import Format, recognise
-from tasks.problems.jsonl import Reader, read_row, rows_of
+from tasks.problems.jsonl import Reader, read_row, rows_of, where_of
 from tasks.programs.operators.question_context import context, without_context
 from tasks.records import Answer, Problem
 
@@ -51,7 +51,7 @@ def summarise(name: str, text: str, evaluator: str = BY_FORMAT) -> FileSummary:
         if summary is None:
             known = recognise(row)
             summary = FileSummary(name, known, known.evaluator if evaluator == BY_FORMAT else evaluator)
-        where = f"{name}: {place}"
+        where = where_of(name, place)
         try:
             if summary.evaluator in BUILT_IN:
                 problem = reader.problem(where, summary.known, row, name)
@@ -82,7 +82,8 @@ def lines_of(summary: FileSummary) -> Iterator[str]:
     yield f"  fields      {', '.join(map(printable, names)) or 'none'}"
     yield f"  duplicates  {summary.repeated or 'none'}{' (a run refuses them)' if summary.repeated else ''}"
     if summary.refused:
-        yield f"  refused     {len(summary.refused)} lines, so that a run refuses the file; the first:"
+        count = f"{len(summary.refused)} of {len(summary.refused) + len(problems)} lines"
+        yield f"  refused     {count}, so that a run refuses the file; the first:"
         yield f"              {printable(summary.refused[0])}"
     for problem in problems[:EXAMPLES]:
         yield f"  {problem.problem_id}"

@@ -8,9 +8,11 @@ from tasks.records import Answer
 
 _ALONE = re.compile(r"[\W_]*([A-Za-z])[\W_]*")
 _IN_BOX = re.compile(r"[\W_]*(?:\\(?:text|textbf|mathrm|mathbf)\s*\{)?[\W_]*([A-Za-z])[\W_]*")
+_BL = r"\s{0,3}"  # bounded, so that the patterns are linear in the length of the text
 _STATED = re.compile(
-    r"(?i:\b(?:answer|choice|option)\b(?:\s+(?:is|would be|must be))?\s*[:=]?\s*(?:option\s+|choice\s+)?)[*$\"'\[({]*"
-    r"(?:(?!I\s+\w)([A-Z])(?![\w'’])|([a-z])(?=[)\]]|[\s.*]*\Z))"
+    rf"(?i:\b(?:answer|choice|option)\b(?:{_BL}\b(?:is|would be|must be)\b)?{_BL}[:=]?{_BL}"
+    rf"(?:(?:option|choice)\b{_BL})?)[*$\"'\[({{]{{0,4}}"
+    r"(?:(?!I\s+\w)([A-Z])(?![\w'’])|([a-z])(?=[)\]]|[\s.*]{0,9}\Z))"
 )
 _LEADING = re.compile(r"[\s*]*(?:\(([A-Za-z])\)|([A-Z])[).:])(?=[\s*]|\Z)")
 

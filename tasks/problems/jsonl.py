@@ -45,7 +45,7 @@ class Reader:
         problems = []
         for place, row in rows_of(name, text):
             known = self.formats.get(name) or self.formats.setdefault(name, recognise(row))
-            problem = self.problem(_where(name, place), known, row, source)
+            problem = self.problem(where_of(name, place), known, row, source)
             self._refuse_repeated(name, place, problem)
             problems.append(problem)
         return problems
@@ -68,7 +68,7 @@ class Reader:
         return parsed
 
     def _refuse_repeated(self, name: str, place: str, problem: Problem) -> None:
-        where = _where(name, place)
+        where = where_of(name, place)
         # the question first: lines without ids and with the same question have the same id as well
         if problem.question in self._questions:
             raise GraftError(
@@ -217,12 +217,13 @@ def _object(where: str, value: Any) -> dict[str, Any]:
     return value
 
 
-def _where(name: str, place: str) -> str:
+def where_of(name: str, place: str) -> str:
+    """A place from `rows_of` as errors have it: `file.jsonl:3`, or `file.json: item 3`."""
     return f"{name}:{place.removeprefix('line ')}" if place.startswith("line") else f"{name}: {place}"
 
 
 def _line_at(place: Place, here: str) -> str:
-    return place[1] if place[0] == here else _where(*place)
+    return place[1] if place[0] == here else where_of(*place)
 
 
 def split_problems(name: str, problems: list[Problem], params: Problems, seed: int) -> dict[Split, list[Problem]]:

@@ -72,6 +72,15 @@ def test_an_answer_that_an_evaluator_cannot_check_is_refused(name: str, answer: 
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("piece", ["answer ", "answer: ", "(", "a-", "\\boxed{", "the 1 ", " \n", "*"])
+def test_long_texts_take_no_longer_than_their_length(piece: str) -> None:
+    """100,000 characters are scored at all: a pattern that backtracks would not come to an end."""
+    long = piece * (100_000 // len(piece))
+    for name in ("text", "choice", "f1", "number"):
+        assert BUILT_IN[name].score(long, BUILT_IN[name].parse("5" if name == "number" else "B")) == 0
+    assert expression.score(long, "5") == 0
+
+
 def test_a_comparison_that_never_ends_is_wrong_and_the_next_one_is_made() -> None:
     comparer = expression.Comparer(seconds=1)
     try:

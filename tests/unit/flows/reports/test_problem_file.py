@@ -35,8 +35,8 @@ def test_a_file_is_described_with_its_refused_and_repeated_lines() -> None:
         "  siblings    none",
         "  fields      hops",
         "  duplicates  1 (a run refuses them)",
-        "  refused     1 lines, so that a run refuses the file; the first:",
-        "              capitals.jsonl: line 4: answer: missing; every line needs a question and an answer",
+        "  refused     1 of 4 lines, so that a run refuses the file; the first:",
+        "              capitals.jsonl:4: answer: missing; every line needs a question and an answer",
         "  q-" + lines[10][4:],
     ]
     assert lines[12] == "      answer: Paris | Paris, France"
