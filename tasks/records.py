@@ -4,10 +4,11 @@ A record is one line of a `.jsonl` file (or a complete `.json` file), has no tim
 rejects unknown fields. The same inputs and params give the same bytes.
 """
 
+from math import isfinite
 from operator import not_
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationInfo, field_validator
 
 PROBLEM_ID = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$"
 """Characters that are safe in a file name: no path leads out of the folder."""
@@ -17,10 +18,20 @@ ProblemId = Annotated[str, Field(pattern=PROBLEM_ID)]
 Number = Annotated[int | float, Field(allow_inf_nan=False)]
 """A finite number, and never a bool (strict mode refuses `true`)."""
 
-Answer = JsonValue
+
+def _check_finite(value: Any) -> Any:
+    """pydantic refuses NaN in JSON where a float is declared, not in a JsonValue."""
+    if isinstance(value, float) and not isfinite(value):
+        raise ValueError(f"{value} is not finite")
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _check_finite(inner)
+    return value
+
+
+Answer = Annotated[JsonValue, AfterValidator(_check_finite)]
 """The expected answer, in the form that its evaluator reads: a number, a text, a list of accepted ones …"""
 
-Fields = dict[str, JsonValue]
+Fields = Annotated[dict[str, JsonValue], AfterValidator(_check_finite)]
 """The other columns of a line of a user's file; tasks/problems/columns.py bounds them."""
 
 NUMBER = "number"
@@ -49,6 +60,7 @@ class Problem(Record):
     """A question with a checkable answer: a line of `problems/*.jsonl`."""
 
     problem_id: ProblemId
+    evaluator: str = Field(default=NUMBER, exclude_if=lambda name: name == NUMBER)  # or one of tasks/evaluators
     question: str  # the text that a policy and its workflows read, a context in front: operators/question_context.py
     answer: Answer
     source: str  # "generated" or the name of the file that it was read from
@@ -57,15 +69,16 @@ class Problem(Record):
     novelty: Novelty | None = Field(default=None, exclude_if=lambda novelty: novelty is None)  # of an unseen one
     operations: int | None = None  # arithmetic operations in the generator's own solution
     siblings: list[Sibling] = []
-    evaluator: str = Field(default=NUMBER, exclude_if=lambda name: name == NUMBER)  # or one of tasks/evaluators
     evaluator_sha256: str | None = Field(default=None, exclude_if=lambda digest: digest is None)  # of a user's own
     fields: Fields = Field(default={}, exclude_if=not_)
 
-    @model_validator(mode="after")
-    def _check_numbers(self) -> "Problem":
-        if self.evaluator == NUMBER and not all(type(answer) in (int, float) for answer in self.answers):
-            raise ValueError("an answer is not a number, and the problem has no other evaluator")
-        return self
+    @field_validator("answer", "siblings")
+    @classmethod
+    def _check_numbers(cls, given: Any, others: ValidationInfo) -> Any:
+        answers = [sibling.answer for sibling in given] if others.field_name == "siblings" else [given]
+        if others.data.get("evaluator") == NUMBER and not all(type(answer) in (int, float) for answer in answers):
+            raise ValueError("not a number, and the problem names no other evaluator")
+        return given
 
     @property
     def questions(self) -> tuple[str, ...]:

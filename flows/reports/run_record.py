@@ -8,6 +8,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
+from operator import not_
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -47,6 +48,7 @@ class Example(Record):
     problem_id: str
     question: str
     answer: Number | str
+    fields: str = Field(default="", exclude_if=not_)  # the other columns of its line: "level: easy, hops: 2"
     before: GreedyCompletion
     after: GreedyCompletion
 
@@ -240,6 +242,7 @@ def _examples(layout: Layout) -> list[Example]:
             problem_id=problem.problem_id,
             question=_cut(without_context(problem.question)),
             answer=problem.numbers[0] if problem.numbers else answer_text(problem.answer),
+            fields=_cut(", ".join(f"{name}: {answer_text(value)}" for name, value in problem.fields.items())),
             before=_greedy(greedy["before"][problem.problem_id]),
             after=_greedy(greedy["after"][problem.problem_id]),
         )

@@ -55,6 +55,8 @@ def test_texts_contexts_and_fields_go_through_all_stages(
         assert set(group.reward_terms) >= {"correctness", "length"}
     assert read_jsonl(layout.evaluation("after") / "attempts.jsonl", Attempt)
     assert read_metrics(layout, "evaluate@after")["problems"] == 6
-    assert "Capital of land" in read_text(layout.page)
+    page = read_text(layout.page)
+    assert "Capital of land" in page
+    assert "; supporting_facts: {}, level: easy</p>" in page or "; level: easy, supporting_facts: {}</p>" in page
     told = graft(root, "diagnose", "--problems", "2")
     assert told.returncode == 0, told.stderr

@@ -138,5 +138,13 @@ def test_a_problem_without_an_evaluator_has_numbers_and_is_written_as_before() -
     assert not {"evaluator", "evaluator_sha256", "fields"} & line.keys()
     assert "fields" not in Sibling(question="q", answer=1).model_dump()
     for answer in ("five", True, [5], {"number": 5}):
-        with pytest.raises(ValueError, match="an answer is not a number"):
+        with pytest.raises(ValueError, match="not a number, and the problem names no"):
             question_of("2 and 3?", answer)
+    with pytest.raises(ValueError, match="siblings"):
+        question_of("2 and 3?", 5, siblings=[ITALY])
+    for field in ("answer", "fields"):
+        with pytest.raises(ValueError, match=f"{field}\n .*not finite"):
+            Problem.model_validate_json(
+                '{"problem_id": "p", "question": "q", "source": "s", "evaluator": "own:E", "answer": 1, '
+                f'"{field}": {{"a": [NaN]}}}}'
+            )
