@@ -6,6 +6,7 @@ memory than the child has, counts as wrong. So a result may depend on the machin
 
 import atexit
 import json
+import os
 import re
 import subprocess
 from functools import lru_cache
@@ -64,12 +65,13 @@ class Comparer:
     def __init__(self, seconds: float = SECONDS) -> None:
         self._seconds = seconds
         self._process: subprocess.Popen[bytes] | None = None
+        self._owner = 0  # the process that started it: a fork of that must not share its pipes
         self._lock = Lock()
 
     def compare(self, given: str, expected: str) -> bool:
         """The verdict of math-verify; False without one within the limits. Raises GraftError where it cannot start."""
         with self._lock:
-            if self._process is None or self._process.poll() is not None:
+            if self._process is None or self._owner != os.getpid() or self._process.poll() is not None:
                 self._start()
             assert self._process is not None
             assert self._process.stdin is not None
@@ -84,7 +86,7 @@ class Comparer:
     def close(self) -> None:
         """End the child."""
         process, self._process = self._process, None
-        if process is not None:
+        if process is not None and self._owner == os.getpid():
             kill_tree(process)
             assert process.stdout is not None
             process.stdout.close()
@@ -93,6 +95,7 @@ class Comparer:
         if find_spec("math_verify") is None:
             raise GraftError("problems.evaluator: expression needs math-verify; run: pip install 'graft[math]'")
         self.close()
+        self._owner = os.getpid()
         self._process = spawn("tasks.evaluators.expression_worker", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         if self._line(LOADING) != b"ready\n":
             raise GraftError("problems.evaluator: math-verify could not be loaded; run: python -c 'import math_verify'")

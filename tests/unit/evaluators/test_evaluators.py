@@ -1,6 +1,7 @@
 """The built-in evaluators: a table of tricky cases, the reference implementations, and laws."""
 
 import json
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -87,6 +88,27 @@ def test_a_comparison_that_never_ends_is_wrong_and_the_next_one_is_made() -> Non
         assert comparer.compare("1/3", r"\frac{1}{3}")
         assert not comparer.compare("9^{9^{9^9}}", "3")
         assert comparer.compare("x(x+1)", "x^2+x")
+    finally:
+        comparer.close()
+
+
+def test_a_fork_has_a_child_of_its_own() -> None:
+    """It neither reads the verdicts of its parent nor ends the parent's child."""
+    comparer = expression.Comparer()
+    try:
+        assert comparer.compare("1/3", r"\frac{1}{3}")
+        first = comparer._process
+        pid = os.fork()
+        if pid == 0:
+            right = False
+            try:
+                right = comparer.compare("1/4", r"\frac{1}{4}") and comparer._process is not first
+                comparer.close()
+            finally:
+                os._exit(0 if right else 1)
+        assert os.waitpid(pid, 0)[1] == 0
+        assert comparer.compare("1/5", r"\frac{1}{5}")
+        assert comparer._process is first
     finally:
         comparer.close()
 
