@@ -27,9 +27,9 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 from benchmarks import gsm8k
-from benchmarks.decode_sides import Decoding
 from benchmarks.learning import LearningRun, learn
 from benchmarks.step_sides import Shape
+from benchmarks.support.decode_sides import Decoding
 from benchmarks.support.turns import Side
 from flows.cli.presets import BASE, preset
 from flows.process.exit_codes import exit_code
@@ -192,7 +192,7 @@ def main(arguments: Sequence[str]) -> None:
         rows = {s: take_turns("benchmarks.step_sides", names, s, 1 + options.steps) for s in step_shapes(folder)}
         console.print(step_table(rows))
         decoding = Decoding(folder, rows=64, prompt=32, tokens=64, threads=1)
-        decoded = take_turns("benchmarks.decode_sides", ("ctranslate2", "graft"), decoding, 1 + options.steps)
+        decoded = take_turns("benchmarks.support.decode_sides", ("ctranslate2", "graft"), decoding, 1 + options.steps)
         figures |= step_figures(list(rows.values())) | decode_figures(decoded)
     print(json.dumps({name: round(number, 4) for name, number in figures.items()} | {"seeds": list(runs)}))
 

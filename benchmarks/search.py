@@ -191,7 +191,7 @@ class Siblings:
 def on_fresh_siblings(prior: Prior, count: int, sandbox: Sandbox) -> Siblings:
     """Search generated problems with six siblings; run the confirmed workflows on FRESH others."""
     problems = generated(count, 6 + FRESH)
-    known = [(p.questions[:-FRESH], p.answers[:-FRESH]) for p in problems]
+    known = [(p.questions[:-FRESH], p.numbers[:-FRESH]) for p in problems]
     spaces = [
         space_of(problem.problem_id, questions, answers)
         for problem, (questions, answers) in zip(problems, known, strict=True)

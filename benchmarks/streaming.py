@@ -100,7 +100,7 @@ def _index(codes: Sequence[Code], count: int) -> Iterator[Workflow]:
         asked = _problem(number).rotated(ROUND)
         for code in (codes[number % 2], codes[2]):
             right = code is codes[2]
-            results = [Result(status="ok", value=answer if right else 0) for answer in asked.answers]
+            results = [Result(status="ok", value=answer if right else 0) for answer in asked.numbers]
             completion = Completion(
                 tokens=code.tokens, logprobs=[-1 / (place + 2) for place in range(len(code.tokens))]
             )

@@ -124,7 +124,11 @@ def _modules_digests(root: Path, params: Params) -> dict[str, str | None]:
     environment = module_of_environment(params.environment)
     if environment:
         check_function_exists(root, params.environment, "environment")
+    evaluator = module_of_environment(params.problems.evaluator)
+    if evaluator:
+        check_function_exists(root, params.problems.evaluator, "problems.evaluator")
     return {
+        "problems.evaluator_sha256": digest_modules(root, evaluator),
         "rewards.own_sha256": digest_modules(root, modules_of_terms(params.rewards)),
         "environment_sha256": digest_modules(root, environment),
     }

@@ -4,10 +4,11 @@ A record is one line of a `.jsonl` file (or a complete `.json` file), has no tim
 rejects unknown fields. The same inputs and params give the same bytes.
 """
 
+from math import isfinite
 from operator import not_
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationInfo, field_validator
 
 PROBLEM_ID = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$"
 """Characters that are safe in a file name: no path leads out of the folder."""
@@ -15,7 +16,26 @@ PROBLEM_ID = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$"
 ProblemId = Annotated[str, Field(pattern=PROBLEM_ID)]
 
 Number = Annotated[int | float, Field(allow_inf_nan=False)]
-"""An answer: finite, and never a bool (strict mode refuses `true`)."""
+"""A finite number, and never a bool (strict mode refuses `true`)."""
+
+
+def _check_finite(value: Any) -> Any:
+    """pydantic refuses NaN in JSON where a float is declared, not in a JsonValue."""
+    if isinstance(value, float) and not isfinite(value):
+        raise ValueError(f"{value} is not finite")
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _check_finite(inner)
+    return value
+
+
+Answer = Annotated[JsonValue, AfterValidator(_check_finite)]
+"""The expected answer, in the form that its evaluator reads: a number, a text, a list of accepted ones …"""
+
+Fields = Annotated[dict[str, JsonValue], AfterValidator(_check_finite)]
+"""The other columns of a line of a user's file; tasks/problems/columns.py bounds them."""
+
+NUMBER = "number"
+"""The evaluator of problems that name none; tasks/evaluators/scores.py has the others."""
 
 
 class Record(BaseModel):
@@ -32,21 +52,33 @@ class Sibling(Record):
     """The same problem with other quantities and its own answer."""
 
     question: str
-    answer: Number
+    answer: Answer
+    fields: Fields = Field(default={}, exclude_if=not_)
 
 
 class Problem(Record):
     """A question with a checkable answer: a line of `problems/*.jsonl`."""
 
     problem_id: ProblemId
-    question: str
-    answer: Number
+    evaluator: str = Field(default=NUMBER, exclude_if=lambda name: name == NUMBER)  # or one of tasks/evaluators
+    question: str  # the text that a policy and its workflows read, a context in front: operators/question_context.py
+    answer: Answer
     source: str  # "generated" or the name of the file that it was read from
     template: str | None = None  # the generator's template; None for problems read from a file
     seen: bool | None = None  # whether train problems come from this template too; None if unknown
     novelty: Novelty | None = Field(default=None, exclude_if=lambda novelty: novelty is None)  # of an unseen one
     operations: int | None = None  # arithmetic operations in the generator's own solution
     siblings: list[Sibling] = []
+    evaluator_sha256: str | None = Field(default=None, exclude_if=lambda digest: digest is None)  # of a user's own
+    fields: Fields = Field(default={}, exclude_if=not_)
+
+    @field_validator("answer", "siblings")
+    @classmethod
+    def _check_numbers(cls, given: Any, others: ValidationInfo) -> Any:
+        answers = [sibling.answer for sibling in given] if others.field_name == "siblings" else [given]
+        if others.data.get("evaluator") == NUMBER and not all(type(answer) in (int, float) for answer in answers):
+            raise ValueError("not a number, and the problem names no other evaluator")
+        return given
 
     @property
     def questions(self) -> tuple[str, ...]:
@@ -54,18 +86,31 @@ class Problem(Record):
         return (self.question, *(sibling.question for sibling in self.siblings))
 
     @property
-    def answers(self) -> list[Number]:
+    def answers(self) -> list[Answer]:
         """Its own answer, then its siblings'."""
         return [self.answer, *(sibling.answer for sibling in self.siblings)]
+
+    @property
+    def numbers(self) -> list[int | float]:
+        """`answers`, where the evaluator is `number`; [] for other evaluators."""
+        return (
+            [answer for answer in self.answers if isinstance(answer, int | float)] if self.evaluator == NUMBER else []
+        )
+
+    @property
+    def variants(self) -> list["Problem"]:
+        """Itself, then each sibling in its place, all without siblings: what a result is checked against."""
+        own = self.model_copy(update={"siblings": []})
+        return [own, *(own.model_copy(update=dict(sibling)) for sibling in self.siblings)]
 
     def rotated(self, round: int) -> "Problem":
         """The problem with sibling number `round` (0: its own question) in front and the others as its siblings.
 
         Each round asks another variant, so that memorised answers of the previous round do not help.
         """
-        variants = [Sibling(question=self.question, answer=self.answer), *self.siblings]
+        variants = [Sibling(question=self.question, answer=self.answer, fields=self.fields), *self.siblings]
         first = variants.pop(round % len(variants))
-        return self.model_copy(update={"question": first.question, "answer": first.answer, "siblings": variants})
+        return self.model_copy(update={**dict(first), "siblings": variants})
 
 
 Split = Literal["train", "validation", "test", "dev"]

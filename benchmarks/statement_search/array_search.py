@@ -18,7 +18,7 @@ from benchmarks.statement_search.start_rules import make_start_rule
 from tasks.coldstart.expression_space import STATEMENTS, SYMBOLS, Program, Space
 from tasks.coldstart.expression_states import States, apply_symbol, leaves_of, legal_statements, width_of
 from tasks.coldstart.statement_prior import Prior
-from tasks.programs.answer_check import TOLERANCE
+from tasks.evaluators.number import TOLERANCE
 from tasks.search.rules import Rule, draw_index, puct, uct
 from tasks.seeds import derive_seed
 

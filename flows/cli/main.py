@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from flows.cli.champion_commands import champion, export, rollback
+from flows.cli.data_commands import environments, problems
 from flows.cli.read_commands import compare, diagnose, doctor, history, operators, status, tree, ui, workflows
 from flows.cli.run_commands import clean, retrain, serve, stage
 from flows.process import settings
@@ -37,6 +38,8 @@ COMMANDS: dict[Callable[..., None], str] = {
     export: "Export the champion in plain Hugging Face layout.",
     clean: "Delete old results; without --yes, list them.",
     operators: "List the functions that a workflow may call.",
+    environments: "List the environments and the evaluators of answers.",
+    problems: "Show what is in a file of problems.",
     doctor: "Check this machine and installation.",
 }
 """Command → its line in `graft --help`."""

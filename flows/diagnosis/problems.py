@@ -6,6 +6,7 @@ from statistics import fmean, stdev
 from typing import TypeVar
 
 from flows.diagnosis.record import Completion, ProblemDiagnosis, Token
+from tasks.core.terminal import answer_text
 from tasks.grpo.recorded_logprobs import Logprobs, sample_key
 from tasks.model.policy import Policy, is_truncated
 from tasks.model.sample import Sample
@@ -13,6 +14,7 @@ from tasks.objective.advantages import known_rewards
 from tasks.objective.groups import SampleGroup
 from tasks.params.fields import Baseline
 from tasks.params.sections import Grpo
+from tasks.programs.operators.question_context import without_context
 from tasks.records import Attempt, Result, RewardedTrajectory
 
 Performance = list[list[Attempt]] | str
@@ -34,8 +36,8 @@ def problem_diagnoses(
     return [
         ProblemDiagnosis(
             problem_id=trajectory.problem_id,
-            question=trajectory.problem.question,
-            answer=trajectory.problem.answer,
+            question=without_context(trajectory.problem.question),
+            answer=answer_text(trajectory.problem.answer),
             mean=_mean(known_rewards(group.baseline_rewards)),
             std=_deviation(known_rewards(group.baseline_rewards)),
             completions=_completions(policy, params.advantages, trajectory, group, batch, scores),

@@ -48,7 +48,7 @@ class ProblemDiagnosis:
 
     problem_id: str
     question: str
-    answer: float
+    answer: str
     mean: float | None  # of the group's known rewards, None = none is known
     std: float | None  # ddof 1
     completions: Sequence[Completion]

@@ -94,7 +94,9 @@ def _layers(layers: dict[str, float]) -> "Table":
 
 
 def _print_problem(asked: ProblemDiagnosis, console: "Console") -> None:
-    console.print(f"{asked.problem_id}: {printable(asked.question)} ({asked.answer:g})", highlight=False, markup=False)
+    console.print(
+        f"{asked.problem_id}: {printable(asked.question)} ({printable(asked.answer)})", highlight=False, markup=False
+    )
     table = make_table("×", "reward", "baseline", "advantage", "log p", "log ref", "workflow")
     for completion in asked.completions:
         table.add_row(

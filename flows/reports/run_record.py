@@ -8,6 +8,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
+from operator import not_
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,10 +17,11 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 from flows.stages.dvc_yaml import parse
 from tasks.artifacts import digest_path, read_json, read_jsonl, read_text
 from tasks.core.metrics_files import flatten, read_metrics, read_table
-from tasks.core.terminal import shortened
+from tasks.core.terminal import answer_text, shortened
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import RUN_ONLY_SECTIONS
+from tasks.programs.operators.question_context import without_context
 from tasks.records import Attempt, Number, Problem, ProblemOutcome, Promotion, Record, Result
 from tasks.statistics.influence_extremes import read_influence_extremes
 
@@ -45,7 +47,8 @@ class Example(Record):
 
     problem_id: str
     question: str
-    answer: Number
+    answer: Number | str
+    fields: str = Field(default="", exclude_if=not_)  # the other columns of its line: "level: easy, hops: 2"
     before: GreedyCompletion
     after: GreedyCompletion
 
@@ -237,8 +240,9 @@ def _examples(layout: Layout) -> list[Example]:
     return [
         Example(
             problem_id=problem.problem_id,
-            question=_cut(problem.question),
-            answer=problem.answer,
+            question=_cut(without_context(problem.question)),
+            answer=problem.numbers[0] if problem.numbers else answer_text(problem.answer),
+            fields=_cut(", ".join(f"{name}: {answer_text(value)}" for name, value in problem.fields.items())),
             before=_greedy(greedy["before"][problem.problem_id]),
             after=_greedy(greedy["after"][problem.problem_id]),
         )

@@ -69,7 +69,7 @@ def try_formats(
     room = max_prompt_tokens(policy, params.policy.max_new_tokens)
 
     def longest(form: PromptFormat) -> int:
-        texts = [prompt_of(environment, form, problem.question, policy.base) for problem in tried]
+        texts = [prompt_of(environment, form, problem, policy.base) for problem in tried]
         return max(len(encode_prompt(policy, text)) for text in texts)
 
     fitting = [form for form in forms if longest(form) <= room]

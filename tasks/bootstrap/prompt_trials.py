@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tasks.environments.prompts import prompt_of
-from tasks.environments.protocol import Environment
+from tasks.environments.protocol import Environment, solved_share
 from tasks.environments.runner import Runner
 from tasks.model.policy import Policy, completion_text, encode_prompt, is_truncated
 from tasks.model.sampling.sampler import Request, sample
 from tasks.params.params import Params
-from tasks.programs.answer_check import solved_share
 from tasks.programs.sandbox.sandbox import Program
 from tasks.records import Problem, PromptFormat
 from tasks.seeds import derive_seed
@@ -52,7 +51,7 @@ def try_format(
 ) -> PromptTrial:
     """Sample SAMPLES completions of each problem, as search does, and check them on the problem and its siblings."""
     policy = replace(policy, prompt_format=form)
-    texts = [prompt_of(environment, form, p.question, policy.base, runner.serves) for p in problems]
+    texts = [prompt_of(environment, form, p, policy.base, runner.serves) for p in problems]
     prompts = [encode_prompt(policy, text) for text in texts]
     requests = [
         Request(prompt, derive_seed(params.seed, "prompt", problem.problem_id, row))
@@ -62,11 +61,8 @@ def try_format(
     written = sample(policy, requests, params.search.temperature, params.policy.max_new_tokens, f"prompt {form.style}")
     codes = [environment.text(completion_text(policy, completion.tokens)) for completion in written]
     asked = [problem for problem in problems for _ in range(SAMPLES)]
-    results = list(runner.run([Program(code, p.questions) for code, p in zip(codes, asked, strict=True)]))
-    right = [
-        solved_share(own, problem.answers, environment.is_right) == 1
-        for own, problem in zip(results, asked, strict=True)
-    ]
+    results = list(runner.run([Program(code, p.questions, p.evaluator) for code, p in zip(codes, asked, strict=True)]))
+    right = [solved_share(environment, problem, own) == 1 for own, problem in zip(results, asked, strict=True)]
     count = len(requests)
     return PromptTrial(
         form=form,

@@ -40,9 +40,9 @@ def find_candidates(problem: Problem, operations: int) -> list[Expression]:
     """
     quantities = [numbers(question) for question in problem.questions]
     if problem.siblings:
-        return shortest_expressions(quantities, problem.answers, operations)
+        return shortest_expressions(quantities, problem.numbers, operations)
     others = other_inputs(problem.problem_id, quantities[0])
-    return shortest_expressions([*quantities, *others], problem.answers, operations, FURTHER)
+    return shortest_expressions([*quantities, *others], problem.numbers, operations, FURTHER)
 
 
 def order_candidates(
@@ -56,7 +56,7 @@ def order_candidates(
         return list(listed)
     pools, places = [], []
     for problem, found in zip(problems, listed, strict=True):
-        space = space_of(problem.problem_id, problem.questions, problem.answers)
+        space = space_of(problem.problem_id, problem.questions, problem.numbers)
         pairs = [(place, program_of(e, space)) for place, e in enumerate(found[: 1 if problem.siblings else RANKED])]
         pools.append(CandidatePool(space, [program for _, program in pairs if program], bool(problem.siblings)))
         places.append([place for place, program in pairs if program])

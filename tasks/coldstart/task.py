@@ -11,6 +11,7 @@ from rich.progress import track
 
 from tasks.artifacts import read_jsonl, write_json
 from tasks.coldstart.solve_problems import solve_problems
+from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.programs.workflow_files import write_workflows
@@ -27,6 +28,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
         problems = read_jsonl(layout.problems("train"), Problem)
     elif params.policy.prompt.examples and not params.policy.prompt.file:
         problems = prompt_problems(read_jsonl(layout.problems("train"), Problem), params)
+    problems = _with_numbers(problems, params.policy.base)
     progress = partial(
         track,
         description="cold-start search",
@@ -37,6 +39,20 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
     solved = solve_problems(problems, params, progress) if problems else []
     write_workflows(layout.coldstart, [(solved, [])])
     write_json(layout.metrics("coldstart"), {"problems": len(problems), "solved": len(solved)})
+
+
+def _with_numbers(problems: list[Problem], base: str) -> list[Problem]:
+    """The problems whose answers are numbers: no other answer is found by enumeration.
+
+    Raises GraftError if there are none, but a policy from scratch needs some.
+    """
+    with_numbers = [problem for problem in problems if problem.numbers]
+    if base == "scratch" and problems and not with_numbers:
+        raise GraftError(
+            f"policy.base: scratch learns from programs that are found for numbers, but the answers of these problems "
+            f"are of the kind {problems[0].evaluator}; set policy.base to a model"
+        )
+    return with_numbers
 
 
 def prompt_problems(problems: list[Problem], params: Params) -> list[Problem]:

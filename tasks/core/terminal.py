@@ -1,8 +1,9 @@
 """Text and tables for the terminal: remarks of a stage, control characters replaced, one style of table."""
 
+import json
 import logging
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -25,6 +26,15 @@ def printable(text: str, kept: str = "", replacement: str = "") -> str:
 def shortened(text: str, width: int) -> str:
     """`text` cut to `width` characters, the last of them `…`."""
     return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def answer_text(answer: Any) -> str:
+    """An expected answer, any JSON value, for people: 72, Paris, "Paris | in Paris"; at most 200 characters."""
+    if isinstance(answer, (int, float)) and not isinstance(answer, bool):
+        return f"{answer:g}"
+    if isinstance(answer, list):
+        return shortened(" | ".join(map(answer_text, answer)), 200)
+    return shortened(answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False), 200)
 
 
 def make_table(*titles: str, right: bool = False, wrap: str = "") -> "Table":

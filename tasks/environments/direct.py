@@ -6,15 +6,16 @@ docs/environments.md.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from random import Random
 
 from tasks.environments.numerals import matches
 from tasks.environments.protocol import Term
 from tasks.environments.worked_steps import worked_steps
 from tasks.errors import GraftError
-from tasks.records import Number, Result
-
-Value = int | float | str
+from tasks.evaluators.number import Value
+from tasks.evaluators.scores import score
+from tasks.records import NUMBER, Answer, Problem, Result
 
 
 class Direct(ABC):
@@ -23,6 +24,8 @@ class Direct(ABC):
     asks_siblings = False
     parts: Sequence[str] = ()
     terms: Mapping[str, Term] = {}
+    root: Path | None = None
+    """The project's folder, where a user's evaluator is; set by `environment_in`."""
 
     @abstractmethod
     def prompt(self, question: str, base: str, served: bool = False) -> str:
@@ -32,8 +35,8 @@ class Direct(ABC):
     def parse(self, text: str) -> Value | None:
         """The answer in a completion, None if there is none."""
 
-    def check(self, value: Value, answer: Number) -> bool:
-        """True if a value from `parse` is the expected answer."""
+    def check(self, value: Value, answer: Answer) -> bool:
+        """True if a value from `parse` is the expected answer. Overridden, it replaces the problem's evaluator."""
         return matches(value, answer)
 
     def written(self, steps: Sequence[str], answer: str) -> str:
@@ -46,6 +49,14 @@ class Direct(ABC):
 
     # Called by stages; rarely overridden.
 
+    def prompt_for(self, problem: Problem, base: str, served: bool = False) -> str:
+        """`prompt` of its question; overridden where the prompt depends on the problem's fields or evaluator."""
+        return self.prompt(problem.question, base, served)
+
+    def parse_for(self, evaluator: str, text: str) -> Value | None:  # noqa: ARG002
+        """`parse`; overridden where the answer is read in another way for another evaluator."""
+        return self.parse(text)
+
     def worked_example(self, code: str, question: str) -> str:
         """The demonstration."""
         return self.demonstration(code, question)
@@ -54,15 +65,24 @@ class Direct(ABC):
         """The whole completion, with lone surrogates, which files cannot contain, replaced by U+FFFD."""
         return completion.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
-    def is_right(self, result: Result, answer: Number) -> bool:
-        """True if the result is ok and the expected answer. Raises GraftError if `check` raises."""
+    def is_right(self, problem: Problem, result: Result) -> bool:
+        """True if the score is 1."""
+        return self.score(problem, result) == 1
+
+    def score(self, problem: Problem, result: Result) -> float:
+        """0 unless the result is ok; 0 or 1 by `check` for numbers or if it is overridden, else by the evaluator.
+
+        Raises GraftError if `check` or a user's evaluator raises.
+        """
         if result.status != "ok" or result.value is None:
-            return False
+            return 0.0
+        if problem.evaluator != NUMBER and type(self).check is Direct.check:
+            return score(problem, result.value, self.root)
         try:
-            return bool(self.check(result.value, answer))
+            return float(bool(self.check(result.value, problem.answer)))
         except Exception as error:
             raise GraftError(
-                f"environment: {type(self).__name__}.check({result.value!r}, {answer!r}) raised "
+                f"environment: {type(self).__name__}.check({result.value!r}, {problem.answer!r:.200}) raised "
                 f"{type(error).__name__}: {error}; fix it"
             ) from error
 

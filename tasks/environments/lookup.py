@@ -2,8 +2,10 @@
 
 import sys
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 
+from tasks.environments.direct import Direct
 from tasks.environments.protocol import Environment
 from tasks.environments.tagged_answer import TaggedAnswer
 from tasks.environments.workflow import WorkflowEnvironment
@@ -23,7 +25,10 @@ def environment_in(root: Path, params: Params, strict: bool = False) -> Environm
     check_unchanged(root, module, params.environment_sha256 if module else None, "environment_sha256")
     if module and str(root) not in sys.path:
         sys.path.insert(0, str(root))
-    return environment_of(params.environment, strict)
+    environment = environment_of(params.environment, strict)
+    if isinstance(environment, Direct | WorkflowEnvironment):
+        environment.root = root
+    return environment
 
 
 def environment_of(name: str, strict: bool = False) -> Environment:
@@ -50,4 +55,10 @@ def _own(name: str) -> Environment:
     needed = [n for n in Environment.__annotations__ | vars(Environment) if not n.startswith("_")]
     if missing := [n for n in needed if not hasattr(made, n)]:
         raise GraftError(f"environment: {name} has no {missing[0]}; let it inherit tasks.environments.direct.Direct")
+    taken = list(signature(made.is_right).parameters)
+    if taken != ["problem", "result"]:
+        raise GraftError(
+            f"environment: {name}.is_right({', '.join(taken)}): it is called with the problem and the result; write "
+            "is_right(self, problem, result), where problem.answer is the expected answer"
+        )
     return made

@@ -25,7 +25,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
 
-from tasks.programs.answer_check import TOLERANCE
+from tasks.evaluators.boxed import BLANK, last_box
+from tasks.evaluators.number import TOLERANCE
 
 LONGEST = 300
 """Longest number in characters, and largest power of ten: about the range of a float."""
@@ -57,9 +58,8 @@ _COMMANDS |= {
 _COMMAND = re.compile(
     rf"\\(?:times|cdot|div|[dtc]frac|left|right|quad|approx)(?![A-Za-z])|\\[%$!,; ]|\{{,\}}|[{''.join(_VULGAR)}]"
 )
-_BLANK = r"[ \t\u00a0\u2009\u202f]"
-_BL = _BLANK + "{0,3}"
-_SPACED_MINUS = re.compile(rf"(?<==){_BL}-{_BLANK}{{1,3}}(?=[0-9$.\\])")
+_BL = BLANK + "{0,3}"
+_SPACED_MINUS = re.compile(rf"(?<==){_BL}-{BLANK}{{1,3}}(?=[0-9$.\\])")
 
 _PLAIN = (
     r"(?>(?:[1-9][0-9]{0,2}(?:(?:,[0-9]{3})++|(?:[_'’\u00a0\u2009\u202f][0-9]{3})++)(?![0-9])|[0-9]++)(?:\.[0-9]++)?+"
@@ -74,7 +74,7 @@ _NUMERAL = re.compile(
         (?P<frac_whole>[0-9]++)?{_BL}\\frac{_BL}
         (?:\{{{_BL}(?P<top_sign>-)?(?P<top>{_PLAIN}){_BL}\}}{_BL}\{{{_BL}(?P<bottom>{_PLAIN}){_BL}\}}
             |(?P<top_digit>[0-9])(?P<bottom_digit>[0-9])(?![0-9]))
-      | (?P<whole>[0-9]++)(?:[ ]and)?{_BLANK}(?P<part>[0-9]++)/(?P<parts>[0-9]++)
+      | (?P<whole>[0-9]++)(?:[ ]and)?{BLANK}(?P<part>[0-9]++)/(?P<parts>[0-9]++)
       | (?P<over>{_PLAIN}){_BL}/{_BL}(?P<under>{_PLAIN})
       | (?:(?P<mantissa>{_PLAIN}){_BL}[×x*·]{_BL})?10(?:\^|\*\*)(?:\{{(?P<braced>-?[0-9]++)\}}|(?P<power>-?[0-9]++))
       | (?P<number>{_PLAIN})(?:[eE](?P<exponent>[-+]?[0-9]++))?+(?!(?:st|nd|rd|th)\b)
@@ -89,17 +89,15 @@ _SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10
 # Context in which a number is part of a larger expression, within a few characters.
 _BEFORE = re.compile(
     rf"[0-9)}}%$]{_BL}(?:\*\*|[-+*/×÷·^—xX]){_BL}$"  # 5 + ·, (2)(3) / ·
-    rf"|[A-Za-z](?:{_BLANK}{{1,3}}[+*/×÷·]{_BLANK}{{1,3}}|[+*/×÷·])$"  # x + ·, x/·; not a bullet, not **bold
-    rf"|[0-9](?:[,.:'’]|{_BLANK}{{1,3}})$"  # 3,·  1.2.·  3:·  1 ·
+    rf"|[A-Za-z](?:{BLANK}{{1,3}}[+*/×÷·]{BLANK}{{1,3}}|[+*/×÷·])$"  # x + ·, x/·; not a bullet, not **bold
+    rf"|[0-9](?:[,.:'’]|{BLANK}{{1,3}})$"  # 3,·  1.2.·  3:·  1 ·
     rf"|(?:frac|sqrt|\}}|\])\{{{_BL}$"  # \sqrt{·
 )
 _AFTER = re.compile(rf"{_BL}(?:\^\{{?-?[0-9]|\*\*[0-9]|π|\\pi(?![A-Za-z])|\\sqrt)|[xX][0-9]")
 _NEAR = 12
 
-_BOX = re.compile(rf"\\(?:boxed|fbox){_BL}\{{|\\.|[{{}}]", re.DOTALL)
-_PERCENT = re.compile(rf"{_BL}%")
 _HASHES = re.compile(r"####([^\n]*+)")
-_HEADLINE = re.compile(rf"{_BL}[.):]{_BLANK}{{1,3}}\S")
+_HEADLINE = re.compile(rf"{_BL}[.):]{BLANK}{{1,3}}\S")
 _SOON = r"(?:[^\w.!?]|_|\.(?=[0-9])){0,9}"
 _ANSWER = re.compile(
     rf"\banswer\b[^.\n=:]{{0,40}}?(?:\bis\b|[=:])[\s*_$]{{0,9}}(?={_SOON}(?:[^\W\d_]{{1,15}}{_SOON})?[0-9])",
@@ -123,7 +121,7 @@ def read_answer(text: str) -> int | float | str | None:
     0.2.
     """
     text = _normalise(text)
-    box = _last_box(text)
+    box = last_box(text)
     if box is not None:
         return _value(box, _last_of(_NUMERAL, box))
     for segment in (_after_hashes(text), _after_answer(text)):
@@ -132,7 +130,7 @@ def read_answer(text: str) -> int | float | str | None:
     return _value(text, _last_of(_NUMERAL, text))
 
 
-def matches(value: int | float | str, answer: int | float) -> bool:
+def matches(value: int | float | str, answer: object) -> bool:
     """True if a value from `read_answer` is the expected answer.
 
     Integers and decimals of up to EXACT_DIGITS digits are compared exactly: 0.5 is 1/2 and nothing near it; others,
@@ -151,23 +149,6 @@ def _normalise(text: str) -> str:
     text = _COMMAND.sub(lambda command: _COMMANDS[command[0]], text.translate(_SIGNS))
     text = _SUPERSCRIPT.sub(lambda power: "^" + power[0].translate(_SUPERSCRIPTS), text)
     return _SPACED_MINUS.sub("-", text)
-
-
-def _last_box(text: str) -> str | None:
-    """Content of the box that is closed last (the outer one of nested boxes), with a % that follows it."""
-    opened: list[int | None] = []  # for each open brace the start of its box, or None
-    box = None
-    for brace in _BOX.finditer(text):
-        if brace[0] == "}":
-            start = opened.pop() if opened else None
-            if start is not None:
-                percent = "%" if _PERCENT.match(text, brace.end()) else ""
-                box = text[start : brace.start()] + percent
-        elif brace[0] == "{":
-            opened.append(None)
-        elif brace[0].endswith("{") and len(brace[0]) > 2:
-            opened.append(brace.end())
-    return box
 
 
 def _after_hashes(text: str) -> str | None:

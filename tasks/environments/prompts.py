@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tasks.artifacts import read_json
 from tasks.environments.protocol import Environment
-from tasks.records import PromptFormat
+from tasks.records import Problem, PromptFormat
 
 FILE = "prompt.json"
 """Name of the form in a policy's folder; a policy from scratch has none."""
@@ -18,12 +18,12 @@ def read_format(policy: Path) -> PromptFormat | None:
 
 
 def prompt_of(
-    environment: Environment, form: PromptFormat | None, question: str, base: str, served: bool = False
+    environment: Environment, form: PromptFormat | None, problem: Problem, base: str, served: bool = False
 ) -> str:
-    """The prompt of a question as text, special tokens included. `base` and `served`: see `Environment.prompt`."""
+    """The prompt of a problem as text, special tokens included. `base` and `served`: see `Environment.prompt`."""
     if form is None:
-        return environment.prompt(question, base, served)
-    asked = environment.prompt(question, base if form.instructions else SCRATCH, served)
+        return environment.prompt_for(problem, base, served)
+    asked = environment.prompt_for(problem, base if form.instructions else SCRATCH, served)
     return f"{form.before}{asked}{form.after}{form.prefill}"
 
 

@@ -5,9 +5,10 @@ Stages depend on a kind of task through `Environment` only. `workflow` and `answ
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
 from typing import Protocol
 
-from tasks.records import Number, Problem, Result
+from tasks.records import Problem, Result
 
 Term = Callable[[Problem, str, Sequence[Result]], float | None]
 """(problem, text, results on the problem and its siblings) → a term of the reward in [0, 1], None if unknown."""
@@ -21,7 +22,13 @@ class Environment(Protocol):
     terms: Mapping[str, Term]  # of the reward by name, in addition to the built-in ones
 
     def prompt(self, question: str, base: str, served: bool = False) -> str:
-        """The prompt of a question; `base`: base of the policy in its lineage, `served`: a model serves operators."""
+        """The prompt of a question whose answer is a number.
+
+        `base`: base of the policy in its lineage, `served`: a model serves operators.
+        """
+
+    def prompt_for(self, problem: Problem, base: str, served: bool = False) -> str:
+        """The prompt of a problem's own question."""
 
     def text(self, completion: str) -> str:
         """The part of a completion that is recorded: its code or its text."""
@@ -29,14 +36,25 @@ class Environment(Protocol):
     def worked_example(self, code: str, question: str) -> str:
         """A completion as prompts show it, for a question that the workflow `code` solves."""
 
-    def is_right(self, result: Result, answer: Number) -> bool:
-        """True if a result is the expected answer."""
+    def is_right(self, problem: Problem, result: Result) -> bool:
+        """True if a result is the expected answer to the problem's own question."""
+
+    def score(self, problem: Problem, result: Result) -> float:
+        """In [0, 1], 1 if and only if the result is right; between them by evaluators with partial credit."""
 
     def demonstration(self, code: str, question: str, malformed_seed: int | None = None) -> str:
         """Training text for a policy from scratch, for a question that the workflow `code` solves.
 
         `malformed_seed`: seed of a malformed variant, if the environment has variants that the reward detects.
         """
+
+
+def solved_share(environment: Environment, problem: Problem, results: Sequence[Result]) -> float:
+    """Mean score of the results on the problem and its siblings, in [0, 1]; 1 if all are right.
+
+    Raises ValueError unless there is a result for each.
+    """
+    return fmean(environment.score(each, result) for each, result in zip(problem.variants, results, strict=True))
 
 
 def with_checked_siblings(environment: Environment, problem: Problem) -> Problem:

@@ -43,12 +43,12 @@ class AnswerReader:
 
     def run(self, programs: Sequence[Program]) -> list[list[Result]]:
         """One result for each text: the answer to its problem's own question."""
-        return [[self._read(program.code)] for program in programs]
+        return [[self._read(program)] for program in programs]
 
-    def _read(self, text: str) -> Result:
+    def _read(self, program: Program) -> Result:
         """An exception in the parser gives a `failed` result, which is never rewarded with 0."""
         try:
-            value = self._environment.parse(text)
+            value = self._environment.parse_for(program.evaluator, program.code)
         except Exception as error:  # noqa: BLE001 (a user's parser may raise anything)
             return Result(status="failed", error=f"parse: {type(error).__name__}: {error}"[:200])
         if value is None:

@@ -11,14 +11,17 @@
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
-from tasks.environments.direct import Direct, Value
+from tasks.environments.direct import Direct
 from tasks.environments.numerals import read_answer
 from tasks.environments.protocol import Term
 from tasks.environments.tags import answer_block, hard_format, mark
+from tasks.evaluators.number import Value
+from tasks.evaluators.scores import wanted
+from tasks.records import NUMBER, Problem
 
 _ASKED = (
     "Solve the problem. Think first, step by step, between <think> and </think>. "
-    "Then give nothing but the number between <answer> and </answer>.\n\nProblem: "
+    "Then give nothing but {wanted} between <answer> and </answer>.\n\nProblem: "
 )
 
 MALFORMED_VARIANTS: tuple[Callable[[str], str], ...] = (
@@ -32,7 +35,10 @@ MALFORMED_VARIANTS: tuple[Callable[[str], str], ...] = (
 
 
 class TaggedAnswer(Direct):
-    """The answer in tags; `strict`: tags count for the terms only with new lines around them."""
+    """Reasoning and answer in tags.
+
+    `strict`: tags count for the terms only with new lines around them.
+    """
 
     parts: Sequence[str] = (
         "<think>\n", "\n</think>\n", "<answer>\n", "\n</answer>", " + ", " - ", " * ", " / ", " = ",
@@ -46,12 +52,22 @@ class TaggedAnswer(Direct):
 
     def prompt(self, question: str, base: str, served: bool = False) -> str:  # noqa: ARG002
         """The question alone for a policy from scratch, else with instructions on the format."""
-        return f"{question}\n" if base == "scratch" else f"{_ASKED}{question}\n"
+        return f"{question}\n" if base == "scratch" else f"{_ASKED.format(wanted='the number')}{question}\n"
+
+    def prompt_for(self, problem: Problem, base: str, served: bool = False) -> str:
+        """The same, with the kind of answer that the problem's evaluator wants."""
+        if base == "scratch" or problem.evaluator == NUMBER:
+            return self.prompt(problem.question, base, served)
+        return f"{_ASKED.format(wanted=wanted(problem.evaluator))}{problem.question}\n"
 
     def parse(self, text: str) -> Value | None:
         """The number in the answer block, None without such a block."""
         block = answer_block(text)
         return None if block is None else read_answer(block)
+
+    def parse_for(self, evaluator: str, text: str) -> Value | None:
+        """The number in the answer block, or for other evaluators than `number` the block itself, unless empty."""
+        return self.parse(text) if evaluator == NUMBER else answer_block(text) or None
 
     def written(self, steps: Sequence[str], answer: str) -> str:
         """A text with full `hard_format` and `mark`, also with `strict`."""

@@ -1,5 +1,6 @@
 """The sections of `params.yaml`, each with the range of every field."""
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -62,9 +63,18 @@ class Rounds(Section):
         return self
 
 
+BY_FORMAT = "format"
+"""Value of `problems.evaluator`: the evaluator of the format of each file."""
+
+EVALUATORS = (BY_FORMAT, "number", "text", "choice", "expression", "f1", "drop")
+"""Values of `problems.evaluator` but for a user's class; tasks/evaluators/scores.py has them."""
+
+
 class Problems(Section):
     source: Literal["generated", "events", "jsonl"]
     path: str
+    evaluator: str
+    evaluator_sha256: str | None
     train: Count
     validation: Count
     test: Count
@@ -73,6 +83,17 @@ class Problems(Section):
     siblings: Annotated[int, Field(ge=0, le=16)]
     operations: Annotated[int, Field(ge=1, le=4, strict=True)]
     unseen_template_share: Share
+
+    @field_validator("evaluator")
+    @classmethod
+    def _check_evaluator(cls, evaluator: str, others: ValidationInfo) -> str:
+        if evaluator not in EVALUATORS and not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", evaluator):
+            raise ValueError(f"write one of {', '.join(EVALUATORS)}, or module:CLASS of your own, not {evaluator!r}")
+        if evaluator not in (BY_FORMAT, "number") and others.data.get("source") in ("generated", "events"):
+            raise ValueError(
+                f"{evaluator!r} does nothing: generated problems have numbers as answers; set it to format"
+            )
+        return evaluator
 
 
 class Lora(Section):

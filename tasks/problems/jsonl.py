@@ -1,68 +1,229 @@
-"""Problems from files: one JSON object per line with `question` and `answer`, GSM8K's format included."""
+"""Problems from files: one JSON object per line, in one of the formats of tasks/problems/formats.py."""
 
 import json
-import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from tasks.artifacts import digest_text
 from tasks.errors import GraftError
-from tasks.params.sections import Problems
-from tasks.records import PROBLEM_ID, Problem, Sibling, Split
+from tasks.evaluators.number import kind_of, shorten
+from tasks.evaluators.scores import BUILT_IN, own_evaluator
+from tasks.params.sections import BY_FORMAT, Problems
+from tasks.problems.columns import ColumnError, other_columns
+from tasks.problems.formats import OWN, Format, Row, recognise
+from tasks.records import NUMBER, PROBLEM_ID, Answer, Problem, Sibling, Split
 from tasks.seeds import derive_seed
 
-LARGEST = 10**15
-"""Largest absolute value of an answer; beyond it floats are no longer exact."""
-
-_FINAL = re.compile(r"####[ \t]*([^\n]*)")
-_NUMBER = re.compile(r"[-+]?\$?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?", re.ASCII)
 _ID = re.compile(PROBLEM_ID)
 
-
-def read_problems(name: str, text: str, source: str) -> list[Problem]:
-    """The problems of one file; see `read_files`."""
-    return read_files([(name, text, source)])
+Place = tuple[str, str]
+"""(name of a file, place in it: "line 3", or "item 3" of a JSON list)."""
 
 
-def read_files(files: Iterable[tuple[str, str, str]]) -> list[Problem]:
-    """The problems of files (name, text, source), in order; `name` is used in errors, `source` in the records.
+class Reader:
+    """Reads problems from texts. `evaluator`: by name for all problems, or BY_FORMAT for that of each file's format.
 
-    Fields: `question`; `answer` (see `parse_answer`); optionally `problem_id` or `id` (default: a hash of the question,
-    independent of the order and number of lines) and `siblings`, a list of {question, answer}. Other fields and blank
-    lines are ignored.
-
-    Raises GraftError that names file, line and field: not JSON, a missing field or one of the wrong kind, two
-    lines, of one file or of two, with the same id or question.
+    `root` and `sha256` are the project's folder and the digest of a user's evaluator. `formats` holds the format of
+    each file that was read.
     """
-    problems: list[Problem] = []
-    ids: dict[str, tuple[str, int]] = {}
-    questions: dict[str, tuple[str, int]] = {}
-    for name, text, source in files:
-        for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
-            if not line.strip():
-                continue
-            where = f"{name}:{number}"
-            problem = _read_line(where, line, source)
-            # the question first: lines without ids and with the same question have the same id as well
-            if problem.question in questions:
-                raise GraftError(
-                    f"{where}: {_line_at(questions[problem.question], name)} asks the same; remove one of the two"
-                )
-            if problem.problem_id in ids:
-                first = _line_at(ids[problem.problem_id], name)
-                raise GraftError(
-                    f"{where}: {first} has the problem_id {problem.problem_id!r} too; give one of the two another id"
-                )
-            questions[problem.question] = ids[problem.problem_id] = (name, number)
+
+    def __init__(self, evaluator: str = BY_FORMAT, root: Path | None = None, sha256: str | None = None) -> None:
+        self._evaluator, self._root, self._sha256 = evaluator, root or Path.cwd(), sha256
+        self._ids: dict[str, Place] = {}
+        self._questions: dict[str, Place] = {}
+        self.formats: dict[str, Format] = {}
+
+    def read(self, name: str, text: str, source: str) -> list[Problem]:
+        """The problems of one file; `name` is used in errors, `source` in the records. Blank lines are ignored.
+
+        Raises GraftError that names file, line and column: not JSON, a missing column or one of the wrong kind, two
+        lines, of this file or an earlier one, with the same id or question.
+        """
+        problems = []
+        for place, row in rows_of(name, text):
+            known = self.formats.get(name) or self.formats.setdefault(name, recognise(row))
+            problem = self.problem(where_of(name, place), known, row, source)
+            self._refuse_repeated(name, place, problem)
             problems.append(problem)
+        return problems
+
+    def problem(self, where: str, known: Format, row: dict[str, Any], source: str) -> Problem:
+        """The problem of one row. Raises GraftError that begins with `where`."""
+        evaluator = known.evaluator if self._evaluator == BY_FORMAT else self._evaluator
+        if evaluator not in BUILT_IN and ":" not in evaluator:
+            raise GraftError(
+                f"{where}: {known.name}: its answers are unit tests, which Graft does not run; name an evaluator of "
+                "your own: problems.evaluator=module:CLASS"
+            )
+        return read_row(where, known, row, source, evaluator, self._parse, self._sha256)
+
+    def _parse(self, evaluator: str, answer: Answer) -> Answer:
+        if evaluator in BUILT_IN:
+            return BUILT_IN[evaluator].parse(answer)
+        own = own_evaluator(self._root, evaluator, self._sha256)
+        parsed: Answer = own.parse(answer) if hasattr(own, "parse") else answer
+        return parsed
+
+    def _refuse_repeated(self, name: str, place: str, problem: Problem) -> None:
+        where = where_of(name, place)
+        # the question first: lines without ids and with the same question have the same id as well
+        if problem.question in self._questions:
+            raise GraftError(
+                f"{where}: {_line_at(self._questions[problem.question], name)} asks the same; remove one of the two"
+            )
+        if problem.problem_id in self._ids:
+            first = _line_at(self._ids[problem.problem_id], name)
+            raise GraftError(
+                f"{where}: {first} has the problem_id {problem.problem_id!r} too; give one of the two another id"
+            )
+        self._questions[problem.question] = self._ids[problem.problem_id] = (name, place)
+
+
+Parse = Callable[[str, Answer], Answer]
+"""(evaluator, an answer as a file has it) → as the record holds it. Raises ValueError."""
+
+
+def read_row(
+    where: str,
+    known: Format,
+    row: dict[str, Any],
+    source: str,
+    evaluator: str,
+    parse: Parse = lambda _, answer: answer,
+    sha256: str | None = None,
+) -> Problem:
+    """The problem of one row, its answers as `parse` gives them. Raises GraftError that begins with `where`."""
+    try:
+        read = _read(known, row)
+        siblings = row.get("siblings") if known.read is OWN.read else None
+        used = {*read.used, *_id_columns(known, row), *(("siblings",) if siblings is not None else ())}
+        return Problem(
+            problem_id=_problem_id(known, row, read),
+            question=read.question,
+            answer=_answer(parse, evaluator, read.column, read.answer),
+            source=source,
+            siblings=_siblings(parse, evaluator, row, siblings),
+            evaluator=evaluator,
+            evaluator_sha256=sha256 if ":" in evaluator else None,
+            fields=other_columns(row, used),
+        )
+    except KeyError as error:
+        needed = "needs a question and an answer" if known is OWN else f"of {known.name} has it"
+        raise GraftError(f"{where}: {error.args[0]}: missing; every line {needed}") from None
+    except ColumnError as error:
+        raise GraftError(f"{where}: {error}") from None
+
+
+def _answer(parse: Parse, evaluator: str, column: str, answer: Answer) -> Answer:
+    if answer is None:
+        raise KeyError(column)
+    try:
+        return parse(evaluator, answer)
+    except ValueError as error:
+        remedy = "write a number, or a text that ends in #### 72" if evaluator == NUMBER else "fix the line"
+        other = f"or set problems.evaluator ({evaluator} here) to another"
+        raise ColumnError(column, f"{error}; {remedy}, {other}") from None
+
+
+def _siblings(parse: Parse, evaluator: str, row: dict[str, Any], listed: Any) -> list[Sibling]:
+    if not listed:
+        return []
+    if not isinstance(listed, list):
+        raise ColumnError("siblings", f"{kind_of(listed)}, not a list of {{question, answer}}; fix the field")
+    siblings = []
+    for place, sibling in enumerate(listed):
+        column = f"siblings.{place}"
+        if not isinstance(sibling, dict):
+            raise ColumnError(column, f"{kind_of(sibling)}, not {{question, answer}}; fix the field")
+        context = {"context": row["context"]} if isinstance(row.get("context"), str) else {}
+        try:
+            read = OWN.read(context | sibling)
+            answer = _answer(parse, evaluator, "answer", read.answer)
+            fields = other_columns(sibling, read.used)
+        except KeyError as error:
+            raise KeyError(f"{column}.{error.args[0]}") from None
+        except ColumnError as error:
+            raise ColumnError(f"{column}.{error.column}", error.reason) from None
+        siblings.append(Sibling(question=read.question, answer=answer, fields=fields))
+    return siblings
+
+
+def read_files(
+    files: Iterable[tuple[str, str, str]], reader: Reader | None = None, report: Callable[[str], None] | None = None
+) -> list[Problem]:
+    """The problems of files (name, text, source), in order; `report` gets a line on the format of each file."""
+    reader, problems = reader or Reader(), []
+    for name, text, source in files:
+        found = reader.read(name, text, source)
+        problems += found
+        if report and found:
+            report(f"{name}: {len(found)} problems in the format {reader.formats[name].name}, {found[0].evaluator}")
     return problems
 
 
-def _line_at(place: tuple[str, int], here: str) -> str:
-    name, number = place
-    return f"line {number}" if name == here else f"{name}:{number}"
+def read_problems(name: str, text: str, source: str) -> list[Problem]:
+    """The problems of one file, with the evaluator of its format; see `Reader.read`."""
+    return Reader().read(name, text, source)
+
+
+def rows_of(name: str, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(place, object) of each line, or of each item of a file that is one JSON list, or of DROP's nested object.
+
+    Raises GraftError that names file and line for anything else.
+    """
+    text = text.removeprefix("\ufeff")
+    whole = _whole(text)
+    if whole is not None:
+        for number, item in enumerate(whole, start=1):
+            yield f"item {number}", _object(f"{name}: item {number}", item)
+        return
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            yield f"line {number}", _object(f"{name}:{number}", _parsed(f"{name}:{number}", line))
+
+
+def _whole(text: str) -> list[Any] | None:
+    """The items of a text that is one JSON value; None if it is lines."""
+    start = text[:100_000].lstrip()
+    if not start.startswith("[") and '"qa_pairs"' not in start:
+        return None
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(value, list):
+        return value
+    passages = [each for each in value.values() if isinstance(each, dict) and isinstance(each.get("qa_pairs"), list)]
+    if len(passages) < len(value):
+        return None
+    return [{"passage": each.get("passage"), **pair} for each in passages for pair in each["qa_pairs"]]
+
+
+def _parsed(where: str, line: str) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:  # ValueError: also a number of more than 4300 digits
+        detail = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
+        raise GraftError(f"{where}: not JSON: {detail}; fix the line") from None
+
+
+def _object(where: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        example = '{"question": …, "answer": …}'
+        raise GraftError(f"{where}: {kind_of(value)}, not an object; write {example} on every line")
+    return value
+
+
+def where_of(name: str, place: str) -> str:
+    """A place from `rows_of` as errors have it: `file.jsonl:3`, or `file.json: item 3`."""
+    return f"{name}:{place.removeprefix('line ')}" if place.startswith("line") else f"{name}: {place}"
+
+
+def _line_at(place: Place, here: str) -> str:
+    return place[1] if place[0] == here else where_of(*place)
 
 
 def split_problems(name: str, problems: list[Problem], params: Problems, seed: int) -> dict[Split, list[Problem]]:
@@ -85,113 +246,33 @@ def split_problems(name: str, problems: list[Problem], params: Problems, seed: i
     return {"dev": [], **assigned}
 
 
-def parse_answer(value: Any) -> int | float:
-    """The number of an `answer` field.
-
-    A JSON number, a text that is a number ("72", "-3.5", "1,234", "$12"), or GSM8K's text with the number after the
-    last ####. "72%" is refused, as it could mean 72 or 0.72. Raises ValueError for anything else.
-    """
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise ValueError(f"{_kind(value)}, not a number")
-    if isinstance(value, str):
-        return _within(_number_in(value))
-    return _within(value)
-
-
-def _number_in(text: str) -> int | float:
-    finals = _FINAL.findall(text)
-    candidate = (finals[-1] if finals else text).strip()
-    if candidate.endswith("%"):
-        raise ValueError(f"{_short(candidate)} could mean the percentage or the fraction")
-    if not _NUMBER.fullmatch(candidate):
-        raise ValueError(f"{_short(candidate)} is no number")
-    plain = candidate.replace(",", "").replace("$", "")
-    return float(plain) if "." in plain or len(plain) > 20 else int(plain)
-
-
-def _within(value: int | float) -> int | float:
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{value} is not finite")
-    if abs(value) > LARGEST:
-        raise ValueError("beyond ±1e15, where numbers are no longer exact")
-    return value
-
-
-def _read_line(where: str, line: str, source: str) -> Problem:
+def _read(known: Format, row: dict[str, Any]) -> Row:
+    """The row as its format reads it. Raises ColumnError or KeyError."""
     try:
-        fields = json.loads(line)
-    except (ValueError, RecursionError) as error:  # ValueError: also a number of more than 4300 digits
-        detail = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
-        raise GraftError(f"{where}: not JSON: {detail}; fix the line") from None
-    if not isinstance(fields, dict):
-        raise GraftError(f'{where}: {_kind(fields)}, not an object; write {{"question": …, "answer": …}} on every line')
-    question, answer = _question_and_answer(where, "", fields)
-    return Problem(
-        problem_id=_problem_id(where, fields, question),
-        question=question,
-        answer=answer,
-        source=source,
-        siblings=_siblings(where, fields),
-    )
+        return known.read(row)
+    except ColumnError:
+        raise
+    except (TypeError, AttributeError, ValueError) as error:
+        raise ColumnError(known.name, f"a list or object has another form ({error}); fix the line") from None
 
 
-def _siblings(where: str, fields: dict[str, Any]) -> list[Sibling]:
-    listed = fields.get("siblings") or []
-    if not isinstance(listed, list):
-        raise GraftError(f"{where}: siblings: {_kind(listed)}, not a list of {{question, answer}}; fix the field")
-    siblings = []
-    for place, sibling in enumerate(listed):
-        if not isinstance(sibling, dict):
-            raise GraftError(f"{where}: siblings.{place}: {_kind(sibling)}, not {{question, answer}}; fix the field")
-        question, answer = _question_and_answer(where, f"siblings.{place}.", sibling)
-        siblings.append(Sibling(question=question, answer=answer))
-    return siblings
+def _id_columns(known: Format, row: dict[str, Any]) -> list[str]:
+    """The column of its id, in Graft's own format and those like it."""
+    named = [name for name in ("problem_id", "id") if row.get(name) is not None]
+    return named[:1] if known.read is OWN.read else []
 
 
-def _question_and_answer(where: str, prefix: str, fields: dict[str, Any]) -> tuple[str, int | float]:
-    for name in ("question", "answer"):
-        if fields.get(name) is None:
-            raise GraftError(f"{where}: {prefix}{name}: missing; every line needs a question and an answer")
-    question = fields["question"]
-    if not isinstance(question, str):
-        raise GraftError(f"{where}: {prefix}question: {_kind(question)}, not a text; write it in quotes")
-    if not question.strip():
-        raise GraftError(f"{where}: {prefix}question: empty; write the question or remove the line")
-    if not _is_text(question):
-        raise GraftError(f"{where}: {prefix}question: holds half of a surrogate pair; save the line as proper Unicode")
-    try:
-        return question.strip(), parse_answer(fields["answer"])
-    except ValueError as error:
-        raise GraftError(f"{where}: {prefix}answer: {error}; write a number, or a text that ends in #### 72") from None
-
-
-def _problem_id(where: str, fields: dict[str, Any], question: str) -> str:
+def _problem_id(known: Format, row: dict[str, Any], read: Row) -> str:
     """The line's id, or one from a digest of its question. Ids name files, hence the narrow alphabet."""
-    name = "problem_id" if fields.get("problem_id") is not None else "id"
-    given = fields.get(name)
-    if given is None:
-        return f"q-{digest_text(question)[:16]}"
-    if isinstance(given, bool) or not isinstance(given, (str, int)) or not _ID.fullmatch(str(given)):
-        raise GraftError(
-            f"{where}: {name}: {_short(str(given))} cannot name a file; "
-            "use 1 to 100 letters, digits, '.', '_' and '-', and begin with none of the last two"
-        )
-    return str(given)
-
-
-def _is_text(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _kind(value: Any) -> str:
-    """The type of a JSON value in words."""
-    kinds = {bool: "true or false", dict: "an object", list: "a list", str: "a text", type(None): "null"}
-    return kinds.get(type(value), "a number")
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 40 else text[:37] + "…")
+    if read.problem_id is not None:
+        return read.problem_id
+    for name in _id_columns(known, row):
+        given = row[name]
+        if isinstance(given, bool) or not isinstance(given, str | int) or not _ID.fullmatch(str(given)):
+            raise ColumnError(
+                name,
+                f"{shorten(str(given))} cannot name a file; "
+                "use 1 to 100 letters, digits, '.', '_' and '-', and begin with none of the last two",
+            )
+        return str(given)
+    return f"q-{digest_text(read.question)[:16]}"

@@ -1,13 +1,17 @@
 """Stage `problems`: the problems of four splits, generated or read from the files that the params name."""
 
+import logging
+
 from tasks.artifacts import read_text, write_json, write_jsonl
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.problems.files import problem_files
 from tasks.problems.generate import generate
-from tasks.problems.jsonl import read_files, split_problems
+from tasks.problems.jsonl import Reader, read_files, split_problems
 from tasks.problems.metrics import problem_metrics
 from tasks.records import Problem, Split
+
+logger = logging.getLogger(__name__)
 
 
 def run(layout: Layout, params: Params, round: int | None = None) -> None:  # noqa: ARG001 - all stages look alike
@@ -23,5 +27,6 @@ def read_problems(layout: Layout, params: Params) -> dict[Split, list[Problem]]:
     if params.problems.source != "jsonl":
         return generate(params.problems, params.seed)
     path = params.problems.path
+    reader = Reader(params.problems.evaluator, layout.root, params.problems.evaluator_sha256)
     texts = ((name, read_text(file), file.name) for name, file in problem_files(layout.root, path).items())
-    return split_problems(path, read_files(texts), params.problems, params.seed)
+    return split_problems(path, read_files(texts, reader, logger.info), params.problems, params.seed)

@@ -6,6 +6,7 @@ from inspect import signature
 
 from tasks.programs.operators.builtin import OPERATORS
 from tasks.programs.operators.model_calls import MODEL_OPERATORS
+from tasks.programs.operators.question_context import context
 from tasks.programs.sandbox.run_program import run
 
 HEADER = "def solve(problem):\n    n = numbers(problem)\n"
@@ -18,6 +19,9 @@ PARTS += [f"{left} {operator} " for operator in "+-*/" for left in ("]", "")]
 ALL_OPERATORS = {**OPERATORS, "run": run, **MODEL_OPERATORS}
 """Name → function: all operators, with those that call a model, in the order of listing."""
 
+_QUANTITIES = (
+    "Read the quantities from the text, so that the function also solves the same problem with other quantities.\n"
+)
 _EXAMPLE = HEADER + "    total = n[0] * n[1]\n    return total\n"
 
 
@@ -26,25 +30,29 @@ def workflow_id(code: str) -> str:
     return hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def prompt_of(question: str, base: str, served: bool = False) -> str:
+def prompt_of(question: str, base: str, served: bool = False, wanted: str = "a number") -> str:
     """The prompt for a workflow.
 
     `base`: the base of the policy in its lineage. A policy from scratch knows only this task, so its prompt is the
     question alone. For any other base the prompt contains the contract and the operators; `served`: including those
-    that call a model.
+    that call a model. `wanted`: the kind of answer. The operator `context` is listed where the question has one.
     """
     if base == "scratch":
         return f"{question}\n"
-    return f"{contract_of(served)}\nAnswer with the code only.\n\nProblem: {question}\n"
+    return (
+        f"{contract_of(served, wanted, bool(context(question)))}\nAnswer with the code only.\n\nProblem: {question}\n"
+    )
 
 
-def contract_of(served: bool) -> str:
+def contract_of(served: bool, wanted: str = "a number", with_context: bool = False) -> str:
     """Description of the contract and the operators for a model; `served`: including those that call a model."""
     listed = ALL_OPERATORS if served else OPERATORS
+    if not with_context:
+        listed = {name: each for name, each in listed.items() if name != "context"}
     operators = "\n".join(f"- {call_of(name, each)}: {first_line(each.__doc__)}" for name, each in listed.items())
     return (
-        "Write a Python function solve(problem) that takes the problem's text and returns its answer as a number.\n"
-        "Read the quantities from the text, so that the function also solves the same problem with other quantities.\n"
+        f"Write a Python function solve(problem) that takes the problem's text and returns its answer as {wanted}.\n"
+        f"{_QUANTITIES if wanted == 'a number' else ''}"
         f"These functions are there already:\n{operators}\n\n"
         "For example, the problem\n"
         "A box holds 12 pens. How many pens are in 4 boxes?\n"

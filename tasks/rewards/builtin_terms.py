@@ -8,9 +8,9 @@ the value is unknown: None, not 0.
 from collections.abc import Callable
 from functools import partial
 
-from tasks.environments.protocol import Environment
-from tasks.programs.answer_check import failure_reason, solved_share
-from tasks.records import Result, Trajectory
+from tasks.environments.protocol import Environment, solved_share
+from tasks.programs.answer_check import failure_reason
+from tasks.records import NUMBER, Result, Trajectory
 
 CHARACTERS_PER_TOKEN = 4
 """Assumed length of a token for completions without tokens."""
@@ -32,16 +32,17 @@ def correctness(environment: Environment, trajectory: Trajectory, member: int) -
     results = results_of(trajectory, member)
     if failure_reason(results) is not None:
         return None
-    share = solved_share(results, trajectory.problem.answers, environment.is_right)
+    share = solved_share(environment, trajectory.problem, results)
     return share * trajectory.agreement[member] if trajectory.agreement else share
 
 
 def runs(trajectory: Trajectory, member: int) -> float | None:
-    """1 if the workflow returned a number on the problem, right or wrong (records hold finite numbers only)."""
+    """1 if the workflow returned a number on the problem, right or wrong; where texts are wanted, any value."""
     result = trajectory.results[member]
     if failure_reason([result]) is not None:
         return None
-    return float(result.status == "ok" and isinstance(result.value, (int, float)))
+    fits = isinstance(result.value, (int, float)) or trajectory.problem.evaluator != NUMBER
+    return float(result.status == "ok" and fits)
 
 
 def length(max_new_tokens: int, trajectory: Trajectory, member: int) -> float | None:

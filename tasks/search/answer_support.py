@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from tasks.environments.runner import Runner
 from tasks.programs.agreement import has_agreement
 from tasks.programs.sandbox.sandbox import Program
-from tasks.records import Workflow
+from tasks.records import NUMBER, Workflow
 from tasks.search.perturbed_questions import perturb_question
 from tasks.search.policy_tree import FoundWorkflow, PolicyTree
 
@@ -15,7 +15,7 @@ def run_perturbed_questions(trees: Sequence[PolicyTree], runner: Runner) -> None
     right: list[FoundWorkflow] = []
     programs: list[Program] = []
     for tree in trees:
-        if tree.problem.siblings:
+        if tree.problem.siblings or tree.problem.evaluator != NUMBER:  # texts are not computed from quantities
             continue
         own = [workflow for workflow in tree.workflows.values() if workflow.reward == 1.0]
         questions = perturb_question(tree.problem.question, tree.problem.problem_id) if own else ()

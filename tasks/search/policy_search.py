@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from time import perf_counter
 
 from tasks.environments.prompts import prompt_of
-from tasks.environments.protocol import Environment
+from tasks.environments.protocol import Environment, solved_share
 from tasks.environments.runner import Runner
 from tasks.model.policy import Policy, completion_text, decode, encode_prompt
 from tasks.model.sampling.sampler import Request, Sampler
 from tasks.params.params import Params
-from tasks.programs.answer_check import failure_reason, solved_share
+from tasks.programs.answer_check import failure_reason
 from tasks.programs.operators.model import exception_for
 from tasks.programs.sandbox.sandbox import Program
 from tasks.records import Completion, Problem, Result
@@ -100,7 +100,7 @@ class PolicySearch:
         return seconds
 
     def _solved_share(self, results: Sequence[Result], problem: Problem) -> float:
-        return solved_share(results, problem.answers, self.environment.is_right)
+        return solved_share(self.environment, problem, results)
 
     def _batch(self, requests: Sequence[Request], problems: Sequence[Problem]) -> Batch:
         """The completions of these requests, each run on the questions of its problem; from the journal if there."""
@@ -109,7 +109,9 @@ class PolicySearch:
             return finished
         started = perf_counter()
         completions = self.sampler.complete(requests, self.tally.set_sampled)
-        programs = [Program(self._code(c), p.questions) for c, p in zip(completions, problems, strict=True)]
+        programs = [
+            Program(self._code(c), p.questions, p.evaluator) for c, p in zip(completions, problems, strict=True)
+        ]
         pairs = zip(completions, self._run_programs(programs), strict=True)
         written = [EvaluatedCompletion(completion=completion, results=results) for completion, results in pairs]
         batch = Batch(name=name, seconds=perf_counter() - started, written=written)
@@ -138,5 +140,5 @@ class PolicySearch:
         problem = tree.problem
         seed = derive_seed(self.params.seed, "search", self.round, problem.problem_id, rollout.row)
         form, base = self.policy.prompt_format, self.policy.base
-        prompt = prompt_of(self.environment, form, problem.question, base, self.runner.serves)
+        prompt = prompt_of(self.environment, form, problem, base, self.runner.serves)
         return Request(encode_prompt(self.policy, prompt), seed, tree.prefix(rollout.from_node))

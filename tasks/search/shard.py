@@ -82,7 +82,7 @@ def search_shard(
         if environment.asks_siblings:
             search.explore(train)
         if params.search.revisions and served:
-            Reviser(served, runner, partial(encode_completion, policy), params, round).revise(train)
+            Reviser(environment, served, runner, partial(encode_completion, policy), params, round).revise(train)
         if environment.asks_siblings:
             run_perturbed_questions(trees, runner)
     log_usage(served, layout, f"search@{round}")

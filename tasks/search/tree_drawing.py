@@ -5,6 +5,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tasks.core.terminal import answer_text
+from tasks.programs.operators.question_context import without_context
 from tasks.records import Problem, TreeNode
 
 if TYPE_CHECKING:
@@ -24,7 +26,8 @@ def rich_tree(nodes: Sequence[TreeNode], problem: Problem, round: int) -> "Tree"
     from rich.markup import escape
     from rich.tree import Tree
 
-    title = f"[bold]{escape(problem.question)}[/] [dim]= {problem.answer:g}; round {round}[/]"
+    asked, answer = escape(without_context(problem.question)), escape(answer_text(problem.answer))
+    title = f"[bold]{asked}[/] [dim]= {answer}; round {round}[/]"
     root, branches = nodes[0], {nodes[0].node_id: Tree(title)}
     branches[root.node_id].add(f"[dim]{root.visits} completions, mean reward {root.value:.2f}[/]")
     for node in nodes[1:]:  # in preorder: a parent comes before its children

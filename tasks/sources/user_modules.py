@@ -27,7 +27,7 @@ def modules_of_terms(params: Rewards) -> list[str]:
 
 
 def module_of_environment(name: str) -> list[str]:
-    """The module of the param `environment` if it is a user's module."""
+    """The module of the param `environment` or `problems.evaluator` if it is a user's module."""
     module, separator, _ = name.partition(":")
     return [module] if separator else []
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 from tasks.artifacts import read_jsonl, stream_jsonl
 from tasks.programs.answer_check import is_right
-from tasks.records import Result, RewardedTrajectory, Selected, Split
+from tasks.records import NUMBER, Answer, Result, RewardedTrajectory, Selected, Split
 from tasks.seeds import derive_seed
 
 COUNT = 24
@@ -32,7 +32,7 @@ class Program:
 
     name: str
     question: str
-    expected: int | float
+    expected: Answer
     result: Result
 
 
@@ -111,7 +111,7 @@ def completions_of(group: RewardedTrajectory, lines: Mapping[Key, Selected], rou
             problem_id=group.problem_id,
             workflow_id=workflow_id,
             split=group.split,
-            outcome=outcome_of(own),
+            outcome=outcome_of(group, member),
             prompt=group.prompt,
             completion=group.workflow_codes[member],
             proposer=group.proposers[member],
@@ -124,11 +124,14 @@ def completions_of(group: RewardedTrajectory, lines: Mapping[Key, Selected], rou
         )
 
 
-def outcome_of(program: Program) -> Outcome:
-    """`invalid` if it returned nothing."""
-    if program.result.status != "ok":
+def outcome_of(group: RewardedTrajectory, member: int) -> Outcome:
+    """`invalid` if it returned nothing; where the answer is not a number, right if its term `correctness` is 1."""
+    result, problem = group.results[member], group.problem
+    if result.status != "ok":
         return "invalid"
-    return "right" if is_right(program.result, program.expected) else "wrong"
+    if problem.evaluator == NUMBER:
+        return "right" if is_right(result, problem.answer) else "wrong"
+    return "right" if group.reward_terms.get("correctness", [0.0] * (member + 1))[member] == 1 else "wrong"
 
 
 def _problems(lines: Mapping[Key, Selected], round: int, seed: int) -> set[str]:

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from tasks.environments.prompts import prompt_of
-from tasks.environments.protocol import Environment
+from tasks.environments.protocol import Environment, solved_share
 from tasks.errors import GraftError
 from tasks.programs.agreement import agreement
-from tasks.programs.answer_check import solved_share
 from tasks.records import Completion, Lineage, Problem, PromptFormat, Proposer, Split, Trajectory, Workflow
 from tasks.seeds import derive_seed
 
@@ -67,7 +66,7 @@ def build_trajectories(
         members = group_members(environment, each.problem, each.workflows, by_agreement, seed)
         group = training_group(members, group_size) if each.split == "train" else validation_group(members)
         if group:
-            prompt = prompt_of(environment, form, each.problem.question, lineage.base, served)
+            prompt = prompt_of(environment, form, each.problem, lineage.base, served)
             yield _trajectory(each, prompt, group, lineage)
 
 
@@ -97,8 +96,8 @@ def group_members(
     counts = agreement(workflows) if by_agreement else [1.0] * len(workflows)
     for workflow, agrees in zip(workflows, counts, strict=True):
         results = [workflow.result, *workflow.sibling_results]
-        share = agrees * solved_share(results, problem.answers, environment.is_right)
-        is_hard = share < 1 and environment.is_right(workflow.result, problem.answer)
+        share = agrees * solved_share(environment, problem, results)
+        is_hard = share < 1 and environment.is_right(problem, workflow.result)
         for place, completion in enumerate(workflow.completions):
             rest: Proposer = "revision" if workflow.proposer == "revision" else "tree"
             proposer: Proposer = "sample" if place < workflow.sampled else rest

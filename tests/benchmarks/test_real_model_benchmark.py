@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.decode_sides import Decoding
 from benchmarks.learning import LearningRun
 from benchmarks.real_model import decode_figures, learning_figures, step_figures, take_turns
+from benchmarks.support.decode_sides import Decoding
 from tests.support.models import save_base
 from tests.support.policies import MakePolicy
 
@@ -44,5 +44,5 @@ def test_speed_is_told_by_the_worst_shape() -> None:
 def test_both_samplers_draw_all_tokens(tmp_path: Path, make_policy: MakePolicy) -> None:
     pytest.importorskip("ctranslate2")
     base = save_base(make_policy, tmp_path)
-    turns = take_turns("benchmarks.decode_sides", ("graft", "ctranslate2"), Decoding(str(base), 3, 4, 5, 1), 2)
+    turns = take_turns("benchmarks.support.decode_sides", ("graft", "ctranslate2"), Decoding(str(base), 3, 4, 5, 1), 2)
     assert [turn["tokens"] for own in turns.values() for turn in own] == [15] * 4

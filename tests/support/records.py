@@ -3,7 +3,12 @@
 from typing import Any
 
 from tasks.programs.contract import workflow_id
-from tasks.records import ProblemOutcome, Promotion, Result, Workflow
+from tasks.records import Answer, Problem, ProblemOutcome, Promotion, Result, Workflow
+
+
+def question_of(question: str, answer: Answer = 0, **fields: Any) -> Problem:
+    """A problem `p` of a file; any field can be given."""
+    return Problem(**{"problem_id": "p", "source": "test", **fields, "question": question, "answer": answer})
 
 
 def make_workflow(code: str, **fields: Any) -> Workflow:

@@ -31,10 +31,7 @@ def attempt_problems(
     greedy workflow is run on the siblings too, the others on the problem's question only. Raises GraftError if the
     sandbox failed or a model did not reply, so that a workflow has no result.
     """
-    texts = [
-        prompt_of(environment, policy.prompt_format, problem.question, policy.base, runner.serves)
-        for problem in problems
-    ]
+    texts = [prompt_of(environment, policy.prompt_format, problem, policy.base, runner.serves) for problem in problems]
     prompts = [encode_prompt(policy, text) for text in texts]
     firsts = [Request(prompt, 0) for prompt in prompts]
     rest = [
@@ -68,7 +65,7 @@ def run_workflows(
         siblings = tuple(sibling.question for sibling in problem.siblings)
         for code in [first, *sorted(others.keys() - {first}, key=lambda code: (-others[code], code))]:
             places.append((i, code))
-            programs.append(Program(code, (problem.question, *(siblings if code == first else ()))))
+            programs.append(Program(code, (problem.question, *(siblings if code == first else ())), problem.evaluator))
     attempts: list[list[Attempt]] = [[] for _ in problems]
     for (i, code), results in zip(places, runner.run(programs), strict=True):
         if why := failure_reason(results):
@@ -84,15 +81,14 @@ def _code(policy: Policy, environment: Environment, completion: Completion) -> s
 def _attempt(
     environment: Environment, problem: Problem, code: str, greedy: bool, samples: int, results: Sequence[Result]
 ) -> Attempt:
-    right = environment.is_right(results[0], problem.answer)
-    pairs = zip(results[1:], problem.siblings, strict=False)  # without sibling results there is no pair
-    passed = right and all(environment.is_right(result, sibling.answer) for result, sibling in pairs)
+    pairs = zip(problem.variants, results, strict=False)  # without sibling results there is one pair
+    right, *others = (environment.is_right(asked, result) for asked, result in pairs)
     return Attempt(
         problem_id=problem.problem_id,
         code=code,
         greedy=greedy,
         samples=samples,
         right=right,
-        siblings_passed=passed if len(results) > 1 else None,
+        siblings_passed=right and all(others) if len(results) > 1 else None,
         result=results[0],
     )

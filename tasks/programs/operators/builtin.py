@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
 
+from tasks.programs.operators.question_context import context
 from tasks.programs.operators.unit_conversion import convert, read_number
 
 MAX_TEXT = 20_000
@@ -170,6 +171,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "majority": majority,
     "compare": compare,
     "convert": convert,
+    "context": context,
 }
 """Name → function, in the order of listing."""
 

@@ -28,7 +28,7 @@ from tasks.programs.sandbox.plain_programs import is_plain
 from tasks.programs.sandbox.prompt_replay import PromptReplay, error_result, reply_to_all
 from tasks.programs.sandbox.run_program import Ending, clean_error, is_unicode, value_ending
 from tasks.programs.sandbox.zygote_client import ZygoteClient, ZygoteDied, require_linux
-from tasks.records import Result
+from tasks.records import NUMBER, Result
 
 Tier = Literal["full", "partial", "limits-only"]
 
@@ -49,10 +49,11 @@ BATCH = 64
 
 @dataclass(frozen=True)
 class Program:
-    """A workflow and the questions to run it on."""
+    """A workflow and the questions to run it on; `evaluator`: of its problem, for texts that are parsed, not run."""
 
     code: str
     questions: tuple[str, ...]
+    evaluator: str = NUMBER
 
 
 Job = tuple[str, str]

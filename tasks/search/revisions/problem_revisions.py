@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tasks.programs.answer_check import failure_reason, is_right, solved_share
+from tasks.environments.protocol import Environment, solved_share
+from tasks.programs.answer_check import failure_reason
 from tasks.programs.operators.model import Prompt
 from tasks.programs.operators.model_calls import MAX_PROMPT
 from tasks.records import Completion, Result
@@ -32,8 +33,8 @@ class Draft:
 class ProblemRevisions:
     """At most `most` revisions of one problem; `draw(n)` in [0, 1) selects the parent of the n-th."""
 
-    def __init__(self, tree: PolicyTree, most: int, draw: Callable[[int], float]) -> None:
-        self.tree = tree
+    def __init__(self, environment: Environment, tree: PolicyTree, most: int, draw: Callable[[int], float]) -> None:
+        self.environment, self.tree = environment, tree
         self._most, self._draw = most, draw
         self._requested = 0
         self._repeats: Counter[str] = Counter()  # of each prompt
@@ -58,9 +59,9 @@ class ProblemRevisions:
     def _text(self, parent: FoundWorkflow | None) -> str:
         problem, trials = self.tree.problem, self._trials.get(self._node_of(parent), [])
         if parent is None:
-            return fresh_prompt(problem.question, len(problem.answers), trials)
+            return fresh_prompt(problem, trials)
         return revision_prompt(
-            problem.question, EvaluatedWorkflow(parent.code, parent.results, self._right(parent.results)), trials
+            problem, EvaluatedWorkflow(parent.code, parent.results, self._right(parent.results)), trials
         )
 
     def is_new(self, draft: Draft, revision: Revision) -> bool:
@@ -100,7 +101,7 @@ class ProblemRevisions:
         node.revision = True
         if results is not None:
             revised = [written] if written else []
-            reward = solved_share(results, tree.problem.answers)
+            reward = solved_share(self.environment, tree.problem, results)
             new = FoundWorkflow(revision.code, results, reward, node, key[0], revision_completions=revised)
             tree.workflows[revision.code] = new
         found = tree.workflows[revision.code]
@@ -120,7 +121,7 @@ class ProblemRevisions:
         return parent.leaf if parent else self.tree.root
 
     def _right(self, results: Sequence[Result]) -> list[bool]:
-        return list(map(is_right, results, self.tree.problem.answers))
+        return list(map(self.environment.is_right, self.tree.problem.variants, results))
 
 
 ChangeKey = tuple[Node, str]

@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tasks.core.terminal import printable
+from tasks.evaluators.scores import wanted
 from tasks.programs.code_blocks import code_of
 from tasks.programs.contract import contract_of
-from tasks.records import Result
+from tasks.programs.operators.question_context import context
+from tasks.records import Problem, Result
 
 MAX_CHANGE = 200
 """Longest description of a change, in characters."""
@@ -49,15 +51,15 @@ class Revision:
     code: str
 
 
-def revision_prompt(question: str, parent: EvaluatedWorkflow, trials: Sequence[Trial]) -> str:
+def revision_prompt(problem: Problem, parent: EvaluatedWorkflow, trials: Sequence[Trial]) -> str:
     """Asks for a better workflow than `parent`; `trials` are the tested changes of it."""
     recent = list(dict.fromkeys(trials))[-EXPERIENCES:]
     helped = [trial for trial in recent if trial.after > trial.before]
     rest = [trial for trial in recent if trial.after <= trial.before]
     count = len(parent.results)
     return _joined(
-        contract_of(served=True),
-        f"Problem: {question}\n",
+        _contract(problem),
+        f"Problem: {problem.question}\n",
         f"This workflow was written for it:\n```python\n{parent.code}```\n",
         f"What running it gave:\n{_results_text(parent)}",
         _listed("These changes of it were tried and made it better; go on from them:", _compared(helped, count)),
@@ -67,18 +69,23 @@ def revision_prompt(question: str, parent: EvaluatedWorkflow, trials: Sequence[T
     )
 
 
-def fresh_prompt(question: str, count: int, trials: Sequence[Trial]) -> str:
-    """Asks for a fresh workflow; `count`: number of questions, siblings included; `trials`: earlier fresh ones."""
+def fresh_prompt(problem: Problem, trials: Sequence[Trial]) -> str:
+    """Asks for a fresh workflow; `trials` are earlier fresh ones."""
+    count = len(problem.questions)
     recent = list(dict.fromkeys(trials))[-EXPERIENCES:]
     return _joined(
-        contract_of(served=True),
-        f"Problem: {question}\n",
+        _contract(problem),
+        f"Problem: {problem.question}\n",
         _listed(
             "These ideas were tried; take another one:", [f"{t.change} ({t.after} of {count} right)" for t in recent]
         ),
         "Reply with one line that begins with Idea: and says how your workflow solves it, then its whole code between "
         "``` fences.\n",
     )
+
+
+def _contract(problem: Problem) -> str:
+    return contract_of(True, wanted(problem.evaluator), bool(context(problem.question)))
 
 
 def parse_revision(reply: str) -> Revision:

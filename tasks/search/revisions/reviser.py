@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from tasks.environments.protocol import Environment
 from tasks.environments.runner import Runner
 from tasks.params.params import Params
 from tasks.programs.operators.model import Reply, exception_for
@@ -21,8 +22,15 @@ class Reviser:
     """
 
     def __init__(
-        self, served: CachedModel, runner: Runner, encode: Callable[[str], list[int]], params: Params, round: int
+        self,
+        environment: Environment,
+        served: CachedModel,
+        runner: Runner,
+        encode: Callable[[str], list[int]],
+        params: Params,
+        round: int,
     ) -> None:
+        self._environment = environment
         self._served, self._runner, self._encode, self._params, self._round = served, runner, encode, params, round
         self._replied = False
 
@@ -61,7 +69,7 @@ class Reviser:
         def draw(count: int) -> float:
             return derive_seed(self._params.seed, "revise", self._round, name, count) / float(1 << SEED_BITS)
 
-        return ProblemRevisions(tree, self._params.search.revisions, draw)
+        return ProblemRevisions(self._environment, tree, self._params.search.revisions, draw)
 
     def _check(self, replies: Sequence[Reply]) -> None:
         self._replied |= any(reply.text is not None for reply in replies)

@@ -28,6 +28,7 @@ from tasks.programs.contract import HEADER
 from tasks.programs.workflow_files import write_workflows
 from tasks.records import Problem, PromptStyle, Sibling
 from tests.support.policies import MakePolicy
+from tests.support.records import question_of
 from tests.support.stage_params import SHIPPED, shipped_params
 
 CODE = "def solve(problem):\n    n = numbers(problem)\n    return n[0] {} n[1]\n"
@@ -58,7 +59,7 @@ def policy(make_policy: MakePolicy) -> Policy:
 
 def written(policy: Policy, style: PromptStyle, shown: list[WorkedExample], question: str = "7 and 8?") -> str:
     form = prompt_format(style, policy.tokenizer, WORKFLOW, PLAIN, shown)
-    return prompt_of(WORKFLOW, form, question, "base")
+    return prompt_of(WORKFLOW, form, question_of(question), "base")
 
 
 def test_plain_text_shows_examples_each_with_its_end_and_goes_on_after_the_question(policy: Policy) -> None:

@@ -20,6 +20,7 @@ from tasks.params.file import load_params
 from tasks.programs.contract import HEADER, prompt_of
 from tasks.programs.sandbox.sandbox import Program
 from tasks.records import Problem, Result, Sibling
+from tests.support.records import question_of
 
 SANDBOX = load_params(Path(__file__).parents[3] / "params.yaml").sandbox.model_copy(update={"allow_weak": True})
 CODE = HEADER + "    a = n[0] * n[1]\n    b = a + 5\n    return b\n"
@@ -40,8 +41,8 @@ def results(environment: Environment, *texts: str) -> list[Result]:
 def test_programs_and_answers_are_checked_and_only_programs_on_the_siblings() -> None:
     for environment, text in ((WorkflowEnvironment(), CODE), (TaggedAnswer(), DEMONSTRATION)):
         (result,) = results(environment, environment.text(text))
-        assert environment.is_right(result, PROBLEM.answer)
-        assert not environment.is_right(result, PROBLEM.answer + 1)
+        assert environment.is_right(PROBLEM, result)
+        assert not environment.is_right(question_of(QUESTION, 54), result)
     assert with_checked_siblings(WorkflowEnvironment(), PROBLEM) == PROBLEM
     assert with_checked_siblings(TaggedAnswer(), PROBLEM).questions == (QUESTION,)
 
@@ -115,7 +116,7 @@ def test_an_error_of_an_environment_is_a_failure_of_one_line_and_no_wrong_answer
     assert bad.error == "parse: ValueError: invalid literal for int() with base 10: 'fifty-three'"
     check = r"^environment: BrokenParser\.check\(53, 0\) raised ZeroDivisionError: 53 / 0; fix"
     with pytest.raises(GraftError, match=check):
-        BrokenParser().is_right(good, 0)
+        BrokenParser().is_right(question_of(QUESTION, 0), good)
     with pytest.raises(GraftError, match=r"^environment: .*:NoParser: .*abstract.* parse"):
         environment_of(f"{__name__}:NoParser")
 
@@ -163,8 +164,8 @@ def test_a_users_environment_takes_less_than_sixty_lines() -> None:
     assert len(OWN.splitlines()) < 60
     environment = environment_of("parity:Parity")
     answers = results(environment, "Yes.", "no", "perhaps")
-    assert [environment.is_right(result, 54) for result in answers] == [True, False, False]
-    assert [environment.is_right(result, 53) for result in answers] == [False, True, False]
+    assert [environment.is_right(question_of(QUESTION, 54), result) for result in answers] == [True, False, False]
+    assert [environment.is_right(question_of(QUESTION, 53), result) for result in answers] == [False, True, False]
     assert environment.terms["brief"](PROBLEM, "yes it is", answers) == pytest.approx(1 / 3)
 
 

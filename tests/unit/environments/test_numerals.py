@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from tasks.environments.numerals import LONGEST, matches, read_answer
 from tasks.environments.tags import answer_block
-from tasks.programs.answer_check import TOLERANCE, is_right
+from tasks.evaluators.number import TOLERANCE
+from tasks.programs.answer_check import is_right
 from tasks.records import Result
 
 GSM8K = Path(__file__).parents[4] / "shared/data/gsm8k/train.jsonl"

@@ -122,3 +122,18 @@ def test_a_missing_file_is_named_and_params_are_unchanged(root: Path, assignment
     with pytest.raises(GraftError, match=named):
         write_params(root, ["seed=3", assignment], print)
     assert (root / "params.yaml").read_text() == before
+
+
+def test_the_digest_of_an_evaluator_of_ones_own_follows_its_source(root: Path) -> None:
+    (root / "judges.py").write_text("class Same:\n    pass\n")
+    chosen = ["problems.source=jsonl", "problems.evaluator=judges:Same"]
+    assert write_params(root, chosen, print).problems.evaluator_sha256 == digest_modules(root, ["judges"])
+    (root / "judges.py").write_text("class Same:\n    limit = 1\n")
+    assert write_params(root, [], print).problems.evaluator_sha256 == digest_modules(root, ["judges"])
+    with pytest.raises(GraftError, match=r"problems\.evaluator: .*judges\.py defines no 'Some'.*did you mean 'Same'"):
+        write_params(root, ["problems.evaluator=judges:Some"], print)
+    with pytest.raises(GraftError, match=r"problems\.evaluator: write one of format, number, text, .*not 'txt'"):
+        write_params(root, ["problems.evaluator=txt"], print)
+    with pytest.raises(GraftError, match=r"'text' does nothing: generated problems have numbers"):
+        write_params(root, ["problems.source=generated", "problems.evaluator=text"], print)
+    assert write_params(root, ["problems.evaluator=text"], print).problems.evaluator_sha256 is None

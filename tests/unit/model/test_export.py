@@ -25,6 +25,7 @@ from tasks.params.sections import Policy as PolicyParams
 from tasks.records import Promotion, PromptFormat
 from tests.support.models import logits, perturb, save_base
 from tests.support.policies import MakePolicy
+from tests.support.records import question_of
 
 SHIPPED = Path(__file__).parents[3] / "params.yaml"
 LORA = Lora(rank=4, alpha=8.0, targets="all-linear")
@@ -181,6 +182,6 @@ def test_the_code_of_the_card_asks_as_graft_does(tmp_path: Path, policy: Policy)
     model = AutoModelForCausalLM.from_pretrained(out)
     names: dict[str, Any] = {"asked": "2 + 2?\n", "tokenizer": AutoTokenizer.from_pretrained(out), "model": model}
     exec(prompt_code, names)
-    expected = encode_prompt(policy, prompt_of(TaggedAnswer(), form, "2 + 2?", "hub"))
+    expected = encode_prompt(policy, prompt_of(TaggedAnswer(), form, question_of("2 + 2?"), "hub"))
     assert names["outputs"][0, : len(expected)].tolist() == expected
     assert names["outputs"].shape[1] > len(expected)

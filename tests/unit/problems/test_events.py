@@ -23,8 +23,19 @@ from tasks.records import Problem
 from tests.unit.problems.test_generate import MORE_NUMBER_WORDS, solves, workflow
 
 PARTS = (*OPENINGS, *EVENTS, *QUESTIONS.values())
+BY_FORMAT = {"evaluator": "format", "evaluator_sha256": None}
 SIZES = {"train": 60, "validation": 20, "test": 40, "dev": 0}
-PARAMS = Problems(source="events", path="", **SIZES, phrasings=3, siblings=2, operations=4, unseen_template_share=0.5)
+PARAMS = Problems(
+    source="events",
+    path="",
+    evaluator="format",
+    evaluator_sha256=None,
+    **SIZES,
+    phrasings=3,
+    siblings=2,
+    operations=4,
+    unseen_template_share=0.5,
+)
 ALL = tuple(itertools.chain.from_iterable(compositions(count) for count in range(1, 5)))
 NAMED = {name_of(composition): composition for composition in ALL}
 CAST = {"name": "Ada", "other": "Ben", "place": "market", "item": "pears"}

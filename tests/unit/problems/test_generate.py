@@ -22,9 +22,18 @@ from tasks.programs.contract import HEADER
 from tasks.programs.operators.builtin import numbers
 from tasks.records import Problem, Result
 
+BY_FORMAT = {"evaluator": "format", "evaluator_sha256": None}
 SIZES = {"train": 200, "validation": 128, "test": 200, "dev": 100}
 PARAMS = Problems(
-    source="generated", path="", **SIZES, phrasings=3, siblings=2, operations=4, unseen_template_share=0.25
+    source="generated",
+    path="",
+    evaluator="format",
+    evaluator_sha256=None,
+    **SIZES,
+    phrasings=3,
+    siblings=2,
+    operations=4,
+    unseen_template_share=0.25,
 )
 WORDS = "zero|one|once|single|pair|couple|both|first|second|third|fourth|fifth|quarters?|halves|quadruple"
 MORE_NUMBER_WORDS = re.compile(rf"\b({WORDS})\b", re.IGNORECASE)

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.errors import GraftError
+from tasks.evaluators.number import parse as parse_answer
 from tasks.params.sections import Problems
-from tasks.problems.jsonl import parse_answer, read_problems, split_problems
+from tasks.problems.jsonl import read_problems, split_problems
 from tasks.programs.operators.builtin import numbers
 from tasks.records import Problem, Sibling, Split
 
@@ -20,10 +21,22 @@ REPOSITORY = Path(__file__).parents[3]
 GSM8K = REPOSITORY.parent / "shared/data/gsm8k/train.jsonl"
 GOOD = '{"question": "2 and 3?", "answer": 5}'
 
+BY_FORMAT = {"evaluator": "format", "evaluator_sha256": None}
+
 
 def params_of(train: int, validation: int, test: int, dev: int = 0) -> Problems:
     sizes = {"train": train, "validation": validation, "test": test, "dev": dev}
-    return Problems(source="jsonl", path="", **sizes, phrasings=1, siblings=0, operations=4, unseen_template_share=0)
+    return Problems(
+        source="jsonl",
+        path="",
+        evaluator="format",
+        evaluator_sha256=None,
+        **sizes,
+        phrasings=1,
+        siblings=0,
+        operations=4,
+        unseen_template_share=0,
+    )
 
 
 def sums(count: int) -> list[str]:

@@ -10,6 +10,7 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.problems.task import run
 from tasks.records import Problem
+from tasks.sources.user_modules import digest_modules
 from tests.support.stage_params import REPOSITORY, stage_params
 
 SIZES = {"train": 20, "validation": 8, "test": 12}
@@ -62,3 +63,36 @@ def test_a_bad_file_leaves_earlier_output_unchanged(tmp_path: Path) -> None:
     with pytest.raises(GraftError, match=r"^mine\.jsonl:1: answer: missing"):
         run(layout, stage_params("problems", problems={"source": "jsonl", "path": "mine.jsonl"}), None)
     assert written(tmp_path) == before
+
+
+JUDGE = """
+class Longest:
+    def parse(self, answer):
+        return int(answer)
+
+    def score(self, problem, value):
+        return float(len(str(value)) <= problem.answer)
+"""
+
+
+def test_the_evaluator_is_written_into_the_problems_and_the_format_is_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lines = [{"question": f"{n}?", "answer": str(n), "note": n} for n in range(9)]
+    (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    (tmp_path / "longest_judge.py").write_text(JUDGE)
+    own = {"evaluator": "longest_judge:Longest", "evaluator_sha256": digest_modules(tmp_path, ["longest_judge"])}
+    sizes = {"source": "jsonl", "path": "mine.jsonl", "train": 2, "validation": 1, "test": 1}
+    answers = {}
+    caplog.set_level("INFO")
+    for chosen in ({"evaluator": "format"}, {"evaluator": "text"}, own):
+        run(Layout(tmp_path), stage_params("problems", problems={**sizes, **chosen}), None)
+        first = read_jsonl(Layout(tmp_path).problems("train"), Problem)[0]
+        answers[first.evaluator] = first.answer
+        assert first.evaluator_sha256 == chosen.get("evaluator_sha256")
+        assert first.fields == {"note": int(str(first.answer))}
+        assert f"mine.jsonl: 9 problems in the format question and answer, {first.evaluator}" in caplog.messages
+    assert answers == {"number": int(answers["text"]), "text": answers["text"], own["evaluator"]: int(answers["text"])}
+    wrong = {**own, "evaluator_sha256": "0"}
+    with pytest.raises(GraftError, match=r"^problems\.evaluator_sha256: is not the digest of longest_judge"):
+        run(Layout(tmp_path), stage_params("problems", problems={**sizes, **wrong}), None)

@@ -8,6 +8,7 @@ from tasks.programs.code_blocks import code_of
 from tasks.programs.contract import HEADER, prompt_of, workflow_id
 from tasks.programs.operators.builtin import OPERATORS
 from tasks.programs.operators.model_calls import MODEL_OPERATORS
+from tasks.programs.operators.question_context import with_context
 
 CODE = HEADER + "    return n[0]\n"
 COMPLETIONS = {
@@ -52,8 +53,11 @@ def test_prompt() -> None:
     prompt = prompt_of("How many?", "Qwen/Qwen3-0.6B")
     assert prompt == prompt_of("How many?", "./folder")
     assert prompt.endswith("Problem: How many?\n")
-    assert all(f"- {name}(" in prompt for name in OPERATORS)
+    assert [name for name in OPERATORS if f"- {name}(" not in prompt] == ["context"]
+    with_one = prompt_of(with_context("Sue is 9.", "How old is she?"), "./folder", wanted="a short text")
+    assert all(f"- {name}(" in with_one for name in OPERATORS)
+    assert "returns its answer as a short text.\nThese functions" in with_one
     assert not any(f"- {name}(" in prompt for name in MODEL_OPERATORS)
     served = prompt_of("How many?", "./folder", served=True)
-    assert all(f"- {name}(" in served for name in [*OPERATORS, "run", *MODEL_OPERATORS])
+    assert all(f"- {name}(" in served for name in [*OPERATORS, "run", *MODEL_OPERATORS] if name != "context")
     assert code_of(prompt).startswith(HEADER)  # the example in it keeps the contract that it explains

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tasks.environments.workflow import WorkflowEnvironment
 from tasks.programs.answer_check import solved_share
 from tasks.programs.operators.model import Prompt
 from tasks.programs.operators.model_calls import MAX_PROMPT
@@ -48,7 +49,7 @@ def tree_of(*workflows: tuple[str, list[Result]]) -> PolicyTree:
 
 def revisions_of(tree: PolicyTree, most: int = 20, u: float = 0.999) -> ProblemRevisions:
     """`u` 0 asks for fresh ones, close to 1 for revisions of the best workflow's last equal."""
-    return ProblemRevisions(tree, most, lambda _: u)
+    return ProblemRevisions(WorkflowEnvironment(), tree, most, lambda _: u)
 
 
 def take(
@@ -156,7 +157,7 @@ CODES, CHANGES, RIGHTS = st.integers(0, 4), st.integers(0, 3), st.integers(0, 2)
 def test_every_reply_is_counted_and_no_code_is_run_twice(replies: list[tuple[int, int, int, float, int]]) -> None:
     """In waves: (code, change, right, draw, drafts before the next replies)."""
     tree = tree_of(("code 0", solving(1)), ("code 1", LOST))
-    revisions = ProblemRevisions(tree, len(replies), [u for *_, u, _ in replies].__getitem__)
+    revisions = ProblemRevisions(WorkflowEnvironment(), tree, len(replies), [u for *_, u, _ in replies].__getitem__)
     rest, ran = list(replies), []
     while rest:
         wave, rest = rest[: rest[0][-1]], rest[rest[0][-1] :]
@@ -186,7 +187,7 @@ def test_every_reply_is_counted_and_no_code_is_run_twice(replies: list[tuple[int
 
 def test_the_experience_of_a_parent_lists_its_own_changes_only() -> None:
     tree = tree_of(("one", solving(1)), ("two", solving(1)))
-    revisions = ProblemRevisions(tree, 9, [0.3, 0.5].__getitem__)
+    revisions = ProblemRevisions(WorkflowEnvironment(), tree, 9, [0.3, 0.5].__getitem__)
     take(revisions, "worse change", "a", solving(0))
     take(revisions, "unknown change", "b", LOST)
     take(revisions, "equal change", "c", solving(1))

@@ -285,7 +285,7 @@ def revised(problems: Sequence[Problem], sandbox: Sandbox, folder: Path) -> tupl
     trees = [make_tree(p, 8) for p in problems]
     model, knobs = Written(), params("http://unused", wave=2)
     served = CachedModel(model, knobs.operators, folder)
-    Reviser(served, sandbox, lambda code: list(code.encode()), knobs, 3).revise(trees)
+    Reviser(WorkflowEnvironment(), served, sandbox, lambda code: list(code.encode()), knobs, 3).revise(trees)
     return {t.problem.problem_id: list(tree_records(t.problem.problem_id, t.root)) for t in trees}, model.batches
 
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.programs.contract import ALL_OPERATORS, prompt_of
-from tasks.records import Result
+from tasks.records import Result, Sibling
 from tasks.search.revisions.prompt import (
     EXPERIENCES,
     MAX_CHANGE,
@@ -16,22 +16,26 @@ from tasks.search.revisions.prompt import (
     parse_revision,
     revision_prompt,
 )
+from tests.support.records import question_of
 
 QUESTION = "3 boxes of 4 pens?"
+ASKED = question_of(QUESTION, 12, siblings=[Sibling(question=f"{n} boxes of 4 pens?", answer=4 * n) for n in (5, 6)])
 CODE = "def solve(problem):\n    n = numbers(problem)\n    return n[0] * n[9]\n"
 WRONG = Result(status="ok", value=7)
 FAILED = Result(status="error", error="IndexError: list index out of range")
 
 
 def asked(trials: list[Trial] | None = None, results: tuple[Result, ...] = (WRONG, FAILED, FAILED)) -> str:
-    return revision_prompt(QUESTION, EvaluatedWorkflow(CODE, results, [False] * len(results)), trials or [])
+    return revision_prompt(
+        question_of(QUESTION), EvaluatedWorkflow(CODE, results, [False] * len(results)), trials or []
+    )
 
 
 def test_the_prompt_holds_the_contract_the_problem_the_parent_and_what_running_it_gave() -> None:
     prompt = asked()
     contract = prompt_of(QUESTION, "a model", served=True).partition("Answer with the code only.")[0]
     assert prompt.startswith(contract)
-    assert all(f"- {name}(" in prompt for name in ALL_OPERATORS)
+    assert all(f"- {name}(" in prompt for name in ALL_OPERATORS if name != "context")
     for part in (f"Problem: {QUESTION}\n", f"```python\n{CODE}```\n", "begins with Change:"):
         assert prompt.count(part) == 1
     assert (
@@ -48,12 +52,12 @@ def test_the_prompt_holds_the_contract_the_problem_the_parent_and_what_running_i
 
 def test_the_prompt_never_holds_the_value_of_a_right_result() -> None:
     text, right = Result(status="ok", value="67 pens"), Result(status="ok", value=12345)
-    prompt = revision_prompt(QUESTION, EvaluatedWorkflow(CODE, (text, right), (False, True)), [])
+    prompt = revision_prompt(question_of(QUESTION), EvaluatedWorkflow(CODE, (text, right), (False, True)), [])
     assert "on this problem: wrong, it returned '67 pens'\n" in prompt
     assert "with other quantities (1 ×): right\n" in prompt
     assert "12345" not in prompt
     turned = EvaluatedWorkflow(CODE, (right, text), (True, False))
-    assert "on this problem: right\n" in revision_prompt(QUESTION, turned, [])
+    assert "on this problem: right\n" in revision_prompt(question_of(QUESTION), turned, [])
 
 
 def test_the_prompt_never_holds_the_question_of_a_sibling() -> None:
@@ -93,11 +97,11 @@ def test_each_change_is_listed_once_and_only_the_latest_ones() -> None:
 
 
 def test_a_fresh_one_is_asked_for_without_any_parent() -> None:
-    prompt = fresh_prompt(QUESTION, 3, [Trial("add them all", 0, 1)])
+    prompt = fresh_prompt(ASKED, [Trial("add them all", 0, 1)])
     assert f"Problem: {QUESTION}\n" in prompt
     assert "take another one:\n- add them all (1 of 3 right)\n" in prompt
     assert "gave" not in prompt
-    assert "tried" not in fresh_prompt(QUESTION, 3, [])
+    assert "tried" not in fresh_prompt(ASKED, [])
 
 
 FENCED = f"```python\n{CODE}```"

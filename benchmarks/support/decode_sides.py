@@ -1,6 +1,6 @@
 """Child process of `benchmarks.real_model` that samples completions with Graft or CTranslate2, in float32.
 
-    python -m benchmarks.decode_sides graft|ctranslate2 DECODING
+    python -m benchmarks.support.decode_sides graft|ctranslate2 DECODING
 
 Both sides sample the same number of tokens from the model's whole distribution; no completion ends by chance. DECODING
 is one JSON object. For each line that comes in, one batch is sampled and one JSON object with its seconds goes out.

@@ -1,0 +1,40 @@
+"""Commands on data and tasks: what is in a file of problems, which environments there are."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.cli.options import Debug
+
+
+def problems(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A jsonl file of problems, or a folder of them.")],
+    evaluator: Annotated[
+        str, typer.Option(metavar="NAME", help="Read the answers as problems.evaluator=NAME would.")
+    ] = "format",
+    debug: Debug = False,  # noqa: ARG001 (read by main)
+) -> None:
+    """Show what a run would see in a file of problems: its format, how answers are checked, counts and three examples.
+
+    Reads the file and changes nothing. Formats that are recognised by their columns: Graft's own (question and answer),
+    GSM8K, MATH, AIME, HotpotQA, DROP, MMLU, ARC, GPQA, HumanEval and MBPP. Use the file with:
+    graft retrain -S problems.source=jsonl -S problems.path=FILE
+    """
+    from flows.reports.problem_file import describe_files
+
+    print(describe_files(file, evaluator))
+
+
+def environments(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
+    """List the environments: what the policy writes in each, its prompt, its reward terms; then the evaluators.
+
+    The environment is the param environment, the evaluator problems.evaluator. An environment or an evaluator of your
+    own is a class in the project's folder, named as module:CLASS.
+    """
+    from flows.preflight import project_root
+    from flows.reports.environment_list import list_environments
+    from tasks.params.file import load_params
+
+    root: Path = project_root()
+    print(list_environments(root, load_params(root / "params.yaml")))

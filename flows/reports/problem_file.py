@@ -1,0 +1,118 @@
+"""`graft problems`: the format, the answers and examples of files of problems, without a run."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+from tasks.artifacts import read_text
+from tasks.core.terminal import answer_text, printable, shortened
+from tasks.errors import GraftError
+from tasks.evaluators.scores import BUILT_IN
+from tasks.params.sections import BY_FORMAT, EVALUATORS
+from tasks.problems.files import problem_files
+from tasks.problems.formats import Format, recognise
+from tasks.problems.jsonl import Reader, read_row, rows_of, where_of
+from tasks.programs.operators.question_context import context, without_context
+from tasks.records import Answer, Problem
+
+EXAMPLES = 3
+WIDTH = 100
+"""Longest question of an example, in characters."""
+
+
+@dataclass
+class FileSummary:
+    """A file's problems, and the lines that a run would refuse."""
+
+    name: str
+    known: Format
+    evaluator: str
+    problems: list[Problem] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    repeated: int = 0  # lines with a question that an earlier line has
+
+
+def describe_files(path: str, evaluator: str = BY_FORMAT) -> str:
+    """The text that `graft problems` prints. Raises GraftError without a file, and for one without any line."""
+    if not Path(path).exists():
+        raise GraftError(f"{path}: no such file; name a jsonl file, or a folder of them")
+    if evaluator not in EVALUATORS and ":" not in evaluator:
+        raise GraftError(f"--evaluator: no {evaluator!r}; name one of {', '.join(EVALUATORS)}, or module:CLASS")
+    summaries = [summarise(name, read_text(file), evaluator) for name, file in problem_files(Path.cwd(), path).items()]
+    return "\n\n".join("\n".join(lines_of(summary)) for summary in summaries)
+
+
+def summarise(name: str, text: str, evaluator: str = BY_FORMAT) -> FileSummary:
+    """Read every line, a refused one too. Raises GraftError for a file that is not JSON, or empty."""
+    reader, summary, questions = Reader(evaluator), None, set[str]()
+    for place, row in rows_of(name, text):
+        if summary is None:
+            known = recognise(row)
+            summary = FileSummary(name, known, known.evaluator if evaluator == BY_FORMAT else evaluator)
+        where = where_of(name, place)
+        try:
+            if summary.evaluator in BUILT_IN:
+                problem = reader.problem(where, summary.known, row, name)
+            else:  # the answers as they are: a user's evaluator is not loaded here, and there is none for unit tests
+                problem = read_row(where, summary.known, row, name, summary.evaluator)
+        except GraftError as error:
+            summary.refused.append(str(error))
+            continue
+        summary.repeated += problem.question in questions
+        questions.add(problem.question)
+        summary.problems.append(problem)
+    if summary is None:
+        raise GraftError(f"{name}: no line; write one JSON object per line")
+    return summary
+
+
+def lines_of(summary: FileSummary) -> Iterator[str]:
+    """What a person wants to know before a run, a line each."""
+    problems = summary.problems
+    yield f"{summary.name}: {len(problems)} problems, format {summary.known.name}"
+    yield f"  evaluator   {_evaluator(summary)}"
+    yield f"  answers     {_answers(summary.evaluator, [p.answer for p in problems])}"
+    yield f"  questions   {_lengths([without_context(p.question) for p in problems])}"
+    yield f"  contexts    {_lengths([text for p in problems if (text := context(p.question))])}"
+    siblings = [len(p.siblings) for p in problems if p.siblings]
+    yield f"  siblings    {f'{sum(siblings)}, of {len(siblings)} problems' if siblings else 'none'}"
+    names = Counter(name for p in problems for name in p.fields)
+    yield f"  fields      {', '.join(map(printable, names)) or 'none'}"
+    yield f"  duplicates  {summary.repeated or 'none'}{' (a run refuses them)' if summary.repeated else ''}"
+    if summary.refused:
+        count = f"{len(summary.refused)} of {len(summary.refused) + len(problems)} lines"
+        yield f"  refused     {count}, so that a run refuses the file; the first:"
+        yield f"              {printable(summary.refused[0])}"
+    for problem in problems[:EXAMPLES]:
+        yield f"  {problem.problem_id}"
+        yield f"      {shortened(printable(without_context(problem.question), replacement=' '), WIDTH)}"
+        yield f"      answer: {shortened(printable(answer_text(problem.answer), replacement=' '), WIDTH)}"
+
+
+def _evaluator(summary: FileSummary) -> str:
+    if summary.evaluator in BUILT_IN:
+        return f"{summary.evaluator}: the answer is {BUILT_IN[summary.evaluator].wanted}"
+    if ":" in summary.evaluator:
+        return f"{summary.evaluator}, your own"
+    return "none built in: the answers are unit tests; name your own, problems.evaluator=module:CLASS"
+
+
+def _answers(evaluator: str, answers: Sequence[Answer]) -> str:
+    counts = Counter(map(str if evaluator == "choice" else _kind, answers))
+    return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())) or "none"
+
+
+def _kind(answer: Answer) -> str:
+    if isinstance(answer, list):
+        return "with one accepted answer" if len(answer) == 1 else "with several accepted answers"
+    kinds = {int: "integers", float: "decimals", str: "texts", dict: "objects", bool: "true or false"}
+    return kinds[type(answer)]
+
+
+def _lengths(texts: Sequence[str]) -> str:
+    if not texts:
+        return "none"
+    lengths = sorted(map(len, texts))
+    return f"{lengths[0]} to {lengths[-1]} characters, median {median(lengths):.0f} ({len(texts)})"

@@ -1,0 +1,129 @@
+"""Evaluator `expression`: equal mathematical expressions, compared by math-verify in a child process.
+
+math-verify computes with sympy, which never ends on `9^{9^{9^9}}`: a comparison that takes longer than SECONDS, or more
+memory than the child has, counts as wrong. So a result may depend on the machine where a comparison takes that long.
+"""
+
+import atexit
+import json
+import os
+import re
+import subprocess
+from functools import lru_cache
+from importlib.util import find_spec
+from multiprocessing.connection import wait
+from threading import Lock
+
+from tasks.core.child_process import kill_tree, spawn
+from tasks.errors import GraftError
+from tasks.evaluators.boxed import last_box
+from tasks.evaluators.number import Value, kind_of
+from tasks.evaluators.text import accepted, text_of
+from tasks.records import Answer
+
+SECONDS = 5.0
+"""Time limit of one comparison."""
+
+LOADING = 120.0
+"""Time limit for the import of math-verify, in seconds: a busy machine reads sympy slowly."""
+
+LONGEST = 1000
+"""Longest expression in characters; a longer value is wrong."""
+
+_IGNORED = re.compile(r"\\(?:left|right|displaystyle)(?![A-Za-z])|\\[!,;: ]|[\s$]")
+
+
+def parse(answer: Answer) -> Answer:
+    r"""The expression of an answer: the last `\boxed{}` of a text, the text itself, or a number; or a list of these.
+
+    Raises ValueError for anything else.
+    """
+    if isinstance(answer, list):
+        if not answer:
+            raise ValueError("an empty list; give at least one accepted answer")
+        return [_expression(each) for each in answer]
+    return _expression(answer)
+
+
+def score(value: Value, answer: Answer) -> float:
+    """1 if the value and an accepted answer are the same expression, else 0. Raises GraftError without math-verify."""
+    given = _inside(text_of(value))
+    return float(any(are_equal(given, each) for each in accepted(answer)))
+
+
+@lru_cache(10_000)
+def are_equal(given: str, expected: str) -> bool:
+    """True if math-verify finds two LaTeX or plain expressions equal, or only blanks and sizes of brackets differ."""
+    if _IGNORED.sub("", given) == _IGNORED.sub("", expected):
+        return True
+    return 0 < len(given) <= LONGEST and _CHILD.compare(given, expected)
+
+
+class Comparer:
+    """A child process that compares expressions; started by the first comparison, and again after one was killed."""
+
+    def __init__(self, seconds: float = SECONDS) -> None:
+        self._seconds = seconds
+        self._process: subprocess.Popen[bytes] | None = None
+        self._owner = 0  # the process that started it: a fork of that must not share its pipes
+        self._lock = Lock()
+
+    def compare(self, given: str, expected: str) -> bool:
+        """The verdict of math-verify; False without one within the limits. Raises GraftError where it cannot start."""
+        with self._lock:
+            if self._process is None or self._owner != os.getpid() or self._process.poll() is not None:
+                self._start()
+            assert self._process is not None
+            assert self._process.stdin is not None
+            try:
+                self._process.stdin.write(json.dumps([expected, given]).encode() + b"\n")
+                self._process.stdin.flush()
+            except BrokenPipeError:
+                self.close()
+                return False
+            return self._line(self._seconds) == b"true\n"
+
+    def close(self) -> None:
+        """End the child."""
+        process, self._process = self._process, None
+        if process is not None and self._owner == os.getpid():
+            kill_tree(process)
+            assert process.stdout is not None
+            process.stdout.close()
+
+    def _start(self) -> None:
+        if find_spec("math_verify") is None:
+            raise GraftError("problems.evaluator: expression needs math-verify; run: pip install 'graft[math]'")
+        self.close()
+        self._owner = os.getpid()
+        self._process = spawn("tasks.evaluators.expression_worker", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        if self._line(LOADING) != b"ready\n":
+            raise GraftError("problems.evaluator: math-verify could not be loaded; run: python -c 'import math_verify'")
+
+    def _line(self, seconds: float) -> bytes:
+        """The child's next line; b"" if it ended or is late, and then it is killed."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline() if wait([self._process.stdout.fileno()], seconds) else b""
+        if not line.endswith(b"\n"):
+            self.close()
+            return b""
+        return line
+
+
+_CHILD = Comparer()
+atexit.register(_CHILD.close)
+
+
+def _expression(answer: Answer) -> str:
+    if isinstance(answer, bool) or not isinstance(answer, (int, float, str)):
+        raise ValueError(f"{kind_of(answer)}, not an expression")
+    text = _inside(text_of(answer))
+    if not text:
+        raise ValueError("empty; write the expression")
+    return text
+
+
+def _inside(text: str) -> str:
+    box = last_box(text)
+    return (text if box is None else box).strip()

@@ -1,0 +1,57 @@
+"""Evaluator `text`: exact match after SQuAD's normalisation."""
+
+import re
+import string
+
+from tasks.evaluators.number import Value, kind_of, shorten
+from tasks.records import Answer
+
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def parse(answer: Answer) -> Answer:
+    """A text, or a list of accepted texts; numbers become texts.
+
+    Raises ValueError for anything else, and for a text of which nothing is left by `normalise`.
+    """
+    if isinstance(answer, list):
+        if not answer:
+            raise ValueError("an empty list; give at least one accepted answer")
+        return [_text(each) for each in answer]
+    return _text(answer)
+
+
+def score(value: Value, answer: Answer) -> float:
+    """1 if the value and an accepted answer are equal once normalised, else 0."""
+    given = normalise(text_of(value))
+    return float(any(given == normalise(each) for each in accepted(answer)))
+
+
+def normalise(text: str) -> str:
+    """In lower case, without ASCII punctuation, the articles a, an and the, and extra blanks.
+
+    (`normalize_answer` of SQuAD's evaluate-v1.1.py; Rajpurkar et al. 2016, §6.1.)
+    """
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+
+
+def text_of(value: Value) -> str:
+    """The value as text; an integral float without its `.0`."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return str(value)
+
+
+def accepted(answer: Answer) -> list[str]:
+    """The accepted texts of an answer from `parse`."""
+    return [str(each) for each in answer] if isinstance(answer, list) else [str(answer)]
+
+
+def _text(answer: Answer) -> str:
+    if isinstance(answer, bool) or not isinstance(answer, (int, float, str)):
+        raise ValueError(f"{kind_of(answer)}, not a text")
+    text = text_of(answer)
+    if not normalise(text):
+        raise ValueError(f"{shorten(text)} is empty without punctuation and articles; use evaluator choice for letters")
+    return text

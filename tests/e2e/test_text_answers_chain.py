@@ -1,0 +1,62 @@
+"""The real chain on questions with contexts, in the columns of HotpotQA, in both built-in environments."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.support.workspace import graft, make_workspace
+from tasks.artifacts import read_jsonl, read_text
+from tasks.core.metrics_files import read_metrics
+from tasks.layout import Layout
+from tasks.records import Attempt, Problem, RewardedTrajectory
+from tests.support.models import save_base
+from tests.support.policies import MakePolicy
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+PLACES = ["Paris", "Rome", "Bern", "Oslo", "Lima", "Cairo", "Quito"]
+SMALL = [
+    *["problems.source=jsonl", "problems.path=hotpot.jsonl", "policy.base=base", "policy.max_new_tokens=24"],
+    *["problems.train=8", "problems.validation=4", "problems.test=6", "policy.prompt.style=plain"],
+    *["policy.prompt.examples=1", "policy.prompt.file=shown.jsonl"],
+    *["rewards.length=0.5", "influence.completions=4", "grpo.group_size=4", "search.samples=4", "search.simulations=6"],
+    *["evaluation.samples=4", "evaluation.ks=[1, 2]", "evaluation.resamples=200", "tracking.uri=", "rounds=1"],
+]
+
+
+def lines() -> Iterator[str]:
+    for number in range(18):
+        place = PLACES[number % len(PLACES)]
+        context = {"title": [f"Land {number}"], "sentences": [[f"Its capital is {place}."]]}
+        row = {"question": f"Capital of land {number}?", "answer": place, "supporting_facts": {}, "level": "easy"}
+        yield json.dumps({"id": f"q{number}", "context": context, **row})
+
+
+@pytest.mark.parametrize("environment", ["answer", "workflow"])
+def test_texts_contexts_and_fields_go_through_all_stages(
+    environment: str, tmp_path: Path, make_policy: MakePolicy
+) -> None:
+    root = make_workspace(tmp_path / "project", SMALL)
+    (root / "hotpot.jsonl").write_text("\n".join(lines()))
+    (root / "shown.jsonl").write_text(json.dumps({"question": "Capital?", "completion": "Rome"}))
+    save_base(make_policy, root / "base")
+    ended = graft(root, "retrain", "-S", f"environment={environment}")
+    assert (ended.returncode, ended.stderr) == (0, ""), f"{ended.stdout}\n{ended.stderr}"
+    layout = Layout(root)
+    problems = read_jsonl(layout.problems("train"), Problem)
+    assert {problem.evaluator for problem in problems} == {"f1"}
+    groups = read_jsonl(layout.rewarded(1), RewardedTrajectory)
+    assert {group.problem_id for group in groups} >= {problem.problem_id for problem in problems}
+    for group in groups:
+        assert group.problem.fields == {"level": "easy", "supporting_facts": {}}
+        assert "Its capital is" in group.prompt
+        assert set(group.reward_terms) >= {"correctness", "length"}
+    assert read_jsonl(layout.evaluation("after") / "attempts.jsonl", Attempt)
+    assert read_metrics(layout, "evaluate@after")["problems"] == 6
+    page = read_text(layout.page)
+    assert "Capital of land" in page
+    assert "; supporting_facts: {}, level: easy</p>" in page or "; level: easy, supporting_facts: {}</p>" in page
+    told = graft(root, "diagnose", "--problems", "2")
+    assert told.returncode == 0, told.stderr

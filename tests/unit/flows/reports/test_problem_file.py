@@ -1,0 +1,96 @@
+"""`graft problems` and `graft environments`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from flows.reports.environment_list import list_environments
+from flows.reports.problem_file import describe_files, lines_of, summarise
+from tasks.environments.direct import Direct
+from tasks.errors import GraftError
+from tests.support.stage_params import REPOSITORY, shipped_params
+
+SHARED = REPOSITORY.parent / "shared/data"
+CAPITALS = [
+    {"question": "Capital of France?", "answer": ["Paris", "Paris, France"], "context": "Europe.", "hops": 1},
+    {"question": "Capital of Italy?", "answer": "Rome"},
+    {"question": "Capital of Italy?", "answer": "Roma", "problem_id": "again"},
+    {"question": "Capital of Spain?"},
+]
+
+
+def text_of(rows: list[dict[str, object]]) -> str:
+    return "\n".join(map(json.dumps, rows))
+
+
+def test_a_file_is_described_with_its_refused_and_repeated_lines() -> None:
+    lines = list(lines_of(summarise("capitals.jsonl", text_of(CAPITALS), "text")))
+    assert lines[:11] == [
+        "capitals.jsonl: 3 problems, format question and answer",
+        "  evaluator   text: the answer is a short text",
+        "  answers     2 texts, 1 with several accepted answers",
+        "  questions   17 to 18 characters, median 17 (3)",
+        "  contexts    7 to 7 characters, median 7 (1)",
+        "  siblings    none",
+        "  fields      hops",
+        "  duplicates  1 (a run refuses them)",
+        "  refused     1 of 4 lines, so that a run refuses the file; the first:",
+        "              capitals.jsonl:4: answer: missing; every line needs a question and an answer",
+        "  q-" + lines[10][4:],
+    ]
+    assert lines[12] == "      answer: Paris | Paris, France"
+    assert len(lines) == 10 + 3 * 3
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="GSM8K and HumanEval are not here")
+def test_real_files_are_recognised() -> None:
+    gsm8k = describe_files(str(SHARED / "gsm8k/train.jsonl")).splitlines()
+    assert gsm8k[0].endswith("train.jsonl: 7473 problems, format GSM8K")
+    assert gsm8k[1:3] == ["  evaluator   number: the answer is a number", "  answers     7473 integers"]
+    code = describe_files(str(SHARED / "humaneval/HumanEval.jsonl")).splitlines()
+    assert code[0].endswith("HumanEval.jsonl: 164 problems, format HumanEval")
+    assert "unit tests; name your own" in code[1]
+
+
+def test_choices_are_counted_by_letter(tmp_path: Path) -> None:
+    rows = [{"question": f"{n}?", "choices": ["a", "b"], "answer": n % 2} for n in range(5)]
+    (tmp_path / "mmlu.jsonl").write_text(text_of(rows))
+    assert "  answers     3 A, 2 B\n" in describe_files(str(tmp_path))
+
+
+@pytest.mark.parametrize(("name", "evaluator", "message"), [
+    ("none.jsonl", "format", "none.jsonl: no such file; name a jsonl file"),
+    ("empty.jsonl", "format", "empty.jsonl: no line; write one JSON object per line"),
+    ("empty.jsonl", "fuzzy", "--evaluator: no 'fuzzy'; name one of format, number, text"),
+])  # fmt: skip
+def test_what_cannot_be_described_is_refused_in_one_line(
+    name: str, evaluator: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("empty.jsonl").write_text("\n \n")
+    with pytest.raises(GraftError) as error:
+        describe_files(name, evaluator)
+    assert str(error.value).startswith(message)
+
+
+class Yes(Direct):
+    """Answers are yes."""
+
+    def prompt(self, question: str, base: str, served: bool = False) -> str:  # noqa: ARG002
+        return f"{question} Yes?\n"
+
+    def parse(self, text: str) -> str | None:
+        return text
+
+
+def test_environments_are_listed_with_prompt_terms_and_evaluators(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = list_environments(REPOSITORY, shipped_params())
+    assert "workflow  (in use)\n  Workflows: Python that defines" in text
+    assert "  reward terms  hard_format, mark\n" in text
+    assert "      Solve the problem. Think first" in text
+    assert "Evaluators of answers (problems.evaluator is format):\n  number " in text
+    monkeypatch.setattr("flows.reports.environment_list.environment_in", lambda *_: Yes())
+    own = list_environments(REPOSITORY, shipped_params(environment="mine:Yes"))
+    assert "mine:Yes  (in use)\n  Answers are yes.\n  answers       read from the completion" in own
+    assert "workflow\n  Workflows" in own
