@@ -194,8 +194,7 @@ def _stepped(
     As in the update, one model is in memory: the reference replaces the policy while it scores.
     """
     averaging, samples = TokenWeights(params.grpo.loss, params.policy.max_new_tokens), samples_in(groups)
-    all_kept = (weighted_group(group, [1.0] * len(group.samples), averaging) for group in groups)
-    learned = [group for group in all_kept if group.samples]
+    all_kept = [weighted_group(group, [1.0] * len(group.samples), averaging) for group in groups]
     with explain_out_of_memory(params.grpo.micro_batch_tokens):
         scorer = update_scorer(policy, samples, params)
         own = reference = score_samples(scorer, samples)
@@ -204,7 +203,7 @@ def _stepped(
             reference = score_samples(update_scorer(policy, samples, params), samples)
             policy = load_policy(layout.policy(round), instead_of=policy)
             scorer = update_scorer(policy, samples, params)
-        step = one_step(scorer, learned, params.grpo, reference if params.grpo.beta > 0 else None)
+        step = one_step(scorer, all_kept, params.grpo, reference if params.grpo.beta > 0 else None)
     return replace(policy, version=_moved_version(policy)), step, (own, reference)
 
 

@@ -36,9 +36,9 @@ def compute(
 ) -> UpdateResult:
     """Train the policy in place. `reference`: from `reference_scores`; None where `grpo.beta` is 0."""
     grpo = params.grpo
-    steps = plan_steps(groups, grpo.epochs, grpo.prompts_per_step, derive_seed(params.seed, "update", round))
+    steps, skipped = plan_steps(groups, grpo.epochs, grpo.prompts_per_step, derive_seed(params.seed, "update", round))
     done = train(update_scorer(policy, _samples(groups), params), steps, grpo, reference, checkpoint, live)
-    return UpdateResult(done.rows, round_metrics(done.rows, groups), done.tokens_per_second)
+    return UpdateResult(done.rows, round_metrics(done.rows, skipped, groups), done.tokens_per_second)
 
 
 def reference_scores(reference: Policy, groups: Sequence[UpdateGroup], params: Params) -> Logprobs:

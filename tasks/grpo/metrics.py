@@ -10,7 +10,7 @@
     ratio, ratio_max        p now / p when sampled, mean over the tokens and largest
     advantage_std           of what the step learned from, weighted as it was
     reward, reward_std      of all completions of the step's problems whose reward is known
-    no_signal_fraction      of a round only: share of its problems no completion of which has an advantage other than 0
+    no_signal_fraction      share of the problems none of whose completions has an advantage other than 0
     completions/…           lengths in tokens of all completions of the step's problems; clipped_ratio: share cut at
                             policy.max_new_tokens
 
@@ -68,18 +68,18 @@ def to_csv(rows: Sequence[Metrics]) -> str:
     return "".join(",".join(line) + "\n" for line in lines)
 
 
-def round_metrics(rows: Sequence[Metrics], groups: Sequence[UpdateGroup]) -> Metrics:
+def round_metrics(rows: Sequence[Metrics], skipped: int, groups: Sequence[UpdateGroup]) -> Metrics:
     """The round's numbers: means over its steps, weighted by tokens where they are means over tokens."""
     samples = [s for g in groups for s in g.samples]
     tokens = sum(row["tokens"] for row in rows)
     numbers: Metrics = {
         "steps": len(rows),
+        "skipped_steps": skipped,
         "samples": sum(s.count for s in samples),
         "distinct_samples": len(samples),
         "tokens": sum(len(s.completion) * s.count for s in samples),
         "first_ratio": rows[0]["ratio"] if rows else 0.0,
         "ratio_max": max((row["ratio_max"] for row in rows), default=0.0),
-        "no_signal_fraction": sum(g.no_signal for g in groups) / max(len(groups), 1),
         **_of_completions(groups),
     }
     for name in (name for name in (rows[0] if rows else ()) if name not in STEP_ONLY and name not in numbers):
@@ -97,6 +97,7 @@ def _of_completions(groups: Sequence[UpdateGroup]) -> Metrics:
     return {
         "reward": _mean(rewards),
         "reward_std": _deviation(rewards),
+        "no_signal_fraction": sum(g.no_signal for g in groups) / max(len(groups), 1),
         "completions/mean_length": _mean(lengths),
         "completions/min_length": min(lengths, default=0),
         "completions/max_length": max(lengths, default=0),

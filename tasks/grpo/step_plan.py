@@ -23,7 +23,7 @@ class UpdateGroup:
 
 @dataclass(frozen=True)
 class Step:
-    """The problems of one optimiser step; each of them has a sample."""
+    """The problems of one optimiser step; at least one of them has a sample."""
 
     epoch: int  # from 1
     groups: list[UpdateGroup]
@@ -33,18 +33,15 @@ class Step:
         return [s for g in self.groups for s in g.samples]
 
 
-def plan_steps(groups: Sequence[UpdateGroup], epochs: int, prompts_per_step: int, seed: int) -> list[Step]:
-    """The steps of all epochs, of the problems with a sample to learn from alone.
-
-    As in DAPO's dynamic sampling (Yu et al. 2025, section 3.2) every step has as many of them: with problems that teach
-    nothing in it, a step of few samples would be as long as one of many, since Adam divides by the gradient's size.
-    """
-    learned = [group for group in groups if group.samples]
-    return [
+def plan_steps(groups: Sequence[UpdateGroup], epochs: int, prompts_per_step: int, seed: int) -> tuple[list[Step], int]:
+    """The steps of all epochs, and how many are skipped because nothing of their problems is selected."""
+    steps = [
         Step(epoch + 1, step)
         for epoch in range(epochs)
-        for step in steps_of_epoch(learned, prompts_per_step, seed, epoch)
+        for step in steps_of_epoch(groups, prompts_per_step, seed, epoch)
     ]
+    taken = [step for step in steps if step.samples]
+    return taken, len(steps) - len(taken)
 
 
 def steps_of_epoch(

@@ -30,7 +30,7 @@ def run(make_policy: MakePolicy, make_samples: MakeSamples) -> Run:
         policy, samples, params = make_policy(), make_samples(), grpo_params(epochs=4, schedule="cosine")
         scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7)
         groups = [UpdateGroup(f"p{n}", [s for s in samples if s.problem_id == f"p{n}"], 20) for n in range(4)]
-        rows = train(scorer, plan_steps(groups, 4, 2, seed=0), params, None, kept, live).rows
+        rows = train(scorer, plan_steps(groups, 4, 2, seed=0)[0], params, None, kept, live).rows
         return torch.cat([p.detach().flatten() for p in policy.model.parameters() if p.requires_grad]), rows
 
     return train_policy

@@ -40,8 +40,8 @@ def learn(policy: Policy, groups: list[UpdateGroup], params: Grpo, temperature: 
     scorer = scorer_for(policy, samples, temperature, params.micro_batch_tokens)
     with policy.model.disable_adapter():
         reference = score_samples(scorer, samples) if params.beta else None
-    steps = plan_steps(groups, params.epochs, params.prompts_per_step, seed)
-    return round_metrics(train(scorer, steps, params, reference).rows, groups)
+    steps, skipped = plan_steps(groups, params.epochs, params.prompts_per_step, seed)
+    return round_metrics(train(scorer, steps, params, reference).rows, skipped, groups)
 
 
 def moved(samples: list[Sample], by: float = 0.3) -> tuple[Logprobs, Logprobs]:
@@ -224,18 +224,13 @@ def test_a_revision_counts_as_if_the_round_policy_had_written_it(
     assert torch.allclose(weights_of(policy), weights_of(recorded), atol=1e-5)
 
 
-def test_with_nothing_to_learn_from_there_is_no_step(policy: Policy, samples: list[Sample]) -> None:
+def test_steps_with_nothing_selected_are_skipped_and_counted(policy: Policy, samples: list[Sample]) -> None:
     before = weights_of(policy)
     empty = [replace(g, samples=[]) for g in groups_of(samples)]
-    assert learn(policy, empty, grpo(), TEMPERATURE, seed=0)["steps"] == 0
-    assert learn(policy, [], grpo(), TEMPERATURE, seed=0)["steps"] == 0
+    numbers = learn(policy, empty, grpo(), TEMPERATURE, seed=0)
     assert torch.equal(weights_of(policy), before)
-
-
-def test_problems_without_a_sample_change_no_step(make_samples: MakeSamples) -> None:
-    groups = groups_of(make_samples(problems=9, group=1))
-    empty = [replace(group, problem_id=f"empty {group.problem_id}", samples=[]) for group in groups]
-    assert plan_steps([*empty, *groups], 2, 4, seed=0) == plan_steps(groups, 2, 4, seed=0)
+    assert (numbers["steps"], numbers["skipped_steps"]) == (0, 4)
+    assert learn(policy, [], grpo(), TEMPERATURE, seed=0)["skipped_steps"] == 0
 
 
 def test_groups_in_any_order_give_the_same_adapter_and_only_the_adapter_moves(

@@ -11,7 +11,7 @@ import torch
 from tasks.grpo.gradient import TokenSums
 from tasks.grpo.metrics import Metrics, round_metrics, step_metrics, to_csv
 from tasks.grpo.recorded_logprobs import score_samples
-from tasks.grpo.step_plan import Step, UpdateGroup, plan_steps
+from tasks.grpo.step_plan import UpdateGroup, plan_steps
 from tasks.grpo.update import train
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
@@ -36,7 +36,7 @@ def rows(policy: Policy, make_samples: MakeSamples) -> list[Metrics]:
     with policy.model.disable_adapter():
         reference = score_samples(scorer, samples)
     params = grpo_params(epochs=3, beta=0.3, entropy=0.01, learning_rate=0.03, kl_correction=True)
-    return train(scorer, plan_steps(groups_of(samples), 3, 2, seed=0), params, reference).rows
+    return train(scorer, plan_steps(groups_of(samples), 3, 2, seed=0)[0], params, reference).rows
 
 
 def test_the_parts_make_up_the_loss_and_the_share_of_the_kl(rows: list[Metrics]) -> None:
@@ -56,13 +56,14 @@ def test_the_parts_make_up_the_loss_and_the_share_of_the_kl(rows: list[Metrics])
 
 def test_a_step_counts_all_completions_of_its_problems(samples: list[Sample]) -> None:
     groups = groups_of(samples)[2:]
-    step = Step(1, groups)
+    (step,), _ = plan_steps(groups, 1, 2, seed=0)
     row = step_metrics(1, step, TokenSums(tokens=10), 1.0, 0.1)
     rewards = torch.tensor([1.0, 0.0, 0.5, 1.0])
     assert row["reward"] == pytest.approx(float(rewards.mean()))
     assert row["reward_std"] == pytest.approx(float(rewards.std()))
     advantages = torch.tensor([s.advantage for s in groups[0].samples], dtype=torch.float64)
     assert row["advantage_std"] == pytest.approx(float(advantages.std()))
+    assert row["no_signal_fraction"] == 0.5
     lengths = [row[f"completions/{name}_length"] for name in ("min", "mean", "max")]
     assert lengths == [2, pytest.approx(31 / 6), 9]
     assert row["completions/clipped_ratio"] == pytest.approx(2 / 6)
@@ -71,8 +72,8 @@ def test_a_step_counts_all_completions_of_its_problems(samples: list[Sample]) ->
 
 def test_the_round_has_the_means_of_its_steps(rows: list[Metrics], samples: list[Sample]) -> None:
     groups = groups_of(samples)
-    numbers = round_metrics(rows, groups)
-    assert (numbers["steps"], numbers["no_signal_fraction"]) == (6, 0.25)
+    numbers = round_metrics(rows, 2, groups)
+    assert (numbers["steps"], numbers["skipped_steps"], numbers["no_signal_fraction"]) == (6, 2, 0.25)
     assert numbers["loss"] == pytest.approx(sum(row["loss"] for row in rows) / 6)
     assert numbers["kl"] == pytest.approx(sum(r["kl"] * r["tokens"] for r in rows) / sum(r["tokens"] for r in rows))
     assert numbers["ratio_max"] == max(row["ratio_max"] for row in rows)
@@ -83,15 +84,15 @@ def test_the_round_has_the_means_of_its_steps(rows: list[Metrics], samples: list
 
 
 def test_the_table_reads_back_to_the_last_digit_and_a_round_may_have_no_steps(rows: list[Metrics]) -> None:
-    numbers = round_metrics([], [])
-    assert (numbers["steps"], numbers["reward"]) == (0, 0)
+    numbers = round_metrics([], 3, [])
+    assert (numbers["steps"], numbers["skipped_steps"], numbers["reward"]) == (0, 3, 0)
     assert to_csv([]) == "step\n"
     read = [{name: float(value) for name, value in line.items()} for line in csv.DictReader(StringIO(to_csv(rows)))]
     assert read == rows
 
 
 def test_clips_from_above_and_from_below_are_counted_separately(samples: list[Sample]) -> None:
-    (step,) = plan_steps(groups_of(samples)[:1], 1, 1, seed=0)
+    (step,), _ = plan_steps(groups_of(samples)[:1], 1, 1, seed=0)
     sums = TokenSums(tokens=8, low=2, high=1)
     sums.add(TokenSums(tokens=2, high=1, ratio_max=3.0))
     sums.add(TokenSums(ratio_max=2.0))
