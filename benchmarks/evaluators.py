@@ -18,7 +18,7 @@ from tasks.evaluators.scores import BUILT_IN, score
 from tasks.records import Answer, Problem
 
 
-class Scored(NamedTuple):
+class CaseScore(NamedTuple):
     """A case with the score that it got, and the seconds that took."""
 
     evaluator: str
@@ -33,7 +33,7 @@ class Scored(NamedTuple):
         return isclose(self.given, self.expected)
 
 
-def scored(cases: Iterable[tuple[str, Value, Answer, float]] = CASES) -> list[Scored]:
+def score_cases(cases: Iterable[tuple[str, Value, Answer, float]] = CASES) -> list[CaseScore]:
     """Every case as a problem of a file, scored as a stage scores it."""
     results = []
     for name, value, answer, expected in cases:
@@ -41,11 +41,11 @@ def scored(cases: Iterable[tuple[str, Value, Answer, float]] = CASES) -> list[Sc
         problem = Problem(problem_id="p", question="?", answer=parsed, source="case", evaluator=name)
         started = perf_counter()
         given = score(problem, value)
-        results.append(Scored(name, value, answer, expected, given, perf_counter() - started))
+        results.append(CaseScore(name, value, answer, expected, given, perf_counter() - started))
     return results
 
 
-def report(results: Sequence[Scored]) -> None:
+def report(results: Sequence[CaseScore]) -> None:
     """Print the table, the wrong cases, and the share of right ones as JSON."""
     print(f"{'evaluator':<12} {'cases':>6} {'right':>6} {'median ms':>10}")
     for name in dict.fromkeys(each.evaluator for each in results):
@@ -60,4 +60,4 @@ def report(results: Sequence[Scored]) -> None:
 
 
 if __name__ == "__main__":
-    report(scored())
+    report(score_cases())

@@ -18,7 +18,7 @@ from tasks.core.child_process import kill_tree, spawn
 from tasks.errors import GraftError
 from tasks.evaluators.boxed import last_box
 from tasks.evaluators.number import Value, kind_of
-from tasks.evaluators.text import accepted, text_of
+from tasks.evaluators.text import accepted, parse_accepted, text_of
 from tasks.records import Answer
 
 SECONDS = 5.0
@@ -38,11 +38,7 @@ def parse(answer: Answer) -> Answer:
 
     Raises ValueError for anything else.
     """
-    if isinstance(answer, list):
-        if not answer:
-            raise ValueError("an empty list; give at least one accepted answer")
-        return [_expression(each) for each in answer]
-    return _expression(answer)
+    return parse_accepted(answer, _expression)
 
 
 def score(value: Value, answer: Answer) -> float:

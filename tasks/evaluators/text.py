@@ -2,6 +2,7 @@
 
 import re
 import string
+from collections.abc import Callable
 
 from tasks.evaluators.number import Value, kind_of, shorten
 from tasks.records import Answer
@@ -15,11 +16,16 @@ def parse(answer: Answer) -> Answer:
 
     Raises ValueError for anything else, and for a text of which nothing is left by `normalise`.
     """
-    if isinstance(answer, list):
-        if not answer:
-            raise ValueError("an empty list; give at least one accepted answer")
-        return [_text(each) for each in answer]
-    return _text(answer)
+    return parse_accepted(answer, _text)
+
+
+def parse_accepted(answer: Answer, parse_one: Callable[[Answer], Answer]) -> Answer:
+    """An answer, or each of a list of accepted ones, as `parse_one` gives it. Raises ValueError for an empty list."""
+    if not isinstance(answer, list):
+        return parse_one(answer)
+    if not answer:
+        raise ValueError("an empty list; give at least one accepted answer")
+    return [parse_one(each) for each in answer]
 
 
 def score(value: Value, answer: Answer) -> float:

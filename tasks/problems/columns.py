@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from tasks.evaluators.number import kind_of
+from tasks.programs.sandbox.run_program import is_unicode
 from tasks.records import Fields
 
 LONGEST = 1 << 22
@@ -49,13 +50,13 @@ def check_text(column: str, text: Any, longest: int = LONGEST) -> str:
         raise ColumnError(column, "empty; write it or remove the line")
     if len(text) > longest:
         raise ColumnError(column, f"{len(text)} characters, more than {longest}; shorten it")
-    if not _is_unicode(text):
+    if not is_unicode(text):
         raise ColumnError(column, "holds half of a surrogate pair; save the line as proper Unicode")
     return text.strip()
 
 
 def _size(name: str, value: Any) -> int:
-    if len(name) > LONGEST_NAME or not _is_unicode(name):
+    if len(name) > LONGEST_NAME or not is_unicode(name):
         raise ColumnError(ascii(name)[:40], f"no name of a column; use Unicode of at most {LONGEST_NAME} characters")
     if _is_deeper(value, DEEPEST):
         raise ColumnError(name, f"more than {DEEPEST} levels of lists and objects; flatten it")
@@ -72,11 +73,3 @@ def _is_deeper(value: Any, levels: int) -> bool:
         return False
     inner = value.values() if isinstance(value, dict) else value
     return levels == 0 or any(_is_deeper(each, levels - 1) for each in inner)
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

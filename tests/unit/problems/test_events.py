@@ -23,7 +23,6 @@ from tasks.records import Problem
 from tests.unit.problems.test_generate import MORE_NUMBER_WORDS, solves, workflow
 
 PARTS = (*OPENINGS, *EVENTS, *QUESTIONS.values())
-BY_FORMAT = {"evaluator": "format", "evaluator_sha256": None}
 SIZES = {"train": 60, "validation": 20, "test": 40, "dev": 0}
 PARAMS = Problems(
     source="events",

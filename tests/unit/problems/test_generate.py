@@ -22,7 +22,6 @@ from tasks.programs.contract import HEADER
 from tasks.programs.operators.builtin import numbers
 from tasks.records import Problem, Result
 
-BY_FORMAT = {"evaluator": "format", "evaluator_sha256": None}
 SIZES = {"train": 200, "validation": 128, "test": 200, "dev": 100}
 PARAMS = Problems(
     source="generated",

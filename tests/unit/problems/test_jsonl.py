@@ -21,8 +21,6 @@ REPOSITORY = Path(__file__).parents[3]
 GSM8K = REPOSITORY.parent / "shared/data/gsm8k/train.jsonl"
 GOOD = '{"question": "2 and 3?", "answer": 5}'
 
-BY_FORMAT = {"evaluator": "format", "evaluator_sha256": None}
-
 
 def params_of(train: int, validation: int, test: int, dev: int = 0) -> Problems:
     sizes = {"train": train, "validation": validation, "test": test, "dev": dev}
