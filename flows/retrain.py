@@ -4,7 +4,7 @@ DVC decides which stages are up to date (`flows/dvc_stages/pipeline.py`), so Pre
 the stages as tasks named by their ids, shows those that DVC skipped as Cached, and keeps the history.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from prefect import flow
@@ -16,8 +16,6 @@ from flows.stages.chain import stage_ids
 from flows.stages.result import StageResult
 from tasks.layout import Layout
 from tasks.params.params import Params
-from tasks.redaction import redacted
-from tasks.tracking.recorder import git_tags
 
 
 def retrain(
@@ -25,36 +23,23 @@ def retrain(
     params: Params,
     report: Callable[[StageResult], None],
     pull: bool = False,
-    settings: Sequence[str] = (),
     preset: str | None = None,
 ) -> RunSession:
     """Run the flow once, in this process. The caller holds the lock of the workspace.
 
-    `pull`: see `DvcPipeline`. `settings` (`key=value`) and `preset`: as given to the command, for the flow run's page.
+    `pull`: see `DvcPipeline`. `preset`: as given to the command, for the flow run's page.
     """
-    session = RunSession(DvcPipeline(root, pull, seconds=params.schedule.seconds), params, report)
+    pipeline = DvcPipeline(root, pull, seconds=params.schedule.seconds)
+    session = RunSession(pipeline, params, report, preset=preset)
     name = next_name(Layout(root), params)
 
-    @flow(name="retrain", flow_run_name=lambda: name, persist_result=False, validate_parameters=False)
-    def retrain_flow(preset: str, settings: str, base: str, rounds: int, commit: str) -> None:  # noqa: ARG001
-        """The parameters are for the flow run's page; Prefect stores them, so they are few and short."""
+    @flow(name="retrain", flow_run_name=lambda: name, persist_result=False)
+    def retrain_flow() -> None:
         run_stages(session)
 
     with session.connect():
-        retrain_flow(
-            preset or "none",
-            redacted(" ".join(settings)) or "none",
-            redacted(params.policy.base),
-            params.rounds.last,
-            commit_of(git_tags(root)),
-        )
+        retrain_flow()
     return session
-
-
-def commit_of(tags: Mapping[str, str]) -> str:
-    """`58dd976f` from the tags of a run, with a note of changes that are not committed; "none" outside a repository."""
-    changes = " with uncommitted changes" if tags.get("git_dirty") == "true" else ""
-    return f"{tags['git_commit'][:8]}{changes}" if "git_commit" in tags else "none"
 
 
 def run_stages(session: RunSession) -> None:

@@ -25,6 +25,7 @@ from prefect.states import Completed
 
 from flows.doctor import refuse_traps
 from flows.dvc_stages.pipeline import DvcPipeline
+from flows.history.overrides import Overrides, as_text, overrides
 from flows.history.run_history import RunHistory
 from flows.prefect_runs.crashed_runs import flow_run_note, mark_crashed, workspace, workspace_tag
 from flows.prefect_runs.progress_artifact import show_in_prefect
@@ -33,8 +34,8 @@ from flows.prefect_runs.task_run_logs import log_to_prefect
 from flows.prefect_runs.temporary_server import TemporaryServer
 from flows.process.exit_codes import Terminated, failure_line
 from flows.process.signals import reraise_lost_signals
-from flows.reports.html.markdown import Summary, with_changes
-from flows.reports.publish import failure, publish_name, publish_page, publish_summary
+from flows.reports.html.markdown import Summary, with_params
+from flows.reports.publish import failure, parameters, publish_name, publish_page, publish_summary
 from flows.retention.saved_locks import save_lock
 from flows.stages.dvc_yaml import stage_of
 from flows.stages.result import StageResult
@@ -48,9 +49,9 @@ from tasks.params.sections import Scheduling
 from tasks.problems.digests import problems_tag
 from tasks.programs.sandbox.sandbox import probe_tier
 from tasks.records import Promotion
-from tasks.redaction import without_secrets
-from tasks.tracking.recorder import Recorder
-from tasks.tracking.tags import CHANGED, DESCRIPTION, RUN_NAME, WORKSPACE
+from tasks.redaction import redacted, without_secrets
+from tasks.tracking.recorder import Recorder, git_tags
+from tasks.tracking.tags import CHANGED, DESCRIPTION, OVERRIDES, RUN_NAME, WORKSPACE
 
 logger = logging.getLogger(__name__)
 
@@ -88,15 +89,21 @@ class RunSession:
         params: Params,
         report: Callable[[StageResult], None],
         line: Callable[[], str] | None = None,
+        preset: str | None = None,
     ) -> None:
-        """`report` is called after each stage; `line` returns the result of a scheduled run in words."""
+        """`report` is called after each stage; `line` returns the result of a scheduled run in words.
+
+        `preset`: the one that was given to the command, for Prefect's page.
+        """
         self.params = params
+        self._preset = preset
         self.results: list[StageResult] = []
         self._pipeline, self._report, self._line = pipeline, report, line
         self._layout = Layout(pipeline.root)
         self._server: TemporaryServer | None = None
         self._recorder: Recorder | None = None
         self._history: RunHistory | None = None
+        self._overrides: Overrides = {}
         self._stage = ""  # the last that began
         self._raise_lost_signals: Callable[[], None] = lambda: None
         self._error: BaseException | None = None
@@ -164,8 +171,11 @@ class RunSession:
         about |= {RUN_NAME: history.entry.name} | problems_tag(root, self.params)
         if history.changes:
             about[CHANGED] = str(history.changes)
+        self._overrides = overrides(root, self.params)
+        if self._overrides:
+            about[OVERRIDES] = redacted(as_text(self._overrides))
         self._recorder = recorder = Recorder(layout, self.params, about)
-        publish_name(history.entry.name)
+        publish_name(history.entry.name, parameters(self.params, self._overrides, self._preset, git_tags(root)))
         try:
             with (
                 reraise_lost_signals() as self._raise_lost_signals,
@@ -189,7 +199,7 @@ class RunSession:
         history.finish(line, computed=len(self.cached) < len(self.results))
         tags = {RUN_NAME: history.entry.name}
         if summary:
-            tags[DESCRIPTION] = with_changes(summary.text, history.changes)
+            tags[DESCRIPTION] = with_params(summary.text, history.changes, self._overrides)
         if self._line:
             tags["line"] = line
         recorder.close("FINISHED", **tags)

@@ -58,7 +58,7 @@ def retrain(
         from flows.reports.terminal import print_report
         from flows.retrain import retrain
 
-        session = retrain(root, params, partial(print, flush=True), pull, given, preset)
+        session = retrain(root, params, partial(print, flush=True), pull, preset)
         try:
             print_report(Layout(root), params, session.seconds, session.cached, Console())
         finally:

@@ -50,7 +50,7 @@ def scheduled_base(layout: Layout, params: Params) -> str:
 
 def read_inputs(layout: Layout, params: Params) -> RunInputs:
     """The inputs of a run with `params`, in which the digests of other files are set."""
-    return _inputs(layout, params, _flat(params))
+    return _inputs(layout, params, flat_params(params))
 
 
 def read_scheduled_inputs(layout: Layout, params: Params) -> RunInputs:
@@ -58,14 +58,15 @@ def read_scheduled_inputs(layout: Layout, params: Params) -> RunInputs:
 
     Raises GraftError if a file that params name is missing.
     """
-    flat = _flat(params) | {key: value or "null" for key, value in digests(layout.root, params).items()}
+    flat = flat_params(params) | {key: value or "null" for key, value in digests(layout.root, params).items()}
     if scheduled_base(layout, params) == CHAMPION:
         origin = _origin(layout)
         flat |= {"policy.base": origin.base, "policy.base_sha256": origin.base_sha256 or "null"}
     return _inputs(layout, params, flat)
 
 
-def _flat(params: Params) -> dict[str, str]:
+def flat_params(params: Params) -> dict[str, str]:
+    """The params that stages read, as texts by their dotted names."""
     return flatten(params.model_dump(exclude=RUN_ONLY_SECTIONS))
 
 

@@ -2,7 +2,9 @@
 
 import logging
 import sys
+from collections.abc import Mapping
 from socket import gethostname
+from typing import Any
 from uuid import UUID
 
 from httpx import HTTPError, HTTPStatusError
@@ -10,10 +12,13 @@ from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.client.orchestration import get_client
 from prefect.runtime import flow_run
 
+from flows.history.overrides import Overrides, as_text
 from flows.reports.html.markdown import Summary
 from flows.reports.html.page import write_page
 from tasks.errors import GraftError
 from tasks.layout import Layout
+from tasks.params.params import Params
+from tasks.redaction import redacted
 from tasks.tracking.recorder import Recorder
 
 logger = logging.getLogger(__name__)
@@ -22,12 +27,24 @@ PAGE, PASS_AT_K = "page", "pass-at-k"
 """The keys of the artifacts of a finished run."""
 
 
-def publish_name(name: str) -> None:
-    """Give the Prefect flow run the name of the run."""
+def publish_name(name: str, parameters: dict[str, Any] | None = None) -> None:
+    """Give the Prefect flow run the name of the run, and the parameters that its page shows."""
     try:
-        _rename(name)
+        _update(name, parameters)
     except HTTPError as error:
         print(f"warning: prefect: no name of this run there ({failure(error)})", file=sys.stderr)
+
+
+def parameters(params: Params, changed: Overrides, preset: str | None, tags: Mapping[str, str]) -> dict[str, Any]:
+    """What the page of the flow run shows as its parameters. `tags`: those of git."""
+    changes = " with uncommitted changes" if tags.get("git_dirty") == "true" else ""
+    return {
+        "preset": preset or "none",
+        "params": redacted(as_text(changed)) or "as committed",
+        "base": redacted(params.policy.base),
+        "rounds": params.rounds.last,
+        "commit": f"{tags['git_commit'][:8]}{changes}" if "git_commit" in tags else "none",
+    }
 
 
 def publish_page(layout: Layout, recorder: Recorder) -> Summary | None:
@@ -53,7 +70,7 @@ def publish_summary(layout: Layout, recorder: Recorder, name: str, summary: Summ
     links from a server's page to a local file.
     """
     try:
-        _rename(name)
+        _update(name)
         if summary:
             _create_artifacts(layout, recorder, summary)
     except HTTPError as error:
@@ -70,9 +87,9 @@ def _create_artifacts(layout: Layout, recorder: Recorder, summary: Summary) -> N
     create_table_artifact(summary.table, key=PASS_AT_K, description=decision)
 
 
-def _rename(name: str) -> None:
+def _update(name: str, parameters: dict[str, Any] | None = None) -> None:
     with get_client(sync_client=True) as client:
-        client.update_flow_run(UUID(flow_run.id), name=name)
+        client.update_flow_run(UUID(flow_run.id), name=name, parameters=parameters)
 
 
 def failure(error: Exception) -> str:

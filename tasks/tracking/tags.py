@@ -11,6 +11,9 @@ LOCK = "dvc_lock_md5"
 CHANGED = "changed"
 """What differs from the last run of the workspace that succeeded."""
 
+OVERRIDES = "overrides"
+"""Params that differ from the committed `params.yaml`."""
+
 REPEATED = "repeated"
 """How often the run was repeated without computing anything, and when last."""
 

@@ -13,7 +13,6 @@ import pytest
 from flows.history.entries import entries
 from flows.reports.html.page import write_page
 from flows.reports.publish import publish_page
-from flows.retrain import commit_of
 from flows.run_session import retry_delays
 from tasks.params.file import load_params
 from tasks.tracking.recorder import Recorder, git_tags
@@ -106,14 +105,7 @@ def test_the_parameters_of_a_run_say_what_it_was_given(history: History) -> None
     ((text,),) = rows(history, 1, "select parameters from flow_run where id = ?")
     shown = json.loads(text)
     assert shown.pop("commit")[:8] == git_tags(history.root)["git_commit"][:8]
-    assert shown == {"preset": "none", "settings": "seed=0 rounds=2", "base": "scratch", "rounds": 2}
-
-
-def test_the_commit_of_a_run_says_if_files_differ_from_it() -> None:
-    commit = "58dd976f" + "0" * 32
-    assert commit_of({"git_commit": commit, "git_dirty": "false"}) == "58dd976f"
-    assert commit_of({"git_commit": commit, "git_dirty": "true"}) == "58dd976f with uncommitted changes"
-    assert commit_of({}) == "none"
+    assert shown == {"preset": "none", "params": "as committed", "base": "scratch", "rounds": 2}
 
 
 def test_the_log_of_a_task_has_the_lines_of_its_stage_and_no_noise(history: History) -> None:

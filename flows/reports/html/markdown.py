@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from flows.history.overrides import Overrides
 from flows.history.run_history import Changes
 from flows.reports.comparison import level_with_interval, title_of
 from flows.reports.run_record import RunRecord
@@ -40,11 +41,15 @@ def _row(record: RunRecord, name: str) -> dict[str, str]:
     }
 
 
-def with_changes(summary: str, changes: Changes | None) -> str:
-    """The summary, and below it what differs from the last run of the workspace that succeeded."""
-    if changes is None:
-        return summary
-    rows = [f"| {key} | {old} | {new} |" for key, (old, new) in changes.params.items()]
-    table = ["| Params that differ from the run before | before | this run |", "|---|---|---|", *rows] if rows else []
-    others = [f"From the run before differ: {', '.join(changes.others)}"] if changes.others else []
-    return "\n".join([summary, *(["", *table] if table else []), *(["", *others] if others else [])])
+def with_params(summary: str, changes: Changes | None, overrides: Overrides) -> str:
+    """The summary, and below it the params that differ from the commit and from the last run that succeeded."""
+    parts = [summary, *_table("Params that differ from the commit", "committed", overrides)]
+    if changes:
+        parts += _table("Params that differ from the run before", "before", changes.params)
+        parts += [f"From the run before differ: {', '.join(changes.others)}"] if changes.others else []
+    return "\n\n".join(parts)
+
+
+def _table(title: str, old: str, params: Overrides) -> list[str]:
+    rows = [f"| {key} | {before} | {now} |" for key, (before, now) in params.items()]
+    return ["\n".join([f"| {title} | {old} | this run |", "|---|---|---|", *rows])] if rows else []

@@ -1,15 +1,19 @@
-"""What differs from the run before, below the summary of a run."""
+"""Params that differ, below the summary of a run."""
 
 from flows.history.run_history import Changes
-from flows.reports.html.markdown import with_changes
+from flows.reports.html.markdown import with_params
 
 
-def test_what_differs_is_a_table_of_params_and_a_line_for_the_rest() -> None:
-    assert with_changes("decided", None) == "decided"
+def test_a_table_of_the_params_that_differ_from_the_commit_and_one_of_those_from_the_run_before() -> None:
+    assert with_params("decided", None, {}) == "decided"
     changes = Changes({"grpo.beta": ("0.01", "0.05")}, ["other problems"])
     assert str(changes) == "grpo.beta=0.05, other problems"
-    assert with_changes("decided", changes).splitlines() == [
+    assert with_params("decided", changes, {"seed": ("0", "5")}).splitlines() == [
         "decided",
+        "",
+        "| Params that differ from the commit | committed | this run |",
+        "|---|---|---|",
+        "| seed | 0 | 5 |",
         "",
         "| Params that differ from the run before | before | this run |",
         "|---|---|---|",

@@ -1,0 +1,42 @@
+"""Params that differ from the committed ones."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from flows.history.overrides import as_text, overrides
+from tasks.params.file import load_params, override
+
+REPOSITORY = Path(__file__).parents[4]
+
+
+def git(root: Path, *arguments: str) -> None:
+    author = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", *author, *arguments], cwd=root, check=True, capture_output=True)
+
+
+def test_only_what_differs_from_the_commit_is_listed_and_digests_are_not(tmp_path: Path) -> None:
+    project = tmp_path / "a project inside a repository"
+    project.mkdir()
+    path = Path(shutil.copy(REPOSITORY / "params.yaml", project))
+    override(path, ["seed=3"])
+    assert overrides(project, load_params(path)) == {}  # there is no commit to compare with
+    git(tmp_path, "init")
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-m", "params")
+    assert overrides(project, load_params(path)) == {}
+    override(path, ["seed=4", "rounds=2", f"policy.base_sha256={'a' * 64}", "tracking.uri=sqlite:///mlflow.db"])
+    found = overrides(project, load_params(path))
+    assert found.keys() == {"seed", "rounds.last"}
+    assert found["seed"] == ("3", "4")
+    assert as_text(found) == "rounds.last=2 seed=4"
+
+
+def test_a_commit_of_another_graft_has_nothing_to_compare_with(tmp_path: Path) -> None:
+    path = Path(shutil.copy(REPOSITORY / "params.yaml", tmp_path))
+    params = load_params(path)
+    path.write_text("seed: 0\n")
+    git(tmp_path, "init")
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-m", "old params")
+    assert overrides(tmp_path, params) == {}
