@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 from benchmarks.support.workspace import environment, make_workspace
 from flows.stages.sources import write as write_sources
 from tasks.artifacts import digest_path, write_jsonl
+from tasks.core.metrics_files import LiveRows
 from tasks.errors import GraftError
 from tasks.grpo.task import run
 from tasks.layout import Layout
@@ -101,6 +102,7 @@ def test_two_processes_do_the_work_of_one_and_survive_being_killed(
     _, alive = psutil.wait_procs(workers, timeout=20)
     assert not alive
     assert not layout.policy(1).exists()
+    assert LiveRows(layout.live_steps("update@1")).read(0), "the steps are recorded while the processes run"
     with started(root) as process:
         _, told = process.communicate()
     assert process.returncode == 0
