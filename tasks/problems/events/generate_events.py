@@ -3,15 +3,20 @@
 import itertools
 import random
 from collections import Counter
+from functools import lru_cache
 
 from tasks.problems.events.grammar import Composition, compositions, name_of, parts_of, tell
 from tasks.problems.from_template import Position, write_problem
 from tasks.problems.spread import HELD_OUT, cycle, spread
+from tasks.problems.template import draw_quantities
 from tasks.records import Novelty, Problem, Split
 from tasks.seeds import derive_seed
 
 POOL = 240
 """Compositions of each number of operations that a run draws from, where there are as many."""
+
+DRAWS, SENSIBLE = 150, 3
+"""Draws of a composition's quantities, and how many of them at least must make a sensible story."""
 
 NOVELTIES: tuple[Novelty | None, ...] = (None, "phrasing", "composition")
 
@@ -47,10 +52,21 @@ def generate_from_events(
 
 
 def draw_pool(operations: int, seed: int) -> list[Composition]:
-    """POOL compositions of `operations` operations, or all if there are fewer."""
+    """POOL compositions of `operations` operations, or all if there are fewer; none that hardly ever makes sense."""
     everything = compositions(operations)
     rng = random.Random(derive_seed(seed, "problems", "compositions", operations))
-    return rng.sample(everything, min(POOL, len(everything)))
+    return list(itertools.islice(filter(makes_sense, rng.sample(everything, len(everything))), POOL))
+
+
+@lru_cache(None)
+def makes_sense(composition: Composition) -> bool:
+    """Whether enough quantities make a sensible story.
+
+    After two divisions and a percentage hardly any result is a whole number, and a problem needs many such stories.
+    """
+    template = tell(composition, [0] * len(parts_of(composition)))
+    rng = random.Random(derive_seed("problems", "sensible", template.name))
+    return sum(draw_quantities(template, 0, rng) is not None for _ in range(DRAWS)) >= SENSIBLE
 
 
 def held_out_compositions(pool: list[list[Composition]], seed: int) -> set[Composition]:

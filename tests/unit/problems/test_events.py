@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tasks.params.sections import Problems
 from tasks.problems.events.changes import EVENTS
-from tasks.problems.events.generate_events import draw_pool, held_out_compositions, is_held_out
+from tasks.problems.events.generate_events import draw_pool, held_out_compositions, is_held_out, makes_sense
 from tasks.problems.events.grammar import Composition, compositions, name_of, parts_of, tell
 from tasks.problems.events.openings import OPENINGS
 from tasks.problems.events.questions import QUESTIONS
@@ -38,6 +38,8 @@ PARAMS = Problems(
 ALL = tuple(itertools.chain.from_iterable(compositions(count) for count in range(1, 5)))
 NAMED = {name_of(composition): composition for composition in ALL}
 CAST = {"name": "Ada", "other": "Ben", "place": "market", "item": "pears"}
+NARROW = "stocks-part-share-percent-pack"
+"""One draw in thousands makes whole numbers of all results."""
 
 
 def told(problem: Problem) -> tuple[Composition, Template, tuple[int, ...]]:
@@ -98,6 +100,14 @@ def test_there_are_hundreds_of_compositions_and_each_has_its_own_name() -> None:
         assert template.operations == sum(part.operations for part in composition)
         assert len(set(composition)) == len(composition)
         assert sum(part.passes for part in composition) <= 1
+
+
+def test_a_composition_that_hardly_ever_makes_sense_is_never_drawn() -> None:
+    """With one of them the generator found no further question for some seeds."""
+    assert not makes_sense(NAMED[NARROW])
+    drawn = [composition for seed in range(3) for composition in draw_pool(4, seed)]
+    assert len(drawn) == 3 * 240
+    assert all(makes_sense(composition) for composition in drawn)
 
 
 @settings(max_examples=20)
