@@ -1,6 +1,6 @@
 """Cost of Prefect, DVC and MLflow around the stages, in a computed run and in a cached one.
 
-    python -m benchmarks.overhead              # one run of the embedded default first: ten minutes
+    python -m benchmarks.overhead              # one run of the embedded default first: five minutes
     python -m benchmarks.overhead --small      # a small run instead; its share of orchestration says nothing
 
 The orchestration of the default run is the wall clock of the command minus the seconds of the stages' functions. A flow
@@ -9,6 +9,7 @@ of one empty task is measured for comparison, as Prefect's own part.
 
 import argparse
 import json
+import resource
 import statistics
 import subprocess
 import sys
@@ -38,16 +39,21 @@ EMPTY_FLOW = "from prefect import flow, task\nflow(lambda: task(lambda: None)())
 
 
 def measure(root: Path, assignments: Sequence[str], turns: int) -> dict[str, float]:
-    """The four figures, and what they stand beside, in seconds. Medians of `turns`, but of the first run."""
+    """Seconds of each command, medians of `turns` but of the first run; and where that one spends its time."""
     make_workspace(root, assignments)
+    processor = _processor_seconds()
     first = _seconds(lambda: _demand(graft(root, "retrain")))
+    processor = _processor_seconds() - processor
     files = Layout(root).seconds("").parent.glob("*.json")
-    own = sum(run.seconds for path in files for run in read_runs(path)[-1:])
+    stages = {path.stem: run.seconds for path in files for run in read_runs(path)[-1:]}
+    own = sum(stages.values())
     _demand(dvc(root, "repro"))  # DVC's own memory of the files' hashes
     figures = {
         "default_run_seconds": first,
         "stages_own_seconds": own,
         "orchestration_share": (first - own) / first,
+        "select_to_update": _of(stages, "select") / _of(stages, "update"),
+        "cores_busy": processor / first,
         "noop_repro_seconds": _median(turns, lambda: _demand(dvc(root, "repro"))),
         "cached_retrain_seconds_ephemeral": _median(turns, lambda: _demand(graft(root, "retrain"))),
         "empty_flow_seconds_ephemeral": _median(turns, lambda: _demand(_empty_flow(root))),
@@ -61,6 +67,17 @@ def measure(root: Path, assignments: Sequence[str], turns: int) -> dict[str, flo
             "empty_flow_seconds_server": _median(turns, lambda: _demand(_empty_flow(root, PREFECT_API_URL=url))),
         }
     return figures
+
+
+def _of(stages: dict[str, float], name: str) -> float:
+    """Seconds of a stage in all rounds."""
+    return sum(seconds for stage_id, seconds in stages.items() if stage_id.startswith(f"{name}@"))
+
+
+def _processor_seconds() -> float:
+    """Processor time of all processes that this one has waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _empty_flow(root: Path, **more: str) -> "subprocess.CompletedProcess[str]":
@@ -105,6 +122,8 @@ def table(figures: dict[str, float]) -> "Table":
     made.add_column("seconds", justify="right")
     for title, name in ROWS.items():
         made.add_row(title, f"{figures[name]:.1f}")
+    made.add_row("select / update of the first run", f"{figures['select_to_update']:.2f}")
+    made.add_row("cores that the first run kept busy", f"{figures['cores_busy']:.2f}")
     return made
 
 

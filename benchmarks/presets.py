@@ -32,7 +32,12 @@ NAMES = ("small", "improved")
 SUMS = "sums.jsonl"
 SIBLINGS = 3  # of each sum: another question in each round of a run
 ENVIRONMENTS = {
-    "workflow": ("problems.operations=1", "problems.unseen_template_share=0.5", "policy.max_new_tokens=48"),
+    "workflow": (
+        "problems.source=generated",
+        "problems.operations=1",
+        "problems.unseen_template_share=0.5",
+        "policy.max_new_tokens=48",
+    ),
     "answer": ("environment=answer", "problems.source=jsonl", f"problems.path={SUMS}", "policy.max_new_tokens=64"),
 }
 

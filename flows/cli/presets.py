@@ -28,6 +28,7 @@ PRESETS: dict[str, tuple[str, ...]] = {
     "smollm2": (
         *BASE,
         "policy.max_new_tokens=48",
+        "problems.source=generated",
         "problems.operations=1",
         "problems.unseen_template_share=0.5",
         *_IMPROVED,

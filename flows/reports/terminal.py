@@ -1,7 +1,7 @@
 """The report of a finished run in the terminal: pass@k, rounds, influence, seconds, and the paths of the results."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -93,15 +93,24 @@ def _learning(layout: Layout, params: Params, before: list[ProblemOutcome], afte
     return table
 
 
-def _titles(params: Params, names: Iterable[str]) -> dict[str, str]:
-    """Measure → title of its row, the greedy ones first. `names`: the measures of the run."""
-    lengths = [name.removeprefix(BY_OPERATIONS) for name in names if name.startswith(BY_OPERATIONS)]
+def _titles(params: Params, values: Mapping[str, Sequence[float]]) -> dict[str, str]:
+    """Measure → title of its row, the greedy ones first. `values`: of each problem, by the measures of the run."""
+    lengths = [name.removeprefix(BY_OPERATIONS) for name in values if name.startswith(BY_OPERATIONS)]
+    novelties = {
+        name: title
+        for name, title in (
+            ("pass_at_1_greedy_new_phrasing", "  new phrasings"),
+            ("pass_at_1_greedy_new_composition", "  new compositions"),  # as wide as 80 columns allow
+        )
+        if values[name]
+    }
+    # of a single kind the row would repeat that of all new templates
+    unseen = {"pass_at_1_greedy_unseen": "  new templates"} if len(novelties) != 1 else {}
     return {
         "pass_at_1_greedy": "pass@1 greedy",
         "pass_at_1_greedy_seen": "  seen templates",
-        "pass_at_1_greedy_unseen": "  new templates",
-        "pass_at_1_greedy_new_phrasing": "    new phrasings",
-        "pass_at_1_greedy_new_composition": "    new compositions",
+        **unseen,
+        **novelties,
         **{f"{BY_OPERATIONS}{n}": f"  {n} operation{'s' * (n != '1')}" for n in lengths},
         "siblings_passed": "  with siblings",
         **{f"pass_at_{k}": f"pass@{k} sampled" for k in params.evaluation.ks},

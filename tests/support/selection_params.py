@@ -11,8 +11,8 @@ from tests.support.stage_params import stage_params
 
 
 def params(grpo: dict[str, Any] | None = None, **influence: Any) -> Params:
-    """As shipped, but for influence by `dot`, without control and mix, and GRPO as published."""
-    changed = {"similarity": "dot", "fdr_control": False, "train_on_validation": False} | influence
+    """As shipped, but for influence by `dot` of all positions, without control and mix, and GRPO as published."""
+    changed = {"similarity": "dot", "fdr_control": False, "train_on_validation": False, "positions": "all"} | influence
     plain = {
         "negative_weight": 1.0,
         "advantages": "group",

@@ -22,7 +22,13 @@ def test_each_form_that_fits_has_a_row(
     params.write_text((REPOSITORY / "params.yaml").read_text())
     with pytest.raises(GraftError, match=r"^policy\.base: is scratch, whose prompt is the question; name a model"):
         print_trials(tmp_path)
-    small = ["problems.train=12", "problems.validation=1", "problems.test=1", "problems.operations=1"]
+    small = [
+        "problems.source=generated",
+        "problems.train=12",
+        "problems.validation=1",
+        "problems.test=1",
+        "problems.operations=1",
+    ]
     chosen = [f"policy.base={tmp_path / 'base'}", "policy.max_new_tokens=8", "policy.prompt.examples=1"]
     override(params, [*small, *chosen])
     before = sorted(tmp_path.rglob("*"))

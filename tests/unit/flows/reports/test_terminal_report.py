@@ -147,6 +147,28 @@ def test_templates_and_operations_have_rows_and_the_hardest_templates_are_named(
     assert hardest in prose(layout, params)
 
 
+@pytest.mark.parametrize(
+    ("kinds", "rows"),
+    [
+        (("composition",), ["  new compositions"]),
+        (("composition", "phrasing"), ["  new templates", "  new phrasings", "  new compositions"]),
+    ],
+    ids=len,
+)
+def test_each_kind_of_new_problems_has_a_row_and_a_single_kind_only_one(
+    layout: Layout, params: Params, kinds: tuple[str, ...], rows: list[str]
+) -> None:
+    for name, right in (("before", 100), ("after", 120)):
+        own = [
+            o.model_copy(update={"novelty": None if o.seen else kinds[i % 8 // 4 % len(kinds)]})
+            for i, o in enumerate(outcomes(right))
+        ]
+        write_evaluation(layout, params, name, own)
+    shown = report(layout, params)
+    assert [line.split("  0.")[0].rstrip() for line in shown.splitlines() if line.strip().startswith("new ")] == rows
+    assert shown.count("(") == shown.count(")"), "no cell is cut"
+
+
 def test_solved_problems_that_rest_on_one_answer_are_counted(layout: Layout, params: Params) -> None:
     add(layout, "search", 3, solved=62, solved_by_siblings=20, solved_by_agreement=11, solved_by_one_answer=31)
     found = "31 of 62 solved problems rest on one answer alone: no siblings, and no second workflow"
