@@ -4,8 +4,8 @@
     python -m benchmarks.views --screenshots docs/views    # what the table says, as pictures
 
 One run of two rounds, the same command again, and a run with another learning rate; then `graft ui` is opened in
-Chromium. `overhead_share` compares a run of six rounds on few problems, of as many stages as the built-in default, with
-and without MLflow, by turns; the difference is a share of DEFAULT_SECONDS. The last line of standard output is one JSON
+Chromium. `overhead_share` compares a run on few problems, of as many stages as the built-in default, with and without
+MLflow, by turns; the difference is a share of DEFAULT_SECONDS. The last line of standard output is one JSON
 object.
 """
 
@@ -34,8 +34,8 @@ from tasks.tracking.mlflow_ledger import store_lock
 if TYPE_CHECKING:
     from rich.table import Table
 
-DEFAULT_SECONDS = 462.0
-"""Of a run with the shipped params on two quiet cores (docs/benchmarks.md, 2026-11-24)."""
+DEFAULT_SECONDS = 277.0
+"""Of a run with the shipped params, seed 0 (docs/benchmarks.md, 2026-11-25)."""
 
 TWO_ROUNDS = [
     *["rounds=2", "problems.operations=1", "problems.train=64", "problems.validation=4", "problems.test=12"],
