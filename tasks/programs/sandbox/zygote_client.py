@@ -87,8 +87,8 @@ class ZygoteClient:
     def ask(self, kind: bytes, *payloads: bytes) -> tuple[bytes, bytes]:
         """Send one request, a frame for each payload, and return the answer.
 
-        The zygote is started or restarted if it is not running. Raises ZygoteDied if it dies during the request or takes far
-        longer than a program's limit.
+        The zygote is started or restarted if it is not running. Raises ZygoteDied if it dies during the request or
+        takes far longer than a program's limit.
         """
         self.start()
         return self._exchange(
