@@ -26,7 +26,7 @@ def serve_calls(payload: bytes, calls: int, replies: int) -> None:
     failure: BaseException | None = None
     namespace: dict[str, Any] = {"__name__": "candidate", "__builtins__": builtins}
     try:
-        _define(namespace, *json.loads(payload))
+        define(namespace, *json.loads(payload))
     except BaseException as error:  # noqa: BLE001 (a program may raise anything, SystemExit too)
         failure = error
     while True:
@@ -41,7 +41,7 @@ def serve_calls(payload: bytes, calls: int, replies: int) -> None:
         protocol.write_frame(replies, protocol.REPLY, reply.encode())
 
 
-def _define(namespace: dict[str, Any], prompt: str, code: str, entry_point: str) -> None:
+def define(namespace: dict[str, Any], prompt: str, code: str, entry_point: str) -> None:
     """Run the code if it defines `entry_point`, after the prompt's imports and functions; else as the prompt's rest."""
     if defines(code, entry_point):
         define_prompt(namespace, prompt)

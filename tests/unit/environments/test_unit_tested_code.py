@@ -75,3 +75,30 @@ def test_the_prompt_has_the_shown_tests_alone() -> None:
         prompt = UnitTestedCode().prompt_for(PROBLEM, base)
         assert "assert f(1) == 2" in prompt
         assert "f(3)" not in prompt
+
+
+COMPOSED = """
+def solve(problem):
+    drafts = ["def f(x): return x", "def f(x): return 2 * x", "def f(x) return"]
+    return max(drafts, key=lambda code: test(code, problem))
+"""
+
+
+def test_a_workflow_composes_code_by_the_shown_tests() -> None:
+    workflow = environment_of("workflow")
+    shares = "def solve(problem): return [test(c, problem) for c in ('def f(x): return 2 * x', 'f = 1 / 0', '')]"
+    with make_runner(workflow, SANDBOX, None) as own:
+        programs = [
+            Program(COMPOSED, PROBLEM.questions, UNIT_TESTS, unit_tests_of(PROBLEM)),
+            Program(shares.replace("return [", "return str([") + ")", PROBLEM.questions),
+            Program("def solve(problem): return test('', 'no tests')", PROBLEM.questions),
+        ]
+        (composed,), (listed,), (none,) = own.run(programs)
+    assert composed.value == "4/4 hidden, 1/1 shown"
+    assert listed.value == "[1.0, 0.0, 0.0]"
+    assert none.error == "ValueError: test() needs a text that shows tests: assert f(2) == 4"
+    prompt = workflow.prompt_for(PROBLEM, "a base", served=True)
+    assert "- test(code, shown): " in prompt
+    assert "returns its answer as the code of a Python function" in prompt
+    number = Problem(problem_id="n", question="2 and 3?", answer=5, source="test")
+    assert "- test(" not in workflow.prompt_for(number, "a base", served=True)
