@@ -4,18 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from benchmarks.support.cheats import CHEATS, CHECK, LIST
 from tasks.programs.sandbox.sandbox import Sandbox
 from tasks.programs.sandbox.unit_tests import Outcome, UnitTests, run_unit_tests
-from tests.support.cheats import CHEATS
-
-LIST = UnitTests(
-    "double", ("assert double(3) == 6", "assert double([1]) == [1, 1]", "assert abs(double(2.5) - 5) < 1e-6")
-)
-CHECK = UnitTests(
-    "double",
-    ("def check(candidate):\n    for x in (3, 'ab', [1]):\n        r = candidate(x)\n        assert r == x + x\n",),
-    "def double(x):\n    ''' x twice: 1 → 2, 2 → 4 '''\n",
-)
 
 
 @pytest.fixture(scope="module")

@@ -72,17 +72,18 @@ class CountedTests:
 
     def __init__(self, text: str) -> None:
         tree = ast.parse(text)
-        self._has_check = any(_is_check(node) for node in tree.body)
-        places = [tree, *(node for node in tree.body if _is_check(node))]
-        tests = [each for place in places for each in _statements(place) if _is_assert(each)]
-        if not tests:
-            tests = [each for place in places for each in _statements(place) if _is_call(each)]
-        self.count = len(tests)
-        counting = _Counting(set(map(id, tests)))
-        self._compiled = compile(ast.fix_missing_locations(counting.visit(tree)), "<tests>", "exec", dont_inherit=True)
-        self.free_names = {
-            node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and not hasattr(builtins, node.id)
-        }
+        checks = [node for node in tree.body if _is_check(node)]
+        self._has_check = bool(checks)
+        lists = [each for place in (tree, *checks) for each in _lists(place)]
+        is_test = _is_assert if any(_is_assert(node) for each in lists for node in each) else _is_call
+        self.count = 0
+        for statements in lists:
+            for place, node in enumerate(statements):
+                if is_test(node):
+                    self.count += 1
+                    statements[place] = _counted(node)
+        self._compiled = compile(tree, "<tests>", "exec", dont_inherit=True)
+        self.free_names = {name for name in _names(self._compiled) if not hasattr(builtins, name)}
 
     def run(self, namespace: dict[str, Any], candidate: Call) -> bool:
         """True if they ran to their end, tests that failed included; False if something else raised."""
@@ -95,30 +96,36 @@ class CountedTests:
         return True
 
 
-class _Counting(ast.NodeTransformer):
-    """Put each test into a `try` that reports it."""
-
-    def __init__(self, tests: set[int]) -> None:
-        self._tests = tests
-
-    def generic_visit(self, node: ast.AST) -> ast.AST:
-        node = super().generic_visit(node)
-        if id(node) not in self._tests:
-            return node
-        assert isinstance(node, ast.stmt)
-        passed, failed = ([ast.Expr(ast.Call(ast.Name(_COUNT, ast.Load()), [ast.Constant(v)], []))] for v in (1, 0))
-        handler = ast.ExceptHandler(ast.Name("Exception", ast.Load()), None, list[ast.stmt](failed))
-        counted = ast.Try([node], [handler], list[ast.stmt](passed), [])
-        return ast.copy_location(counted, node)
+def _counted(node: ast.stmt) -> ast.stmt:
+    """The statement in a `try` that reports it."""
+    (counted,) = ast.parse(_REPORTED).body
+    assert isinstance(counted, ast.Try)
+    counted.body = [node]
+    return counted
 
 
-def _statements(place: ast.AST) -> Iterator[ast.stmt]:
-    """The statements of a module or function and of its loops and branches, without those of functions in it."""
-    for node in ast.iter_child_nodes(place):
-        if isinstance(node, ast.stmt):
-            yield node
-        if not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef | ast.Lambda):
-            yield from _statements(node)
+_REPORTED = f"try: pass\nexcept Exception: {_COUNT}(False)\nelse: {_COUNT}(True)"
+
+
+def _lists(place: ast.AST) -> Iterator[list[ast.stmt]]:
+    """The lists of statements of a module or function, its loops and branches, without those of functions in it."""
+    for name in ("body", "orelse", "finalbody"):
+        statements = getattr(place, name, ())
+        if statements:
+            yield statements
+        for node in statements:
+            if not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+                yield from _lists(node)
+    for handler in getattr(place, "handlers", ()):
+        yield from _lists(handler)
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    """The names that code and its functions read beyond their own."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names(constant)
 
 
 def _is_check(node: ast.AST) -> bool:

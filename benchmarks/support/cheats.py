@@ -3,6 +3,8 @@
 The first group is what rewards by unit tests have been cheated with, or crashed by, in public environments.
 """
 
+from tasks.programs.sandbox.unit_tests import UnitTests
+
 _SAME = """
 class Same({base}):
     def __eq__(self, other): return True
@@ -28,6 +30,16 @@ def double(x):
 """
 
 # ruff: noqa: E501 (one line for each program)
+LIST = UnitTests(
+    "double", ("assert double(3) == 6", "assert double([1]) == [1, 1]", "assert abs(double(2.5) - 5) < 1e-6")
+)
+CHECK = UnitTests(
+    "double",
+    ("def check(candidate):\n    for x in (3, 'ab', [1]):\n        r = candidate(x)\n        assert r == x + x\n",),
+    "def double(x):\n    ''' x twice: 1 → 2, 2 → 4 '''\n",
+)
+"""The tests of the function, in two forms."""
+
 CHEATS: list[tuple[str, str]] = [
     ("exit with status 0", "import sys\ndef double(x): sys.exit(0)"),
     ("exit at import", "raise SystemExit(0)"),
