@@ -32,8 +32,9 @@ def list_environments(root: Path, params: Params) -> str:
 def _lines(name: str, environment: Environment, in_use: bool) -> Iterator[str]:
     yield f"{name}{'  (in use)' if in_use else ''}"
     yield f"  {printable(first_line(type(environment).__doc__))}"
+    tested = "run in the sandbox: shown unit tests for the search, hidden ones for rewards and pass@k"
     runs = "run in the sandbox, on siblings too" if environment.asks_siblings else "read from the completion"
-    yield f"  answers       {runs}"
+    yield f"  answers       {tested if name == CODE else runs}"
     yield f"  reward terms  {', '.join(environment.terms) or 'none of its own'}"
     yield "  prompt of a base model, without worked examples:"
     yield indent(printable(environment.prompt(QUESTION, "a base model"), kept="\n").rstrip(), "      ")

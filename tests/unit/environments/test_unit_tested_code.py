@@ -1,4 +1,4 @@
-"""The environment `code`: hidden tests decide rewards, shown ones the search; neither prompt nor search sees hidden ones."""
+"""The environment `code`: hidden tests decide rewards; search and prompts have the shown ones alone."""
 
 from collections.abc import Iterator
 
