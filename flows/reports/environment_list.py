@@ -6,7 +6,7 @@ from pathlib import Path
 from textwrap import indent
 
 from tasks.core.terminal import printable
-from tasks.environments.lookup import ANSWER, WORKFLOW, environment_in, environment_of
+from tasks.environments.lookup import ANSWER, CODE, WORKFLOW, environment_in, environment_of
 from tasks.environments.protocol import Environment
 from tasks.evaluators.scores import BUILT_IN
 from tasks.params.params import Params
@@ -20,7 +20,7 @@ def list_environments(root: Path, params: Params) -> str:
 
     Raises GraftError if the project's own environment cannot be loaded.
     """
-    environments = {name: environment_of(name) for name in (WORKFLOW, ANSWER)}
+    environments = {name: environment_of(name) for name in (WORKFLOW, ANSWER, CODE)}
     if params.environment not in environments:
         environments[params.environment] = environment_in(root, params)
     parts = [
@@ -32,8 +32,9 @@ def list_environments(root: Path, params: Params) -> str:
 def _lines(name: str, environment: Environment, in_use: bool) -> Iterator[str]:
     yield f"{name}{'  (in use)' if in_use else ''}"
     yield f"  {printable(first_line(type(environment).__doc__))}"
+    tested = "run in the sandbox: shown unit tests for the search, hidden ones for rewards and pass@k"
     runs = "run in the sandbox, on siblings too" if environment.asks_siblings else "read from the completion"
-    yield f"  answers       {runs}"
+    yield f"  answers       {tested if name == CODE else runs}"
     yield f"  reward terms  {', '.join(environment.terms) or 'none of its own'}"
     yield "  prompt of a base model, without worked examples:"
     yield indent(printable(environment.prompt(QUESTION, "a base model"), kept="\n").rstrip(), "      ")

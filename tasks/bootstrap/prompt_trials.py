@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from tasks.environments.prompts import prompt_of
 from tasks.environments.protocol import Environment, solved_share
 from tasks.environments.runner import Runner
+from tasks.evaluators.unit_tests import unit_tests_of
 from tasks.model.policy import Policy, completion_text, encode_prompt, is_truncated
 from tasks.model.sampling.sampler import Request, sample
 from tasks.params.params import Params
@@ -61,7 +62,11 @@ def try_format(
     written = sample(policy, requests, params.search.temperature, params.policy.max_new_tokens, f"prompt {form.style}")
     codes = [environment.text(completion_text(policy, completion.tokens)) for completion in written]
     asked = [problem for problem in problems for _ in range(SAMPLES)]
-    results = list(runner.run([Program(code, p.questions, p.evaluator) for code, p in zip(codes, asked, strict=True)]))
+    results = list(
+        runner.run(
+            [Program(code, p.questions, p.evaluator, unit_tests_of(p)) for code, p in zip(codes, asked, strict=True)]
+        )
+    )
     right = [solved_share(environment, problem, own) == 1 for own, problem in zip(results, asked, strict=True)]
     count = len(requests)
     return PromptTrial(

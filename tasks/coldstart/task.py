@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import track
 
 from tasks.artifacts import read_jsonl, write_json
+from tasks.coldstart.solutions import known_solutions
 from tasks.coldstart.solve_problems import solve_problems
 from tasks.errors import GraftError
 from tasks.layout import Layout
@@ -28,7 +29,8 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
         problems = read_jsonl(layout.problems("train"), Problem)
     elif params.policy.prompt.examples and not params.policy.prompt.file:
         problems = prompt_problems(read_jsonl(layout.problems("train"), Problem), params)
-    problems = _with_numbers(problems, params.policy.base)
+    solutions = known_solutions(problems, params.sandbox)
+    problems = _with_numbers(problems, params.policy.base, len(solutions))
     progress = partial(
         track,
         description="cold-start search",
@@ -36,21 +38,21 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
         disable=not sys.stderr.isatty(),
         transient=True,
     )
-    solved = solve_problems(problems, params, progress) if problems else []
+    solved = [*solutions, *(solve_problems(problems, params, progress) if problems else [])]
     write_workflows(layout.coldstart, [(solved, [])])
-    write_json(layout.metrics("coldstart"), {"problems": len(problems), "solved": len(solved)})
+    write_json(layout.metrics("coldstart"), {"problems": len(problems) + len(solutions), "solved": len(solved)})
 
 
-def _with_numbers(problems: list[Problem], base: str) -> list[Problem]:
+def _with_numbers(problems: list[Problem], base: str, solutions: int = 0) -> list[Problem]:
     """The problems whose answers are numbers: no other answer is found by enumeration.
 
     Raises GraftError if there are none, but a policy from scratch needs some.
     """
     with_numbers = [problem for problem in problems if problem.numbers]
-    if base == "scratch" and problems and not with_numbers:
+    if base == "scratch" and problems and not with_numbers and not solutions:
         raise GraftError(
-            f"policy.base: scratch learns from programs that are found for numbers, but the answers of these problems "
-            f"are of the kind {problems[0].evaluator}; set policy.base to a model"
+            f"policy.base: scratch learns from programs that are found for numbers, and from solutions of code, but "
+            f"the answers of these problems are of the kind {problems[0].evaluator}; set policy.base to a model"
         )
     return with_numbers
 

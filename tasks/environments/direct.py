@@ -26,6 +26,8 @@ class Direct(ABC):
     terms: Mapping[str, Term] = {}
     root: Path | None = None
     """The project's folder, where a user's evaluator is; set by `environment_in`."""
+    partial_tests = False
+    """True: code counts by the share of its unit tests that pass, else only if all do."""
 
     @abstractmethod
     def prompt(self, question: str, base: str, served: bool = False) -> str:
@@ -77,7 +79,7 @@ class Direct(ABC):
         if result.status != "ok" or result.value is None:
             return 0.0
         if problem.evaluator != NUMBER and type(self).check is Direct.check:
-            return score(problem, result.value, self.root)
+            return score(problem, result.value, self.root, self.partial_tests)
         try:
             return float(bool(self.check(result.value, problem.answer)))
         except Exception as error:

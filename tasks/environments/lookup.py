@@ -8,18 +8,20 @@ from pathlib import Path
 from tasks.environments.direct import Direct
 from tasks.environments.protocol import Environment
 from tasks.environments.tagged_answer import TaggedAnswer
+from tasks.environments.unit_tested_code import UnitTestedCode
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.params.params import Params
 from tasks.sources.user_modules import check_unchanged, module_of_environment
 
-ANSWER, WORKFLOW = "answer", "workflow"
+ANSWER, CODE, WORKFLOW = "answer", "code", "workflow"
 
 
-def environment_in(root: Path, params: Params, strict: bool = False) -> Environment:
+def environment_in(root: Path, params: Params, strict: bool = False, partial_tests: bool = False) -> Environment:
     """The environment of a stage's params, in the project folder `root`.
 
-    Raises GraftError if a user's environment differs from the digest in the params.
+    `partial_tests`: code counts by the share of its tests that pass. Raises GraftError if a user's environment differs
+    from the digest in the params.
     """
     module = module_of_environment(params.environment)
     check_unchanged(root, module, params.environment_sha256 if module else None, "environment_sha256")
@@ -27,12 +29,12 @@ def environment_in(root: Path, params: Params, strict: bool = False) -> Environm
         sys.path.insert(0, str(root))
     environment = environment_of(params.environment, strict)
     if isinstance(environment, Direct | WorkflowEnvironment):
-        environment.root = root
+        environment.root, environment.partial_tests = root, partial_tests
     return environment
 
 
 def environment_of(name: str, strict: bool = False) -> Environment:
-    """`workflow`, `answer`, or an instance of the user's `module:CLASS`, constructed without arguments.
+    """`workflow`, `answer`, `code`, or an instance of the user's `module:CLASS`, constructed without arguments.
 
     `strict`: tags of `answer` need new lines around them. Raises GraftError if there is no such environment.
     """
@@ -40,6 +42,8 @@ def environment_of(name: str, strict: bool = False) -> Environment:
         return WorkflowEnvironment()
     if name == ANSWER:
         return TaggedAnswer(strict)
+    if name == CODE:
+        return UnitTestedCode()
     return _own(name)
 
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import Protocol
 
-from tasks.records import Problem, Result
+from tasks.evaluators.unit_tests import shown_share
+from tasks.records import UNIT_TESTS, Problem, Result
 
 Term = Callable[[Problem, str, Sequence[Result]], float | None]
 """(problem, text, results on the problem and its siblings) → a term of the reward in [0, 1], None if unknown."""
@@ -55,6 +56,11 @@ def solved_share(environment: Environment, problem: Problem, results: Sequence[R
     Raises ValueError unless there is a result for each.
     """
     return fmean(environment.score(each, result) for each, result in zip(problem.variants, results, strict=True))
+
+
+def search_share(environment: Environment, problem: Problem, results: Sequence[Result]) -> float:
+    """The share that search may see: by the shown tests where there are hidden ones, else `solved_share`."""
+    return shown_share(results[0]) if problem.evaluator == UNIT_TESTS else solved_share(environment, problem, results)
 
 
 def with_checked_siblings(environment: Environment, problem: Problem) -> Problem:

@@ -1,17 +1,20 @@
-"""Runners: the answers of a completion, by running it in the sandbox or by parsing it.
+"""Runners: the answers of a completion, by running it in the sandbox or by parsing it; code is then tested.
 
 Separate from the environments, so that stages without answers do not depend on the sandbox.
 """
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any, Protocol
 
 from tasks.environments.direct import Direct
 from tasks.environments.protocol import Environment
+from tasks.evaluators.unit_tests import verdict
 from tasks.params.sections import Sandbox as SandboxParams
 from tasks.programs.operators.reply_cache import CachedModel
-from tasks.programs.sandbox.sandbox import Program, make_sandbox
+from tasks.programs.sandbox.sandbox import MAX_SOURCE, SANDBOX_DIED, Program, Sandbox, make_sandbox
+from tasks.programs.sandbox.unit_tests import Outcome, UnitTests, run_unit_tests
 from tasks.records import Result
 
 
@@ -26,11 +29,14 @@ class Runner(Protocol):
         """For each text a result for each of its questions, in order."""
 
 
-def make_runner(
-    environment: Environment, sandbox: SandboxParams, served: CachedModel | None
-) -> AbstractContextManager[Runner]:
-    """An `AnswerReader` for a `Direct` environment, else the sandbox."""
-    return nullcontext(AnswerReader(environment)) if isinstance(environment, Direct) else make_sandbox(sandbox, served)
+@contextmanager
+def make_runner(environment: Environment, sandbox: SandboxParams, served: CachedModel | None) -> Iterator[Runner]:
+    """An `AnswerReader` for a `Direct` environment, else the sandbox; both test what is code."""
+    with ExitStack() as stack:
+        if isinstance(environment, Direct):
+            yield TestedRunner(AnswerReader(environment), sandbox, stack)
+        else:
+            yield TestedRunner(stack.enter_context(make_sandbox(sandbox, served)), sandbox, stack)
 
 
 class AnswerReader:
@@ -54,3 +60,65 @@ class AnswerReader:
         if value is None:
             return Result(status="error", error="no answer")
         return Result(status="ok", value=value)
+
+
+class TestedRunner:
+    """A runner whose values are code where the problem has unit tests: these give verdicts instead of the code."""
+
+    __test__ = False  # no test class of pytest
+
+    def __init__(self, runner: Runner, params: SandboxParams, stack: ExitStack) -> None:
+        self._runner, self._params, self._stack = runner, params, stack
+        self._sandbox = runner if isinstance(runner, Sandbox) else None  # else started for the first code
+
+    @property
+    def serves(self) -> bool:
+        """As the runner."""
+        return self._runner.serves
+
+    def run(self, programs: Sequence[Program]) -> list[list[Result]]:
+        """The runner's results; those of code with the verdict of evaluators/unit_tests.py as value."""
+        results = self._runner.run(programs)
+        places = [i for i, program in enumerate(programs) if program.tests and results[i][0].status == "ok"]
+        verdicts = self._test([(results[i][0].value, programs[i].tests or "") for i in places])
+        for place, tested in zip(places, verdicts, strict=True):
+            results[place] = [tested, *results[place][1:]]
+        return results
+
+    def _test(self, pairs: Sequence[tuple[Any, str]]) -> list[Result]:
+        """Verdicts on (value, tests). Shown and hidden tests are run apart; equal pairs once."""
+        jobs: dict[tuple[str, UnitTests], Outcome | None] = {}
+        for value, tests in pairs:
+            if _is_code(value):
+                jobs.update(dict.fromkeys((value, each) for each in _unit_tests(tests) if each.texts))
+        if jobs:
+            self._sandbox = self._sandbox or self._stack.enter_context(make_sandbox(self._params))
+            jobs.update(zip(jobs, run_unit_tests(self._sandbox, list(jobs)), strict=True))
+        return [
+            _result(value, [jobs.get((value, each), NONE) for each in _unit_tests(tests)]) for value, tests in pairs
+        ]
+
+
+NONE = Outcome(0, 0)
+"""Where there are no tests."""
+
+
+def _unit_tests(tests: str) -> list[UnitTests]:
+    """The hidden and the shown tests of `Program.tests`."""
+    own = json.loads(tests)
+    return [
+        UnitTests(own["entry_point"], tuple(own[kind]), own["prompt"], own["setup"]) for kind in ("hidden", "shown")
+    ]
+
+
+def _is_code(value: object) -> bool:
+    return isinstance(value, str) and len(value.encode("utf-8", "replace")) <= MAX_SOURCE
+
+
+def _result(value: object, outcomes: Sequence[Outcome | None]) -> Result:
+    if not _is_code(value):
+        return Result(status="error", error=f"returned no code of at most {MAX_SOURCE} bytes")
+    hidden, shown = outcomes
+    if hidden is None or shown is None:
+        return Result(status="failed", error=SANDBOX_DIED)
+    return Result(status="ok", value=verdict(hidden[:2], shown[:2], hidden.ending or shown.ending))

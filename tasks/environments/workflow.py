@@ -18,6 +18,8 @@ class WorkflowEnvironment:
     terms: Mapping[str, Term] = {}
     root: Path | None = None
     """The project's folder, where a user's evaluator is; set by `environment_in`."""
+    partial_tests = False
+    """True: code counts by the share of its unit tests that pass, else only if all do."""
 
     def prompt(self, question: str, base: str, served: bool = False) -> str:
         """The question alone for a policy from scratch, else with the contract of workflows."""
@@ -43,7 +45,7 @@ class WorkflowEnvironment:
         """The score of what the program returned, by the problem's evaluator; 0 if it returned nothing."""
         if result.status != "ok" or result.value is None:
             return 0.0
-        return score(problem, result.value, self.root)
+        return score(problem, result.value, self.root, self.partial_tests)
 
     def demonstration(self, code: str, question: str, malformed_seed: int | None = None) -> str:  # noqa: ARG002
         """The workflow itself."""

@@ -52,14 +52,14 @@ class Params(Section):
     @field_validator("environment")
     @classmethod
     def _check_environment(cls, environment: str) -> str:
-        if not re.fullmatch(r"workflow|answer|[A-Za-z_][\w.]*:[A-Za-z_]\w*", environment):
-            raise ValueError(f"write workflow, answer, or module:CLASS for one of your own, not {environment!r}")
+        if not re.fullmatch(r"workflow|answer|code|[A-Za-z_][\w.]*:[A-Za-z_]\w*", environment):
+            raise ValueError(f"write workflow, answer, code, or module:CLASS for one of your own, not {environment!r}")
         return environment
 
     @field_validator("rewards")
     @classmethod
     def _check_weights(cls, rewards: Rewards, others: ValidationInfo) -> Rewards:
-        own = rewards.environment if others.data.get("environment") != "workflow" else {}
+        own = rewards.environment if others.data.get("environment") not in ("workflow", "code") else {}
         weights = [*own.values(), *(term.weight for term in rewards.own)]
         weights += [rewards.model.weight] if rewards.model else []
         if rewards.correctness + rewards.runs + rewards.length + sum(weights) == 0:

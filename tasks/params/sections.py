@@ -66,12 +66,12 @@ class Rounds(Section):
 BY_FORMAT = "format"
 """Value of `problems.evaluator`: the evaluator of the format of each file."""
 
-EVALUATORS = (BY_FORMAT, "number", "text", "choice", "expression", "f1", "drop")
+EVALUATORS = (BY_FORMAT, "number", "text", "choice", "expression", "f1", "drop", "unit_tests")
 """Values of `problems.evaluator` but for a user's class; tasks/evaluators/scores.py has them."""
 
 
 class Problems(Section):
-    source: Literal["generated", "events", "jsonl"]
+    source: Literal["generated", "events", "functions", "jsonl"]
     path: str
     evaluator: str
     evaluator_sha256: str | None
@@ -89,10 +89,8 @@ class Problems(Section):
     def _check_evaluator(cls, evaluator: str, others: ValidationInfo) -> str:
         if evaluator not in EVALUATORS and not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", evaluator):
             raise ValueError(f"write one of {', '.join(EVALUATORS)}, or module:CLASS of your own, not {evaluator!r}")
-        if evaluator not in (BY_FORMAT, "number") and others.data.get("source") in ("generated", "events"):
-            raise ValueError(
-                f"{evaluator!r} does nothing: generated problems have numbers as answers; set it to format"
-            )
+        if evaluator not in (BY_FORMAT, "number") and others.data.get("source") != "jsonl":
+            raise ValueError(f"{evaluator!r} does nothing: generated problems have their own; set it to format")
         return evaluator
 
 
@@ -234,6 +232,7 @@ class Rewards(Section):
     length: Weight
     environment: dict[str, Weight]
     strict: bool
+    partial_tests: bool
     own: list[UserTerm]
     own_sha256: str | None
     seconds: Annotated[float, Field(ge=0.1, le=3600)]

@@ -14,14 +14,12 @@ from tasks.evaluators.boxed import last_box
 from tasks.evaluators.number import kind_of
 from tasks.problems.columns import ColumnError, check_text
 from tasks.programs.operators.question_context import with_context
-from tasks.records import NUMBER, PROBLEM_ID, Answer
+from tasks.programs.operators.shown_tests import shown_tests
+from tasks.records import NUMBER, PROBLEM_ID, UNIT_TESTS, Answer
 from tasks.seeds import derive_seed
 
 LONGEST_CONTEXT = 100_000
 """Longest context, in characters."""
-
-UNIT_TESTS = "unit_tests"
-"""Kind of the answers of HumanEval and MBPP, which no built-in evaluator checks."""
 
 _ID = re.compile(PROBLEM_ID)
 
@@ -70,17 +68,64 @@ def _own(row: Columns) -> Row:
 
 
 def _human_eval(row: Columns) -> Row:
-    answer = {"entry_point": row["entry_point"], "test": row.get("test"), "solution": row["canonical_solution"]}
+    answer = {
+        "entry_point": row["entry_point"],
+        "prompt": row["prompt"],
+        "shown": shown_tests(row["prompt"]),
+        "hidden": row["test"],
+        "solution": row["canonical_solution"],
+    }
     names = ("test", "entry_point", "canonical_solution", "prompt", "task_id")
     return Row(check_text("prompt", row["prompt"]), answer, names, _id(row["task_id"]), "test")
 
 
 def _mbpp(row: Columns) -> Row:
     name = "text" if "text" in row else "prompt"
-    imports = [row["test_setup_code"]] if row.get("test_setup_code") else row.get("test_imports") or []
-    answer = {"imports": imports, "tests": row["test_list"], "solution": row["code"]}
-    used = ("test_list", name, "code", "test_setup_code", "test_imports", "task_id")
-    return Row(check_text(name, row[name]), answer, used, f"mbpp-{row['task_id']}", "test_list")
+    imports = row.get("test_setup_code") or row.get("test_imports") or []
+    tests = _listed_texts("test_list", row["test_list"])
+    shown, hidden = (tests[:1], tests[1:]) if len(tests) > 1 else ([], tests)
+    if isinstance(row.get("test"), str):  # MBPP+
+        hidden = [row["test"]]
+    answer = {
+        "entry_point": _called(tests, row["code"]),
+        "setup": imports if isinstance(imports, str) else "\n".join(imports),
+        "shown": shown,
+        "hidden": [*hidden, *_listed_texts("challenge_test_list", row.get("challenge_test_list") or [])],
+        "solution": row["code"],
+    }
+    used = ("test_list", name, "code", "test_setup_code", "test_imports", "task_id", "test", "challenge_test_list")
+    question = "\n".join([check_text(name, row[name]), *shown])
+    return Row(question, answer, used, f"mbpp-{row['task_id']}", "test_list")
+
+
+def _code(row: Columns) -> Row:
+    names = ("entry_point", "prompt", "setup", "shown", "solution")
+    answer = {"hidden": row["tests"], **{name: row.get(name) for name in names}}
+    shown = _listed_texts("shown", row.get("shown") or [])
+    question = check_text("question", row["question"])
+    asked = "\n".join([question, *(test for test in shown if test not in question)])
+    return Row(
+        asked,
+        answer,
+        ("question", "tests", *names, "id", "problem_id"),
+        _id_in(row) or _id(row.get("problem_id")),
+        "tests",
+    )
+
+
+def _called(tests: Sequence[str], code: Any) -> str:
+    """The function that the tests call, of those that the code defines; the last of several."""
+    defined = re.findall(r"^(?:def|class) +(\w+)|^(\w+) *=", str(code), re.MULTILINE)
+    names = [first or second for first, second in defined if re.search(rf"\b{first or second}\(", "\n".join(tests))]
+    if not names:
+        raise ColumnError("test_list", "calls no function that the code defines; fix the line")
+    return str(names[-1])
+
+
+def _listed_texts(column: str, values: Any) -> list[str]:
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise ColumnError(column, f"{kind_of(values)}, not a list of texts; fix the line")
+    return values
 
 
 def _drop(row: Columns) -> Row:
@@ -196,6 +241,7 @@ OWN = Format("question and answer", NUMBER, _needs("question", "answer"), _own)
 FORMATS = (
     Format("HumanEval", UNIT_TESTS, _needs("task_id", "prompt", "entry_point", "canonical_solution"), _human_eval),
     Format("MBPP", UNIT_TESTS, _needs("task_id", "code", "test_list"), _mbpp),
+    Format("code with tests", UNIT_TESTS, _needs("question", "entry_point", "tests"), _code),
     Format("DROP", "drop", _is_drop, _drop),
     Format("HotpotQA", "f1", _needs("question", "answer", "context", "supporting_facts"), _hotpot),
     Format("MMLU", "choice", _needs("question", "choices", "answer"), _mmlu),

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from tasks.params.sections import Problems
 from tasks.problems.events.generate_events import generate_from_events
 from tasks.problems.from_template import Position, write_problem
+from tasks.problems.functions.generate_functions import generate_functions
 from tasks.problems.spread import HELD_OUT, cycle, spread
 from tasks.problems.stories.all_stories import TEMPLATES
 from tasks.problems.template import Template
@@ -16,7 +17,7 @@ from tasks.seeds import derive_seed
 
 
 def generate(params: Problems, seed: int) -> dict[Split, list[Problem]]:
-    """All splits: from the fixed stories or, of source `events`, from the grammar.
+    """All splits: from the fixed stories, from the grammar of source `events`, or of source `functions`, one-line code.
 
     No question, siblings included, occurs twice.
     Raises GraftError if the templates cannot give as many different questions.
@@ -28,6 +29,8 @@ def generate(params: Problems, seed: int) -> dict[Split, list[Problem]]:
         "train": params.train,
         "dev": params.dev,
     }
+    if params.source == "functions":
+        return generate_functions(sizes, seed)
     unseen, operations = params.unseen_template_share, params.operations
     splits = generate_from_events if params.source == "events" else generate_splits
     return splits(sizes, params.phrasings, params.siblings, unseen, seed, operations)

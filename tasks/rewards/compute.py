@@ -26,7 +26,13 @@ class RewardedShard(NamedTuple):
 def reward_shard(root: Path, params: Params, total: int, trajectories: Sequence[Trajectory]) -> RewardedShard:
     """`compute_rewards` in the environment of `params`; of the project's folder `root` only the user's environment, the
     user's terms and a model's folder are read."""
-    return compute_rewards(root, params, environment_in(root, params, params.rewards.strict), trajectories, total)
+    return compute_rewards(
+        root,
+        params,
+        environment_in(root, params, params.rewards.strict, params.rewards.partial_tests),
+        trajectories,
+        total,
+    )
 
 
 def compute_rewards(

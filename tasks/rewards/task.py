@@ -24,7 +24,9 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     path = layout.trajectories(round)
     work = partial(reward_shard, layout.root, params, _completions(path, params.rewards))
     shards = shards_of(stream_jsonl(path, Trajectory), params.shard_size)
-    with RewardTotals(environment_in(layout.root, params, params.rewards.strict)) as totals:
+    with RewardTotals(
+        environment_in(layout.root, params, params.rewards.strict, params.rewards.partial_tests)
+    ) as totals:
         write_jsonl(layout.rewarded(round), _counted(fan_out().map(work, shards), totals, path, params.rewards))
         numbers = totals.metrics
     for remark in remarks(numbers):

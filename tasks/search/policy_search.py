@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from time import perf_counter
 
 from tasks.environments.prompts import prompt_of
-from tasks.environments.protocol import Environment, solved_share
+from tasks.environments.protocol import Environment, search_share
 from tasks.environments.runner import Runner
+from tasks.evaluators.unit_tests import unit_tests_of
 from tasks.model.policy import Policy, completion_text, decode, encode_prompt
 from tasks.model.sampling.sampler import Request, Sampler
 from tasks.params.params import Params
@@ -92,15 +93,15 @@ class PolicySearch:
             evaluated.update(zip(rows, batch.written, strict=True))
             seconds += batch.seconds
             for problem, written in zip(problems, batch.written, strict=True):
-                self.tally.add_completion(problem.problem_id, self._solved_share(written.results, problem))
+                self.tally.add_completion(problem.problem_id, self._share(written.results, problem))
         for i, (tree, rollout) in enumerate(rollouts):  # in this order, however the batches were formed
             completion, results = evaluated[i].completion, evaluated[i].results
-            reward = self._solved_share(results, tree.problem)
+            reward = self._share(results, tree.problem)
             tree.update(rollout, completion, self._code(completion), results, reward)
         return seconds
 
-    def _solved_share(self, results: Sequence[Result], problem: Problem) -> float:
-        return solved_share(self.environment, problem, results)
+    def _share(self, results: Sequence[Result], problem: Problem) -> float:
+        return search_share(self.environment, problem, results)
 
     def _batch(self, requests: Sequence[Request], problems: Sequence[Problem]) -> Batch:
         """The completions of these requests, each run on the questions of its problem; from the journal if there."""
@@ -110,7 +111,8 @@ class PolicySearch:
         started = perf_counter()
         completions = self.sampler.complete(requests, self.tally.set_sampled)
         programs = [
-            Program(self._code(c), p.questions, p.evaluator) for c, p in zip(completions, problems, strict=True)
+            Program(self._code(c), p.questions, p.evaluator, unit_tests_of(p))
+            for c, p in zip(completions, problems, strict=True)
         ]
         pairs = zip(completions, self._run_programs(programs), strict=True)
         written = [EvaluatedCompletion(completion=completion, results=results) for completion, results in pairs]

@@ -16,8 +16,15 @@ FUNCTIONS |= {"scatter_object_list", "send_object_list", "recv_object_list", "re
 """These run their argument, or pickle it."""
 
 ALLOWED = {
-    ("tasks/programs/sandbox/run_program.py", "exec"): "the program itself, in a child that has given up everything",
+    (
+        "tasks/programs/sandbox/run_program.py",
+        "exec",
+    ): "the program itself, and code it tests, in a child that has given up everything",
     ("tasks/programs/sandbox/run_program.py", "compile"): "the same",
+    ("tasks/programs/sandbox/candidate.py", "exec"): "the program under test, in such a child",
+    ("tasks/programs/sandbox/candidate.py", "compile"): "the same",
+    ("tasks/programs/sandbox/tester.py", "exec"): "tests of the user's file, in such a child",
+    ("tasks/programs/sandbox/tester.py", "compile"): "the same",
     ("tasks/model/policy.py", "trust_remote_code"): "only of the base that the user names in the environment",
     ("tasks/model/export.py", "trust_remote_code"): "the same",
     ("tasks/rewards/classifier_term.py", "trust_remote_code"): "the same",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from tasks.environments.prompts import prompt_of
 from tasks.environments.protocol import Environment
 from tasks.environments.runner import Runner
+from tasks.evaluators.unit_tests import unit_tests_of
 from tasks.model.policy import Policy, completion_text, encode_prompt, is_truncated
 from tasks.model.sampling.sampler import Request, sample
 from tasks.programs.answer_check import failure_reason
@@ -65,7 +66,8 @@ def run_workflows(
         siblings = tuple(sibling.question for sibling in problem.siblings)
         for code in [first, *sorted(others.keys() - {first}, key=lambda code: (-others[code], code))]:
             places.append((i, code))
-            programs.append(Program(code, (problem.question, *(siblings if code == first else ())), problem.evaluator))
+            questions = (problem.question, *(siblings if code == first else ()))
+            programs.append(Program(code, questions, problem.evaluator, unit_tests_of(problem)))
     attempts: list[list[Attempt]] = [[] for _ in problems]
     for (i, code), results in zip(places, runner.run(programs), strict=True):
         if why := failure_reason(results):

@@ -12,6 +12,7 @@ from zlib import crc32
 
 from tasks.programs.code_blocks import code_of
 from tasks.programs.operators.builtin import numbers
+from tasks.programs.operators.shown_tests import shown_tests
 
 MAX_PROMPT = 10_000
 """Longest prompt, in characters: as JSON it stays below the 64 KiB that a child may write."""
@@ -21,6 +22,10 @@ ModelCall = tuple[str, str]
 
 NOT_REPEATABLE = "it asks a model something else when it is run again: a workflow must be deterministic"
 
+_FUNCTION = (
+    "Write the Python function that is described. Use the standard library only. Reply with the code of the whole "
+    "function alone."
+)
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -86,8 +91,13 @@ def answer(problem: str) -> int | float | str:
 
 
 def write_code(problem: str, analysis: str = "") -> str:
-    """A program that the model writes for a problem, as text for `run`: run(write_code(problem), problem)."""
+    """A program that the model writes for a problem, as text for `run`: run(write_code(problem), problem).
+
+    For a problem that shows unit tests or begins a function it is that function, as text for `test`.
+    """
     hints = f"\n\nAnalysis:\n{analysis}" if analysis else ""
+    if shown_tests(problem) or re.search(r"^\s*def \w+\(", problem, re.MULTILINE):
+        return code_of(_ask("write_code", f"{_FUNCTION}\n\nProblem: {problem}{hints}"))
     return code_of(
         _ask(
             "write_code",

@@ -31,7 +31,7 @@ _SAFE_BUILTINS = frozenset((
     "RuntimeError", "StopIteration", "SyntaxError", "TypeError", "UnboundLocalError", "UnicodeDecodeError",
     "UnicodeEncodeError", "UnicodeError", "ValueError", "ZeroDivisionError",
 ))
-_RISKY_BUILTINS = (frozenset(dir(builtins)) - _SAFE_BUILTINS) | {"run"}  # the operator that runs any code
+_RISKY_BUILTINS = (frozenset(dir(builtins)) - _SAFE_BUILTINS) | {"run", "test"}  # the operators that run any code
 _PURE_MODULES = (
     "bisect", "cmath", "collections", "decimal", "fractions", "functools", "heapq", "itertools", "json", "math",
     "numbers", "operator", "re", "statistics", "string", "textwrap", "typing", "unicodedata",

@@ -11,10 +11,21 @@ SETTINGS = b"S"  # host → zygote, once: JSON {"seconds", "memory_mb", "layers"
 HELLO = b"H"  # zygote → host, once: JSON {"layers", "reasons"}
 PROGRAM = b"P"  # host → zygote: pack_program(code, question, replies), for a child of its own
 BATCH = b"B"  # host → zygote → worker: JSON [[code, [question, …]], …], plain programs for the warm worker
+TESTS = (
+    b"U"  # host → zygote: JSON [prompt, code, entry point]; then, read by a child: JSON [prompt, setup, name, tests]
+)
+CALL = b"C"  # tests → program under test: JSON [name, arguments, keywords]
+REPLY = b"R"  # program under test → tests: JSON ["ok", value] or ["error", exception], untrusted
 ENDINGS = b"E"  # reply: the bytes that the child or worker wrote, untrusted
 TIMEOUT = b"T"  # reply: it exceeded its time and was killed
 DIED = b"D"  # never sent: the host's own mark for a zygote that died
 KILLED = b"K"  # reply: it died without a result; the payload is the reason in words
+
+READ = b"#"
+"""The first byte of verdicts: the tests have been read."""
+
+PASSED, FAILED, ABORTED, END, DEAD = b"P", b"F", b"X", b";", b"D"
+"""Verdicts: of a test; of a text of tests that raised elsewhere, or ran to its end; of a program that has ended."""
 
 
 def pack(kind: bytes, payload: bytes) -> bytes:
@@ -45,9 +56,11 @@ def unpack_program(payload: bytes) -> tuple[str, str, bytes]:
     return payload[_LENGTHS.size : begin].decode(), payload[begin:end].decode("utf-8", "surrogatepass"), payload[end:]
 
 
-def read_frame(descriptor: int) -> tuple[bytes, bytes]:
-    """Read one message, blocking. Raises EOFError if the other side has closed."""
+def read_frame(descriptor: int, most: int = 1 << 32) -> tuple[bytes, bytes]:
+    """Read one message, blocking. Raises EOFError if the other side has closed or it has over `most` bytes."""
     kind, length = unpack_head(_read_exactly(descriptor, HEAD_SIZE))
+    if length > most:
+        raise EOFError
     return kind, _read_exactly(descriptor, length)
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 from tasks.programs.operators.builtin import OPERATORS
 from tasks.programs.operators.model_calls import MODEL_OPERATORS
+from tasks.programs.operators.shown_tests import shown_tests
+from tasks.programs.sandbox.candidate import define
 
 MAX_ERROR = 200
 """Longest error text, in characters."""
@@ -109,12 +111,38 @@ def run(code: str, problem: str) -> Any:
     return _solver(compile_program(code))(problem)
 
 
+def test(code: str, shown: str) -> float:
+    """The share of the tests in a text that code passes, from 0 to 1: test(write_code(problem), problem).
+
+    They are the tests that operators/shown_tests.py finds; the hidden ones of a problem are not here. Raises ValueError
+    for a text without tests.
+    """
+    tests = shown_tests(shown)
+    if not tests:
+        raise ValueError("test() needs a text that shows tests: assert f(2) == 4")
+    try:
+        namespace: dict[str, Any] = {"__name__": "candidate", "__builtins__": builtins}
+        define(namespace, shown, code, tests[0].partition("(")[0].removeprefix("assert ").strip())
+    except Exception:  # noqa: BLE001 (code may raise anything)
+        return 0.0
+    return sum(_passes(test, namespace) for test in tests) / len(tests)
+
+
+def _passes(statement: str, namespace: dict[str, Any]) -> bool:
+    try:
+        exec(compile_program(statement), namespace)
+    except Exception:  # noqa: BLE001
+        return False
+    return True
+
+
 def _solver(compiled: types.CodeType) -> Callable[[str], object]:
     namespace: dict[str, Any] = {
         "__name__": "workflow",
         "__builtins__": builtins,
         **OPERATORS,
         "run": run,
+        "test": test,
         **MODEL_OPERATORS,
     }
     exec(compiled, namespace)

@@ -6,6 +6,7 @@ worker under the same lockdown. Operators that need a model (model_calls.py) are
 prompts and runs the program again with the replies. The host itself only compares values (answer_check.py).
 """
 
+import contextlib
 import json
 import math
 import os
@@ -54,6 +55,7 @@ class Program:
     code: str
     questions: tuple[str, ...]
     evaluator: str = NUMBER
+    tests: str | None = None  # of its problem, where its answer is code: tasks/evaluators/unit_tests.py
 
 
 Job = tuple[str, str]
@@ -148,6 +150,23 @@ class Sandbox:
         results.update(self._run_again(single))
         return [[results[program.code, question] for question in program.questions] for program in programs]
 
+    def run_tests(self, requests: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+        """For each pair (program, tests) the zygote's (kind, verdicts); see unit_tests.py, which writes and reads them.
+
+        A zygote that dies is tried once more; then the kind is DIED.
+        """
+        queue = deque(enumerate(requests))
+        answers: dict[int, tuple[bytes, bytes]] = {}
+
+        def drain(client: ZygoteClient) -> None:
+            while queue:
+                with contextlib.suppress(IndexError):
+                    place, request = queue.popleft()
+                    answers[place] = _ask(client, protocol.TESTS, *request)
+
+        list(self._threads.map(drain, self._clients[: len(requests)]))
+        return [answers[place] for place in range(len(requests))]
+
     def _run_again(self, results: dict[Job, Result]) -> dict[Job, Result]:
         """Results of the successful programs that might not be deterministic, after a second run in another zygote."""
         doubtful = [job for job, result in results.items() if result.status == "ok" and may_differ(job[0])]
@@ -235,11 +254,11 @@ def _drain(client: ZygoteClient, kind: bytes, queue: deque[Request]) -> list[Ans
         answers.append((jobs, _ask(client, kind, payload)))
 
 
-def _ask(client: ZygoteClient, kind: bytes, payload: bytes) -> tuple[bytes, bytes]:
+def _ask(client: ZygoteClient, kind: bytes, *payloads: bytes) -> tuple[bytes, bytes]:
     """The zygote's answer. If a single program kills the zygote, it is tried once more; a batch is not."""
-    for _ in range(2 if kind == protocol.PROGRAM else 1):
+    for _ in range(1 if kind == protocol.BATCH else 2):
         try:
-            return client.ask(kind, payload)
+            return client.ask(kind, *payloads)
         except ZygoteDied:
             continue
     return protocol.DIED, b""

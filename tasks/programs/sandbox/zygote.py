@@ -30,26 +30,29 @@ sys.path.append(
 
 from tasks.programs.operators.model_calls import Conversation, set_conversation  # noqa: E402
 from tasks.programs.sandbox import protocol  # noqa: E402
+from tasks.programs.sandbox.candidate import serve_calls  # noqa: E402
 from tasks.programs.sandbox.lockdown import Lockdown, Step, apply_steps  # noqa: E402
 from tasks.programs.sandbox.memory_use import resident_bytes  # noqa: E402
 from tasks.programs.sandbox.run_program import Ending, compile_program, ending_json, error_ending, guarded, run_program  # noqa: E402
+from tasks.programs.sandbox.scheduler_times import TICK_SECONDS, is_starved, seconds_queued  # noqa: E402
+from tasks.programs.sandbox.tester import run_tests  # noqa: E402
 
 # The modules that a program may import, loaded here because a child can open no file. `time` can only wait.
 # fmt: off
 MODULES = (
     "array", "bisect", "calendar", "cmath", "collections", "collections.abc", "copy", "dataclasses", "datetime",
-    "decimal", "enum", "fractions", "functools", "heapq", "itertools", "json", "math", "numbers", "operator", "random",
-    "re", "statistics", "string", "textwrap", "time", "typing", "unicodedata",
+    "decimal", "enum", "fractions", "functools", "hashlib", "heapq", "itertools", "json", "math", "numbers",
+    "operator", "random", "re", "statistics", "string", "textwrap", "time", "typing", "unicodedata",
 )
 _LAZY = ("_strptime", "locale", "encodings.ascii", "encodings.latin_1", "encodings.utf_8", "encodings.idna")
 # fmt: on
 
-_RESULTS, _REQUESTS = 3, 4  # a child's own descriptors; 0, 1 and 2 are /dev/null
+_RESULTS, _REQUESTS, _CALLS, _SOURCE = 3, 4, 5, 6  # a child's own descriptors; 0, 1 and 2 are /dev/null
 _CAP = 1 << 16  # bytes of one program's ending
 _BATCH_CAP = 1 << 24  # bytes of a batch's endings
 _PR_SET_CHILD_SUBREAPER = 36
 _QUEUE_SECONDS = 5.0  # longest wait for a processor that does not count as running time; below the host's timeout
-_TICK_SECONDS = 0.02  # the kernel updates its accounts more often than that
+_READ_SECONDS = 5.0  # longest reading of tests
 _MEMORY_CHECK_SECONDS = 0.005  # between two checks of a child's memory where the kernel enforces no limit
 _BATCH_SECONDS = 1.0  # longest batch; plain programs take a fraction of a millisecond each
 
@@ -77,6 +80,8 @@ class Zygote:
         self._lockdown = Lockdown(memory_mb, layers)
         self._max_resident = math.inf if "memory" in self._lockdown.layers else memory_mb << 20  # bytes per child
         self._program_steps = self._lockdown.steps(math.ceil(self._seconds) + 1, keep=_RESULTS + 1)
+        self._candidate_steps = self._lockdown.steps(math.ceil(self._seconds) + 1, keep=_REQUESTS + 1)
+        self._tester_steps = self._lockdown.steps(math.ceil(self._seconds) + 1, keep=_SOURCE + 1)
         self._worker_steps = self._lockdown.steps(None, keep=_REQUESTS + 1)
         self._reserve = [bytes(4 << 20)]  # address space that a child frees if its program has used up all
         self._worker: tuple[int, int, int] | None = None  # process id, pipe for requests, pipe for endings
@@ -88,8 +93,8 @@ class Zygote:
         try:
             while True:
                 kind, payload = protocol.read_frame(self._control)
-                answer = self._run_program(payload) if kind == protocol.PROGRAM else self._run_batch(payload)
-                protocol.write_frame(self._control, *answer)
+                run = {protocol.PROGRAM: self._run_program, protocol.TESTS: self._run_tests}.get(kind, self._run_batch)
+                protocol.write_frame(self._control, *run(payload))
         except (EOFError, HostClosed, BrokenPipeError, ConnectionResetError):
             self._end_worker()
 
@@ -100,6 +105,27 @@ class Zygote:
         try:
             return self._collect(child, results, time.monotonic())
         finally:
+            os.close(results)
+
+    def _run_tests(self, payload: bytes) -> tuple[bytes, bytes]:
+        """Run a program and its tests in two children. The limits are the program's, the verdicts the tests'."""
+        calls_end, calls = os.pipe()
+        replies, replies_end = os.pipe()
+        results, results_end = os.pipe()
+        own = {_RESULTS: results_end, _REQUESTS: replies, _CALLS: calls, _SOURCE: self._control}
+        tester = _fork(own, self._tester_steps, lambda: run_tests(_SOURCE, _CALLS, _REQUESTS, _RESULTS))
+        for descriptor in (results_end, replies, calls):
+            os.close(descriptor)
+        try:
+            if not self._readable(results, time.monotonic() + _READ_SECONDS) or os.read(results, 1) != protocol.READ:
+                raise HostClosed  # the tests may still be in the socket, where the next request is expected
+            own = {_RESULTS: replies_end, _REQUESTS: calls_end}
+            candidate = _fork(own, self._candidate_steps, lambda: serve_calls(payload, _REQUESTS, _RESULTS))
+            os.close(calls_end)
+            os.close(replies_end)
+            return self._collect(candidate, results, time.monotonic())
+        finally:
+            self._end_child(tester)
             os.close(results)
 
     def _collect(self, child: int, results: int, started: float) -> tuple[bytes, bytes]:
@@ -113,7 +139,7 @@ class Zygote:
                         return protocol.ENDINGS, _TOO_BIG
                     deadline = self._extended(child, started)
                     if not deadline:
-                        return protocol.TIMEOUT, b""
+                        return protocol.TIMEOUT, ending
                 part = os.read(results, _CAP)
                 if not part:
                     break
@@ -134,11 +160,11 @@ class Zygote:
         """A child's deadline, extended by the time it waited for a processor; 0 if its time is over."""
         now = time.monotonic()  # before reading the scheduler's times, as this process may have to wait in between
         limit = started + self._seconds
-        deadline = limit + min(_seconds_queued(child), _QUEUE_SECONDS)
+        deadline = limit + min(seconds_queued(child), _QUEUE_SECONDS)
         if deadline < now + 0.01 and now < limit + _QUEUE_SECONDS:
-            if _is_starved(child):
-                return now + 2 * _TICK_SECONDS
-            deadline = limit + min(_seconds_queued(child), _QUEUE_SECONDS)  # a wait that has just ended is included
+            if is_starved(child):
+                return now + 2 * TICK_SECONDS
+            deadline = limit + min(seconds_queued(child), _QUEUE_SECONDS)  # a wait that has just ended is included
         return deadline if deadline > now + 0.01 else 0.0
 
     def _run_batch(self, payload: bytes) -> tuple[bytes, bytes]:
@@ -290,33 +316,6 @@ def _death_reason(status: int) -> str:
     return signal.Signals(-status).name if status < 0 else "ended without a result"
 
 
-def _seconds_queued(process: int) -> float:
-    """Seconds that a runnable process waited for a processor, without a wait still going on; 0 if not available."""
-    return _scheduler_times(process)[1]
-
-
-def _is_starved(process: int) -> bool:
-    """Whether a process is waiting for a processor: runnable, but not run for longer than the kernel's tick."""
-    ran = _scheduler_times(process)[0]
-    time.sleep(_TICK_SECONDS)
-    try:
-        with open(f"/proc/{process}/stat") as line:
-            state = line.read().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state == "R" and _scheduler_times(process)[0] == ran
-
-
-def _scheduler_times(process: int) -> tuple[float, float]:
-    """Seconds that a process has run and has waited for a processor; 0 if not available."""
-    try:
-        with open(f"/proc/{process}/schedstat") as times:
-            ran, waited, _ = times.read().split()
-            return int(ran) / 1e9, int(waited) / 1e9
-    except (FileNotFoundError, ProcessLookupError):
-        return 0.0, 0.0
-
-
 def _children() -> list[int]:
     """Process ids of this process's children; none without /proc."""
     try:
@@ -365,10 +364,10 @@ def _clear_environment() -> None:
 
 
 def _take_control() -> int:
-    """The socket to the host, moved to a high descriptor; descriptors 0 to 4 are /dev/null afterwards."""
+    """The socket to the host, moved to a high descriptor; descriptors 0 to 6 are /dev/null afterwards."""
     control = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 10)
     nothing = os.open(os.devnull, os.O_RDWR)
-    for place in range(_REQUESTS + 1):
+    for place in range(_SOURCE + 1):
         os.dup2(nothing, place)
     return control
 

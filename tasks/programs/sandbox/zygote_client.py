@@ -84,13 +84,16 @@ class ZygoteClient:
         hello = json.loads(payload)
         self.layers, self.reasons = hello["layers"], hello["reasons"]
 
-    def ask(self, kind: bytes, payload: bytes) -> tuple[bytes, bytes]:
-        """Send one request and return the answer; the zygote is started or restarted if it is not running.
+    def ask(self, kind: bytes, *payloads: bytes) -> tuple[bytes, bytes]:
+        """Send one request, a frame for each payload, and return the answer.
 
-        Raises ZygoteDied if it dies during the request or takes far longer than a program's limit.
+        The zygote is started or restarted if it is not running. Raises ZygoteDied if it dies during the request or
+        takes far longer than a program's limit.
         """
         self.start()
-        return self._exchange(protocol.pack(kind, payload), self._seconds + _GRACE_SECONDS)
+        return self._exchange(
+            b"".join(protocol.pack(kind, payload) for payload in payloads), self._seconds + _GRACE_SECONDS
+        )
 
     def close(self) -> None:
         """End the zygote and its children. A later request starts a new one."""

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tasks.environments.protocol import Environment, solved_share
+from tasks.environments.protocol import Environment, search_share
+from tasks.evaluators.unit_tests import shown_share, without_hidden
 from tasks.programs.answer_check import failure_reason
 from tasks.programs.operators.model import Prompt
 from tasks.programs.operators.model_calls import MAX_PROMPT
-from tasks.records import Completion, Result
+from tasks.records import UNIT_TESTS, Completion, Result
 from tasks.search.node import Node, backpropagate
 from tasks.search.policy_tree import FoundWorkflow, PolicyTree
 from tasks.search.revisions.prompt import EvaluatedWorkflow, Revision, Trial, change_key, fresh_prompt, revision_prompt
@@ -60,9 +61,8 @@ class ProblemRevisions:
         problem, trials = self.tree.problem, self._trials.get(self._node_of(parent), [])
         if parent is None:
             return fresh_prompt(problem, trials)
-        return revision_prompt(
-            problem, EvaluatedWorkflow(parent.code, parent.results, self._right(parent.results)), trials
-        )
+        right, results = self._right(parent.results), list(map(without_hidden, parent.results))
+        return revision_prompt(problem, EvaluatedWorkflow(parent.code, results, right), trials)
 
     def is_new(self, draft: Draft, revision: Revision) -> bool:
         """True if neither the workflow nor this change of its parent was seen before; remembers both."""
@@ -101,7 +101,7 @@ class ProblemRevisions:
         node.revision = True
         if results is not None:
             revised = [written] if written else []
-            reward = solved_share(self.environment, tree.problem, results)
+            reward = search_share(self.environment, tree.problem, results)
             new = FoundWorkflow(revision.code, results, reward, node, key[0], revision_completions=revised)
             tree.workflows[revision.code] = new
         found = tree.workflows[revision.code]
@@ -121,7 +121,10 @@ class ProblemRevisions:
         return parent.leaf if parent else self.tree.root
 
     def _right(self, results: Sequence[Result]) -> list[bool]:
-        return list(map(self.environment.is_right, self.tree.problem.variants, results))
+        problem = self.tree.problem
+        if problem.evaluator == UNIT_TESTS:
+            return [shown_share(result) == 1 for result in results]
+        return list(map(self.environment.is_right, problem.variants, results))
 
 
 ChangeKey = tuple[Node, str]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from tasks.environments.protocol import Environment
 from tasks.environments.runner import Runner
+from tasks.evaluators.unit_tests import unit_tests_of
 from tasks.params.params import Params
 from tasks.programs.operators.model import Reply, exception_for
 from tasks.programs.operators.reply_cache import CachedModel
@@ -53,7 +54,8 @@ class Reviser:
             self._run(read)
 
     def _run(self, read: Sequence[tuple[ProblemRevisions, Draft, Revision, bool]]) -> None:
-        programs = [Program(revision.code, each.tree.problem.questions) for each, _, revision, new in read if new]
+        asked = [(revision.code, each.tree.problem) for each, _, revision, new in read if new]
+        programs = [Program(code, p.questions, p.evaluator, unit_tests_of(p)) for code, p in asked]
         outcomes = iter(self._runner.run(programs))
         for each, draft, revision, new in read:
             results, written = (next(outcomes), self._written(revision.code)) if new else (None, None)

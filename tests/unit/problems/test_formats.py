@@ -146,14 +146,34 @@ def test_files_that_are_one_json_value() -> None:
 
 
 @pytest.mark.skipif(not HUMAN_EVAL.exists(), reason="HumanEval is not here")
-def test_code_needs_an_evaluator_of_its_own() -> None:
-    first = json.loads(HUMAN_EVAL.read_text(encoding="utf-8").splitlines()[0])
-    assert refusal(first) == (
-        "data.jsonl:1: HumanEval: its answers are unit tests, which Graft does not run; name an evaluator of your own: "
-        "problems.evaluator=module:CLASS"
-    )  # fmt: skip
-    mbpp = {"task_id": 2, "text": "Add.", "code": "…", "test_list": ["assert f(1) == 2"], "test_setup_code": ""}
-    assert refusal(mbpp).startswith("data.jsonl:1: MBPP: its answers are unit tests")
+def test_human_eval_is_read_with_shown_and_hidden_tests() -> None:
+    problems = read_problems("h.jsonl", HUMAN_EVAL.read_text(encoding="utf-8"), "h.jsonl")
+    assert {problem.evaluator for problem in problems} == {"unit_tests"}
+    answers: list[Any] = [problem.answer for problem in problems]
+    assert sum(bool(answer["shown"]) for answer in answers) > 100
+    assert all(len(answer["hidden"]) == 1 for answer in answers)
+    assert not any(answer["hidden"][0] in problem.question for answer, problem in zip(answers, problems, strict=True))
+
+
+def test_mbpp_shows_its_first_test_and_hides_the_others() -> None:
+    tests = ["assert f(1) == 2", "assert f(2) == 3", "assert f(9) == 10"]
+    row = {"task_id": 2, "text": "Add one.", "code": "def g(x): return x\ndef f(x): return x + 1", "test_list": tests}
+    (mbpp,) = read_problems("m.jsonl", json.dumps(row | {"test_setup_code": "import math"}), "m.jsonl")
+    assert mbpp.question == "Add one.\nassert f(1) == 2"
+    answer: Any = mbpp.answer
+    assert (answer["entry_point"], answer["setup"]) == ("f", "import math")
+    assert (answer["shown"], answer["hidden"]) == (tests[:1], tests[1:])
+    plus = {**row, "prompt": row["text"], "test_imports": [], "test": "for x in (1, 2):\n    assert f(x) == x + 1"}
+    (better,) = read_problems("m.jsonl", json.dumps(plus), "m.jsonl")
+    answer = better.answer
+    assert answer["hidden"] == [plus["test"]]
+
+
+def test_code_of_ones_own_names_its_tests() -> None:
+    row = {"question": "x plus 1", "entry_point": "f", "tests": ["assert f(2) == 3"], "shown": ["assert f(1) == 2"]}
+    (own,) = read_problems("c.jsonl", json.dumps({**row, "problem_id": "one", "level": 1}), "c.jsonl")
+    assert (own.problem_id, own.question, own.fields) == ("one", "x plus 1\nassert f(1) == 2", {"level": 1})
+    assert refusal({**row, "tests": []}).startswith("data.jsonl:1: tests: no test is hidden")
 
 
 def test_other_columns_are_kept_and_a_named_evaluator_replaces_the_formats() -> None:

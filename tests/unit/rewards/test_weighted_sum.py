@@ -24,7 +24,15 @@ WORKFLOW = WorkflowEnvironment()
 OK, WRONG = Result(status="ok", value=5), Result(status="ok", value=6)
 KILLED = Result(status="failed", error=SANDBOX_DIED)
 UNSET: dict[str, Any] = dict.fromkeys(("own_sha256", "model", "model_sha256"))
-PLAIN = {"environment": {}, "strict": False, "own": [], "seconds": 10, "agreement": True, **UNSET}
+PLAIN = {
+    "environment": {},
+    "strict": False,
+    "partial_tests": False,
+    "own": [],
+    "seconds": 10,
+    "agreement": True,
+    **UNSET,
+}
 WEIGHTS = Rewards(correctness=1.0, runs=0.1, length=0.0, failed_limit=0.2, **PLAIN)
 FAULTS: list[Status] = ["error", "timeout", "memory", "refused", "killed"]
 

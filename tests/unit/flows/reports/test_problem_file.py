@@ -50,7 +50,7 @@ def test_real_files_are_recognised() -> None:
     assert gsm8k[1:3] == ["  evaluator   number: the answer is a number", "  answers     7473 integers"]
     code = describe_files(str(SHARED / "humaneval/HumanEval.jsonl")).splitlines()
     assert code[0].endswith("HumanEval.jsonl: 164 problems, format HumanEval")
-    assert "unit tests; name your own" in code[1]
+    assert code[1] == "  evaluator   unit_tests: the answer is the code of a Python function"
 
 
 def test_choices_are_counted_by_letter(tmp_path: Path) -> None:

@@ -277,6 +277,7 @@ def test_what_a_program_may_import_works_without_opening_a_file(sandbox: Sandbox
         "fractions": "float(fractions.Fraction('3/4') + fractions.Fraction(0.5).limit_denominator(10))",
         "functools": "functools.reduce(lambda a, b: a + b, [1, 2]) + functools.lru_cache(len)('ab')",
         "heapq": "heapq.nlargest(1, [1, 3])[0] + list(heapq.merge([1], [2]))[0]",
+        "hashlib": "len(hashlib.md5(b'a').hexdigest()) + len(hashlib.sha256(b'a').digest())",
         "itertools": "len(list(itertools.permutations('abc')))",
         "json": "json.loads(json.dumps({'a': [1.5, None]}, indent=1))['a'][0]",
         "math": "math.comb(5, 2) + math.isqrt(10)",

@@ -1,0 +1,48 @@
+"""Solutions that come with problems of code, as workflows; confirmed in the sandbox by the tests that are shown."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tasks.evaluators.unit_tests import verdict
+from tasks.params.sections import Sandbox as SandboxParams
+from tasks.programs.code_blocks import code_of
+from tasks.programs.contract import workflow_id
+from tasks.programs.sandbox.sandbox import make_sandbox
+from tasks.programs.sandbox.unit_tests import UnitTests, run_unit_tests
+from tasks.records import UNIT_TESTS, Problem, Result, Workflow
+
+
+def known_solutions(problems: Sequence[Problem], params: SandboxParams) -> list[Workflow]:
+    """The solution of each problem of code that brings one and passes its shown tests, if it has any."""
+    found = [(p, p.answer) for p in problems if p.evaluator == UNIT_TESTS and isinstance(p.answer, dict)]
+    coded = [(problem, answer, code_of(str(answer["solution"]))) for problem, answer in found if answer["solution"]]
+    if not coded:
+        return []
+    with make_sandbox(params) as sandbox:
+        outcomes = run_unit_tests(sandbox, [(code, _shown(answer)) for _, answer, code in coded])
+    return [
+        _record(problem, code, outcome[:2])
+        for (problem, _, code), outcome in zip(coded, outcomes, strict=True)
+        if outcome is not None and outcome.passed == outcome.total
+    ]
+
+
+def _shown(answer: dict[str, Any]) -> UnitTests:
+    return UnitTests(answer["entry_point"], tuple(answer["shown"]), answer["prompt"], answer["setup"])
+
+
+def _record(problem: Problem, code: str, shown: tuple[int, int]) -> Workflow:
+    return Workflow(
+        problem_id=problem.problem_id,
+        split="train",
+        workflow_id=workflow_id(code),
+        code=code,
+        proposer="coldstart",
+        parent_id=None,
+        depth=0,
+        visits=1,
+        value=1.0,
+        prior=1.0,
+        result=Result(status="ok", value=verdict((0, 0), shown)),
+        sibling_results=[],
+    )

@@ -1,0 +1,50 @@
+"""No program passes unit tests without solving them, and each ends within the limits."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from benchmarks.support.cheats import CHEATS, CHECK, LIST
+from tasks.programs.sandbox.sandbox import Sandbox
+from tasks.programs.sandbox.unit_tests import Outcome, UnitTests, run_unit_tests
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    with Sandbox(0.5, 256, allow_weak=False, workers=1) as made:
+        yield made
+
+
+def test_there_are_at_least_forty_different_cheats() -> None:
+    assert len({code for _, code in CHEATS}) == len(CHEATS) >= 40
+
+
+@pytest.mark.parametrize(("name", "code"), CHEATS, ids=[name for name, _ in CHEATS])
+def test_a_cheat_fails(sandbox: Sandbox, name: str, code: str) -> None:
+    for outcome in run_unit_tests(sandbox, [(code, LIST), (code, CHECK)]):
+        assert outcome is not None, name
+        assert outcome.passed == 0, (name, outcome)
+
+
+def test_after_all_of_them_a_solution_still_passes(sandbox: Sandbox) -> None:
+    code = "def double(x): return x + x"
+    assert run_unit_tests(sandbox, [(code, LIST), (code, CHECK)]) == [Outcome(3, 3), Outcome(3, 3)]
+
+
+def test_the_tests_are_nowhere_in_the_memory_of_the_program_under_test(sandbox: Sandbox) -> None:
+    code = "\n".join(
+        [
+            "import gc, sys",
+            "def double(x):",
+            "    seen, todo = set(), [*gc.get_objects(), sys.modules]",
+            "    while todo:",
+            "        each = todo.pop()",
+            "        if id(each) in seen: continue",
+            "        seen.add(id(each))",
+            "        if type(each) in (str, bytes) and '== 54321' in str(each)[::-1]: return x + x",
+            "        todo += gc.get_referents(each)",
+            "    return None",
+        ]
+    )
+    secret = UnitTests("double", ("assert double(3) == 6 or 12345 == 1", "assert double(4) == 8 or 12345 == 2"))
+    assert run_unit_tests(sandbox, [(code, secret)] * 3) == [Outcome(0, 2)] * 3

@@ -1,0 +1,60 @@
+"""The real chain in the environment `code`: one-line functions are written, tested by hidden tests, and learnt."""
+
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from benchmarks.support.workspace import graft, make_workspace
+from tasks.artifacts import read_jsonl, read_text
+from tasks.evaluators.unit_tests import score
+from tasks.layout import Layout
+from tasks.records import ProblemOutcome, RewardedTrajectory
+from tasks.statistics.intervals import difference_interval
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+SMALL = [
+    *["environment=code", "problems.source=functions", "problems.train=240", "problems.validation=16"],
+    *["problems.test=60", "bootstrap.hidden=128", "bootstrap.layers=3", "bootstrap.vocabulary=320"],
+    *["bootstrap.epochs=11", "bootstrap.batch=8", "bootstrap.learning_rate=0.003", "policy.max_new_tokens=24"],
+    *["influence.selection=none", "grpo.epochs=3", "evaluation.samples=10", "evaluation.ks=[1, 5]"],
+    *["evaluation.resamples=1000", "tracking.uri=", "rounds=2"],
+]
+
+
+@pytest.fixture(scope="module")
+def functions(tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    root = make_workspace(tmp_path_factory.mktemp("code") / "project", SMALL)
+    ended = graft(root, "retrain")
+    assert (ended.returncode, ended.stderr) == (0, ""), f"{ended.stdout}\n{ended.stderr}"
+    return Layout(root)
+
+
+def _shares(layout: Layout, when: str) -> dict[str, float]:
+    outcomes = read_jsonl(layout.evaluation(when) / "outcomes.jsonl", ProblemOutcome)
+    return {outcome.problem_id: outcome.correct / outcome.samples for outcome in outcomes}
+
+
+def test_sampled_pass_at_1_rises(functions: Layout) -> None:
+    before, after = _shares(functions, "before"), _shares(functions, "after")
+    assert before.keys() == after.keys()
+    gain = difference_interval([after[name] for name in before], [*before.values()], 1000, 0.95, 0)
+    assert gain.mean > gain.low > 0, (fmean(before.values()), fmean(after.values()), gain)
+
+
+def test_rewards_are_verdicts_of_hidden_tests_and_prompts_have_none(functions: Layout) -> None:
+    for group in read_jsonl(functions.rewarded(2), RewardedTrajectory):
+        answer: Any = group.problem.answer
+        assert all(test not in group.prompt for test in answer["hidden"])
+        assert all(test in group.prompt for test in answer["shown"])
+        for result, reward in zip(group.results, group.rewards, strict=True):
+            passed = result.status == "ok" and result.value is not None and score(result.value, answer) == 1
+            assert reward == float(passed)
+
+
+def test_a_step_can_be_looked_at_and_the_page_shows_functions(functions: Layout) -> None:
+    ended = graft(functions.root, "diagnose", "--problems", "2")
+    assert ended.returncode == 0, ended.stderr
+    assert "hidden" in ended.stdout
+    assert "def f(x)" in read_text(functions.page)

@@ -1,0 +1,92 @@
+"""Unit tests in answers: what is read, refused and shown; counted tests of every published form."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tasks.evaluators.unit_tests import parse
+from tasks.programs.operators.shown_tests import shown_tests
+from tasks.programs.sandbox.sandbox import Sandbox
+from tasks.programs.sandbox.unit_tests import Outcome, UnitTests, run_unit_tests
+
+REFUSED = {
+    "a text, not unit tests": "text",
+    "entry_point: '2' is no name of a function": {"entry_point": "2", "hidden": ["assert f(1)"]},
+    "no test is hidden; add one that is not shown": {"entry_point": "f", "shown": ["assert f(1)"]},
+    "hidden: an integer, not a list of texts": {"entry_point": "f", "hidden": 3},
+    "shown: not Python: invalid syntax": {"entry_point": "f", "hidden": ["assert f(1)"], "shown": ["assert f("]},
+}
+
+
+@pytest.mark.parametrize(("reason", "answer"), REFUSED.items())
+def test_what_is_no_unit_test_is_refused(reason: str, answer: object) -> None:
+    with pytest.raises(ValueError, match=reason.split(":")[0]):
+        parse(answer)  # type: ignore[arg-type]
+
+
+def test_tests_are_found_in_docstrings_and_statements() -> None:
+    text = """Twice x.
+    >>> f([1, 2])
+    [2, 4]
+    f(3) == 6
+    f("a") ➞ "aa"
+    f(y) == 2
+    >>> y = f(1)
+    assert f(0) == 0
+    """
+    assert shown_tests(text) == [
+        "assert f([1, 2]) == [2, 4]",
+        "assert f(3) == 6",
+        'assert f("a") == "aa"',
+        "assert f(0) == 0",
+    ]
+
+
+CODE = "class Pair:\n    def __init__(self, a, b): self.a, self.b = a, b\ndef f(x): return 2 * x\n"
+CODE += (
+    "def g(p): return p.a + p.b\ndef h(x): raise ValueError('no')\ndef total(d): return {k: (v,) for k, v in d.items()}"
+)
+FORMS = {
+    "statements": (("assert f(1) == 2", "assert f('a') == 'aa'"), 2),
+    "check": (("def check(candidate):\n    assert candidate(1) == 2\n    assert True\n    assert f(2) == 4\n",), 2),
+    "a loop": (("def check(candidate):\n    for x in range(5):\n        assert candidate(x) == x + x\n",), 5),
+    "a comparison of its own": (
+        (
+            "import numpy as np\ndef same(out, exp, atol):\n    assert np.allclose(out, exp, rtol=1e-7, atol=atol)\n"
+            "def check(candidate):\n    for x in ([1], [2.5]):\n        same(candidate(x), x + x, 1e-6)\n",
+        ),
+        2,
+    ),
+    "objects of the code": (("assert g(Pair(1, 2)) == 3",), 1),
+    "exceptions": (("try:\n    h(1)\nexcept ValueError:\n    raised = True\nassert raised",), 1),
+    "a module that is not imported": (("assert math.isclose(f(0.1), 0.2)",), 1),
+    "dicts and tuples": (("assert total({'a': 1, 2: None}) == {'a': (1,), 2: (None,)}",), 1),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    with Sandbox(2.0, 256, allow_weak=False, workers=1) as made:
+        yield made
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_tests_passes_and_is_counted(sandbox: Sandbox, form: str) -> None:
+    texts, count = FORMS[form]
+    good, bad = run_unit_tests(sandbox, [(CODE, UnitTests("f", texts)), ("f = g = h = None", UnitTests("f", texts))])
+    assert good == Outcome(count, count)
+    assert bad is not None
+    assert bad.passed == 0
+
+
+def test_code_continues_a_prompt_or_stands_alone(sandbox: Sandbox) -> None:
+    prompt = "from typing import List\ndef twice(x): return 2 * x\ndef f(x: List) -> List:\n    ''' x twice '''\n"
+    tests = UnitTests("f", ("def check(candidate):\n    assert candidate(3) == twice(3)\n",), prompt)
+    codes = [
+        "    return twice(x)\n",
+        "    return twice(x)\nprint('and so on",
+        "def f(x: List): return twice(x)",
+        "import os\nf = lambda x: x + x",
+    ]
+    assert run_unit_tests(sandbox, [(code, tests) for code in codes]) == [Outcome(1, 1)] * len(codes)
+    assert run_unit_tests(sandbox, [("return 6", tests)]) == [Outcome(0, 1)]
