@@ -17,7 +17,7 @@ from flows.run_session import retry_delays
 from tasks.params.file import load_params
 from tasks.tracking.recorder import Recorder, git_tags
 from tests.support import finished_run, tiny_project
-from tests.support.tiny_project import ADDRESSES, begin, graft, ran
+from tests.support.tiny_project import ADDRESSES, graft, ran, start
 
 BEFORE_FAILURE = ADDRESSES[: ADDRESSES.index("update@1")]
 
@@ -154,11 +154,12 @@ def test_a_server_that_does_not_answer_is_named(done: Path) -> None:
 def test_what_may_pass_is_tried_again_and_nothing_else(done: Path) -> None:
     """A server that comes back while the run waits; the first failure of this project, a GraftError, had one try."""
     tries = ["-S", "schedule.retries=4", "-S", "schedule.delay=0.5"]
-    process = begin(done, "promote", "retrain", "-S", "evaluation.resamples=500", *tries, TINY_AWAY="promote")
+    process = start(done, "retrain", "-S", "evaluation.resamples=500", *tries, TINY_AWAY="promote")
+    assert process.stderr is not None
+    assert process.stderr.readline() == "warning: promote: promote: no server; try 1 of this stage\n"
     (done / "server_is_up").touch()
     _, told = process.communicate(timeout=200)
     assert process.returncode == 0
-    assert told.startswith("warning: promote: promote: no server; try 1 of this stage\n")
     assert "a fault" not in told
 
 
