@@ -134,6 +134,6 @@ def test_the_digest_of_an_evaluator_of_ones_own_follows_its_source(root: Path) -
         write_params(root, ["problems.evaluator=judges:Some"], print)
     with pytest.raises(GraftError, match=r"problems\.evaluator: write one of format, number, text, .*not 'txt'"):
         write_params(root, ["problems.evaluator=txt"], print)
-    with pytest.raises(GraftError, match=r"'text' does nothing: generated problems have numbers"):
+    with pytest.raises(GraftError, match=r"'text' does nothing: generated problems have their own"):
         write_params(root, ["problems.source=generated", "problems.evaluator=text"], print)
     assert write_params(root, ["problems.evaluator=text"], print).problems.evaluator_sha256 is None
