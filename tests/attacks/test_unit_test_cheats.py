@@ -26,6 +26,12 @@ def test_a_cheat_fails(sandbox: Sandbox, name: str, code: str) -> None:
         assert outcome.passed == 0, (name, outcome)
 
 
+def test_an_exception_does_not_end_the_loop_of_a_test(sandbox: Sandbox) -> None:
+    tests = UnitTests("f", ("assert all(map(f, [1, 2]))", "assert list(map(f, [1, 2])) == []"))
+    for name in ("StopIteration", "StopAsyncIteration"):
+        assert run_unit_tests(sandbox, [(f"def f(x): raise {name}", tests)]) == [Outcome(0, 2)]
+
+
 def test_after_all_of_them_a_solution_still_passes(sandbox: Sandbox) -> None:
     code = "def double(x): return x + x"
     assert run_unit_tests(sandbox, [(code, LIST), (code, CHECK)]) == [Outcome(3, 3), Outcome(3, 3)]

@@ -22,6 +22,9 @@ from tasks.programs.sandbox.plain_data import Reference, decode, encode
 LARGEST = 1 << 22
 """Bytes of a result; more are a wrong result."""
 
+ENDS_ITERATION = (StopIteration, StopAsyncIteration)
+"""Exceptions that a test's own loop takes for its end: with one of them `all(map(f, inputs))` would be true."""
+
 _COUNT, _CHECK = "__count_test__", "check"
 
 Call = Callable[..., Any]
@@ -158,7 +161,9 @@ def _call(calls: int, replies: int, name: str, args: Sequence[Any], kwargs: dict
         raise CandidateError("its reply is no plain data") from None
     if status != "ok":
         kind = getattr(builtins, data, None) if type(data) is str else None
-        raise kind() if isinstance(kind, type) and issubclass(kind, Exception) else CandidateError(str(data))
+        if isinstance(kind, type) and issubclass(kind, Exception) and not issubclass(kind, ENDS_ITERATION):
+            raise kind()
+        raise CandidateError(str(data))
     return value
 
 
