@@ -52,7 +52,7 @@ def measure(root: Path, assignments: Sequence[str], turns: int) -> dict[str, flo
         "default_run_seconds": first,
         "stages_own_seconds": own,
         "orchestration_share": (first - own) / first,
-        "select_to_update": _of(stages, "select") / _of(stages, "update"),
+        "select_to_update": _stage_seconds(stages, "select") / _stage_seconds(stages, "update"),
         "cores_busy": processor / first,
         "noop_repro_seconds": _median(turns, lambda: _demand(dvc(root, "repro"))),
         "cached_retrain_seconds_ephemeral": _median(turns, lambda: _demand(graft(root, "retrain"))),
@@ -69,7 +69,7 @@ def measure(root: Path, assignments: Sequence[str], turns: int) -> dict[str, flo
     return figures
 
 
-def _of(stages: dict[str, float], name: str) -> float:
+def _stage_seconds(stages: dict[str, float], name: str) -> float:
     """Seconds of a stage in all rounds."""
     return sum(seconds for stage_id, seconds in stages.items() if stage_id.startswith(f"{name}@"))
 

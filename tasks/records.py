@@ -40,6 +40,9 @@ NUMBER = "number"
 UNIT_TESTS = "unit_tests"
 """The evaluator of code."""
 
+CODE = "the code of a Python function"
+"""The answer that it wants, in words."""
+
 
 class Record(BaseModel):
     """Frozen, strict, without unknown fields, NaN or infinities."""

@@ -5,12 +5,10 @@ from dataclasses import dataclass, replace
 
 from tasks.environments.prompts import prompt_of
 from tasks.environments.protocol import Environment, solved_share
-from tasks.environments.runner import Runner
-from tasks.evaluators.unit_tests import unit_tests_of
+from tasks.environments.runner import Runner, program_of
 from tasks.model.policy import Policy, completion_text, encode_prompt, is_truncated
 from tasks.model.sampling.sampler import Request, sample
 from tasks.params.params import Params
-from tasks.programs.sandbox.sandbox import Program
 from tasks.records import Problem, PromptFormat
 from tasks.seeds import derive_seed
 
@@ -62,11 +60,7 @@ def try_format(
     written = sample(policy, requests, params.search.temperature, params.policy.max_new_tokens, f"prompt {form.style}")
     codes = [environment.text(completion_text(policy, completion.tokens)) for completion in written]
     asked = [problem for problem in problems for _ in range(SAMPLES)]
-    results = list(
-        runner.run(
-            [Program(code, p.questions, p.evaluator, unit_tests_of(p)) for code, p in zip(codes, asked, strict=True)]
-        )
-    )
+    results = runner.run([program_of(code, problem) for code, problem in zip(codes, asked, strict=True)])
     right = [solved_share(environment, problem, own) == 1 for own, problem in zip(results, asked, strict=True)]
     count = len(requests)
     return PromptTrial(

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
+from tasks.coldstart.solve_problems import workflow_record
 from tasks.evaluators.unit_tests import verdict
 from tasks.params.sections import Sandbox as SandboxParams
 from tasks.programs.code_blocks import code_of
-from tasks.programs.contract import workflow_id
 from tasks.programs.sandbox.sandbox import make_sandbox
 from tasks.programs.sandbox.unit_tests import UnitTests, run_unit_tests
 from tasks.records import UNIT_TESTS, Problem, Result, Workflow
@@ -21,7 +21,7 @@ def known_solutions(problems: Sequence[Problem], params: SandboxParams) -> list[
     with make_sandbox(params) as sandbox:
         outcomes = run_unit_tests(sandbox, [(code, _shown(answer)) for _, answer, code in coded])
     return [
-        _record(problem, code, outcome[:2])
+        workflow_record(problem, code, 0, [Result(status="ok", value=verdict((0, 0), outcome[:2]))])
         for (problem, _, code), outcome in zip(coded, outcomes, strict=True)
         if outcome is not None and outcome.passed == outcome.total
     ]
@@ -29,20 +29,3 @@ def known_solutions(problems: Sequence[Problem], params: SandboxParams) -> list[
 
 def _shown(answer: dict[str, Any]) -> UnitTests:
     return UnitTests(answer["entry_point"], tuple(answer["shown"]), answer["prompt"], answer["setup"])
-
-
-def _record(problem: Problem, code: str, shown: tuple[int, int]) -> Workflow:
-    return Workflow(
-        problem_id=problem.problem_id,
-        split="train",
-        workflow_id=workflow_id(code),
-        code=code,
-        proposer="coldstart",
-        parent_id=None,
-        depth=0,
-        visits=1,
-        value=1.0,
-        prior=1.0,
-        result=Result(status="ok", value=verdict((0, 0), shown)),
-        sibling_results=[],
-    )

@@ -92,11 +92,13 @@ def confirm_candidates(tried: list[tuple[Problem, Expression]], sandbox: Sandbox
     found: dict[str, Workflow] = {}
     for (problem, expression), code, results in zip(tried, codes, sandbox.run(programs), strict=True):
         if problem.problem_id not in found and solved_share(results, problem.answers) == 1.0:
-            found[problem.problem_id] = _record(problem, expression, code, results)
+            depth = len(expression.leaves) - 1
+            found[problem.problem_id] = workflow_record(problem, code, depth, results)
     return list(found.values())
 
 
-def _record(problem: Problem, expression: Expression, code: str, results: list[Result]) -> Workflow:
+def workflow_record(problem: Problem, code: str, depth: int, results: Sequence[Result]) -> Workflow:
+    """The record of a workflow that was found without a policy. `results`: on the problem, then on its siblings."""
     return Workflow(
         problem_id=problem.problem_id,
         split="train",
@@ -104,10 +106,10 @@ def _record(problem: Problem, expression: Expression, code: str, results: list[R
         code=code,
         proposer="coldstart",
         parent_id=None,
-        depth=len(expression.leaves) - 1,
+        depth=depth,
         visits=1,
         value=1.0,
         prior=1.0,
         result=results[0],
-        sibling_results=results[1:],
+        sibling_results=list(results[1:]),
     )

@@ -43,7 +43,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
     write_json(layout.metrics("coldstart"), {"problems": len(problems) + len(solutions), "solved": len(solved)})
 
 
-def _with_numbers(problems: list[Problem], base: str, solutions: int = 0) -> list[Problem]:
+def _with_numbers(problems: list[Problem], base: str, solutions: int) -> list[Problem]:
     """The problems whose answers are numbers: no other answer is found by enumeration.
 
     Raises GraftError if there are none, but a policy from scratch needs some.

@@ -10,12 +10,12 @@ from typing import Any, Protocol
 
 from tasks.environments.direct import Direct
 from tasks.environments.protocol import Environment
-from tasks.evaluators.unit_tests import verdict
+from tasks.evaluators.unit_tests import unit_tests_of, verdict
 from tasks.params.sections import Sandbox as SandboxParams
 from tasks.programs.operators.reply_cache import CachedModel
 from tasks.programs.sandbox.sandbox import MAX_SOURCE, SANDBOX_DIED, Program, Sandbox, make_sandbox
 from tasks.programs.sandbox.unit_tests import Outcome, UnitTests, run_unit_tests
-from tasks.records import Result
+from tasks.records import Problem, Result
 
 
 class Runner(Protocol):
@@ -29,14 +29,20 @@ class Runner(Protocol):
         """For each text a result for each of its questions, in order."""
 
 
+def program_of(code: str, problem: Problem, siblings: bool = True) -> Program:
+    """Code for the questions of a problem, or for its own question alone, with what checks its answers."""
+    questions = problem.questions if siblings else (problem.question,)
+    return Program(code, questions, problem.evaluator, unit_tests_of(problem))
+
+
 @contextmanager
 def make_runner(environment: Environment, sandbox: SandboxParams, served: CachedModel | None) -> Iterator[Runner]:
     """An `AnswerReader` for a `Direct` environment, else the sandbox; both test what is code."""
     with ExitStack() as stack:
         if isinstance(environment, Direct):
-            yield TestedRunner(AnswerReader(environment), sandbox, stack)
+            yield UnitTestRunner(AnswerReader(environment), sandbox, stack)
         else:
-            yield TestedRunner(stack.enter_context(make_sandbox(sandbox, served)), sandbox, stack)
+            yield UnitTestRunner(stack.enter_context(make_sandbox(sandbox, served)), sandbox, stack)
 
 
 class AnswerReader:
@@ -62,7 +68,7 @@ class AnswerReader:
         return Result(status="ok", value=value)
 
 
-class TestedRunner:
+class UnitTestRunner:
     """A runner whose values are code where the problem has unit tests: these give verdicts instead of the code."""
 
     __test__ = False  # no test class of pytest

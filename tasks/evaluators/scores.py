@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from tasks.errors import GraftError
 from tasks.evaluators import choice, drop, expression, f1, number, text, unit_tests
 from tasks.evaluators.number import Value
-from tasks.records import NUMBER, UNIT_TESTS, Answer, Problem
+from tasks.records import CODE, NUMBER, UNIT_TESTS, Answer, Problem
 from tasks.sources.user_modules import check_unchanged
 
 
@@ -29,7 +29,7 @@ BUILT_IN = {
     "expression": Evaluator(expression.parse, expression.score, "a mathematical expression in LaTeX"),
     "f1": Evaluator(f1.parse, f1.score, "a short text"),
     "drop": Evaluator(drop.parse, drop.score, "a short text, a number or a date (several: one on each line)"),
-    UNIT_TESTS: Evaluator(unit_tests.parse, unit_tests.score, "the code of a Python function"),
+    UNIT_TESTS: Evaluator(unit_tests.parse, unit_tests.score, CODE),
 }
 """Evaluators by their names in `problems.evaluator`."""
 
@@ -38,8 +38,8 @@ def score(problem: Problem, value: Value, root: Path | None = None, partial_test
     """The score of a value as an answer to the problem's own question, in [0, 1]; 1 = right.
 
     `root`: the project's folder, where a user's module is. `partial_tests`: False rounds down what is less than all
-    unit tests. Raises GraftError if a user's evaluator cannot be loaded,
-    raises, returns anything else, or differs from the digest in the problem.
+    unit tests. Raises GraftError if a user's evaluator cannot be loaded, raises, returns anything else, or differs from
+    the digest in the problem.
     """
     name = problem.evaluator
     if name in BUILT_IN:

@@ -8,6 +8,7 @@ from tasks.programs.operators.builtin import OPERATORS
 from tasks.programs.operators.model_calls import MODEL_OPERATORS
 from tasks.programs.operators.question_context import context
 from tasks.programs.sandbox.run_program import run, test
+from tasks.records import CODE
 
 HEADER = "def solve(problem):\n    n = numbers(problem)\n"
 """Beginning of every workflow built by the search; the search is over the statements below it."""
@@ -18,9 +19,6 @@ PARTS += [f"{left} {operator} " for operator in "+-*/" for left in ("]", "")]
 
 ALL_OPERATORS = {**OPERATORS, "run": run, "test": test, **MODEL_OPERATORS}
 """Name → function: all operators, with those that call a model, in the order of listing."""
-
-CODE = "the code of a Python function"
-"""The kind of answer for which the operator `test` is listed."""
 
 _QUANTITIES = (
     "Read the quantities from the text, so that the function also solves the same problem with other quantities.\n"
@@ -50,7 +48,7 @@ def prompt_of(question: str, base: str, served: bool = False, wanted: str = "a n
 def contract_of(served: bool, wanted: str = "a number", with_context: bool = False) -> str:
     """Description of the contract and the operators for a model; `served`: including those that call a model."""
     listed = ALL_OPERATORS if served else OPERATORS
-    if wanted != CODE:
+    if wanted != CODE:  # it has no tests
         listed = {name: each for name, each in listed.items() if name != "test"}
     if not with_context:
         listed = {name: each for name, each in listed.items() if name != "context"}

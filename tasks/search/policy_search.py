@@ -5,8 +5,7 @@ from time import perf_counter
 
 from tasks.environments.prompts import prompt_of
 from tasks.environments.protocol import Environment, search_share
-from tasks.environments.runner import Runner
-from tasks.evaluators.unit_tests import unit_tests_of
+from tasks.environments.runner import Runner, program_of
 from tasks.model.policy import Policy, completion_text, decode, encode_prompt
 from tasks.model.sampling.sampler import Request, Sampler
 from tasks.params.params import Params
@@ -110,10 +109,7 @@ class PolicySearch:
             return finished
         started = perf_counter()
         completions = self.sampler.complete(requests, self.tally.set_sampled)
-        programs = [
-            Program(self._code(c), p.questions, p.evaluator, unit_tests_of(p))
-            for c, p in zip(completions, problems, strict=True)
-        ]
+        programs = [program_of(self._code(c), problem) for c, problem in zip(completions, problems, strict=True)]
         pairs = zip(completions, self._run_programs(programs), strict=True)
         written = [EvaluatedCompletion(completion=completion, results=results) for completion, results in pairs]
         batch = Batch(name=name, seconds=perf_counter() - started, written=written)

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 from tasks.environments.prompts import prompt_of
 from tasks.environments.protocol import Environment
-from tasks.environments.runner import Runner
-from tasks.evaluators.unit_tests import unit_tests_of
+from tasks.environments.runner import Runner, program_of
 from tasks.model.policy import Policy, completion_text, encode_prompt, is_truncated
 from tasks.model.sampling.sampler import Request, sample
 from tasks.programs.answer_check import failure_reason
@@ -63,11 +62,9 @@ def run_workflows(
     places: list[tuple[int, str]] = []
     programs: list[Program] = []
     for i, (problem, first, others) in enumerate(zip(problems, greedy, counts, strict=True)):
-        siblings = tuple(sibling.question for sibling in problem.siblings)
         for code in [first, *sorted(others.keys() - {first}, key=lambda code: (-others[code], code))]:
             places.append((i, code))
-            questions = (problem.question, *(siblings if code == first else ()))
-            programs.append(Program(code, questions, problem.evaluator, unit_tests_of(problem)))
+            programs.append(program_of(code, problem, siblings=code == first))
     attempts: list[list[Attempt]] = [[] for _ in problems]
     for (i, code), results in zip(places, runner.run(programs), strict=True):
         if why := failure_reason(results):

@@ -6,7 +6,6 @@ worker under the same lockdown. Operators that need a model (model_calls.py) are
 prompts and runs the program again with the replies. The host itself only compares values (answer_check.py).
 """
 
-import contextlib
 import json
 import math
 import os
@@ -15,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from tasks.errors import GraftError
 from tasks.params.sections import Sandbox as SandboxParams
@@ -61,11 +60,13 @@ class Program:
 Job = tuple[str, str]
 """(code, question)."""
 
-Request = tuple[list[Job], bytes]
-"""Jobs and the payload for the zygote."""
+Key = TypeVar("Key")
 
-Answer = tuple[list[Job], tuple[bytes, bytes]]
-"""A request's jobs and the zygote's (kind, payload)."""
+Request = tuple[list[Key], tuple[bytes, ...]]
+"""What is asked about, and the payloads for the zygote."""
+
+Answer = tuple[list[Key], tuple[bytes, bytes]]
+"""What was asked about, and the zygote's (kind, payload)."""
 
 
 class Sandbox:
@@ -142,7 +143,9 @@ class Sandbox:
         jobs = dict.fromkeys((program.code, question) for program in programs for question in program.questions)
         results = {job: rejected for job in jobs if (rejected := _reject(job[0])) is not None}
         plain = [job for job in jobs if job not in results and is_plain(job[0])]
-        batches = [(batch, json.dumps(_group_by_code(batch)).encode()) for batch in _batches(plain, len(self._clients))]
+        batches = [
+            (batch, (json.dumps(_group_by_code(batch)).encode(),)) for batch in _batches(plain, len(self._clients))
+        ]
         for batch, answer in self._ask_all(protocol.BATCH, batches, self._clients):
             results.update(_batch_results(batch, *answer))
         single = self._run_with_replies([job for job in jobs if job not in results], self._clients)
@@ -150,22 +153,15 @@ class Sandbox:
         results.update(self._run_again(single))
         return [[results[program.code, question] for question in program.questions] for program in programs]
 
-    def run_tests(self, requests: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    def run_tests(self, requests: Sequence[tuple[bytes, bytes]], again: bool = False) -> list[tuple[bytes, bytes]]:
         """For each pair (program, tests) the zygote's (kind, verdicts); see unit_tests.py, which writes and reads them.
 
-        A zygote that dies is tried once more; then the kind is DIED.
+        `again`: a second run, in other zygotes. A zygote that dies is tried once more; then the kind is DIED.
         """
-        queue = deque(enumerate(requests))
-        answers: dict[int, tuple[bytes, bytes]] = {}
-
-        def drain(client: ZygoteClient) -> None:
-            while queue:
-                with contextlib.suppress(IndexError):
-                    place, request = queue.popleft()
-                    answers[place] = _ask(client, protocol.TESTS, *request)
-
-        list(self._threads.map(drain, self._clients[: len(requests)]))
-        return [answers[place] for place in range(len(requests))]
+        clients = self._rerun_clients if again else self._clients
+        answers = self._ask_all(protocol.TESTS, [([i], pair) for i, pair in enumerate(requests)], clients)
+        by_place = {place: answer for (place,), answer in answers}
+        return [by_place[place] for place in range(len(requests))]
 
     def _run_again(self, results: dict[Job, Result]) -> dict[Job, Result]:
         """Results of the successful programs that might not be deterministic, after a second run in another zygote."""
@@ -178,7 +174,7 @@ class Sandbox:
         results: dict[Job, Result] = {}
         replays = {job: PromptReplay() for job in jobs}
         while replays:
-            requests = [([job], protocol.pack_program(*job, replay.replies)) for job, replay in replays.items()]
+            requests = [([job], (protocol.pack_program(*job, replay.replies),)) for job, replay in replays.items()]
             prompts: dict[Job, Prompt] = {}
             for (job,), answer in self._ask_all(protocol.PROGRAM, requests, clients):
                 ending = _result(*answer)
@@ -196,7 +192,9 @@ class Sandbox:
                     replays[job].append(prompts[job], reply)
         return results
 
-    def _ask_all(self, kind: bytes, requests: list[Request], clients: Sequence[ZygoteClient]) -> Iterable[Answer]:
+    def _ask_all(
+        self, kind: bytes, requests: Sequence[Request[Key]], clients: Sequence[ZygoteClient]
+    ) -> Iterable[Answer[Key]]:
         """Each request with its answer. All `clients` take requests from one queue."""
         queue = deque(requests)
         if len(requests) <= 1:
@@ -243,15 +241,15 @@ def compare_runs(first: Result, second: Result) -> Result:
     return Result(status="error", error=NOT_DETERMINISTIC) if differs else first
 
 
-def _drain(client: ZygoteClient, kind: bytes, queue: deque[Request]) -> list[Answer]:
+def _drain(client: ZygoteClient, kind: bytes, queue: deque[Request[Key]]) -> list[Answer[Key]]:
     """Send requests to one client until the queue is empty."""
-    answers: list[Answer] = []
+    answers: list[Answer[Key]] = []
     while True:
         try:
-            jobs, payload = queue.popleft()
+            keys, payloads = queue.popleft()
         except IndexError:
             return answers
-        answers.append((jobs, _ask(client, kind, payload)))
+        answers.append((keys, _ask(client, kind, *payloads)))
 
 
 def _ask(client: ZygoteClient, kind: bytes, *payloads: bytes) -> tuple[bytes, bytes]:

@@ -44,7 +44,7 @@ def run_tests(source: int, calls: int, replies: int, results: int) -> None:
     os.close(source)
     protocol.write_all(results, protocol.READ)
     prompt, setup, entry_point, texts = json.loads(payload)
-    units = [CountedTests(text) for text in texts]
+    units = [TestCounter(text) for text in texts]
     protocol.write_all(results, json.dumps([unit.count for unit in units]).encode() + b"\n")
     sys.modules["numpy"] = numpy_stand_in()
     sys.set_int_max_str_digits(0)
@@ -66,7 +66,7 @@ def run_tests(source: int, calls: int, replies: int, results: int) -> None:
         protocol.write_all(results, protocol.DEAD)
 
 
-class CountedTests:
+class TestCounter:
     """A text of tests in which each assert reports and the next one runs whether it passes or not.
 
     The asserts are those at the top level and in a function `check(candidate)`, which is called with the function under

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tasks.programs.sandbox import protocol
+from tasks.programs.sandbox.determinism import may_differ
 from tasks.programs.sandbox.sandbox import Sandbox
 
 
@@ -22,6 +23,10 @@ class UnitTests:
     setup: str = ""
 
 
+LATE = "out of time"
+"""Ending of an outcome."""
+
+
 class Outcome(NamedTuple):
     """Tests that passed, of all; `ending`: why the others were not run, "" if they were."""
 
@@ -34,9 +39,20 @@ def run_unit_tests(sandbox: Sandbox, jobs: Sequence[tuple[str, UnitTests]]) -> l
     """The outcome of each (code, tests), each in two children of its own; None if the sandbox died, twice.
 
     The first test in which the code dies, or exceeds the limits of the sandbox for all of the tests together, fails,
-    and so do those after it.
+    and so do those after it. Code that passes a test and might not be deterministic (determinism.py) is tested twice,
+    and passes none if the outcomes differ.
     """
-    answers = sandbox.run_tests([_request(code, tests) for code, tests in jobs])
+    outcomes = _outcomes(sandbox, jobs)
+    doubtful = [i for i, (code, _) in enumerate(jobs) if (found := outcomes[i]) and found.passed and may_differ(code)]
+    for i, second in zip(doubtful, _outcomes(sandbox, [jobs[i] for i in doubtful], again=True), strict=True):
+        first = outcomes[i]
+        if first and second and second[:2] != first[:2] and second.ending != LATE:  # on a busy machine it may be late
+            outcomes[i] = Outcome(0, first.total, "not deterministic")
+    return outcomes
+
+
+def _outcomes(sandbox: Sandbox, jobs: Sequence[tuple[str, UnitTests]], again: bool = False) -> list[Outcome | None]:
+    answers = sandbox.run_tests([_request(code, tests) for code, tests in jobs], again)
     return [_outcome(tests, *answer) for (_, tests), answer in zip(jobs, answers, strict=True)]
 
 
@@ -63,7 +79,7 @@ def _outcome(tests: UnitTests, kind: bytes, payload: bytes) -> Outcome | None:
         own = max(count, good + bad)
         total += own
         passed += own if ended and not bad else min(good, own - 1)
-    late = "out of time" if kind == protocol.TIMEOUT else "it ended" if protocol.DEAD in verdicts else ""
+    late = LATE if kind == protocol.TIMEOUT else "it ended" if protocol.DEAD in verdicts else ""
     return Outcome(passed, total, late if passed < total else "")
 
 

@@ -3,12 +3,10 @@
 from collections.abc import Callable, Sequence
 
 from tasks.environments.protocol import Environment
-from tasks.environments.runner import Runner
-from tasks.evaluators.unit_tests import unit_tests_of
+from tasks.environments.runner import Runner, program_of
 from tasks.params.params import Params
 from tasks.programs.operators.model import Reply, exception_for
 from tasks.programs.operators.reply_cache import CachedModel
-from tasks.programs.sandbox.sandbox import Program
 from tasks.records import Completion
 from tasks.search.policy_tree import PolicyTree
 from tasks.search.revisions.problem_revisions import Draft, ProblemRevisions
@@ -54,8 +52,7 @@ class Reviser:
             self._run(read)
 
     def _run(self, read: Sequence[tuple[ProblemRevisions, Draft, Revision, bool]]) -> None:
-        asked = [(revision.code, each.tree.problem) for each, _, revision, new in read if new]
-        programs = [Program(code, p.questions, p.evaluator, unit_tests_of(p)) for code, p in asked]
+        programs = [program_of(revision.code, each.tree.problem) for each, _, revision, new in read if new]
         outcomes = iter(self._runner.run(programs))
         for each, draft, revision, new in read:
             results, written = (next(outcomes), self._written(revision.code)) if new else (None, None)

@@ -97,10 +97,10 @@ def test_rewards_have_the_evaluators_share_and_terms_see_answer_and_fields() -> 
 
 def test_enumeration_takes_numbers_only_and_a_policy_from_scratch_says_what_it_needs() -> None:
     number = question_of("2 and 3?", 5)
-    assert _with_numbers([FRANCE, number], "scratch") == [number]
-    assert _with_numbers([FRANCE], "a model") == []
+    assert _with_numbers([FRANCE, number], "scratch", 0) == [number]
+    assert _with_numbers([FRANCE], "a model", 0) == []
     with pytest.raises(GraftError, match=r"^policy\.base: scratch learns .* of the kind text; set policy.base"):
-        _with_numbers([FRANCE], "scratch")
+        _with_numbers([FRANCE], "scratch", 0)
 
 
 OLD = '''"""An environment as it was written before `is_right` had the problem."""

@@ -64,6 +64,10 @@ FORMS = {
 }  # fmt: skip
 
 
+BY_THE_CLOCK = "import time\nborn = time.time_ns() // 1000 % 1000\ndef f(x): return x <= born\n"
+"""Passes as many tests as the microseconds at its start say."""
+
+
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
     with Sandbox(2.0, 256, allow_weak=False, workers=1) as made:
@@ -77,6 +81,11 @@ def test_every_form_of_tests_passes_and_is_counted(sandbox: Sandbox, form: str) 
     assert good == Outcome(count, count)
     assert bad is not None
     assert bad.passed == 0
+
+
+def test_code_that_passes_other_tests_in_another_run_passes_none(sandbox: Sandbox) -> None:
+    tests = UnitTests("f", ("def check(candidate):\n    for x in range(1000):\n        assert candidate(x)\n",))
+    assert run_unit_tests(sandbox, [(BY_THE_CLOCK, tests)]) == [Outcome(0, 1000, "not deterministic")]
 
 
 def test_code_continues_a_prompt_or_stands_alone(sandbox: Sandbox) -> None:
