@@ -106,7 +106,8 @@ def test_a_persons_own_path_may_lie_outside(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [*NAMES[5:], "0" * 32, "'", "x' or name like '%", "HEAD; touch ran", "--output=ran"])
-def test_what_is_no_run_is_one_line(name: str, tmp_path: Path) -> None:
+def test_what_is_no_run_is_one_line(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # "" is the present folder
     with pytest.raises(GraftError) as caught:
         find_run(name, tmp_path)
     assert str(caught.value).isprintable()
