@@ -39,10 +39,14 @@ class Timings(Record):
 
 @dataclass(frozen=True)
 class ExpectedSeconds:
-    """Seconds expected of a stage, and the params that had other values when they were measured."""
+    """Seconds expected of a stage, and the params that had other values when they were measured.
+
+    `trial`: they were not measured, but are from a trial on few problems.
+    """
 
     seconds: float
     other_params: tuple[str, ...] = ()
+    trial: bool = False
 
 
 def record_duration(layout: Layout, stage_id: str, params: Params, seconds: float) -> None:
