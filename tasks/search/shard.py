@@ -146,7 +146,7 @@ def outcome_of(tree: PolicyTree, round: int) -> SearchOutcome:
         round=round,
         samples=sum(len(found.samples) for found in known),
         right=sum(len(found.samples) for found in known if found.reward == 1.0),
-        signal=has_signal([found.reward for found in known for _ in found.completions]),
+        signal=has_signal(found.reward for found in known),
     )
 
 
