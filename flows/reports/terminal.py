@@ -57,6 +57,7 @@ def print_report(
         *_best(layout, params),
         *_reward_remarks(layout, params),
         *_fdr_control(layout, params),
+        *_curriculum(layout, params),
         *_support(read_metrics(layout, f"search@{params.rounds.last}")),
     ):
         console.print(note, style="dim", highlight=False)
@@ -204,6 +205,18 @@ def _fdr_control(layout: Layout, params: Params) -> list[str]:
         found = ", ".join(f"{share:.0f}" for share in shares)
         return [f"Validation finds fault with the rewards of samples, which were dropped; % by round: {found}."]
     return ["Validation finds no fault with the rewards: no sample was dropped by its influence."] if shares else []
+
+
+def _curriculum(layout: Layout, params: Params) -> list[str]:
+    """The train problems that were searched, skipped and left out in each round, if not always all were searched."""
+    rounds = [read_metrics(layout, f"search@{number}") for number in range(1, params.rounds.last + 1)]
+    if not any(numbers.get("skipped") or numbers.get("left_out") for numbers in rounds):
+        return []
+    counts = {name: ", ".join(f"{r[name]:.0f}" for r in rounds) for name in ("problems", "skipped", "left_out")}
+    return [
+        f"Train problems searched, by round: {counts['problems']}; skipped, for no signal before: {counts['skipped']}; "
+        f"left out, beyond curriculum.problems or groups: {counts['left_out']}."
+    ]
 
 
 def _support(search: Mapping[str, float]) -> list[str]:

@@ -9,6 +9,7 @@ from tasks.params.fields import UNMEASURED
 from tasks.params.sections import (
     Bootstrap,
     Coldstart,
+    Curriculum,
     Evaluation,
     Grpo,
     Influence,
@@ -38,6 +39,7 @@ class Params(Section):
     policy: Policy
     coldstart: Coldstart
     bootstrap: Bootstrap
+    curriculum: Curriculum
     search: Search
     sandbox: Sandbox
     operators: Operators

@@ -45,6 +45,11 @@ class FoundWorkflow:
     revisions: int = 0  # number of revisions with this code
     perturbed_results: list[Result] = field(default_factory=list)  # only of problems without siblings
 
+    @property
+    def completions(self) -> list[Completion]:
+        """All of them, the independent samples first."""
+        return self.samples + self.rollouts + self.revision_completions
+
 
 class PolicyTree:
     """The search tree of one problem."""

@@ -19,9 +19,11 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.policy import LOAD_LOCK, SCRATCH, Policy, encode_completion, load_policy
 from tasks.model.rollouts.operator_model import log_usage, operator_model
+from tasks.objective.advantages import has_signal
 from tasks.params.params import Params
+from tasks.programs.answer_check import failure_reason
 from tasks.programs.contract import workflow_id
-from tasks.records import Problem, Split, TreeNode, Workflow
+from tasks.records import Problem, SearchOutcome, Split, TreeNode, Workflow
 from tasks.search.answer_support import count_support, run_perturbed_questions
 from tasks.search.files import node_id, tree_records
 from tasks.search.journal import Journal
@@ -53,6 +55,7 @@ class ShardResult:
     solved: list[str]
     workflows: list[Workflow]
     nodes: list[TreeNode]
+    outcomes: list[SearchOutcome]  # of the train problems
     example: ExampleTree | None
     metrics: dict[str, float]
     support: dict[str, float]  # solved train problems by kind of evidence
@@ -86,12 +89,13 @@ def search_shard(
         if environment.asks_siblings:
             run_perturbed_questions(trees, runner)
     log_usage(served, layout, f"search@{round}")
-    return _result(environment, params, splits, trees, train)
+    return _result(environment, params, round, splits, trees, train)
 
 
 def _result(
     environment: Environment,
     params: Params,
+    round: int,
     splits: Sequence[Split],
     trees: Sequence[PolicyTree],
     train: Sequence[PolicyTree],
@@ -100,13 +104,15 @@ def _result(
     workflows = [workflow for split, tree in pairs for workflow in workflow_records(tree, split)]
     best = example_tree(train) if train else None
     of_train = [workflow for workflow in workflows if workflow.split == "train"]
+    outcomes = [outcome_of(tree, round) for tree in train]
     return ShardResult(
         problems=[tree.problem.problem_id for tree in trees],
         solved=[tree.problem.problem_id for tree in trees if tree.solved],
         workflows=workflows,
         nodes=[node for tree in train for node in _nodes(tree)],
+        outcomes=outcomes,
         example=ExampleTree(tree_rank(best), _nodes(best), best.problem) if best else None,
-        metrics=_metrics(train) | (revision_metrics(train) if params.search.revisions else {}),
+        metrics=_metrics(train, outcomes) | (revision_metrics(train) if params.search.revisions else {}),
         support=count_support(of_train) if environment.asks_siblings else {},
     )
 
@@ -132,6 +138,18 @@ def _nodes(tree: PolicyTree) -> list[TreeNode]:
     return list(tree_records(tree.problem.problem_id, tree.root))
 
 
+def outcome_of(tree: PolicyTree, round: int) -> SearchOutcome:
+    """The outcome of a problem's search. Completions whose result failed, and so is unknown, do not count."""
+    known = [f for f in tree.workflows.values() if f.completions and failure_reason(f.results) is None]
+    return SearchOutcome(
+        problem_id=tree.problem.problem_id,
+        round=round,
+        samples=sum(len(found.samples) for found in known),
+        right=sum(len(found.samples) for found in known if found.reward == 1.0),
+        signal=has_signal(found.reward for found in known),
+    )
+
+
 def workflow_records(tree: PolicyTree, split: Split) -> list[Workflow]:
     """A record for each workflow of the tree."""
     return [_record(tree.problem.problem_id, split, found) for found in tree.workflows.values()]
@@ -152,7 +170,7 @@ def _record(problem_id: str, split: Split, found: FoundWorkflow) -> Workflow:
         prior=round_significant(max((exp(sum(c.logprobs)) for c in written), default=1.0)),
         result=found.results[0],
         sibling_results=found.results[1:],
-        completions=written + found.revision_completions,
+        completions=found.completions,
         sampled=len(found.samples),
         perturbed_results=found.perturbed_results,
     )
@@ -163,7 +181,7 @@ def round_significant(value: float) -> float:
     return float(f"{value:.6g}")
 
 
-def _metrics(trees: Sequence[PolicyTree]) -> dict[str, float]:
+def _metrics(trees: Sequence[PolicyTree], outcomes: Sequence[SearchOutcome]) -> dict[str, float]:
     best = [max(each.reward for each in tree.workflows.values()) for tree in trees]
     sampled = [max((f.reward for f in tree.workflows.values() if f.samples), default=0.0) for tree in trees]
     return {
@@ -172,4 +190,5 @@ def _metrics(trees: Sequence[PolicyTree]) -> dict[str, float]:
         "workflows": sum(len(tree.workflows) for tree in trees),
         "solved": sum(value == 1.0 for value in best),
         "solved_by_samples": sum(value == 1.0 for value in sampled),
+        "with_signal": sum(outcome.signal for outcome in outcomes),
     }

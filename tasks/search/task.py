@@ -1,24 +1,25 @@
 """Stage `search`: tree search for workflows that solve the round's problems, with the current policy as prior."""
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from rich.console import Console
 
-from tasks.artifacts import read_jsonl, write_json, write_text
-from tasks.core.sharding import fan_out, shards_of
+from tasks.artifacts import read_jsonl, write_json, write_jsonl, write_text
 from tasks.environments.lookup import environment_in
 from tasks.environments.protocol import Environment, with_checked_siblings
 from tasks.layout import Layout
 from tasks.params.fields import UNMEASURED
 from tasks.params.params import Params
-from tasks.programs.workflow_files import Part, write_workflows
-from tasks.records import Problem, Split
+from tasks.programs.workflow_files import write_workflows
+from tasks.records import Problem, SearchOutcome, Split
+from tasks.search.curriculum import candidates
 from tasks.search.journal import remove_journals
-from tasks.search.shard import ExampleTree, ShardResult, search_shard
+from tasks.search.shard import search_shard
 from tasks.search.tally import Tally, show_tally
+from tasks.search.totals import SearchTotals
 from tasks.search.tree_drawing import tree_svg
+from tasks.search.waves import merge_parts, search_waves
 from tasks.seeds import derive_seed
 from tasks.sources.fingerprint import fingerprint
 
@@ -26,7 +27,8 @@ from tasks.sources.fingerprint import fingerprint
 def run(layout: Layout, params: Params, round: int | None) -> None:
     """Search the train problems; sample groups for the validation problems, if influence is measured against them.
 
-    In an environment without programs, groups are sampled for both. Shards are searched and written one by one.
+    In an environment without programs, groups are sampled for both. Shards are searched and written one by one; with
+    `curriculum.groups` all workflows of the round are in memory, since they are found in another order.
     """
     assert round is not None
     environment = environment_in(layout.root, params)
@@ -35,50 +37,27 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     problems = [
         (split, problem) for split in splits for problem in _problems(layout, params, environment, split, round)
     ]
-    inputs = fingerprint([layout.policy(round - 1), *(layout.problems(split) for split in splits)], params, round)
+    train = [problem.problem_id for split, problem in problems if split == "train"]
+    earlier, curriculum = read_jsonl(layout.searches(round - 1), SearchOutcome), params.curriculum
+    chosen = candidates(train, earlier, curriculum, params.seed, round)
     simulations = params.search.simulations if environment.asks_siblings else params.grpo.group_size
-    most = {"train": simulations, "validation": params.influence.completions}
-    tally = Tally({problem.problem_id: most[split] for split, problem in problems})
-    work = partial(search_shard, layout.root, params, round, inputs)
+    held_out_samples = {p.problem_id: params.influence.completions for split, p in problems if split != "train"}
+    tally = Tally(dict.fromkeys(chosen.order, simulations) | held_out_samples)
+    reads = [layout.policy(round - 1), layout.searches(round - 1), *(layout.problems(split) for split in splits)]
+    work = partial(search_shard, layout.root, params, round, fingerprint(reads, params, round))
     totals = SearchTotals(tally)
     with show_tally(tally, f"search@{round}", Console(stderr=True)):
-        results = fan_out().map(work, enumerate(shards_of(problems, params.shard_size)))
-        write_workflows(layout.workflows(round), totals.collect(results))
+        found = totals.collect(search_waves(work, problems, chosen.order, curriculum.groups, params.shard_size))
+        parts = found if curriculum.groups is None else [merge_parts(found, problems)]
+        write_workflows(layout.workflows(round), parts)
     example = totals.example
     assert example is not None, "a run has train problems"
+    outcomes = [totals.outcomes[name] for name in train if name in totals.outcomes]
+    write_jsonl(layout.searches(round), [*earlier, *outcomes])
     write_text(layout.tree(round), tree_svg(example.nodes, example.problem, round))
-    write_json(layout.metrics("search", round), totals.metrics)
+    left_out = len(train) - chosen.skipped - len(outcomes)
+    write_json(layout.metrics("search", round), totals.metrics | {"skipped": chosen.skipped, "left_out": left_out})
     remove_journals(layout.journals("search", round))
-
-
-class SearchTotals:
-    """Sums over the shards, and the tree to show."""
-
-    def __init__(self, tally: Tally) -> None:
-        self.example: ExampleTree | None = None
-        self._tally = tally
-        self._metrics: Counter[str] = Counter()
-        self._support: Counter[str] = Counter()
-        self._all_by_siblings = True
-
-    def collect(self, shards: Iterable[ShardResult]) -> Iterator[Part]:
-        """Workflows and nodes of each shard, to be written."""
-        for shard in shards:
-            self._add(shard)
-            yield shard.workflows, shard.nodes
-
-    def _add(self, shard: ShardResult) -> None:
-        self._tally.close_all(shard.problems, shard.solved)
-        self._metrics.update(shard.metrics)
-        self._support.update(shard.support)
-        self._all_by_siblings &= all(w.sibling_results for w in shard.workflows if w.split == "train")
-        if shard.example and (self.example is None or shard.example.rank > self.example.rank):
-            self.example = shard.example
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        """The stage's metrics, with the kinds of evidence unless all problems have siblings."""
-        return {**self._metrics, **({} if self._all_by_siblings else self._support)}
 
 
 def _problems(layout: Layout, params: Params, environment: Environment, split: Split, round: int) -> list[Problem]:

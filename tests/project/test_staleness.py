@@ -28,7 +28,8 @@ def rounds_of(*stages: str) -> set[str]:
 PARAMS = [
     *["seed=1", "rewards.own_sha256=other", "problems.siblings=1", "problems.operations=1", "policy.lora.rank=8"],
     *["policy.base=someone/model", "policy.max_new_tokens=32", "coldstart.operations=1", "coldstart.em_passes=2"],
-    *["bootstrap.epochs=2", "search.samples=4", "search.temperature=0.9", "sandbox.seconds=1.5"],
+    *["bootstrap.epochs=2", "curriculum.exploration=0.5", "search.samples=4", "search.temperature=0.9"],
+    *["curriculum.groups=4", "sandbox.seconds=1.5"],
     *["operators.calls=4", "operators.backend=policy", "rewards.runs=0.5", "environment=answer", "shard_size=7"],
     *["environment_sha256=other", "bootstrap.malformed_share=0.1", "rewards.strict=true"],
     *['rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]', "rewards.seconds=5"],

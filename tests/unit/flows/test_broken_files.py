@@ -95,6 +95,7 @@ STANDING = records.Standing(round=1, version="v", policy_sha256="d", samples=4, 
 ATTEMPT = records.Attempt(
     problem_id="p", code=valid.CODE, greedy=True, samples=3, right=True, siblings_passed=None, result=valid.OK
 )
+SEARCH_OUTCOME = records.SearchOutcome(problem_id="p", round=1, samples=4, right=2, signal=True)
 TRAJECTORY = records.Trajectory(**valid.TRAJECTORY)
 CHOICE = records.Choice(round=1, version="v", reason="the only one")
 REPLY = StoredReply(text="x", prompt_tokens=1, completion_tokens=2)
@@ -133,6 +134,7 @@ READERS: dict[str, Reader] = {
         "run/rounds/1/workflows/trees.jsonl",
         lambda folder: write_jsonl(Layout(folder).problems("train"), [valid.PROBLEM]),
     ),
+    "searches.jsonl": of_lines(records.SearchOutcome, SEARCH_OUTCOME, SEARCH_OUTCOME),
     "trajectories.jsonl": of_lines(records.Trajectory, TRAJECTORY, TRAJECTORY),
     "rewarded.jsonl": of_lines(records.RewardedTrajectory, valid.REWARDED, valid.REWARDED),
     "selection.jsonl": of_lines(records.Selected, *valid.SELECTED),

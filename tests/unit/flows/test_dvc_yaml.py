@@ -17,8 +17,9 @@ PARAMS = {
     "problems": "seed problems",
     "coldstart": "seed policy.base policy.prompt coldstart sandbox",
     "bootstrap": "seed environment environment_sha256 policy bootstrap sandbox search.temperature",
-    "search": "seed environment environment_sha256 shard_size policy.max_new_tokens search sandbox operators "
-    "rewards.failed_limit grpo.group_size influence.selection influence.validation influence.n influence.completions",
+    "search": "seed environment environment_sha256 shard_size policy.max_new_tokens curriculum search sandbox "
+    "operators rewards.failed_limit grpo.group_size influence.selection influence.validation influence.n "
+    "influence.completions",
     "collect": "seed environment environment_sha256 shard_size operators.backend rewards.agreement grpo.group_size",
     "reward": "environment environment_sha256 shard_size rewards policy.max_new_tokens",
     "select": "environment environment_sha256 policy.max_new_tokens search.temperature influence "

@@ -138,6 +138,8 @@ MODEL_TERM = "rewards.model={base: some/judge, weight: 0.1, batch: 4, label: 1}"
     ([*REVISING, "policy.base=a/b", "operators.backend=openai", "operators.model=m"], "search.revisions", 12),
     ([*REVISING, "policy.base=a/b", "operators.backend=policy"], "search.revisions", 12),
     (["search.samples=100", "search.simulations=100"], "search.samples", 100),
+    (["curriculum.problems=80", "curriculum.groups=80"], "curriculum.groups", 80),
+    (["curriculum.groups=80"], "curriculum.problems", None),
 ])  # fmt: skip
 def test_params_that_fit_together_are_accepted(file: Path, assignments: list[str], key: str, value: Any) -> None:
     override(file, assignments)
@@ -159,6 +161,9 @@ def test_params_that_fit_together_are_accepted(file: Path, assignments: list[str
      r"set evaluation\.every to 1, or problems"),
     ([*REVISING, "search.revisions=13", "operators.backend=openai", "operators.model=m"],
      r"FILE: search: revisions \(13\) must be at most .*\(12\)"),
+    (["curriculum.problems=80", "curriculum.groups=81"],
+     r"FILE: curriculum: groups \(81\) must be at most problems \(80\), each of which gives at most one"),
+    (["curriculum.exploration=0"], r"FILE: curriculum\.exploration: .*greater than 0, not 0"),
     ([*REVISING, "search.revisions=-1"], r"FILE: search\.revisions: .*greater than or equal to 0, not -1"),
     ([*REVISING, "operators.backend=none"],
      r"FILE: operators: search\.revisions is 12, .* set operators\.backend to openai or policy"),

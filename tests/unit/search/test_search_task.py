@@ -20,7 +20,7 @@ from tasks.programs.answer_check import solved_share
 from tasks.programs.code_blocks import code_of
 from tasks.programs.contract import HEADER, prompt_of, workflow_id
 from tasks.programs.sandbox.sandbox import Program, Sandbox
-from tasks.records import Problem, TreeNode, Workflow
+from tasks.records import Problem, SearchOutcome, TreeNode, Workflow
 from tasks.search.files import node_id
 from tasks.search.policy_search import PolicySearch
 from tasks.search.policy_tree import NEGLIGIBLE, PolicyTree
@@ -62,9 +62,10 @@ def writers(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return folders
 
 
-def params(validation: str = "held_out", **search: float) -> Params:
+def params(validation: str = "held_out", curriculum: dict[str, float] | None = None, **search: float) -> Params:
     return stage_params(
         "search",
+        curriculum=curriculum or {},
         search={"samples": SAMPLES, "simulations": SIMULATIONS, "wave_size": WAVE, **search},
         policy={"max_new_tokens": 48},
         sandbox={"allow_weak": True},
@@ -81,6 +82,7 @@ def layout(tmp_path: Path, writers: list[Path]) -> Layout:
     for number, folder in enumerate(writers):
         layout.policy(number).parent.mkdir(parents=True)
         layout.policy(number).symlink_to(folder)
+        write_jsonl(layout.searches(number), [])
     return layout
 
 
@@ -160,6 +162,9 @@ def test_the_recorded_results_and_tree_of_a_search_are_right(layout: Layout, san
         "workflows": len(train),
         "solved": len({w.problem_id for w in train if w.value == 1}),
         "solved_by_samples": len({w.problem_id for w in train if w.value == 1 and w.sampled}),
+        "with_signal": sum(len({w.value for w in train if w.problem_id == p.problem_id}) > 1 for p in TRAIN),
+        "skipped": 0,
+        "left_out": 0,
     }
     assert 1 <= numbers["solved"] < 3
     from_inside = 0  # a workflow of the tree begins with the statements of its parent
@@ -291,6 +296,68 @@ def test_a_shard_of_each_problem_finds_what_one_of_all_finds(layout: Layout) -> 
     assert [(w.problem_id, w.workflow_id, w.proposer, w.visits) for w in index_of(layout)] == together
     assert layout.metrics("search", 1).read_text() == numbers
     assert (layout.workflows(1) / "trees.jsonl").read_text().count("\n") == nodes.count("\n")
+
+
+def searched_in(layout: Layout, number: int, **curriculum: float) -> set[str]:
+    """The train problems that the stage searches with these params."""
+    run(layout, params(curriculum=curriculum, simulations=SAMPLES), number)
+    found = {w.problem_id for w in index_of(layout, number) if w.split == "train"}
+    outcomes = [o for o in read_jsonl(layout.searches(number), SearchOutcome) if o.round == number]
+    numbers = json.loads(layout.metrics("search", number).read_text())
+    assert {o.problem_id for o in outcomes} == found
+    assert numbers["problems"] + numbers["skipped"] + numbers["left_out"] == len(TRAIN)
+    assert (numbers["problems"], numbers["with_signal"]) == (len(found), sum(o.signal for o in outcomes))
+    return found
+
+
+def test_the_outcome_of_each_search_is_handed_to_the_next_round(layout: Layout) -> None:
+    earlier = SearchOutcome(problem_id="product", round=0, samples=2, right=1, signal=True)
+    write_jsonl(layout.searches(0), [earlier])
+    run(layout, params(), 1)
+    first, *outcomes = read_jsonl(layout.searches(1), SearchOutcome)
+    assert first == earlier
+    assert [o.problem_id for o in outcomes] == [p.problem_id for p in TRAIN]
+    for outcome in outcomes:
+        own = [w for w in index_of(layout) if w.problem_id == outcome.problem_id]
+        assert outcome.samples == SAMPLES == sum(w.sampled for w in own)
+        assert outcome.right == sum(w.sampled for w in own if w.value == 1)
+        assert outcome.signal == (len({w.value for w in own}) > 1)
+    assert len({o.signal for o in outcomes}) == 2
+
+
+def test_each_param_of_the_curriculum_changes_who_is_searched(layout: Layout) -> None:
+    names = {p.problem_id for p in TRAIN}
+    dead = [SearchOutcome(problem_id=name, round=1, samples=100, right=0, signal=False) for name in names - {"product"}]
+    half = SearchOutcome(problem_id="product", round=1, samples=100, right=50, signal=True)
+    write_jsonl(layout.searches(1), [*dead, half])
+    assert searched_in(layout, 2) == names
+    assert searched_in(layout, 2, problems=1, discount=1.0) == {"product"}
+    assert searched_in(layout, 2, problems=1, discount=0.0) != {"product"}
+    assert searched_in(layout, 2, exploration=1e-6) == {"product"}
+    assert searched_in(layout, 2, groups=1, discount=1.0) == {"product"}
+    assert searched_in(layout, 2, groups=3) == names, "there are not three with a signal"
+
+
+def test_problems_are_added_until_there_are_enough_groups_with_a_signal(layout: Layout) -> None:
+    """Half of the problems have no signal; the same are searched, and written alike, whatever the shards."""
+    problems = [
+        each.model_copy(update={"problem_id": f"{each.problem_id}-{number}"})
+        for number in range(6)
+        for each in (TRAIN[0], TRAIN[2])
+    ]
+    write_jsonl(layout.problems("train"), problems)
+    knobs, written = params(curriculum={"groups": 2}, simulations=8), []
+    for size in (1, 2048):
+        run(layout, knobs.model_copy(update={"shard_size": size}), 1)
+        index = [(w.problem_id, w.workflow_id, w.visits) for w in index_of(layout)]
+        written.append((index, layout.searches(1).read_bytes(), layout.metrics("search", 1).read_bytes()))
+    assert written[0] == written[1]
+    names = list(dict.fromkeys(name for name, _, _ in written[0][0]))
+    order = [p.problem_id for p in [*problems, *VALIDATION]]
+    assert names == [name for name in order if name in names]
+    numbers = json.loads(layout.metrics("search", 1).read_text())
+    assert numbers["with_signal"] >= 2
+    assert 2 < numbers["problems"] < len(problems)
 
 
 class Cut:

@@ -1,0 +1,67 @@
+"""The train problems that a round searches, in waves: those whose outcome is still open come first.
+
+1. A problem without a signal in its last searches is skipped with a probability (`curriculum.exploration`).
+2. The others are ordered by |θ − ½|, θ drawn from the posterior of each one's success rate, and the first
+   `curriculum.problems` may be searched: Thompson sampling as in MoPPS. Where nothing is known the order is random.
+3. With `curriculum.groups` they are searched in waves until that number of them have a signal: dynamic sampling, DAPO
+   (Yu et al. 2025, arXiv 2503.14476). The size of a wave follows from the share with a signal so far, as in GRESO.
+
+All of it is a function of params, seed, round and the outcomes of earlier rounds, not of the order of any file.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tasks.params.sections import Curriculum
+from tasks.records import SearchOutcome
+from tasks.search.problem_posterior import search_probability, searches_without_signal, success_posterior
+from tasks.seeds import SEED_BITS, derive_seed
+
+OPEN_RATE = 0.5
+"""Success rate whose groups have the largest variance of rewards, and so the most signal."""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Ids of the problems that a round may search, those with the most open outcome first."""
+
+    order: list[str]
+    skipped: int  # problems that are not among them because their last searches had no signal
+
+
+def candidates(
+    problems: Sequence[str], outcomes: Iterable[SearchOutcome], params: Curriculum, seed: int, round: int
+) -> Candidates:
+    """The candidates among the ids `problems`. A problem without an outcome is never skipped; nor are all."""
+    known: dict[str, list[SearchOutcome]] = defaultdict(list)
+    for outcome in outcomes:
+        known[outcome.problem_id].append(outcome)
+    searched = [name for name in problems if not _is_skipped(name, known[name], params, seed, round)] or list(problems)
+    drawn = {
+        name: success_posterior(known[name], params.discount, round).draw(derive_seed(seed, "curriculum", round, name))
+        for name in searched
+    }
+    order = sorted(searched, key=lambda name: (abs(drawn[name] - OPEN_RATE), name))
+    return Candidates(order[: params.problems], len(problems) - len(searched))
+
+
+def wave_size(groups: int | None, searched: int, with_signal: int, left: int) -> int:
+    """How many of the `left` candidates to search next, after `searched` ones with `with_signal` signals.
+
+    0: none, there are `groups` with a signal. The first wave is as large as if each candidate gave one, and no later
+    one is larger. Without `groups` it is all of them.
+    """
+    if groups is None:
+        return left
+    missing = groups - with_signal
+    if missing <= 0:
+        return 0
+    expected = math.ceil(missing * searched / max(with_signal, 1)) if searched else groups
+    return min(expected, groups, left)
+
+
+def _is_skipped(name: str, outcomes: Sequence[SearchOutcome], params: Curriculum, seed: int, round: int) -> bool:
+    chance = search_probability(searches_without_signal(outcomes), params.exploration)
+    return derive_seed(seed, "skip", round, name) >= math.ldexp(chance, SEED_BITS)

@@ -1,0 +1,47 @@
+"""Search of a round's problems in waves of shards, until enough of them have a signal."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from tasks.core.sharding import fan_out, shards_of
+from tasks.programs.workflow_files import Part
+from tasks.records import TreeNode, Workflow
+from tasks.search.curriculum import wave_size
+from tasks.search.shard import ShardResult, SplitProblem
+
+NumberedShard = tuple[int, Sequence[SplitProblem]]
+"""A shard with its number in the round."""
+
+
+def search_waves(
+    search: Callable[[NumberedShard], ShardResult],
+    problems: Sequence[SplitProblem],
+    order: Sequence[str],
+    groups: int | None,
+    shard_size: int,
+) -> Iterator[ShardResult]:
+    """The results of the shards, wave by wave (curriculum.py), those of a wave in the order of `problems`.
+
+    `order`: ids of the train problems that may be searched. All others, of validation, belong to the first wave.
+    """
+    searched = with_signal = shards = 0
+    while size := wave_size(groups, searched, with_signal, len(order) - searched):
+        wave = set(order[searched : searched + size])
+        items = [each for each in problems if (each[1].problem_id in wave if each[0] == "train" else not searched)]
+        for result in fan_out().map(search, enumerate(shards_of(items, shard_size), start=shards)):
+            with_signal += sum(outcome.signal for outcome in result.outcomes)
+            shards += 1
+            yield result
+        searched += size
+
+
+def merge_parts(parts: Iterator[Part], problems: Sequence[SplitProblem]) -> Part:
+    """All parts as one, in the order of `problems`."""
+    workflows: list[Workflow] = []
+    nodes: list[TreeNode] = []
+    for own, trees in parts:
+        workflows += own
+        nodes += trees
+    places = {(split, problem.problem_id): place for place, (split, problem) in enumerate(problems)}
+    workflows.sort(key=lambda workflow: places[workflow.split, workflow.problem_id])
+    nodes.sort(key=lambda node: places["train", node.problem_id])
+    return workflows, nodes

@@ -1,0 +1,85 @@
+"""The posterior of a problem's success rate against numerical integration, and the chance that it is searched."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.records import SearchOutcome
+from tasks.search.problem_posterior import (
+    BetaPosterior,
+    search_probability,
+    searches_without_signal,
+    success_posterior,
+)
+
+SHARES = st.floats(0, 1)
+
+
+@st.composite
+def outcomes(draw: st.DrawFn) -> list[SearchOutcome]:
+    """Of one problem, in some of the rounds 1 to 6, in any order."""
+    found = []
+    for round in draw(st.lists(st.integers(1, 6), unique=True)):
+        samples = draw(st.integers(0, 12))
+        right = draw(st.integers(0, samples))
+        found.append(
+            SearchOutcome(problem_id="p", round=round, samples=samples, right=right, signal=draw(st.booleans()))
+        )
+    return found
+
+
+@given(outcomes())
+def test_with_discount_1_it_is_bayes_rule_for_a_uniform_prior(found: list[SearchOutcome]) -> None:
+    right, samples = sum(o.right for o in found), sum(o.samples for o in found)
+    rate = (np.arange(20_000) + 0.5) / 20_000
+    likelihood = rate**right * (1 - rate) ** (samples - right)
+    mean = (rate * likelihood).sum() / likelihood.sum()
+    assert success_posterior(found, 1.0, 7).mean == pytest.approx(mean, rel=1e-6)
+
+
+@given(outcomes(), SHARES)
+def test_a_round_later_the_evidence_counts_less_by_the_discount(found: list[SearchOutcome], discount: float) -> None:
+    now, later = (success_posterior(found, discount, round) for round in (7, 8))
+    assert later.alpha - 1 == pytest.approx(discount * (now.alpha - 1))
+    assert later.beta - 1 == pytest.approx(discount * (now.beta - 1))
+
+
+@given(outcomes(), SHARES, st.randoms())
+def test_the_order_of_the_outcomes_does_not_matter(found: list[SearchOutcome], discount: float, order: object) -> None:
+    shuffled = sorted(found, key=lambda _: order.random())  # type: ignore[attr-defined]
+    one, other = success_posterior(found, discount, 7), success_posterior(shuffled, discount, 7)
+    assert (one.alpha, one.beta) == (pytest.approx(other.alpha), pytest.approx(other.beta))
+    assert searches_without_signal(found) == searches_without_signal(shuffled)
+
+
+@given(outcomes())
+def test_with_discount_0_nothing_is_known(found: list[SearchOutcome]) -> None:
+    assert success_posterior(found, 0.0, 7) == BetaPosterior()
+
+
+def test_draws_have_the_moments_of_the_distribution() -> None:
+    posterior = BetaPosterior(3.5, 1.25)
+    drawn = [posterior.draw(seed) for seed in range(4000)]
+    variance = posterior.mean * (1 - posterior.mean) / (3.5 + 1.25 + 1)
+    assert np.mean(drawn) == pytest.approx(posterior.mean, abs=4 * (variance / 4000) ** 0.5)
+    assert np.var(drawn) == pytest.approx(variance, rel=0.1)
+    assert drawn[7] == posterior.draw(7)
+
+
+@given(outcomes())
+def test_searches_without_signal_are_counted_from_the_last_one_back(found: list[SearchOutcome]) -> None:
+    count = 0
+    for outcome in sorted(found, key=lambda o: -o.round):
+        if outcome.signal:
+            break
+        count += 1
+    assert searches_without_signal(found) == count
+
+
+@given(st.integers(0, 20), st.floats(0.01, 1))
+def test_each_search_without_signal_makes_the_next_less_probable(count: int, exploration: float) -> None:
+    chance = search_probability(count, exploration)
+    assert chance == pytest.approx(exploration**count)
+    assert 1 >= search_probability(0, exploration) >= chance >= search_probability(count + 1, exploration) > 0
+    assert search_probability(count, 1.0) == 1
