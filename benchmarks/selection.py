@@ -142,7 +142,7 @@ def main(arguments: Sequence[str]) -> None:
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m benchmarks.selection", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(8)), metavar="SEED")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--problems", type=int, default=PROBLEMS, help="training problems of a round")
     parser.add_argument("--processes", type=int, default=2, help="runs at a time; 0: only the tables")
     parser.add_argument("--conditions", nargs="+", choices=get_args(Condition), metavar="CONDITION", help="only these")
