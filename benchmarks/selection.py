@@ -91,10 +91,13 @@ def compute(jobs: Sequence[Job], digests: Sequence[str], keep: Path, processes: 
         for made in [pool.submit(prepare, folder, seed) for seed, folder in folders.items()]:
             made.result()
         running = {pool.submit(run, job): (job, digest) for job, digest in left}
-        for ended in as_completed(running):
-            (job, digest), metrics = running[ended], ended.result()
-            append_text(keep, line_of(result_of(job, digest, metrics)))
-            print(f"{job.seed} {job.condition}{' by kept' * job.by_kept} {job.name}: {metrics}", file=sys.stderr)
+        try:
+            for ended in as_completed(running):
+                (job, digest), metrics = running[ended], ended.result()
+                append_text(keep, line_of(result_of(job, digest, metrics)))
+                print(f"{job.seed} {job.condition}{' by kept' * job.by_kept} {job.name}: {metrics}", file=sys.stderr)
+        finally:
+            pool.shutdown(cancel_futures=True)  # an ended command waits for the runs in progress alone
 
 
 def runs_of(jobs: Sequence[Job], digests: Sequence[str], known: dict[str, Result]) -> Runs:

@@ -64,6 +64,7 @@ TRUSTED = (16, 64, 256, 1024)
 
 NONE, ORACLE = "no selection", "oracle"
 SHIPPED, MIXED, ALONE = "as shipped", "mixed, nothing dropped", "trusted alone"
+UNCONTROLLED = "without control"
 GRADALIGN, GRADALIGN_MIXED, CORRECTED = "GradAlign", "GradAlign, mixed", "noise-corrected"
 
 
@@ -76,6 +77,7 @@ def _sizes_of(trusted: int) -> dict[str, Variant]:
     """The methods that need trusted completions."""
     own = {
         SHIPPED: Variant("positive", trusted, similarity="local", control=True, mixed=True),
+        UNCONTROLLED: Variant("positive", trusted, similarity="local", mixed=True),
         MIXED: Variant("all", trusted, mixed=True),
         ALONE: Variant("trusted_alone", trusted),
         GRADALIGN: Variant("gradalign", trusted),
