@@ -59,7 +59,7 @@ def prepare(folder: Path, seed: int) -> Path:
         make_workspace(folder, [f"seed={seed}", "tracking.uri=''"])
         ended = graft(folder, "stage", "problems", "coldstart", "bootstrap")
         if ended.returncode:
-            raise GraftError(f"seed {seed}: {ended.stderr.strip().splitlines()[-1]}; mend that first")
+            raise GraftError(f"seed {seed}: {ended.stderr.strip().splitlines()[-1]}; correct that first")
         (folder / "prepared").touch()
     return folder
 

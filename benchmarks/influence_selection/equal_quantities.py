@@ -47,7 +47,7 @@ def _template_of(problem: Problem, phrasings: int, seed: int, dice: random.Rando
 
 @cache
 def _compositions(operations: int) -> dict[str, Composition]:
-    """Those of so many operations by name."""
+    """Those of this number of operations, by name."""
     return {name_of(composition): composition for composition in compositions(operations)}
 
 

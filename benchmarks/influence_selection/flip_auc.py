@@ -19,7 +19,7 @@ GROUP = 8
 
 
 def auc(folder: Path, seed: int, trusted: int) -> float:
-    """AUC of influence on so many trusted completions for flipped against other rewards; 0.5 is chance.
+    """AUC of influence on `trusted` completions for flipped against other rewards; 0.5 is chance.
 
     Measured at the workspace's first policy, among the samples of one round that would be trained on.
     """

@@ -59,8 +59,9 @@ def digest_of(job: Job, params: Params) -> str:
         condition["share"] = FLIPPED[job.condition]
     if job.condition == "biased":
         condition |= {"long": LONG, "bonus": BONUS}
-    if job.variant.rule == "trusted_alone":  # learns the same whatever the training rewards are
-        condition = {}
+    if job.variant.rule in ("trusted_alone", "majority"):  # learn the same whatever the training rewards are
+        own_problems = job.variant.rule == "majority" and job.condition == "answer_only"
+        condition = {"problems": "equal quantities"} if own_problems else {}
     given = {
         "revision": REVISION,
         "params": {name: params.model_dump(mode="json")[name] for name in SECTIONS},

@@ -134,7 +134,7 @@ def training_of(world: World, policy: "Policy", job: Job, round: int) -> Rollout
 
 
 def validation_of(world: World, policy: "Policy", count: int, seed: int, round: int) -> Rollouts:
-    """Fresh validation completions: equally many per problem, or one each of so many problems."""
+    """Fresh validation completions: equally many per problem, or one each of `count` problems."""
     problems = rotate_problems(sample_problems(world.problems["validation"], count, seed, round), round)
     each = max(count // max(len(problems), 1), 1)
     return Rollouts(problems, world.rollouts(policy, problems, each, "validation", seed, round))

@@ -69,7 +69,7 @@ GRADALIGN, GRADALIGN_MIXED, CORRECTED = "GradAlign", "GradAlign, mixed", "noise-
 
 
 def sized(name: str, trusted: int) -> str:
-    """The name of a method with so many trusted completions."""
+    """The name of a method with this number of trusted completions."""
     return f"{name}, {trusted} trusted"
 
 
@@ -99,6 +99,7 @@ CLAIMS: dict[str, Variant] = {
     "held-out 128": Variant("positive", 128),
     "held-out 512": Variant("positive", 512),
     "held-out 1024, local, control": Variant("positive", 1024, similarity="local", control=True),
+    "held-out 512, local": Variant("positive", 512, similarity="local"),
     "random, as many": Variant("random", 512, similarity="local"),
     "bottom, as many": Variant("bottom", 512, similarity="local"),
     "wrong sign": Variant("negative", 512, similarity="local"),
@@ -107,7 +108,6 @@ CLAIMS: dict[str, Variant] = {
 
 MORE: dict[str, Variant] = {
     "no selection, three times the problems": Variant("all", times=3),
-    "held-out 512, local": Variant("positive", 512, similarity="local"),
     "held-out 512, adam": Variant("positive", 512, adam=True),
     "held-out 512, cosine": Variant("positive", 512, similarity="cosine"),
     "held-out 512, centred": Variant("positive", 512, similarity="centred"),

@@ -1,4 +1,4 @@
-"""What a variant of `benchmarks.selection` learns from: the weights of a round's training samples."""
+"""Weights of a round's training samples under a variant of `benchmarks.selection`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

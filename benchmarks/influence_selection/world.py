@@ -2,7 +2,7 @@
 
     condition     training rewards
     clean         the share of problem and siblings solved
-    flipped       1 where all are solved, else 0; 30 % of them inverted; flipped_10 and flipped_50: so many
+    flipped       1 where all are solved, else 0; 30 % of them inverted; flipped_10: 10 %, flipped_50: 50 %
     answer_only   1 where the problem's own answer is right, on problems with equal quantities, so that a workflow that
                   takes the wrong one is right as well
     biased        the share solved, and as much again for a long workflow, right or wrong

@@ -228,7 +228,9 @@ def test_a_digest_is_of_what_determines_a_run() -> None:
     digests = [one, digest_of(job(NONE), changed), *(digest_of(other, PARAMS) for other in others)]
     assert len(set(digests)) == len(digests)
     alone = sized(ALONE, 16)
-    assert digest_of(job(alone), PARAMS) == digest_of(job(alone, "biased"), PARAMS), "it has no training rewards"
+    for name, condition in ((alone, "biased"), (alone, "answer_only"), ("majority", "biased")):
+        assert digest_of(job(name), PARAMS) == digest_of(job(name, condition), PARAMS), "no training reward is read"
+    assert digest_of(job("majority"), PARAMS) != digest_of(job("majority", "answer_only"), PARAMS), "other problems"
 
 
 def test_kept_results_are_read_again_and_only_what_is_missing_is_run(tmp_path: Path) -> None:
