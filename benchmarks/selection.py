@@ -19,8 +19,8 @@ trusted completions not counted, as a share of the training samples with a signa
 rounds. `flipped_auc_n` (with `--auc`): how well influence against n trusted completions separates flipped from
 unflipped rewards among the samples that are learned from at the first policy, 0.5 is chance.
 
-The last line of standard output is one JSON object; a figure is null while a run that it needs is missing, and the note
-under the tables says which. Over the conditions `flipped`, `biased` and `answer_only`: `few_trusted_gain_over_…`, the
+The last line of standard output is one JSON object of means over `--seeds`; a figure is null while a run that it needs
+is missing, and the note under the tables says which. Over the conditions `flipped`, `biased` and `answer_only`: `few_trusted_gain_over_…`, the
 smallest mean gain of the selection as shipped with 16 or 64 trusted; `gap_to_oracle_256`, its largest mean distance to
 the oracle. `exact_speedup` is not measured.
 """
@@ -40,7 +40,7 @@ from benchmarks.influence_selection.figures import Runs, figures, table
 from benchmarks.influence_selection.flip_auc import auc
 from benchmarks.influence_selection.results import Result, digest_of, line_of, missing, read_results, result_of
 from benchmarks.influence_selection.training_run import Job, run
-from benchmarks.influence_selection.variants import ALL, DECISIVE, PLAN, PROBLEMS
+from benchmarks.influence_selection.variants import ALL, DECISIVE, NONE, PLAN, PROBLEMS
 from benchmarks.influence_selection.world import Condition
 from benchmarks.support.process_pool import pool_of
 from benchmarks.support.workspace import PROJECT, graft, make_workspace
@@ -134,9 +134,9 @@ def main(arguments: Sequence[str]) -> None:
     )
     runs = runs_of(everything, [digest_of(job, params) for job in everything], known)
     console = Console(width=None if sys.stdout.isatty() else 140)
-    for condition, by_kept in dict.fromkeys((condition, by_kept) for condition, by_kept, _ in runs):
+    for condition, by_kept in [(condition, by_kept) for condition, by_kept, name in runs if name == NONE]:
         console.print(table(condition, by_kept, runs))
-    numbers, notes = figures(runs, {n: fmean(found) for n, found in aucs.items()})
+    numbers, notes = figures(runs, {n: fmean(found) for n, found in aucs.items()}, options.seeds)
     for note in notes:
         console.print(note, markup=False, highlight=False)
     print(json.dumps(numbers))

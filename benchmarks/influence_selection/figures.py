@@ -72,11 +72,18 @@ def _cell(own: Mapping[int, RunResult], other: Mapping[int, RunResult]) -> str:
     return f"{mean:+.3f} ± {half:.3f}"
 
 
-def figures(runs: Runs, aucs: Mapping[int, float]) -> tuple[dict[str, float | None], list[str]]:
-    """The figures of the last line, None where a run is missing, and a note on each of those."""
+def figures(runs: Runs, aucs: Mapping[int, float], seeds: Sequence[int]) -> tuple[dict[str, float | None], list[str]]:
+    """The figures of the last line over these seeds, None where a run is missing, and a note on each of those."""
+
+    def runs_of(condition: Condition, name: str, by_kept: bool) -> dict[int, RunResult]:
+        found = runs.get((condition, by_kept, name), {})
+        if lacking := [seed for seed in seeds if seed not in found]:
+            where = f"{condition} rewards" + ", by kept" * by_kept
+            raise LookupError(f"no run of {name} with {where} for seeds {', '.join(map(str, lacking))}")
+        return {seed: found[seed] for seed in seeds}
 
     def gain(condition: Condition, name: str, other: str, by_kept: bool = False) -> float:
-        return fmean(paired(_runs(runs, condition, name, by_kept), _runs(runs, condition, other, by_kept)))
+        return fmean(paired(runs_of(condition, name, by_kept), runs_of(condition, other, by_kept)))
 
     def over_conditions(choose: Callable[[list[float]], float], trusted: Sequence[int], other: str | None) -> float:
         return choose(
@@ -84,7 +91,7 @@ def figures(runs: Runs, aucs: Mapping[int, float]) -> tuple[dict[str, float | No
         )
 
     def share_of_steps() -> float:
-        chosen, none = (_runs(runs, "flipped", name, True).values() for name in (CHOSEN, NONE))
+        chosen, none = (runs_of("flipped", name, True).values() for name in (CHOSEN, NONE))
         return fmean(one.steps for one in chosen) / max(fmean(one.steps for one in none), 1)
 
     def recovered() -> float:
@@ -131,10 +138,3 @@ def figures(runs: Runs, aucs: Mapping[int, float]) -> tuple[dict[str, float | No
             numbers[name] = None
             notes.append(f"{name}: {reason.args[0]}")
     return numbers, notes
-
-
-def _runs(runs: Runs, condition: Condition, name: str, by_kept: bool) -> dict[int, RunResult]:
-    """Raises LookupError where there are none."""
-    if found := runs.get((condition, by_kept, name)):
-        return found
-    raise LookupError(f"no run of {name} with {condition} rewards" + ", by kept" * by_kept)

@@ -175,7 +175,7 @@ def test_figures_are_differences_and_shares() -> None:
     )
     for one in runs["flipped", True, CHOSEN].values():
         one.steps = 5
-    found, notes = figures(runs, {128: 0.75, 1024: 0.9})
+    found, notes = figures(runs, {128: 0.75, 1024: 0.9}, [0, 1])
     assert found == {
         "clean_gain": 0.05,
         "flipped_auc_128": 0.75,
@@ -199,12 +199,12 @@ def test_figures_are_differences_and_shares() -> None:
 
 def test_a_figure_without_its_runs_is_null_and_the_note_says_which() -> None:
     runs = {key: of for key, of in runs_of({}).items() if key != ("biased", False, sized(SHIPPED, 64))}
-    found, notes = figures(runs, {})
+    found, notes = figures(runs, {}, [0, 1])
     assert found["few_trusted_gain_over_none"] is None
     assert found["gap_to_oracle_256"] == 0
-    assert f"few_trusted_gain_over_none: no run of {sized(SHIPPED, 64)} with biased rewards" in notes
+    assert f"few_trusted_gain_over_none: no run of {sized(SHIPPED, 64)} with biased rewards for seeds 0, 1" in notes
     assert found["answer_only_recovered"] is found["biased_gap_to_oracle"] is None, "nothing to recover is no trial"
-    assert figures({}, {})[0] == dict.fromkeys(found)
+    assert figures(runs_of({}), {}, [0, 1, 2])[0] == dict.fromkeys(found)
 
 
 @given(st.lists(st.floats(-1, 1), min_size=2, max_size=9).filter(lambda x: max(x) - min(x) > 1e-6))
