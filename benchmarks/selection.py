@@ -20,9 +20,9 @@ rounds. `flipped_auc_n` (with `--auc`): how well influence against n trusted com
 unflipped rewards among the samples that are learned from at the first policy, 0.5 is chance.
 
 The last line of standard output is one JSON object of means over `--seeds`; a figure is null while a run that it needs
-is missing, and the note under the tables says which. Over the conditions `flipped`, `biased` and `answer_only`: `few_trusted_gain_over_…`, the
-smallest mean gain of the selection as shipped with 16 or 64 trusted; `gap_to_oracle_256`, its largest mean distance to
-the oracle. `exact_speedup` is not measured.
+is missing, and the note under the tables says which. Over the conditions `flipped`, `biased` and `answer_only`:
+`few_trusted_gain_over_…`, the smallest mean gain of the selection as shipped with 16 or 64 trusted;
+`gap_to_oracle_256`, its largest mean distance to the oracle. `exact_speedup` is not measured.
 """
 
 import argparse
