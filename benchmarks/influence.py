@@ -11,20 +11,23 @@ of one length (plain: transformers and peft as they are), and then the influence
     held out     influence on as many other rows
     loop         a backward pass for each row, and one for validation
     vmap         torch.func: a batch of gradients, eight rows at a time, and validation
-    captum, opacus, dattri: libraries, where they are installed (benchmarks/influence_libraries.py)
+    captum, opacus, dattri, dattri-llm: libraries, where they are installed (benchmarks/influence_libraries.py)
 
-Each has its own process, and they take turns, so that other load on the machine affects all alike. Libraries take two
-at most after their first, at the smaller size alone: at the larger all processes together would hold more than 20 GB.
+Each has its own process, and they take turns, so that other load on the machine affects all alike. Except for
+dattri-llm, libraries take two at most after their first, at the smaller size alone: at the larger all processes
+together would hold more than 20 GB.
 Processor seconds are medians; memory is the most above what the process held before its first turn, one thread.
 
 Numbers are compared with a loop's on the same validation: the relative error of all of them, as one vector; the
 greatest of a single one, which is rounding where an influence is all but 0; and the share of equal signs. Same batch,
-loop and vmap have the batch itself for validation. Held out and the libraries have other rows, because a row's own vote
-drowns the others': with it every sign is right even where numbers are as wrong as dattri's projection makes them.
+loop, vmap and dattri-llm have the batch itself for validation. Held out and the other libraries have other rows,
+because a row's own vote drowns the others': with it every sign is right even where numbers are as wrong as dattri's
+projection makes them.
 
 The last line of standard output is one JSON object: `same_batch_ratio` and `held_out_excess`,
 (held out / plain - 1) · n_train / n_val, the worse of the two sizes; `peak_memory_ratio` of the same batch to plain,
-the worse of the two; `max_relative_error` and `sign_agreement` of the same batch against the loop.
+the worse of the two; `max_relative_error` and `sign_agreement` of the same batch against the loop;
+`dattri_llm_ratio`, dattri-llm's `same_batch_ratio`, null where it is not installed.
 """
 
 import argparse
@@ -38,7 +41,7 @@ from math import dist, hypot
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.influence_libraries import LIBRARIES, absence, is_installed, package_of
+from benchmarks.influence_libraries import LIBRARIES, SAME_BATCH, absence, is_installed, package_of
 from benchmarks.influence_ways import Shape, lean_pass, loop, ours, plain, samples_of, scorer_of, vmap
 from benchmarks.step_sides import forget_peak, memory
 from benchmarks.support.turns import Side
@@ -112,12 +115,17 @@ def measured(shape: Shape, names: Sequence[str], turns: int) -> dict[str, Turns]
     try:
         for turn in range(turns + 1):
             for name, side in sides.items():
-                if name not in LIBRARIES or turn <= LIBRARY_TURNS:
+                if not is_limited(name) or turn <= LIBRARY_TURNS:
                     taken[name].append(side.turn())
     finally:
         for side in sides.values():
             side.end()
     return taken
+
+
+def is_limited(name: str) -> bool:
+    """True for the libraries that need much memory or time."""
+    return name in LIBRARIES and package_of(name) != SAME_BATCH
 
 
 def title_of(shape: Shape) -> str:
@@ -129,7 +137,8 @@ def title_of(shape: Shape) -> str:
 
 def names_of(shape: Shape) -> list[str]:
     """The ways that are measured at this size."""
-    return [*WAYS, *(name for name in LIBRARIES if shape == SMALL and is_installed(package_of(name)))]
+    fitting = [name for name in LIBRARIES if shape == SMALL or not is_limited(name)]
+    return [*WAYS, *(name for name in fitting if is_installed(package_of(name)))]
 
 
 def compared(found: Sequence[float], exact: Sequence[float]) -> list[tuple[float, bool]]:
@@ -149,7 +158,7 @@ def agreement(name: str, sides: dict[str, Turns], held_out: Sequence[float]) -> 
 
 def judged_by_others(name: str) -> bool:
     """True if a way's validation consists of other rows than the batch."""
-    return name == "held out" or name in LIBRARIES
+    return name == "held out" or (name in LIBRARIES and name != SAME_BATCH)
 
 
 def table(shape: Shape, sides: dict[str, Turns], held_out: Sequence[float]) -> "Table":
@@ -166,8 +175,9 @@ def table(shape: Shape, sides: dict[str, Turns], held_out: Sequence[float]) -> "
     return made
 
 
-def figures(both: Sequence[dict[str, Turns]]) -> dict[str, float]:
+def figures(both: Sequence[dict[str, Turns]]) -> dict[str, float | None]:
     """The worse of the sizes."""
+    theirs = [sides[SAME_BATCH].cpu / sides["plain"].cpu for sides in both if SAME_BATCH in sides]
     same = [(sides["same batch"], sides["plain"]) for sides in both]
     rows = [row for sides in both for row in compared(sides["same batch"][-1]["found"], sides["loop"][-1]["found"])]
     return {
@@ -176,6 +186,7 @@ def figures(both: Sequence[dict[str, Turns]]) -> dict[str, float]:
         "peak_memory_ratio": round(max(side.memory / unit.memory for side, unit in same), 3),
         "max_relative_error": float(f"{max(error for error, _ in rows):.2g}"),
         "sign_agreement": sum(right for _, right in rows) / len(rows),
+        "dattri_llm_ratio": round(max(theirs), 3) if theirs else None,
     }
 
 

@@ -6,16 +6,19 @@ They are an extra of their own (`pip install -e '.[bench]'`):
     opacus                 GradSampleModule, then a product with validation's gradient
     dattri                 TracInAttributor as it comes: gradients are projected to 512 dimensions
     dattri, no projection  the same without, which is exact
+    dattri-llm             DataSelectionCallback: influence on the batch itself, by hooks of its backward pass
+    dattri-llm, held out   the same on other rows, which it takes a second pass over
 
 Each function sets its library up and returns the computation of one turn; all rows are one batch.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.influence_ways import losses_of, plain, rows_loss, rows_of, tokens_of, weights_of
+from benchmarks.influence_ways import PROMPT, losses_of, plain, rows_loss, rows_of, tokens_of, weights_of
 
 if TYPE_CHECKING:
     from tasks.model.sample import Sample
@@ -118,12 +121,48 @@ def by_dattri(
     return lambda: [float(x) for x in attributor.attribute(train, judges)[:, 0]]
 
 
+def by_dattri_llm(
+    scorer: "Scorer", samples: "Sequence[Sample]", validation: "Sequence[Sample]", held_out: bool = False
+) -> Turn:
+    """dattri-llm's DataSelectionCallback on the LoRA linears, which scores within the backward pass of a training step.
+
+    Its threshold is below all scores: what it drops it would have to subtract from the gradients that are there, and
+    the other ways only compute influence. It finds the end of a step by the model's own forward and backward hooks, so
+    that the loss has to call the model itself.
+    """
+    from dattri_llm import DataSelectionCallback, HookManager, HookManagerConfig
+
+    from tasks.model.scoring.padded_rows import token_logprobs
+
+    def loss_of(model: Any, batch: Any) -> Any:
+        ids, scales = batch
+        logits = model(input_ids=ids, use_cache=False, logits_to_keep=ids.shape[1] - PROMPT + 1).logits[:, :-1]
+        return (token_logprobs(logits, ids[:, PROMPT:], 1.0).sum(1) * scales).sum()
+
+    target = {"target": "val_loader", "val_loader": [rows_of(validation)], "val_loss_fn": loss_of} if held_out else {}
+    selection = DataSelectionCallback(scorer.model, selection_kwargs={"threshold": -math.inf}, **target)
+    hooks = HookManager(scorer.model, config=HookManagerConfig(linear_io=["lora_[AB]"]), callbacks=[selection])
+    batch = rows_of(samples)
+
+    def turn() -> list[float]:
+        scorer.model.zero_grad()
+        with hooks.collect():
+            loss_of(scorer.model, batch).backward()
+        return [float(x) for x in selection.last_scores]
+
+    return turn
+
+
 LIBRARIES: "dict[str, Callable[[Scorer, Sequence[Sample], Sequence[Sample]], Turn]]" = {
     "captum": by_captum,
     "opacus": by_opacus,
     "dattri": by_dattri,
     "dattri, no projection": partial(by_dattri, projected=False),
+    "dattri-llm": by_dattri_llm,
+    "dattri-llm, held out": partial(by_dattri_llm, held_out=True),
 }
+SAME_BATCH = "dattri-llm"
+"""The library whose validation is the batch itself."""
 
 
 def package_of(name: str) -> str:
@@ -132,7 +171,7 @@ def package_of(name: str) -> str:
 
 
 def is_installed(package: str) -> bool:
-    return find_spec(package) is not None
+    return find_spec(package.replace("-", "_")) is not None
 
 
 def absence() -> str | None:

@@ -5,7 +5,10 @@ as possible are equal; only the siblings separate such a workflow from a right o
 """
 
 import random
+from functools import cache
 
+from tasks.problems.events.generate_events import telling_order
+from tasks.problems.events.grammar import Composition, compositions, name_of, parts_of, tell
 from tasks.problems.from_template import cast_of, phrase_question, plain_number
 from tasks.problems.generate import phrasings_of
 from tasks.problems.stories.all_stories import TEMPLATES
@@ -18,9 +21,8 @@ TRIES = 2000
 
 def with_equal_quantities(problem: Problem, phrasings: int, seed: int) -> Problem | None:
     """A generated problem with equal quantities, itself as a sibling; None if no two can be equal."""
-    template = next(template for template in TEMPLATES if template.name == problem.template)
     dice = random.Random(derive_seed(seed, "coincident", problem.problem_id))
-    phrasing = dice.choice(phrasings_of(template, phrasings, seed))
+    template, phrasing = _template_of(problem, phrasings, seed, dice)
     tried = [one for one in (_drawn(template, phrasing, dice) for _ in range(TRIES)) if one]
     if not tried:
         return None
@@ -31,6 +33,22 @@ def with_equal_quantities(problem: Problem, phrasings: int, seed: int) -> Proble
     own = Sibling(question=problem.question, answer=problem.answer)
     changed = {"question": question, "answer": plain_number(answer), "siblings": [own, *problem.siblings]}
     return problem.model_copy(update=changed)
+
+
+def _template_of(problem: Problem, phrasings: int, seed: int, dice: random.Random) -> tuple[Template, int]:
+    """The template that the problem was generated from, with one of the phrasings of the run."""
+    for template in TEMPLATES:
+        if template.name == problem.template:
+            return template, dice.choice(phrasings_of(template, phrasings, seed))
+    composition = _compositions(problem.operations or 1)[problem.template or ""]
+    orders = [telling_order(part.name, len(part.tellings), seed) for part in parts_of(composition)]
+    return tell(composition, [order[dice.randrange(phrasings)] for order in orders]), 0
+
+
+@cache
+def _compositions(operations: int) -> dict[str, Composition]:
+    """Those of this number of operations, by name."""
+    return {name_of(composition): composition for composition in compositions(operations)}
 
 
 def _drawn(template: Template, phrasing: int, dice: random.Random) -> dict[str, Option] | None:

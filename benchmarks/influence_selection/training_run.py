@@ -10,7 +10,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from benchmarks.influence_selection.reward_corrections import corrected, flip_rates, majority_rewards
 from benchmarks.influence_selection.variants import PROBLEMS, STEPS, Variant
+from benchmarks.influence_selection.weights import RoundSamples, successes, weights_of
 from benchmarks.influence_selection.world import (
     Condition,
     Rollout,
@@ -21,13 +23,9 @@ from benchmarks.influence_selection.world import (
     trusted_of,
     world_of,
 )
-from tasks.influence.conformal_control import calibration_influences, shift_by_threshold
-from tasks.influence.loss_gradients import Validation
-from tasks.influence.selection import select
-from tasks.influence.tracin import cache_validation_gradients, influences
 from tasks.model.sample import Sample
 from tasks.objective.samples import merge_equal_samples
-from tasks.objective.token_weights import TokenWeights
+from tasks.params.fields import Baseline
 from tasks.records import Problem
 from tasks.seeds import derive_seed
 
@@ -39,7 +37,8 @@ if TYPE_CHECKING:
 
 TEST, TEST_SAMPLES = 100, 8
 LEARNING_RATE = 1e-3
-BY_TOKEN = TokenWeights("dapo", longest=1)
+EPOCHS = 4
+"""Passes over a round's samples."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +66,19 @@ class RunResult:
     seconds: float = 0.0  # of the rounds, in processor time, without the final test
 
 
+@dataclass(frozen=True)
+class Rollouts:
+    """Problems with their completions."""
+
+    problems: list[Problem]
+    groups: list[list[Rollout]]
+
+    @property
+    def trusted(self) -> list[float]:
+        """The trusted reward of each completion."""
+        return [reward for group in trusted_of(self.groups) for reward in group]
+
+
 def run(job: Job) -> RunResult:
     """Train from the workspace's first policy."""
     import time
@@ -91,44 +103,57 @@ def run(job: Job) -> RunResult:
 def _round(world: World, policy: "Policy", job: Job, round: int, learned: RunResult) -> None:
     from tasks.model.scoring.scorer import scorer_for
 
+    training = training_of(world, policy, job, round)
+    held_out = validation_of(world, policy, job.variant.trusted or 0, job.seed, round)
+    learned.curve.append(fmean((training if training.problems else held_out).trusted))
+    given = RoundSamples(
+        _training_samples(policy, job, round, training, held_out),
+        samples_of(policy, training, trusted_of(training.groups)),
+        samples_of(policy, held_out, trusted_of(held_out.groups)),
+    )
+    scorer = scorer_for(policy, [*given.training, *given.trusted], 1.0, world.params.grpo.micro_batch_tokens)
+    weights = weights_of(job.variant, scorer, given, job.seed, round) if given.training else []
+    kept = [
+        replace(s, advantage=weight * s.advantage) for s, weight in zip(given.learnable, weights, strict=True) if weight
+    ]
+    share = len(kept) / max(sum(s.advantage != 0 for s in given.learnable), 1)
+    learned.kept.append(share)
+    if job.variant.mixed or job.variant.rule == "trusted_alone":
+        kept += [successes(s) for s in given.trusted if s.advantage > 0]
+    learned.steps += _update(world, scorer, kept, share, job, round)
+
+
+def training_of(world: World, policy: "Policy", job: Job, round: int) -> Rollouts:
+    """The training problems of a round with completions of the present policy."""
     count, group = job.variant.training(job.problems)
     if job.condition == "answer_only":
         problems = sample_problems(world.equal_quantities, count, job.seed, round)
     else:
         problems = rotate_problems(sample_problems(world.problems["train"], count, job.seed, round), round)
-    groups = world.rollouts(policy, problems, group, "train", job.seed, round)
-    learned.curve.append(fmean(r.trusted for group in groups for r in group))
-    rewards = rewards_of(job.condition, problems, groups, job.seed, round)
-    given = samples_of(policy, problems, groups, rewards)
-    samples, shares = [successes(s) for s in given], [abs(s.advantage) for s in given]
-    judges: list[Sample] = []
-    if job.variant.judges:
-        judges = validation_of(world, policy, job.variant.judges, job.seed, round)
-    scorer = scorer_for(policy, [*samples, *judges], 1.0, world.params.grpo.micro_batch_tokens)
-    truth = samples_of(policy, problems, groups, trusted_of(groups))
-    weights = _weights(job, round, scorer, samples, shares, judges, truth)
-    given = [successes(s) for s in judges] if job.variant.rule == "validation_itself" else samples
-    kept = [replace(s, advantage=weight * s.advantage) for s, weight in zip(given, weights, strict=True) if weight]
-    signal = sum(s.advantage != 0 for s in samples)
-    share = len(kept) / max(signal, 1)
-    learned.kept.append(share)
-    if job.variant.mixed:
-        kept += [successes(s) for s in judges if s.advantage > 0]
-    learned.steps += _update(world, scorer, kept, share, job, round)
+    return Rollouts(problems, world.rollouts(policy, problems, group, "train", job.seed, round))
 
 
-def validation_of(world: World, policy: "Policy", count: int, seed: int, round: int) -> list[Sample]:
-    """Fresh validation completions: equally many per problem, or one each of so many problems."""
+def validation_of(world: World, policy: "Policy", count: int, seed: int, round: int) -> Rollouts:
+    """Fresh validation completions: equally many per problem, or one each of `count` problems."""
     problems = rotate_problems(sample_problems(world.problems["validation"], count, seed, round), round)
-    heard = world.rollouts(policy, problems, max(count // len(problems), 1), "validation", seed, round)
-    return samples_of(policy, problems, heard, trusted_of(heard))
+    each = max(count // max(len(problems), 1), 1)
+    return Rollouts(problems, world.rollouts(policy, problems, each, "validation", seed, round))
+
+
+def _training_samples(policy: "Policy", job: Job, round: int, training: Rollouts, held_out: Rollouts) -> list[Sample]:
+    """With advantages from the rewards of the condition, or from what the variant makes of them."""
+    if job.variant.rule == "majority":
+        return samples_of(policy, training, majority_rewards(training.groups))
+    rewards = rewards_of(job.condition, training.problems, training.groups, job.seed, round)
+    if job.variant.rule != "noise_corrected":
+        return samples_of(policy, training, rewards)
+    erring = rewards_of(job.condition, held_out.problems, held_out.groups, job.seed, round)
+    rates = flip_rates([reward for group in erring for reward in group], held_out.trusted)
+    return samples_of(policy, training, corrected(rewards, rates), "none")
 
 
 def samples_of(
-    policy: "Policy",
-    problems: Sequence[Problem],
-    groups: Sequence[Sequence[Rollout]],
-    rewards: Sequence[Sequence[float]],
+    policy: "Policy", rollouts: Rollouts, rewards: Sequence[Sequence[float]], rule: Baseline = "group"
 ) -> list[Sample]:
     """With advantages relative to the group."""
     from tasks.model.policy import chat_prompt, encode_prompt
@@ -136,72 +161,13 @@ def samples_of(
     from tasks.programs.contract import prompt_of
 
     samples = []
-    for problem, group, gains in zip(problems, groups, advantages_of("group", rewards), strict=True):
+    gained = advantages_of(rule, rewards)
+    for problem, group, gains in zip(rollouts.problems, rollouts.groups, gained, strict=True):
         prompt = tuple(encode_prompt(policy, chat_prompt(policy, prompt_of(problem.question, policy.base))))
         for member, (rollout, gain) in enumerate(zip(group, gains, strict=True)):
             tokens, logprobs = tuple(rollout.completion.tokens), tuple(rollout.completion.logprobs)
             samples.append(Sample(problem.problem_id, member, prompt, tokens, logprobs, gain))
     return samples
-
-
-def successes(sample: Sample) -> Sample:
-    """As shipped (`grpo.negative_weight` 0): with failures at full weight, this policy unlearns in a few rounds."""
-    return replace(sample, advantage=max(sample.advantage, 0.0))
-
-
-def _weights(
-    job: Job,
-    round: int,
-    scorer: "Scorer",
-    samples: Sequence[Sample],
-    shares: Sequence[float],
-    judges: Sequence[Sample],
-    truth: Sequence[Sample],
-) -> list[float]:
-    """Weight of each sample; 0: not trained on."""
-    rule, advantages = job.variant.rule, [s.advantage for s in samples]
-    if rule == "validation_itself":
-        return [float(s.advantage > 0) for s in judges]
-    if rule == "all":
-        return select("none", advantages, [None] * len(samples))
-    if rule == "truly_helpful":
-        return [float(s.advantage * t.advantage > 0) for s, t in zip(samples, truth, strict=True)]
-    found = compute_influences(scorer, samples, shares, judges, job.variant)
-    positive = select("positive", advantages, found)
-    if rule in ("positive", "reweight"):
-        return select(rule, advantages, found)
-    if rule == "negative":
-        return [float(i < 0) for i in found]
-    fraction = max(sum(positive), 1) / max(sum(a != 0 for a in advantages), 1)
-    lots = [derive_seed("random", job.seed, round, s.problem_id, s.member) for s in samples]
-    return select("random" if rule == "random" else "bottom_fraction", advantages, found, fraction, lots=lots)
-
-
-def compute_influences(
-    scorer: "Scorer",
-    samples: Sequence[Sample],
-    shares: Sequence[float],
-    judges: Sequence[Sample],
-    variant: Variant,
-) -> list[float]:
-    """Influence of each sample; with control counted from the fault line, and above 0 where there is none."""
-    own = [successes(s) for s in judges or samples]
-    validation = Validation(own, [s.advantage for s in judges or samples], BY_TOKEN, same_batch=not judges)
-    held = (
-        cache_validation_gradients(scorer, validation, variant.measure.budget)
-        if variant.similarity == "local"
-        else None
-    )
-    found = influences(scorer, samples, BY_TOKEN, validation, variant.measure, shares, cached=held).each
-    if not variant.control:
-        return [s.influence or 0.0 for s in found]
-    given = [abs(s.advantage) for s in judges]
-    trusted = calibration_influences(scorer, BY_TOKEN, validation, variant.measure, given, samples, held)
-    return shift_by_threshold(samples, found, own, trusted, variant.measure) or [1.0] * len(samples)
-
-
-EPOCHS = 4
-"""Passes over a round's samples."""
 
 
 def _update(world: World, scorer: "Scorer", kept: Sequence[Sample], share: float, job: Job, round: int) -> int:
@@ -229,17 +195,22 @@ def grpo_params(shipped: "Grpo") -> "Grpo":
 
 
 def steps_of(kept: Sequence[Sample], count: int, seed: int) -> "list[Step]":
-    """The samples in `count` random steps of similar size, none empty."""
+    """The samples in `count` steps of whole problems, nearly equally many in each; fewer if there are fewer problems.
+
+    As in the update of a run: all kept samples of a problem are in one step, which computes its prompt once and equal
+    completions once.
+    """
     from tasks.grpo.step_plan import Step, UpdateGroup
 
-    order = sorted(kept, key=lambda s: derive_seed(seed, s.problem_id, s.member))
+    groups: dict[str, list[Sample]] = {}
+    for sample in kept:
+        groups.setdefault(sample.problem_id, []).append(replace(sample, count=1))
+    order = sorted(groups, key=lambda name: derive_seed(seed, name))
     count = min(count, len(order))
-    chunks = [order[n * len(order) // count : (n + 1) * len(order) // count] for n in range(count)]
     steps = []
-    for chunk in chunks:
-        groups: list[UpdateGroup] = []
-        for name in dict.fromkeys(s.problem_id for s in chunk):
-            own = [replace(s, count=1) for s in chunk if s.problem_id == name]
-            groups.append(UpdateGroup(name, merge_equal_samples(own), sum(len(s.completion) for s in own)))
-        steps.append(Step(1, groups))
+    for n in range(count):
+        names = order[n * len(order) // count : (n + 1) * len(order) // count]
+        own = {name: groups[name] for name in names}
+        updated = [UpdateGroup(k, merge_equal_samples(s), sum(len(x.completion) for x in s)) for k, s in own.items()]
+        steps.append(Step(1, updated))
     return steps

@@ -3,33 +3,53 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from benchmarks.influence_selection.world import Condition
+from benchmarks.influence_selection.world import ERRING, Condition
 from tasks.influence.tracin import Measure
 from tasks.params.fields import Similarity
 
-PROBLEMS, GROUP, HELD_OUT = 64, 8, 1024  # of a round; training and validation completions are of one number in all
-STEPS = 8  # of each pass over them, where all samples with a signal are learned from
+PROBLEMS, COMPLETIONS = (
+    64,
+    24,
+)  # of a round: its training problems, and for each of them all completions, trusted or not
+STEPS = 8  # of each pass over them
+
+Rule = Literal[
+    "all",
+    "positive",
+    "reweight",
+    "negative",
+    "random",
+    "bottom",
+    "truly_helpful",
+    "trusted_alone",
+    "gradalign",
+    "noise_corrected",
+    "majority",
+]
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A selection rule. `judges`: validation completions of a round; 0: the batch itself, None: no influence."""
+    """A selection rule. `trusted`: validation completions of a round; 0: the batch itself, None: none is needed."""
 
-    rule: Literal["all", "positive", "reweight", "negative", "random", "bottom", "truly_helpful", "validation_itself"]
-    judges: int | None = None
+    rule: Rule
+    trusted: int | None = None
     exclude_self: bool = True
     similarity: Similarity = "dot"
     adam: bool = False
     control: bool = False
-    mixed: bool = False  # the validation completions are learned from, too
+    mixed: bool = False  # the trusted completions are learned from, too
     times: int = 1  # as many training problems
 
     def training(self, problems: int) -> tuple[int, int]:
-        """Training problems of a round and completions of each, where `problems` have GROUP and HELD_OUT judge.
+        """Training problems of a round and completions of each, where a round has `problems` · COMPLETIONS in all.
 
-        Each variant has the same number of completions in all: what it does not hold out it may learn from.
+        Completions that are not trusted are training's, a number that the problems divide; a variant that learns from
+        the trusted alone has no others.
         """
-        left = problems * GROUP + HELD_OUT - (self.judges or 0)
+        if self.rule == "trusted_alone":
+            return 0, 0
+        left = problems * COMPLETIONS - (self.trusted or 0)
         return problems * self.times, left // (problems * self.times)
 
     @property
@@ -39,52 +59,81 @@ class Variant:
         return Measure(self.exclude_self, similarity=self.similarity, adam=steps_of_problems)
 
 
-NO_MIX, NO_DROP = "held-out 1024, local, control", "nothing dropped, mixed"
-CHOSEN = "held-out 1024, local, control, mixed"
-MORE_PROBLEMS = "vanilla, three times the problems"
-VARIANTS: dict[str, Variant] = {
-    "vanilla": Variant("all"),
-    CHOSEN: Variant("positive", HELD_OUT, similarity="local", control=True, mixed=True),
-    "oracle drop": Variant("truly_helpful"),
+TRUSTED = (16, 64, 256, 1024)
+"""Trusted completions of a round, of PROBLEMS · COMPLETIONS = 1,536."""
+
+NONE, ORACLE = "no selection", "oracle"
+SHIPPED, MIXED, ALONE = "as shipped", "mixed, nothing dropped", "trusted alone"
+UNCONTROLLED = "without control"
+GRADALIGN, GRADALIGN_MIXED, CORRECTED = "GradAlign", "GradAlign, mixed", "noise-corrected"
+
+
+def sized(name: str, trusted: int) -> str:
+    """The name of a method with this number of trusted completions."""
+    return f"{name}, {trusted} trusted"
+
+
+def _sizes_of(trusted: int) -> dict[str, Variant]:
+    """The methods that need trusted completions."""
+    own = {
+        SHIPPED: Variant("positive", trusted, similarity="local", control=True, mixed=True),
+        UNCONTROLLED: Variant("positive", trusted, similarity="local", mixed=True),
+        MIXED: Variant("all", trusted, mixed=True),
+        ALONE: Variant("trusted_alone", trusted),
+        GRADALIGN: Variant("gradalign", trusted),
+        GRADALIGN_MIXED: Variant("gradalign", trusted, mixed=True),
+        CORRECTED: Variant("noise_corrected", trusted, mixed=True),
+    }
+    return {sized(name, trusted): variant for name, variant in own.items()}
+
+
+CHOSEN, ALL_TRUSTED = sized(SHIPPED, 1024), sized(ALONE, 1024)
+METHODS: dict[str, Variant] = {NONE: Variant("all"), ORACLE: Variant("truly_helpful"), "majority": Variant("majority")}
+METHODS |= {name: variant for trusted in TRUSTED for name, variant in _sizes_of(trusted).items()}
+
+CLAIMS: dict[str, Variant] = {
     "same batch": Variant("positive", 0),
     "same batch, own vote": Variant("positive", 0, exclude_self=False),
     "same batch, cosine": Variant("positive", 0, similarity="cosine"),
+    "held-out 16": Variant("positive", 16),
     "held-out 128": Variant("positive", 128),
     "held-out 512": Variant("positive", 512),
-    NO_MIX: Variant("positive", HELD_OUT, similarity="local", control=True),
-    NO_DROP: Variant("all", HELD_OUT, mixed=True),
-    "on the 1024 themselves": Variant("validation_itself", HELD_OUT),
+    "held-out 1024, local, control": Variant("positive", 1024, similarity="local", control=True),
+    "held-out 512, local": Variant("positive", 512, similarity="local"),
     "random, as many": Variant("random", 512, similarity="local"),
     "bottom, as many": Variant("bottom", 512, similarity="local"),
     "wrong sign": Variant("negative", 512, similarity="local"),
 }
-REMEDIES: dict[str, Variant] = {
-    "held-out 512, local": Variant("positive", 512, similarity="local"),
+"""What is often said of influence, and controls, in condition `flipped`."""
+
+MORE: dict[str, Variant] = {
+    "no selection, three times the problems": Variant("all", times=3),
     "held-out 512, adam": Variant("positive", 512, adam=True),
     "held-out 512, cosine": Variant("positive", 512, similarity="cosine"),
     "held-out 512, centred": Variant("positive", 512, similarity="centred"),
-    "held-out 128, local, control": Variant("positive", 128, similarity="local", control=True),
-    "held-out 512, local, control": Variant("positive", 512, similarity="local", control=True),
-    "held-out 512, local, control, mixed": Variant("positive", 512, similarity="local", control=True, mixed=True),
-    "held-out 1024, reweighted": Variant("reweight", HELD_OUT, similarity="local", control=True),
-    "held-out 1024, local, mixed": Variant("positive", HELD_OUT, similarity="local", mixed=True),
+    "held-out 1024, reweighted": Variant("reweight", 1024, similarity="local", control=True),
 }
-ALL = VARIANTS | REMEDIES | {MORE_PROBLEMS: Variant("all", times=3)}
+ALL = METHODS | CLAIMS | MORE
 
-LEAST = ("vanilla", CHOSEN, "oracle drop")
-"""Variants behind the printed figures."""
+DECISIVE = (
+    NONE,
+    ORACLE,
+    *(sized(name, trusted) for trusted in TRUSTED[:3] for name in (ALONE, MIXED, SHIPPED, GRADALIGN)),
+)
+"""Whether selection earns its place where few are trusted."""
+
+FIGURES: dict[tuple[Condition, bool], tuple[str, ...]] = {
+    ("clean", False): (NONE, CHOSEN),
+    ("flipped", False): (NONE, ORACLE, CHOSEN),
+    ("flipped", True): (NONE, CHOSEN),
+    ("answer_only", False): (NONE, ORACLE, CHOSEN),
+    ("biased", False): (NONE, ORACLE, CHOSEN),
+}
+"""(condition, whether fewer steps are taken where less is kept) → variants behind the figures of 1,024 trusted."""
 
 PLAN: dict[tuple[Condition, bool], tuple[str, ...]] = {
-    ("clean", False): (*LEAST[:2], MORE_PROBLEMS),
-    ("flipped", False): tuple(VARIANTS),
-    ("flipped", True): LEAST[:2],
-    ("answer_only", False): (*LEAST, NO_MIX, NO_DROP),
-    ("biased", False): (*LEAST, NO_MIX, NO_DROP),
+    **{where: names for where, names in FIGURES.items() if where[0] == "clean" or where[1]},
+    **{(condition, False): tuple(METHODS) for condition in ERRING},
+    ("flipped", False): (*METHODS, *CLAIMS),
 }
-"""(condition, whether fewer steps are taken where less is kept) → variants.
-
-With clean rewards hardly anything is dropped, and what learns from validation alone learns the same whatever they are.
-"""
-
-FULL = tuple(name for name, variant in ALL.items() if variant.times == 1)
-"""With all train problems in each round there are no others to learn from."""
+"""(condition, whether fewer steps are taken where less is kept) → variants."""

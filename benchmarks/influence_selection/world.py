@@ -1,13 +1,14 @@
 """Problems, rollouts and reward conditions of `benchmarks.selection`.
 
-    condition     training rewards                                                          validation
-    clean         the share of problem and siblings solved                                  trusted
-    flipped       1 where all are solved, else 0; 30 % of them inverted                     trusted
-    answer_only   1 where the problem's own answer is right, on problems with equal         trusted
-                  quantities, so that a workflow that takes the wrong one is right as well
-    biased        the share solved, and as much again for a long workflow, right or wrong   trusted
+    condition     training rewards
+    clean         the share of problem and siblings solved
+    flipped       1 where all are solved, else 0; 30 % of them inverted; flipped_10: 10 %, flipped_50: 50 %
+    answer_only   1 where the problem's own answer is right, on problems with equal quantities, so that a workflow that
+                  takes the wrong one is right as well
+    biased        the share solved, and as much again for a long workflow, right or wrong
 
-Trusted: 1 if the problem and all siblings are solved. Every random draw has its own seed per problem, round and row.
+Trusted, which is the reward of validation in all of them: 1 if the problem and all siblings are solved. Every random
+draw has its own seed per problem, round and row.
 """
 
 from collections.abc import Sequence
@@ -24,20 +25,26 @@ if TYPE_CHECKING:
     from tasks.model.policy import Policy
     from tasks.params.params import Params
 
-Condition = Literal["clean", "flipped", "answer_only", "biased"]
+Condition = Literal["clean", "flipped", "flipped_10", "flipped_50", "answer_only", "biased"]
 
-FLIPPED = 0.3
-LONG, BONUS = 24, 1.0  # tokens of a long workflow, few of which are right, and what the biased evaluator gives for it
+FLIPPED: dict[Condition, float] = {"flipped": 0.3, "flipped_10": 0.1, "flipped_50": 0.5}
+"""Share of the training rewards that is inverted."""
+
+ERRING: tuple[Condition, ...] = ("flipped", "biased", "answer_only", "flipped_10", "flipped_50")
+"""The conditions whose training rewards err."""
+
+LONG, BONUS = 20, 1.0  # tokens of a long workflow, hardly any of which is right, and what `biased` gives for it
 
 
 @dataclass(frozen=True)
 class Rollout:
-    """A completion: is its own answer right, are all siblings' too, and the share solved."""
+    """A completion: is its own answer right, are all siblings' too, the share solved, and the own answer."""
 
     completion: Completion
     right: bool
     trusted: bool
     share: float
+    answer: int | float | None = None
 
 
 class World:
@@ -59,7 +66,7 @@ class World:
         limits = self.params.sandbox
         self.sandbox: Sandbox = Sandbox(limits.seconds, limits.memory_mb, limits.allow_weak, workers=1)
         self.sandbox.__enter__()
-        self._known: dict[tuple[str, str], tuple[bool, bool, float]] = {}
+        self._known: dict[tuple[str, str], tuple[bool, bool, float, int | float | None]] = {}
 
     @cached_property
     def equal_quantities(self) -> list[Problem]:
@@ -74,7 +81,7 @@ class World:
         """`count` completions of each problem, run on it and its siblings."""
         from tasks.model.policy import chat_prompt, decode, encode_prompt
         from tasks.model.sampling.sampler import Request, sample
-        from tasks.programs.answer_check import is_right, solved_share
+        from tasks.programs.answer_check import is_right, number_of, solved_share
         from tasks.programs.code_blocks import code_of
         from tasks.programs.contract import prompt_of
         from tasks.programs.sandbox.sandbox import Program
@@ -96,12 +103,13 @@ class World:
         programs = [Program(code, problem.questions) for (_, code), problem in new.items()]
         for (key, problem), results in zip(new.items(), self.sandbox.run(programs), strict=True):
             share = solved_share(results, problem.answers)
-            self._known[key] = (is_right(results[0], problem.answer), share == 1, share)
+            own = results[0]
+            self._known[key] = (is_right(own, problem.answer), share == 1, share, number_of(own))
         rows = [
             Rollout(completion, *self._known[problem.question, code])
             for completion, problem, code in zip(written, owners, codes, strict=True)
         ]
-        return [rows[start : start + count] for start in range(0, len(rows), count)]
+        return [rows[n * count : (n + 1) * count] for n in range(len(problems))]
 
 
 @cache
@@ -135,10 +143,14 @@ def rewards_of(
     if condition == "biased":
         return [[r.share + BONUS * (len(r.completion.tokens) >= LONG) for r in group] for group in groups]
     return [
-        [float(r.trusted != is_flipped(problem, member, seed, round)) for member, r in enumerate(group)]
+        [
+            float(r.trusted != is_flipped(problem, member, seed, round, FLIPPED[condition]))
+            for member, r in enumerate(group)
+        ]
         for problem, group in zip(problems, groups, strict=True)
     ]
 
 
-def is_flipped(problem: Problem, member: int, seed: int, round: int) -> bool:
-    return derive_seed("flip", seed, round, problem.problem_id, member) % 1000 < 1000 * FLIPPED
+def is_flipped(problem: Problem, member: int, seed: int, round: int, share: float) -> bool:
+    """Whether this reward is among the inverted ones; those of a smaller share are among those of a larger one."""
+    return derive_seed("flip", seed, round, problem.problem_id, member) % 1000 < 1000 * share

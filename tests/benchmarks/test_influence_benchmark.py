@@ -41,11 +41,19 @@ def test_figures_are_the_worse_of_the_sizes() -> None:
         "peak_memory_ratio": 1.1,
         "max_relative_error": 2.0,
         "sign_agreement": 0.75,
+        "dattri_llm_ratio": None,
     }
+
+
+def test_the_other_librarys_ratio_is_the_worse_of_the_sizes() -> None:
+    sides = {"plain": side(2.0, 1.0), "same batch": side(2.0, 1.0, [1.0]), "held out": side(2.0, 1.0)}
+    sides |= {"loop": side(2.0, 1.0, [1.0]), "dattri-llm": side(3.0, 1.0, [1.0])}
+    assert figures([sides, sides | {"dattri-llm": side(2.5, 1.0, [1.0])}])["dattri_llm_ratio"] == 1.5
 
 
 def test_agreement_is_with_a_loop_of_the_same_validation() -> None:
     ways = {"plain": None, "loop": [1.0, -2.0], "vmap": [1.0, -1.0], "held out": [3.0, 4.0], "captum": [3.0, -4.0]}
+    ways["dattri-llm"] = [1.0, -2.0]
     sides = {name: side(1.0, 1.0, found) for name, found in ways.items()}
     cells = {name: agreement(name, sides, held_out=[3.0, 4.0]) for name in ways}
     assert cells == {
@@ -54,4 +62,5 @@ def test_agreement_is_with_a_loop_of_the_same_validation() -> None:
         "vmap": ("4e-01", "5e-01", "100 %"),
         "held out": ("0e+00", "0e+00", "100 %"),
         "captum": ("2e+00", "2e+00", "50 %"),
+        "dattri-llm": ("0e+00", "0e+00", "100 %"),
     }

@@ -103,11 +103,11 @@ def _draw_tellings(
         ranks = [rng.randrange(phrasings) for _ in parts]
         if not hold_out or is_held_out(composition, ranks, phrasings, seed) == (novelty == "phrasing"):
             break
-    orders = [_order_of(part.name, len(part.tellings), seed) for part in parts]
+    orders = [telling_order(part.name, len(part.tellings), seed) for part in parts]
     return [order[rank] for order, rank in zip(orders, ranks, strict=True)]
 
 
-def _order_of(part: str, count: int, seed: int) -> list[int]:
+def telling_order(part: str, count: int, seed: int) -> list[int]:
     """The tellings of a part in the order in which a run uses them: `phrasings` of them from the first."""
     return random.Random(derive_seed(seed, "problems", "tellings", part)).sample(range(count), count)
 

@@ -1,0 +1,140 @@
+"""Tables and figures of `benchmarks.selection` from the results of its runs."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING
+
+from benchmarks.influence_selection.training_run import RunResult
+from benchmarks.influence_selection.variants import ALL, ALONE, CHOSEN, NONE, ORACLE, SHIPPED, sized
+from benchmarks.influence_selection.world import Condition
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Runs = dict[tuple[Condition, bool, str], dict[int, RunResult]]
+"""(condition, whether steps are by what is kept, variant) → the runs by seed."""
+
+SETTLED: tuple[Condition, ...] = ("flipped", "biased", "answer_only")
+"""The conditions of the figures on few trusted completions."""
+
+FEW, CLOSE = (16, 64), 256
+CONFIDENCE = 0.95
+
+
+def paired(one: Mapping[int, RunResult], other: Mapping[int, RunResult]) -> list[float]:
+    """The differences in `final` of the seeds that both have."""
+    return [one[seed].final - other[seed].final for seed in sorted(one.keys() & other.keys())]
+
+
+def interval(differences: Sequence[float]) -> tuple[float, float]:
+    """Mean, and half of the 95 % interval of Student's t; infinite for fewer than two."""
+    from scipy.stats import t
+
+    count = len(differences)
+    if count < 2:
+        return fmean(differences), math.inf
+    error = stdev(differences) / math.sqrt(count)
+    return fmean(differences), float(t.ppf((1 + CONFIDENCE) / 2, count - 1)) * error
+
+
+def table(condition: Condition, by_kept: bool, runs: Runs) -> "Table":
+    """A row a variant: its mean, and its differences to no selection, to the same trusted alone and to the oracle."""
+    from rich.table import Table
+
+    made = Table(title=condition + ", fewer steps where less is kept" * by_kept, title_justify="left")
+    columns = ("", "seeds", "final", "- no selection", "- trusted alone", "- oracle", "kept", "steps", "CPU s")
+    for column in columns:
+        made.add_column(column, justify="right" if column else "left")
+    for name in ALL:
+        own = runs.get((condition, by_kept, name))
+        if not own:
+            continue
+        learned = list(own.values())
+        others = (NONE, sized(ALONE, ALL[name].trusted or 0), ORACLE)
+        made.add_row(
+            name,
+            str(len(learned)),
+            f"{fmean(one.final for one in learned):.3f}",
+            *("" if name == other else _cell(own, runs.get((condition, by_kept, other), {})) for other in others),
+            f"{fmean(fmean(one.kept) for one in learned):.0%}",
+            f"{fmean(one.steps for one in learned):.0f}",
+            f"{fmean(one.seconds for one in learned):.0f}",
+        )
+    return made
+
+
+def _cell(own: Mapping[int, RunResult], other: Mapping[int, RunResult]) -> str:
+    differences = paired(own, other)
+    if not differences:
+        return ""
+    mean, half = interval(differences)
+    return f"{mean:+.3f} ± {half:.3f}"
+
+
+def figures(runs: Runs, aucs: Mapping[int, float], seeds: Sequence[int]) -> tuple[dict[str, float | None], list[str]]:
+    """The figures of the last line over these seeds, None where a run is missing, and a note on each of those."""
+
+    def runs_of(condition: Condition, name: str, by_kept: bool) -> dict[int, RunResult]:
+        found = runs.get((condition, by_kept, name), {})
+        if lacking := [seed for seed in seeds if seed not in found]:
+            where = f"{condition} rewards" + ", by kept" * by_kept
+            raise LookupError(f"no run of {name} with {where} for seeds {', '.join(map(str, lacking))}")
+        return {seed: found[seed] for seed in seeds}
+
+    def gain(condition: Condition, name: str, other: str, by_kept: bool = False) -> float:
+        return fmean(paired(runs_of(condition, name, by_kept), runs_of(condition, other, by_kept)))
+
+    def over_conditions(choose: Callable[[list[float]], float], trusted: Sequence[int], other: str | None) -> float:
+        return choose(
+            [gain(condition, sized(SHIPPED, n), other or sized(ALONE, n)) for condition in SETTLED for n in trusted]
+        )
+
+    def share_of_steps() -> float:
+        chosen, none = (runs_of("flipped", name, True).values() for name in (CHOSEN, NONE))
+        return fmean(one.steps for one in chosen) / max(fmean(one.steps for one in none), 1)
+
+    def recovered() -> float:
+        gap = gain("answer_only", ORACLE, NONE)
+        if gap < 0.05:
+            raise LookupError("the oracle gains less than 0.05 there, which is no trial")
+        return gain("answer_only", CHOSEN, NONE) / gap
+
+    def biased_gap() -> float:
+        if gain("biased", ORACLE, NONE) < 0.1:
+            raise LookupError("the oracle gains less than 0.1 there, which is no trial")
+        return gain("biased", ORACLE, CHOSEN)
+
+    def exact_speedup() -> float:
+        raise LookupError("not measured: no variant here stops at no selection's final score")
+
+    def auc_of(trusted: int) -> float:
+        if trusted not in aucs:
+            raise LookupError("measured with --auc")
+        return aucs[trusted]
+
+    wanted: dict[str, Callable[[], float]] = {
+        "clean_gain": lambda: gain("clean", CHOSEN, NONE),
+        "flipped_auc_128": lambda: auc_of(128),
+        "flipped_auc_1024": lambda: auc_of(1024),
+        "flipped_gain": lambda: gain("flipped", CHOSEN, NONE),
+        "flipped_gain_4_epochs": lambda: gain("flipped", CHOSEN, NONE, True),
+        "flipped_step_share": share_of_steps,
+        "answer_only_gap": lambda: gain("answer_only", ORACLE, NONE),
+        "answer_only_recovered": recovered,
+        "biased_lost": lambda: gain("biased", ORACLE, NONE),
+        "biased_gap_to_oracle": biased_gap,
+        "few_trusted_gain_over_trusted_alone": lambda: over_conditions(min, FEW, None),
+        "few_trusted_gain_over_none": lambda: over_conditions(min, FEW, NONE),
+        "gap_to_oracle_256": lambda: -over_conditions(min, (CLOSE,), ORACLE),
+        "exact_speedup": exact_speedup,
+    }
+    numbers: dict[str, float | None] = {}
+    notes = []
+    for name, compute in wanted.items():
+        try:
+            numbers[name] = round(compute(), 4)
+        except LookupError as reason:
+            numbers[name] = None
+            notes.append(f"{name}: {reason.args[0]}")
+    return numbers, notes

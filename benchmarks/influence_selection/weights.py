@@ -1,0 +1,89 @@
+"""Weights of a round's training samples under a variant of `benchmarks.selection`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from benchmarks.influence_selection.gradalign import aligned_problems
+from benchmarks.influence_selection.variants import Variant
+from tasks.influence.conformal_control import calibration_influences, shift_by_threshold
+from tasks.influence.loss_gradients import Validation
+from tasks.influence.selection import select
+from tasks.influence.tracin import cache_validation_gradients, influences
+from tasks.model.sample import Sample
+from tasks.objective.token_weights import TokenWeights
+from tasks.seeds import derive_seed
+
+if TYPE_CHECKING:
+    from tasks.model.scoring.scorer import Scorer
+
+BY_TOKEN = TokenWeights("dapo", longest=1)
+
+GRADALIGN_SHARE = 0.5
+"""Share of the problems that GradAlign keeps: those with the highest cosine. Its authors' share is theirs to tune."""
+
+
+@dataclass(frozen=True)
+class RoundSamples:
+    """The samples of a round. `truth`: those of training with the advantages that trusted rewards would give them."""
+
+    training: Sequence[Sample]
+    truth: Sequence[Sample]
+    trusted: Sequence[Sample]
+
+    @property
+    def learnable(self) -> list[Sample]:
+        """Training's, as they are learned from."""
+        return [successes(s) for s in self.training]
+
+
+def successes(sample: Sample) -> Sample:
+    """As shipped (`grpo.negative_weight` 0): with failures at full weight, this policy unlearns in a few rounds."""
+    return replace(sample, advantage=max(sample.advantage, 0.0))
+
+
+def weights_of(variant: Variant, scorer: "Scorer", given: RoundSamples, seed: int, round: int) -> list[float]:
+    """The weight of each training sample; 0: not learned from."""
+    samples, rule = given.learnable, variant.rule
+    advantages = [s.advantage for s in samples]
+    if rule in ("all", "noise_corrected", "majority"):
+        return select("none", advantages, [None] * len(samples))
+    if rule == "truly_helpful":
+        return [float(s.advantage * t.advantage > 0) for s, t in zip(samples, given.truth, strict=True)]
+    if rule == "gradalign":
+        kept = aligned_problems(scorer, given.training, given.trusted, GRADALIGN_SHARE)
+        return [float(s.advantage != 0 and s.problem_id in kept) for s in samples]
+    found = compute_influences(scorer, given, variant)
+    if rule in ("positive", "reweight"):
+        return select("positive" if rule == "positive" else "reweight", advantages, found)
+    if rule == "negative":
+        return [float(i < 0) for i in found]
+    positive = select("positive", advantages, found)
+    fraction = max(sum(positive), 1) / max(sum(a != 0 for a in advantages), 1)
+    lots = [derive_seed("random", seed, round, s.problem_id, s.member) for s in samples]
+    return select("random" if rule == "random" else "bottom_fraction", advantages, found, fraction, lots=lots)
+
+
+def compute_influences(scorer: "Scorer", given: RoundSamples, variant: Variant) -> list[float]:
+    """Influence of each training sample; with control counted from the threshold, and above 0 where there is none.
+
+    As shipped, with the prompts' keys and values as constants. Where no trusted sample has a signal, everything has
+    influence 1.
+    """
+    from tasks.model.scoring.scorer import with_constant_prompts
+
+    samples, shares = given.learnable, [abs(s.advantage) for s in given.training]
+    voting = given.trusted or given.training
+    own = [successes(s) for s in voting]
+    if not any(s.advantage for s in samples) or not any(s.advantage for s in voting):
+        return [1.0] * len(samples)
+    scorer = with_constant_prompts(scorer, [*samples, *own])
+    validation = Validation(own, [s.advantage for s in voting], BY_TOKEN, same_batch=not given.trusted)
+    local = variant.similarity == "local"
+    cached = cache_validation_gradients(scorer, validation, variant.measure.budget) if local else None
+    found = influences(scorer, samples, BY_TOKEN, validation, variant.measure, shares, cached=cached).each
+    if not variant.control:
+        return [s.influence or 0.0 for s in found]
+    sizes = [abs(s.advantage) for s in voting]
+    calibration = calibration_influences(scorer, BY_TOKEN, validation, variant.measure, sizes, samples, cached)
+    return shift_by_threshold(samples, found, own, calibration, variant.measure) or [1.0] * len(samples)
