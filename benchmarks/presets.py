@@ -4,8 +4,9 @@
 
 The base is SmolLM2 of 135M parameters (`make smollm2`) with a plain prompt of worked examples. In `workflow` it writes
 programs for built-in problems of one operation, in `answer` solutions in tags of sums of numbers up to 30
-(benchmarks/sums.py). All else is the preset's. With `--keep` the workspaces stay, and a benchmark that was ended goes
-on where it was. The last line of standard output is one JSON object with the figures of each preset and environment.
+(benchmarks/support/sums.py). All else is the preset's. With `--keep` the workspaces stay, and a benchmark that was
+ended goes on where it was. The last line of standard output is one JSON object with the figures of each preset and
+environment.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from benchmarks.learning import LearningRun, learn
-from benchmarks.sums import write_sums
+from benchmarks.support.sums import write_sums
 from benchmarks.support.workspace import make_workspace
 from flows.cli.presets import BASE, preset
 from flows.process.exit_codes import exit_code

@@ -99,13 +99,18 @@ def estimate(trial: Trial, params: Params) -> dict[str, float]:
 
 def completions(params: Params) -> int:
     """Completions that the search of a round writes."""
-    train = params.problems.train * max(params.search.simulations, params.grpo.group_size)
-    return train + _validation_completions(params)
+    each = max(params.search.simulations, params.grpo.group_size)
+    return _searched_problems(params) * each + _validation_completions(params)
 
 
 def trained_completions(params: Params) -> int:
     """Completions whose gradient a round needs, at most."""
-    return params.problems.train * params.grpo.group_size + _validation_completions(params)
+    return _searched_problems(params) * params.grpo.group_size + _validation_completions(params)
+
+
+def _searched_problems(params: Params) -> int:
+    """Train problems of a round, at most."""
+    return min(params.problems.train, params.curriculum.problems or params.problems.train)
 
 
 def _validation_completions(params: Params) -> int:

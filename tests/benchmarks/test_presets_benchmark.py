@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.learning import LearningRun
 from benchmarks.presets import figures, table
-from benchmarks.sums import write_sums
+from benchmarks.support.sums import write_sums
 from tasks.problems.jsonl import read_problems
 
 pytestmark = pytest.mark.nightly

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.sums import write_sums
+from benchmarks.support.sums import write_sums
 from benchmarks.support.workspace import graft, make_workspace
 from tasks.artifacts import read_jsonl, read_text
 from tasks.core.metrics_files import read_metrics
