@@ -323,6 +323,7 @@ class Attempt(Record):
     siblings_passed: bool | None  # and to every sibling; None: not run on siblings
     result: Result  # on the problem's own question
     cut: int = 0  # number of the samples that were cut at policy.max_new_tokens
+    picture: str | None = Field(default=None, exclude_if=lambda svg: svg is None)  # of a greedy one, by the environment
 
 
 class Promotion(Record):

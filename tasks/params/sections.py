@@ -71,7 +71,7 @@ EVALUATORS = (BY_FORMAT, "number", "text", "choice", "expression", "f1", "drop",
 
 
 class Problems(Section):
-    source: Literal["generated", "events", "functions", "jsonl"]
+    source: Literal["generated", "events", "functions", "jsonl", "environment"]
     path: str
     evaluator: str
     evaluator_sha256: str | None
@@ -136,6 +136,7 @@ class Bootstrap(Section):
     hidden: Annotated[int, Field(ge=32, le=1024, multiple_of=32)]
     layers: Annotated[int, Field(ge=1, le=24)]
     vocabulary: Annotated[int, Field(ge=300, le=8192)]
+    demonstrations: Count
     epochs: Annotated[int, Field(ge=1, le=1000)]
     learning_rate: LearningRate
     batch: Count
