@@ -20,8 +20,8 @@ RESTART = 0.005
 def differences(count: int, seed: int) -> list[str]:
     """A line for each of `count` positions on which the two disagree.
 
-    Compared are the FEN, the legal moves, which of them mate, and the whole of task A for a legal and a random move: the
-    next FEN, the reward, whether the game is over. Raises GraftError without python-chess.
+    Compared are the FEN, the legal moves, which of them mate, and the completion of task A for a legal and a random
+    move: the next FEN, the reward, whether the game is over. Raises GraftError without python-chess.
     """
     if find_spec("chess") is None:
         raise GraftError("benchmarks.chess: the rules are compared with python-chess; run: pip install 'graft[chess]'")

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from tasks.environments.rookworld.engines import MaterialEngine, Stockfish
+from tasks.environments.rookworld.engines import PLACES, MaterialEngine, Stockfish
 from tasks.environments.rookworld.formats import read_analysis, read_state, read_transition
 from tasks.environments.rookworld.generator import MATERIALS, STRONG, WEAK, held_out_materials, is_reserved
 from tasks.environments.rookworld.position import Position, read_fen
@@ -24,7 +24,7 @@ def position_of(question: str) -> Position:
 
 
 def test_problems_are_the_same_again_and_more_of_one_split_change_no_earlier_one(
-    problems: dict[Split, list[Problem]]
+    problems: dict[Split, list[Problem]],
 ) -> None:
     notation = "fen" if "/" in problems["test"][0].question else "list"
     environment = writer(notation=notation)
@@ -37,7 +37,7 @@ def test_problems_are_the_same_again_and_more_of_one_split_change_no_earlier_one
 
 
 def test_siblings_are_fresh_positions_of_the_same_material_in_train_and_validation(
-    problems: dict[Split, list[Problem]]
+    problems: dict[Split, list[Problem]],
 ) -> None:
     assert checked_problems(problems, shipped_params(environment="rookworld", problems=SIZES)) == problems
     for split, listed in problems.items():
@@ -73,7 +73,7 @@ def test_the_pieces_of_each_side_occur_in_materials_that_are_not_held_out(seed: 
 
 
 def test_the_analysis_has_every_legal_move_and_the_canonical_completion_its_best(
-    problems: dict[Split, list[Problem]]
+    problems: dict[Split, list[Problem]],
 ) -> None:
     for problem in (problem for listed in problems.values() for problem in listed if is_analysis(problem)):
         evaluations, analysis = evaluations_of(problem), read_analysis(str(problem.answer))
@@ -134,7 +134,7 @@ def test_two_plies_of_material(fen: str, best: str | None, evaluation: float) ->
     assert (next(iter(found)), max(found.values())) == (best, evaluation) if best else found == {}
 
 
-@pytest.mark.skipif(shutil.which("stockfish") is None and not shutil.which("/usr/games/stockfish"), reason="no stockfish")
+@pytest.mark.skipif(not any(map(shutil.which, ("stockfish", *PLACES))), reason="no stockfish")
 def test_stockfish_evaluates_every_legal_move_and_twice_the_same() -> None:
     environment = writer(tasks=["P"], engine="stockfish", nodes=2000)
     first = written(environment, train=1, validation=1, test=4, dev=0, siblings=0)
@@ -150,7 +150,7 @@ def test_stockfish_evaluates_every_legal_move_and_twice_the_same() -> None:
 
 
 def test_without_stockfish_one_line_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutil, "which", lambda name: None)
-    with pytest.raises(GraftError, match="apt-get install stockfish.*engine to material") as error:
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    with pytest.raises(GraftError, match=r"apt-get install stockfish.*engine to material") as error:
         Stockfish(2000)
     assert "\n" not in str(error.value)

@@ -42,7 +42,8 @@ def test_the_published_numbers_of_moves(fen: str, counts: list[int]) -> None:
 
 @pytest.mark.parametrize(("fen", "how"), [
     ("7k/6Q1/6K1/8/8/8/8/8 b - - 0 1", "checkmate"), ("7k/5Q2/6K1/8/8/8/8/8 b - - 0 1", "stalemate"),
-    ("8/8/4k3/8/8/2KB4/8/8 w - - 0 1", "insufficient material"), ("8/8/4k3/8/8/2KN4/8/8 b - - 9 9", "insufficient material"),
+    ("8/8/4k3/8/8/2KB4/8/8 w - - 0 1", "insufficient material"),
+    ("8/8/4k3/8/8/2KN4/8/8 b - - 9 9", "insufficient material"),
     ("8/8/3bk3/8/8/2KB4/8/8 w - - 0 1", None), ("8/8/2b1k3/8/8/2KB4/8/8 w - - 0 1", "insufficient material"),
     ("8/8/4k3/8/8/2KR4/8/8 w - - 150 99", "75 moves"), ("8/8/4k3/8/8/2KR4/8/8 w - - 149 99", None), (START, None),
 ])  # fmt: skip
@@ -51,9 +52,9 @@ def test_how_a_game_ends(fen: str, how: str | None) -> None:
 
 
 @pytest.mark.parametrize("text", [
-    "", "8/8/8/8/8/8/8/8", f"{START} 1", START.replace(" w ", " x "), START.replace("KQkq", "QK"), START.replace("8/8", "44/8"),
-    START.replace("PPPPPPPP", "PPPPPPPPP"), START.replace("rnbq", "xnbq"), START.replace(" 0 1", " -1 1"),
-    START.replace(" - ", " e4 "), START.replace("KQkq", ""),
+    "", "8/8/8/8/8/8/8/8", f"{START} 1", START.replace(" w ", " x "), START.replace("KQkq", "QK"),
+    START.replace("8/8", "44/8"), START.replace("PPPPPPPP", "PPPPPPPPP"), START.replace("rnbq", "xnbq"),
+    START.replace(" 0 1", " -1 1"), START.replace(" - ", " e4 "), START.replace("KQkq", ""),
 ])  # fmt: skip
 def test_what_is_no_fen(text: str) -> None:
     assert read_fen(text) is None

@@ -33,7 +33,9 @@ def test_a_policy_that_knows_the_rules_plays_on_until_the_game_ends(problems: di
     assert sum(map(is_analysis, problems["test"])) <= GAMES
 
 
-def test_one_that_forgets_every_move_makes_the_same_again_which_is_illegal(problems: dict[Split, list[Problem]]) -> None:
+def test_one_that_forgets_every_move_makes_the_same_again_which_is_illegal(
+    problems: dict[Split, list[Problem]],
+) -> None:
     def forgetful(questions: Sequence[str]) -> list[str]:
         """Task A gives the state as it was."""
         return [
@@ -48,7 +50,9 @@ def test_illegal_and_malformed_completions_end_a_game(problems: dict[Split, list
     ended = {"self_play_half_moves": 0.0, "self_play_unended": 0.0}
     assert self_play(problems["test"], lambda questions: ["M: a1a1 E: 0.0 B: a1a1"] * len(questions)) == ended
     assert self_play(problems["test"], lambda questions: ["?"] * len(questions)) == ended
-    halfway = self_play(problems["test"], lambda qs: [t if q.startswith("P: ") else "?" for q, t in zip(qs, perfect(qs), strict=True)])
+    halfway = self_play(
+        problems["test"], lambda qs: [t if q.startswith("P: ") else "?" for q, t in zip(qs, perfect(qs), strict=True)]
+    )
     assert halfway == ended | {"self_play_half_moves": 1.0}
 
 

@@ -33,7 +33,9 @@ def texts_of(kind: str) -> list[Problem]:
 def test_the_canonical_completion_earns_all_there_is(problem: Problem) -> None:
     answer = str(problem.answer)
     own = {"best", "candidates", "evaluations"} if is_analysis(problem) else {"format", "content"}
-    assert {name: term(problem, answer, []) for name, term in TERMS.items()} == {name: float(name in own) for name in TERMS}
+    assert {name: term(problem, answer, []) for name, term in TERMS.items()} == {
+        name: float(name in own) for name in TERMS
+    }
     assert reward(problem, answer) == pytest.approx(1.0)
     assert reward(problem, f"  {answer.replace(' ', '   ')}\n") == reward(problem, answer)
     assert is_right(problem, writer().parse(answer))
@@ -49,7 +51,7 @@ def test_one_other_character_earns_less(problem: Problem, data: st.DataObject) -
     changed = answer[:place] + ("" if kind == "removed" else character) + rest
     same = " ".join(changed.split()) == answer
     assert (reward(problem, changed) == reward(problem, answer)) if same else reward(problem, changed) < 1 - 1e-9
-    for name, term in TERMS.items():
+    for term in TERMS.values():
         assert 0 <= term(problem, changed, []) <= term(problem, answer, [])
 
 
@@ -87,7 +89,9 @@ CANONICAL = "M: a7a8q a7a8r a7a8b a7a8n a1b1 E: 9.0 5.0 3.0 3.0 1.0 B: a7a8q"
     (f"{CANONICAL} M: a1a2", 0.0, 0.0, 0.0), ("M: a7a8q a7a8r", 0.0, 0.0, 0.0), (CANONICAL[:-7], 0.0, 0.0, 0.0),
     ("", 0.0, 0.0, 0.0), ("a7a8q", 0.0, 0.0, 0.0), ("M:  E:  B: ", 0.0, 0.0, 0.0),
 ])  # fmt: skip
-def test_promoted_illegal_malformed_and_cut_analyses(text: str, best: float, candidates: float, evaluations: float) -> None:
+def test_promoted_illegal_malformed_and_cut_analyses(
+    text: str, best: float, candidates: float, evaluations: float
+) -> None:
     found = [TERMS[name](POSITION, text, []) for name in ("best", "candidates", "evaluations")]
     assert found == [pytest.approx(best), pytest.approx(candidates), pytest.approx(evaluations)]
 
@@ -106,7 +110,11 @@ def test_an_equally_good_move_earns_nearly_as_much_and_is_right() -> None:
 
 
 TRANSITION = Problem(
-    problem_id="a", evaluator="text", source="test", question="A: Kg6 Rf1 kh8 w+f1f8+f1f8+", answer="Kg6 Rf8 kh8 b+1.0+1+0"
+    problem_id="a",
+    evaluator="text",
+    source="test",
+    question="A: Kg6 Rf1 kh8 w+f1f8+f1f8+",
+    answer="Kg6 Rf8 kh8 b+1.0+1+0",
 )
 
 
@@ -158,7 +166,13 @@ def test_similarity_is_symmetric_and_1_only_for_equal_texts(text: str, other: st
 
 
 def test_evaluations_are_written_as_python_prints_them() -> None:
-    assert [read_evaluation(text) for text in ("0.0", "-0.5", "999.99", "-999.97", "4.6")] == [0, -0.5, 999.99, -999.97, 4.6]
+    assert [read_evaluation(text) for text in ("0.0", "-0.5", "999.99", "-999.97", "4.6")] == [
+        0,
+        -0.5,
+        999.99,
+        -999.97,
+        4.6,
+    ]
     for text in ("-0.0", "1", "1.", ".5", "1.50", "01.5", "+1.5", "1e3", "nan", "inf", "1.5 ", "١.٠"):
         assert read_evaluation(text) is None
 
