@@ -240,8 +240,9 @@ Part = Literal["weights", "adapter"]
 """Part of a policy in its folder: `model.safetensors` or `adapter/`."""
 
 
-PromptStyle = Literal["chat", "turns", "plain"]
-"""chat: one message in the chat template; turns: worked examples as earlier turns of the chat; plain: text."""
+PromptStyle = Literal["chat", "turns", "plain", "raw"]
+"""chat: one message in the chat template; turns: worked examples as earlier turns of the chat; plain: text; raw: the
+question as the environment asks it, and nothing else."""
 
 
 class Lineage(Record):

@@ -57,7 +57,7 @@ def formats_of(
         why = f"but the tokenizer of {policy.base!r} has no chat template"
         raise GraftError(f"policy.prompt.style: {own.style}, {why}; set it to plain")
     styles = STYLES if own.style == "auto" else (own.style,)
-    known = [style for style in styles if template or style == "plain"]
+    known = [style for style in styles if template or style in ("plain", "raw")]
     return [prompt_format(style, policy.tokenizer, environment, own, examples) for style in known]
 
 

@@ -118,6 +118,13 @@ class Prompt(Section):
     prefill: str | None
     stop: list[Annotated[str, Field(min_length=1, max_length=32)]]
 
+    @field_validator("examples")
+    @classmethod
+    def _check_examples(cls, examples: int, others: ValidationInfo) -> int:
+        if examples and others.data.get("style") == "raw":
+            raise ValueError(f"{examples} worked examples, but style raw shows none: set examples to 0")
+        return examples
+
 
 class Policy(Section):
     base: Annotated[str, Field(min_length=1)]
