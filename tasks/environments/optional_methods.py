@@ -1,4 +1,4 @@
-"""What an environment does that defines no more than a prompt, a parser and a check."""
+"""Methods that an environment may leave out: problems and demonstrations of its own, measures, play, pictures."""
 
 from collections.abc import Sequence
 
