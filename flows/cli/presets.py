@@ -22,6 +22,44 @@ LEARNING = (
 _SMALL = ("rounds=2", "problems.train=16", "problems.validation=16", "problems.test=16", *LEARNING)
 _IMPROVED = ("rounds=4", "problems.train=32", "problems.validation=16", "problems.test=48", *LEARNING)
 
+_CHESS = (
+    "environment=rookworld",
+    "rookworld.notation=list",
+    "problems.source=environment",
+    "problems.train=480",
+    "problems.validation=1",
+    "problems.test=1000",
+    "problems.siblings=3",
+    "rounds=4",
+    "policy.max_new_tokens=72",
+    "policy.lora=null",
+    "bootstrap.hidden=128",
+    "bootstrap.layers=2",
+    "bootstrap.vocabulary=300",
+    "bootstrap.demonstrations=16000",
+    "bootstrap.epochs=3",
+    "bootstrap.learning_rate=0.002",
+    "search.samples=12",
+    "search.simulations=12",
+    "rewards.correctness=0.0",
+    "rewards.environment={best: 0.5, candidates: 0.3, evaluations: 0.2, format: 0.1, content: 0.9}",
+    "influence.selection=none",
+    "grpo.group_size=12",
+    "grpo.prompts_per_step=24",
+    "grpo.epochs=2",
+    "grpo.learning_rate=5e-4",
+    "grpo.schedule=constant_with_warmup",
+    "grpo.warmup_steps=2",
+    "grpo.micro_batch_tokens=8192",
+    "grpo.clip_high=0.28",
+    "grpo.negative_weight=0.4",
+    "grpo.beta=0.0",
+    "evaluation.samples=4",
+    "evaluation.ks=[1, 2]",
+    "evaluation.temperature=1.0",
+)
+"""A policy of 0.4 M parameters learns endings of three to five pieces; all of its weights are trained."""
+
 PRESETS: dict[str, tuple[str, ...]] = {
     "small": _SMALL,
     "improved": _IMPROVED,
@@ -33,9 +71,10 @@ PRESETS: dict[str, tuple[str, ...]] = {
         "problems.unseen_template_share=0.5",
         *_IMPROVED,
     ),
+    "chess": _CHESS,
 }
 """For a base from Hugging Face: `small` shows in minutes that all is in place, `improved` learns. `smollm2` is
-`improved` on a base that is at hand, with problems that this base solves now and then."""
+`improved` on a base that is at hand, with problems that this base solves now and then. `chess`: docs/chess.md."""
 
 
 def preset(name: str) -> tuple[str, ...]:

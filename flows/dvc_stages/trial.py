@@ -78,8 +78,8 @@ def estimate(trial: Trial, params: Params) -> dict[str, float]:
     """Stage → the seconds expected of it with `params`. Nothing is rejected by select."""
     seconds = trial.seconds
     problems = _problems(params) / _problems(trial.prepared)
-    scratch = params.policy.base == "scratch"  # else coldstart and bootstrap only look at a few problems
-    train = params.problems.train / trial.prepared.problems.train if scratch else 1.0
+    of_all = params.policy.base == "scratch" and params.problems.source != "environment"  # else of a fixed number
+    train = params.problems.train / trial.prepared.problems.train if of_all else 1.0
     sampled = completions(params) / completions(trial.searched)
     answers = (params.evaluation.samples + 1) * seconds["search"] / completions(trial.searched)
     learned = trained_completions(params) * trial.gradient

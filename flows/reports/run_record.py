@@ -40,6 +40,7 @@ class GreedyCompletion(Record):
     completion: str
     outcome: str  # the value returned, or the status
     right: bool
+    picture: str | None = Field(default=None, exclude_if=lambda svg: svg is None)  # SVG, by the environment
 
 
 class Example(Record):
@@ -252,7 +253,12 @@ def _examples(layout: Layout) -> list[Example]:
 
 
 def _greedy(attempt: Attempt) -> GreedyCompletion:
-    return GreedyCompletion(completion=_cut(attempt.code), outcome=_result_text(attempt.result), right=attempt.right)
+    return GreedyCompletion(
+        completion=_cut(attempt.code),
+        outcome=_result_text(attempt.result),
+        right=attempt.right,
+        picture=attempt.picture,
+    )
 
 
 def _result_text(result: Result) -> str:

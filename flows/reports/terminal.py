@@ -13,6 +13,7 @@ from tasks.core.metrics_files import read_metrics
 from tasks.core.terminal import make_table, printable
 from tasks.evaluation.best_round import plateau_remarks as dev_plateau_remarks
 from tasks.evaluation.by_template import by_template, hardest
+from tasks.evaluation.environment_measures import PREFIX
 from tasks.evaluation.summary import BY_OPERATIONS, measures
 from tasks.evaluation.summary import remarks as evaluation_remarks
 from tasks.layout import Layout
@@ -74,7 +75,8 @@ def print_report(
 def _learning(layout: Layout, params: Params, before: list[ProblemOutcome], after: list[ProblemOutcome]) -> "Table":
     """Measures on the test split before and after, with the intervals of the evaluation; the change is paired.
 
-    The last rows are shares of the sampled completions: those without a result, and those cut at their length limit.
+    Then come shares of the sampled completions, those without a result and those cut at their length limit, and the
+    environment's own measures.
     """
     first, last = read_metrics(layout, "evaluate@before"), read_metrics(layout, "evaluate@after")
     evaluation = params.evaluation
@@ -88,10 +90,17 @@ def _learning(layout: Layout, params: Params, before: list[ProblemOutcome], afte
                 values["after"][name], values["before"][name], evaluation.resamples, evaluation.confidence, seed
             )
             table.add_row(title, level_with_interval(first, name), level_with_interval(last, name), change(difference))
-    for name in ("invalid", "cut"):
-        shares = first[name], last[name]
-        table.add_row(f"{name} samples", *(f"{share:.3f}" for share in shares), f"{shares[1] - shares[0]:+.3f}")
+    shares = {"invalid": "invalid samples", "cut": "cut samples"}
+    for name, title in (shares | _measure_titles(last)).items():
+        if name in first:
+            table.add_row(title, f"{first[name]:.3f}", f"{last[name]:.3f}", f"{last[name] - first[name]:+.3f}")
     return table
+
+
+def _measure_titles(metrics: Mapping[str, float]) -> dict[str, str]:
+    """Measures of the environment over all test problems → their titles."""
+    names = [name for name in metrics if name.startswith(PREFIX) and not name.endswith("seen")]
+    return {name: name.removeprefix(PREFIX).replace("_", " ").replace("/", " ") for name in names}
 
 
 def _titles(params: Params, values: Mapping[str, Sequence[float]]) -> dict[str, str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from tasks.bootstrap.demonstrations import select_solutions
 from tasks.bootstrap.prompt_formats import STYLES, WorkedExample, prompt_format, read_examples, select_examples
 from tasks.bootstrap.prompt_trials import PROBLEMS, PromptTrial, try_format
+from tasks.environments.lookup import problem_writer
 from tasks.environments.prompts import prompt_of
 from tasks.environments.protocol import Environment, with_checked_siblings
 from tasks.environments.runner import make_runner
@@ -41,6 +42,9 @@ def worked_examples(
     own = params.policy.prompt
     if own.file is not None:
         return read_examples(root / own.file, own.examples)
+    if params.problems.source == "environment":
+        written = problem_writer(root, params).demonstrations(own.examples, params.seed) if own.examples else []
+        return [WorkedExample(question=question, completion=text) for question, text in written]
     return select_examples(environment, solutions, own.examples)
 
 
@@ -53,7 +57,7 @@ def formats_of(
         why = f"but the tokenizer of {policy.base!r} has no chat template"
         raise GraftError(f"policy.prompt.style: {own.style}, {why}; set it to plain")
     styles = STYLES if own.style == "auto" else (own.style,)
-    known = [style for style in styles if template or style == "plain"]
+    known = [style for style in styles if template or style in ("plain", "raw")]
     return [prompt_format(style, policy.tokenizer, environment, own, examples) for style in known]
 
 

@@ -14,6 +14,7 @@ from tasks.params.sections import Prompt
 from tasks.records import Problem, PromptFormat, PromptStyle, Record
 
 STYLES: tuple[PromptStyle, ...] = ("plain", "turns", "chat")
+"""Those that `auto` tries; raw is for models that were trained on the environment's questions."""
 
 QUESTION = "\x1aquestion\x1a"
 """Stands for the question while a chat template is rendered; no template changes it."""
@@ -73,9 +74,11 @@ def prompt_format(
     """
     prefill = common_beginning([e.completion for e in examples]) if params.prefill is None else params.prefill
     pairs = [(environment.prompt(e.question, SCRATCH), e.completion) for e in examples]
-    if style == "plain":
+    begin = tokenizer.bos_token if _adds_bos(tokenizer) else ""
+    if style == "raw":
+        before, after = begin, ""
+    elif style == "plain":
         end = tokenizer.eos_token
-        begin = tokenizer.bos_token if _adds_bos(tokenizer) else ""
         shown = "".join(f"Problem: {asked}{completion}{end}\n\n" for asked, completion in pairs)
         before, after = f"{begin}{shown}Problem: ", ""
     else:

@@ -24,8 +24,10 @@ PROBLEMS_PER_EXAMPLE = 8
 
 def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG001 (every stage has this signature)
     """Read the train problems, write a workflow for each of them, or of the first ones, that enumeration solves."""
-    problems = []
-    if params.policy.base == "scratch":
+    problems: list[Problem] = []
+    if params.problems.source == "environment":  # it has demonstrations in their place
+        pass
+    elif params.policy.base == "scratch":
         problems = read_jsonl(layout.problems("train"), Problem)
     elif params.policy.prompt.examples and not params.policy.prompt.file:
         problems = prompt_problems(read_jsonl(layout.problems("train"), Problem), params)

@@ -10,6 +10,7 @@ from pathlib import Path
 from random import Random
 
 from tasks.environments.numerals import matches
+from tasks.environments.optional_methods import OptionalMethods
 from tasks.environments.protocol import Term
 from tasks.environments.worked_steps import worked_steps
 from tasks.errors import GraftError
@@ -18,7 +19,7 @@ from tasks.evaluators.scores import score
 from tasks.records import NUMBER, Answer, Problem, Result
 
 
-class Direct(ABC):
+class Direct(OptionalMethods, ABC):
     """One completion, one answer. A subclass defines `prompt` and `parse`."""
 
     asks_siblings = False

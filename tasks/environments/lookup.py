@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tasks.environments.direct import Direct
 from tasks.environments.protocol import Environment
+from tasks.environments.rookworld.environment import RookWorld
 from tasks.environments.tagged_answer import TaggedAnswer
 from tasks.environments.unit_tested_code import UnitTestedCode
 from tasks.environments.workflow import WorkflowEnvironment
@@ -14,7 +15,7 @@ from tasks.errors import GraftError
 from tasks.params.params import Params
 from tasks.sources.user_modules import check_unchanged, module_of_environment
 
-ANSWER, CODE, WORKFLOW = "answer", "code", "workflow"
+ANSWER, CODE, ROOKWORLD, WORKFLOW = "answer", "code", "rookworld", "workflow"
 
 
 def environment_in(root: Path, params: Params, strict: bool = False, partial_tests: bool = False) -> Environment:
@@ -33,8 +34,16 @@ def environment_in(root: Path, params: Params, strict: bool = False, partial_tes
     return environment
 
 
+def problem_writer(root: Path, params: Params) -> Environment:
+    """`environment_in` with the params of its own problems; for stages that may read these."""
+    environment = environment_in(root, params)
+    if isinstance(environment, RookWorld):
+        environment.params = params.rookworld
+    return environment
+
+
 def environment_of(name: str, strict: bool = False) -> Environment:
-    """`workflow`, `answer`, `code`, or an instance of the user's `module:CLASS`, constructed without arguments.
+    """A built-in environment, or an instance of the user's `module:CLASS`, constructed without arguments.
 
     `strict`: tags of `answer` need new lines around them. Raises GraftError if there is no such environment.
     """
@@ -44,6 +53,8 @@ def environment_of(name: str, strict: bool = False) -> Environment:
         return TaggedAnswer(strict)
     if name == CODE:
         return UnitTestedCode()
+    if name == ROOKWORLD:
+        return RookWorld()
     return _own(name)
 
 

@@ -9,7 +9,11 @@ from statistics import fmean
 from typing import Protocol
 
 from tasks.evaluators.unit_tests import shown_share
-from tasks.records import UNIT_TESTS, Problem, Result
+from tasks.params.sections import Problems
+from tasks.records import UNIT_TESTS, Problem, Result, Split
+
+Complete = Callable[[Sequence[str]], list[str]]
+"""Questions → the policy's greedy completions."""
 
 Term = Callable[[Problem, str, Sequence[Result]], float | None]
 """(problem, text, results on the problem and its siblings) → a term of the reward in [0, 1], None if unknown."""
@@ -48,6 +52,24 @@ class Environment(Protocol):
 
         `malformed_seed`: seed of a malformed variant, if the environment has variants that the reward detects.
         """
+
+    def problems(self, sizes: Problems, seed: int) -> dict[Split, list[Problem]]:
+        """The problems of each split, where `problems.source` is environment.
+
+        `sizes`: the params `problems`. A sibling is what a round asks in place of the problem's own question.
+        """
+
+    def demonstrations(self, count: int, seed: int) -> list[tuple[str, str]]:
+        """`count` pairs (question, completion) that a policy from scratch learns, where it writes its problems."""
+
+    def measures(self, problem: Problem, text: str) -> dict[str, float]:
+        """Numbers on a completion by name, whose means an evaluation shows; a name may be missing for some problems."""
+
+    def play(self, problems: Sequence[Problem], complete: Complete) -> dict[str, float]:
+        """Numbers on the policy that take several completions, one after another: of a game, for instance."""
+
+    def picture(self, problem: Problem, text: str) -> str | None:
+        """An SVG of a problem and a completion for the page of a run, which shows it as an image; or None."""
 
 
 def solved_share(environment: Environment, problem: Problem, results: Sequence[Result]) -> float:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tasks.environments.optional_methods import OptionalMethods
 from tasks.environments.protocol import Term
 from tasks.evaluators.scores import score, wanted
 from tasks.programs.code_blocks import code_of
@@ -10,7 +11,7 @@ from tasks.programs.contract import PARTS, prompt_of
 from tasks.records import Problem, Result
 
 
-class WorkflowEnvironment:
+class WorkflowEnvironment(OptionalMethods):
     """Workflows: Python that defines `solve(problem)`."""
 
     asks_siblings = True

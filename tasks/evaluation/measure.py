@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from tasks.environments.lookup import environment_in
+from tasks.evaluation.environment_measures import measure_means, named, with_pictures
 from tasks.evaluation.summary import problem_outcome, summarise
 from tasks.layout import Layout
 from tasks.model.rollouts.evaluate_policy import evaluate_policy
@@ -24,8 +26,11 @@ def evaluate_problems(
 ) -> EvaluationResult:
     """Let the policy in `folder` solve the problems; `stage_id` is recorded in the usage log."""
     own = params.evaluation
-    rollouts = evaluate_policy(layout, params, folder, problems, stage_id, own.samples, own.temperature)
+    rollouts = evaluate_policy(layout, params, folder, problems, stage_id, own.samples, own.temperature, play=True)
     outcomes = [
         problem_outcome(problem, written) for problem, written in zip(rollouts.problems, rollouts.attempts, strict=True)
     ]
-    return EvaluationResult(outcomes, rollouts.attempts, summarise(outcomes, own, params.seed) | rollouts.usage)
+    environment = environment_in(layout.root, params)
+    measured = measure_means(environment, rollouts.problems, rollouts.attempts) | named(rollouts.played)
+    numbers = summarise(outcomes, own, params.seed) | rollouts.usage | measured
+    return EvaluationResult(outcomes, with_pictures(environment, rollouts.problems, rollouts.attempts), numbers)

@@ -6,6 +6,7 @@ from typing import Annotated
 from pydantic import Field, ValidationInfo, field_validator
 
 from tasks.params.fields import UNMEASURED
+from tasks.params.rookworld import RookWorld
 from tasks.params.sections import (
     Bootstrap,
     Coldstart,
@@ -33,6 +34,7 @@ class Params(Section):
     seed: Annotated[int, Field(ge=0, strict=True)]
     environment: str
     environment_sha256: str | None
+    rookworld: RookWorld
     shard_size: Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
     rounds: Rounds
     problems: Problems
@@ -54,9 +56,27 @@ class Params(Section):
     @field_validator("environment")
     @classmethod
     def _check_environment(cls, environment: str) -> str:
-        if not re.fullmatch(r"workflow|answer|code|[A-Za-z_][\w.]*:[A-Za-z_]\w*", environment):
-            raise ValueError(f"write workflow, answer, code, or module:CLASS for one of your own, not {environment!r}")
+        if not re.fullmatch(r"workflow|answer|code|rookworld|[A-Za-z_][\w.]*:[A-Za-z_]\w*", environment):
+            raise ValueError(
+                f"write workflow, answer, code, rookworld, or module:CLASS for one of your own, not {environment!r}"
+            )
         return environment
+
+    @field_validator("problems")
+    @classmethod
+    def _check_source(cls, problems: Problems, others: ValidationInfo) -> Problems:
+        environment = others.data.get("environment")
+        if problems.source == "environment" and environment in ("workflow", "answer", "code"):
+            raise ValueError(
+                f"source is environment, but environment {environment} writes no problems: set problems.source to "
+                "events, generated, functions or jsonl"
+            )
+        if environment == "rookworld" and problems.source != "environment":
+            raise ValueError(
+                f"source is {problems.source}, but environment rookworld reads its own problems only: set "
+                "problems.source to environment"
+            )
+        return problems
 
     @field_validator("rewards")
     @classmethod

@@ -71,7 +71,7 @@ EVALUATORS = (BY_FORMAT, "number", "text", "choice", "expression", "f1", "drop",
 
 
 class Problems(Section):
-    source: Literal["generated", "events", "functions", "jsonl"]
+    source: Literal["generated", "events", "functions", "jsonl", "environment"]
     path: str
     evaluator: str
     evaluator_sha256: str | None
@@ -118,6 +118,13 @@ class Prompt(Section):
     prefill: str | None
     stop: list[Annotated[str, Field(min_length=1, max_length=32)]]
 
+    @field_validator("examples")
+    @classmethod
+    def _check_examples(cls, examples: int, others: ValidationInfo) -> int:
+        if examples and others.data.get("style") == "raw":
+            raise ValueError(f"{examples} worked examples, but style raw shows none: set examples to 0")
+        return examples
+
 
 class Policy(Section):
     base: Annotated[str, Field(min_length=1)]
@@ -136,6 +143,7 @@ class Bootstrap(Section):
     hidden: Annotated[int, Field(ge=32, le=1024, multiple_of=32)]
     layers: Annotated[int, Field(ge=1, le=24)]
     vocabulary: Annotated[int, Field(ge=300, le=8192)]
+    demonstrations: Count
     epochs: Annotated[int, Field(ge=1, le=1000)]
     learning_rate: LearningRate
     batch: Count

@@ -1,10 +1,12 @@
-"""Stage `problems`: the problems of four splits, generated or read from the files that the params name."""
+"""Stage `problems`: the problems of four splits, generated, written by the environment, or read from files."""
 
 import logging
 
 from tasks.artifacts import read_text, write_json, write_jsonl
+from tasks.environments.lookup import problem_writer
 from tasks.layout import Layout
 from tasks.params.params import Params
+from tasks.problems.environment_problems import checked_problems
 from tasks.problems.files import problem_files
 from tasks.problems.generate import generate
 from tasks.problems.jsonl import Reader, read_files, split_problems
@@ -23,7 +25,9 @@ def run(layout: Layout, params: Params, round: int | None = None) -> None:  # no
 
 
 def read_problems(layout: Layout, params: Params) -> dict[Split, list[Problem]]:
-    """The problems of all splits, generated or from the file of `problems.path`."""
+    """The problems of all splits, generated, the environment's own, or from the file of `problems.path`."""
+    if params.problems.source == "environment":
+        return checked_problems(problem_writer(layout.root, params).problems(params.problems, params.seed), params)
     if params.problems.source != "jsonl":
         return generate(params.problems, params.seed)
     path = params.problems.path

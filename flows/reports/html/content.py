@@ -10,6 +10,7 @@ from markupsafe import Markup
 from flows.reports.comparison import Side, title_of
 from flows.reports.html.chart import Curve, Point, bars, curves
 from flows.reports.run_record import Example, GreedyCompletion, RunRecord
+from tasks.evaluation.environment_measures import PREFIX
 
 MAX_CARDS = 10
 """Test problems that are shown with their completions."""
@@ -20,6 +21,14 @@ class Chart(NamedTuple):
 
     title: str
     svg: Markup
+
+
+class MeasureRow(NamedTuple):
+    """A measure of the environment with its means; None if it was not measured."""
+
+    title: str
+    before: float | None
+    after: float
 
 
 class Cell(NamedTuple):
@@ -67,6 +76,17 @@ def updates(sides: Sequence[Side]) -> list[Chart]:
     titles = {"kl": "KL to the reference", "entropy": "entropy of the tokens"}
     drawn = {title: _curves(sides, name, _steps) for name, title in titles.items()}
     return [Chart(title, curves(f"{title} by round", own)) for title, own in drawn.items() if own]
+
+
+def measure_rows(sides: Sequence[Side]) -> list[MeasureRow]:
+    """The means of the environment's own measures, before and after, of each run."""
+    rows = []
+    for side in sides:
+        before, after = (side.record.metrics.get(f"evaluate@{when}", {}) for when in ("before", "after"))
+        for name in (name for name in after if name.startswith(PREFIX)):
+            title = f"{_of(sides, side)}{name.removeprefix(PREFIX).replace('/', ' ').replace('_', ' ')}"
+            rows.append(MeasureRow(title, before.get(name), after[name]))
+    return rows
 
 
 def cards(sides: Sequence[Side]) -> list[Card]:

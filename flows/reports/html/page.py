@@ -52,6 +52,7 @@ def render_page(sides: Sequence[Side]) -> str:
         influence=content.influence(sides),
         updates=content.updates(sides),
         trees=[(side, _image(side.record.tree)) for side in sides if side.record.tree],
+        measures=content.measure_rows(sides),
         cards=content.cards(sides),
     )
 
@@ -69,6 +70,7 @@ def _template() -> "Template":
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined
     )
     environment.filters |= {
+        "image": _image,
         "title_of": comparison.title_of,
         "level": comparison.level,
         "change": comparison.change,

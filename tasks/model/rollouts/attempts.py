@@ -51,6 +51,18 @@ def attempt_problems(
     ]
 
 
+def complete_questions(
+    policy: Policy, environment: Environment, questions: Sequence[str], max_new_tokens: int, serves: bool = False
+) -> list[str]:
+    """The greedy completion of each question, as the environment records it."""
+    asked = [
+        Problem(problem_id="question", question=question, answer=0, source="an environment") for question in questions
+    ]
+    texts = [prompt_of(environment, policy.prompt_format, problem, policy.base, serves) for problem in asked]
+    requests = [Request(encode_prompt(policy, text), 0) for text in texts]
+    return [_code(policy, environment, each) for each in sample(policy, requests, 0.0, max_new_tokens, "play")]
+
+
 def run_workflows(
     environment: Environment,
     problems: Sequence[Problem],

@@ -1,6 +1,7 @@
 """Rollouts of a saved policy on problems, as `evaluate`, `validate` and `promote` measure it."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,18 +10,22 @@ from tasks.environments.protocol import with_checked_siblings
 from tasks.environments.runner import make_runner
 from tasks.layout import Layout
 from tasks.model.policy import load_policy
-from tasks.model.rollouts.attempts import attempt_problems
+from tasks.model.rollouts.attempts import attempt_problems, complete_questions
 from tasks.model.rollouts.operator_model import log_usage, operator_model
 from tasks.params.params import Params
 from tasks.records import Attempt, Problem
 
 
 class Rollouts(NamedTuple):
-    """The problems with their checked siblings, the distinct workflows of each, and the metrics of model calls."""
+    """The problems with their checked siblings, the distinct workflows of each, and the metrics of model calls.
+
+    `played`: what the environment's `play` measured, if it was asked to.
+    """
 
     problems: list[Problem]
     attempts: list[list[Attempt]]
     usage: dict[str, float]
+    played: dict[str, float]
 
 
 def evaluate_policy(
@@ -31,8 +36,11 @@ def evaluate_policy(
     stage_id: str,
     samples: int = 0,
     temperature: float = 1.0,
+    play: bool = False,
 ) -> Rollouts:
     """Let the policy in `folder` attempt the problems, greedily and with `samples` samples; for the stage `stage_id`.
+
+    `play`: let the environment measure it in play, too.
 
     Raises GraftError if the folder is no policy, or one of its workflows has no result.
     """
@@ -43,4 +51,6 @@ def evaluate_policy(
     with make_runner(environment, params.sandbox, served) as runner:
         length = params.policy.max_new_tokens
         attempts = attempt_problems(policy, environment, checked, runner, length, samples, temperature, params.seed)
-    return Rollouts(checked, attempts, log_usage(served, layout, stage_id))
+        complete = partial(complete_questions, policy, environment, max_new_tokens=length, serves=runner.serves)
+        played = environment.play(checked, complete) if play else {}
+    return Rollouts(checked, attempts, log_usage(served, layout, stage_id), played)

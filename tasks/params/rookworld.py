@@ -1,0 +1,24 @@
+"""The section `rookworld` of `params.yaml`: how that environment writes its problems."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from tasks.params.fields import Share
+from tasks.params.sections import Section
+
+
+class RookWorld(Section):
+    tasks: Annotated[list[Literal["P", "A"]], Field(min_length=1)]
+    notation: Literal["fen", "list"]
+    positions: Literal["endings", "games"]
+    engine: Literal["material", "stockfish"]
+    nodes: Annotated[int, Field(ge=1000, le=100_000_000, strict=True)]
+    random_share: Share
+
+    @field_validator("tasks")
+    @classmethod
+    def _check_once(cls, tasks: list[str]) -> list[str]:
+        if len(set(tasks)) < len(tasks):
+            raise ValueError(f"{tasks} names a task twice: write [P], [A] or [P, A]")
+        return tasks

@@ -1,0 +1,125 @@
+"""An environment that writes its own problems: the one of docs/environments.md, through the stages that it replaces."""
+
+import json
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.artifacts import read_jsonl
+from tasks.bootstrap.choose_prompt import worked_examples
+from tasks.bootstrap.task import run as bootstrap
+from tasks.coldstart.task import run as coldstart
+from tasks.environments.lookup import environment_in, environment_of, problem_writer
+from tasks.errors import GraftError
+from tasks.layout import Layout
+from tasks.model.policy import decode, encode_prompt, load_policy
+from tasks.model.sampling.sampler import Request, sample
+from tasks.params.file import load_params, override
+from tasks.params.params import Params
+from tasks.problems.task import run as problems
+from tasks.records import Problem, Workflow
+from tasks.sources.user_modules import digest_modules
+from tests.support.stage_params import REPOSITORY, SHIPPED, stage_params
+
+PAGE = (REPOSITORY / "docs" / "environments.md").read_text(encoding="utf-8")
+(OWN,) = [block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "class Backwards" in block]
+SIZES = {"source": "environment", "train": 6, "validation": 2, "test": 4, "dev": 1, "siblings": 2}
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    (tmp_path / "backwards.py").write_text(OWN, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path
+    sys.modules.pop("backwards", None)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    shutil.copy(REPOSITORY / "params.yaml", tmp_path / "params.yaml")
+    return tmp_path / "params.yaml"
+
+
+def params(root: Path, stage: str, **changes: Any) -> Params:
+    own = {"environment": "backwards:Backwards", "environment_sha256": digest_modules(root, ["backwards"])}
+    return stage_params(stage, **own, **{"problems": SIZES, **changes})
+
+
+def test_the_documented_environment_writes_problems_and_what_its_policy_learns(root: Path) -> None:
+    layout = Layout(root)
+    problems(layout, params(root, "problems"), None)
+    listed = {split: read_jsonl(layout.problems(split), Problem) for split in ("train", "validation", "test", "dev")}
+    assert {split: len(own) for split, own in listed.items()} == {name: SIZES[name] for name in listed}
+    environment = environment_in(root, params(root, "search"))
+    for problem in (problem for own in listed.values() for problem in own):
+        assert len(problem.siblings) == 2
+        assert len({problem.rotated(round).question for round in range(3)}) == 3
+        for variant in problem.variants:
+            assert variant.answer == variant.question[::-1]
+
+    coldstart(layout, params(root, "coldstart"), None)
+    assert read_jsonl(layout.coldstart / "index.jsonl", Workflow) == []
+    assert json.loads(layout.metrics("coldstart").read_text()) == {"problems": 0, "solved": 0}
+
+    small = {"hidden": 32, "layers": 1, "vocabulary": 300, "demonstrations": 8, "epochs": 60, "batch": 4}
+    bootstrap(layout, params(root, "bootstrap", bootstrap={**small, "learning_rate": 0.02}), None)
+    assert json.loads(layout.metrics("bootstrap").read_text())["pairs"] == 8
+    policy = load_policy(layout.policy(0))
+    learnt = environment.demonstrations(8, SHIPPED.seed)
+    asked = [Request(encode_prompt(policy, environment.prompt(question, "scratch")), 0) for question, _ in learnt]
+    written = [decode(policy, c.tokens) for c in sample(policy, asked, 0.0, 16, "test")]
+    assert written == [text for _, text in learnt]
+
+
+def test_worked_examples_of_a_base_are_demonstrations(root: Path) -> None:
+    own = params(root, "bootstrap")
+    examples = worked_examples(root, own, problem_writer(root, own), [])
+    assert len(examples) == SHIPPED.policy.prompt.examples > 0
+    assert all(example.completion == example.question[::-1] for example in examples)
+
+
+@pytest.mark.parametrize(("change", "why"), [
+    (("range(getattr(sizes, split))", "range(3)"), "3 problems for train, problems.train is 6; return as many"),
+    (('f"{split}-{number}"', '"p"'), "the problem_id 'p' is in train and again in train; write another"),
+    (("new = words(5, seed)", 'new = iter("abcdefgh" * 9)'), "the question 'a' is in train and again in train"),
+    (("def problems(", "def puzzles("), "Backwards defines no problems.*set problems.source to events or jsonl"),
+])  # fmt: skip
+def test_wrong_problems_are_refused_in_one_line(root: Path, change: tuple[str, str], why: str) -> None:
+    (root / "backwards.py").write_text(OWN.replace(*change), encoding="utf-8")
+    with pytest.raises(GraftError, match=why) as error:
+        problems(Layout(root), params(root, "problems"), None)
+    assert "\n" not in str(error.value)
+    assert not Layout(root).problems("train").exists()
+
+
+def test_without_demonstrations_a_policy_from_scratch_has_nothing_to_learn(root: Path) -> None:
+    (root / "backwards.py").write_text(OWN.replace("def demonstrations(", "def samples("), encoding="utf-8")
+    problems(Layout(root), params(root, "problems"), None)
+    with pytest.raises(GraftError, match="Backwards defines no demonstrations"):
+        bootstrap(Layout(root), params(root, "bootstrap"), None)
+
+
+@pytest.mark.parametrize("name", ["workflow", "answer", "code"])
+def test_built_in_environments_have_no_problems_measures_or_pictures_of_their_own(name: str, file: Path) -> None:
+    environment = environment_of(name)
+    problem = Problem(problem_id="p", question="?", answer=1, source="test")
+    assert environment.measures(problem, "1") == environment.play([problem], lambda _: [""]) == {}
+    assert environment.picture(problem, "1") is None
+    with pytest.raises(GraftError, match="defines no problems"):
+        environment.problems(SHIPPED.problems, 0)
+    with pytest.raises(GraftError, match=f"environment {name} writes no problems: set problems.source to"):
+        override(file, [f"environment={name}", "problems.source=environment"])
+
+
+def test_rookworld_reads_its_own_problems_only_and_each_task_once(file: Path) -> None:
+    with pytest.raises(GraftError, match="source is events, but environment rookworld reads its own problems only"):
+        override(file, ["environment=rookworld"])
+    override(file, ["environment=rookworld", "problems.source=environment", "rookworld.tasks=[A]"])
+    assert load_params(file).rookworld.tasks == ["A"]
+    with pytest.raises(GraftError, match=r"names a task twice: write \[P\], \[A\] or \[P, A\]"):
+        override(file, ["rookworld.tasks=[P, P]"])
