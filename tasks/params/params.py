@@ -5,12 +5,12 @@ from typing import Annotated
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from tasks.params.curriculum import Curriculum
 from tasks.params.fields import UNMEASURED
 from tasks.params.rookworld import RookWorld
 from tasks.params.sections import (
     Bootstrap,
     Coldstart,
-    Curriculum,
     Evaluation,
     Grpo,
     Influence,

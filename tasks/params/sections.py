@@ -150,21 +150,6 @@ class Bootstrap(Section):
     malformed_share: Share
 
 
-class Curriculum(Section):
-    problems: Count | None
-    discount: Share
-    exploration: Annotated[float, Field(gt=0, le=1)]
-    groups: Count | None
-
-    @model_validator(mode="after")
-    def _check_groups(self) -> "Curriculum":
-        if self.groups is not None and self.problems is not None and self.groups > self.problems:
-            raise ValueError(
-                f"groups ({self.groups}) must be at most problems ({self.problems}), each of which gives at most one"
-            )
-        return self
-
-
 class Search(Section):
     samples: Annotated[int, Field(ge=1, le=256)]
     simulations: Count

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tasks.params.sections import Curriculum
+from tasks.params.curriculum import Curriculum
 from tasks.records import SearchOutcome
 from tasks.search.problem_posterior import search_probability, searches_without_signal, success_posterior
 from tasks.seeds import SEED_BITS, derive_seed

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.params.sections import Curriculum
+from tasks.params.curriculum import Curriculum
 from tasks.records import Problem, SearchOutcome
 from tasks.search.curriculum import candidates, wave_size
 from tasks.search.shard import ShardResult
