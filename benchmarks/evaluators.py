@@ -22,7 +22,7 @@ from benchmarks.support.human_eval import SECONDS, canonical, mutated, read_rows
 from tasks.evaluators.number import Value
 from tasks.evaluators.scores import BUILT_IN, score
 from tasks.programs.sandbox.sandbox import Sandbox
-from tasks.programs.sandbox.unit_tests import run_unit_tests
+from tasks.programs.sandbox.unit_tests.outcomes import run_unit_tests
 from tasks.records import Answer, Problem
 
 

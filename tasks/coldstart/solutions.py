@@ -8,7 +8,7 @@ from tasks.evaluators.unit_tests import verdict
 from tasks.params.sections import Sandbox as SandboxParams
 from tasks.programs.code_blocks import code_of
 from tasks.programs.sandbox.sandbox import make_sandbox
-from tasks.programs.sandbox.unit_tests import UnitTests, run_unit_tests
+from tasks.programs.sandbox.unit_tests.outcomes import UnitTests, run_unit_tests
 from tasks.records import UNIT_TESTS, Problem, Result, Workflow
 
 

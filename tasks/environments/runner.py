@@ -14,7 +14,7 @@ from tasks.evaluators.unit_tests import unit_tests_of, verdict
 from tasks.params.sections import Sandbox as SandboxParams
 from tasks.programs.operators.reply_cache import CachedModel
 from tasks.programs.sandbox.sandbox import MAX_SOURCE, SANDBOX_DIED, Program, Sandbox, make_sandbox
-from tasks.programs.sandbox.unit_tests import Outcome, UnitTests, run_unit_tests
+from tasks.programs.sandbox.unit_tests.outcomes import Outcome, UnitTests, run_unit_tests
 from tasks.records import Problem, Result
 
 
