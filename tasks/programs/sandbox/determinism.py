@@ -150,7 +150,7 @@ class Findings:
         self.unknown = self.order = self.addresses = self.texts = self.state = False
         self._consumed: set[ast.AST] = set()  # iterables and functions that are not kept
         self._unordered: set[ast.AST] = set()
-        nodes = [node for node in ast.walk(tree) if type(node) in _VISITS]  # parents before children
+        nodes = _nodes(tree)  # parents before children
         self._functions = (
             {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
             | OPERATORS.keys()
@@ -238,6 +238,19 @@ class Findings:
         self.order |= node not in self._unordered
 
 
+def _nodes(tree: ast.Module) -> list[ast.AST]:
+    """The nodes that are looked at, in the order of `ast.walk`, in half of its time."""
+    nodes: list[ast.AST] = [tree]
+    for node in nodes:
+        for name in node._fields:
+            value = getattr(node, name, None)
+            if type(value) is list:
+                nodes += [each for each in value if isinstance(each, ast.AST)]
+            elif isinstance(value, ast.AST) and type(value) not in _WITHOUT_CHILDREN:
+                nodes.append(value)
+    return [node for node in nodes if type(node) in _VISITS]
+
+
 def _called_name(node: ast.Call) -> str:
     """The last part of the called name; empty if it is not a name."""
     if isinstance(node.func, ast.Attribute):
@@ -260,6 +273,9 @@ def _bound(nodes: Iterable[ast.AST]) -> Iterator[str]:
 def _ignore(findings: Findings, node: Any) -> None:
     """For nodes that only bind names."""
 
+
+_WITHOUT_CHILDREN = frozenset((ast.Load, ast.Store, ast.Del, *ast.operator.__subclasses__(), ast.Constant))
+"""Most of the nodes, of which none is looked at."""
 
 _VISITS: dict[type[ast.AST], Callable[[Findings, Any], None]] = {
     **dict.fromkeys((ast.For, ast.comprehension), Findings._visit_loop),

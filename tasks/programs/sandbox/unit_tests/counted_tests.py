@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from tasks.programs.sandbox.determinism import Findings
-from tasks.programs.sandbox.unit_tests.program_parts import ended_prompt
+from tasks.programs.sandbox.unit_tests.program_parts import end_prompt, parsed
 
 COUNT = "__count_test__"
 """The function that a test calls with True if it has passed, else with False."""
@@ -21,16 +21,15 @@ _TEXTS_KEPT = 64  # compiled: a problem's tests run for each completion of its g
 
 
 class Text:
-    """A compiled text that belongs to the tests.
+    """A text that belongs to the tests, compiled.
 
     `free_names`: what it reads beyond the built-in functions. `keeps_state`: it might change what later tests find.
     """
 
-    def __init__(self, tree: ast.Module) -> None:
+    def __init__(self, text: str) -> None:
+        tree = ast.parse(text)
         self.keeps_state = Findings(tree).may_keep_state
-        self._compile(tree)
-
-    def _compile(self, tree: ast.Module) -> None:
+        self._change(tree)
         self._compiled = compile(tree, "<tests>", "exec", dont_inherit=True)
         self.free_names = {name for name in _names(self._compiled) if not hasattr(builtins, name)}
 
@@ -41,6 +40,9 @@ class Text:
         except Exception:  # noqa: BLE001 (of a text of the tests)
             return False
         return True
+
+    def _change(self, tree: ast.Module) -> None:
+        """What is compiled is the text as it is."""
 
     def _run(self, namespace: dict[str, Any]) -> None:
         exec(self._compiled, namespace)
@@ -54,20 +56,21 @@ class CountedTests(Text):
     """
 
     def __init__(self, text: str, entry_point: str) -> None:
-        tree = ast.parse(text)
-        super().__init__(tree)
+        self.count = 0
+        self._has_check = False
         self._entry_point = entry_point
+        super().__init__(text)
+
+    def _change(self, tree: ast.Module) -> None:
         checks = [node for node in tree.body if _is_check(node)]
         self._has_check = bool(checks)
         lists = [each for place in (tree, *checks) for each in _lists(place)]
         is_test = _is_assert if any(_is_assert(node) for each in lists for node in each) else _is_call
-        self.count = 0
         for statements in lists:
             for place, node in enumerate(statements):
                 if is_test(node):
                     self.count += 1
                     statements[place] = _counted(node)
-        self._compile(tree)
 
     def _run(self, namespace: dict[str, Any]) -> None:
         super()._run(namespace)
@@ -84,13 +87,14 @@ def counted_tests(text: str, entry_point: str) -> CountedTests:
 @lru_cache(_TEXTS_KEPT)
 def setup_text(setup: str) -> Text:
     """The code that is run before the tests. Raises SyntaxError."""
-    return Text(ast.parse(setup))
+    return Text(setup)
 
 
 @lru_cache(_TEXTS_KEPT)
 def prompt_text(prompt: str) -> Text:
-    """The imports and functions of a prompt."""
-    return Text(next(iter(ended_prompt(prompt)), ast.Module([], [])))
+    """The imports and functions of a prompt; nothing if it does not parse."""
+    ended = end_prompt(prompt)
+    return Text(ended if parsed(ended) else "")
 
 
 def _counted(node: ast.stmt) -> ast.stmt:

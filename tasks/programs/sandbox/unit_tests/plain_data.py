@@ -19,6 +19,8 @@ def encode(value: Any, keep: Callable[[Any], int]) -> Any:
     if kind in _SCALARS:
         return value
     if kind is list:
+        if _SCALARS.issuperset(map(type, value)):
+            return value
         return [encode(each, keep) for each in value]
     if kind in _SEQUENCES:
         return {_SEQUENCES[kind]: [encode(each, keep) for each in value]}
@@ -34,6 +36,8 @@ def encode(value: Any, keep: Callable[[Any], int]) -> Any:
 def decode(data: Any, find: Callable[[int], Any]) -> Any:
     """The value of what `encode` wrote; `find` gives the object of a number. Raises ValueError or TypeError."""
     if type(data) is list:
+        if _SCALARS.issuperset(map(type, data)):
+            return data
         return [decode(each, find) for each in data]
     if type(data) is not dict:
         return data

@@ -6,6 +6,7 @@ has them. Standard library only.
 
 import math
 import os
+import signal
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
@@ -20,8 +21,8 @@ _REPLIES, _REQUESTS = 3, 4  # descriptors of a program under test
 _CANDIDATES = 24  # processes of programs that one process with tests serves: a pair of pipes for each
 _CAP = 1 << 22  # bytes of verdicts
 _PIPE = 1 << 16  # bytes that a pipe holds
-_SHARED_SECONDS = 1.0  # longest use of the shared process; what takes longer is tested again in its own
-_LAST_SECONDS = 1.0  # for the tests to end after the program under test has been killed
+_SHARED_SECONDS = 0.5  # longest use of the shared process; what takes longer is tested again in its own
+_LAST_SECONDS = 0.5  # for the tests to end after the program under test has been killed
 
 _WELL = (protocol.FINISHED, protocol.USED_UP)
 
@@ -94,10 +95,11 @@ class TestProcesses:
         if ended in (protocol.TIMEOUT, protocol.MEMORY):  # without the program the tests end
             stays, more = self._wait(tester, None, TimeLimit(_LAST_SECONDS, tester.process))
             verdicts += more
+        was_killed = False
         if stays != protocol.FINISHED or not tester.free:
-            self.end()
-        if not verdicts.startswith(protocol.READ):
-            raise HostClosed  # the tests may still be in the socket, where the next ones are expected
+            was_killed = self.end() == -signal.SIGKILL and ended == b""
+        if was_killed or not verdicts.startswith(protocol.READ):
+            raise HostClosed  # from outside; or the tests may still be in the socket, where others are expected next
         if shared and not was_well:
             return protocol.AGAIN, b""
         if was_too_big or ended == protocol.MEMORY:
@@ -107,15 +109,17 @@ class TestProcesses:
         late = ended == protocol.TIMEOUT or (died and limit.is_past)  # the kernel's processor limit may come first
         return protocol.TIMEOUT if late else protocol.ENDINGS, verdicts[1:]
 
-    def end(self) -> None:
-        """End the processes that last."""
+    def end(self) -> int:
+        """End the processes that last; the status of the one with the tests."""
+        status = 0
         if self._shared:
             self._children.end(self._shared.process)
             self._shared = None
         if self._tester:
-            self._children.end(self._tester.process)
+            status, _ = self._children.end(self._tester.process)
             self._tester.close()
             self._tester = None
+        return status
 
     def _wait(self, tester: Tester, candidate: Candidate | None, limit: TimeLimit) -> tuple[bytes, bytes]:
         """How the tests ended, and their verdicts: FINISHED, USED_UP, b"" if they died, TIMEOUT, MEMORY, or MORE."""

@@ -18,7 +18,8 @@ def program_parts(prompt: str, code: str, entry_point: str, setup: str = "") -> 
     imports = imports_of(setup)
     whole = parsed(code)
     if whole is not None and entry_point in defined_names(whole):
-        return [*imports, *ended_prompt(prompt), whole]
+        head = parsed(end_prompt(prompt))
+        return [*imports, *([head] if head else []), whole]
     rest = parsed(prompt + code)
     return [*imports, rest if rest is not None else ast.parse(prompt + body_of(code))]
 
@@ -32,15 +33,14 @@ def define(namespace: dict[str, Any], parts: list[ast.Module]) -> None:
 
 def imports_of(text: str) -> list[ast.Module]:
     """The import statements at the top level of a text, as a module; [] if there are none."""
-    tree = parsed(text)
+    tree = parsed(text) if text else None
     found = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)] if tree else []
     return [ast.Module(body=list(found), type_ignores=[])] if found else []
 
 
-def ended_prompt(prompt: str) -> list[ast.Module]:
-    """The imports and functions of a prompt that ends in the head of a function; [] if it is blank or not Python."""
-    tree = parsed(f"{prompt.rstrip()}\n    pass\n") if prompt.strip() else None
-    return [] if tree is None else [tree]
+def end_prompt(prompt: str) -> str:
+    """A prompt that ends in the head of a function, with a body for it; "" if it is blank."""
+    return f"{prompt.rstrip()}\n    pass\n" if prompt.strip() else ""
 
 
 def defined_names(tree: ast.Module) -> set[str]:

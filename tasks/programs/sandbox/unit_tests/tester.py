@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tasks.programs.sandbox import protocol
-from tasks.programs.sandbox.unit_tests.counted_tests import COUNT, counted_tests, prompt_text, setup_text
+from tasks.programs.sandbox.unit_tests.counted_tests import COUNT, CountedTests, counted_tests, prompt_text, setup_text
 from tasks.programs.sandbox.unit_tests.remote import CandidateDied, RemoteProgram
 
 _LONG_REPLY = 1 << 16
@@ -49,42 +49,44 @@ class Report:
         self._unread = 0
 
     def write(self, data: bytes) -> None:
-        """Write some verdicts, at most PIPE bytes."""
-        if self._unread + len(data) > protocol.PIPE:
-            os.write(self._done, protocol.MORE)
-            self._unread = 0
-        self._unread += len(data)
-        protocol.write_all(self._verdicts, data)
+        """Write some verdicts."""
+        for start in range(0, len(data), protocol.PIPE):
+            part = data[start : start + protocol.PIPE]
+            if self._unread + len(part) > protocol.PIPE:
+                os.write(self._done, protocol.MORE)
+                self._unread = 0
+            self._unread += len(part)
+            protocol.write_all(self._verdicts, part)
 
 
 def run_tests(tests: bytes, payload: bytes, pipes: tuple[int, int], report: Report) -> bool:
     """Run each text of tests and report its verdicts; True if this process may have another state afterwards."""
     prompt, setup, entry_point, texts = json.loads(tests)
     units = [counted_tests(text, entry_point) for text in texts]
-    head = json.dumps([unit.count for unit in units]).encode() + b"\n"
-    for start in range(0, len(head), protocol.PIPE):
-        report.write(head[start : start + protocol.PIPE])
-    before = (prompt_text(prompt), setup_text(setup))
+    report.write(json.dumps([unit.count for unit in units]).encode() + b"\n")
+    before = [setup_text(setup)] if setup else []
+    names = set[str]().union(*(text.free_names for text in (*before, *units))) - {entry_point}
+    head = prompt_text(prompt if names else "")  # without free names they need nothing of it
     namespace: dict[str, Any] = {"__name__": "tests", "__builtins__": builtins}
     namespace[COUNT] = lambda passed: report.write(protocol.PASSED if passed else protocol.FAILED)
     program = RemoteProgram(*pipes)
     try:
         program.start(payload)
-        before[0].run(namespace)  # it may need what only the program has
-        for unit in (before[1], *units):
-            for name in unit.free_names - namespace.keys():
+        head.run(namespace)
+        for text in (*before, *units):
+            for name in text.free_names - namespace.keys():
                 namespace[name] = _module(name) or program.function(name)
             namespace[entry_point] = program.function(entry_point)
-            ended = unit.run(namespace)
-            if unit is not before[1]:
+            ended = text.run(namespace)
+            if isinstance(text, CountedTests):
                 report.write(protocol.END if ended else protocol.ABORTED)
             elif not ended:
-                break
+                break  # of the setup; or code that makes it fail could define what it would have defined
     except CandidateDied:
         pass
     if program.died:  # a test may have caught the exception
         report.write(protocol.DEAD)
-    return program.largest_reply > _LONG_REPLY or any(text.keeps_state for text in (*before, *units))
+    return program.largest_reply > _LONG_REPLY or any(text.keeps_state for text in (head, *before, *units))
 
 
 def _module(name: str) -> types.ModuleType | None:
