@@ -6,6 +6,7 @@ Standard library only.
 import ast
 import builtins
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 
@@ -25,10 +26,12 @@ def program_parts(prompt: str, code: str, entry_point: str, setup: str = "") -> 
 
 
 def define(namespace: dict[str, Any], parts: list[ast.Module]) -> None:
-    """Run the parts in one namespace, with the built-in functions."""
+    """Run the parts in one namespace, with the built-in functions. Raises what the last one, the code, raises."""
     namespace["__builtins__"] = builtins
-    for part in parts:
-        exec(compile(part, "<candidate>", "exec", dont_inherit=True), namespace)
+    for part in parts[:-1]:
+        with suppress(Exception):  # a prompt need not run where the code stands alone
+            exec(compile(part, "<prompt>", "exec", dont_inherit=True), namespace)
+    exec(compile(parts[-1], "<candidate>", "exec", dont_inherit=True), namespace)
 
 
 def imports_of(text: str) -> list[ast.Module]:

@@ -28,9 +28,11 @@ def _kept(code: str) -> bool:
 
 
 @pytest.mark.parametrize("code", [
-    "import math\nmath.pi = 3", "import math\ndel math.pi", "import math as m\nm.tau += 1", "import random\nrandom.seed(1)",
+    "import math\nmath.pi = 3", "import math\ndel math.pi", "import math as m\nm.tau += 1",
+    "import random\nrandom.seed(1)",
     "from collections import Counter\nCounter.most_common = len", "import decimal\ndecimal.getcontext()",
-    "import builtins\nbuiltins.len = 3", "__builtins__['len'] = 3", "import sys", "class A: pass", "setattr(len, 'x', 1)",
+    "import builtins\nbuiltins.len = 3", "__builtins__['len'] = 3", "import sys", "class A: pass",
+    "setattr(len, 'x', 1)",
     "import numbers\nnumbers.Number.register(str)", "from typing import overload", "from typing import final",
     "import functools\nfunctools.total_ordering(dict)", "import typing\ntyping.get_overloads", "import operator",
     "from collections import *", "from . import x", "import collections.abc", "'{0.__class__}'.format(3)",
@@ -48,7 +50,7 @@ def test_code_that_might_leave_state_has_a_process_of_its_own(code: str) -> None
     "from collections import Counter\ndef f(t): return Counter(t).most_common(1)",
     "import re\nimport itertools\ndef f(t): return [m.group(0) for m in re.finditer('a+', t)]",
     "from functools import lru_cache\n@lru_cache(None)\ndef f(n): return n if n < 2 else f(n - 1) + f(n - 2)",
-    "def f(x):\n    try: x.append(1)\n    except ValueError as e: return None\n    finally: del x\n    return [*map(str, (1,))]",
+    "def f(x):\n    try: x.append(1)\n    except ValueError as e: return 1\n    finally: del x\n    return [*x]",
 ])  # fmt: skip
 def test_code_that_only_computes_may_share_one(code: str) -> None:
     assert not _kept(code)
