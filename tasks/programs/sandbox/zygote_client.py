@@ -97,10 +97,9 @@ class ZygoteClient:
 
     def close(self) -> None:
         """End the zygote and its children. A later request starts a new one."""
-        if self._socket is not None and self._tests is not None:
-            self._socket.close()  # the zygote ends its children and itself
-            self._tests.close()
-            self._socket = self._tests = None
+        for end in filter(None, (self._socket, self._tests)):
+            end.close()  # the zygote ends its children and itself
+        self._socket = self._tests = None
         if self._process is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(timeout=2)
@@ -111,12 +110,11 @@ class ZygoteClient:
 
     def _exchange(self, message: bytes, patience: float, tests: bytes = b"") -> tuple[bytes, bytes]:
         assert self._socket is not None
-        assert self._tests is not None
         deadline = time.monotonic() + patience
         try:
             self._socket.settimeout(patience)
             self._socket.sendall(message)
-            if tests:
+            if tests and self._tests:
                 self._tests.settimeout(patience)
                 self._tests.sendall(tests)
             kind, length = protocol.unpack_head(self._receive(protocol.HEAD_SIZE, deadline))
