@@ -22,15 +22,15 @@ from benchmarks.support.human_eval import SECONDS, canonical, mutated, read_rows
 from tasks.evaluators.number import Value
 from tasks.evaluators.scores import BUILT_IN, score
 from tasks.programs.sandbox.sandbox import Sandbox
-from tasks.programs.sandbox.unit_tests import run_unit_tests
-from tasks.records import Answer, Problem
+from tasks.programs.sandbox.unit_tests.outcomes import run_unit_tests
+from tasks.records import Answer, CodeVerdict, Problem
 
 
 class CaseScore(NamedTuple):
     """A case with the score that it got, and the seconds that took."""
 
     evaluator: str
-    value: Value
+    value: Value | CodeVerdict
     answer: Answer
     expected: float
     given: float
@@ -41,7 +41,7 @@ class CaseScore(NamedTuple):
         return isclose(self.given, self.expected)
 
 
-def score_cases(cases: Iterable[tuple[str, Value, Answer, float]] = CASES) -> list[CaseScore]:
+def score_cases(cases: Iterable[tuple[str, Value | CodeVerdict, Answer, float]] = CASES) -> list[CaseScore]:
     """Every case as a problem of a file, scored as a stage scores it."""
     results = []
     for name, value, answer, expected in cases:

@@ -132,11 +132,28 @@ Status = Literal[
 """How a program ended."""
 
 
+class CodeVerdict(Record):
+    """Unit tests that code has passed, of all: hidden ones, by which it is rewarded, and those that are shown."""
+
+    hidden_passed: Annotated[int, Field(ge=0)]
+    hidden: Annotated[int, Field(ge=0)]
+    shown_passed: Annotated[int, Field(ge=0)]
+    shown: Annotated[int, Field(ge=0)]
+    ending: str = Field(default="", exclude_if=not_)  # why the tests after the last that passed were not run
+
+    def __str__(self) -> str:
+        """`5/7 hidden, 2/2 shown, out of time`, without the hidden ones if there are none."""
+        hidden = f"{self.hidden_passed}/{self.hidden} hidden" if self.hidden else ""
+        return ", ".join(filter(None, (hidden, f"{self.shown_passed}/{self.shown} shown", self.ending)))
+
+    __repr__ = __str__
+
+
 class Result(Record):
     """Result of running a workflow on one question. `value` is what it returned; the host checks it later."""
 
     status: Status
-    value: int | float | str | None = None
+    value: int | float | str | CodeVerdict | None = None  # a verdict in place of code
     error: str | None = None
 
 

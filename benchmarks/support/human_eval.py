@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.support.mutants import mutants_of
 from tasks.programs.sandbox.sandbox import Sandbox
-from tasks.programs.sandbox.unit_tests import UnitTests, run_unit_tests
+from tasks.programs.sandbox.unit_tests.outcomes import UnitTests, run_unit_tests
 
 SECONDS = 3.0
 """Time limit of one program, as the reference has it."""

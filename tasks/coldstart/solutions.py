@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tasks.coldstart.solve_problems import workflow_record
-from tasks.evaluators.unit_tests import verdict
 from tasks.params.sections import Sandbox as SandboxParams
 from tasks.programs.code_blocks import code_of
 from tasks.programs.sandbox.sandbox import make_sandbox
-from tasks.programs.sandbox.unit_tests import UnitTests, run_unit_tests
-from tasks.records import UNIT_TESTS, Problem, Result, Workflow
+from tasks.programs.sandbox.unit_tests.outcomes import Outcome, UnitTests, run_unit_tests
+from tasks.records import UNIT_TESTS, CodeVerdict, Problem, Result, Workflow
 
 
 def known_solutions(problems: Sequence[Problem], params: SandboxParams) -> list[Workflow]:
@@ -21,7 +20,7 @@ def known_solutions(problems: Sequence[Problem], params: SandboxParams) -> list[
     with make_sandbox(params) as sandbox:
         outcomes = run_unit_tests(sandbox, [(code, _shown(answer)) for _, answer, code in coded])
     return [
-        workflow_record(problem, code, 0, [Result(status="ok", value=verdict((0, 0), outcome[:2]))])
+        workflow_record(problem, code, 0, [Result(status="ok", value=_verdict(outcome))])
         for (problem, _, code), outcome in zip(coded, outcomes, strict=True)
         if outcome is not None and outcome.passed == outcome.total
     ]
@@ -29,3 +28,7 @@ def known_solutions(problems: Sequence[Problem], params: SandboxParams) -> list[
 
 def _shown(answer: dict[str, Any]) -> UnitTests:
     return UnitTests(answer["entry_point"], tuple(answer["shown"]), answer["prompt"], answer["setup"])
+
+
+def _verdict(shown: Outcome) -> CodeVerdict:
+    return CodeVerdict(hidden_passed=0, hidden=0, shown_passed=shown.passed, shown=shown.total)

@@ -16,7 +16,7 @@ from tasks.environments.worked_steps import worked_steps
 from tasks.errors import GraftError
 from tasks.evaluators.number import Value
 from tasks.evaluators.scores import score
-from tasks.records import NUMBER, Answer, Problem, Result
+from tasks.records import NUMBER, Answer, CodeVerdict, Problem, Result
 
 
 class Direct(OptionalMethods, ABC):
@@ -79,7 +79,8 @@ class Direct(OptionalMethods, ABC):
         """
         if result.status != "ok" or result.value is None:
             return 0.0
-        if problem.evaluator != NUMBER and type(self).check is Direct.check:
+        by_evaluator = problem.evaluator != NUMBER and type(self).check is Direct.check
+        if by_evaluator or isinstance(result.value, CodeVerdict):
             return score(problem, result.value, self.root, self.partial_tests)
         try:
             return float(bool(self.check(result.value, problem.answer)))

@@ -10,12 +10,12 @@ from typing import Any, Protocol
 
 from tasks.environments.direct import Direct
 from tasks.environments.protocol import Environment
-from tasks.evaluators.unit_tests import unit_tests_of, verdict
+from tasks.evaluators.unit_tests import unit_tests_of
 from tasks.params.sections import Sandbox as SandboxParams
 from tasks.programs.operators.reply_cache import CachedModel
 from tasks.programs.sandbox.sandbox import MAX_SOURCE, SANDBOX_DIED, Program, Sandbox, make_sandbox
-from tasks.programs.sandbox.unit_tests import Outcome, UnitTests, run_unit_tests
-from tasks.records import Problem, Result
+from tasks.programs.sandbox.unit_tests.outcomes import Outcome, UnitTests, run_unit_tests
+from tasks.records import CodeVerdict, Problem, Result
 
 
 class Runner(Protocol):
@@ -83,7 +83,7 @@ class UnitTestRunner:
         return self._runner.serves
 
     def run(self, programs: Sequence[Program]) -> list[list[Result]]:
-        """The runner's results; those of code with the verdict of evaluators/unit_tests.py as value."""
+        """The runner's results; those of code with a verdict as value."""
         results = self._runner.run(programs)
         places = [i for i, program in enumerate(programs) if program.tests and results[i][0].status == "ok"]
         verdicts = self._test([(results[i][0].value, programs[i].tests or "") for i in places])
@@ -127,4 +127,11 @@ def _result(value: object, outcomes: Sequence[Outcome | None]) -> Result:
     hidden, shown = outcomes
     if hidden is None or shown is None:
         return Result(status="failed", error=SANDBOX_DIED)
-    return Result(status="ok", value=verdict(hidden[:2], shown[:2], hidden.ending or shown.ending))
+    verdict = CodeVerdict(
+        hidden_passed=hidden.passed,
+        hidden=hidden.total,
+        shown_passed=shown.passed,
+        shown=shown.total,
+        ending=hidden.ending or shown.ending,
+    )
+    return Result(status="ok", value=verdict)

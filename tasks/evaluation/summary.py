@@ -9,7 +9,7 @@ from tasks.evaluation.maj_at_k import maj_at_k
 from tasks.evaluation.pass_at_k import pass_at_k
 from tasks.params.sections import Evaluation
 from tasks.programs.answer_check import number_of
-from tasks.records import Attempt, Problem, ProblemOutcome, Result
+from tasks.records import Attempt, CodeVerdict, Problem, ProblemOutcome, Result
 from tasks.seeds import derive_seed
 from tasks.statistics.intervals import Estimate, mean_interval
 
@@ -56,7 +56,7 @@ def _answer(result: Result) -> str | None:
     number = number_of(result)
     if number is not None:
         return f"{number:.9g}"
-    return result.value.strip() if result.status == "ok" and isinstance(result.value, str) else None
+    return str(result.value).strip() if result.status == "ok" and isinstance(result.value, str | CodeVerdict) else None
 
 
 def measures(outcomes: Sequence[ProblemOutcome], ks: Sequence[int]) -> dict[str, list[float]]:

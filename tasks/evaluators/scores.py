@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from tasks.errors import GraftError
 from tasks.evaluators import choice, drop, expression, f1, number, text, unit_tests
 from tasks.evaluators.number import Value
-from tasks.records import CODE, NUMBER, UNIT_TESTS, Answer, Problem
+from tasks.records import CODE, NUMBER, UNIT_TESTS, Answer, CodeVerdict, Problem
 from tasks.sources.user_modules import check_unchanged
 
 
@@ -18,7 +18,7 @@ class Evaluator(NamedTuple):
     """Two pure functions. `parse` raises ValueError for an answer that the evaluator cannot check."""
 
     parse: Callable[[Answer], Answer]  # an answer of a file → as the problem's record holds it
-    score: Callable[[Value, Answer], float]  # (a value, an answer from `parse`) → in [0, 1], 1 = right
+    score: Callable[[Any, Answer], float]  # (a value, an answer from `parse`) → in [0, 1], 1 = right
     wanted: str  # of a workflow's answer, for prompts
 
 
@@ -34,7 +34,7 @@ BUILT_IN = {
 """Evaluators by their names in `problems.evaluator`."""
 
 
-def score(problem: Problem, value: Value, root: Path | None = None, partial_tests: bool = True) -> float:
+def score(problem: Problem, value: Value | CodeVerdict, root: Path | None = None, partial_tests: bool = True) -> float:
     """The score of a value as an answer to the problem's own question, in [0, 1]; 1 = right.
 
     `root`: the project's folder, where a user's module is. `partial_tests`: False rounds down what is less than all

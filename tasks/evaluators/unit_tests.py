@@ -6,14 +6,13 @@ which counts hidden and shown tests apart: rewards and pass@k go by the hidden o
 
 import ast
 import json
-import re
 import warnings
 from typing import Any
 
+from tasks.errors import GraftError
 from tasks.evaluators.number import Value, kind_of
-from tasks.records import UNIT_TESTS, Answer, Problem, Result
+from tasks.records import UNIT_TESTS, Answer, CodeVerdict, Problem, Result
 
-_VERDICT = re.compile(r"(\d+)/(\d+) hidden, (\d+)/(\d+) shown(?:, [a-z ]+)?")
 _TEXTS = ("entry_point", "prompt", "setup", "solution")
 _LISTS = ("shown", "hidden")
 
@@ -44,38 +43,33 @@ def parse(answer: Answer) -> Answer:
     return parsed
 
 
-def score(value: Value, answer: Answer) -> float:  # noqa: ARG001 (the verdict is on this answer's tests)
-    """The share of the hidden tests that passed, by a verdict of `verdict`; 0 for any other value."""
-    counts = _counts(value)
-    return counts[0] / counts[1] if counts else 0.0
+def score(value: Value | CodeVerdict, answer: Answer) -> float:  # noqa: ARG001 (the verdict is on this answer's tests)
+    """The share of the hidden tests that passed. Raises GraftError for a value that is no verdict."""
+    if not isinstance(value, CodeVerdict):
+        raise GraftError(
+            f"unit tests: {value!r:.40} is no verdict; the file that it is in is older than 2026-11-25: compute it "
+            "again, with graft stage search@1 collect@1 for round 1"
+        )
+    return value.hidden_passed / value.hidden if value.hidden else 0.0
 
 
 def shown_share(result: Result) -> float:
     """The share of the shown tests that passed: all that search may see. 0 without shown tests."""
-    counts = _counts(result.value) if result.status == "ok" else None
-    return counts[2] / counts[3] if counts and counts[3] else 0.0
+    verdict = result.value
+    return verdict.shown_passed / verdict.shown if isinstance(verdict, CodeVerdict) and verdict.shown else 0.0
 
 
 def without_hidden(result: Result) -> Result:
     """The result with the counts of the shown tests alone, for prompts."""
-    counts = _counts(result.value)
-    return result if counts is None else result.model_copy(update={"value": f"{counts[2]}/{counts[3]} shown"})
-
-
-def verdict(hidden: tuple[int, int], shown: tuple[int, int], ending: str = "") -> str:
-    """(passed, of) of both kinds as one value: `5/7 hidden, 2/2 shown, out of time`."""
-    text = f"{hidden[0]}/{hidden[1]} hidden, {shown[0]}/{shown[1]} shown"
-    return f"{text}, {ending}" if ending else text
+    if not isinstance(result.value, CodeVerdict):
+        return result
+    shown = result.value.model_copy(update={"hidden_passed": 0, "hidden": 0, "ending": ""})
+    return result.model_copy(update={"value": shown})
 
 
 def unit_tests_of(problem: Problem) -> str | None:
     """The unit tests of a problem as text, for `Program.tests`; None for other answers."""
     return json.dumps(problem.answer, sort_keys=True) if problem.evaluator == UNIT_TESTS else None
-
-
-def _counts(value: Value | None) -> list[int] | None:
-    found = _VERDICT.fullmatch(value) if isinstance(value, str) else None
-    return [int(each) for each in found.groups()] if found and int(found[2]) else None
 
 
 def _check_python(name: str, text: str) -> None:

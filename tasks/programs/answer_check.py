@@ -8,7 +8,8 @@ from tasks.records import Answer, Result
 
 def is_right(result: Result, answer: Answer) -> bool:
     """Whether the program succeeded and returned the number `answer`; see tasks/evaluators/number.py."""
-    return result.status == "ok" and result.value is not None and score(result.value, answer) == 1
+    value = result.value
+    return result.status == "ok" and isinstance(value, int | float | str) and score(value, answer) == 1
 
 
 def failure_reason(results: Sequence[Result]) -> str | None:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tasks.records import CodeVerdict, Result
 from tasks.tracking.trace_sample import Program, SampledCompletion
 
 TEXT_LENGTH = 4000
@@ -88,7 +89,7 @@ class _Trace:
                 own.problem_id,
                 "CHAIN",
                 inputs={"question": _cut(first.question), "expected": first.expected},
-                outputs={"completion": completion, "value": first.result.value},
+                outputs={"completion": completion, "value": _value(first.result)},
                 program=first,
                 attributes=_attributes(own),
                 root=True,
@@ -99,7 +100,7 @@ class _Trace:
                     program.name,
                     "TOOL",
                     inputs={"question": _cut(program.question), "expected": program.expected},
-                    outputs={"status": program.result.status, "value": program.result.value},
+                    outputs={"status": program.result.status, "value": _value(program.result)},
                     program=program,
                 )
                 for program in own.programs
@@ -169,7 +170,11 @@ def _attributes(own: SampledCompletion) -> dict[str, Any]:
 def _answer(program: Program) -> Any:
     """What the program returned, or why it returned nothing."""
     result = program.result
-    return result.value if result.status == "ok" else _cut(f"{result.status}: {result.error or ''}".rstrip(": "))
+    return _value(result) if result.status == "ok" else _cut(f"{result.status}: {result.error or ''}".rstrip(": "))
+
+
+def _value(result: Result) -> int | float | str | None:
+    return str(result.value) if isinstance(result.value, CodeVerdict) else result.value
 
 
 def _cut(text: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.support.cheats import CHEATS, CHECK, LIST
 from tasks.programs.sandbox.sandbox import Sandbox
-from tasks.programs.sandbox.unit_tests import Outcome, UnitTests, run_unit_tests
+from tasks.programs.sandbox.unit_tests.outcomes import Outcome, UnitTests, run_unit_tests
 
 
 @pytest.fixture(scope="module")

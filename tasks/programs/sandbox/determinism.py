@@ -1,10 +1,13 @@
-"""Static check whether a program could give another answer in a second run.
+"""Static check whether a program could give another answer in a second run, or change what later programs find.
 
 In the sandbox the hash seed and the seed of `random` are fixed and no file can be read. What still differs from run to
 run is clocks, the kernel's random numbers and memory addresses, which are visible in `id`, in the text of functions and
 iterators, and in the order of sets of such objects. A program that uses none of these, and only modules and attributes
 from the lists below, is deterministic. Any other program may differ; that costs a second run (sandbox.py), so the
 check answers yes whenever it is in doubt.
+
+A program leaves no state in its process if, besides, it sets no attribute and uses only modules and functions that keep
+nothing. Such programs may share a process, and so may unit tests.
 """
 
 import ast
@@ -15,8 +18,9 @@ import fractions
 import importlib
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
+from typing import Any
 
 from tasks.programs.operators.builtin import OPERATORS
 from tasks.programs.operators.model_calls import MODEL_OPERATORS
@@ -61,6 +65,37 @@ def _public(module: str) -> frozenset[str]:
 _ATTRIBUTES = frozenset(name for kind in _PURE_TYPES for name in dir(kind)).union(*map(_public, _PURE_MODULES))
 _SAFE_ATTRIBUTES = frozenset(name for name in _ATTRIBUTES - _REACHING if not name.startswith("_"))
 
+_KEEPS_NOTHING = ("bisect", "cmath", "collections", "heapq", "itertools", "math", "re", "string")
+_LISTED_NAMES = {
+    "functools": ("cache", "cmp_to_key", "lru_cache", "reduce"),
+    "typing": (
+        "Any",
+        "Callable",
+        "Deque",
+        "DefaultDict",
+        "Dict",
+        "FrozenSet",
+        "Generator",
+        "Iterable",
+        "Iterator",
+        "List",
+        "Literal",
+        "Mapping",
+        "Optional",
+        "Sequence",
+        "Set",
+        "Tuple",
+        "TypeVar",
+        "Union",
+    ),
+}
+_STATELESS_MODULES = frozenset((*_KEEPS_NOTHING, *_LISTED_NAMES))
+_STATELESS_ATTRIBUTES = _SAFE_ATTRIBUTES & (
+    frozenset(name for kind in _PURE_TYPES for name in dir(kind) if kind not in (fractions.Fraction, decimal.Decimal))
+    .union(*map(_public, _KEEPS_NOTHING))
+    .union(*_LISTED_NAMES.values())
+)
+
 _TEXTS = frozenset(("str", "repr", "ascii"))
 _SETS = frozenset(("set", "frozenset"))
 _VIEWS = frozenset(("keys", "items"))  # of a dict; `&` and the like make sets of them
@@ -93,10 +128,9 @@ def tree_may_differ(code: str) -> bool:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)
-            visit = _Visit(ast.parse(code))
+            return Findings(ast.parse(code)).may_differ
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return True
-    return visit.unknown or visit.order or (visit.addresses and visit.texts)
 
 
 def _is_suspect(code: str) -> bool:
@@ -105,79 +139,116 @@ def _is_suspect(code: str) -> bool:
     return not (code.isascii() and _SUSPECT_WORDS.isdisjoint(words)) or _SUSPECT_CHARACTER.search(code) is not None
 
 
-class _Visit:
+class Findings:
     """Findings in a syntax tree.
 
     `unknown`: a name that is not in the lists above. `order`: a set whose order may be visible. `addresses`: objects
-    whose text would contain their address. `texts`: texts of objects.
+    whose text would contain their address. `texts`: texts of objects. `state`: what a later program might find.
     """
 
     def __init__(self, tree: ast.Module) -> None:
-        self.unknown = self.order = self.addresses = self.texts = False
+        self.unknown = self.order = self.addresses = self.texts = self.state = False
         self._consumed: set[ast.AST] = set()  # iterables and functions that are not kept
         self._unordered: set[ast.AST] = set()
+        nodes = _nodes(tree)  # parents before children
         self._functions = (
-            {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
+            {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
             | OPERATORS.keys()
             | MODEL_OPERATORS.keys()
         )
-        self._trusted = _TRUSTED - set(_bound(tree))
-        for node in ast.walk(tree):  # parents before children
-            self._visit_children(node)
-            self._visit(node)
+        self._trusted = _TRUSTED - set(_bound(nodes))
+        for node in nodes:
+            _VISITS[type(node)](self, node)
 
-    def _visit_children(self, node: ast.AST) -> None:
-        """Note what a node does with its children."""
-        match node:
-            case ast.For(iter=iterable) | ast.comprehension(iter=iterable):
-                self._consumed.add(iterable)
-            case ast.Starred(value=iterable):
-                self._consumed.add(iterable)
-            case ast.Compare(comparators=others):
-                self._unordered.update(others)
-            case ast.Call(func=function, args=arguments, keywords=keywords):
-                self._consumed.add(function)
-                name = _called_name(node) if _called_name(node) in self._trusted else ""
-                if name in _CONSUMES:
-                    self._consumed.update(arguments)
-                if name in _IGNORES_ORDER:
-                    self._unordered.update(arguments)
-                if name in _TAKES_FUNCTION:
-                    self._consumed.update([*arguments[:1], *(word.value for word in keywords)])
+    @property
+    def may_differ(self) -> bool:
+        """Whether another run of the program could give another answer."""
+        return self.unknown or self.order or (self.addresses and self.texts)
 
-    def _visit(self, node: ast.AST) -> None:
-        match node:
-            case ast.Import(names=names):
-                self.unknown |= any(alias.name not in _PURE_MODULES for alias in names)
-            case ast.ImportFrom(module=module, names=names, level=level):
-                pure = level == 0 and module in _PURE_MODULES
-                self.unknown |= not pure or any(alias.name not in _SAFE_ATTRIBUTES for alias in names)
-            case (
-                ast.ClassDef() | ast.AsyncFunctionDef() | ast.Await() | ast.With() | ast.AsyncWith() | ast.MatchClass()
-            ):
-                self.unknown = True
-            case ast.Name(id=name):
-                self.unknown |= name in _RISKY_BUILTINS or name.startswith("__")
-                self.texts |= name in _TEXTS
-                self.addresses |= name in self._functions and node not in self._consumed
-            case ast.Attribute(attr=name):
-                self.unknown |= name not in _SAFE_ATTRIBUTES
-                self.addresses |= name not in _VALUES and node not in self._consumed
-            case ast.FormattedValue():
-                self.texts = True
-            case ast.BinOp(op=ast.Mod(), left=left):
-                self.texts |= not (isinstance(left, ast.Constant) and isinstance(left.value, int | float))
-            case ast.Lambda() | ast.GeneratorExp():
-                self.addresses |= node not in self._consumed
-            case ast.Yield() | ast.YieldFrom():
-                self.addresses = True
-            case ast.Set() | ast.SetComp():
-                self.order |= node not in self._unordered
-            case ast.Call():
-                name = _called_name(node)
-                self.addresses |= name in _LAZY and node not in self._consumed
-                self.order |= name in _SETS and node not in self._unordered
-                self.order |= name in _VIEWS and node not in self._unordered and node not in self._consumed
+    @property
+    def may_keep_state(self) -> bool:
+        """Whether a later program in the same process could find that this one has been there."""
+        return self.unknown or self.state
+
+    def _visit_loop(self, node: Any) -> None:
+        self._consumed.add(node.iter)
+
+    def _visit_starred(self, node: Any) -> None:
+        self._consumed.add(node.value)
+
+    def _visit_compare(self, node: Any) -> None:
+        self._unordered.update(node.comparators)
+
+    def _visit_call(self, node: Any) -> None:
+        self._consumed.add(node.func)
+        name = _called_name(node)
+        trusted = name in self._trusted
+        if trusted and name in _CONSUMES:
+            self._consumed.update(node.args)
+        if trusted and name in _IGNORES_ORDER:
+            self._unordered.update(node.args)
+        if trusted and name in _TAKES_FUNCTION:
+            self._consumed.update([*node.args[:1], *(word.value for word in node.keywords)])
+        self.addresses |= name in _LAZY and node not in self._consumed
+        self.order |= name in _SETS and node not in self._unordered
+        self.order |= name in _VIEWS and node not in self._unordered and node not in self._consumed
+
+    def _visit_import(self, node: Any) -> None:
+        for alias in node.names:
+            self.unknown |= alias.name not in _PURE_MODULES
+            self.state |= alias.name not in _STATELESS_MODULES
+
+    def _visit_import_from(self, node: Any) -> None:
+        self.unknown |= node.level != 0 or node.module not in _PURE_MODULES
+        self.state |= node.module not in _STATELESS_MODULES
+        for alias in node.names:
+            self.unknown |= alias.name not in _SAFE_ATTRIBUTES
+            self.state |= alias.name not in _STATELESS_ATTRIBUTES
+
+    def _visit_unknown(self, node: Any) -> None:  # noqa: ARG002
+        self.unknown = True
+
+    def _visit_name(self, node: Any) -> None:
+        name = node.id
+        self.unknown |= name in _RISKY_BUILTINS or name.startswith("__")
+        self.texts |= name in _TEXTS
+        self.addresses |= name in self._functions and node not in self._consumed
+
+    def _visit_attribute(self, node: Any) -> None:
+        name = node.attr
+        self.unknown |= name not in _SAFE_ATTRIBUTES
+        self.state |= name not in _STATELESS_ATTRIBUTES or type(node.ctx) is not ast.Load
+        self.addresses |= name not in _VALUES and node not in self._consumed
+
+    def _visit_formatted(self, node: Any) -> None:  # noqa: ARG002
+        self.texts = True
+
+    def _visit_operation(self, node: Any) -> None:
+        if type(node.op) is ast.Mod:
+            left = getattr(node, "left", None)  # of an AugAssign unknown
+            self.texts |= not (isinstance(left, ast.Constant) and isinstance(left.value, int | float))
+
+    def _visit_function(self, node: Any) -> None:
+        self.addresses |= node not in self._consumed
+
+    def _visit_yield(self, node: Any) -> None:  # noqa: ARG002
+        self.addresses = True
+
+    def _visit_set(self, node: Any) -> None:
+        self.order |= node not in self._unordered
+
+
+def _nodes(tree: ast.Module) -> list[ast.AST]:
+    """The nodes that are looked at, in the order of `ast.walk`, in half of its time."""
+    nodes: list[ast.AST] = [tree]
+    for node in nodes:
+        for name in node._fields:
+            value = getattr(node, name, None)
+            if type(value) is list:
+                nodes += [each for each in value if isinstance(each, ast.AST)]
+            elif isinstance(value, ast.AST) and type(value) not in _WITHOUT_CHILDREN:
+                nodes.append(value)
+    return [node for node in nodes if type(node) in _VISITS]
 
 
 def _called_name(node: ast.Call) -> str:
@@ -187,14 +258,43 @@ def _called_name(node: ast.Call) -> str:
     return node.func.id if isinstance(node.func, ast.Name) else ""
 
 
-def _bound(tree: ast.Module) -> Iterator[str]:
+def _bound(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Names that the program itself binds."""
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
-            case ast.FunctionDef(name=name) | ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.FunctionDef(name=name) | ast.arg(arg=name):
                 yield name
-            case ast.alias(name=name, asname=given):
-                if given is not None and given != name:
-                    yield given
+            case ast.Import(names=names) | ast.ImportFrom(names=names):
+                yield from (alias.asname for alias in names if alias.asname not in (None, alias.name))
             case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
                 yield name
+
+
+def _ignore(findings: Findings, node: Any) -> None:
+    """For nodes that only bind names."""
+
+
+_WITHOUT_CHILDREN = frozenset((ast.Load, ast.Store, ast.Del, *ast.operator.__subclasses__(), ast.Constant))
+"""Most of the nodes, of which none is looked at."""
+
+_VISITS: dict[type[ast.AST], Callable[[Findings, Any], None]] = {
+    **dict.fromkeys((ast.For, ast.comprehension), Findings._visit_loop),
+    **dict.fromkeys((ast.FunctionDef, ast.arg, ast.ExceptHandler, ast.MatchAs, ast.MatchStar), _ignore),
+    **dict.fromkeys((ast.Lambda, ast.GeneratorExp), Findings._visit_function),
+    **dict.fromkeys((ast.Yield, ast.YieldFrom), Findings._visit_yield),
+    **dict.fromkeys((ast.Set, ast.SetComp), Findings._visit_set),
+    **dict.fromkeys(
+        (ast.ClassDef, ast.AsyncFunctionDef, ast.Await, ast.With, ast.AsyncWith, ast.MatchClass),
+        Findings._visit_unknown,
+    ),
+    ast.Starred: Findings._visit_starred,
+    ast.Compare: Findings._visit_compare,
+    ast.Call: Findings._visit_call,
+    ast.Import: Findings._visit_import,
+    ast.ImportFrom: Findings._visit_import_from,
+    ast.Name: Findings._visit_name,
+    ast.Attribute: Findings._visit_attribute,
+    ast.FormattedValue: Findings._visit_formatted,
+    **dict.fromkeys((ast.BinOp, ast.AugAssign), Findings._visit_operation),
+}
+"""What is looked at; the other nodes are harmless, whatever their children are."""

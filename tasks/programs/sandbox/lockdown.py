@@ -9,6 +9,7 @@ import os
 import resource
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import pairwise
 
 from tasks.programs.sandbox.landlock import create_ruleset, restrict_step
 from tasks.programs.sandbox.seccomp import build_filter, load_step
@@ -94,15 +95,17 @@ class Lockdown:
         """Names of the layers that are enforced."""
         return list(self._layers)
 
-    def steps(self, cpu_seconds: int | None, keep: int) -> list[Step]:
-        """The steps for a child, which then keeps the descriptors below `keep` and dies with this process."""
+    def steps(self, cpu_seconds: int | None, keep: int, others: Iterable[int] = ()) -> list[Step]:
+        """The steps for a child, which then has the descriptors below `keep` and the `others`, and dies with this
+        process.
+        """
         limits = [*self._limits]
         if cpu_seconds is not None:
             limits.append((resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds)))
         return [
             *self._layers.get("user", ()),
             *self._layers.get("landlock", ()),
-            partial(os.closerange, keep, _DESCRIPTORS),
+            *_close_all_but(keep, others),
             *(partial(resource.setrlimit, *limit) for limit in limits),
             *self._layers.get("memory", ()),
             *_die_with(os.getpid()),
@@ -121,6 +124,12 @@ def forbid_new_privileges() -> None:
     """Set no_new_privs, so that no set-user-id program gives this process rights; landlock and seccomp require it."""
     if _LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def _close_all_but(keep: int, others: Iterable[int]) -> list[Step]:
+    """Close the descriptors from `keep` on, but not the others."""
+    ends = [keep - 1, *sorted(others), _DESCRIPTORS]
+    return [partial(os.closerange, low + 1, high) for low, high in pairwise(ends)]
 
 
 def _die_with(parent: int) -> list[Step]:

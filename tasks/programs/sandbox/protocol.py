@@ -9,23 +9,33 @@ _LENGTHS = struct.Struct(">II")
 
 SETTINGS = b"S"  # host → zygote, once: JSON {"seconds", "memory_mb", "layers"}
 HELLO = b"H"  # zygote → host, once: JSON {"layers", "reasons"}
-PROGRAM = b"P"  # host → zygote: pack_program(code, question, replies), for a child of its own
+PROGRAM = b"P"  # host → zygote: pack_program(code, question, replies), for a child of its own; host → tests → program
+# under test: JSON [prompt, code, name of the function, setup]
 BATCH = b"B"  # host → zygote → worker: JSON [[code, [question, …]], …], plain programs for the warm worker
-TESTS = (
-    b"U"  # host → zygote: JSON [prompt, code, entry point]; then, read by a child: JSON [prompt, setup, name, tests]
-)
-CALL = b"C"  # tests → program under test: JSON [name, arguments, keywords]
+TESTS = b"U"  # host → zygote: SHARED or OWN; host → tests: JSON [prompt, setup, name of the function, texts]
+CALL = b"C"  # tests → program under test, after a PROGRAM: JSON [name, arguments, keywords]
 REPLY = b"R"  # program under test → tests: JSON ["ok", value] or ["error", exception], untrusted
 ENDINGS = b"E"  # reply: the bytes that the child or worker wrote, untrusted
+AGAIN = b"A"  # reply: the program must be tested again, in a process of its own
+MEMORY = b"M"  # reply: the program under test has used more memory than it may
 TIMEOUT = b"T"  # reply: it exceeded its time and was killed
 DIED = b"D"  # never sent: the host's own mark for a zygote that died
 KILLED = b"K"  # reply: it died without a result; the payload is the reason in words
+
+SHARED, OWN = b"s", b"o"
+"""Processes of a program under test: one of many programs that leave no state, or its own."""
 
 READ = b"#"
 """The first byte of verdicts: the tests have been read."""
 
 PASSED, FAILED, ABORTED, END, DEAD = b"P", b"F", b"X", b";", b"D"
 """Verdicts: of a test; of a text of tests that raised elsewhere, or ran to its end; of a program that has ended."""
+
+PIPE = 2048
+"""Most bytes of verdicts that are written before the zygote is asked to read them: a pipe holds at least 4096."""
+
+MORE, FINISHED, USED_UP = b"+", b".", b"!"
+"""Tests → zygote: there are verdicts to be read; the tests have ended; they have, and may have left some state."""
 
 
 def pack(kind: bytes, payload: bytes) -> bytes:

@@ -11,7 +11,7 @@ from typing import Any
 from tasks.programs.operators.builtin import OPERATORS
 from tasks.programs.operators.model_calls import MODEL_OPERATORS
 from tasks.programs.operators.shown_tests import shown_tests
-from tasks.programs.sandbox.candidate import define
+from tasks.programs.sandbox.unit_tests.program_parts import define, program_parts
 
 MAX_ERROR = 200
 """Longest error text, in characters."""
@@ -121,8 +121,9 @@ def test(code: str, shown: str) -> float:
     if not tests:
         raise ValueError("test() needs a text that shows tests: assert f(2) == 4")
     try:
-        namespace: dict[str, Any] = {"__name__": "candidate", "__builtins__": builtins}
-        define(namespace, shown, code, tests[0].partition("(")[0].removeprefix("assert ").strip())
+        namespace: dict[str, Any] = {"__name__": "candidate"}
+        name = tests[0].partition("(")[0].removeprefix("assert ").strip()
+        define(namespace, program_parts(shown, code, name))
     except Exception:  # noqa: BLE001 (code may raise anything)
         return 0.0
     return sum(_passes(test, namespace) for test in tests) / len(tests)

@@ -154,14 +154,21 @@ class Sandbox:
         return [[results[program.code, question] for question in program.questions] for program in programs]
 
     def run_tests(self, requests: Sequence[tuple[bytes, bytes]], again: bool = False) -> list[tuple[bytes, bytes]]:
-        """For each pair (program, tests) the zygote's (kind, verdicts); see unit_tests.py, which writes and reads them.
+        """For each pair (SHARED or OWN, tests) the zygote's (kind, verdicts): see unit_tests/outcomes.py.
 
         `again`: a second run, in other zygotes. A zygote that dies is tried once more; then the kind is DIED.
         """
         clients = self._rerun_clients if again else self._clients
-        answers = self._ask_all(protocol.TESTS, [([i], pair) for i, pair in enumerate(requests)], clients)
-        by_place = {place: answer for (place,), answer in answers}
-        return [by_place[place] for place in range(len(requests))]
+        answers: dict[int, tuple[bytes, bytes]] = {}
+        todo = [([place], request) for place, request in enumerate(requests)]
+        while todo:
+            answers.update((place, answer) for (place,), answer in self._ask_all(protocol.TESTS, todo, clients))
+            todo = [
+                ([place], (protocol.OWN, requests[place][1]))
+                for (place,), _ in todo
+                if answers[place][0] == protocol.AGAIN
+            ]
+        return [answers[place] for place in range(len(requests))]
 
     def _run_again(self, results: dict[Job, Result]) -> dict[Job, Result]:
         """Results of the successful programs that might not be deterministic, after a second run in another zygote."""

@@ -45,6 +45,7 @@ class ZygoteClient:
         self._settings = {"seconds": seconds, "memory_mb": memory_mb, "layers": list(layers)}
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
+        self._tests: socket.socket | None = None  # to its children with unit tests
         self.layers: list[str] = []
         self.reasons: dict[str, str] = {}
 
@@ -67,39 +68,38 @@ class ZygoteClient:
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair()
-        with theirs:
+        tests, their_tests = socket.socketpair()
+        with theirs, their_tests:
             self._process = subprocess.Popen(
                 [sys.executable, *_COMMAND, str(_ZYGOTE)],
                 stdin=theirs.fileno(),
-                stdout=subprocess.DEVNULL,
+                stdout=their_tests.fileno(),
                 stderr=subprocess.DEVNULL,
                 env=_ENVIRONMENT,
                 cwd="/",
                 start_new_session=True,
             )
-        self._socket = ours
+        self._socket, self._tests = ours, tests
         settings = protocol.pack(protocol.SETTINGS, json.dumps(self._settings).encode())
         kind, payload = self._exchange(settings, _START_SECONDS)
         assert kind == protocol.HELLO
         hello = json.loads(payload)
         self.layers, self.reasons = hello["layers"], hello["reasons"]
 
-    def ask(self, kind: bytes, *payloads: bytes) -> tuple[bytes, bytes]:
-        """Send one request, a frame for each payload, and return the answer.
+    def ask(self, kind: bytes, payload: bytes, tests: bytes = b"") -> tuple[bytes, bytes]:
+        """Send one request and return the answer. `tests` go to the zygote's child with unit tests, past the zygote.
 
         The zygote is started or restarted if it is not running. Raises ZygoteDied if it dies during the request or
         takes far longer than a program's limit.
         """
         self.start()
-        return self._exchange(
-            b"".join(protocol.pack(kind, payload) for payload in payloads), self._seconds + _GRACE_SECONDS
-        )
+        return self._exchange(protocol.pack(kind, payload), self._seconds + _GRACE_SECONDS, tests)
 
     def close(self) -> None:
         """End the zygote and its children. A later request starts a new one."""
-        if self._socket is not None:
-            self._socket.close()  # the zygote ends its children and itself
-            self._socket = None
+        for end in filter(None, (self._socket, self._tests)):
+            end.close()  # the zygote ends its children and itself
+        self._socket = self._tests = None
         if self._process is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(timeout=2)
@@ -108,12 +108,15 @@ class ZygoteClient:
             self._process.wait()
             self._process = None
 
-    def _exchange(self, message: bytes, patience: float) -> tuple[bytes, bytes]:
+    def _exchange(self, message: bytes, patience: float, tests: bytes = b"") -> tuple[bytes, bytes]:
         assert self._socket is not None
         deadline = time.monotonic() + patience
         try:
             self._socket.settimeout(patience)
             self._socket.sendall(message)
+            if tests and self._tests:
+                self._tests.settimeout(patience)
+                self._tests.sendall(tests)
             kind, length = protocol.unpack_head(self._receive(protocol.HEAD_SIZE, deadline))
             if length > _LARGEST:
                 raise ConnectionError(f"{length} bytes announced")

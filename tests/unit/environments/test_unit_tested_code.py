@@ -8,10 +8,11 @@ from tasks.environments.lookup import environment_of
 from tasks.environments.protocol import search_share, solved_share
 from tasks.environments.runner import Runner, make_runner
 from tasks.environments.unit_tested_code import UnitTestedCode
+from tasks.errors import GraftError
 from tasks.evaluators.unit_tests import parse, unit_tests_of, without_hidden
 from tasks.params.sections import Sandbox as SandboxParams
 from tasks.programs.sandbox.sandbox import Program
-from tasks.records import UNIT_TESTS, Problem, Result
+from tasks.records import UNIT_TESTS, CodeVerdict, Problem, Result
 
 SANDBOX = SandboxParams(seconds=1.0, memory_mb=256, allow_weak=False)
 ANSWER = parse(
@@ -20,14 +21,22 @@ ANSWER = parse(
 PROBLEM = Problem(
     problem_id="p", evaluator=UNIT_TESTS, question="f(x): x twice\nassert f(1) == 2", answer=ANSWER, source="test"
 )
+
+
+def _verdict(hidden_passed: int, hidden: int, shown_passed: int, shown: int, ending: str = "") -> CodeVerdict:
+    return CodeVerdict(
+        hidden_passed=hidden_passed, hidden=hidden, shown_passed=shown_passed, shown=shown, ending=ending
+    )
+
+
 VERDICTS = {
-    "def f(x): return 2 * x": ("4/4 hidden, 1/1 shown", 1.0, 1.0, 1.0),
-    "Here:\n```python\ndef f(x):\n    return x + x\n```\nDone.": ("4/4 hidden, 1/1 shown", 1.0, 1.0, 1.0),
-    "def f(x): return 2 if x == 1 else 0": ("0/4 hidden, 1/1 shown", 0.0, 0.0, 1.0),
-    "def f(x): return 2 * x if 1 < x < 5 else 0": ("2/4 hidden, 0/1 shown", 0.0, 0.5, 0.0),
-    "def f(x):\n    while x > 4: pass\n    return 2 * x": ("2/4 hidden, 1/1 shown, out of time", 0.0, 0.5, 1.0),
-    "x = 1": ("0/4 hidden, 0/1 shown", 0.0, 0.0, 0.0),
-    "4/4 hidden, 1/1 shown": ("0/4 hidden, 0/1 shown", 0.0, 0.0, 0.0),
+    "def f(x): return 2 * x": (_verdict(4, 4, 1, 1), 1.0, 1.0, 1.0),
+    "Here:\n```python\ndef f(x):\n    return x + x\n```\nDone.": (_verdict(4, 4, 1, 1), 1.0, 1.0, 1.0),
+    "def f(x): return 2 if x == 1 else 0": (_verdict(0, 4, 1, 1), 0.0, 0.0, 1.0),
+    "def f(x): return 2 * x if 1 < x < 5 else 0": (_verdict(2, 4, 0, 1), 0.0, 0.5, 0.0),
+    "def f(x):\n    while x > 4: pass\n    return 2 * x": (_verdict(2, 4, 1, 1, "out of time"), 0.0, 0.5, 1.0),
+    "x = 1": (_verdict(0, 4, 0, 1), 0.0, 0.0, 0.0),
+    "4/4 hidden, 1/1 shown": (_verdict(0, 4, 0, 1), 0.0, 0.0, 0.0),
 }
 """Completion → verdict, score, score with partial credit, share that search sees."""
 
@@ -54,7 +63,18 @@ def test_verdicts_scores_and_what_search_sees(runner: Runner) -> None:
         assert solved_share(partial, PROBLEM, [result]) == share
         assert search_share(environment, PROBLEM, [result]) == shown
         assert environment.is_right(PROBLEM, result) == partial.is_right(PROBLEM, result) == (score == 1)
-        assert "hidden" not in str(without_hidden(result).value)
+        assert without_hidden(result).value == _verdict(0, 0, verdict.shown_passed, 1)
+        assert str(without_hidden(result).value) == f"{verdict.shown_passed}/1 shown"
+        assert Result.model_validate_json(result.model_dump_json()) == result
+
+
+def test_an_old_verdict_as_text_is_refused_in_one_line() -> None:
+    old = Result(status="ok", value="4/4 hidden, 1/1 shown")
+    for environment in (UnitTestedCode(), environment_of("workflow")):
+        with pytest.raises(
+            GraftError, match=r"'4/4 hidden, 1/1 shown' is no verdict; .* graft stage search@1 collect@1"
+        ):
+            environment.score(PROBLEM, old)
 
 
 def test_a_blank_completion_and_a_number_have_no_verdict(runner: Runner) -> None:
@@ -66,7 +86,7 @@ def test_a_blank_completion_and_a_number_have_no_verdict(runner: Runner) -> None
             for value in ("3", "'def f(x): return 2 * x'")
         ]
         (number,), (code,) = own.run(programs)
-    assert (number.status, code.value) == ("error", "4/4 hidden, 1/1 shown")
+    assert (number.status, code.value) == ("error", _verdict(4, 4, 1, 1))
     assert workflow.is_right(PROBLEM, code)
 
 
@@ -94,7 +114,7 @@ def test_a_workflow_composes_code_by_the_shown_tests() -> None:
             Program("def solve(problem): return test('', 'no tests')", PROBLEM.questions),
         ]
         (composed,), (listed,), (none,) = own.run(programs)
-    assert composed.value == "4/4 hidden, 1/1 shown"
+    assert composed.value == _verdict(4, 4, 1, 1)
     assert listed.value == "[1.0, 0.0, 0.0]"
     assert none.error == "ValueError: test() needs a text that shows tests: assert f(2) == 4"
     prompt = workflow.prompt_for(PROBLEM, "a base", served=True)

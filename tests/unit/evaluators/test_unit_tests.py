@@ -7,7 +7,7 @@ import pytest
 from tasks.evaluators.unit_tests import parse
 from tasks.programs.operators.shown_tests import shown_tests
 from tasks.programs.sandbox.sandbox import Sandbox
-from tasks.programs.sandbox.unit_tests import Outcome, UnitTests, run_unit_tests
+from tasks.programs.sandbox.unit_tests.outcomes import Outcome, UnitTests, run_unit_tests
 
 REFUSED = {
     "a text, not unit tests": "text",
@@ -99,3 +99,52 @@ def test_code_continues_a_prompt_or_stands_alone(sandbox: Sandbox) -> None:
     ]
     assert run_unit_tests(sandbox, [(code, tests) for code in codes]) == [Outcome(1, 1)] * len(codes)
     assert run_unit_tests(sandbox, [("return 6", tests)]) == [Outcome(0, 1)]
+
+
+TREE = """
+class Node:
+    def __init__(self, value): self.value, self.left, self.right = value, None, None
+    def grow(self, by): self.value += by
+def total(node): return node.value + total(node.left) + total(node.right) if node else 0
+"""
+ROOT = "root = Node(1)\nroot.left = Node(2)\nroot.left.right = Node(3)\nroot.grow(by=4)"
+
+
+def test_setup_may_build_objects_of_the_code_and_read_them(sandbox: Sandbox) -> None:
+    tests = UnitTests("total", ("assert total(root) == 10", "assert root.left.value == 2"), setup=ROOT)
+    broken = TREE.replace("self.value += by", "pass")
+    assert run_unit_tests(sandbox, [(TREE, tests), (broken, tests)]) == [Outcome(2, 2), Outcome(1, 2)]
+
+
+def test_the_imports_of_the_setup_are_there_for_the_code(sandbox: Sandbox) -> None:
+    """MBPP's `test_imports`, say."""
+    code = "@lru_cache(None)\ndef f(x: List[int]) -> int: return math.floor(x)"
+    setup = "import math\nfrom functools import lru_cache\nfrom typing import List\nclose = math.isclose"
+    with_imports = UnitTests("f", ("assert close(f(2.5), 2)",), setup=setup)
+    without = UnitTests("f", ("assert f(2.5) == 2",))
+    assert run_unit_tests(sandbox, [(code, with_imports), (code, without)]) == [Outcome(1, 1), Outcome(0, 1)]
+
+
+def test_nothing_else_of_the_setup_reaches_the_code(sandbox: Sandbox) -> None:
+    tests = UnitTests("f", ("assert f(2) == expected(2)",), setup="def expected(x): return 2 * x")
+    ways = ("expected", "globals()['expected']", "__import__('tests').expected")
+    outcomes = run_unit_tests(sandbox, [(f"def f(x): return {way}(x)", tests) for way in ways])
+    assert outcomes == [Outcome(0, 1)] * len(ways)
+
+
+def test_code_that_makes_the_setup_fail_defines_nothing_in_its_place(sandbox: Sandbox) -> None:
+    tests = UnitTests("f", ("assert same(f(2), 4)",), setup="x = f(1)\ndef same(one, other): return one == other")
+    code = "def f(x): return 1 / 0\ndef same(one, other): return True\n"
+    assert run_unit_tests(sandbox, [(code, tests)]) == [Outcome(0, 1)]
+
+
+def test_a_name_of_a_builtin_function_is_no_solution(sandbox: Sandbox) -> None:
+    tests = UnitTests("sorted", ("assert sorted([2, 1]) == [1, 2]",))
+    jobs = [("x = 1", tests), ("def sorted(x): return [1, 2]", tests)]
+    assert run_unit_tests(sandbox, jobs) == [Outcome(0, 1), Outcome(1, 1)]
+
+
+def test_code_that_stands_alone_needs_no_prompt_that_runs(sandbox: Sandbox) -> None:
+    prompt = "x: List = undefined\ndef f(x: List):\n    ''' twice x '''\n"
+    tests = UnitTests("f", ("assert f(2) == 4",), prompt)
+    assert run_unit_tests(sandbox, [("def f(x): return 2 * x", tests)]) == [Outcome(1, 1)]

@@ -13,21 +13,14 @@ _DICTS = frozenset((dict, Counter, OrderedDict, defaultdict))
 _MAKERS: dict[str, Callable[[list[Any]], Any]] = {"tuple": tuple, "set": set, "frozenset": frozenset}
 
 
-class Reference:
-    """An object that stays with the program under test; it can only be given back, and equals nothing else."""
-
-    __slots__ = ("number",)
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-
 def encode(value: Any, keep: Callable[[Any], int]) -> Any:
     """A value for `json.dumps`; `keep` gives the number of an object that is no plain data, or raises TypeError."""
     kind: type = type(value)
     if kind in _SCALARS:
         return value
     if kind is list:
+        if _SCALARS.issuperset(map(type, value)):
+            return value
         return [encode(each, keep) for each in value]
     if kind in _SEQUENCES:
         return {_SEQUENCES[kind]: [encode(each, keep) for each in value]}
@@ -43,6 +36,8 @@ def encode(value: Any, keep: Callable[[Any], int]) -> Any:
 def decode(data: Any, find: Callable[[int], Any]) -> Any:
     """The value of what `encode` wrote; `find` gives the object of a number. Raises ValueError or TypeError."""
     if type(data) is list:
+        if _SCALARS.issuperset(map(type, data)):
+            return data
         return [decode(each, find) for each in data]
     if type(data) is not dict:
         return data
@@ -58,8 +53,3 @@ def decode(data: Any, find: Callable[[int], Any]) -> Any:
     if tag == "object" and type(inner) is int:
         return find(inner)
     raise ValueError(f"no plain data: {tag!r:.40}")
-
-
-def refuse(value: Any) -> int:
-    """`keep` for data that must be plain: raises TypeError."""
-    raise TypeError(f"a {type(value).__name__:.40} is no plain data")

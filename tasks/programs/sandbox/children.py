@@ -1,0 +1,143 @@
+"""The children of the zygote: forked, watched within their limits, killed and reaped. Standard library only."""
+
+import ctypes
+import math
+import os
+import select
+import signal
+import time
+from collections.abc import Callable
+
+from tasks.programs.sandbox.lockdown import Step, apply_steps
+from tasks.programs.sandbox.memory_use import resident_bytes
+from tasks.programs.sandbox.scheduler_times import TICK_SECONDS, is_starved, seconds_queued
+
+_QUEUE_SECONDS = 5.0  # longest wait for a processor that does not count as running time; below the host's timeout
+_MEMORY_CHECK_SECONDS = 0.005  # between two checks of a child's memory where the kernel enforces no limit
+
+_fork: Callable[[], int] = getattr(ctypes.PyDLL(None), "_Fork", os.fork)
+"""The C library's bare fork if available. Python's own then reinitialises locks, threads and signal handlers, a dozen
+copied pages per child; the zygote has one thread and no handlers."""
+
+
+class HostClosed(Exception):
+    """The host closed the socket or died."""
+
+
+class Children:
+    """The children of this process.
+
+    `control`: the host's socket. `max_resident`: bytes that a child may use, inf where the kernel enforces the limit.
+    `may_fork`: children can have descendants of their own, as nothing prevents it.
+    """
+
+    def __init__(self, control: int, max_resident: float, may_fork: bool) -> None:
+        self._control = control
+        self._poll = select.poll()
+        self._poll.register(control, select.POLLHUP)
+        self._max_resident = max_resident
+        self._may_fork = may_fork
+        self._lasting: set[int] = set()
+
+    def fork(
+        self, descriptors: dict[int, int], steps: list[Step], work: Callable[[], None], lasting: bool = False
+    ) -> int:
+        """Process id of a child that locks itself down, calls `work` and exits.
+
+        `descriptors`: its own → those here. `lasting`: it serves more than one request.
+        """
+        child = _fork()
+        if child < 0:
+            raise OSError("the kernel creates no process")
+        if child:
+            if lasting:
+                self._lasting.add(child)
+            return child
+        try:
+            os.setpgid(0, 0)
+            for place, descriptor in descriptors.items():
+                os.dup2(descriptor, place)
+            apply_steps(steps)
+            work()
+        finally:
+            os._exit(1)  # the status is not read, only what was written
+
+    def end(self, child: int) -> tuple[int, bool]:
+        """Kill a child and its group, and reap it: exit status, negative for a signal, and if it was too big."""
+        for kill in (os.killpg, os.kill):  # its group may not exist yet, or it may have left it
+            try:
+                kill(child, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                continue
+        _, status, usage = os.wait4(child, 0)
+        self._lasting.discard(child)
+        if self._may_fork:
+            self._kill_orphans()
+        return os.waitstatus_to_exitcode(status), usage.ru_maxrss * 1024 > self._max_resident
+
+    def readable(self, descriptor: int, deadline: float) -> bool:
+        """Wait for data or the end of a pipe; False at the deadline. Raises HostClosed."""
+        self._poll.register(descriptor, select.POLLIN)
+        events = dict(self._poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
+        self._poll.unregister(descriptor)
+        if self._control in events:
+            raise HostClosed
+        return descriptor in events
+
+    def next_check(self, deadline: float) -> float:
+        """When to stop waiting for a child: at its deadline, or earlier to check its memory."""
+        return deadline if self._max_resident == math.inf else min(deadline, time.monotonic() + _MEMORY_CHECK_SECONDS)
+
+    def is_too_big(self, child: int) -> bool:
+        """Whether a child uses more memory than it may."""
+        return self._max_resident != math.inf and resident_bytes(child) > self._max_resident
+
+    def _kill_orphans(self) -> None:
+        """Kill the descendants that a child left behind: this process is their subreaper."""
+        for _ in range(1000):
+            orphans = [process for process in _children() if process not in self._lasting]
+            if not orphans:
+                return
+            for process in orphans:
+                os.kill(process, signal.SIGKILL)
+                os.waitpid(process, 0)
+
+
+class TimeLimit:
+    """`seconds` from now for processes that take turns; the time that they wait for a processor does not count.
+
+    `new`: they have just been forked.
+    """
+
+    def __init__(self, seconds: float, *processes: int, new: bool = False) -> None:
+        self._limit = self.deadline = time.monotonic() + seconds
+        self._queued = {process: 0.0 if new else seconds_queued(process) for process in processes}
+
+    @property
+    def is_past(self) -> bool:
+        """Whether the seconds have passed on the clock."""
+        return time.monotonic() > self._limit
+
+    def extend(self) -> bool:
+        """Move the deadline by the time that was spent waiting; False if the time is over."""
+        now = time.monotonic()  # before reading the scheduler's times, as this process may have to wait in between
+        self.deadline = self._extended()
+        if self.deadline < now + 0.01 and now < self._limit + _QUEUE_SECONDS:
+            if any(map(is_starved, self._queued)):
+                self.deadline = now + 2 * TICK_SECONDS
+                return True
+            self.deadline = self._extended()  # a wait that has just ended is included
+        return self.deadline > now + 0.01
+
+    def _extended(self) -> float:
+        waited = sum(seconds_queued(process) - before for process, before in self._queued.items())
+        return self._limit + min(waited, _QUEUE_SECONDS)
+
+
+def _children() -> list[int]:
+    """Process ids of this process's children; none without /proc."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children") as listing:
+            return [int(word) for word in listing.read().split()]
+    except FileNotFoundError:
+        return []

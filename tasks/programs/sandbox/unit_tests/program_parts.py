@@ -1,0 +1,74 @@
+"""The parts of a program under test: what is run before code, and code as a whole or as the rest of a prompt.
+
+Standard library only.
+"""
+
+import ast
+import builtins
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+
+def program_parts(prompt: str, code: str, entry_point: str, setup: str = "") -> list[ast.Module]:
+    """What is run, in this order: the imports of the setup, the prompt's imports and functions, and the code.
+
+    Code that does not define `entry_point` is the rest of the prompt, up to its first line that is neither indented nor
+    blank. Of the setup, which belongs to the tests, only imports are here. Raises what parsing the code raises.
+    """
+    imports = imports_of(setup)
+    whole = parsed(code)
+    if whole is not None and entry_point in defined_names(whole):
+        head = parsed(end_prompt(prompt))
+        return [*imports, *([head] if head else []), whole]
+    rest = parsed(prompt + code)
+    return [*imports, rest if rest is not None else ast.parse(prompt + body_of(code))]
+
+
+def define(namespace: dict[str, Any], parts: list[ast.Module]) -> None:
+    """Run the parts in one namespace, with the built-in functions. Raises what the last one, the code, raises."""
+    namespace["__builtins__"] = builtins
+    for part in parts[:-1]:
+        with suppress(Exception):  # a prompt need not run where the code stands alone
+            exec(compile(part, "<prompt>", "exec", dont_inherit=True), namespace)
+    exec(compile(parts[-1], "<candidate>", "exec", dont_inherit=True), namespace)
+
+
+def imports_of(text: str) -> list[ast.Module]:
+    """The import statements at the top level of a text, as a module; [] if there are none."""
+    tree = parsed(text) if text else None
+    found = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)] if tree else []
+    return [ast.Module(body=list(found), type_ignores=[])] if found else []
+
+
+def end_prompt(prompt: str) -> str:
+    """A prompt that ends in the head of a function, with a body for it; "" if it is blank."""
+    return f"{prompt.rstrip()}\n    pass\n" if prompt.strip() else ""
+
+
+def defined_names(tree: ast.Module) -> set[str]:
+    """The names that functions, classes and assignments at the top level define."""
+    return {name for node in tree.body for name in _names(node)}
+
+
+def _names(node: ast.stmt) -> Iterator[str]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield node.name
+    for target in getattr(node, "targets", ()):
+        if isinstance(target, ast.Name):
+            yield target.id
+
+
+def body_of(code: str) -> str:
+    """The text up to its first line that is neither indented nor blank: the body of a function that a prompt begins."""
+    lines = code.splitlines(keepends=True)
+    ends = (place for place, line in enumerate(lines) if line.strip() and not line[0].isspace())
+    return "".join(lines[: next(ends, len(lines))])
+
+
+def parsed(text: str) -> ast.Module | None:
+    """The syntax tree of a text; None if it is not Python or nested too deep."""
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
