@@ -24,13 +24,7 @@ PROBLEMS_PER_EXAMPLE = 8
 
 def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG001 (every stage has this signature)
     """Read the train problems, write a workflow for each of them, or of the first ones, that enumeration solves."""
-    problems: list[Problem] = []
-    if params.problems.source == "environment":  # it has demonstrations in their place
-        pass
-    elif params.policy.base == "scratch":
-        problems = read_jsonl(layout.problems("train"), Problem)
-    elif params.policy.prompt.examples and not params.policy.prompt.file:
-        problems = prompt_problems(read_jsonl(layout.problems("train"), Problem), params)
+    problems = _searched_problems(layout, params)
     solutions = known_solutions(problems, params.sandbox)
     problems = _with_numbers(problems, params.policy.base, len(solutions))
     progress = partial(
@@ -43,6 +37,17 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
     solved = [*solutions, *(solve_problems(problems, params, progress) if problems else [])]
     write_workflows(layout.coldstart, [(solved, [])])
     write_json(layout.metrics("coldstart"), {"problems": len(problems) + len(solutions), "solved": len(solved)})
+
+
+def _searched_problems(layout: Layout, params: Params) -> list[Problem]:
+    """The problems that need a workflow; none if the environment has demonstrations of its own."""
+    if params.problems.source == "environment":
+        return []
+    if params.policy.base == "scratch":
+        return read_jsonl(layout.problems("train"), Problem)
+    if params.policy.prompt.examples and not params.policy.prompt.file:
+        return prompt_problems(read_jsonl(layout.problems("train"), Problem), params)
+    return []
 
 
 def _with_numbers(problems: list[Problem], base: str, solutions: int) -> list[Problem]:
