@@ -59,7 +59,11 @@ def digest_of(job: Job, params: Params) -> str:
         condition["share"] = FLIPPED[job.condition]
     if job.condition == "biased":
         condition |= {"long": LONG, "bonus": BONUS}
-    if job.variant.rule in ("trusted_alone", "majority"):  # learn the same whatever the training rewards are
+    if job.variant.rule in (
+        "untrained",
+        "trusted_alone",
+        "majority",
+    ):  # learn the same whatever the training rewards are
         own_problems = job.variant.rule == "majority" and job.condition == "answer_only"
         condition = {"problems": "equal quantities"} if own_problems else {}
     given = {
