@@ -57,7 +57,7 @@ def table(condition: Condition, by_kept: bool, runs: Runs) -> "Table":
             str(len(learned)),
             f"{fmean(one.final for one in learned):.3f}",
             *("" if name == other else _cell(own, runs.get((condition, by_kept, other), {})) for other in others),
-            f"{fmean(fmean(one.kept) for one in learned):.0%}",
+            f"{fmean(fmean(one.kept or [0.0]) for one in learned):.0%}",
             f"{fmean(one.steps for one in learned):.0f}",
             f"{fmean(one.seconds for one in learned):.0f}",
         )

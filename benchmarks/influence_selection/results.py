@@ -32,8 +32,18 @@ from tasks.params.params import Params
 REVISION = 1
 """Raised with each change of code after which a run gives something else."""
 
-SECTIONS = ("problems", "policy", "coldstart", "bootstrap", "sandbox", "grpo")
-"""The params of problems, first policy and update."""
+KEYS: dict[str, tuple[str, ...]] = {
+    "problems": (
+        *("source", "train", "validation", "test", "phrasings", "siblings", "operations"),
+        "unseen_template_share",
+    ),
+    "policy": ("base", "max_new_tokens", "lora"),
+    "coldstart": ("operations", "em_passes"),
+    "bootstrap": ("hidden", "layers", "vocabulary", "epochs", "learning_rate", "batch"),
+    "sandbox": ("seconds", "memory_mb"),
+    "grpo": ("micro_batch_tokens", "bf16", "importance", "clip_low", "clip_high", "delta", "max_grad_norm"),
+}
+"""The params of problems, first policy and update that a run reads: a new param changes no digest until it is here."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +69,17 @@ def digest_of(job: Job, params: Params) -> str:
         condition["share"] = FLIPPED[job.condition]
     if job.condition == "biased":
         condition |= {"long": LONG, "bonus": BONUS}
-    if job.variant.rule in ("trusted_alone", "majority"):  # learn the same whatever the training rewards are
+    if job.variant.rule in (
+        "untrained",
+        "trusted_alone",
+        "majority",
+    ):  # learn the same whatever the training rewards are
         own_problems = job.variant.rule == "majority" and job.condition == "answer_only"
         condition = {"problems": "equal quantities"} if own_problems else {}
+    dumped = params.model_dump(mode="json")
     given = {
         "revision": REVISION,
-        "params": {name: params.model_dump(mode="json")[name] for name in SECTIONS},
+        "params": {f"{section}.{key}": dumped[section][key] for section, keys in KEYS.items() for key in keys},
         "seed": job.seed,
         "condition": condition,
         "variant": asdict(job.variant) | ({"share": GRADALIGN_SHARE} if job.variant.rule == "gradalign" else {}),

@@ -22,6 +22,7 @@ Rule = Literal[
     "bottom",
     "truly_helpful",
     "trusted_alone",
+    "untrained",
     "gradalign",
     "noise_corrected",
     "majority",
@@ -47,7 +48,7 @@ class Variant:
         Completions that are not trusted are training's, a number that the problems divide; a variant that learns from
         the trusted alone has no others.
         """
-        if self.rule == "trusted_alone":
+        if self.rule in ("trusted_alone", "untrained"):
             return 0, 0
         left = problems * COMPLETIONS - (self.trusted or 0)
         return problems * self.times, left // (problems * self.times)
@@ -88,7 +89,12 @@ def _sizes_of(trusted: int) -> dict[str, Variant]:
 
 
 CHOSEN, ALL_TRUSTED = sized(SHIPPED, 1024), sized(ALONE, 1024)
-METHODS: dict[str, Variant] = {NONE: Variant("all"), ORACLE: Variant("truly_helpful"), "majority": Variant("majority")}
+METHODS: dict[str, Variant] = {
+    "first policy": Variant("untrained"),
+    NONE: Variant("all"),
+    ORACLE: Variant("truly_helpful"),
+    "majority": Variant("majority"),
+}
 METHODS |= {name: variant for trusted in TRUSTED for name, variant in _sizes_of(trusted).items()}
 
 CLAIMS: dict[str, Variant] = {
@@ -116,6 +122,7 @@ MORE: dict[str, Variant] = {
 ALL = METHODS | CLAIMS | MORE
 
 DECISIVE = (
+    "first policy",
     NONE,
     ORACLE,
     *(sized(name, trusted) for trusted in TRUSTED[:3] for name in (ALONE, MIXED, SHIPPED, GRADALIGN)),

@@ -228,7 +228,12 @@ def test_a_digest_is_of_what_determines_a_run() -> None:
     digests = [one, digest_of(job(NONE), changed), *(digest_of(other, PARAMS) for other in others)]
     assert len(set(digests)) == len(digests)
     alone = sized(ALONE, 16)
-    for name, condition in ((alone, "biased"), (alone, "answer_only"), ("majority", "biased")):
+    for name, condition in (
+        (alone, "biased"),
+        (alone, "answer_only"),
+        ("majority", "biased"),
+        ("first policy", "clean"),
+    ):
         assert digest_of(job(name), PARAMS) == digest_of(job(name, condition), PARAMS), "no training reward is read"
     assert digest_of(job("majority"), PARAMS) != digest_of(job("majority", "answer_only"), PARAMS), "other problems"
 
@@ -266,14 +271,14 @@ def test_what_the_figures_need_is_planned() -> None:
     assert [(job.seed, job.condition) for job in few] == [(seed, "biased") for seed in (7, 8) for _ in DECISIVE]
     assert {job.name for job in few} == set(DECISIVE)
     wanted = {sized(name, trusted) for name in (SHIPPED, MIXED, ALONE, GRADALIGN) for trusted in (16, 64, 256)}
-    assert set(DECISIVE) == {NONE, ORACLE, *wanted}
+    assert set(DECISIVE) == {"first policy", NONE, ORACLE, *wanted}
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_every_variant_has_nearly_the_same_number_of_completions(name: str) -> None:
     variant = ALL[name]
     count, group = variant.training(PROBLEMS)
-    if variant.rule == "trusted_alone":
+    if variant.rule in ("trusted_alone", "untrained"):
         assert (count, group) == (0, 0)
     else:
         assert 0 <= PROBLEMS * COMPLETIONS - (count * group + (variant.trusted or 0)) < count
