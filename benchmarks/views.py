@@ -34,8 +34,8 @@ from tasks.tracking.mlflow_ledger import store_lock
 if TYPE_CHECKING:
     from rich.table import Table
 
-DEFAULT_SECONDS = 277.0
-"""Of a run with the shipped params, seed 0 (docs/benchmarks.md, 2026-11-25)."""
+DEFAULT_SECONDS = 232.0
+"""Of a run with the shipped params, seed 0, two idle cores (docs/benchmarks.md, 2026-11-25)."""
 
 TWO_ROUNDS = [
     *["rounds=2", "problems.operations=1", "problems.train=64", "problems.validation=4", "problems.test=12"],
