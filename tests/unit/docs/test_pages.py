@@ -117,7 +117,9 @@ def test_commands_exist(file: Path) -> None:
         elif name == "graft" and arguments and not arguments[0].startswith("-"):
             check_graft(arguments)
         elif name == "python" and arguments[:1] == ["-m"] and arguments[1].startswith("benchmarks."):
-            source = (REPOSITORY / (arguments[1].replace(".", "/") + ".py")).read_text(encoding="utf-8")
+            module = REPOSITORY / arguments[1].replace(".", "/")
+            script = module / "__main__.py" if module.is_dir() else module.with_suffix(".py")
+            source = script.read_text(encoding="utf-8")
             assert all(f'"{word}"' in source for word in arguments[2:] if word.startswith("-")), arguments
 
 
