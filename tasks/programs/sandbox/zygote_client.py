@@ -16,7 +16,7 @@ from tasks.programs.sandbox import protocol
 
 _ZYGOTE = Path(__file__).with_name("zygote.py")
 _START_SECONDS = 60.0
-_START_ATTEMPTS = 3  # a process killed from outside is no reason to give up
+_START_ATTEMPTS = 5  # a process killed from outside is no reason to give up
 _GRACE_SECONDS = 10.0
 _LARGEST = 1 << 25  # bytes of an answer
 
