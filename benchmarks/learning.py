@@ -133,7 +133,7 @@ def main(arguments: Sequence[str]) -> None:
     """Run, print the table, and as the last line the figures."""
     from rich.console import Console
 
-    options = _options(arguments)
+    options = parser_of("learning", __doc__ or "").parse_args(arguments)
     runs: dict[int, LearningRun] = {}
     with tempfile.TemporaryDirectory(prefix="graft-learning-") as temporary:
         folder = options.keep or Path(temporary)
@@ -144,17 +144,16 @@ def main(arguments: Sequence[str]) -> None:
     print(json.dumps({**figures(list(runs.values())), "seeds": list(runs)}))
 
 
-def _options(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        "python -m benchmarks.learning", description=__doc__.split("\n")[0] if __doc__ else ""
-    )
+def parser_of(name: str, description: str) -> argparse.ArgumentParser:
+    """The options of a benchmark that learns once for each seed."""
+    parser = argparse.ArgumentParser(f"python -m benchmarks.{name}", description=description.split("\n")[0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], metavar="SEED")
     parser.add_argument("-S", dest="assignments", action="append", default=[], metavar="KEY=VALUE", help="set a param")
     parser.add_argument(
         "--keep", type=Path, metavar="FOLDER", help="keep the workspaces and logs in this folder, and use what is there"
     )
     parser.add_argument("-v", "--verbose", action="store_true", help="show what the runs print")
-    return parser.parse_args(arguments)
+    return parser
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ gains of both greedy; `rule_differences` on --positions positions; `canonical_re
 problems whose canonical completion earns all the weights of its task; `minutes`, the median of a run's.
 """
 
-import argparse
 import json
 import sys
 import tempfile
@@ -18,7 +17,7 @@ from pathlib import Path
 from statistics import fmean, median
 
 from benchmarks.chess.rules_check import differences
-from benchmarks.learning import LearningRun, learn
+from benchmarks.learning import LearningRun, learn, parser_of
 from flows.cli.presets import preset
 from flows.process.exit_codes import exit_code
 from tasks.artifacts import read_jsonl
@@ -81,7 +80,9 @@ def lines(runs: Mapping[int, LearningRun]) -> list[str]:
 
 def main(arguments: Sequence[str]) -> None:
     """Run, print a line a measure, and as the last line the figures."""
-    options = _options(arguments)
+    parser = parser_of("chess", __doc__ or "")
+    parser.add_argument("--positions", type=int, default=100_000, metavar="N", help="on which the rules are compared")
+    options = parser.parse_args(arguments)
     wrong = differences(options.positions, seed=0)
     for line in wrong[:10]:
         print(line, file=sys.stderr)
@@ -98,20 +99,6 @@ def main(arguments: Sequence[str]) -> None:
     print("\n".join(lines(runs)))
     checked = {"rule_differences": len(wrong), "canonical_reward_share": fmean(shares)}
     print(json.dumps({**figures(list(runs.values())), **checked, "seeds": list(runs)}))
-
-
-def _options(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        "python -m benchmarks.chess", description=__doc__.split("\n")[0] if __doc__ else ""
-    )
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], metavar="SEED")
-    parser.add_argument("--positions", type=int, default=100_000, metavar="N", help="on which the rules are compared")
-    parser.add_argument("-S", dest="assignments", action="append", default=[], metavar="KEY=VALUE", help="set a param")
-    parser.add_argument(
-        "--keep", type=Path, metavar="FOLDER", help="keep the workspaces and logs in this folder, and use what is there"
-    )
-    parser.add_argument("-v", "--verbose", action="store_true", help="show what the runs print")
-    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":

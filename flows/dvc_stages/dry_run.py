@@ -57,11 +57,8 @@ def _tried_seconds(root: Path, text: str, params: Params, stage_ids: list[str]) 
     from flows.dvc_stages.trial import estimate, try_run
 
     print_remark("no stage has run here yet: a trial on few problems, for half a minute or, with a large model, longer")
-    seconds = estimate(try_run(root, text), params)
-    found: dict[str, ExpectedSeconds | None] = {}
-    for stage_id in stage_ids:
-        found[stage_id] = ExpectedSeconds(seconds[stage_of(stage_id)], trial=True)
-    return found
+    seconds = estimate(try_run(root, text, params), params)
+    return {stage_id: ExpectedSeconds(seconds[stage_of(stage_id)], trial=True) for stage_id in stage_ids}
 
 
 def _may_vanish(reason: str, lost: list[str]) -> bool:

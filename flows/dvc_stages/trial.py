@@ -13,6 +13,7 @@ from functools import partial
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import get_args
 
 from flows.stages.run import run
 from flows.stages.sources import write as write_sources
@@ -29,6 +30,8 @@ from tasks.objective.samples import merge_equal_samples
 from tasks.params.fields import UNMEASURED
 from tasks.params.file import overridden
 from tasks.params.params import Params
+from tasks.params.sections import Problems
+from tasks.records import Split
 
 PREPARATION = ("problems", "coldstart", "bootstrap")
 """Stages that a trial computes with up to PREPARED problems of each split."""
@@ -58,17 +61,20 @@ class Trial:
     gradient: float
 
 
-def try_run(root: Path, text: str) -> Trial:
-    """Run a trial with `text` as params.yaml. The project is not changed. Raises GraftError as a run would."""
+def try_run(root: Path, text: str, params: Params) -> Trial:
+    """Run a trial; `text`: params.yaml, of which `params` are. The project is not changed.
+
+    Raises GraftError as a run would.
+    """
     with TemporaryDirectory(prefix="graft-trial-") as folder, redirect_stderr(StringIO()):  # bars and remarks
         trial = Path(folder)
         for entry in root.iterdir():
             if entry.name not in WORKSPACE:
                 (trial / entry.name).symlink_to(entry.resolve())
         write_sources(trial)
-        prepared = _write_params(trial, text, PREPARED)
+        prepared = _write_params(trial, text, params.problems, PREPARED)
         seconds = {stage: _seconds(partial(run, trial, stage)) for stage in PREPARATION}
-        searched = _write_params(trial, text, SEARCHED)
+        searched = _write_params(trial, text, params.problems, SEARCHED)
         run(trial, "problems")
         seconds |= {stage: _seconds(partial(run, trial, f"{stage}@1")) for stage in ROUND}
         return Trial(seconds, prepared, searched, _gradient_seconds(Layout(trial), searched))
@@ -120,23 +126,21 @@ def _validation_completions(params: Params) -> int:
 
 
 def _problems(params: Params) -> int:
-    own = params.problems
-    return own.train + own.validation + own.test + own.dev
+    """Problems of all splits."""
+    return sum(getattr(params.problems, split) for split in get_args(Split))
 
 
-def _write_params(trial: Path, text: str, problems: int) -> Params:
-    """Write params.yaml for one round with at most `problems` of each split, and return it."""
+def _write_params(trial: Path, text: str, problems: Problems, most: int) -> Params:
+    """Write params.yaml for one round with at most `most` problems of each split, and return it."""
+    sizes = [f"problems.{split}={min(getattr(problems, split), most)}" for split in get_args(Split)]
     path = trial / "params.yaml"
-    own = overridden(path, text, [])[1].problems
-    sizes = [f"problems.{name}={min(getattr(own, name), problems)}" for name in ("train", "validation", "test", "dev")]
     small, params, _ = overridden(path, text, [*sizes, "rounds=1"])
     write_text(path, small)
     return params
 
 
 def _gradient_seconds(layout: Layout, params: Params) -> float:
-    """Of the completions that the update would learn from, or of all where none has a signal; a share of it for each
-    completion of the train problems."""
+    """Seconds of the gradient of those with a signal, or of all where none has one, divided by all completions."""
     policy = load_policy(layout.policy(0))
     environment = environment_in(layout.root, params)
     groups = read_groups(policy, environment, layout, 1, ["train"], params.grpo).by_split["train"]

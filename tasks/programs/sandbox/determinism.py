@@ -65,30 +65,16 @@ def _public(module: str) -> frozenset[str]:
 _ATTRIBUTES = frozenset(name for kind in _PURE_TYPES for name in dir(kind)).union(*map(_public, _PURE_MODULES))
 _SAFE_ATTRIBUTES = frozenset(name for name in _ATTRIBUTES - _REACHING if not name.startswith("_"))
 
+# fmt: off
 _KEEPS_NOTHING = ("bisect", "cmath", "collections", "heapq", "itertools", "math", "re", "string")
 _LISTED_NAMES = {
     "functools": ("cache", "cmp_to_key", "lru_cache", "reduce"),
     "typing": (
-        "Any",
-        "Callable",
-        "Deque",
-        "DefaultDict",
-        "Dict",
-        "FrozenSet",
-        "Generator",
-        "Iterable",
-        "Iterator",
-        "List",
-        "Literal",
-        "Mapping",
-        "Optional",
-        "Sequence",
-        "Set",
-        "Tuple",
-        "TypeVar",
-        "Union",
+        "Any", "Callable", "Deque", "DefaultDict", "Dict", "FrozenSet", "Generator", "Iterable", "Iterator",
+        "List", "Literal", "Mapping", "Optional", "Sequence", "Set", "Tuple", "TypeVar", "Union",
     ),
 }
+# fmt: on
 _STATELESS_MODULES = frozenset((*_KEEPS_NOTHING, *_LISTED_NAMES))
 _STATELESS_ATTRIBUTES = _SAFE_ATTRIBUTES & (
     frozenset(name for kind in _PURE_TYPES for name in dir(kind) if kind not in (fractions.Fraction, decimal.Decimal))

@@ -120,6 +120,10 @@ def test_commands_exist(file: Path) -> None:
             module = REPOSITORY / arguments[1].replace(".", "/")
             script = module / "__main__.py" if module.is_dir() else module.with_suffix(".py")
             source = script.read_text(encoding="utf-8")
+            shared = re.findall(r"^from (benchmarks\.\w+) import .*\bparser_of\b", source, re.MULTILINE)
+            source += "".join(
+                (REPOSITORY / f"{name.replace('.', '/')}.py").read_text(encoding="utf-8") for name in shared
+            )
             assert all(f'"{word}"' in source for word in arguments[2:] if word.startswith("-")), arguments
 
 

@@ -23,7 +23,7 @@ def params(*assignments: str) -> tuple[str, Params]:
 @pytest.fixture(scope="module")
 def trial() -> Trial:
     before = sorted(path.name for path in ROOT.iterdir())
-    tried = try_run(ROOT, params(*SMALL)[0])
+    tried = try_run(ROOT, *params(*SMALL))
     assert sorted(path.name for path in ROOT.iterdir()) == before
     return tried
 
