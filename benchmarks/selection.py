@@ -21,8 +21,9 @@ unflipped rewards among the samples that are learned from at the first policy, 0
 
 The last line of standard output is one JSON object of means over `--seeds`; a figure is null while a run that it needs
 is missing, and the note under the tables says which. Over the conditions `flipped`, `biased` and `answer_only`:
-`few_trusted_gain_over_…`, the smallest mean gain of the selection as shipped with 16 or 64 trusted;
-`gap_to_oracle_256`, its largest mean distance to the oracle. `exact_speedup` is not measured.
+`few_trusted_gain_over_…`, the smallest mean gain of selection by influence with 16 or 64 trusted;
+`gap_to_oracle_256`, its largest mean distance to the oracle. `exact_speedup` is that of
+benchmarks.influence_selection.exact_rewards, of its kept results.
 """
 
 import argparse
@@ -36,6 +37,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import get_args
 
+from benchmarks.influence_selection.exact_rewards import RESULTS as EXACT
+from benchmarks.influence_selection.exact_rewards import read_curves
 from benchmarks.influence_selection.figures import Runs, figures, table
 from benchmarks.influence_selection.flip_auc import auc
 from benchmarks.influence_selection.results import Result, digest_of, line_of, missing, read_results, result_of
@@ -47,16 +50,26 @@ from benchmarks.support.workspace import PROJECT, graft, make_workspace
 from flows.process.exit_codes import exit_code
 from tasks.artifacts import append_text, digest_text
 from tasks.errors import GraftError
-from tasks.params.file import load_params
+from tasks.params.file import overridden
+from tasks.params.params import Params
 
 RESULTS = PROJECT / "benchmarks" / "influence_selection" / "results.jsonl"
 GROUPS = {"decisive": DECISIVE, "all": tuple(ALL)}
+
+SETTINGS = ("tracking.uri=''", "problems.train=300")
+"""300 problems are those of the first results: more make a better first policy, and other runs."""
+
+
+def shipped_params() -> Params:
+    """The project's params with SETTINGS. Raises GraftError where they are not right."""
+    path = PROJECT / "params.yaml"
+    return overridden(path, path.read_text(encoding="utf-8"), SETTINGS)[1]
 
 
 def prepare(folder: Path, seed: int) -> Path:
     """Problems and a first policy, unless they are there. Raises GraftError where a stage fails."""
     if not (folder / "prepared").exists():
-        make_workspace(folder, [f"seed={seed}", "tracking.uri=''"])
+        make_workspace(folder, [f"seed={seed}", *SETTINGS])
         ended = graft(folder, "stage", "problems", "coldstart", "bootstrap")
         if ended.returncode:
             raise GraftError(f"seed {seed}: {ended.stderr.strip().splitlines()[-1]}; correct that first")
@@ -117,7 +130,7 @@ def main(arguments: Sequence[str]) -> None:
     variants = None
     if options.variants:
         variants = [name for given in options.variants for name in GROUPS.get(given, (given,))]
-    params = load_params(PROJECT / "params.yaml")
+    params = shipped_params()
     with ExitStack() as stack:
         root = options.workspaces or stack.enter_context(tempfile.TemporaryDirectory(prefix="graft-selection-"))
         version = digest_text(params.model_dump_json())[:8]
@@ -136,7 +149,7 @@ def main(arguments: Sequence[str]) -> None:
     console = Console(width=None if sys.stdout.isatty() else 140)
     for condition, by_kept in [(condition, by_kept) for condition, by_kept, name in runs if name == NONE]:
         console.print(table(condition, by_kept, runs))
-    numbers, notes = figures(runs, {n: fmean(found) for n, found in aucs.items()}, options.seeds)
+    numbers, notes = figures(runs, {n: fmean(found) for n, found in aucs.items()}, options.seeds, read_curves(EXACT))
     for note in notes:
         console.print(note, markup=False, highlight=False)
     print(json.dumps(numbers))

@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
+from benchmarks.influence_selection.exact_rewards import Curves, exact_speedup
 from benchmarks.influence_selection.training_run import RunResult
-from benchmarks.influence_selection.variants import ALL, ALONE, CHOSEN, NONE, ORACLE, SHIPPED, sized
+from benchmarks.influence_selection.variants import ALL, ALONE, CHOSEN, INFLUENCE, NONE, ORACLE, sized
 from benchmarks.influence_selection.world import Condition
 
 if TYPE_CHECKING:
@@ -72,8 +73,13 @@ def _cell(own: Mapping[int, RunResult], other: Mapping[int, RunResult]) -> str:
     return f"{mean:+.3f} ± {half:.3f}"
 
 
-def figures(runs: Runs, aucs: Mapping[int, float], seeds: Sequence[int]) -> tuple[dict[str, float | None], list[str]]:
-    """The figures of the last line over these seeds, None where a run is missing, and a note on each of those."""
+def figures(
+    runs: Runs, aucs: Mapping[int, float], seeds: Sequence[int], exact: Curves
+) -> tuple[dict[str, float | None], list[str]]:
+    """The figures of the last line over these seeds, None where a run is missing, and a note on each of those.
+
+    `exact`: the curves of exact_rewards.py, of whatever seeds there are.
+    """
 
     def runs_of(condition: Condition, name: str, by_kept: bool) -> dict[int, RunResult]:
         found = runs.get((condition, by_kept, name), {})
@@ -87,7 +93,7 @@ def figures(runs: Runs, aucs: Mapping[int, float], seeds: Sequence[int]) -> tupl
 
     def over_conditions(choose: Callable[[list[float]], float], trusted: Sequence[int], other: str | None) -> float:
         return choose(
-            [gain(condition, sized(SHIPPED, n), other or sized(ALONE, n)) for condition in SETTLED for n in trusted]
+            [gain(condition, sized(INFLUENCE, n), other or sized(ALONE, n)) for condition in SETTLED for n in trusted]
         )
 
     def share_of_steps() -> float:
@@ -104,9 +110,6 @@ def figures(runs: Runs, aucs: Mapping[int, float], seeds: Sequence[int]) -> tupl
         if gain("biased", ORACLE, NONE) < 0.1:
             raise LookupError("the oracle gains less than 0.1 there, which is no trial")
         return gain("biased", ORACLE, CHOSEN)
-
-    def exact_speedup() -> float:
-        raise LookupError("not measured: no variant here stops at no selection's final score")
 
     def auc_of(trusted: int) -> float:
         if trusted not in aucs:
@@ -127,7 +130,7 @@ def figures(runs: Runs, aucs: Mapping[int, float], seeds: Sequence[int]) -> tupl
         "few_trusted_gain_over_trusted_alone": lambda: over_conditions(min, FEW, None),
         "few_trusted_gain_over_none": lambda: over_conditions(min, FEW, NONE),
         "gap_to_oracle_256": lambda: -over_conditions(min, (CLOSE,), ORACLE),
-        "exact_speedup": exact_speedup,
+        "exact_speedup": lambda: exact_speedup(exact),
     }
     numbers: dict[str, float | None] = {}
     notes = []

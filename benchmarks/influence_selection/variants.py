@@ -64,7 +64,7 @@ TRUSTED = (16, 64, 256, 1024)
 """Trusted completions of a round, of PROBLEMS · COMPLETIONS = 1,536."""
 
 NONE, ORACLE = "no selection", "oracle"
-SHIPPED, MIXED, ALONE = "as shipped", "mixed, nothing dropped", "trusted alone"
+INFLUENCE, MIXED, ALONE = "influence", "mixed, nothing dropped", "trusted alone"
 UNCONTROLLED = "without control"
 GRADALIGN, GRADALIGN_MIXED, CORRECTED = "GradAlign", "GradAlign, mixed", "noise-corrected"
 
@@ -77,7 +77,7 @@ def sized(name: str, trusted: int) -> str:
 def _sizes_of(trusted: int) -> dict[str, Variant]:
     """The methods that need trusted completions."""
     own = {
-        SHIPPED: Variant("positive", trusted, similarity="local", control=True, mixed=True),
+        INFLUENCE: Variant("positive", trusted, similarity="local", control=True, mixed=True),
         UNCONTROLLED: Variant("positive", trusted, similarity="local", mixed=True),
         MIXED: Variant("all", trusted, mixed=True),
         ALONE: Variant("trusted_alone", trusted),
@@ -88,7 +88,7 @@ def _sizes_of(trusted: int) -> dict[str, Variant]:
     return {sized(name, trusted): variant for name, variant in own.items()}
 
 
-CHOSEN, ALL_TRUSTED = sized(SHIPPED, 1024), sized(ALONE, 1024)
+CHOSEN, ALL_TRUSTED = sized(INFLUENCE, 1024), sized(ALONE, 1024)
 METHODS: dict[str, Variant] = {
     "first policy": Variant("untrained"),
     NONE: Variant("all"),
@@ -125,7 +125,7 @@ DECISIVE = (
     "first policy",
     NONE,
     ORACLE,
-    *(sized(name, trusted) for trusted in TRUSTED[:3] for name in (ALONE, MIXED, SHIPPED, GRADALIGN)),
+    *(sized(name, trusted) for trusted in TRUSTED[:3] for name in (ALONE, MIXED, INFLUENCE, GRADALIGN)),
 )
 """Whether selection earns its place where few are trusted."""
 

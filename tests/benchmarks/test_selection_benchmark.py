@@ -26,13 +26,13 @@ from benchmarks.influence_selection.variants import (
     DECISIVE,
     FIGURES,
     GRADALIGN,
+    INFLUENCE,
     METHODS,
     MIXED,
     NONE,
     ORACLE,
     PLAN,
     PROBLEMS,
-    SHIPPED,
     TRUSTED,
     sized,
 )
@@ -103,13 +103,13 @@ def test_only_successes_are_learned_from() -> None:
     assert [successes(sample(0, advantage)).advantage for advantage in (0.5, 0.0, -0.5)] == [0.5, 0.0, 0.0]
 
 
-def test_the_variant_as_shipped_is_as_shipped() -> None:
+def test_selection_by_influence_is_positive_and_else_as_shipped() -> None:
     own = PARAMS.influence
     for trusted in TRUSTED:
-        variant = ALL[sized(SHIPPED, trusted)]
+        variant = ALL[sized(INFLUENCE, trusted)]
         given = (variant.rule, variant.similarity, variant.control, variant.mixed, variant.adam)
         adam = own.precondition == "adam"
-        assert given == (own.selection, own.similarity, own.fdr_control, own.train_on_validation, adam)
+        assert given == ("positive", own.similarity, own.fdr_control, own.train_on_validation, adam)
 
 
 @given(st.lists(st.booleans(), min_size=4, max_size=40), st.sampled_from([(0.1, 0.3), (0.0, 0.0), (0.25, 0.5)]))
@@ -169,13 +169,13 @@ def test_figures_are_differences_and_shares() -> None:
             ("biased", False, CHOSEN): 0.30,
             ("flipped", False, CHOSEN): 0.26,
             ("flipped", True, CHOSEN): 0.21,
-            ("flipped", False, sized(SHIPPED, 16)): 0.24,
+            ("flipped", False, sized(INFLUENCE, 16)): 0.24,
             ("biased", False, sized(ALONE, 64)): 0.21,
         }
     )
     for one in runs["flipped", True, CHOSEN].values():
         one.steps = 5
-    found, notes = figures(runs, {128: 0.75, 1024: 0.9}, [0, 1])
+    found, notes = figures(runs, {128: 0.75, 1024: 0.9}, [0, 1], {})
     assert found == {
         "clean_gain": 0.05,
         "flipped_auc_128": 0.75,
@@ -198,13 +198,13 @@ def test_figures_are_differences_and_shares() -> None:
 
 
 def test_a_figure_without_its_runs_is_null_and_the_note_says_which() -> None:
-    runs = {key: of for key, of in runs_of({}).items() if key != ("biased", False, sized(SHIPPED, 64))}
-    found, notes = figures(runs, {}, [0, 1])
+    runs = {key: of for key, of in runs_of({}).items() if key != ("biased", False, sized(INFLUENCE, 64))}
+    found, notes = figures(runs, {}, [0, 1], {})
     assert found["few_trusted_gain_over_none"] is None
     assert found["gap_to_oracle_256"] == 0
-    assert f"few_trusted_gain_over_none: no run of {sized(SHIPPED, 64)} with biased rewards for seeds 0, 1" in notes
+    assert f"few_trusted_gain_over_none: no run of {sized(INFLUENCE, 64)} with biased rewards for seeds 0, 1" in notes
     assert found["answer_only_recovered"] is found["biased_gap_to_oracle"] is None, "nothing to recover is no trial"
-    assert figures(runs_of({}), {}, [0, 1, 2])[0] == dict.fromkeys(found)
+    assert figures(runs_of({}), {}, [0, 1, 2], {})[0] == dict.fromkeys(found)
 
 
 @given(st.lists(st.floats(-1, 1), min_size=2, max_size=9).filter(lambda x: max(x) - min(x) > 1e-6))
@@ -270,7 +270,7 @@ def test_what_the_figures_need_is_planned() -> None:
     few = jobs({7: Path("seven"), 8: Path("eight")}, 2, conditions=["biased"], variants=DECISIVE)
     assert [(job.seed, job.condition) for job in few] == [(seed, "biased") for seed in (7, 8) for _ in DECISIVE]
     assert {job.name for job in few} == set(DECISIVE)
-    wanted = {sized(name, trusted) for name in (SHIPPED, MIXED, ALONE, GRADALIGN) for trusted in (16, 64, 256)}
+    wanted = {sized(name, trusted) for name in (INFLUENCE, MIXED, ALONE, GRADALIGN) for trusted in (16, 64, 256)}
     assert set(DECISIVE) == {"first policy", NONE, ORACLE, *wanted}
 
 

@@ -34,7 +34,7 @@ PARAMS = [
     *["environment_sha256=other", "bootstrap.malformed_share=0.1", "rewards.strict=true"],
     *['rewards.own=[{name: polite, term: "manners:polite", weight: 0.5}]', "rewards.seconds=5"],
     *["rewards.model={base: someone/judge, weight: 0.5, batch: 8, label: null}", "rewards.model_sha256=other"],
-    *["rewards.failed_limit=0.5", "rewards.agreement=false", "influence.selection=none"],
+    *["rewards.failed_limit=0.5", "rewards.agreement=false", "influence.selection=positive"],
     *["influence.validation=same_batch", "influence.n=64", "influence.completions=3"],
     *["influence.loss=contrastive", "influence.fdr_control=false", "influence.train_on_validation=false"],
     *["influence.exclude_self=false", "influence.memory_budget=64", "grpo.beta=0.5", "grpo.loss=grpo"],

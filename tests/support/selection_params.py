@@ -11,8 +11,14 @@ from tests.support.stage_params import stage_params
 
 
 def params(grpo: dict[str, Any] | None = None, **influence: Any) -> Params:
-    """As shipped, but for influence by `dot` of all positions, without control and mix, and GRPO as published."""
-    changed = {"similarity": "dot", "fdr_control": False, "train_on_validation": False, "positions": "all"} | influence
+    """As shipped, but for positive influence by `dot` of all positions, without control and mix, and plain GRPO."""
+    by_dot = {
+        "selection": "positive",
+        "similarity": "dot",
+        "fdr_control": False,
+        "train_on_validation": False,
+        "positions": "all",
+    }
     plain = {
         "negative_weight": 1.0,
         "advantages": "group",
@@ -20,7 +26,7 @@ def params(grpo: dict[str, Any] | None = None, **influence: Any) -> Params:
         "truncated": "learn",
         "on_invalid_completion": "stop",
     }
-    return stage_params("select", influence=changed, grpo=plain | (grpo or {}))
+    return stage_params("select", influence=by_dot | influence, grpo=plain | (grpo or {}))
 
 
 def numbers(layout: Layout) -> dict[str, Any]:

@@ -24,7 +24,7 @@ MakeTrajectory = Callable[..., RewardedTrajectory]
 
 def params(processes: int, **influence: Any) -> Params:
     grpo = SHIPPED.grpo.model_copy(update={"processes": processes, "negative_weight": 1.0, "micro_batch_tokens": 128})
-    own = SHIPPED.influence.model_copy(update=influence)
+    own = SHIPPED.influence.model_copy(update={"selection": "positive"} | influence)
     changed = SHIPPED.model_copy(update={"grpo": grpo, "influence": own})
     keys = [
         "environment",

@@ -74,7 +74,7 @@ def params(**search: float | None) -> Params:
         ),
         "policy": SHIPPED.policy.model_copy(update={"max_new_tokens": 48}),
         "sandbox": SHIPPED.sandbox.model_copy(update={"allow_weak": True}),
-        "influence": SHIPPED.influence.model_copy(update={"validation": "held_out"}),
+        "influence": SHIPPED.influence.model_copy(update={"selection": "positive"}),
     }
     return restrict(SHIPPED.model_copy(update=changes), declared_params(REPOSITORY, "search"))
 

@@ -75,7 +75,7 @@ def params(base: Path, **operators: Any) -> Params:
         "search": SHIPPED.search.model_copy(update=knobs),
         "policy": SHIPPED.policy.model_copy(update={"base": str(base), "max_new_tokens": 24}),
         "sandbox": SHIPPED.sandbox.model_copy(update={"allow_weak": True}),
-        "influence": SHIPPED.influence.model_copy(update={"validation": "same_batch"}),
+        "influence": SHIPPED.influence.model_copy(update={"selection": "positive", "validation": "same_batch"}),
         "operators": SHIPPED.operators.model_copy(update={"max_tokens": 16, "temperature": 1.0, **operators}),
     }
     return restrict(SHIPPED.model_copy(update=changes), declared_params(REPOSITORY, "search"))

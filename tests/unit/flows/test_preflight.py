@@ -52,7 +52,7 @@ def test_the_digest_of_a_gguf_file_follows_its_content(root: Path) -> None:
 
 def test_the_digest_of_validation_trajectories_follows_their_content(root: Path) -> None:
     (root / "old.jsonl").write_text("{}\n")
-    chosen = ["influence.validation=trajectories", "influence.trajectories=old.jsonl"]
+    chosen = ["influence.selection=positive", "influence.validation=trajectories", "influence.trajectories=old.jsonl"]
     assert write_params(root, chosen, print).influence.trajectories_sha256 == digest_path(root / "old.jsonl")
     (root / "old.jsonl").write_text("{}\n{}\n")
     assert write_params(root, [], print).influence.trajectories_sha256 == digest_path(root / "old.jsonl")

@@ -45,7 +45,7 @@ def params(agreement: bool = True) -> Params:
         policy={"max_new_tokens": 48},
         search={"samples": 32, "simulations": 36, "temperature": 1.0},
         sandbox={"allow_weak": True},
-        influence={"validation": "held_out"},
+        influence={"selection": "positive"},
         grpo={"group_size": 36},
         rewards={"correctness": 1.0, "runs": 0.0, "length": 0.0, "agreement": agreement},
     )

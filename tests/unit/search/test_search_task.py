@@ -69,7 +69,7 @@ def params(validation: str = "held_out", curriculum: dict[str, float] | None = N
         search={"samples": SAMPLES, "simulations": SIMULATIONS, "wave_size": WAVE, **search},
         policy={"max_new_tokens": 48},
         sandbox={"allow_weak": True},
-        influence={"validation": validation, "completions": JUDGES},
+        influence={"selection": "positive", "validation": validation, "completions": JUDGES},
     )
 
 

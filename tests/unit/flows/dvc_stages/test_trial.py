@@ -11,7 +11,8 @@ from tasks.params.params import Params
 ROOT = Path(__file__).parents[4]
 SMALL = [
     *["problems.train=12", "problems.validation=4", "problems.test=8", "bootstrap.hidden=32", "bootstrap.layers=1"],
-    *["search.samples=2", "search.simulations=4", "grpo.group_size=4", "influence.n=4", "influence.completions=2"],
+    *["search.samples=2", "search.simulations=4", "grpo.group_size=4"],
+    *["influence.selection=positive", "influence.n=4", "influence.completions=2"],
 ]
 
 

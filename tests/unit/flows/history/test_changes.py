@@ -122,7 +122,12 @@ def test_a_file_is_listed_unless_the_run_writes_it(layout: Layout, name: str, fo
     file = layout.root / name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("one\n")
-    change(layout.root, "influence.validation=trajectories", f"influence.trajectories={name}")
+    change(
+        layout.root,
+        "influence.selection=positive",
+        "influence.validation=trajectories",
+        f"influence.trajectories={name}",
+    )
     before = seen(layout)
     file.write_text("two\n")
     assert changes(layout, before) == found
