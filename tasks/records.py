@@ -167,6 +167,12 @@ class Completion(Record):
 
     tokens: list[int]
     logprobs: list[float]
+    kept: list[list[int]] = Field(default=[], exclude_if=not_)
+    """With `search.top_p` or `top_k`, [T][…]: the tokens over which each log-probability is normalised. [] = all."""
+
+    def until(self, end: int) -> "Completion":
+        """Its first `end` tokens."""
+        return Completion(tokens=self.tokens[:end], logprobs=self.logprobs[:end], kept=self.kept[:end])
 
 
 Proposer = Literal["coldstart", "sample", "tree", "revision"]
@@ -234,6 +240,8 @@ class Trajectory(Record):
     tokens: list[list[int]]  # completion tokens; [] = tokenize the code
     logprobs: list[list[float]]  # behaviour log-probabilities; [] = unknown, computed before the update
     policy_version: str  # hash of the round's policy
+    kept: list[list[list[int]]] = Field(default=[], exclude_if=not_)
+    """With `search.top_p` or `top_k`, [G][T][…]: as in `Completion`; [] for members without. Else []."""
     agreement: list[float] = Field(default=[], exclude_if=not_)
     """Length G if the problem has no siblings: the weight of each member's answer if it is right. Else []."""
 

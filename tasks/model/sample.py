@@ -14,3 +14,4 @@ class Sample:
     behaviour: tuple[float, ...]  # log-probabilities when it was sampled, [T]; () = unknown
     advantage: float
     count: int = 1  # equal completions that this one represents
+    kept: tuple[tuple[int, ...], ...] = ()  # [T] the sets that its tokens were drawn from; () = from all tokens

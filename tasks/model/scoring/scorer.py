@@ -187,7 +187,7 @@ def _probe_samples(samples: Sequence[Sample]) -> list[Sample]:
     """The beginnings of a few completions: two of each of two prompts, whose ends are of different lengths."""
     prompts = list(dict.fromkeys(s.prompt for s in samples))[:2]
     return [
-        replace(s, prompt=prompt[-length:], completion=s.completion[:PROBE_COMPLETION])
+        replace(s, prompt=prompt[-length:], completion=s.completion[:PROBE_COMPLETION], kept=())
         for prompt, length in zip(prompts, PROBE_PROMPTS, strict=False)
         for s in [s for s in samples if s.prompt == prompt][:2]
     ]

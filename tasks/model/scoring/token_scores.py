@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.model.sample import Sample
 from tasks.model.scoring.fused_logprobs import logprobs_and_entropies
+from tasks.model.scoring.kept_logprobs import kept_logprobs_and_entropies, pad_kept
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -28,6 +29,7 @@ class TokenIndex:
     tokens: "Tensor"  # [N]
     places: "Tensor"  # [2, N] completion and place in it
     mask: "Tensor"  # [R, C] bool, True = a real completion token
+    kept: "Tensor | None" = None  # [N, K] the set that each token was drawn from; None: all from the whole vocabulary
 
 
 @dataclass(frozen=True)
@@ -50,11 +52,15 @@ def index_tokens(samples: Sequence[Sample], first: Sequence[int], rest: Sequence
     rows = torch.where(columns == 0, torch.tensor(first)[completions], torch.tensor(rest)[completions] + columns - 1)
     tokens = torch.tensor([token for s in samples for token in s.completion])
     order = rows.argsort(stable=True)
+    kept = None
+    if any(s.kept for s in samples):
+        kept = pad_kept([own for s in samples for own in s.kept or [()] * len(s.completion)])[order].to(device)
     return TokenIndex(
         rows=rows[order],
         tokens=tokens[order].to(device),
         places=torch.stack([completions, columns])[:, order].to(device),
         mask=(torch.arange(int(lengths.max())) < lengths[:, None]).to(device),
+        kept=kept,
     )
 
 
@@ -65,20 +71,40 @@ def score_tokens(
     import torch
 
     parts = []
-    for chunk, rows, tokens in _select(_split(chunks, most) if head else chunks, index):
+    for chunk, rows, tokens, kept in _select(_split(chunks, most) if head else chunks, index):
         if head is None:
-            parts.append(logprobs_and_entropies(chunk, rows, tokens, temperature))
+            parts.append(_scores(chunk, rows, tokens, kept, temperature))
         else:
             compute = partial(_apply_head, head)
             parts.append(
-                torch.utils.checkpoint.checkpoint(compute, chunk, rows, tokens, temperature, use_reentrant=False)
+                torch.utils.checkpoint.checkpoint(compute, chunk, rows, tokens, kept, temperature, use_reentrant=False)
             )
     logprobs, entropies = (_scatter(torch.cat(values), index) for values in zip(*parts, strict=True))
     return TokenScores(logprobs, entropies, index.mask)
 
 
-def _apply_head(head: Head, hidden: "Tensor", rows: "Tensor", tokens: "Tensor", temperature: float) -> Any:
-    return logprobs_and_entropies(head(hidden), rows, tokens, temperature)
+def _apply_head(
+    head: Head, hidden: "Tensor", rows: "Tensor", tokens: "Tensor", kept: "Tensor | None", temperature: float
+) -> Any:
+    return _scores(head(hidden), rows, tokens, kept, temperature)
+
+
+def _scores(
+    logits: "Tensor", rows: "Tensor", tokens: "Tensor", kept: "Tensor | None", temperature: float
+) -> tuple["Tensor", "Tensor"]:
+    """Log-probabilities and entropies [n], of each token over its kept set [K] or, if it has none, over all tokens."""
+    import torch
+
+    if kept is None:
+        return logprobs_and_entropies(logits, rows, tokens, temperature)
+    known = kept[:, 0] >= 0
+    truncated = kept_logprobs_and_entropies(logits, rows[known], tokens[known], kept[known], temperature)
+    if known.all():
+        return truncated
+    whole = logprobs_and_entropies(logits, rows[~known], tokens[~known], temperature)
+    order = torch.cat([known.nonzero()[:, 0], (~known).nonzero()[:, 0]]).argsort()
+    logprobs, entropies = (torch.cat(each)[order] for each in zip(truncated, whole, strict=True))
+    return logprobs, entropies
 
 
 def _split(chunks: Sequence["Tensor"], most: int) -> Iterator["Tensor"]:
@@ -88,8 +114,8 @@ def _split(chunks: Sequence["Tensor"], most: int) -> Iterator["Tensor"]:
 
 def _select(
     chunks: Iterator["Tensor"] | Sequence["Tensor"], index: TokenIndex
-) -> Iterator[tuple["Tensor", "Tensor", "Tensor"]]:
-    """Each chunk that predicts some token, with the rows in it [n] and the tokens [n]."""
+) -> Iterator[tuple["Tensor", "Tensor", "Tensor", "Tensor | None"]]:
+    """Each chunk that predicts some token, with the rows in it [n], the tokens [n] and their kept sets [n, K]."""
     import torch
 
     start = 0
@@ -97,7 +123,8 @@ def _select(
         end = start + len(chunk)
         low, high = torch.searchsorted(index.rows, torch.tensor([start, end])).tolist()
         if high > low:
-            yield chunk, (index.rows[low:high] - start).to(chunk.device), index.tokens[low:high]
+            kept = None if index.kept is None else index.kept[low:high]
+            yield chunk, (index.rows[low:high] - start).to(chunk.device), index.tokens[low:high], kept
         start = end
 
 
