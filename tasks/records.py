@@ -76,6 +76,8 @@ class Problem(Record):
     operations: int | None = None  # arithmetic operations in the generator's own solution
     siblings: list[Sibling] = []
     evaluator_sha256: str | None = Field(default=None, exclude_if=lambda digest: digest is None)  # of a user's own
+    temperature: Annotated[float, Field(gt=0, le=2)] | None = Field(default=None, exclude_if=lambda own: own is None)
+    """Of its completions in search, in place of `search.temperature`."""
     fields: Fields = Field(default={}, exclude_if=not_)
 
     @field_validator("answer", "siblings")

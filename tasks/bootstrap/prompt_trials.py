@@ -54,7 +54,7 @@ def try_format(
     texts = [prompt_of(environment, form, p, policy.base, runner.serves) for p in problems]
     prompts = [encode_prompt(policy, text) for text in texts]
     requests = [
-        Request(prompt, derive_seed(params.seed, "prompt", problem.problem_id, row))
+        Request(prompt, derive_seed(params.seed, "prompt", problem.problem_id, row), temperature=problem.temperature)
         for problem, prompt in zip(problems, prompts, strict=True)
         for row in range(SAMPLES)
     ]

@@ -15,3 +15,4 @@ class Sample:
     advantage: float
     count: int = 1  # equal completions that this one represents
     kept: tuple[tuple[int, ...], ...] = ()  # [T] the sets that its tokens were drawn from; () = from all tokens
+    temperature: float | None = None  # at which it was sampled and is scored; None: the scorer's

@@ -50,6 +50,7 @@ def tokenize_trajectory(policy: Policy, trajectory: RewardedTrajectory, advantag
                 tuple(behaviour[:learnt]),
                 advantage,
                 kept=tuple(map(tuple, trajectory.kept[member][:learnt])) if trajectory.kept else (),
+                temperature=trajectory.problem.temperature,
             )
         )
     return samples

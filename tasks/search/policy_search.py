@@ -142,4 +142,5 @@ class PolicySearch:
         seed = derive_seed(self.params.seed, "search", self.round, problem.problem_id, rollout.row)
         form, base = self.policy.prompt_format, self.policy.base
         prompt = prompt_of(self.environment, form, problem, base, self.runner.serves)
-        return Request(encode_prompt(self.policy, prompt), seed, tree.prefix(rollout.from_node))
+        prefix = tree.prefix(rollout.from_node)
+        return Request(encode_prompt(self.policy, prompt), seed, prefix, temperature=problem.temperature)

@@ -18,7 +18,7 @@ def drawn(
     policy: Policy, samples: Sequence[Sample], temperature: float, truncation: Truncation = TRUNCATION
 ) -> list[Sample]:
     """The samples with completions of at most 12 tokens that the policy draws for their prompts."""
-    requests = [Request(list(s.prompt), seed) for seed, s in enumerate(samples)]
+    requests = [Request(list(s.prompt), seed, temperature=s.temperature) for seed, s in enumerate(samples)]
     found = sample(policy, requests, temperature, 12, "test", truncation)
     return [
         replace(s, completion=tuple(c.tokens), behaviour=tuple(c.logprobs), kept=tuple(map(tuple, c.kept)))
@@ -27,9 +27,12 @@ def drawn(
 
 
 def kept_scores(model: Any, sample: Sample, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """Log-probabilities and entropies [T] over the kept sets, by masks on all logits; the sample alone in its row."""
+    """Log-probabilities and entropies [T] over the kept sets, by masks on all logits; the sample alone in its row.
+
+    A sample's own temperature takes the place of `temperature`.
+    """
     ids = torch.tensor([[*sample.prompt, *sample.completion]])
-    logits = model(input_ids=ids).logits[0, len(sample.prompt) - 1 : -1] / temperature
+    logits = model(input_ids=ids).logits[0, len(sample.prompt) - 1 : -1] / (sample.temperature or temperature)
     everything = range(logits.shape[1])
     outside = torch.tensor([[t not in (own or everything) for t in everything] for own in kept_of(sample)])
     given = torch.distributions.Categorical(logits=logits.masked_fill(outside, -1e4))

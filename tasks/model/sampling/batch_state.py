@@ -28,13 +28,15 @@ STOP_TOKENS = 128
 class Request:
     """One completion to sample; it continues `prefix`, which the same policy sampled earlier.
 
-    `max_tokens` limits this completion, prefix included, where it is less than the sampler's own limit.
+    `max_tokens` limits this completion, prefix included, where it is less than the sampler's own limit. `temperature`
+    takes the place of the sampler's, unless that is greedy.
     """
 
     prompt: list[int]
     seed: int
     prefix: Completion = EMPTY
     max_tokens: int | None = None
+    temperature: float | None = None
 
     @property
     def context(self) -> tuple[int, ...]:
@@ -72,6 +74,10 @@ class BatchState:
         self.unfinished = torch.ones(len(requests), dtype=torch.bool, device=device)  # [R]
         self._tokens = torch.zeros((self.steps, len(requests)), dtype=torch.long, device=device)
         self._logprobs = torch.zeros((self.steps, len(requests)), device=device)
+        self._temperatures: Tensor | None = None  # [R, 1] where some request has its own
+        if any(request.temperature for request in requests):
+            own = [request.temperature or temperature for request in requests]
+            self._temperatures = torch.tensor(own, device=device)[:, None]
         if temperature:
             seeds = [request.seed for request in requests]
             self._points = uniforms(seeds, self.steps, device).T.contiguous()  # [steps, R]
@@ -81,7 +87,9 @@ class BatchState:
         import torch
 
         if self.temperature:
-            scaled = self._truncated(scale_logits(logits, self.temperature), live)
+            own = self._temperatures
+            scaled = scale_logits(logits, self.temperature if own is None else own.index_select(0, live))
+            scaled = self._truncated(scaled, live)
             tokens, logprobs = draw(scaled, self._points[step].index_select(0, live))
         else:
             tokens = logits.argmax(-1)

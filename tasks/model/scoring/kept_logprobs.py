@@ -30,18 +30,19 @@ def pad_kept(sets: Sequence[Sequence[int]]) -> "Tensor":
 
 
 def kept_logprobs_and_entropies(
-    logits: "Tensor", rows: "Tensor", tokens: "Tensor", kept: "Tensor", temperature: float
+    logits: "Tensor", rows: "Tensor", tokens: "Tensor", kept: "Tensor", temperature: "float | Tensor"
 ) -> tuple["Tensor", "Tensor"]:
     """Log-probabilities [n] of tokens [n] in rows [n] of logits [m, V] over kept sets [n, K], and the entropies [n].
 
-    In fp32 (float64 stays); differentiable, with gradients added in order.
+    `temperature` is one number or [n]. In fp32 (float64 stays); differentiable, with gradients added in order.
     """
     import torch
 
     real = kept >= 0
     places = rows[:, None] * logits.shape[1] + kept.where(real, tokens[:, None])
     picked = logits.flatten().index_select(0, places.flatten()).view(places.shape)
-    logs = scale_logits(picked, temperature).masked_fill(~real, -torch.inf).log_softmax(-1)
+    by_row = temperature if isinstance(temperature, int | float) else temperature[:, None]
+    logs = scale_logits(picked, by_row).masked_fill(~real, -torch.inf).log_softmax(-1)
     logprobs = logs.masked_fill(kept != tokens[:, None], 0).sum(-1)
     finite = logs.clamp(min=LOWEST)
     return logprobs, -(finite.exp() * finite).sum(-1)

@@ -31,9 +31,14 @@ def first_step(policy: Policy, samples: list[Sample], **changes: Any) -> dict[st
     return train(scorer, steps, params, score_samples(scorer, samples)).rows[0]
 
 
+@pytest.mark.parametrize("own", [None, 1.2])
 @pytest.mark.parametrize("kind", ["qwen2", "gpt2"])
-def test_the_first_ratio_is_one(kind: str, make_policy: MakePolicy, make_samples: MakeSamples) -> None:
-    samples = drawn(make_policy(kind), make_samples(), TEMPERATURE)
+def test_the_first_ratio_is_one(
+    kind: str, own: float | None, make_policy: MakePolicy, make_samples: MakeSamples
+) -> None:
+    """Also where the samples of one problem have a temperature of their own."""
+    asked = [replace(s, temperature=own if s.problem_id == "p1" else None) for s in make_samples()]
+    samples = drawn(make_policy(kind), asked, TEMPERATURE)
     row = first_step(make_policy(kind), samples, beta=0.1)
     assert row["ratio"] == pytest.approx(1, abs=1e-5)
     assert row["kl"] == pytest.approx(0, abs=1e-6)  # the reference is scored over the same sets
@@ -57,7 +62,8 @@ def test_the_ratio_of_a_policy_that_has_moved_is_over_the_sampled_sets(
 @pytest.mark.parametrize("constant", [False, True])
 def test_influence_predicts_a_step(constant: bool, make_policy: MakePolicy, make_samples: MakeSamples) -> None:
     policy = make_policy(dtype="float64")
-    training = drawn(policy, make_samples(problems=8, seed=1), TEMPERATURE)
+    asked = [replace(s, temperature=1.2 if s.problem_id == "p1" else None) for s in make_samples(problems=8, seed=1)]
+    training = drawn(policy, asked, TEMPERATURE)
     held_out = drawn(policy, make_samples(problems=16, seed=2), TEMPERATURE)
     scorer, validation = scorer_of(policy), advantage_validation(held_out, BY_TOKEN)
     if constant:

@@ -51,7 +51,11 @@ def test_values_and_gradients_are_those_of_masked_logits(weights: tuple[float, f
 
 
 def mixed_samples(policy: Policy, samples: Sequence[Sample]) -> list[Sample]:
-    """Drawn from kept sets, but for every fourth, whose sets are not known: a revision."""
+    """Drawn from kept sets, but for every fourth, whose sets are not known: a revision.
+
+    One problem has a temperature of its own.
+    """
+    samples = [replace(s, temperature=1.3 if s.problem_id == "p1" else None) for s in samples]
     found = drawn(policy, samples, TEMPERATURE)
     return [s if place % 4 == 3 else own for place, (s, own) in enumerate(zip(samples, found, strict=True))]
 
