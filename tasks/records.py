@@ -76,6 +76,8 @@ class Problem(Record):
     operations: int | None = None  # arithmetic operations in the generator's own solution
     siblings: list[Sibling] = []
     evaluator_sha256: str | None = Field(default=None, exclude_if=lambda digest: digest is None)  # of a user's own
+    temperature: Annotated[float, Field(gt=0, le=2)] | None = Field(default=None, exclude_if=lambda own: own is None)
+    """Of its completions in search, in place of `search.temperature`."""
     fields: Fields = Field(default={}, exclude_if=not_)
 
     @field_validator("answer", "siblings")
@@ -167,6 +169,12 @@ class Completion(Record):
 
     tokens: list[int]
     logprobs: list[float]
+    kept: list[list[int]] = Field(default=[], exclude_if=not_)
+    """With `search.top_p` or `top_k`, [T][…]: the tokens over which each log-probability is normalised. [] = all."""
+
+    def until(self, end: int) -> "Completion":
+        """Its first `end` tokens."""
+        return Completion(tokens=self.tokens[:end], logprobs=self.logprobs[:end], kept=self.kept[:end])
 
 
 Proposer = Literal["coldstart", "sample", "tree", "revision"]
@@ -234,6 +242,8 @@ class Trajectory(Record):
     tokens: list[list[int]]  # completion tokens; [] = tokenize the code
     logprobs: list[list[float]]  # behaviour log-probabilities; [] = unknown, computed before the update
     policy_version: str  # hash of the round's policy
+    kept: list[list[list[int]]] = Field(default=[], exclude_if=not_)
+    """With `search.top_p` or `top_k`, [G][T][…]: as in `Completion`; [] for members without. Else []."""
     agreement: list[float] = Field(default=[], exclude_if=not_)
     """Length G if the problem has no siblings: the weight of each member's answer if it is right. Else []."""
 

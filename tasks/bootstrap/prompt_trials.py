@@ -8,6 +8,7 @@ from tasks.environments.protocol import Environment, solved_share
 from tasks.environments.runner import Runner, program_of
 from tasks.model.policy import Policy, completion_text, encode_prompt, is_truncated
 from tasks.model.sampling.sampler import Request, sample
+from tasks.model.sampling.truncation import Truncation
 from tasks.params.params import Params
 from tasks.records import Problem, PromptFormat
 from tasks.seeds import derive_seed
@@ -53,11 +54,13 @@ def try_format(
     texts = [prompt_of(environment, form, p, policy.base, runner.serves) for p in problems]
     prompts = [encode_prompt(policy, text) for text in texts]
     requests = [
-        Request(prompt, derive_seed(params.seed, "prompt", problem.problem_id, row))
+        Request(prompt, derive_seed(params.seed, "prompt", problem.problem_id, row), temperature=problem.temperature)
         for problem, prompt in zip(problems, prompts, strict=True)
         for row in range(SAMPLES)
     ]
-    written = sample(policy, requests, params.search.temperature, params.policy.max_new_tokens, f"prompt {form.style}")
+    search, longest = params.search, params.policy.max_new_tokens
+    truncation = Truncation(search.top_p, search.top_k)
+    written = sample(policy, requests, search.temperature, longest, f"prompt {form.style}", truncation)
     codes = [environment.text(completion_text(policy, completion.tokens)) for completion in written]
     asked = [problem for problem in problems for _ in range(SAMPLES)]
     results = runner.run([program_of(code, problem) for code, problem in zip(codes, asked, strict=True)])

@@ -14,3 +14,5 @@ class Sample:
     behaviour: tuple[float, ...]  # log-probabilities when it was sampled, [T]; () = unknown
     advantage: float
     count: int = 1  # equal completions that this one represents
+    kept: tuple[tuple[int, ...], ...] = ()  # [T] the sets that its tokens were drawn from; () = from all tokens
+    temperature: float | None = None  # at which it was sampled and is scored; None: the scorer's

@@ -8,6 +8,8 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
+from operator import contains
 from pathlib import Path
 
 from tasks.artifacts import read_json, read_numbered
@@ -111,10 +113,14 @@ def _why(
         return "is empty" if prompt else "has an empty prompt"
     if logprobs and len(logprobs) != len(recorded):
         return f"has {len(logprobs)} log-probabilities for {len(recorded)} tokens"
+    kept = trajectory.kept[member] if trajectory.kept else []
+    if kept and (len(kept) != len(recorded) or not all(map(contains, kept, recorded))):
+        return "has kept sets that are not those of its tokens"
     if wrong := [value for value in logprobs if not (math.isfinite(value) and value <= MAX_LOGPROB)]:
         return f"has the log-probability {wrong[0]}, which is none"
     tokens, config = recorded or encode_completion(policy, code), policy.model.config
-    if strange := [token for token in (*prompt, *tokens) if not 0 <= token < config.vocab_size]:
+    everything = (*prompt, *tokens, *chain.from_iterable(kept))
+    if strange := [token for token in everything if not 0 <= token < config.vocab_size]:
         return f"holds token {strange[0]}, which is not in the policy's vocabulary of {config.vocab_size}"
     context = getattr(config, "max_position_embeddings", None)
     if context and len(prompt) + len(tokens) > context:
@@ -136,16 +142,19 @@ def _is_of(policy: Policy, environment: Environment, tokens: list[int], code: st
 def _check_entries(where: str, trajectory: RewardedTrajectory) -> None:
     count = len(trajectory.workflow_codes)
     lists = {name: getattr(trajectory, name) for name in PARALLEL_LISTS} | trajectory.reward_terms
-    if trajectory.agreement:
-        lists["agreement"] = trajectory.agreement
+    lists |= {name: getattr(trajectory, name) for name in _optional_lists(trajectory)}
     for name, entries in lists.items():
         if len(entries) != count:
             raise GraftError(f"{where}: {name}: {len(entries)} entries for {count} workflow codes; rebuild the file")
 
 
+def _optional_lists(trajectory: RewardedTrajectory) -> list[str]:
+    return [name for name in ("kept", "agreement") if getattr(trajectory, name)]
+
+
 def _only(trajectory: RewardedTrajectory, kept: Sequence[int]) -> RewardedTrajectory:
     """The trajectory with these members alone."""
-    names = ["workflow_codes", *PARALLEL_LISTS, *(["agreement"] if trajectory.agreement else [])]
+    names = ["workflow_codes", *PARALLEL_LISTS, *_optional_lists(trajectory)]
     changes = {name: [getattr(trajectory, name)[member] for member in kept] for name in names}
     terms = {name: [values[member] for member in kept] for name, values in trajectory.reward_terms.items()}
     return trajectory.model_copy(update={**changes, "reward_terms": terms})

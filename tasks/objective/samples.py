@@ -41,6 +41,16 @@ def tokenize_trajectory(policy: Policy, trajectory: RewardedTrajectory, advantag
         tokens = trajectory.tokens[member] or encode_completion(policy, trajectory.workflow_codes[member])
         behaviour = trajectory.logprobs[member] if trajectory.tokens[member] else []
         learnt = count_before_stop(policy, tokens)
-        tokens, behaviour = tokens[:learnt], behaviour[:learnt]
-        samples.append(Sample(trajectory.problem_id, member, prompt, tuple(tokens), tuple(behaviour), advantage))
+        samples.append(
+            Sample(
+                trajectory.problem_id,
+                member,
+                prompt,
+                tuple(tokens[:learnt]),
+                tuple(behaviour[:learnt]),
+                advantage,
+                kept=tuple(map(tuple, trajectory.kept[member][:learnt])) if trajectory.kept else (),
+                temperature=trajectory.problem.temperature,
+            )
+        )
     return samples

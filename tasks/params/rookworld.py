@@ -2,9 +2,9 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
-from tasks.params.fields import Share
+from tasks.params.fields import Share, Temperature
 from tasks.params.sections import Section
 
 
@@ -15,6 +15,7 @@ class RookWorld(Section):
     engine: Literal["material", "stockfish"]
     nodes: Annotated[int, Field(ge=1000, le=100_000_000, strict=True)]
     random_share: Share
+    temperature: dict[Literal["P", "A"], Temperature]
 
     @field_validator("tasks")
     @classmethod
@@ -22,3 +23,10 @@ class RookWorld(Section):
         if len(set(tasks)) < len(tasks):
             raise ValueError(f"{tasks} names a task twice: write [P], [A] or [P, A]")
         return tasks
+
+    @field_validator("temperature")
+    @classmethod
+    def _check_tasks(cls, own: dict[str, float], others: ValidationInfo) -> dict[str, float]:
+        if missing := [task for task in own if task not in others.data.get("tasks", own)]:
+            raise ValueError(f"names {missing[0]}, which is none of rookworld.tasks: leave it out")
+        return own

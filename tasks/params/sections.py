@@ -158,6 +158,8 @@ class Search(Section):
     rule: Literal["puct", "uct", "aflow", "random", "enumerate"]
     exploration: Annotated[float, Field(ge=0, le=100)]
     temperature: Temperature
+    top_p: Annotated[float, Field(gt=0, le=1)]
+    top_k: Annotated[int, Field(ge=0, strict=True)]
     seconds: Annotated[float, Field(gt=0)] | None
     stop_at: Annotated[int, Field(ge=0, strict=True)]
 

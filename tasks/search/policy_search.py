@@ -8,6 +8,7 @@ from tasks.environments.protocol import Environment, search_share
 from tasks.environments.runner import Runner, program_of
 from tasks.model.policy import Policy, completion_text, decode, encode_prompt
 from tasks.model.sampling.sampler import Request, Sampler
+from tasks.model.sampling.truncation import Truncation
 from tasks.params.params import Params
 from tasks.programs.answer_check import failure_reason
 from tasks.programs.operators.model import exception_for
@@ -39,7 +40,9 @@ class PolicySearch:
         self.environment, self.runner = environment, runner
         self.journal, self.tally = journal, tally or Tally({})
         self._cached_results: dict[Program, list[Result]] = {}
-        self.sampler = Sampler(policy, params.search.temperature, params.policy.max_new_tokens)
+        own = params.search
+        truncation = Truncation(own.top_p, own.top_k)
+        self.sampler = Sampler(policy, own.temperature, params.policy.max_new_tokens, truncation)
         texts = policy.tokenizer.batch_decode([[i] for i in range(len(policy.tokenizer))])
         self._line_ends = {i for i, text in enumerate(texts) if "\n" in text}
 
@@ -139,4 +142,5 @@ class PolicySearch:
         seed = derive_seed(self.params.seed, "search", self.round, problem.problem_id, rollout.row)
         form, base = self.policy.prompt_format, self.policy.base
         prompt = prompt_of(self.environment, form, problem, base, self.runner.serves)
-        return Request(encode_prompt(self.policy, prompt), seed, tree.prefix(rollout.from_node))
+        prefix = tree.prefix(rollout.from_node)
+        return Request(encode_prompt(self.policy, prompt), seed, prefix, temperature=problem.temperature)

@@ -129,7 +129,7 @@ class PolicyTree:
                 unexpanded = 0.0 if terminal or end >= self._longest else 1.0
                 child = node.add(self._text_of(tokens), exp(sum(logprobs)), unexpanded, terminal)
                 self._child[node, tuple(tokens)] = child
-                self._prefix[child] = Completion(tokens=completion.tokens[:end], logprobs=completion.logprobs[:end])
+                self._prefix[child] = completion.until(end)
                 left = node.unexpanded - child.prior
                 node.unexpanded = left if left > NEGLIGIBLE else 0.0
             node, begin = child, end

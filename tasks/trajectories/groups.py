@@ -195,5 +195,6 @@ def _trajectory(searched: SearchedProblem, prompt: str, group: Sequence[Member],
         tokens=[member.completion.tokens for member in group],
         logprobs=[member.completion.logprobs for member in group],
         policy_version=lineage.version,
+        kept=[member.completion.kept for member in group] if any(member.completion.kept for member in group) else [],
         agreement=[] if problem.siblings else [member.agreement for member in group],
     )

@@ -172,6 +172,7 @@ class _Writer:
             template=f"{task} {material}",
             seen=seen,
             siblings=others,
+            temperature=self._own.temperature.get(task),
         )
 
     def _new(self, task: Task, material: str, rng: Random, reserved: bool) -> Sibling:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.errors import GraftError
 from tasks.model.sampling.inverse_cdf import draw, uniforms
+from tasks.model.sampling.truncation import Truncation
 from tasks.model.scoring.padded_rows import scale_logits, token_logprobs
 from tasks.records import Completion
 
@@ -17,6 +18,8 @@ Stop = Callable[["Tensor"], "Tensor"]
 
 EMPTY = Completion(tokens=[], logprobs=[])
 
+ALL_TOKENS = Truncation()
+
 STOP_TOKENS = 128
 """Last tokens that a stop string is looked for in: the bytes of the longest one, 32 characters."""
 
@@ -25,13 +28,15 @@ STOP_TOKENS = 128
 class Request:
     """One completion to sample; it continues `prefix`, which the same policy sampled earlier.
 
-    `max_tokens` limits this completion, prefix included, where it is less than the sampler's own limit.
+    `max_tokens` limits this completion, prefix included, where it is less than the sampler's own limit. `temperature`
+    takes the place of the sampler's, unless that is greedy.
     """
 
     prompt: list[int]
     seed: int
     prefix: Completion = EMPTY
     max_tokens: int | None = None
+    temperature: float | None = None
 
     @property
     def context(self) -> tuple[int, ...]:
@@ -53,11 +58,14 @@ class BatchState:
         ends: Sequence[int],
         device: Any,
         stop: Stop | None = None,
+        truncation: Truncation = ALL_TOKENS,
     ) -> None:
         """Each request has a budget of 1 or more; a row ends with a token of `ends`, by `stop`, or with its budget."""
         import torch
 
         self.requests, self.temperature, self.ends, self.device = requests, temperature, tuple(ends), device
+        self._truncation = truncation
+        self._kept: list[list[list[int]]] = [[] for _ in requests]  # [R][step][…]; empty without truncation
         self._ends, self._stop = torch.tensor(self.ends, dtype=torch.long, device=device), stop
         budgets = [request.budget(max_new_tokens) for request in requests]
         self.report: Callable[[int], None] = lambda _: None  # called with the number of rows that have ended
@@ -66,6 +74,10 @@ class BatchState:
         self.unfinished = torch.ones(len(requests), dtype=torch.bool, device=device)  # [R]
         self._tokens = torch.zeros((self.steps, len(requests)), dtype=torch.long, device=device)
         self._logprobs = torch.zeros((self.steps, len(requests)), device=device)
+        self._temperatures: Tensor | None = None  # [R, 1] where some request has its own
+        if any(request.temperature for request in requests):
+            own = [request.temperature or temperature for request in requests]
+            self._temperatures = torch.tensor(own, device=device)[:, None]
         if temperature:
             seeds = [request.seed for request in requests]
             self._points = uniforms(seeds, self.steps, device).T.contiguous()  # [steps, R]
@@ -75,7 +87,10 @@ class BatchState:
         import torch
 
         if self.temperature:
-            tokens, logprobs = draw(scale_logits(logits, self.temperature), self._points[step].index_select(0, live))
+            own = self._temperatures
+            scaled = scale_logits(logits, self.temperature if own is None else own.index_select(0, live))
+            scaled = self._truncated(scaled, live)
+            tokens, logprobs = draw(scaled, self._points[step].index_select(0, live))
         else:
             tokens = logits.argmax(-1)
             logprobs = token_logprobs(logits, tokens, 1.0)
@@ -90,6 +105,18 @@ class BatchState:
         self.unfinished = self.lengths > step + 1
         return tokens
 
+    def _truncated(self, scaled: "Tensor", live: "Tensor") -> "Tensor":
+        """Scaled logits [B, V] of the rows `live`, -inf outside of the kept sets, which are recorded."""
+        import torch
+
+        if self._truncation.is_off:
+            return scaled
+        kept = self._truncation.kept(scaled)
+        sets = torch.split(kept.nonzero()[:, 1].cpu(), kept.sum(-1).tolist())
+        for row, tokens in zip(live.tolist(), sets, strict=True):
+            self._kept[row].append(tokens.tolist())
+        return scaled.masked_fill(~kept, -torch.inf)
+
     def completions(self) -> list[Completion]:
         """The completions, in the order of the requests. Raises GraftError if logits were not finite."""
         import torch
@@ -101,6 +128,7 @@ class BatchState:
             Completion(
                 tokens=[*r.prefix.tokens, *tokens[i][: lengths[i]]],
                 logprobs=[*r.prefix.logprobs, *(round(x, 6) for x in logprobs[i][: lengths[i]])],
+                kept=[*r.prefix.kept, *self._kept[i][: lengths[i]]],
             )
             for i, r in enumerate(self.requests)
         ]

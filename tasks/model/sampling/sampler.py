@@ -10,7 +10,8 @@ from tasks.core.progress import show_progress
 from tasks.errors import GraftError
 from tasks.model.policy import Policy
 from tasks.model.sampling.backends import Backend, pick_backend
-from tasks.model.sampling.batch_state import BatchState, Request, Stop
+from tasks.model.sampling.batch_state import ALL_TOKENS, BatchState, Request, Stop
+from tasks.model.sampling.truncation import Truncation
 from tasks.model.scoring.hf_model import unwrap_model
 from tasks.records import Completion
 
@@ -20,15 +21,20 @@ BATCH_ROWS = 384  # larger batches are no faster on a CPU
 
 
 def sample(
-    policy: Policy, requests: Sequence[Request], temperature: float, max_new_tokens: int, title: str
+    policy: Policy,
+    requests: Sequence[Request],
+    temperature: float,
+    max_new_tokens: int,
+    title: str,
+    truncation: Truncation = ALL_TOKENS,
 ) -> list[Completion]:
     """A completion for each request, in order; `temperature` 0 is greedy.
 
-    `logprobs` are at the sampling temperature (at 1 where it is 0). A completion has at most `max_new_tokens` tokens,
-    prefix included, and ends with the end-of-text token if it was not truncated. Raises GraftError where a prompt
-    leaves no room for that many.
+    `logprobs` are at the sampling temperature (at 1 where it is 0), over the tokens that `truncation` keeps. A
+    completion has at most `max_new_tokens` tokens, prefix included, and ends with the end-of-text token if it was not
+    cut. Raises GraftError where a prompt leaves no room for that many.
     """
-    sampler = Sampler(policy, temperature, max_new_tokens)
+    sampler = Sampler(policy, temperature, max_new_tokens, truncation)
     done: dict[int, Completion] = {}
     finished = 0
     with show_progress(title, len(requests), "completions") as advance:
@@ -46,8 +52,11 @@ def sample(
 class Sampler:
     """`sample` batch by batch, for callers that save each batch before the next one begins."""
 
-    def __init__(self, policy: Policy, temperature: float, max_new_tokens: int) -> None:
+    def __init__(
+        self, policy: Policy, temperature: float, max_new_tokens: int, truncation: Truncation = ALL_TOKENS
+    ) -> None:
         self._policy, self._temperature, self._max_tokens = policy, temperature, max_new_tokens
+        self._truncation = truncation
         self._backend: Backend | None = None
         form = policy.prompt_format
         self._stop = stop_criterion(policy, form.stop) if form and form.stop else None
@@ -71,7 +80,9 @@ class Sampler:
         if unfinished:
             self._backend = self._backend or pick_backend(self._policy, unfinished[0].prompt)
             ends, device = self._policy.end_tokens, self._policy.device
-            state = BatchState(unfinished, self._temperature, self._max_tokens, ends, device, self._stop)
+            state = BatchState(
+                unfinished, self._temperature, self._max_tokens, ends, device, self._stop, self._truncation
+            )
             if report:
                 state.report = lambda finished: report(len(requests) - len(unfinished) + finished)
             self._backend(unwrap_model(self._policy.model), state)

@@ -22,13 +22,15 @@ LOWEST = -1e3
 
 
 def logprobs_and_entropies(
-    logits: "Tensor", rows: "Tensor", tokens: "Tensor", temperature: float
+    logits: "Tensor", rows: "Tensor", tokens: "Tensor", temperature: "float | Tensor"
 ) -> tuple["Tensor", "Tensor"]:
     """Log-probabilities [n] of tokens [n] in rows [n] of logits [m, V], and those rows' entropies [n] in nats.
 
-    In fp32 (float64 stays); differentiable. A row may predict several tokens: their gradients are added in order, so
-    that the result is deterministic.
+    `temperature` is one number, or [n] where tokens of one row have the same. In fp32 (float64 stays); differentiable.
+    A row may predict several tokens: their gradients are added in order, so that the result is deterministic.
     """
+    if not isinstance(temperature, int | float):
+        temperature = temperature.new_ones(len(logits)).index_copy(0, rows, temperature)[:, None]  # [m, 1]
     logprobs, entropies = _function().apply(logits, rows, tokens, temperature)
     return logprobs, entropies[rows]
 
@@ -39,11 +41,11 @@ def _function() -> Any:
     from torch.autograd.function import once_differentiable
 
     class FusedLogprobs(torch.autograd.Function):
-        """Logits [m, V], rows [n], tokens [n], temperature → log-probabilities [n], entropies [m]."""
+        """Logits [m, V], rows [n], tokens [n], temperature or [m, 1] → log-probabilities [n], entropies [m]."""
 
         @staticmethod
         def forward(
-            ctx: Any, logits: "Tensor", rows: "Tensor", tokens: "Tensor", temperature: float
+            ctx: Any, logits: "Tensor", rows: "Tensor", tokens: "Tensor", temperature: "float | Tensor"
         ) -> tuple["Tensor", "Tensor"]:
             scaled = scale_logits(logits, temperature)
             shifted = scaled - scaled.amax(-1, keepdim=True)
@@ -70,7 +72,7 @@ def _function() -> Any:
             gradient = weights * (common / -total[:, None])
             if of_tokens is not None:
                 gradient.view(-1).index_add_(0, rows * weights.shape[1] + tokens, of_tokens)
-            if ctx.temperature != 1:
+            if isinstance(ctx.temperature, torch.Tensor) or ctx.temperature != 1:
                 gradient /= ctx.temperature
             return gradient.to(ctx.dtype), None, None, None
 

@@ -48,7 +48,7 @@ def token_logprobs(logits: "Tensor", tokens: "Tensor", temperature: float) -> "T
     return scale_logits(logits, temperature).log_softmax(-1).gather(-1, tokens[..., None])[..., 0]
 
 
-def scale_logits(logits: "Tensor", temperature: float) -> "Tensor":
-    """logits / temperature in fp32 (float64 stays)."""
+def scale_logits(logits: "Tensor", temperature: "float | Tensor") -> "Tensor":
+    """logits / temperature in fp32 (float64 stays); a tensor is broadcast."""
     wide = logits if logits.itemsize == 8 else logits.float()
-    return wide if temperature == 1 else wide / temperature
+    return wide if isinstance(temperature, int | float) and temperature == 1 else wide / temperature

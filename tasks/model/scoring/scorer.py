@@ -22,7 +22,7 @@ from tasks.model.scoring.micro_batches import Layout, MicroBatch, count_attentio
 from tasks.model.scoring.packed_attention import use_packed_attention
 from tasks.model.scoring.prompt_attention import use_prompt_attention
 from tasks.model.scoring.prompt_cache import PromptCache
-from tasks.model.scoring.token_scores import TokenScores, score_tokens
+from tasks.model.scoring.token_scores import Temperature, TokenIndex, TokenScores, score_tokens
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -60,7 +60,7 @@ class Scorer:
 
     model: Any
     pad: int
-    temperature: float
+    temperature: float  # of samples that have none
     layout: Layout = "packed"  # rows where packed ones would not fit in memory
     tokens: int = TOKENS  # of a micro-batch
     chunked_head: bool = True  # logits may be computed by the model's head from its hidden states
@@ -106,10 +106,18 @@ class Scorer:
             attention(unwrap_model(self.model)),
             torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.bf16),
         ):
+            temperature = self._temperature(batch.samples, collated.index)
             if collated.predictions <= most or not self.chunked_head:
-                return score_tokens(collated.chunks(forward_to_logits(self.model)), collated.index, self.temperature)
+                return score_tokens(collated.chunks(forward_to_logits(self.model)), collated.index, temperature)
             forward, head = forward_to_hidden(self.model)
-            return score_tokens(collated.chunks(forward), collated.index, self.temperature, head, most)
+            return score_tokens(collated.chunks(forward), collated.index, temperature, head, most)
+
+    def _temperature(self, samples: Sequence[Sample], index: TokenIndex) -> Temperature:
+        """One number where all samples have the same temperature, else one for each of N tokens."""
+        import torch
+
+        own = [self.temperature if s.temperature is None else s.temperature for s in samples]
+        return own[0] if len(set(own)) == 1 else torch.tensor(own, device=index.places.device)[index.places[0]]
 
     def collate(self, batch: MicroBatch) -> PackedBatch | RowBatch | CompletionBatch:
         """The batch's samples as tensors."""
@@ -187,7 +195,7 @@ def _probe_samples(samples: Sequence[Sample]) -> list[Sample]:
     """The beginnings of a few completions: two of each of two prompts, whose ends are of different lengths."""
     prompts = list(dict.fromkeys(s.prompt for s in samples))[:2]
     return [
-        replace(s, prompt=prompt[-length:], completion=s.completion[:PROBE_COMPLETION])
+        replace(s, prompt=prompt[-length:], completion=s.completion[:PROBE_COMPLETION], kept=(), temperature=None)
         for prompt, length in zip(prompts, PROBE_PROMPTS, strict=False)
         for s in [s for s in samples if s.prompt == prompt][:2]
     ]

@@ -6,15 +6,19 @@ and their logits are computed again in the backward pass.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Union
 
 from tasks.model.sample import Sample
 from tasks.model.scoring.fused_logprobs import logprobs_and_entropies
+from tasks.model.scoring.kept_logprobs import kept_logprobs_and_entropies, pad_kept
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+Temperature = Union[float, "Tensor"]
+"""One number, or one for each of N tokens, in the order of their index."""
 
 Head = Callable[["Tensor"], "Tensor"]
 """Hidden states [m, H] → logits [m, V]."""
@@ -28,6 +32,7 @@ class TokenIndex:
     tokens: "Tensor"  # [N]
     places: "Tensor"  # [2, N] completion and place in it
     mask: "Tensor"  # [R, C] bool, True = a real completion token
+    kept: "Tensor | None" = None  # [N, K] the set that each token was drawn from; None: all from the whole vocabulary
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,24 @@ class TokenScores:
     logprobs: "Tensor"
     entropies: "Tensor"  # of the distribution that each token was drawn from, in nats
     mask: "Tensor"  # bool
+
+
+@dataclass(frozen=True)
+class Targets:
+    """n tokens that a chunk of predictions [m, ·] is scored at."""
+
+    rows: "Tensor"  # [n] the prediction of each
+    tokens: "Tensor"  # [n]
+    kept: "Tensor | None"  # [n, K]
+    temperature: Temperature
+
+    def where(self, chosen: "slice | Tensor") -> "Targets":
+        """These of them."""
+        kept = None if self.kept is None else self.kept[chosen]
+        one = self.temperature
+        return Targets(
+            self.rows[chosen], self.tokens[chosen], kept, one if isinstance(one, int | float) else one[chosen]
+        )
 
 
 def index_tokens(samples: Sequence[Sample], first: Sequence[int], rest: Sequence[int], device: Any) -> TokenIndex:
@@ -50,35 +73,54 @@ def index_tokens(samples: Sequence[Sample], first: Sequence[int], rest: Sequence
     rows = torch.where(columns == 0, torch.tensor(first)[completions], torch.tensor(rest)[completions] + columns - 1)
     tokens = torch.tensor([token for s in samples for token in s.completion])
     order = rows.argsort(stable=True)
+    kept = None
+    if any(s.kept for s in samples):
+        kept = pad_kept([own for s in samples for own in s.kept or [()] * len(s.completion)])[order].to(device)
     return TokenIndex(
         rows=rows[order],
         tokens=tokens[order].to(device),
         places=torch.stack([completions, columns])[:, order].to(device),
         mask=(torch.arange(int(lengths.max())) < lengths[:, None]).to(device),
+        kept=kept,
     )
 
 
 def score_tokens(
-    chunks: Sequence["Tensor"], index: TokenIndex, temperature: float, head: Head | None = None, most: int = 0
+    chunks: Sequence["Tensor"], index: TokenIndex, temperature: Temperature, head: Head | None = None, most: int = 0
 ) -> TokenScores:
     """Scores at `temperature` from chunks of logits [m, V]; with a head from hidden states [m, H], `most` at a time."""
     import torch
 
     parts = []
-    for chunk, rows, tokens in _select(_split(chunks, most) if head else chunks, index):
+    for chunk, targets in _select(_split(chunks, most) if head else chunks, index, temperature):
         if head is None:
-            parts.append(logprobs_and_entropies(chunk, rows, tokens, temperature))
+            parts.append(_score(chunk, targets))
         else:
             compute = partial(_apply_head, head)
-            parts.append(
-                torch.utils.checkpoint.checkpoint(compute, chunk, rows, tokens, temperature, use_reentrant=False)
-            )
+            parts.append(torch.utils.checkpoint.checkpoint(compute, chunk, targets, use_reentrant=False))
     logprobs, entropies = (_scatter(torch.cat(values), index) for values in zip(*parts, strict=True))
     return TokenScores(logprobs, entropies, index.mask)
 
 
-def _apply_head(head: Head, hidden: "Tensor", rows: "Tensor", tokens: "Tensor", temperature: float) -> Any:
-    return logprobs_and_entropies(head(hidden), rows, tokens, temperature)
+def _apply_head(head: Head, hidden: "Tensor", targets: Targets) -> Any:
+    return _score(head(hidden), targets)
+
+
+def _score(logits: "Tensor", targets: Targets) -> tuple["Tensor", "Tensor"]:
+    """Log-probabilities and entropies [n], of each token over its kept set or, if it has none, over all tokens."""
+    import torch
+
+    if targets.kept is None:
+        return logprobs_and_entropies(logits, targets.rows, targets.tokens, targets.temperature)
+    known = targets.kept[:, 0] >= 0
+    own, rest = targets.where(known), targets.where(~known)
+    truncated = kept_logprobs_and_entropies(logits, own.rows, own.tokens, targets.kept[known], own.temperature)
+    if known.all():
+        return truncated
+    whole = logprobs_and_entropies(logits, rest.rows, rest.tokens, rest.temperature)
+    order = torch.cat([known.nonzero()[:, 0], (~known).nonzero()[:, 0]]).argsort()
+    logprobs, entropies = (torch.cat(each)[order] for each in zip(truncated, whole, strict=True))
+    return logprobs, entropies
 
 
 def _split(chunks: Sequence["Tensor"], most: int) -> Iterator["Tensor"]:
@@ -87,17 +129,19 @@ def _split(chunks: Sequence["Tensor"], most: int) -> Iterator["Tensor"]:
 
 
 def _select(
-    chunks: Iterator["Tensor"] | Sequence["Tensor"], index: TokenIndex
-) -> Iterator[tuple["Tensor", "Tensor", "Tensor"]]:
-    """Each chunk that predicts some token, with the rows in it [n] and the tokens [n]."""
+    chunks: Iterator["Tensor"] | Sequence["Tensor"], index: TokenIndex, temperature: Temperature
+) -> Iterator[tuple["Tensor", Targets]]:
+    """Each chunk that predicts some token, with these tokens."""
     import torch
 
+    everything = Targets(index.rows, index.tokens, index.kept, temperature)
     start = 0
     for chunk in chunks:
         end = start + len(chunk)
         low, high = torch.searchsorted(index.rows, torch.tensor([start, end])).tolist()
         if high > low:
-            yield chunk, (index.rows[low:high] - start).to(chunk.device), index.tokens[low:high]
+            targets = everything.where(slice(low, high))
+            yield chunk, replace(targets, rows=(targets.rows - start).to(chunk.device))
         start = end
 
 

@@ -60,6 +60,11 @@ def rewritten(policy: Policy, trajectory: RewardedTrajectory, tokens: list[int],
     )
 
 
+def with_kept(trajectory: RewardedTrajectory, sets: list[list[int]]) -> RewardedTrajectory:
+    """With kept sets for the completion in the middle."""
+    return trajectory.model_copy(update={"kept": [[], sets, []]})
+
+
 def read_all(
     policy: Policy, layout: Layout, rule: Any = "stop", *splits: Split, skipped: Counter[Split] | None = None
 ) -> list[RewardedTrajectory]:
@@ -97,6 +102,22 @@ def test_any_code_of_others_fits_in_the_policys_tokens(
     code = code_of(text)
     own = changed(trajectory, tokens=encode_completion(policy, code), logprobs=[], workflow_codes=code)
     assert invalid_completions(policy, WORKFLOW, own) == {}
+
+
+def test_kept_sets_are_those_of_the_tokens(policy: Policy, trajectory: RewardedTrajectory, layout: Layout) -> None:
+    tokens = trajectory.tokens[1]
+    right = with_kept(trajectory, [[token, 7] for token in tokens])
+    assert invalid_completions(policy, WORKFLOW, right) == {}
+    for sets in ([[token] for token in tokens[1:]], [[7, 8] for _ in tokens]):
+        assert "kept sets that are not" in invalid_completions(policy, WORKFLOW, with_kept(trajectory, sets))[1]
+    strange = with_kept(trajectory, [[token, 300] for token in tokens])
+    assert "holds token 300" in invalid_completions(policy, WORKFLOW, strange)[1]
+    write_jsonl(layout.rewarded(1), [strange])
+    (read,) = read_all(policy, layout, "skip")
+    assert read.kept == [[], []]
+    write_jsonl(layout.rewarded(1), [right.model_copy(update={"kept": [*right.kept, []]})])
+    with pytest.raises(GraftError, match="kept: 4 entries for 3 workflow codes"):
+        read_all(policy, layout)
 
 
 def test_a_workflow_whose_file_was_lost_has_no_reward_and_fits(policy: Policy, trajectory: RewardedTrajectory) -> None:

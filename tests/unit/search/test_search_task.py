@@ -189,10 +189,10 @@ def grown(layout: Layout, sandbox: Sandbox, folder: int = 0, **knobs: float) -> 
     return search, trees
 
 
-@pytest.mark.parametrize("temperature", [0.7, 1.0])
-def test_priors_and_what_is_unseen_add_up(temperature: float, layout: Layout, sandbox: Sandbox) -> None:
+@pytest.mark.parametrize("knobs", [{"temperature": 0.7}, {"temperature": 1.0}, {"top_p": 0.95, "top_k": 20}])
+def test_priors_and_what_is_unseen_add_up(knobs: dict[str, float], layout: Layout, sandbox: Sandbox) -> None:
     expanded = 0
-    for tree in grown(layout, sandbox, temperature=temperature)[1]:
+    for tree in grown(layout, sandbox, **knobs)[1]:
         for node in nodes_of(tree.root):
             assert node.pending == 0
             if node.children:
@@ -216,6 +216,18 @@ def test_a_request_from_inside_the_tree_is_answered_with_its_prefix(layout: Layo
         assert request.prefix == prefix
         assert completion.tokens[: len(prefix.tokens)] == prefix.tokens
         assert completion.logprobs[: len(prefix.logprobs)] == prefix.logprobs
+
+
+@pytest.mark.parametrize(("top_p", "top_k"), [(0.9, 0), (1.0, 3)])
+def test_completions_are_recorded_with_their_kept_sets(top_p: float, top_k: int, layout: Layout) -> None:
+    run(layout, params(top_p=top_p, top_k=top_k), 1)
+    written = [c for w in index_of(layout, 1) for c in w.completions]
+    assert {w.proposer for w in index_of(layout, 1)} == {"sample", "tree"}
+    assert all(len(c.tokens) == len(c.logprobs) == len(c.kept) for c in written)
+    assert all(token in own for c in written for token, own in zip(c.tokens, c.kept, strict=True))
+    assert 1 < max(len(own) for c in written for own in c.kept) <= (top_k or 300)
+    certain = [logprob for c in written for logprob, own in zip(c.logprobs, c.kept, strict=True) if len(own) == 1]
+    assert set(certain) <= {0.0}
 
 
 def test_the_tree_is_the_present_policys(layout: Layout, sandbox: Sandbox) -> None:

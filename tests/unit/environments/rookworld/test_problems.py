@@ -121,6 +121,17 @@ def test_demonstrations_are_canonical_but_for_their_share_of_random_analyses() -
     assert writer(random_share=0.0).demonstrations(10, 3) == canonical[:10]
 
 
+def test_a_task_may_have_its_own_temperature() -> None:
+    plain, own = written(writer()), written(writer(temperature={"P": 0.5}))
+    for split, problems in own.items():
+        assert [problem.temperature for problem in problems] == [0.5 if is_analysis(p) else None for p in problems]
+        assert [problem.model_copy(update={"temperature": None}) for problem in problems] == plain[split]
+        assert "temperature" not in plain[split][0].model_dump_json()
+        assert [problem.rotated(1).temperature for problem in problems] == [problem.temperature for problem in problems]
+    with pytest.raises(ValueError, match="names A, which is none of rookworld"):
+        writer(tasks=["P"], temperature={"A": 0.9})
+
+
 @pytest.mark.parametrize(("fen", "best", "evaluation"), [
     ("7k/8/6K1/8/8/8/8/5R2 w - - 0 1", "f1f8", 999.99),
     ("8/8/8/3q4/4P3/8/8/K6k w - - 0 1", "e4d5", 1.0),  # the queen is taken, and nothing takes back

@@ -88,6 +88,17 @@ def test_a_row_depends_on_neither_batch_nor_order_nor_other_rows(
     assert len({tuple(t) for t in tokens_of(together)}) == len(asked)  # seeds of their own
 
 
+def test_rows_of_one_batch_may_have_their_own_temperatures(policy: Policy) -> None:
+    asked = make_requests(8)
+    own = [replace(r, temperature=(None, 0.5, 1.5)[i % 3]) for i, r in enumerate(asked)]
+    by_temperature = {t: run(policy, asked, t) for t in (1.0, 0.5, 1.5)}
+    for request, completion, place in zip(own, run(policy, own), range(8), strict=True):
+        expected = by_temperature[request.temperature or 1.0][place]
+        assert completion.tokens == expected.tokens
+        assert completion.logprobs == pytest.approx(expected.logprobs, abs=1e-5)
+    assert run(policy, own, 0.0) == run(policy, asked, 0.0)
+
+
 def test_the_same_requests_give_the_same_bytes_and_another_seed_another_row(
     policy: Policy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,3 +47,16 @@ def test_outputs_are_fp32_and_the_gradient_has_the_type_of_the_logits() -> None:
     logprobs, entropies = logprobs_and_entropies(logits, ROWS, TOKENS, 0.7)
     assert logprobs.dtype == entropies.dtype == torch.float32
     assert torch.autograd.grad(logprobs.sum(), logits)[0].dtype == torch.bfloat16
+
+
+def test_each_token_may_have_its_own_temperature() -> None:
+    own = torch.tensor([0.7, 2.0, 2.0, 2.0, 1.0], dtype=torch.float64)  # one for the three tokens of a row
+    ours, theirs = logits_of(), logits_of()
+    found = logprobs_and_entropies(ours, ROWS, TOKENS, own)
+    expected = [plain(theirs, float(temperature)) for temperature in own]
+    for place in (0, 1):
+        wanted = torch.stack([values[place][row] for row, values in enumerate(expected)])
+        torch.testing.assert_close(found[place], wanted, rtol=1e-12, atol=1e-12)
+        both = ((found[place], ours), (wanted, theirs))
+        one, other = (torch.autograd.grad(values.sum(), logits, retain_graph=True)[0] for values, logits in both)
+        torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-12)

@@ -1,0 +1,127 @@
+"""Scores over kept sets, and their gradients, equal those of masked logits by plain autograd, in every layout."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+import torch
+
+from tasks.model.policy import Policy
+from tasks.model.sample import Sample
+from tasks.model.scoring import scorer as scorer_module
+from tasks.model.scoring.kept_logprobs import kept_logprobs_and_entropies, pad_kept
+from tasks.model.scoring.scorer import scorer_for, with_constant_prompts
+from tests.support.influence import scorer_of
+from tests.support.plain_scores import unpadded_logprobs
+from tests.support.policies import MakePolicy, MakeSamples
+from tests.support.truncated_samples import drawn, kept_scores
+from tests.support.updates import TRAINING_LAYOUTS, gradient_of
+
+ROWS, TOKENS = torch.tensor([0, 2, 2, 4]), torch.tensor([3, 1, 1, 5])
+SETS = [[3], [0, 1, 6], [1, 2], [0, 1, 2, 3, 4, 5, 6]]
+TEMPERATURE = 0.7
+
+
+def masked(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    outside = torch.tensor([[token not in own for token in range(7)] for own in SETS])
+    scaled = (logits[ROWS] / TEMPERATURE).masked_fill(outside, -torch.inf).log_softmax(-1)
+    entropies = torch.stack([-(row[own].exp() * row[own]).sum() for row, own in zip(scaled, SETS, strict=True)])
+    return scaled.gather(-1, TOKENS[:, None])[:, 0], entropies
+
+
+@pytest.mark.parametrize("weights", [(1.0, 0.0), (0.0, 1.0), (0.6, -0.3)])
+def test_values_and_gradients_are_those_of_masked_logits(weights: tuple[float, float]) -> None:
+    drawn = 3 * torch.randn(5, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    each = torch.tensor([1.0, -2.0, 0.5, 3.0], dtype=torch.float64)
+    gradients = []
+    results = []
+    for ours in (True, False):
+        logits = drawn.clone().requires_grad_()
+        found = (
+            kept_logprobs_and_entropies(logits, ROWS, TOKENS, pad_kept(SETS), TEMPERATURE) if ours else masked(logits)
+        )
+        results.append(found)
+        total = sum((weight * each * value).sum() for weight, value in zip(weights, found, strict=True))
+        gradients += torch.autograd.grad(total, logits)
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-11, atol=1e-12)
+    assert results[0][0][0] == results[0][1][0] == 0  # a set of one token is certain
+
+
+def mixed_samples(policy: Policy, samples: Sequence[Sample]) -> list[Sample]:
+    """Drawn from kept sets, but for every fourth, whose sets are not known: a revision.
+
+    One problem has a temperature of its own.
+    """
+    samples = [replace(s, temperature=1.3 if s.problem_id == "p1" else None) for s in samples]
+    found = drawn(policy, samples, TEMPERATURE)
+    return [s if place % 4 == 3 else own for place, (s, own) in enumerate(zip(samples, found, strict=True))]
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize("layout", TRAINING_LAYOUTS)
+def test_every_layout_scores_over_the_kept_sets(
+    layout: scorer_module.Layout,
+    chunked: bool,
+    make_policy: MakePolicy,
+    make_samples: MakeSamples,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    policy = make_policy()
+    samples = mixed_samples(policy, make_samples(problems=5, group=4))
+    if chunked:
+        monkeypatch.setattr(scorer_module, "LOGITS_BYTES", 3 * 4 * 300 * 7)
+    scorer, total, expected = scorer_of(policy, layout), 0.0, torch.zeros(())
+    policy.model.zero_grad()
+    for batch in scorer.batches(samples):
+        scored = scorer.score(batch)
+        weights = scored.logprobs.new_tensor([s.advantage for s in batch.samples])
+        loss = ((scored.logprobs + 0.3 * scored.entropies).sum(1) * weights).sum()
+        loss.backward()
+        total += float(loss.detach())
+        for s, row, entropies in zip(batch.samples, scored.logprobs, scored.entropies, strict=True):
+            plain, plain_entropies = kept_scores(policy.model, s, TEMPERATURE)
+            torch.testing.assert_close(row[: len(plain)], plain, atol=1e-5, rtol=0)
+            torch.testing.assert_close(entropies[: len(plain)], plain_entropies, atol=1e-5, rtol=0)
+            expected = expected + s.advantage * (plain + 0.3 * plain_entropies).sum()
+    gradient = gradient_of(policy)
+    policy.model.zero_grad()
+    expected.backward()
+    assert total == pytest.approx(float(expected.detach()), abs=1e-3)
+    assert (gradient - gradient_of(policy)).norm() <= 1e-5 * gradient.norm()
+
+
+def test_constant_prompts_score_over_the_kept_sets(policy: Policy, samples: list[Sample]) -> None:
+    found = mixed_samples(policy, samples)
+    scorer = with_constant_prompts(scorer_of(policy), found)
+    for batch in scorer.batches(found):
+        for s, row in zip(batch.samples, scorer.score(batch).logprobs, strict=True):
+            plain = kept_scores(policy.model, s, TEMPERATURE)[0]
+            torch.testing.assert_close(row[: len(plain)], plain, atol=1e-5, rtol=0)
+
+
+def test_sampled_and_recomputed_log_probabilities_are_the_same(policy: Policy, samples: list[Sample]) -> None:
+    found = drawn(policy, samples, TEMPERATURE)
+    scorer = scorer_for(policy, found, TEMPERATURE)
+    assert scorer.layout == "packed"  # the probe is of whole distributions
+    whole = []
+    for batch in scorer.batches(found):
+        for s, row in zip(batch.samples, scorer.score(batch).logprobs.detach(), strict=True):
+            own = row[: len(s.completion)]
+            assert own.tolist() == pytest.approx(list(s.behaviour), abs=1e-5)
+            whole.append(float((unpadded_logprobs(policy.model, s, TEMPERATURE).detach() - own).sum()))
+    assert max(whole) < -0.1  # over all tokens they would be smaller
+
+
+def test_samples_are_scored_alike_in_any_company(policy: Policy, samples: list[Sample]) -> None:
+    found = mixed_samples(policy, samples)
+    scorer = scorer_of(policy)
+    (batch,) = scorer.batches(found)
+    scored = scorer.score(batch).logprobs
+    together = {(s.problem_id, s.member): row for s, row in zip(batch.samples, scored, strict=True)}
+    for s in random.Random(0).sample(found, 4):
+        (alone,) = scorer.batches([replace(s, advantage=1.0)])
+        row = scorer.score(alone).logprobs[0]
+        torch.testing.assert_close(together[s.problem_id, s.member][: len(row)], row, atol=1e-5, rtol=0)
