@@ -102,7 +102,7 @@ def _siblings(problems: Sequence[Problem]) -> str:
     if not problems:
         return "none: the file has none, no paraphrases and no paragraphs to reorder"
     alike = sum(not p.answers_vary for p in problems)
-    return f"{sum(len(p.siblings) for p in problems)}, of {len(problems)} problems; of {alike} with the same answer"
+    return f"{sum(len(p.siblings) for p in problems)}, of {len(problems)} problems; the same answer in {alike} of them"
 
 
 def _answers(evaluator: str, answers: Sequence[Answer]) -> str:

@@ -62,7 +62,7 @@ def test_siblings_are_counted_as_a_run_makes_them_and_the_same_question_twice_is
     for count, made in ((2, 2), (1, 1), (0, 0)):
         lines = list(lines_of(summarise("capitals.jsonl", text_of(rows), "text", count)))
         problems, alike = (2, 1) if count else (1, 0)
-        assert lines[5] == f"  siblings    {made + 1}, of {problems} problems; of {alike} with the same answer"
+        assert lines[5] == f"  siblings    {made + 1}, of {problems} problems; the same answer in {alike} of them"
         assert count == 1 or lines[7].startswith("  duplicates  none") == (count == 0)
 
 
