@@ -55,7 +55,7 @@ Novelty = Literal["phrasing", "composition"]
 
 
 class Sibling(Record):
-    """The same problem with other quantities and its own answer."""
+    """The same problem with other quantities and its own answer, or in other words or with another context."""
 
     question: str
     answer: Answer
@@ -97,6 +97,11 @@ class Problem(Record):
     def answers(self) -> list[Answer]:
         """Its own answer, then its siblings'."""
         return [self.answer, *(sibling.answer for sibling in self.siblings)]
+
+    @property
+    def answers_vary(self) -> bool:
+        """True if a sibling has another answer than the problem: then no constant solves all of them."""
+        return any(sibling.answer != self.answer for sibling in self.siblings)
 
     @property
     def numbers(self) -> list[int | float]:
@@ -200,7 +205,7 @@ class Workflow(Record):
     completions: list[Completion] = []  # empty if no policy wrote it, or if it is a revision too long to learn from
     sampled: int = 0  # the first `sampled` of `completions` are independent samples; the others come from the tree
     perturbed_results: list[Result] = Field(default=[], exclude_if=not_)
-    """Its results on its question with other quantities; only for right workflows of problems without siblings."""
+    """Its results on its question with other quantities; only for right workflows of a problem with one answer."""
 
 
 class TreeNode(Record):
@@ -245,7 +250,7 @@ class Trajectory(Record):
     kept: list[list[list[int]]] = Field(default=[], exclude_if=not_)
     """With `search.top_p` or `top_k`, [G][T][…]: as in `Completion`; [] for members without. Else []."""
     agreement: list[float] = Field(default=[], exclude_if=not_)
-    """Length G if the problem has no siblings: the weight of each member's answer if it is right. Else []."""
+    """Length G if no sibling has another answer: the weight of each member's answer if it is right. Else []."""
 
 
 RewardStatus = Literal["ok", "failed", "timeout"]

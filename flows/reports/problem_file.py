@@ -31,22 +31,23 @@ class FileSummary:
     evaluator: str
     problems: list[Problem] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
-    repeated: int = 0  # lines with a question that an earlier line has
+    repeated: int = 0  # lines with a question, their siblings' included, that occurs before
 
 
-def describe_files(path: str, evaluator: str = BY_FORMAT) -> str:
+def describe_files(path: str, evaluator: str = BY_FORMAT, siblings: int = 0) -> str:
     """The text that `graft problems` prints. Raises GraftError without a file, and for one without any line."""
     if not Path(path).exists():
         raise GraftError(f"{path}: no such file; name a jsonl file, or a folder of them")
     if evaluator not in EVALUATORS and ":" not in evaluator:
         raise GraftError(f"--evaluator: no {evaluator!r}; name one of {', '.join(EVALUATORS)}, or module:CLASS")
-    summaries = [summarise(name, read_text(file), evaluator) for name, file in problem_files(Path.cwd(), path).items()]
+    files = problem_files(Path.cwd(), path).items()
+    summaries = [summarise(name, read_text(file), evaluator, siblings) for name, file in files]
     return "\n\n".join("\n".join(lines_of(summary)) for summary in summaries)
 
 
-def summarise(name: str, text: str, evaluator: str = BY_FORMAT) -> FileSummary:
+def summarise(name: str, text: str, evaluator: str = BY_FORMAT, siblings: int = 0) -> FileSummary:
     """Read every line, a refused one too. Raises GraftError for a file that is not JSON, or empty."""
-    reader, summary, questions = Reader(evaluator), None, set[str]()
+    reader, summary, questions = Reader(evaluator, siblings=siblings), None, set[str]()
     for place, row in rows_of(name, text):
         if summary is None:
             known = recognise(row)
@@ -56,12 +57,13 @@ def summarise(name: str, text: str, evaluator: str = BY_FORMAT) -> FileSummary:
             if summary.evaluator in BUILT_IN:
                 problem = reader.problem(where, summary.known, row, name)
             else:  # the answers as they are: a user's evaluator is not loaded here
-                problem = read_row(where, summary.known, row, name, summary.evaluator)
+                problem = read_row(where, summary.known, row, name, summary.evaluator, variants=siblings)
         except GraftError as error:
             summary.refused.append(str(error))
             continue
-        summary.repeated += problem.question in questions
-        questions.add(problem.question)
+        before = len(questions)
+        questions.update(problem.questions)
+        summary.repeated += len(questions) < before + len(problem.questions)
         summary.problems.append(problem)
     if summary is None:
         raise GraftError(f"{name}: no line; write one JSON object per line")
@@ -76,8 +78,7 @@ def lines_of(summary: FileSummary) -> Iterator[str]:
     yield f"  answers     {_answers(summary.evaluator, [p.answer for p in problems])}"
     yield f"  questions   {_lengths([without_context(p.question) for p in problems])}"
     yield f"  contexts    {_lengths([text for p in problems if (text := context(p.question))])}"
-    siblings = [len(p.siblings) for p in problems if p.siblings]
-    yield f"  siblings    {f'{sum(siblings)}, of {len(siblings)} problems' if siblings else 'none'}"
+    yield f"  siblings    {_siblings([p for p in problems if p.siblings])}"
     names = Counter(name for p in problems for name in p.fields)
     yield f"  fields      {', '.join(map(printable, names)) or 'none'}"
     yield f"  duplicates  {summary.repeated or 'none'}{' (a run refuses them)' if summary.repeated else ''}"
@@ -95,6 +96,13 @@ def _evaluator(summary: FileSummary) -> str:
     if summary.evaluator in BUILT_IN:
         return f"{summary.evaluator}: the answer is {BUILT_IN[summary.evaluator].wanted}"
     return f"{summary.evaluator}, your own"
+
+
+def _siblings(problems: Sequence[Problem]) -> str:
+    if not problems:
+        return "none: the file has none, no paraphrases and no paragraphs to reorder"
+    alike = sum(not p.answers_vary for p in problems)
+    return f"{sum(len(p.siblings) for p in problems)}, of {len(problems)} problems; the same answer in {alike} of them"
 
 
 def _answers(evaluator: str, answers: Sequence[Answer]) -> str:

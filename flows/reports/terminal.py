@@ -229,13 +229,13 @@ def _curriculum(layout: Layout, params: Params) -> list[str]:
 
 
 def _support(search: Mapping[str, float]) -> list[str]:
-    """Problems of the last round that only one answer supports, if not all have siblings."""
+    """Problems of the last round that only one answer supports, if not all have siblings with other answers."""
     alone = search.get("solved_by_one_answer", 0)
     if not alone:
         return []
     return [
         f"Train, last round: {alone:.0f} of {search['solved']:.0f} solved problems rest on one answer alone: "
-        "no siblings, and no second workflow that behaves alike."
+        "no siblings with other answers, and no second workflow that behaves alike."
     ]
 
 

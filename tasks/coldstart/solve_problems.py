@@ -35,11 +35,11 @@ def solve_problems(
 def find_candidates(problem: Problem, operations: int) -> list[Expression]:
     """Expressions that give all answers of a problem, likelier ones first.
 
-    With siblings hardly any wrong one remains. Without, random inputs keep expressions apart that have the same value
-    only on this question, and expressions up to FURTHER operations longer are searched.
+    With siblings that have other answers hardly any wrong one remains. Without, random inputs keep expressions apart
+    that have the same value only on this question, and expressions up to FURTHER operations longer are searched.
     """
     quantities = [numbers(question) for question in problem.questions]
-    if problem.siblings:
+    if problem.answers_vary:
         return shortest_expressions(quantities, problem.numbers, operations)
     others = other_inputs(problem.problem_id, quantities[0])
     return shortest_expressions([*quantities, *others], problem.numbers, operations, FURTHER)
@@ -52,13 +52,14 @@ def order_candidates(
 
     The prior (candidate_scores.py) is also trained on problems with siblings. 0 passes leave the order unchanged.
     """
-    if passes == 0 or all(problem.siblings for problem in problems):
+    if passes == 0 or all(problem.answers_vary for problem in problems):
         return list(listed)
     pools, places = [], []
     for problem, found in zip(problems, listed, strict=True):
         space = space_of(problem.problem_id, problem.questions, problem.numbers)
-        pairs = [(place, program_of(e, space)) for place, e in enumerate(found[: 1 if problem.siblings else RANKED])]
-        pools.append(CandidatePool(space, [program for _, program in pairs if program], bool(problem.siblings)))
+        ranked = found[: 1 if problem.answers_vary else RANKED]
+        pairs = [(place, program_of(expression, space)) for place, expression in enumerate(ranked)]
+        pools.append(CandidatePool(space, [program for _, program in pairs if program], problem.answers_vary))
         places.append([place for place, program in pairs if program])
     ordered = []
     for found, own, scores in zip(listed, places, score_candidates(pools, passes, seed), strict=True):

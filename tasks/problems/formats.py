@@ -13,6 +13,7 @@ from typing import Any
 from tasks.evaluators.boxed import last_box
 from tasks.evaluators.number import kind_of
 from tasks.problems.columns import ColumnError, check_text
+from tasks.problems.variants import Paragraph, QuestionParts, mixed
 from tasks.programs.operators.question_context import with_context
 from tasks.programs.operators.shown_tests import shown_tests
 from tasks.records import NUMBER, PROBLEM_ID, UNIT_TESTS, Answer
@@ -35,6 +36,7 @@ class Row:
     used: Sequence[str]  # the columns that these came from, which are not among the fields
     problem_id: str | None = None
     column: str = "answer"  # the answer's, for errors
+    parts: QuestionParts | None = None  # of a question of which variants may be asked
 
 
 @dataclass(frozen=True)
@@ -61,10 +63,35 @@ def _needs(*names: str) -> Callable[[Columns], bool]:
 
 
 def _own(row: Columns) -> Row:
-    question, used = check_text("question", row["question"]), ["answer", "question"]
-    if isinstance(row.get("context"), str):
-        question, used = _in_context(row["context"], question), [*used, "context"]
-    return Row(question, row["answer"], used)
+    paragraphs, context_columns = _paragraphs(row)
+    question, paraphrases, used = _worded(row)
+    if "distractor_contexts" in context_columns:
+        paragraphs = mixed(paragraphs, question)
+    parts = QuestionParts(question, paraphrases, paragraphs)
+    return Row(_in_context(parts.context, question), row["answer"], ["answer", *used, *context_columns], parts=parts)
+
+
+def _worded(row: Columns) -> tuple[str, list[str], list[str]]:
+    """The question, its paraphrases and the columns that they came from."""
+    question = check_text("question", row["question"])
+    if row.get("paraphrases") is None:
+        return question, [], ["question"]
+    texts = _listed_texts("paraphrases", row["paraphrases"])
+    return question, [check_text("paraphrases", text) for text in texts], ["question", "paraphrases"]
+
+
+def _paragraphs(row: Columns) -> tuple[list[Paragraph], list[str]]:
+    """The paragraphs of a context of Graft's own format, and the columns that they came from."""
+    given = row.get("context")
+    needed: list[Any] = given if isinstance(given, list) else [given]
+    if not needed or not all(isinstance(text, str) for text in needed):
+        return [], []
+    texts, used = [Paragraph(text.strip()) for text in needed if text.strip()], ["context"]
+    if row.get("distractor_contexts") is not None:
+        listed = _listed_texts("distractor_contexts", row["distractor_contexts"])
+        texts += [Paragraph(text.strip(), is_distractor=True) for text in listed if text.strip()]
+        used.append("distractor_contexts")
+    return texts, used
 
 
 def _human_eval(row: Columns) -> Row:
@@ -155,9 +182,21 @@ def _hotpot(row: Columns) -> Row:
             paragraphs = [(title, body) for title, body in pairs]
         case other:
             raise ColumnError("context", f"{kind_of(other)}, not paragraphs with titles; fix the line")
-    text = "\n\n".join(f"{title}: {''.join(map(str, sentences)).strip()}" for title, sentences in paragraphs)
-    question = _in_context(text, check_text("question", row["question"]))
-    return Row(question, row["answer"], ("answer", "context", "question", "id", "_id"), _id_in(row))
+    supporting = _supporting_titles(row["supporting_facts"]) & {title for title, _ in paragraphs}
+    listed = [
+        Paragraph(f"{title}: {''.join(map(str, sentences)).strip()}", bool(supporting) and title not in supporting)
+        for title, sentences in paragraphs
+    ]
+    question, paraphrases, used = _worded(row)
+    parts = QuestionParts(question, paraphrases, listed)
+    names = ["answer", "context", *used, "id", "_id"]
+    return Row(_in_context(parts.context, question), row["answer"], names, _id_in(row), parts=parts)
+
+
+def _supporting_titles(facts: Any) -> set[str]:
+    """The titles of the paragraphs that the answer needs: as the hub has them, or as published; none if unknown."""
+    titles = facts.get("title") or [] if isinstance(facts, dict) else [fact[0] for fact in facts]
+    return {title for title in titles if isinstance(title, str)}
 
 
 def _mmlu(row: Columns) -> Row:
@@ -236,7 +275,8 @@ def _is_gsm8k(row: Columns) -> bool:
 
 
 OWN = Format("question and answer", NUMBER, _needs("question", "answer"), _own)
-"""Graft's own format: any columns, of which `question`, `answer`, `context`, `siblings` and `problem_id` are read."""
+"""Graft's own format: any columns, of which `question`, `answer`, `siblings`, `problem_id`, `paraphrases`, `context`
+and, with a context, `distractor_contexts` are read."""
 
 FORMATS = (
     Format("HumanEval", UNIT_TESTS, _needs("task_id", "prompt", "entry_point", "canonical_solution"), _human_eval),

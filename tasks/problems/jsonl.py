@@ -14,6 +14,7 @@ from tasks.evaluators.scores import BUILT_IN, own_evaluator
 from tasks.params.sections import BY_FORMAT, Problems
 from tasks.problems.columns import ColumnError, other_columns
 from tasks.problems.formats import OWN, Format, Row, recognise
+from tasks.problems.variants import variants_of
 from tasks.records import NUMBER, PROBLEM_ID, Answer, Problem, Sibling, Split
 from tasks.seeds import derive_seed
 
@@ -26,12 +27,16 @@ Place = tuple[str, str]
 class Reader:
     """Reads problems from texts. `evaluator`: by name for all problems, or BY_FORMAT for that of each file's format.
 
-    `root` and `sha256` are the project's folder and the digest of a user's evaluator. `formats` holds the format of
-    each file that was read.
+    `root` and `sha256` are the project's folder and the digest of a user's evaluator. `siblings`: most variants of a
+    question that are made where a line has paraphrases or paragraphs. `formats` holds the format of each file that was
+    read.
     """
 
-    def __init__(self, evaluator: str = BY_FORMAT, root: Path | None = None, sha256: str | None = None) -> None:
+    def __init__(
+        self, evaluator: str = BY_FORMAT, root: Path | None = None, sha256: str | None = None, siblings: int = 0
+    ) -> None:
         self._evaluator, self._root, self._sha256 = evaluator, root or Path.cwd(), sha256
+        self._siblings = siblings
         self._ids: dict[str, Place] = {}
         self._questions: dict[str, Place] = {}
         self.formats: dict[str, Format] = {}
@@ -40,7 +45,7 @@ class Reader:
         """The problems of one file; `name` is used in errors, `source` in the records. Blank lines are ignored.
 
         Raises GraftError that names file, line and column: not JSON, a missing column or one of the wrong kind, two
-        lines, of this file or an earlier one, with the same id or question.
+        lines, of this file or an earlier one, with the same id or question, siblings included.
         """
         problems = []
         for place, row in rows_of(name, text):
@@ -53,7 +58,7 @@ class Reader:
     def problem(self, where: str, known: Format, row: dict[str, Any], source: str) -> Problem:
         """The problem of one row. Raises GraftError that begins with `where`."""
         evaluator = known.evaluator if self._evaluator == BY_FORMAT else self._evaluator
-        return read_row(where, known, row, source, evaluator, self._parse, self._sha256)
+        return read_row(where, known, row, source, evaluator, self._parse, self._sha256, self._siblings)
 
     def _parse(self, evaluator: str, answer: Answer) -> Answer:
         if evaluator in BUILT_IN:
@@ -65,16 +70,18 @@ class Reader:
     def _refuse_repeated(self, name: str, place: str, problem: Problem) -> None:
         where = where_of(name, place)
         # the question first: lines without ids and with the same question have the same id as well
-        if problem.question in self._questions:
-            raise GraftError(
-                f"{where}: {_line_at(self._questions[problem.question], name)} asks the same; remove one of the two"
-            )
+        for question in problem.questions:
+            if question in self._questions:
+                raise GraftError(
+                    f"{where}: {_line_at(self._questions[question], name)} asks the same; remove one of the two"
+                )
         if problem.problem_id in self._ids:
             first = _line_at(self._ids[problem.problem_id], name)
             raise GraftError(
                 f"{where}: {first} has the problem_id {problem.problem_id!r} too; give one of the two another id"
             )
-        self._questions[problem.question] = self._ids[problem.problem_id] = (name, place)
+        self._ids[problem.problem_id] = (name, place)
+        self._questions |= dict.fromkeys(problem.questions, (name, place))
 
 
 Parse = Callable[[str, Answer], Answer]
@@ -89,21 +96,28 @@ def read_row(
     evaluator: str,
     parse: Parse = lambda _, answer: answer,
     sha256: str | None = None,
+    variants: int = 0,
 ) -> Problem:
-    """The problem of one row, its answers as `parse` gives them. Raises GraftError that begins with `where`."""
+    """The problem of one row, its answers as `parse` gives them. Raises GraftError that begins with `where`.
+
+    Its siblings are those of the line; without any, up to `variants` of the question, with the same answer.
+    """
     try:
         read = _read(known, row)
         siblings = row.get("siblings") if known.read is OWN.read else None
         used = {*read.used, *_id_columns(known, row), *(("siblings",) if siblings is not None else ())}
+        answer, fields = _answer(parse, evaluator, read.column, read.answer), other_columns(row, used)
+        texts = variants_of(read.parts, variants) if read.parts and not siblings else []
         return Problem(
             problem_id=_problem_id(known, row, read),
             question=read.question,
-            answer=_answer(parse, evaluator, read.column, read.answer),
+            answer=answer,
             source=source,
-            siblings=_siblings(parse, evaluator, row, siblings),
+            siblings=_siblings(parse, evaluator, row, siblings)
+            or [Sibling(question=text, answer=answer, fields=fields) for text in texts],
             evaluator=evaluator,
             evaluator_sha256=sha256 if ":" in evaluator else None,
-            fields=other_columns(row, used),
+            fields=fields,
         )
     except KeyError as error:
         needed = "needs a question and an answer" if known is OWN else f"of {known.name} has it"
@@ -133,9 +147,9 @@ def _siblings(parse: Parse, evaluator: str, row: dict[str, Any], listed: Any) ->
         column = f"siblings.{place}"
         if not isinstance(sibling, dict):
             raise ColumnError(column, f"{kind_of(sibling)}, not {{question, answer}}; fix the field")
-        context = {"context": row["context"]} if isinstance(row.get("context"), str) else {}
+        inherited: dict[str, Any] = {name: row[name] for name in ("context", "distractor_contexts") if name in row}
         try:
-            read = OWN.read(context | sibling)
+            read = OWN.read(inherited | sibling)
             answer = _answer(parse, evaluator, "answer", read.answer)
             fields = other_columns(sibling, read.used)
         except KeyError as error:
@@ -155,7 +169,9 @@ def read_files(
         found = reader.read(name, text, source)
         problems += found
         if report and found:
-            report(f"{name}: {len(found)} problems in the format {reader.formats[name].name}, {found[0].evaluator}")
+            siblings = sum(len(problem.siblings) for problem in found) or "no"
+            known = reader.formats[name].name
+            report(f"{name}: {len(found)} problems in the format {known}, {found[0].evaluator}, {siblings} siblings")
     return problems
 
 

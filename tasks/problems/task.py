@@ -31,6 +31,7 @@ def read_problems(layout: Layout, params: Params) -> dict[Split, list[Problem]]:
     if params.problems.source != "jsonl":
         return generate(params.problems, params.seed)
     path = params.problems.path
-    reader = Reader(params.problems.evaluator, layout.root, params.problems.evaluator_sha256)
+    own = params.problems
+    reader = Reader(own.evaluator, layout.root, own.evaluator_sha256, own.siblings)
     texts = ((name, read_text(file), file.name) for name, file in problem_files(layout.root, path).items())
     return split_problems(path, read_files(texts, reader, logger.info), params.problems, params.seed)

@@ -1,4 +1,4 @@
-"""Agreement of behaviours: weight of a right answer to a problem without siblings to check it.
+"""Agreement of behaviours: weight of a right answer to a problem that no sibling with another answer checks.
 
 Each workflow with the right answer also runs on the question with other quantities; its results are its behaviour.
 Wrong programs that give the answer by chance behave differently from one another, right ones alike however they are

@@ -28,7 +28,7 @@ def terms_of(environment: Environment, max_new_tokens: int) -> dict[str, Term]:
 
 
 def correctness(environment: Environment, trajectory: Trajectory, member: int) -> float | None:
-    """Share of the problem and its siblings solved; without siblings times the agreement with other workflows."""
+    """Share of the problem and its siblings solved; if all have one answer, times the agreement with others."""
     results = results_of(trajectory, member)
     if failure_reason(results) is not None:
         return None

@@ -1,4 +1,4 @@
-"""Perturbed questions: the question of a problem without siblings with other quantities.
+"""Perturbed questions: the question of a problem with other quantities, where no sibling has another answer.
 
 Their answers are unknown, but two workflows that return the same values on all of them compute the same function.
 """

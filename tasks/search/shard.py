@@ -59,6 +59,7 @@ class ShardResult:
     example: ExampleTree | None
     metrics: dict[str, float]
     support: dict[str, float]  # solved train problems by kind of evidence
+    all_vary: bool  # every train problem has a sibling with another answer
 
 
 def search_shard(
@@ -105,6 +106,7 @@ def _result(
     best = example_tree(train) if train else None
     of_train = [workflow for workflow in workflows if workflow.split == "train"]
     outcomes = [outcome_of(tree, round) for tree in train]
+    varied = {tree.problem.problem_id for tree in train if tree.problem.answers_vary}
     return ShardResult(
         problems=[tree.problem.problem_id for tree in trees],
         solved=[tree.problem.problem_id for tree in trees if tree.solved],
@@ -113,7 +115,8 @@ def _result(
         outcomes=outcomes,
         example=ExampleTree(tree_rank(best), _nodes(best), best.problem) if best else None,
         metrics=_metrics(train, outcomes) | (revision_metrics(train) if params.search.revisions else {}),
-        support=count_support(of_train) if environment.asks_siblings else {},
+        support=count_support(of_train, varied) if environment.asks_siblings else {},
+        all_vary=len(varied) == len(train),
     )
 
 

@@ -18,7 +18,7 @@ class SearchTotals:
         self._tally = tally
         self._metrics: Counter[str] = Counter()
         self._support: Counter[str] = Counter()
-        self._all_by_siblings = True
+        self._all_vary = True
 
     def collect(self, shards: Iterable[ShardResult]) -> Iterator[Part]:
         """Workflows and nodes of each shard, to be written."""
@@ -31,11 +31,11 @@ class SearchTotals:
         self.outcomes |= {outcome.problem_id: outcome for outcome in shard.outcomes}
         self._metrics.update(shard.metrics)
         self._support.update(shard.support)
-        self._all_by_siblings &= all(w.sibling_results for w in shard.workflows if w.split == "train")
+        self._all_vary &= shard.all_vary
         if shard.example and (self.example is None or shard.example.rank > self.example.rank):
             self.example = shard.example
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The stage's metrics, with the kinds of evidence unless all problems have siblings."""
-        return {**self._metrics, **({} if self._all_by_siblings else self._support)}
+        """The stage's metrics, with the kinds of evidence unless all problems have siblings with other answers."""
+        return {**self._metrics, **({} if self._all_vary else self._support)}

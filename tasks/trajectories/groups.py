@@ -26,7 +26,8 @@ END: tuple[None, tuple[Workflow, ...]] = (None, ())
 class Member:
     """A completion with its workflow; `share` of the problem and its siblings are solved by it.
 
-    Without siblings a right answer is weighted by its agreement with the others (tasks/programs/agreement.py).
+    Unless siblings have other answers, a right answer is weighted by its agreement with the others
+    (tasks/programs/agreement.py).
     """
 
     workflow: Workflow
@@ -60,7 +61,7 @@ def build_trajectories(
     """A trajectory for each problem that has a completion, in the order of the problems.
 
     `lineage` and `form` belong to the policy that wrote the completions; `served`: its prompt named operators served
-    by a model. Without `by_agreement` a right answer counts in full on problems without siblings too.
+    by a model. Without `by_agreement` a right answer counts in full on problems with one answer too.
     """
     for each in searched:
         members = group_members(environment, each.problem, each.workflows, by_agreement, seed)
@@ -196,5 +197,5 @@ def _trajectory(searched: SearchedProblem, prompt: str, group: Sequence[Member],
         logprobs=[member.completion.logprobs for member in group],
         policy_version=lineage.version,
         kept=[member.completion.kept for member in group] if any(member.completion.kept for member in group) else [],
-        agreement=[] if problem.siblings else [member.agreement for member in group],
+        agreement=[] if problem.answers_vary else [member.agreement for member in group],
     )

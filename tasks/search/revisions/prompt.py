@@ -16,7 +16,7 @@ from tasks.evaluators.scores import wanted
 from tasks.programs.code_blocks import code_of
 from tasks.programs.contract import contract_of
 from tasks.programs.operators.question_context import context
-from tasks.records import Problem, Result
+from tasks.records import NUMBER, Problem, Result
 
 MAX_CHANGE = 200
 """Longest description of a change, in characters."""
@@ -61,7 +61,7 @@ def revision_prompt(problem: Problem, parent: EvaluatedWorkflow, trials: Sequenc
         _contract(problem),
         f"Problem: {problem.question}\n",
         f"This workflow was written for it:\n```python\n{parent.code}```\n",
-        f"What running it gave:\n{_results_text(parent)}",
+        f"What running it gave:\n{_results_text(problem, parent)}",
         _listed("These changes of it were tried and made it better; go on from them:", _compared(helped, count)),
         _listed("These changes of it were tried and did not help; make none of them again:", _compared(rest, count)),
         "Find out what is wrong with it and change that. Reply with one line that begins with Change: and says what "
@@ -111,13 +111,15 @@ def change_key(change: str) -> str:
 _CHANGE_LINE = re.compile(r"^[^\w\n]*(?:change|idea)[ \t*_]*:[ \t*_]*(.+)$", re.IGNORECASE | re.MULTILINE)
 
 
-def _results_text(ran: EvaluatedWorkflow) -> str:
+def _results_text(problem: Problem, ran: EvaluatedWorkflow) -> str:
     """The results in words, one per line; equal ones of siblings share a line."""
     own = _result_text(ran.results[0], ran.right[0])
     pairs = zip(ran.results[1:], ran.right[1:], strict=True)
     siblings = Counter(_sibling_result_text(result, right, own) for result, right in pairs)
     lines = [f"- on this problem: {own}"]
-    lines += [f"- on the same problem with other quantities ({count} ×): {each}" for each, count in siblings.items()]
+    is_computed = problem.evaluator == NUMBER and problem.answers_vary
+    other = "the same problem with other quantities" if is_computed else "a variant of this problem"
+    lines += [f"- on {other} ({count} ×): {each}" for each, count in siblings.items()]
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -112,6 +112,15 @@ def test_without_siblings_the_likeliest_is_right_more_often_than_the_shortest() 
     assert more > 1.2 * less > 0
 
 
+def test_siblings_with_the_same_answer_keep_no_wrong_candidate_out() -> None:
+    """A constant or a coincidence solves them too, so candidates are found and ranked as without siblings."""
+    own = Problem(problem_id="p", question="There are 3 boxes of 4 pens.", answer=12, source="test")
+    alike = own.model_copy(update={"siblings": [Sibling(question="Of 3 boxes each has 4 pens.", answer=12)]})
+    other = own.model_copy(update={"siblings": [Sibling(question="There are 5 boxes of 6 pens.", answer=30)]})
+    assert find_candidates(alike, 2) == find_candidates(own, 2)
+    assert len(find_candidates(other, 2)) < len(find_candidates(alike, 2))
+
+
 @pytest.mark.slow
 def test_what_problems_have_in_common_shows_which_candidate_is_right() -> None:
     """Boxes are multiplied and gifts taken away; the wrong candidates vary, and a third of them comes first."""

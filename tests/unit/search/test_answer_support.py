@@ -1,4 +1,4 @@
-"""Problems without siblings, from the stage `search` with a real tiny policy to the rewards of their groups."""
+"""Problems that no other answer checks, from the stage `search` with a tiny policy to the rewards of their groups."""
 
 import json
 from pathlib import Path
@@ -27,14 +27,15 @@ CHANCE = make_problem("chance", ("3 boxes, 4 pens and 5 more?", 12))
 PLAIN = make_problem("plain", ("6 boxes, 2 pens and 9 more?", 17))
 HOPELESS = make_problem("hopeless", ("8 boxes, 7 pens and 2 more?", -1))
 SURE = make_problem("sure", ("5 boxes, 8 pens and 3 more?", 40), ("4 boxes, 6 pens and 2 more?", 24))
-TRAIN = [CHANCE, PLAIN, HOPELESS, SURE]
+ALIKE = make_problem("alike", (CHANCE.question, 12), ("3 boxes and 4 pens, and 5 more?", 12))
+TRAIN = [CHANCE, PLAIN, HOPELESS, SURE, ALIKE]
 HELD_OUT = CHANCE.model_copy(update={"problem_id": "held-out"})
 
 
 @pytest.fixture(scope="module")
 def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A policy folder; its policy writes all CODES, for any question."""
-    folder, questions = tmp_path_factory.mktemp("policy") / "0", [p.question for p in TRAIN]
+    folder, questions = tmp_path_factory.mktemp("policy") / "0", [p.question for p in TRAIN if p is not ALIKE]
     corpus = [prompt_of(question, "scratch") for question in questions] + CODES
     save_writer(folder, corpus, questions, [PRODUCT, *CODES], epochs=120, rate=0.02, batch=20)
     return folder
@@ -71,7 +72,7 @@ def index_of(layout: Layout) -> list[Workflow]:
     return read_jsonl(layout.workflows(1) / "index.jsonl", Workflow)
 
 
-def test_only_right_workflows_without_siblings_are_run_on_the_perturbed_questions(
+def test_only_right_workflows_that_no_other_answer_checks_are_run_on_the_perturbed_questions(
     searched: Layout, sandbox: Sandbox
 ) -> None:
     problems = {p.problem_id: p for p in [*TRAIN, HELD_OUT]}
@@ -79,7 +80,7 @@ def test_only_right_workflows_without_siblings_are_run_on_the_perturbed_question
     assert {w.split for w in index if w.perturbed_results} == {"train", "validation"}
     for w in index:
         problem = problems[w.problem_id]
-        assert bool(w.perturbed_results) == (w.value == 1 and not problem.siblings)
+        assert bool(w.perturbed_results) == (w.value == 1 and not problem.answers_vary)
         if w.perturbed_results:
             texts = perturb_question(problem.question, problem.problem_id)
             assert len(texts) == TEXTS
@@ -89,12 +90,12 @@ def test_only_right_workflows_without_siblings_are_run_on_the_perturbed_question
 def test_the_support_of_solved_problems_is_counted_and_adds_up_over_shards(searched: Layout) -> None:
     numbers = json.loads(searched.metrics("search", 1).read_text())
     support = {name: number for name, number in numbers.items() if name.startswith("solved_by_") and "samp" not in name}
-    expected = {"solved_by_siblings": 1, "solved_by_agreement": 1, "solved_by_one_answer": 1}
-    assert (numbers["solved"], support) == (3, expected)
-    with_siblings = count_support([w for w in index_of(searched) if w.sibling_results])
+    expected = {"solved_by_siblings": 1, "solved_by_agreement": 2, "solved_by_one_answer": 1}
+    assert (numbers["solved"], support) == (4, expected)
+    with_siblings = count_support([w for w in index_of(searched) if w.problem_id == "sure"], {"sure"})
     assert with_siblings == dict.fromkeys(expected, 0) | {"solved_by_siblings": 1}
     hopeless = [w for w in index_of(searched) if w.problem_id == "hopeless"]
-    assert set(count_support(hopeless).values()) == {0}
+    assert set(count_support(hopeless, {"sure"}).values()) == {0}
 
 
 def rewarded(layout: Layout, agreement: bool) -> dict[str, dict[str, float | None]]:
@@ -108,21 +109,22 @@ def rewarded(layout: Layout, agreement: bool) -> dict[str, dict[str, float | Non
 def test_a_right_answer_earns_as_much_as_others_agree(searched: Layout) -> None:
     visits = {(w.problem_id, w.code): w.visits for w in index_of(searched)}
     earned = rewarded(searched, agreement=True)
-    products, sums = visits["chance", PRODUCT] + visits["chance", MIRRORED], visits["chance", SUM]
-    assert earned["chance"][PRODUCT] == earned["chance"][MIRRORED] == products / max(products, sums)
-    assert earned["chance"][SUM] == sums / max(products, sums)
-    assert earned["chance"][CONSTANT] == 0
+    for name in ("chance", "alike"):  # a constant solves both questions of "alike" as well
+        products, sums = visits[name, PRODUCT] + visits[name, MIRRORED], visits[name, SUM]
+        assert earned[name][PRODUCT] == earned[name][MIRRORED] == products / max(products, sums)
+        assert earned[name][SUM] == sums / max(products, sums)
+        assert earned[name][CONSTANT] == 0
     assert earned["plain"][SUM] == 1
     assert set(earned["hopeless"].values()) == {0}
     assert earned["sure"][PRODUCT] == 1
     (validation,) = [t for t in read_jsonl(searched.trajectories(1), Trajectory) if t.split == "validation"]
     assert len(validation.agreement) == len(validation.workflow_ids)
     counted = rewarded(searched, agreement=False)
-    assert {counted["chance"][code] for code in CODES} == {1}
+    assert {counted[name][code] for name in ("chance", "alike") for code in CODES} == {1}
     assert counted["sure"] == earned["sure"]
 
 
-def test_where_all_problems_have_siblings_agreement_changes_no_byte(tmp_path: Path, writer: Path) -> None:
+def test_where_all_siblings_have_other_answers_agreement_changes_no_byte(tmp_path: Path, writer: Path) -> None:
     """Nor does any file name it."""
     layout = layout_of(tmp_path, writer, [SURE])
     write_jsonl(layout.problems("validation"), [SURE.model_copy(update={"problem_id": "held-out"})])

@@ -134,7 +134,7 @@ SPLIT = [*(("train", problem) for problem in PROBLEMS), *(("validation", problem
 def without_policy(shard: NumberedShard) -> ShardResult:
     """As if each even problem had a signal; `solved` has the number of the shard."""
     own = [outcome(p.problem_id, 4 * (int(p.problem_id[1:]) % 2 == 0)) for split, p in shard[1] if split == "train"]
-    return ShardResult([p.problem_id for _, p in shard[1]], [str(shard[0])], [], [], own, None, {}, {})
+    return ShardResult([p.problem_id for _, p in shard[1]], [str(shard[0])], [], [], own, None, {}, {}, all_vary=False)
 
 
 @pytest.mark.parametrize("shard_size", [1, 3, 100])

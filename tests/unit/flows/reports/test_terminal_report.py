@@ -182,7 +182,7 @@ def test_each_kind_of_new_problems_has_a_row_and_a_single_kind_only_one(
 
 def test_solved_problems_that_rest_on_one_answer_are_counted(layout: Layout, params: Params) -> None:
     add(layout, "search", 3, solved=62, solved_by_siblings=20, solved_by_agreement=11, solved_by_one_answer=31)
-    found = "31 of 62 solved problems rest on one answer alone: no siblings, and no second workflow"
+    found = "31 of 62 solved problems rest on one answer alone: no siblings with other answers, and no second workflow"
     assert found in prose(layout, params)
     add(layout, "search", 3, solved_by_one_answer=0)
     assert "rest on one answer" not in report(layout, params)

@@ -26,9 +26,7 @@ FAILED = Result(status="error", error="IndexError: list index out of range")
 
 
 def asked(trials: list[Trial] | None = None, results: tuple[Result, ...] = (WRONG, FAILED, FAILED)) -> str:
-    return revision_prompt(
-        question_of(QUESTION), EvaluatedWorkflow(CODE, results, [False] * len(results)), trials or []
-    )
+    return revision_prompt(ASKED, EvaluatedWorkflow(CODE, results, [False] * len(results)), trials or [])
 
 
 def test_the_prompt_holds_the_contract_the_problem_the_parent_and_what_running_it_gave() -> None:
@@ -49,16 +47,20 @@ def test_the_prompt_holds_the_contract_the_problem_the_parent_and_what_running_i
     assert "other quantities (1 ×): error: IndexError: list index out of range\n" in alike
     assert "other quantities (1 ×): wrong, it returned 7\n" in alike
     assert "tried" not in prompt
+    paraphrase = Sibling(question="Its seat?", answer="Paris")
+    same = question_of("Of France?", "Paris", evaluator="text", siblings=[paraphrase])
+    worded = revision_prompt(same, EvaluatedWorkflow(CODE, (FAILED, FAILED), [False] * 2), [])
+    assert "- on a variant of this problem (1 ×): error: IndexError" in worded
 
 
 def test_the_prompt_never_holds_the_value_of_a_right_result() -> None:
     text, right = Result(status="ok", value="67 pens"), Result(status="ok", value=12345)
-    prompt = revision_prompt(question_of(QUESTION), EvaluatedWorkflow(CODE, (text, right), (False, True)), [])
+    prompt = revision_prompt(ASKED, EvaluatedWorkflow(CODE, (text, right), (False, True)), [])
     assert "on this problem: wrong, it returned '67 pens'\n" in prompt
     assert "with other quantities (1 ×): right\n" in prompt
     assert "12345" not in prompt
     turned = EvaluatedWorkflow(CODE, (right, text), (True, False))
-    assert "on this problem: right\n" in revision_prompt(question_of(QUESTION), turned, [])
+    assert "on this problem: right\n" in revision_prompt(ASKED, turned, [])
 
 
 def test_the_prompt_never_holds_the_question_of_a_sibling() -> None:
