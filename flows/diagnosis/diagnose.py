@@ -28,6 +28,7 @@ from tasks.grpo.compute import update_scorer
 from tasks.grpo.diagnostics.health import Score, StepMeasurements, verdicts
 from tasks.grpo.diagnostics.one_step import OneStep, one_step
 from tasks.grpo.groups import weighted_group
+from tasks.grpo.kl_weight import read_weight
 from tasks.grpo.recorded_logprobs import Logprobs, score_samples
 from tasks.layout import Layout
 from tasks.model.out_of_memory import explain_out_of_memory
@@ -73,6 +74,7 @@ def diagnose(layout: Layout, params: Params, count: int, round: int | None = Non
     A function of the project's files, the params and the arguments. Raises GraftError where there is no such policy.
     """
     round = _round(layout, round)
+    params = _with_beta(layout, params, round)
     problems, tolerant = _drawn(layout, params.seed, count, round), diagnosis_params(params)
     lineage = read_json(layout.policy(round) / "lineage.json", Lineage)
     policy = load_policy(layout.policy(round))
@@ -167,6 +169,12 @@ def diagnosis_params(params: Params) -> Params:
             "rewards": params.rewards.model_copy(update={"failed_limit": 1.0}),
         }
     )
+
+
+def _with_beta(layout: Layout, params: Params, round: int) -> Params:
+    """With the beta that the round's update has left, where it differs from step to step."""
+    beta = read_weight(layout.kl_weight(round), params.grpo).beta
+    return params.model_copy(update={"grpo": params.grpo.model_copy(update={"beta": beta})})
 
 
 def _round(layout: Layout, round: int | None) -> int:

@@ -16,7 +16,7 @@ from tasks.grpo.recorded_logprobs import Logprobs, behaviour_logprobs
 from tasks.grpo.step_plan import Step, UpdateGroup
 from tasks.grpo.update import optimizer_step, start_training
 from tasks.model.scoring.scorer import Scorer
-from tasks.params.sections import Grpo
+from tasks.params.grpo import Grpo
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -56,16 +56,16 @@ class OneStep:
 def one_step(scorer: Scorer, groups: Sequence[UpdateGroup], params: Grpo, reference: Logprobs | None) -> OneStep:
     """Take one step of these groups, in the scorer's model, and measure it.
 
-    At `grpo.learning_rate` itself: the schedule and its warm-up, which make an update's first step a small one, are
-    left out. `reference`: log-probabilities of all samples by the reference, None where `grpo.beta` is 0.
+    At `grpo.learning_rate` and `grpo.beta` themselves: schedule and warm-ups, which make an update's first step a small
+    one, are left out. `reference`: log-probabilities of all samples by the reference, None where `grpo.beta` is 0.
     Raises GraftError where its loss or gradient is not finite.
     """
     step = Step(1, list(groups))
     if not step.samples:
         still = GradientNorms(0.0, 0.0, 0.0, dict.fromkeys(layers_of(scorer), 0.0))
         return OneStep(None, None, still, still)
-    behaviour = behaviour_logprobs(scorer, step.samples)
-    training = start_training(scorer.model, constant_learning_rate(params), 1)
+    params, behaviour = constant_rates(params), behaviour_logprobs(scorer, step.samples)
+    training = start_training(scorer.model, params, 1)
     try:
         before = gradient_norms(scorer, groups, behaviour, reference, params)[0]
         optimizer_step(training, scorer, step, behaviour, reference, params)
@@ -81,9 +81,10 @@ def one_step(scorer: Scorer, groups: Sequence[UpdateGroup], params: Grpo, refere
     return OneStep(row, step_metrics(2, step, sums, after.whole, row["learning_rate"]), before, after)
 
 
-def constant_learning_rate(params: Grpo) -> Grpo:
-    """With a constant learning rate."""
-    return params.model_copy(update={"schedule": "constant", "warmup_steps": 0})
+def constant_rates(params: Grpo) -> Grpo:
+    """With a constant learning rate and a constant beta."""
+    constant = {"schedule": "constant", "warmup_steps": 0, "beta_warmup_steps": 0, "kl_target": None}
+    return params.model_copy(update=constant)
 
 
 def gradient_norms(

@@ -20,7 +20,7 @@ from tasks.model.scoring import micro_batches as packing
 from tasks.model.scoring.micro_batches import Layout, MicroBatch
 from tasks.model.scoring.scorer import Scorer, scorer_for
 from tasks.objective.samples import merge_equal_samples, tokenize_trajectory
-from tasks.params.sections import Grpo
+from tasks.params.grpo import Grpo
 from tests.support.grpo_params import grpo_params
 from tests.support.plain_scores import sample_logprobs, unpadded_logprobs
 from tests.support.policies import MakePolicy, MakeSamples, MakeTrajectory

@@ -154,6 +154,8 @@ def test_params_that_fit_together_are_accepted(file: Path, assignments: list[str
     (["influence.validation=trajectories"], "influence: validation is .* and trajectories is .*: with validation"),
     (["influence.trajectories=old.jsonl"], "influence: validation is .* and trajectories is .*: with validation"),
     (["grpo.loss=cispo", "grpo.delta=8.0"], r"grpo\.delta: delta \(8\.0\) does nothing in loss cispo: set it to null"),
+    (["grpo.beta=0.0", "grpo.kl_target=0.1"], r"grpo: kl_target \(0\.1\) does nothing where beta is 0"),
+    (["grpo.beta=0.0", "grpo.beta_warmup_steps=5"], r"grpo: beta_warmup_steps \(5\) does nothing where beta is 0"),
     (["grpo.loss=sapo", "grpo.delta=8.0"], r"grpo\.delta: delta \(8\.0\) does nothing in loss sapo: set it to null"),
     (["evaluation.every=2"],
      r"FILE: evaluation: every is 2, but there are no problems .*: set problems\.dev to 100, for instance, or"),
