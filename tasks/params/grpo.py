@@ -61,7 +61,7 @@ class Grpo(Section):
     @classmethod
     def _check_delta(cls, delta: float | None, others: ValidationInfo) -> float | None:
         loss, clip_high = others.data.get("loss"), others.data.get("clip_high")
-        if delta is not None and loss in ("cispo", "sapo"):
+        if delta is not None and loss in ("cispo", "sapo", "reinforce"):
             raise ValueError(f"delta ({delta}) does nothing in loss {loss}: set it to null")
         if delta is not None and clip_high is not None and delta <= 1 + clip_high:
             raise ValueError(

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -146,6 +146,7 @@ def wait_for_writing(layout: Layout, process: SERVER.Process, times: int) -> Non
     """Until the so-many-th checkpoint is being written, or the process has ended."""
     names: set[str] = set()
     while process.is_alive():
-        names |= {path.name for path in layout.journals("update", 1).glob(".*")}
+        with suppress(FileNotFoundError):  # an update that ends removes the folder
+            names |= {path.name for path in layout.journals("update", 1).glob(".*")}
         if len(names) >= times:
             return

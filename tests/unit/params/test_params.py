@@ -55,7 +55,7 @@ def test_the_shipped_file_is_valid_and_explains_every_param() -> None:
     ("seed: 0", "seed: 0\nxyzzy: 1", r"no param 'xyzzy'; the sections are seed, environment, env"),
     ("  beta: 0.01", "  beta: -1", r"grpo\.beta: .*greater than or equal to 0, not -1"),
     ("  group_size: 12", "  group_size: 0", r"grpo\.group_size: .*greater than or equal to 1, not 0"),
-    ("  loss: dapo", "  loss: ppo", r"grpo\.loss: .*'sapo', not 'ppo'"),
+    ("  loss: dapo", "  loss: ppo", r"grpo\.loss: .*'reinforce', not 'ppo'"),
     ("  schedule: linear", "  schedule: constant", r"grpo\.warmup_steps: .*does nothing in schedule constant"),
     ("    rank: 16", "    rank: 0", r"policy\.lora\.rank: .*greater than or equal to 1, not 0"),
     ("    rank: 16", "    rnk: 16", r"no param 'policy\.lora\.rnk'; did you mean 'policy\.lora\.rank'\?"),
