@@ -7,7 +7,7 @@ here again. A part by itself is the same gradient with the other parts turned of
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from tasks.errors import GraftError
 from tasks.grpo.gradient import TokenSums, accumulate_gradient
@@ -23,6 +23,17 @@ if TYPE_CHECKING:
 
 Gradient = dict[str, "Tensor"]
 """Of each trained weight by its name, of the weight's shape."""
+
+Part = Literal["whole", "policy", "kl"]
+PARTS: tuple[Part, ...] = get_args(Part)
+
+
+class StepPart(NamedTuple):
+    """What a part of a step's gradient is computed of."""
+
+    groups: Sequence[UpdateGroup]
+    reference: Logprobs | None
+    params: Grpo
 
 
 @dataclass(frozen=True)
@@ -92,12 +103,22 @@ def gradient_norms(
 ) -> tuple[GradientNorms, TokenSums]:
     """The gradient of the step's loss at the present weights, which do not change, and its token sums."""
     whole, sums = gradient_of(scorer, groups, behaviour, reference, params)
-    policy, _ = gradient_of(scorer, groups, behaviour, None, params.model_copy(update={"beta": 0.0, "entropy": 0.0}))
-    kl = 0.0
-    if reference is not None:
-        alone = params.model_copy(update={"entropy": 0.0})
-        kl = gradient_norm(gradient_of(scorer, without_advantages(groups), behaviour, reference, alone)[0])
-    return GradientNorms(gradient_norm(whole), gradient_norm(policy), kl, norms_by_layer(whole)), sums
+
+    def norm(part: Part) -> float:
+        taken = part_of(part, groups, reference, params)
+        return gradient_norm(gradient_of(scorer, taken.groups, behaviour, taken.reference, taken.params)[0])
+
+    kl = 0.0 if reference is None else norm("kl")
+    return GradientNorms(gradient_norm(whole), norm("policy"), kl, norms_by_layer(whole)), sums
+
+
+def part_of(part: Part, groups: Sequence[UpdateGroup], reference: Logprobs | None, params: Grpo) -> StepPart:
+    """A step of which the part is the whole gradient."""
+    if part == "policy":
+        return StepPart(groups, None, params.model_copy(update={"beta": 0.0, "entropy": 0.0}))
+    if part == "kl":
+        return StepPart(without_advantages(groups), reference, params.model_copy(update={"entropy": 0.0}))
+    return StepPart(groups, reference, params)
 
 
 def gradient_of(
