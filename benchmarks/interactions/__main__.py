@@ -4,8 +4,8 @@
 
 Each cell is a short run of the preset `chess` (task P alone, two rounds) from the first policy of its seed, with the
 two params of its row and column; the table has the means over the seeds. With one seed a difference of two cells below
-0.03 is chance. The result of each cell is a line of --results, and what stands there is not computed again: the command
-can be ended at any time. The last line of standard output is one JSON object.
+0.03 may be chance. The result of each cell is a line of --results, and what stands there is not computed again: the
+command can be ended at any time. The last line of standard output is one JSON object.
 """
 
 import argparse
@@ -94,13 +94,15 @@ def mean(results: Results, cell: str, name: str) -> float:
 
 
 def print_tables(titles: Sequence[str], results: Results) -> None:
-    """A table for each figure of each title: rows × columns."""
+    """A table for each figure of each title, rows × columns; without the KL where none was measured."""
     from rich.console import Console
 
     console = Console(width=None if sys.stdout.isatty() else 120)
     for title in titles:
         (row, rows), (column, columns) = TABLES[title]
         for name, words in SHOWN.items():
+            if not any(mean(results, cell, name) for cell in cells_of(title)):
+                continue
             start = "" if name == "kl" else f" (before: {mean(results, START, name):.3f})"
             console.print(f"{title}: {words}{start}")
             table = make_table(f"{row} \\ {column}", *columns, right=True)

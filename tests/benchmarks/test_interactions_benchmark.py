@@ -42,3 +42,5 @@ def test_the_tables_have_the_means_over_the_seeds(capsys: pytest.CaptureFixture[
     shown = capsys.readouterr().out
     assert f"{title}: legal moves, sampled (before: 0.500)" in shown
     assert shown.count("0.150") == 9
+    print_tables([title], {key: figures | {"kl": 0.0} for key, figures in results.items()})
+    assert "KL" not in capsys.readouterr().out
