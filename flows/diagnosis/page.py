@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from flows.diagnosis.record import Diagnosis, loss_lines, printable, summary_lines
+from flows.diagnosis.record import Diagnosis, comparison_lines, loss_lines, printable, summary_lines
 
 
 def page_of(diagnosis: Diagnosis) -> str:
@@ -19,6 +19,7 @@ def page_of(diagnosis: Diagnosis) -> str:
         d=diagnosis,
         lines=[printable(line) for line in summary_lines(diagnosis)],
         loss=loss_lines(diagnosis.step),
+        comparison=comparison_lines(diagnosis.comparison) if diagnosis.comparison else [],
         most=max(layers, default=0.0) or 1.0,
     )
 

@@ -13,7 +13,7 @@ from tasks.model.sample import Sample
 from tasks.objective.advantages import known_rewards
 from tasks.objective.groups import SampleGroup
 from tasks.params.fields import Baseline
-from tasks.params.sections import Grpo
+from tasks.params.grpo import Grpo
 from tasks.programs.operators.question_context import without_context
 from tasks.records import Attempt, Result, RewardedTrajectory
 

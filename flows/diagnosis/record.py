@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from tasks.core import terminal
 from tasks.grpo.diagnostics.health import Score, Verdict, kl_share
-from tasks.grpo.diagnostics.one_step import GradientNorms, OneStep
+from tasks.grpo.diagnostics.loss_comparison import LossComparison
+from tasks.grpo.diagnostics.one_step import GradientNorms, OneStep, Part
 from tasks.grpo.metrics import Metrics
 
 
@@ -67,6 +68,7 @@ class Diagnosis:
     knobs: dict[str, str]  # params that the step depends on most
     problems: Sequence[ProblemDiagnosis]
     step: OneStep
+    comparison: LossComparison | None  # with another loss, where one was asked for and there is a step
     before: Score | None
     after: Score | None
     lost: str  # why a score could not be measured, "" where both were
@@ -110,6 +112,33 @@ def _column(row: Metrics | None, parts: GradientNorms | None) -> dict[str, str]:
         "ratio, largest": f"{row['ratio_max']:.4f}",
         "tokens that the clip acts on": f"{clipped:.1%}",
     }
+
+
+def comparison_lines(comparison: LossComparison) -> list[tuple[str, str, str, str, str]]:
+    """(what, first loss, second loss, cosine, relative difference), the last two of gradients alone."""
+    first, second = comparison.sides
+    values = [
+        ("loss", f"{first.loss:+.4f}", f"{second.loss:+.4f}"),
+        ("  policy part", f"{first.policy_loss:+.4f}", f"{second.policy_loss:+.4f}"),
+        ("  β·KL", f"{first.kl_loss:+.2e}", f"{second.kl_loss:+.2e}"),
+        ("KL of a token", f"{first.kl:+.4f}", f"{second.kl:+.4f}"),
+    ]
+    parts: dict[str, Part] = {"gradient norm": "whole", "  of the policy part": "policy", "  of β·KL": "kl"}
+    gradients = [
+        (
+            name,
+            f"{first.norms[part]:.2e}",
+            f"{second.norms[part]:.2e}",
+            _or_dash(comparison.cosines[part], "+.4f"),
+            _or_dash(comparison.differences[part], ".2e"),
+        )
+        for name, part in parts.items()
+    ]
+    return [*((*row, "", "") for row in values), *gradients]
+
+
+def _or_dash(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)
 
 
 def summary_lines(diagnosis: Diagnosis) -> list[str]:

@@ -4,8 +4,17 @@ from collections.abc import Sequence
 from math import ceil
 from typing import TYPE_CHECKING
 
-from flows.diagnosis.record import Completion, Diagnosis, ProblemDiagnosis, loss_lines, printable, summary_lines
+from flows.diagnosis.record import (
+    Completion,
+    Diagnosis,
+    ProblemDiagnosis,
+    comparison_lines,
+    loss_lines,
+    printable,
+    summary_lines,
+)
 from tasks.core.terminal import make_table
+from tasks.grpo.diagnostics.loss_comparison import LossComparison
 from tasks.programs.contract import HEADER
 
 if TYPE_CHECKING:
@@ -31,6 +40,9 @@ def print_diagnosis(diagnosis: Diagnosis, console: "Console") -> None:
         console.print(_loss(lines))
         console.print()
         console.print(_layers(diagnosis.step.before.layers))
+        console.print()
+    if diagnosis.comparison:
+        console.print(_comparison(diagnosis.comparison))
         console.print()
     for asked in diagnosis.problems:
         _print_problem(asked, console)
@@ -81,6 +93,15 @@ def _performance(diagnosis: Diagnosis) -> "Table":
 def _loss(lines: Sequence[tuple[str, str, str]]) -> "Table":
     table = make_table("loss and gradient", "before", "after the step")
     for line in lines:
+        table.add_row(*line)
+    return table
+
+
+def _comparison(comparison: LossComparison) -> "Table":
+    """The same samples and advantages, before the step."""
+    first, second = comparison.sides
+    table = make_table("one step of two losses", first.title, second.title, "cosine", "difference")
+    for line in comparison_lines(comparison):
         table.add_row(*line)
     return table
 

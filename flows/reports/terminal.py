@@ -54,6 +54,7 @@ def print_report(
     console.print()
     console.print(_rounds(layout, params))
     for note in (
+        *_rewards_above_0(layout, params),
         *_terms(layout, params),
         *_best(layout, params),
         *_reward_remarks(layout, params),
@@ -168,6 +169,13 @@ def _rounds(layout: Layout, params: Params) -> "Table":
             *[_dev(layout, number) for _ in compared],
         )
     return table
+
+
+def _rewards_above_0(layout: Layout, params: Params) -> list[str]:
+    """Their share in each round."""
+    rounds = [read_metrics(layout, f"reward@{number}") for number in range(1, params.rounds.last + 1)]
+    shares = ", ".join(f"{100 * numbers['positive_share']:.0f} %" for numbers in rounds)
+    return [f"Rewards above 0, by round: {shares}."]
 
 
 def _terms(layout: Layout, params: Params) -> list[str]:

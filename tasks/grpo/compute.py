@@ -13,15 +13,17 @@ from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer, scorer_for
 from tasks.params.params import Params
+from tasks.records import KlWeight
 from tasks.seeds import derive_seed
 
 
 @dataclass(frozen=True)
 class UpdateResult:
-    """The metrics of each step and of the round, and the speed of this process."""
+    """The metrics of each step and of the round, the weight of the KL after it, and the speed of this process."""
 
     rows: list[Metrics]
     metrics: Metrics
+    kl_weight: KlWeight
     tokens_per_second: float
 
 
@@ -33,12 +35,17 @@ def compute(
     round: int,
     checkpoint: Checkpoint | None = None,
     live: LiveRows | None = None,
+    kl_weight: KlWeight | None = None,
 ) -> UpdateResult:
-    """Train the policy in place. `reference`: from `reference_scores`; None where `grpo.beta` is 0."""
+    """Train the policy in place. `reference`: from `reference_scores`; None where `grpo.beta` is 0.
+
+    `kl_weight`: what the round before has left, None in the first.
+    """
     grpo = params.grpo
     steps, skipped = plan_steps(groups, grpo.epochs, grpo.prompts_per_step, derive_seed(params.seed, "update", round))
-    done = train(update_scorer(policy, _samples(groups), params), steps, grpo, reference, checkpoint, live)
-    return UpdateResult(done.rows, round_metrics(done.rows, skipped, groups), done.tokens_per_second)
+    done = train(update_scorer(policy, _samples(groups), params), steps, grpo, reference, checkpoint, live, kl_weight)
+    numbers = round_metrics(done.rows, skipped, groups)
+    return UpdateResult(done.rows, numbers, done.kl_weight, done.tokens_per_second)
 
 
 def reference_scores(reference: Policy, groups: Sequence[UpdateGroup], params: Params) -> Logprobs:

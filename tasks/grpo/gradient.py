@@ -19,7 +19,7 @@ from tasks.model.scoring.micro_batches import MicroBatch
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.losses import Objective, TokenLosses, reduce, token_losses
 from tasks.objective.token_weights import TokenWeights
-from tasks.params.sections import Grpo
+from tasks.params.grpo import Grpo
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -3,6 +3,7 @@
     loss                    policy_loss + kl_loss + entropy_loss, the parts as they enter it (TRL's policy_loss is the
                             first two)
     kl                      mean estimate of KL(policy ‖ reference) of a token, before beta and correction
+    beta                    weight of the KL; only where it differs from step to step (tasks/grpo/kl_weight.py)
     kl_share                |kl_loss| / (|policy_loss| + |kl_loss|)
     entropy                 mean entropy of a token at the sampling temperature
     clip_ratio/low_mean     share of the tokens whose gradient the clip took away because their ratio was too low,
@@ -34,8 +35,13 @@ STEP_ONLY = ("step", "epoch", "tokens", "samples", "first_ratio", "ratio_max")
 """Metrics of a step that the round has in another form, or not at all."""
 
 
-def step_metrics(number: int, step: Step, sums: TokenSums, norm: float, rate: float) -> Metrics:
-    """The metrics of one step; `norm` is that of the gradient before it was clipped, `rate` the learning rate."""
+def step_metrics(
+    number: int, step: Step, sums: TokenSums, norm: float, rate: float, beta: float | None = None
+) -> Metrics:
+    """The metrics of one step; `norm` is that of the gradient before it was clipped, `rate` the learning rate.
+
+    `beta`: None where it is the same at every step.
+    """
     tokens = max(sums.tokens, 1)
     parts = abs(sums.policy_loss) + abs(sums.kl_loss)
     learned = [s.advantage for s in step.samples for _ in range(s.count)]
@@ -55,6 +61,7 @@ def step_metrics(number: int, step: Step, sums: TokenSums, norm: float, rate: fl
         "ratio_max": sums.ratio_max,
         "grad_norm": norm,
         "learning_rate": rate,
+        **({} if beta is None else {"beta": beta}),
         "advantage_std": _deviation(learned),
         "samples": len(learned),
         "tokens": round(sums.tokens),

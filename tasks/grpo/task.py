@@ -9,6 +9,7 @@ from tasks.errors import GraftError
 from tasks.grpo.checkpoint import Checkpoint
 from tasks.grpo.compute import compute, reference_scores
 from tasks.grpo.groups import selected_groups
+from tasks.grpo.kl_weight import read_weight, varies
 from tasks.grpo.metrics import to_csv
 from tasks.layout import Layout
 from tasks.model.distributed.collectives import rank
@@ -56,12 +57,15 @@ def run_update(layout: Layout, params: Params, round: int) -> None:
         if grpo.beta > 0:
             reference = reference_scores(policy, groups, params)
             policy = load_policy(layout.policy(round - 1), instead_of=policy)
-        result = compute(policy, groups, reference, params, round, checkpoint, live)
+        weight = read_weight(layout.kl_weight(round - 1), grpo)
+        result = compute(policy, groups, reference, params, round, checkpoint, live, weight)
     if rank():
         return
     for remark in collapse_remarks(result.metrics):
         logger.warning("round %d: %s", round, remark)
     save_policy(policy, layout.policy(round), parent=policy.version, round=round)
+    if varies(grpo):
+        write_json(layout.kl_weight(round), result.kl_weight)
     write_text(layout.steps(round), to_csv(result.rows))
     write_json(layout.metrics("update", round), result.metrics | {"unfit_samples": invalid})
     write_json(layout.speed(f"update@{round}"), {"tokens_per_second": result.tokens_per_second})

@@ -7,8 +7,8 @@
 
 What a reader may expect and will not find: no critic, no weight decay, no reference model (what the policy that the
 run started from gives to each token is scored before, and handed in), no optimiser state carried from round to round:
-its running means start at 0, so the learning rate warms up again (tasks/grpo/lr_schedule.py). Nothing here draws random
-numbers.
+its running means start at 0, so the learning rate warms up again (tasks/grpo/lr_schedule.py). A weight of the KL term
+that differs from step to step is carried (tasks/grpo/kl_weight.py). Nothing here draws random numbers.
 
 *Which tokens count.* A step's denominator holds the completion tokens of its selected samples and of those without
 signal (advantage 0), or what else `grpo.loss` divides by (tasks/objective/token_weights.py): a problem that is always
@@ -29,6 +29,7 @@ from tasks.core.terminal import print_remark
 from tasks.errors import GraftError
 from tasks.grpo.checkpoint import Checkpoint, TrainingState
 from tasks.grpo.gradient import accumulate_gradient, sample_names
+from tasks.grpo.kl_weight import after_step, beta_of_step, first_weight, varies
 from tasks.grpo.lr_schedule import schedule_of
 from tasks.grpo.metrics import Metrics, step_metrics
 from tasks.grpo.recorded_logprobs import Logprobs, behaviour_logprobs, sample_key, score_samples
@@ -36,7 +37,8 @@ from tasks.grpo.step_plan import Step
 from tasks.grpo.throughput import ThroughputMeter
 from tasks.model.distributed.collectives import rank
 from tasks.model.scoring.scorer import Scorer
-from tasks.params.sections import Grpo
+from tasks.params.grpo import Grpo
+from tasks.records import KlWeight
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class UpdateSteps:
     """The result of an update: a row of metrics for each step, and this process's speed."""
 
     rows: list[Metrics]
+    kl_weight: KlWeight  # for the next round
     tokens_per_second: float  # completion tokens, each time that they are learned from
 
 
@@ -54,15 +57,17 @@ def train(
     reference: Logprobs | None,
     checkpoint: Checkpoint | None = None,
     live: LiveRows | None = None,
+    kl_weight: KlWeight | None = None,
 ) -> UpdateSteps:
     """Train the scorer's model in place. The same arguments give the same weights.
 
     `reference`: log-probabilities of all samples by the reference; None where `grpo.beta` is 0.
     With a checkpoint it goes on where an earlier update of the same arguments was ended. `live` has the rows so far.
+    `kl_weight`: what the round before has left, None in the first.
     Raises GraftError, before any weight takes a wrong value, where a loss or a gradient is not finite.
     """
     behaviour = behaviour_logprobs(scorer, list({sample_key(s): s for step in steps for s in step.samples}.values()))
-    training = start_training(scorer.model, params, len(steps))
+    training = start_training(scorer.model, params, len(steps), kl_weight)
     if checkpoint and (state := checkpoint.load()):
         training.restore(state)
         what = f"{len(training.rows)} of {len(steps)} steps that an update cut short has left"
@@ -84,16 +89,17 @@ def train(
                 live.add(training.rows[-1])
             speed.add(training.rows[-1]["tokens"])
             advance(note=f"{speed.tokens_per_second:.0f} tokens/s")
-    return UpdateSteps(training.rows, speed.tokens_per_second)
+    return UpdateSteps(training.rows, training.kl_weight, speed.tokens_per_second)
 
 
-def start_training(model: Any, params: Grpo, steps: int) -> TrainingState:
+def start_training(model: Any, params: Grpo, steps: int, kl_weight: KlWeight | None = None) -> TrainingState:
     """AdamW and its schedule over all trained weights, before the first of `steps` steps."""
     import torch
 
     weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
     optimizer = torch.optim.AdamW(weights.values(), lr=params.learning_rate, weight_decay=0.0, fused=True)
-    return TrainingState(weights, optimizer, schedule_of(optimizer, params.schedule, params.warmup_steps, steps))
+    schedule = schedule_of(optimizer, params.schedule, params.warmup_steps, steps)
+    return TrainingState(weights, optimizer, schedule, kl_weight or first_weight(params))
 
 
 def optimizer_step(
@@ -103,10 +109,14 @@ def optimizer_step(
     import torch
 
     training.optimizer.zero_grad()
-    sums = accumulate_gradient(scorer, step.groups, behaviour, reference, params)
+    beta = beta_of_step(training.kl_weight, params)
+    sums = accumulate_gradient(scorer, step.groups, behaviour, reference, params.model_copy(update={"beta": beta}))
     norm = float(torch.nn.utils.clip_grad_norm_(training.weights.values(), params.max_grad_norm))
     _check_finite(norm, scorer, step, behaviour)
-    training.rows.append(step_metrics(len(training.rows) + 1, step, sums, norm, training.schedule.get_last_lr()[0]))
+    rate = training.schedule.get_last_lr()[0]
+    row = step_metrics(len(training.rows) + 1, step, sums, norm, rate, beta if varies(params) else None)
+    training.rows.append(row)
+    training.kl_weight = after_step(training.kl_weight, row["kl"], int(row["samples"]), params)
     training.optimizer.step()
     training.schedule.step()
 

@@ -21,8 +21,9 @@ from tasks.objective.advantages import single_reward_groups
 from tasks.objective.groups import SampleGroup, samples_in
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.fields import UNMEASURED
+from tasks.params.grpo import Grpo
 from tasks.params.params import Params
-from tasks.params.sections import Grpo, Influence
+from tasks.params.sections import Influence
 from tasks.records import Selected, Split
 from tasks.seeds import derive_seed
 

@@ -84,7 +84,7 @@ def _write_adapter(policy: Path, lineage: Lineage, new: Path, folder: Path) -> N
 def _copy_tokenizer(policy: Path, new: Path) -> None:
     """Copy the tokenizer's files."""
     for file in sorted(policy.iterdir()):
-        if file.is_file() and file.name not in (*MODEL_FILES, "lineage.json", "README.md"):
+        if file.is_file() and file.name not in (*MODEL_FILES, "lineage.json", "kl_weight.json", "README.md"):
             copy_folder(file, new / file.name)
 
 

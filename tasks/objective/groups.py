@@ -13,7 +13,7 @@ from tasks.objective.advantages import advantages_of, scale_negatives
 from tasks.objective.recorded_completions import read_valid_trajectories
 from tasks.objective.samples import baseline_rewards, tokenize_trajectory
 from tasks.params.fields import Truncated
-from tasks.params.sections import Grpo
+from tasks.params.grpo import Grpo
 from tasks.records import Proposer, RewardedTrajectory, Split
 
 

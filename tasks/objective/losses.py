@@ -11,6 +11,7 @@ r is the importance ratio, A the advantage, H the entropy of the distribution th
     dr_grpo      the same                                      a constant length             Liu et al. 2025
     cispo        -sg[min(r, 1 + high)] A log p                 tokens of the step            MiniMax-M1 2025
     sapo         -4 σ(τ (r - 1)) / τ · A                       each completion, then them    Gao et al. 2025
+    reinforce    -A log p                                      each completion, then them    Williams 1992
 
     importance   r
     token        exp(log p - log p when sampled)                                             Schulman et al. 2017
@@ -20,21 +21,34 @@ r is the importance ratio, A the advantage, H the entropy of the distribution th
     kl           k1, k2 or k3, times r with kl_correction: tasks/objective/kl.py          Schulman 2020
     entropy      H at the sampling temperature, averaged as the loss is
 
-GSPO as published is `loss: grpo` with `importance: sequence`, Dr. GRPO `loss: dr_grpo` with `advantages: none`.
+GSPO as published is `loss: grpo` with `importance: sequence`, Dr. GRPO `loss: dr_grpo` with `advantages: none`. The
+"manual" loss of rookworld-trl is MANUAL below.
 The means are in tasks/objective/token_weights.py: influence needs them too. Loss and gradients are those of TRL 1.16
 (tests/unit/grpo/test_trl_oracle.py), but for bnpo with several micro-batches, and for the entropy of grpo, sapo and
 dr_grpo, which TRL averages over tokens.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tasks.objective.kl import kl_estimate
-from tasks.objective.surrogates import capped, clipped, gated, importance_ratio
+from tasks.objective.surrogates import capped, clipped, gated, importance_ratio, plain
 from tasks.params.fields import Importance, KlEstimate, Loss
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+MANUAL: dict[str, Any] = {
+    "loss": "reinforce",
+    "importance": "token",
+    "delta": None,
+    "kl": "k1",
+    "kl_correction": False,
+    "entropy": 0.0,
+}
+"""The params of -A · mean log p + beta · mean(log p - log ref), the loss of jorahn/rookworld-trl's manual GRPO
+(manual_grpo_comprehensive_analysis.md, 2025-08-31), in which completions of a step are averaged."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +122,8 @@ def surrogate(
     """The policy gradient part for `objective.loss`, and where its clip is active."""
     if objective.loss == "cispo":
         return capped(logprobs, ratio, advantages, objective.clip_high)
+    if objective.loss == "reinforce":
+        return plain(logprobs, advantages)
     if objective.loss == "sapo":
         return gated(ratio, advantages)
     return clipped(ratio, advantages, objective.clip_low, objective.clip_high, objective.delta)

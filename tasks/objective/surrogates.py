@@ -51,6 +51,16 @@ def capped(logprobs: "Tensor", ratio: "Tensor", advantages: "Tensor", high: floa
     return -ratio.detach().clamp(max=1 + high) * advantages * logprobs, ratio > 1 + high
 
 
+def plain(logprobs: "Tensor", advantages: "Tensor") -> "tuple[Tensor, Tensor]":
+    """-A·log p, without any ratio: a token of an older policy counts as one of the present policy.
+
+    (REINFORCE, Williams 1992.)
+    """
+    import torch
+
+    return -advantages * logprobs, torch.zeros_like(logprobs, dtype=torch.bool)
+
+
 def gated(ratio: "Tensor", advantages: "Tensor") -> "tuple[Tensor, Tensor]":
     """-4 σ(τ (r - 1)) / τ · A: the gradient fades as r leaves 1, faster for failures (SAPO, Gao et al. 2025)."""
     import torch

@@ -4,7 +4,7 @@
 
     loss                  the step's number                                from
     dapo, bnpo, cispo     Σ_i Σ_t l_it / Σ_i |o_i|                         DAPO, Yu et al. 2025, eq. 8
-    grpo, sapo            Σ_i (Σ_t l_it / |o_i|) / n                       DeepSeekMath, Shao et al. 2024, eq. 3
+    grpo, sapo, reinforce Σ_i (Σ_t l_it / |o_i|) / n                       DeepSeekMath, Shao et al. 2024, eq. 3
     dr_grpo               Σ_i Σ_t l_it / (n · policy.max_new_tokens)       Dr. GRPO, Liu et al. 2025
 
 Each is Σ_i weight_i Σ_t l_it / denominator, where the denominator is a sum over completions: it is known before the
@@ -17,6 +17,9 @@ from dataclasses import dataclass
 
 from tasks.params.fields import Loss
 
+COMPLETION_MEANS: tuple[Loss, ...] = ("grpo", "sapo", "reinforce")
+"""Losses that are a mean over each completion first."""
+
 
 @dataclass(frozen=True)
 class TokenWeights:
@@ -27,11 +30,11 @@ class TokenWeights:
 
     def weight(self, length: int) -> float:
         """The weight of each token of a completion of `length` tokens."""
-        return 1 / length if self.loss in ("grpo", "sapo") else 1.0
+        return 1 / length if self.loss in COMPLETION_MEANS else 1.0
 
     def denominator(self, lengths: Sequence[int]) -> int:
         """The contribution of completions of these lengths to the step's denominator."""
-        if self.loss in ("grpo", "sapo"):
+        if self.loss in COMPLETION_MEANS:
             return len(lengths)
         if self.loss == "dr_grpo":
             return len(lengths) * self.longest

@@ -7,12 +7,12 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from tasks.params.curriculum import Curriculum
 from tasks.params.fields import UNMEASURED
+from tasks.params.grpo import Grpo
 from tasks.params.rookworld import RookWorld
 from tasks.params.sections import (
     Bootstrap,
     Coldstart,
     Evaluation,
-    Grpo,
     Influence,
     Operators,
     Policy,

@@ -7,20 +7,13 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationInfo, field_validator, model_validator
 
 from tasks.params.fields import (
-    Baseline,
     Count,
-    Importance,
-    KlEstimate,
     LearningRate,
-    Loss,
-    OnInvalid,
     Price,
-    Schedule,
     Selection,
     Share,
     Similarity,
     Temperature,
-    Truncated,
     ValidationLoss,
     Weight,
 )
@@ -290,55 +283,6 @@ class Influence(Section):
                 "trajectories it must be a file of rewarded trajectories, else null"
             )
         return self
-
-
-class Grpo(Section):
-    group_size: Annotated[int, Field(ge=1, le=1024)]
-    prompts_per_step: Count
-    epochs: Annotated[int, Field(ge=1, le=64)]
-    learning_rate: LearningRate
-    schedule: Schedule
-    warmup_steps: Annotated[int, Field(ge=0, le=10_000, strict=True)]
-    bf16: bool
-    micro_batch_tokens: Annotated[int, Field(ge=64, le=1_048_576, strict=True)]
-    processes: Annotated[int, Field(ge=1, le=64, strict=True)]
-    loss: Loss
-    importance: Importance
-    advantages: Baseline
-    truncated: Truncated
-    on_invalid_completion: OnInvalid
-    clip_low: Share
-    clip_high: Annotated[float, Field(ge=0, le=10)]
-    delta: Annotated[float, Field(gt=1, le=100)] | None
-    negative_weight: Share
-    beta: Annotated[float, Field(ge=0, le=10)]
-    kl: KlEstimate
-    kl_correction: bool
-    entropy: Annotated[float, Field(ge=0, le=10)]
-    max_grad_norm: Annotated[float, Field(gt=0)]
-
-    @field_validator("warmup_steps")
-    @classmethod
-    def _check_warmup(cls, steps: int, others: ValidationInfo) -> int:
-        if steps and others.data.get("schedule") == "constant":
-            raise ValueError(
-                f"warmup_steps ({steps}) does nothing in schedule constant: set it to 0, or schedule to "
-                "constant_with_warmup"
-            )
-        return steps
-
-    @field_validator("delta")
-    @classmethod
-    def _check_delta(cls, delta: float | None, others: ValidationInfo) -> float | None:
-        loss, clip_high = others.data.get("loss"), others.data.get("clip_high")
-        if delta is not None and loss in ("cispo", "sapo"):
-            raise ValueError(f"delta ({delta}) does nothing in loss {loss}: set it to null")
-        if delta is not None and clip_high is not None and delta <= 1 + clip_high:
-            raise ValueError(
-                f"delta ({delta}) must be above 1 + clip_high ({1 + clip_high}), where it bounds failures and nothing "
-                "else: raise it, or lower clip_high"
-            )
-        return delta
 
 
 class Evaluation(Section):

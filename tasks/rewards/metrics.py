@@ -62,6 +62,7 @@ class RewardTotals:
     def _add_train(self, trajectory: RewardedTrajectory, finite: Sequence[float]) -> None:
         self._rewards.add(finite)
         self._counts["rewards"] += len(finite)
+        self._counts["above_0"] += sum(reward > 0 for reward in finite)
         self._counts["train"] += 1
         self._counts["members"] += len(trajectory.rewards)
         self._counts["solved"] += _is_solved(self._environment, trajectory)
@@ -80,14 +81,15 @@ class RewardTotals:
 
         `groups` have two or more members. `mean_reward_error` is the standard error of the mean reward over other
         completions of the same problems, √(Σ G s²) / Σ G with s the deviation in a group of G; it is approximate, as
-        completions from the tree are not independent. `solved_share` is the share of the train problems with a
-        completion that solves problem and siblings. Means of nothing (no validation problems, for instance) are left
-        out.
+        completions from the tree are not independent. `positive_share` is the share of the train rewards above 0,
+        `solved_share` that of the train problems with a completion that solves problem and siblings. Means of nothing
+        (no validation problems, for instance) are left out.
         """
         counts, rewards = self._counts, self._rewards.value
         numbers: dict[str, float | None] = {
             "epoch/accumulated_reward": rewards,
             "epoch/mean_reward": _share(rewards, counts["rewards"]),
+            "positive_share": _share(counts["above_0"], counts["rewards"]),
             "mean_reward_error": math.sqrt(self._spread.value) / counts["rewards"] if counts["groups"] else None,
             "validation/mean_reward": _share(self._validation.value, counts["validation"]),
             "failed_share": self.failures.share(),

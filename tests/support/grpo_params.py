@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tasks.params.sections import Grpo
+from tasks.params.grpo import Grpo
 
 PLAIN: dict[str, Any] = {
     "group_size": 3,
@@ -24,6 +24,9 @@ PLAIN: dict[str, Any] = {
     "delta": None,
     "negative_weight": 1.0,
     "beta": 0.0,
+    "beta_warmup_steps": 0,
+    "kl_target": None,
+    "kl_horizon": 1000,
     "kl": "k3",
     "kl_correction": False,
     "entropy": 0.0,

@@ -7,7 +7,7 @@ here again. A part by itself is the same gradient with the other parts turned of
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from tasks.errors import GraftError
 from tasks.grpo.gradient import TokenSums, accumulate_gradient
@@ -16,13 +16,24 @@ from tasks.grpo.recorded_logprobs import Logprobs, behaviour_logprobs
 from tasks.grpo.step_plan import Step, UpdateGroup
 from tasks.grpo.update import optimizer_step, start_training
 from tasks.model.scoring.scorer import Scorer
-from tasks.params.sections import Grpo
+from tasks.params.grpo import Grpo
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 Gradient = dict[str, "Tensor"]
 """Of each trained weight by its name, of the weight's shape."""
+
+Part = Literal["whole", "policy", "kl"]
+PARTS: tuple[Part, ...] = get_args(Part)
+
+
+class StepPart(NamedTuple):
+    """What a part of a step's gradient is computed of."""
+
+    groups: Sequence[UpdateGroup]
+    reference: Logprobs | None
+    params: Grpo
 
 
 @dataclass(frozen=True)
@@ -56,16 +67,16 @@ class OneStep:
 def one_step(scorer: Scorer, groups: Sequence[UpdateGroup], params: Grpo, reference: Logprobs | None) -> OneStep:
     """Take one step of these groups, in the scorer's model, and measure it.
 
-    At `grpo.learning_rate` itself: the schedule and its warm-up, which make an update's first step a small one, are
-    left out. `reference`: log-probabilities of all samples by the reference, None where `grpo.beta` is 0.
+    At `grpo.learning_rate` and `grpo.beta` themselves: schedule and warm-ups, which make an update's first step a small
+    one, are left out. `reference`: log-probabilities of all samples by the reference, None where `grpo.beta` is 0.
     Raises GraftError where its loss or gradient is not finite.
     """
     step = Step(1, list(groups))
     if not step.samples:
         still = GradientNorms(0.0, 0.0, 0.0, dict.fromkeys(layers_of(scorer), 0.0))
         return OneStep(None, None, still, still)
-    behaviour = behaviour_logprobs(scorer, step.samples)
-    training = start_training(scorer.model, constant_learning_rate(params), 1)
+    params, behaviour = constant_rates(params), behaviour_logprobs(scorer, step.samples)
+    training = start_training(scorer.model, params, 1)
     try:
         before = gradient_norms(scorer, groups, behaviour, reference, params)[0]
         optimizer_step(training, scorer, step, behaviour, reference, params)
@@ -81,9 +92,10 @@ def one_step(scorer: Scorer, groups: Sequence[UpdateGroup], params: Grpo, refere
     return OneStep(row, step_metrics(2, step, sums, after.whole, row["learning_rate"]), before, after)
 
 
-def constant_learning_rate(params: Grpo) -> Grpo:
-    """With a constant learning rate."""
-    return params.model_copy(update={"schedule": "constant", "warmup_steps": 0})
+def constant_rates(params: Grpo) -> Grpo:
+    """With a constant learning rate and a constant beta."""
+    constant = {"schedule": "constant", "warmup_steps": 0, "beta_warmup_steps": 0, "kl_target": None}
+    return params.model_copy(update=constant)
 
 
 def gradient_norms(
@@ -91,12 +103,22 @@ def gradient_norms(
 ) -> tuple[GradientNorms, TokenSums]:
     """The gradient of the step's loss at the present weights, which do not change, and its token sums."""
     whole, sums = gradient_of(scorer, groups, behaviour, reference, params)
-    policy, _ = gradient_of(scorer, groups, behaviour, None, params.model_copy(update={"beta": 0.0, "entropy": 0.0}))
-    kl = 0.0
-    if reference is not None:
-        alone = params.model_copy(update={"entropy": 0.0})
-        kl = gradient_norm(gradient_of(scorer, without_advantages(groups), behaviour, reference, alone)[0])
-    return GradientNorms(gradient_norm(whole), gradient_norm(policy), kl, norms_by_layer(whole)), sums
+
+    def norm(part: Part) -> float:
+        taken = part_of(part, groups, reference, params)
+        return gradient_norm(gradient_of(scorer, taken.groups, behaviour, taken.reference, taken.params)[0])
+
+    kl = 0.0 if reference is None else norm("kl")
+    return GradientNorms(gradient_norm(whole), norm("policy"), kl, norms_by_layer(whole)), sums
+
+
+def part_of(part: Part, groups: Sequence[UpdateGroup], reference: Logprobs | None, params: Grpo) -> StepPart:
+    """A step of which the part is the whole gradient."""
+    if part == "policy":
+        return StepPart(groups, None, params.model_copy(update={"beta": 0.0, "entropy": 0.0}))
+    if part == "kl":
+        return StepPart(without_advantages(groups), reference, params.model_copy(update={"entropy": 0.0}))
+    return StepPart(groups, reference, params)
 
 
 def gradient_of(

@@ -103,6 +103,7 @@ def test_several_processes_give_the_gradient_of_one(
             for key, row in scores.items():
                 torch.testing.assert_close(row, scores_alone[key], atol=1e-5, rtol=0)
     for steps, _ in found[1:]:  # no process drifts away from the others
-        for (ours, _, own), (theirs, _, first) in zip(steps, found[0][0], strict=True):
+        for (ours, sums, own), (theirs, first_sums, first) in zip(steps, found[0][0], strict=True):
             assert torch.equal(ours, theirs)
+            assert sums == first_sums  # an adaptive beta depends on them
             assert all(torch.equal(row, first[key]) for key, row in own.items())

@@ -13,6 +13,7 @@ from tasks.core.metrics_files import LiveRows
 from tasks.grpo import checkpoint
 from tasks.grpo.checkpoint import Checkpoint, TrainingState
 from tasks.grpo.metrics import Metrics
+from tasks.grpo.recorded_logprobs import score_samples
 from tasks.grpo.step_plan import UpdateGroup, plan_steps
 from tasks.grpo.update import train
 from tasks.model.scoring.scorer import Scorer
@@ -27,10 +28,13 @@ def run(make_policy: MakePolicy, make_samples: MakeSamples) -> Run:
     """run(checkpoint, live): the weights after an update of 8 steps, and its rows."""
 
     def train_policy(kept: Checkpoint | None, live: LiveRows | None = None) -> tuple[torch.Tensor, list[Metrics]]:
-        policy, samples, params = make_policy(), make_samples(), grpo_params(epochs=4, schedule="cosine")
+        policy, samples = make_policy(), make_samples()
+        params = grpo_params(epochs=4, schedule="cosine", beta=0.1, beta_warmup_steps=2, kl_target=0.01, kl_horizon=9)
         scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7)
+        with policy.model.disable_adapter():
+            reference = score_samples(scorer, samples)
         groups = [UpdateGroup(f"p{n}", [s for s in samples if s.problem_id == f"p{n}"], 20) for n in range(4)]
-        rows = train(scorer, plan_steps(groups, 4, 2, seed=0)[0], params, None, kept, live).rows
+        rows = train(scorer, plan_steps(groups, 4, 2, seed=0)[0], params, reference, kept, live).rows
         return torch.cat([p.detach().flatten() for p in policy.model.parameters() if p.requires_grad]), rows
 
     return train_policy

@@ -18,7 +18,7 @@ LONGEST = 64
 
 
 @pytest.mark.parametrize("importance", ["token", "sequence"])
-@pytest.mark.parametrize("loss", ["dapo", "bnpo", "grpo", "dr_grpo", "cispo", "sapo"])
+@pytest.mark.parametrize("loss", ["dapo", "bnpo", "grpo", "dr_grpo", "cispo", "sapo", "reinforce"])
 def test_the_gradient_that_influence_sums_is_the_one_that_the_update_takes(
     loss: str, importance: str, policy: Policy, samples: list[Sample]
 ) -> None:
@@ -34,8 +34,10 @@ def test_the_gradient_that_influence_sums_is_the_one_that_the_update_takes(
     assert (ours - expected).norm() <= 1e-5 * expected.norm()
 
 
-@pytest.mark.parametrize(("loss", "expected"), [("dapo", 12), ("grpo", 3), ("sapo", 3), ("dr_grpo", 192)])
+@pytest.mark.parametrize(
+    ("loss", "expected"), [("dapo", 12), ("grpo", 3), ("sapo", 3), ("reinforce", 3), ("dr_grpo", 192)]
+)
 def test_the_denominator_of_completions_of_3_4_and_5_tokens(loss: Loss, expected: int) -> None:
     averaging = TokenWeights(loss, LONGEST)
     assert averaging.denominator([3, 4, 5]) == expected
-    assert averaging.weight(4) == (0.25 if loss in ("grpo", "sapo") else 1)
+    assert averaging.weight(4) == (0.25 if loss in ("grpo", "sapo", "reinforce") else 1)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tasks.objective.losses import Objective, reduce, token_losses
 
 ROWS, WIDTH = 5, 7
-LOSSES = ["dapo", "bnpo", "grpo", "dr_grpo", "cispo", "sapo"]
+LOSSES = ["dapo", "bnpo", "grpo", "dr_grpo", "cispo", "sapo", "reinforce"]
 
 
 def objective(**changes: Any) -> Objective:
@@ -73,7 +73,7 @@ def test_at_ratio_one_the_gradient_is_minus_the_advantage(loss: str, importance:
     """Which is why influence is measured on -A log p for every loss."""
     rows = random_rows(0) | {"reference": None}
     rows["logprobs"] = rows["behaviour"].clone().requires_grad_()
-    chosen = objective(loss=loss, importance=importance, delta=None if loss in ("cispo", "sapo") else 1.5)
+    chosen = objective(loss=loss, importance=importance, delta=None if loss in ("cispo", "sapo", "reinforce") else 1.5)
     tokens = token_losses(**rows, objective=chosen)
     (gradient,) = torch.autograd.grad(tokens.loss.sum(), rows["logprobs"])
     torch.testing.assert_close(gradient, -rows["advantages"][:, None] * rows["mask"])

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tasks.grpo.diagnostics.one_step import (
-    constant_learning_rate,
+    constant_rates,
     gradient_norm,
     gradient_of,
     layer_of,
@@ -38,7 +38,7 @@ def test_the_step_is_the_one_of_the_update(make_policy: MakePolicy, make_samples
     ours, scorer, groups, reference = set_up(make_policy, make_samples)
     seen = one_step(scorer, groups, params, reference if beta else None)
     theirs, scorer, groups, reference = set_up(make_policy, make_samples)
-    done = train(scorer, [Step(1, groups)], constant_learning_rate(params), reference if beta else None)
+    done = train(scorer, [Step(1, groups)], constant_rates(params), reference if beta else None)
 
     assert seen.row == done.rows[0]
     assert torch.equal(weights_of(ours), weights_of(theirs))
@@ -49,7 +49,7 @@ def test_the_step_is_the_one_of_the_update(make_policy: MakePolicy, make_samples
     assert sum(norm**2 for norm in seen.before.layers.values()) == pytest.approx(seen.before.whole**2, rel=1e-9)
 
 
-@pytest.mark.parametrize("loss", ["dapo", "grpo", "dr_grpo", "cispo", "sapo"])
+@pytest.mark.parametrize("loss", ["dapo", "grpo", "dr_grpo", "cispo", "sapo", "reinforce"])
 def test_policy_part_kl_and_entropy_add_up(make_policy: MakePolicy, make_samples: MakeSamples, loss: str) -> None:
     params = grpo_params(loss=loss, beta=0.3, entropy=0.1)
     _, scorer, groups, reference = set_up(make_policy, make_samples)

@@ -30,7 +30,7 @@ from tasks.objective.advantages import advantages_of
 from tasks.objective.groups import sample_groups
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.fields import Baseline
-from tasks.params.sections import Grpo
+from tasks.params.grpo import Grpo
 from tests.support.grpo_params import grpo_params
 from tests.support.pairwise import case_name, pairwise_cases
 from tests.support.plain_scores import unpadded_logprobs

@@ -19,8 +19,9 @@ from tasks.model.sampling.sampler import Request, sample
 from tasks.model.scoring import micro_batches as packing
 from tasks.model.scoring.micro_batches import Layout, MicroBatch
 from tasks.model.scoring.scorer import Scorer, scorer_for
+from tasks.objective.losses import MANUAL
 from tasks.objective.samples import merge_equal_samples, tokenize_trajectory
-from tasks.params.sections import Grpo
+from tasks.params.grpo import Grpo
 from tests.support.grpo_params import grpo_params
 from tests.support.plain_scores import sample_logprobs, unpadded_logprobs
 from tests.support.policies import MakePolicy, MakeSamples, MakeTrajectory
@@ -97,7 +98,7 @@ def test_one_step_is_adamw_on_the_written_out_loss(make_policy: MakePolicy, make
 
 @pytest.mark.parametrize("limit", [1, 25, 10_000])
 @pytest.mark.parametrize("layout", TRAINING_LAYOUTS)
-@pytest.mark.parametrize("changes", [{}, GRPO, {"loss": "sapo", "kl": "k2"}, {"loss": "cispo", "entropy": 0.1}])
+@pytest.mark.parametrize("changes", [{}, GRPO, {"loss": "sapo", "kl": "k2"}, {"loss": "cispo", "entropy": 0.1}, MANUAL])
 def test_micro_batches_layout_and_order_never_change_the_gradient(
     changes: dict[str, Any], limit: int, layout: Layout, policy: Policy, samples: list[Sample]
 ) -> None:
@@ -108,7 +109,7 @@ def test_micro_batches_layout_and_order_never_change_the_gradient(
 
 def test_each_param_of_the_loss_changes_the_gradient(policy: Policy, samples: list[Sample]) -> None:
     plain = step_gradient(policy, samples)
-    words = [*(("loss", loss) for loss in ("grpo", "cispo", "sapo")), ("importance", "sequence")]
+    words = [*(("loss", loss) for loss in ("grpo", "cispo", "sapo", "reinforce")), ("importance", "sequence")]
     for name, value in [*words, ("kl", "k1"), ("kl", "k2"), ("delta", 1.3), ("kl_correction", True), ("entropy", 0.1)]:
         changed = step_gradient(policy, samples, **{name: value})
         assert (changed - plain).norm() > 1e-3 * plain.norm(), (name, value)
@@ -320,7 +321,7 @@ def test_the_update_learns_where_mean_logp_times_mean_reward_does_not(make_polic
 
 
 @pytest.mark.parametrize("importance", ["token", "sequence"])
-@pytest.mark.parametrize("loss", ["dapo", "bnpo", "grpo", "dr_grpo", "cispo", "sapo"])
+@pytest.mark.parametrize("loss", ["dapo", "bnpo", "grpo", "dr_grpo", "cispo", "sapo", "reinforce"])
 def test_every_loss_learns_the_least_likely_arm(loss: str, importance: str, policy: Policy) -> None:
     before = chances(policy)
     right = min(before, key=before.__getitem__)

@@ -172,6 +172,7 @@ def test_metrics() -> None:
         "validation/mean_reward": pytest.approx(1.1),
         "failed_share": pytest.approx(1 / 7),
         "timeout_share": 0.0,
+        "positive_share": 1.0,
         "solved_share": pytest.approx(2 / 3),
         "mean_reward_error": pytest.approx(math.sqrt(2 * 0.5) / 5),  # of [1.1, 0.1], [0.6, 0.6] and one alone
         "groups": 2,
@@ -183,6 +184,12 @@ def test_metrics() -> None:
         "runs/mean": 1.0,
         "runs/std": 0.0,
     }
+
+
+def test_the_share_above_0_counts_known_rewards_of_train_problems() -> None:
+    groups = rewarded_groups()
+    first = groups[0].model_copy(update={"rewards": [0.0, -0.5]})
+    assert metrics_of([first, *groups[1:]])["positive_share"] == pytest.approx(3 / 5)
 
 
 def test_a_mean_of_no_values_is_left_out() -> None:

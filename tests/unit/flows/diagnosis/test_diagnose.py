@@ -23,7 +23,8 @@ from flows.diagnosis.page import page_of
 from flows.diagnosis.problems import baselines_of
 from flows.diagnosis.record import Diagnosis
 from flows.diagnosis.terminal import print_diagnosis
-from tasks.artifacts import digest_path, read_json, read_jsonl, write_jsonl
+from flows.process.exit_codes import line_and_code
+from tasks.artifacts import digest_path, read_json, read_jsonl, write_json, write_jsonl
 from tasks.bootstrap.scratch_model import build_scratch_model
 from tasks.bootstrap.supervised import TrainingExample, train_supervised
 from tasks.bootstrap.tokenizer import train_tokenizer
@@ -40,7 +41,7 @@ from tasks.params.file import load_params
 from tasks.params.params import Params
 from tasks.programs.contract import HEADER, prompt_of
 from tasks.programs.sandbox.sandbox import make_sandbox
-from tasks.records import Lineage, Problem, Sibling
+from tasks.records import KlWeight, Lineage, Problem, Sibling
 from tests.support.selections import selected
 
 REPOSITORY = Path(__file__).parents[4]
@@ -155,6 +156,37 @@ def test_it_is_the_same_twice_and_nothing_is_changed(project: Layout, seen: Diag
     assert page_of(again) == page_of(seen)
     assert printed(again) == printed(seen)
     assert digest_path(project.root) == before
+
+
+def test_another_loss_stands_next_to_the_runs_own(project: Layout, seen: Diagnosis) -> None:
+    """On the same samples: the step itself is the same, and at ratio 1 only means and KL differ."""
+    found = diagnose(project, params(), 3, against="manual")
+    assert found.step == seen.step
+    assert seen.comparison is None
+    assert found.comparison is not None
+    assert found.step.row is not None
+    ours, manual = found.comparison.sides
+    assert (ours.loss, ours.kl) == pytest.approx((found.step.row["loss"], found.step.row["kl"]))
+    assert ours.norms["whole"] == pytest.approx(found.step.before.whole)
+    assert manual.title == "reinforce, k1"
+    text = printed(found)
+    assert max(map(len, text.splitlines())) <= 80
+    for shown in ("one step of two losses", "dapo, k3", "reinforce, k1", f"{found.comparison.cosines['policy']:+.4f}"):
+        assert shown in text
+    assert f"<td>{manual.loss:+.4f}" in page_of(found)
+    with pytest.raises(GraftError, match=r"^--against ppo: there is none; name one of: manual$"):
+        diagnose(project, params(), 3, against="ppo")
+
+
+def test_the_step_has_the_beta_that_the_round_has_left(copied: Layout) -> None:
+    varying = params(grpo={"beta": 0.5, "kl_target": 0.1, "beta_warmup_steps": 9})
+    first = diagnose(copied, varying, 2)
+    write_json(copied.kl_weight(1), KlWeight(beta=0.25, steps=20))
+    later = diagnose(copied, varying, 2)
+    assert first.step.row is not None
+    assert later.step.row is not None
+    assert later.step.row["kl_loss"] == pytest.approx(first.step.row["kl_loss"] / 2)
+    assert (first.knobs["grpo.beta"], later.knobs["grpo.beta"]) == ("0.5", "0.25")
 
 
 def test_another_seed_gives_another_page(project: Layout, seen: Diagnosis) -> None:
@@ -389,5 +421,8 @@ def test_the_command_prints_and_writes_the_page(
     assert "params.yaml: grpo.group_size: 12 → 4" in ended.stdout
     assert f"written: {file}" in ended.stdout
     assert file.read_text().startswith("<!doctype html>")
-    ended = CliRunner().invoke(app, ["diagnose", "--html", str(tmp_path)])
-    assert isinstance(ended.exception, GraftError)
+    for wrong in (["--html", str(tmp_path)], ["--round", "7"], ["--against", "ppo"]):
+        ended = CliRunner().invoke(app, ["diagnose", *wrong])
+        assert ended.exception is not None
+        line, code = line_and_code(ended.exception)
+        assert code == 2, line

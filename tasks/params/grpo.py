@@ -1,0 +1,84 @@
+"""The section `grpo` of `params.yaml`: the update of a round."""
+
+from typing import Annotated
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from tasks.params.fields import (
+    Baseline,
+    Count,
+    Importance,
+    KlEstimate,
+    LearningRate,
+    Loss,
+    OnInvalid,
+    Schedule,
+    Share,
+    Truncated,
+)
+from tasks.params.sections import Section
+
+
+class Grpo(Section):
+    group_size: Annotated[int, Field(ge=1, le=1024)]
+    prompts_per_step: Count
+    epochs: Annotated[int, Field(ge=1, le=64)]
+    learning_rate: LearningRate
+    schedule: Schedule
+    warmup_steps: Annotated[int, Field(ge=0, le=10_000, strict=True)]
+    bf16: bool
+    micro_batch_tokens: Annotated[int, Field(ge=64, le=1_048_576, strict=True)]
+    processes: Annotated[int, Field(ge=1, le=64, strict=True)]
+    loss: Loss
+    importance: Importance
+    advantages: Baseline
+    truncated: Truncated
+    on_invalid_completion: OnInvalid
+    clip_low: Share
+    clip_high: Annotated[float, Field(ge=0, le=10)]
+    delta: Annotated[float, Field(gt=1, le=100)] | None
+    negative_weight: Share
+    beta: Annotated[float, Field(ge=0, le=10)]
+    beta_warmup_steps: Annotated[int, Field(ge=0, le=100_000, strict=True)]
+    kl_target: Annotated[float, Field(gt=0, le=100)] | None
+    kl_horizon: Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
+    kl: KlEstimate
+    kl_correction: bool
+    entropy: Annotated[float, Field(ge=0, le=10)]
+    max_grad_norm: Annotated[float, Field(gt=0)]
+
+    @field_validator("warmup_steps")
+    @classmethod
+    def _check_warmup(cls, steps: int, others: ValidationInfo) -> int:
+        if steps and others.data.get("schedule") == "constant":
+            raise ValueError(
+                f"warmup_steps ({steps}) does nothing in schedule constant: set it to 0, or schedule to "
+                "constant_with_warmup"
+            )
+        return steps
+
+    @field_validator("delta")
+    @classmethod
+    def _check_delta(cls, delta: float | None, others: ValidationInfo) -> float | None:
+        loss, clip_high = others.data.get("loss"), others.data.get("clip_high")
+        if delta is not None and loss in ("cispo", "sapo", "reinforce"):
+            raise ValueError(f"delta ({delta}) does nothing in loss {loss}: set it to null")
+        if delta is not None and clip_high is not None and delta <= 1 + clip_high:
+            raise ValueError(
+                f"delta ({delta}) must be above 1 + clip_high ({1 + clip_high}), where it bounds failures and nothing "
+                "else: raise it, or lower clip_high"
+            )
+        return delta
+
+    @model_validator(mode="after")
+    def _check_beta(self) -> "Grpo":
+        if self.beta == 0 and self.beta_warmup_steps:
+            raise ValueError(
+                f"beta_warmup_steps ({self.beta_warmup_steps}) does nothing where beta is 0: set it to 0, or raise beta"
+            )
+        if self.beta == 0 and self.kl_target is not None:
+            raise ValueError(
+                f"kl_target ({self.kl_target}) does nothing where beta is 0, which no factor changes: set it to null, "
+                "or raise beta"
+            )
+        return self
