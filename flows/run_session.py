@@ -48,7 +48,7 @@ from tasks.params.params import Params
 from tasks.params.sections import Scheduling
 from tasks.problems.digests import problems_tag
 from tasks.programs.sandbox.sandbox import probe_tier
-from tasks.records import Promotion
+from tasks.promotion_records import Promotion
 from tasks.redaction import redacted, without_secrets
 from tasks.tracking.recorder import Recorder, git_tags
 from tasks.tracking.tags import CHANGED, DESCRIPTION, OVERRIDES, RUN_NAME, WORKSPACE

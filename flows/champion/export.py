@@ -7,7 +7,8 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.export import ExportFormat, export_policy
 from tasks.promotion.champion import current_champion, previous_champions
-from tasks.records import Lineage, Promotion
+from tasks.promotion_records import Promotion
+from tasks.records import Lineage
 
 
 def export(layout: Layout, policy: Path | None, folder: Path, form: ExportFormat, float32: bool) -> None:

@@ -10,7 +10,7 @@ from tasks.params.params import Params
 from tasks.promotion.champion import current_champion, previous_champions, read_history
 from tasks.promotion.history import utc_now
 from tasks.promotion.rollback import roll_back
-from tasks.records import Promotion
+from tasks.promotion_records import Promotion
 from tasks.redaction import redacted
 from tasks.tracking.recorder import update_registry
 

@@ -22,7 +22,8 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import RUN_ONLY_SECTIONS
 from tasks.programs.operators.question_context import without_context
-from tasks.records import Attempt, Number, Problem, ProblemOutcome, Promotion, Record, Result
+from tasks.promotion_records import Promotion
+from tasks.records import Attempt, Number, Problem, ProblemOutcome, Record, Result
 from tasks.statistics.influence_extremes import read_influence_extremes
 
 When = Literal["before", "after"]

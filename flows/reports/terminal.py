@@ -19,7 +19,8 @@ from tasks.evaluation.summary import remarks as evaluation_remarks
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.programs.contract import HEADER
-from tasks.records import Choice, ProblemOutcome, Promotion, Standing
+from tasks.promotion_records import Promotion
+from tasks.records import Choice, ProblemOutcome, Standing
 from tasks.redaction import redacted
 from tasks.rewards.metrics import plateau_remarks as reward_plateau_remarks
 from tasks.rewards.metrics import remarks as reward_remarks

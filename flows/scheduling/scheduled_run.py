@@ -29,7 +29,7 @@ from flows.run_session import RunSession
 from tasks.artifacts import read_json, write_json
 from tasks.layout import Layout
 from tasks.params.file import load_params
-from tasks.records import Promotion
+from tasks.promotion_records import Promotion
 from tasks.redaction import redacted
 
 

@@ -30,7 +30,7 @@ from tasks.artifacts import (
     write_text,
 )
 from tasks.errors import GraftError
-from tasks.records import Champion, Succession
+from tasks.promotion_records import Champion, Succession
 
 PREVIOUS = "previous"
 HISTORY = "history.jsonl"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tasks.params.sections import Evaluation
-from tasks.records import Promotion
+from tasks.promotion_records import Promotion
 from tasks.statistics.intervals import Estimate, difference_interval
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from tasks.records import Succession
+from tasks.promotion_records import Succession
 
 
 def champions_in_line(history: Sequence[Succession]) -> tuple[list[str], dict[str, str]]:

@@ -13,7 +13,7 @@ from tasks.promotion.champion import (
     replace_champion,
 )
 from tasks.promotion.history import champions_in_line
-from tasks.records import Succession
+from tasks.promotion_records import Succession
 
 
 def roll_back(folder: Path, version: str | None, reason: str, time: str) -> Succession:

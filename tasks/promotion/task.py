@@ -12,7 +12,8 @@ from tasks.promotion.champion import promote_policy, read_champion, read_history
 from tasks.promotion.gate import decide_promotion
 from tasks.promotion.headline import headline
 from tasks.promotion.history import champions_in_line, utc_now
-from tasks.records import Champion, Lineage, Problem, ProblemOutcome, Promotion
+from tasks.promotion_records import Champion, Promotion
+from tasks.records import Lineage, Problem, ProblemOutcome
 from tasks.seeds import derive_seed
 from tasks.statistics.intervals import difference_interval
 from tasks.statistics.learning_curves import pass_at_k_table

@@ -27,7 +27,8 @@ from tasks.core.metrics_files import flatten, read_metrics, read_numbers, read_t
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import RUN_ONLY_SECTIONS, Params
-from tasks.records import Champion, Lineage, Promotion, Record, Succession
+from tasks.promotion_records import Champion, Promotion, Succession
+from tasks.records import Lineage, Record
 from tasks.redaction import redacted
 from tasks.statistics.influence_extremes import read_influence_extremes
 from tasks.tracking.addresses import run_address, server_address

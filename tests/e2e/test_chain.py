@@ -29,13 +29,13 @@ from tasks.params.params import Params
 from tasks.programs.code_blocks import code_of
 from tasks.programs.contract import prompt_of
 from tasks.programs.sandbox.sandbox import probe_tier
+from tasks.promotion_records import Promotion
 from tasks.records import (
     Attempt,
     Choice,
     Lineage,
     Problem,
     ProblemOutcome,
-    Promotion,
     RewardedTrajectory,
     Selected,
     Split,

@@ -2,7 +2,8 @@
 
 from tasks.artifacts import write_json
 from tasks.layout import Layout
-from tasks.records import Champion, Lineage
+from tasks.promotion_records import Champion
+from tasks.records import Lineage
 
 
 def promote(layout: Layout, base: str = "scratch", version: str = "v1") -> None:

@@ -5,7 +5,8 @@ from typing import Any
 from tasks.artifacts import write_json, write_jsonl
 from tasks.layout import Layout
 from tasks.params.params import Params
-from tasks.records import Champion, Lineage, Succession, SuccessionKind
+from tasks.promotion_records import Champion, Succession, SuccessionKind
+from tasks.records import Lineage
 from tasks.tracking.recorder import Recorder
 from tasks.tracking.tags import WORKSPACE
 from tests.support.records import make_promotion

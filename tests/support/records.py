@@ -3,7 +3,8 @@
 from typing import Any
 
 from tasks.programs.contract import workflow_id
-from tasks.records import Answer, Problem, ProblemOutcome, Promotion, Result, Workflow
+from tasks.promotion_records import Promotion
+from tasks.records import Answer, Problem, ProblemOutcome, Result, Workflow
 
 
 def question_of(question: str, answer: Answer = 0, **fields: Any) -> Problem:

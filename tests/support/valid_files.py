@@ -26,18 +26,16 @@ from tasks.programs.operators.reply_cache import CachedModel
 from tasks.programs.sandbox import protocol
 from tasks.programs.sandbox.sandbox import _batch_results, _result
 from tasks.programs.sandbox.zygote_client import ZygoteClient, ZygoteDied
+from tasks.promotion_records import Champion, Promotion, Succession
 from tasks.records import (
-    Champion,
     Completion,
     Lineage,
     Problem,
     ProblemOutcome,
-    Promotion,
     Result,
     RewardedTrajectory,
     Selected,
     Sibling,
-    Succession,
     TreeNode,
 )
 from tasks.search.journal import Batch, EvaluatedCompletion

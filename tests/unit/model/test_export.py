@@ -22,7 +22,8 @@ from tasks.model.policy import Policy, encode_prompt, load_policy, save_policy
 from tasks.params.file import load_params
 from tasks.params.sections import Lora
 from tasks.params.sections import Policy as PolicyParams
-from tasks.records import Promotion, PromptFormat
+from tasks.promotion_records import Promotion
+from tasks.records import PromptFormat
 from tests.support.models import logits, perturb, save_base
 from tests.support.policies import MakePolicy
 from tests.support.records import question_of

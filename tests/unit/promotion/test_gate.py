@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.promotion.gate import decide_promotion
-from tasks.records import Promotion
+from tasks.promotion_records import Promotion
 from tests.support.stage_params import shipped_params
 
 PARAMS = shipped_params(evaluation={"resamples": 2000}).evaluation

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.promotion.history import champions_in_line
-from tasks.records import Succession, SuccessionKind
+from tasks.promotion_records import Succession, SuccessionKind
 
 
 def step(how: SuccessionKind, version: str, replaced: str | None) -> Succession:

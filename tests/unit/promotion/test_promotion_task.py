@@ -10,7 +10,8 @@ from tasks.layout import Layout
 from tasks.promotion.champion import CHAMPION_FILES, PREVIOUS_LIMIT, previous_champions, read_champion, read_history
 from tasks.promotion.rollback import roll_back
 from tasks.promotion.task import run
-from tasks.records import Champion, Lineage, Problem, ProblemOutcome, Promotion
+from tasks.promotion_records import Champion, Promotion
+from tasks.records import Lineage, Problem, ProblemOutcome
 from tests.support.evaluation_params import evaluation_params
 from tests.support.records import make_outcome
 

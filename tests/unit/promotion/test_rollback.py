@@ -12,7 +12,8 @@ from tasks.errors import GraftError
 from tasks.model.version import compute_version
 from tasks.promotion.champion import current_champion, previous_champions, promote_policy, read_history
 from tasks.promotion.rollback import roll_back
-from tasks.records import Champion, Lineage, Succession
+from tasks.promotion_records import Champion, Succession
+from tasks.records import Lineage
 
 NOW = "2026-11-22T18:00:00Z"
 

@@ -1,0 +1,43 @@
+"""Records of promotions: the decision, the champion, and who followed whom."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from tasks.records import Record
+
+
+class Promotion(Record):
+    """Decision whether a run's policy becomes the champion: `run/promotion.json`."""
+
+    promoted: bool
+    reason: str  # one line for people
+    pass_at_1: float  # greedy, on the test problems
+    champion_pass_at_1: float
+    difference: float  # of the two, with its interval
+    low: float
+    high: float
+    version: str
+    champion_version: str | None  # None: there was no champion; compared with the run's initial policy
+
+
+class Champion(Record):
+    """The best promoted policy: `champion/champion.json`."""
+
+    version: str
+    test_sha256: str  # of the test problems of `champion/outcomes.jsonl`
+    environment: str = Field(default="workflow", exclude_if=lambda name: name == "workflow")  # that it was trained in
+
+
+SuccessionKind = Literal["promoted", "rolled back"]
+"""How a policy became champion."""
+
+
+class Succession(Record):
+    """One policy after another as champion: a line of `champion/history.jsonl`."""
+
+    version: str  # the champion from now on
+    replaced: str | None  # the champion until now; None: there was none
+    how: SuccessionKind
+    reason: str  # one line for people
+    time: str  # UTC, as in 2026-11-22T18:00:00Z
