@@ -1,4 +1,4 @@
-"""Records of promotions: the decision, the champion, and who followed whom."""
+"""Records of promotions: the decision, the champion and its successions."""
 
 from typing import Literal
 

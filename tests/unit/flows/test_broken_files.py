@@ -27,7 +27,7 @@ from flows.reports.run_record import RunRecord, params_of_run, read_run_record
 from flows.reports.search_tree import draw_tree
 from flows.stages.durations import TimedRun, Timings, read_runs
 from flows.stages.dvc_yaml import declared_params
-from tasks import records
+from tasks import promotion_records, records
 from tasks.artifacts import read_json, read_jsonl, read_text, write_jsonl
 from tasks.core.metrics_files import read_metrics, read_table
 from tasks.errors import GraftError
@@ -144,7 +144,7 @@ READERS: dict[str, Reader] = {
     "best.json": of_json(records.Choice, text_of(CHOICE)),
     "outcomes.jsonl": of_lines(records.ProblemOutcome, valid.OUTCOME, valid.OUTCOME),
     "attempts.jsonl": of_lines(records.Attempt, ATTEMPT),
-    "promotion.json": of_json(records.Promotion, text_of(valid.PROMOTION)),
+    "promotion.json": of_json(promotion_records.Promotion, text_of(valid.PROMOTION)),
     "lineage.json": of_json(records.Lineage, text_of(valid.LINEAGE)),
     "champion.json": Reader(text_of(valid.CHAMPION), lambda folder: read_champion(folder, "workflow"), "champion.json"),
     "metrics.json": Reader(

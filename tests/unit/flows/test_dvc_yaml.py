@@ -17,7 +17,7 @@ PARAMS = {
     "problems": "seed environment environment_sha256 rookworld problems",
     "coldstart": "seed problems.source policy.base policy.prompt coldstart sandbox",
     "bootstrap": "seed environment environment_sha256 rookworld problems.source policy bootstrap sandbox "
-    "search.temperature",
+    "search.temperature search.top_p search.top_k",
     "search": "seed environment environment_sha256 shard_size policy.max_new_tokens curriculum search sandbox "
     "operators rewards.failed_limit grpo.group_size influence.selection influence.validation influence.n "
     "influence.completions",
