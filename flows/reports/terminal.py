@@ -53,6 +53,9 @@ def print_report(
     for note in _notes(layout, params, outcomes["after"], read_metrics(layout, "evaluate@after")):
         console.print(note, style="dim", highlight=False)
     console.print()
+    for table in _environment_measures(layout):
+        console.print(table)
+        console.print()
     console.print(_rounds(layout, params))
     for note in (
         *_rewards_above_0(layout, params),
@@ -77,8 +80,7 @@ def print_report(
 def _learning(layout: Layout, params: Params, before: list[ProblemOutcome], after: list[ProblemOutcome]) -> "Table":
     """Measures on the test split before and after, with the intervals of the evaluation; the change is paired.
 
-    Then come shares of the sampled completions, those without a result and those cut at their length limit, and the
-    environment's own measures.
+    Then come shares of the sampled completions: those without a result, and those cut at their length limit.
     """
     first, last = read_metrics(layout, "evaluate@before"), read_metrics(layout, "evaluate@after")
     evaluation = params.evaluation
@@ -92,17 +94,27 @@ def _learning(layout: Layout, params: Params, before: list[ProblemOutcome], afte
                 values["after"][name], values["before"][name], evaluation.resamples, evaluation.confidence, seed
             )
             table.add_row(title, level_with_interval(first, name), level_with_interval(last, name), change(difference))
-    shares = {"invalid": "invalid samples", "cut": "cut samples"}
-    for name, title in (shares | _measure_titles(last)).items():
-        if name in first:
-            table.add_row(title, f"{first[name]:.3f}", f"{last[name]:.3f}", f"{last[name] - first[name]:+.3f}")
+    _add_means(table, {"invalid": "invalid samples", "cut": "cut samples"}, first, last)
     return table
 
 
-def _measure_titles(metrics: Mapping[str, float]) -> dict[str, str]:
-    """Measures of the environment over all test problems → their titles."""
-    names = [name for name in metrics if name.startswith(PREFIX) and not name.endswith("seen")]
-    return {name: name.removeprefix(PREFIX).replace("_", " ").replace("/", " ") for name in names}
+def _environment_measures(layout: Layout) -> "list[Table]":
+    """A table of the environment's own measures over all test problems, if it has any."""
+    first, last = read_metrics(layout, "evaluate@before"), read_metrics(layout, "evaluate@after")
+    names = [name for name in last if name.startswith(PREFIX) and not name.endswith("seen")]
+    table = make_table("measure of the environment", "before", "after", "change")
+    titles = {name: name.removeprefix(PREFIX).replace("_", " ").replace("/", " ") for name in names}
+    _add_means(table, titles, first, last)
+    return [table] if table.row_count else []
+
+
+def _add_means(
+    table: "Table", titles: Mapping[str, str], first: Mapping[str, float], last: Mapping[str, float]
+) -> None:
+    """Rows of numbers without intervals, of those that both have."""
+    for name, title in titles.items():
+        if name in first:
+            table.add_row(title, f"{first[name]:.3f}", f"{last[name]:.3f}", f"{last[name] - first[name]:+.3f}")
 
 
 def _titles(params: Params, values: Mapping[str, Sequence[float]]) -> dict[str, str]:

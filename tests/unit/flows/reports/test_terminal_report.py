@@ -117,9 +117,11 @@ def test_measures_of_an_environment_have_rows_but_not_those_of_seen_and_unseen_t
     for when, legal in (("before", 0.25), ("after", 0.5)):
         numbers = json.loads(layout.metrics("evaluate", when).read_text())
         own = {"measure/p_legal/sampled": legal, "measure/p_legal/sampled_unseen": 0.1}
-        write_json(layout.metrics("evaluate", when), numbers | own)
-    rows = [line.split() for line in report(layout, params).splitlines() if line.startswith("p legal")]
+        write_json(layout.metrics("evaluate", when), numbers | own | {"measure/a_terminated_right/sampled": legal})
+    shown = report(layout, params)
+    rows = [line.split() for line in shown.splitlines() if line.startswith("p legal")]
     assert rows == [["p", "legal", "sampled", "0.250", "0.500", "+0.250"]]
+    assert shown.count("(") == shown.count(")"), "long names of measures cut no interval"
 
 
 def test_a_page_that_could_not_be_written_is_not_named(layout: Layout, params: Params) -> None:
