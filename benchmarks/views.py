@@ -34,7 +34,7 @@ from tasks.tracking.mlflow_ledger import store_lock
 if TYPE_CHECKING:
     from rich.table import Table
 
-DEFAULT_SECONDS = 232.0
+DEFAULT_SECONDS = 214.0
 """Of a run with the shipped params, seed 0, two idle cores (docs/benchmarks.md, 2026-11-25)."""
 
 TWO_ROUNDS = [
