@@ -39,7 +39,7 @@ def joined(paragraphs: Sequence[Paragraph]) -> str:
 
 
 def variants_of(parts: QuestionParts, count: int) -> list[str]:
-    """Up to `count` other texts that ask the same, each in front its context; none twice, fewer where no more differ.
+    """Up to `count` other texts that ask the same, each after its context; none twice, fewer where no more differ.
 
     The wordings take turns, the question's own last. A context has every needed paragraph and half to all of the
     distractors, in random order. A function of the arguments only; a smaller `count` gives the first of them.
