@@ -119,9 +119,9 @@ def _why(
     if wrong := [value for value in logprobs if not (math.isfinite(value) and value <= MAX_LOGPROB)]:
         return f"has the log-probability {wrong[0]}, which is none"
     tokens, config = recorded or encode_completion(policy, code), policy.model.config
-    everything = (*prompt, *tokens, *chain.from_iterable(kept))
-    if strange := [token for token in everything if not 0 <= token < config.vocab_size]:
-        return f"holds token {strange[0]}, which is not in the policy's vocabulary of {config.vocab_size}"
+    vocabulary: int = config.vocab_size
+    if strange := [token for token in chain(prompt, tokens, *kept) if not 0 <= token < vocabulary]:
+        return f"holds token {strange[0]}, which is not in the policy's vocabulary of {vocabulary}"
     context = getattr(config, "max_position_embeddings", None)
     if context and len(prompt) + len(tokens) > context:
         return f"has {len(prompt) + len(tokens)} tokens with its prompt, but policy.base holds {context}"

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from tasks.environments.rookworld.position import SQUARES, Position, list_of, read_fen
 from tasks.environments.rookworld.rules import (
     ending,
-    gives_mate,
     is_possible,
     legal_moves,
+    mates,
     position_after,
 )
 from tasks.seeds import derive_seed
@@ -98,7 +98,7 @@ def draw(material: str, rng: Random, reserved: bool, mate_share: float) -> Draw:
     tries = MATE_TRIES if rng.random() < mate_share else 1
     for _ in range(tries):
         position = draw_ending(material, rng, lambda found: is_reserved(found) == reserved)
-        if tries > 1 and mates(position):
+        if tries > 1 and next(mates(position), None) is not None:
             break
     return Draw(position)
 
@@ -112,13 +112,8 @@ def draw_move(position: Position, rng: Random) -> str:
             move = SQUARES[rng.choice(own)] + rng.choice(SQUARES)
             if move[:2] != move[2:] and move not in moves:
                 return move
-    mating = mates(position) if rng.random() < 0.5 else []
+    mating = sorted(move.uci for move in mates(position)) if rng.random() < 0.5 else []
     return rng.choice(mating or moves)
-
-
-def mates(position: Position) -> list[str]:
-    """The moves that give mate."""
-    return [move.uci for move in legal_moves(position) if gives_mate(position, move)]
 
 
 def is_reserved(position: Position) -> bool:

@@ -78,10 +78,9 @@ _PATHS = {
 def is_attacked(board: Board, square: int, by_white: bool) -> bool:
     """Whether a piece of one side attacks a square."""
     for origin, piece in board.items():
-        if piece.isupper() == by_white:
-            path = _PATHS[piece][origin].get(square)
-            if path is not None and not any(between in board for between in path):
-                return True
+        path = _PATHS[piece][origin].get(square)
+        if path is not None and piece.isupper() == by_white and board.keys().isdisjoint(path):
+            return True
     return False
 
 
@@ -181,10 +180,13 @@ def captures(position: Position) -> Iterator[Move]:
             yield move
 
 
-def gives_mate(position: Position, move: Move) -> bool:
-    """Whether a legal move gives checkmate."""
-    after = Position(board_after(position, move), not position.white)
-    return in_check(after) and not has_legal_move(position_after(position, move))
+def mates(position: Position) -> Iterator[Move]:
+    """The legal moves that give checkmate."""
+    king = king_square(position.board, not position.white)
+    for move in _pseudo_moves(position):
+        gives_check = is_attacked(board_after(position, move), king, position.white)
+        if gives_check and _is_safe(position, move) and not has_legal_move(position_after(position, move)):
+            yield move
 
 
 def _pseudo_moves(position: Position) -> Iterator[Move]:

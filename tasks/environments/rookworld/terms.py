@@ -102,7 +102,7 @@ def content(problem: Problem, text: str, results: Sequence[Result]) -> float:  #
     if given is None:
         return 0.0
     true = _transition(problem)
-    others = fmean(float(one == other) for one, other in zip(given[1:], true[1:], strict=True))
+    others = sum(one == other for one, other in zip(given[1:], true[1:], strict=True)) / 3
     return (4 * (given == true) + similarity(given.state, true.state) + others) / 6
 
 
@@ -130,12 +130,15 @@ def similarity(text: str, other: str) -> float:
     """1 - Levenshtein distance / length of the longer text."""
     if text == other:
         return 1.0
+    longest = max(len(text), len(other))
+    while text and text[0] == other[:1]:  # most states differ late
+        text, other = text[1:], other[1:]
     row = list(range(len(other) + 1))
     for i, character in enumerate(text, 1):
         before, row = row, [i]
         for j, compared in enumerate(other, 1):
             row.append(min(before[j] + 1, row[-1] + 1, before[j - 1] + (character != compared)))
-    return 1 - row[-1] / max(len(text), len(other))
+    return 1 - row[-1] / longest
 
 
 def _best(evaluations: Evaluations, move: str) -> float:
