@@ -44,16 +44,15 @@ def retrain(
     root = project_root()
     given = [*(assignments or []), *([f"rounds={rounds}"] if rounds else [])]
     chosen = [*(assignments_of(preset) if preset else ()), *given]
+    text, params, _ = proposed_params(root, chosen)
+    read_champion(Layout(root).champion, params.environment)  # an error here would stop the last stage
     if dry_run:
         from flows.dvc_stages.dry_run import print_forecast
 
-        text, params, _ = proposed_params(root, chosen)
-        read_champion(Layout(root).champion, params.environment)
         print_forecast(root, text, params, Console(highlight=False))
         return
     with exclusive_lock(root, "graft retrain"):
         params = write_params(root, chosen, print)
-        read_champion(Layout(root).champion, params.environment)  # an error here would stop the last stage
         settings.set_prefect_home(root)
         from flows.reports.terminal import print_report
         from flows.retrain import retrain

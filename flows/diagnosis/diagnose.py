@@ -65,6 +65,8 @@ SHOWN_PARAMS = (
     "grpo.max_grad_norm",
     "grpo.group_size",
     "search.temperature",
+    "search.top_p",
+    "search.top_k",
     "evaluation.temperature",
 )
 """The params that the step depends on most."""

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tasks.artifacts import write_json
 from tasks.programs.contract import ALL_OPERATORS
 from tasks.programs.operators.model_calls import MODEL_OPERATORS
 from tests.support.tiny_project import dvc, graft, ran, run
+from tests.support.valid_files import CHAMPION
 
 COMMANDS = [["stage", "problems"], ["retrain"], ["status"]]
 HEAVY = {"torch", "transformers", "prefect", "mlflow", "dvc", "scipy", "numpy", "peft"}
@@ -43,6 +45,12 @@ def refused(root: Path, *arguments: str) -> str:
 )
 def test_a_wrong_assignment_is_named_and_nothing_is_written(by_graft: Path, assignment: str, expected: str) -> None:
     assert re.search(expected, refused(by_graft, "stage", "problems", "-S", "seed=5", "-S", assignment))
+
+
+def test_a_preset_of_another_environment_than_the_champions_is_refused(by_graft: Path) -> None:
+    write_json(by_graft / "champion" / "champion.json", CHAMPION)
+    expected = "trained in environment workflow, this run's is rookworld"
+    assert expected in refused(by_graft, "retrain", "--preset", "chess")
 
 
 def test_the_long_option_is_that_of_dvc(by_graft: Path) -> None:
