@@ -1,7 +1,7 @@
 """PPO's losses: the clipped surrogate with an advantage of each token, and the clipped squared error of the values.
 
     L = mean_t -min(ρ_t A_t, clip(ρ_t, 1 - clip, 1 + clip) A_t)
-        + value_weight · mean_t max((v_t - R_t)², (V_t + clip(v_t - V_t, -value_clip, value_clip) - R_t)²) / 2
+        + value_weight · mean_t max((v_t - R_t)², (clip(v_t, V_t - value_clip, V_t + value_clip) - R_t)²) / 2
 
 v is the value now and V before the update; A and R are those of tasks/ppo/gae.py. Schulman et al. 2017, "Proximal
 Policy Optimization Algorithms" (arXiv 1707.06347), eq. 7 and 9; the bound of the values as in OpenAI's baselines and
@@ -59,7 +59,7 @@ def value_losses(
     error = (values - returns).square()
     if clip is None:
         return ValueLosses(0.5 * error * mask, torch.zeros_like(mask))
-    bounded = (before + (values - before).clamp(-clip, clip) - returns).square()
+    bounded = (torch.clamp(values, before - clip, before + clip) - returns).square()
     return ValueLosses(0.5 * torch.maximum(error, bounded) * mask, (bounded > error) & mask)
 
 

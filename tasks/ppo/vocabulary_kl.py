@@ -36,14 +36,14 @@ def score_vocabulary_kl(scorer: Scorer, samples: Sequence[Sample], reference: We
         with _exchanged(scorer.model, reference):
             theirs, _ = scorer.scaled_logits(batch)
         pairs = zip(torch.split(ours, CHUNK), torch.split(theirs, CHUNK), strict=True)
-        found = torch.cat([_kl(*pair) for pair in pairs])
+        found = torch.cat([vocabulary_kl(*pair) for pair in pairs])
         return found.new_zeros(index.mask.shape).index_put(tuple(index.places), found)
 
     return rows_of_samples(scorer, samples, rows_of)
 
 
-def _kl(ours: "Tensor", theirs: "Tensor") -> "Tensor":
-    """From logits [n, V], [n]."""
+def vocabulary_kl(ours: "Tensor", theirs: "Tensor") -> "Tensor":
+    """KL of the distributions of these logits; [..., V] → [...]."""
     own = ours.log_softmax(-1)
     return (own.exp() * (own - theirs.log_softmax(-1))).sum(-1)
 
