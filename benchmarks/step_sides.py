@@ -232,7 +232,6 @@ def trl(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
 
 def graft(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
     """Graft's sampler, advantages and update."""
-    from tasks.grpo.recorded_logprobs import behaviour_logprobs
     from tasks.grpo.step_plan import Step, UpdateGroup
     from tasks.grpo.update import optimizer_step, start_training
     from tasks.model.policy import Policy, attach_adapter
@@ -240,6 +239,7 @@ def graft(shape: Shape, wait: Callable[[], None], answer: Answer) -> None:
     from tasks.model.sampling.sampler import Request, Sampler
     from tasks.model.scoring.scorer import Scorer, scorer_for
     from tasks.objective.advantages import advantages_of
+    from tasks.objective.recorded_logprobs import behaviour_logprobs
     from tasks.params.file import load_params
 
     plain = {"learning_rate": RATE, "negative_weight": 1.0, "beta": 0.0, "entropy": 0.0, "loss": "dapo"}

@@ -35,6 +35,10 @@ class Layout:
         """Written only where it differs from step to step."""
         return self.policy(number) / "kl_weight.json"
 
+    def value_head(self, number: int) -> Path:
+        """Written only with algorithm ppo."""
+        return self.policy(number) / "value_head.safetensors"
+
     def workflows(self, number: int) -> Path:
         """Folder with `index.jsonl`, one line per workflow, and `trees.jsonl`."""
         return self.round(number) / "workflows"

@@ -172,8 +172,8 @@ def samples_of(
 
 def _update(world: World, scorer: "Scorer", kept: Sequence[Sample], share: float, job: Job, round: int) -> int:
     """Steps taken."""
-    from tasks.grpo.recorded_logprobs import behaviour_logprobs
     from tasks.grpo.update import optimizer_step, start_training
+    from tasks.objective.recorded_logprobs import behaviour_logprobs
 
     if not kept:
         return 0

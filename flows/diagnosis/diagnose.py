@@ -30,8 +30,6 @@ from tasks.grpo.diagnostics.health import Score, StepMeasurements, verdicts
 from tasks.grpo.diagnostics.loss_comparison import LossComparison, compare_losses
 from tasks.grpo.diagnostics.one_step import OneStep, one_step
 from tasks.grpo.groups import weighted_group
-from tasks.grpo.kl_weight import read_weight
-from tasks.grpo.recorded_logprobs import Logprobs, score_samples
 from tasks.grpo.step_plan import UpdateGroup
 from tasks.layout import Layout
 from tasks.model.out_of_memory import explain_out_of_memory
@@ -39,7 +37,9 @@ from tasks.model.policy import Policy, load_policy
 from tasks.model.rollouts.attempts import attempt_problems
 from tasks.model.rollouts.operator_model import log_usage, operator_model
 from tasks.objective.groups import SampleGroup, sample_groups, samples_in
+from tasks.objective.kl_weight import read_weight
 from tasks.objective.losses import MANUAL
+from tasks.objective.recorded_logprobs import Logprobs, score_samples
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.grpo import Grpo
 from tasks.params.params import Params
@@ -85,10 +85,12 @@ def diagnose(
     """One step of the policy of `round`, by default the last there is, on `count` train problems drawn by the seed.
 
     A function of the project's files, the params and the arguments. `against`: a loss of AGAINST to show next to the
-    run's. Raises GraftError where there is no such policy or loss.
+    run's. Raises GraftError where there is no such policy or loss, or where the algorithm is not grpo.
     """
     if against is not None and against not in AGAINST:
         raise GraftError(f"--against {against}: there is none; name one of: {', '.join(AGAINST)}")
+    if params.algorithm != "grpo":
+        raise GraftError(f"algorithm is {params.algorithm}, but graft diagnose takes a step of GRPO; set it to grpo")
     round = _round(layout, round)
     params = _with_beta(layout, params, round)
     problems, tolerant = _drawn(layout, params.seed, count, round), diagnosis_params(params)

@@ -7,11 +7,11 @@ from typing import TypeVar
 
 from flows.diagnosis.record import Completion, ProblemDiagnosis, Token
 from tasks.core.terminal import answer_text
-from tasks.grpo.recorded_logprobs import Logprobs, sample_key
 from tasks.model.policy import Policy, is_truncated
 from tasks.model.sample import Sample
 from tasks.objective.advantages import known_rewards
 from tasks.objective.groups import SampleGroup
+from tasks.objective.recorded_logprobs import Logprobs, sample_key
 from tasks.params.fields import Baseline
 from tasks.params.grpo import Grpo
 from tasks.programs.operators.question_context import without_context

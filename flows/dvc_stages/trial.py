@@ -21,11 +21,11 @@ from tasks.artifacts import write_text
 from tasks.environments.lookup import environment_in
 from tasks.grpo.compute import update_scorer
 from tasks.grpo.gradient import accumulate_gradient
-from tasks.grpo.recorded_logprobs import behaviour_logprobs
 from tasks.grpo.step_plan import UpdateGroup
 from tasks.layout import Layout
 from tasks.model.policy import load_policy
 from tasks.objective.groups import read_groups, samples_in
+from tasks.objective.recorded_logprobs import behaviour_logprobs
 from tasks.objective.samples import merge_equal_samples
 from tasks.params.fields import UNMEASURED
 from tasks.params.file import overridden

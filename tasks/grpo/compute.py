@@ -1,17 +1,18 @@
 """The update of one round without its files: policy, groups and params → trained policy and metrics."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from tasks.core.metrics_files import LiveRows
 from tasks.grpo.checkpoint import Checkpoint
 from tasks.grpo.metrics import Metrics, round_metrics
-from tasks.grpo.recorded_logprobs import Logprobs, score_samples
 from tasks.grpo.step_plan import UpdateGroup, plan_steps
 from tasks.grpo.update import train
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer, scorer_for
+from tasks.objective.recorded_logprobs import Logprobs, score_samples
 from tasks.params.params import Params
 from tasks.records import KlWeight
 from tasks.seeds import derive_seed
@@ -36,14 +37,20 @@ def compute(
     checkpoint: Checkpoint | None = None,
     live: LiveRows | None = None,
     kl_weight: KlWeight | None = None,
+    value_head: Any = None,
 ) -> UpdateResult:
     """Train the policy in place. `reference`: from `reference_scores`; None where `grpo.beta` is 0.
 
-    `kl_weight`: what the round before has left, None in the first.
+    `kl_weight`: what the round before has left, None in the first. `value_head`: trained, too, with algorithm ppo,
+    where the samples of the groups have targets and `params` are from `with_ppo_objective`.
     """
     grpo = params.grpo
     steps, skipped = plan_steps(groups, grpo.epochs, grpo.prompts_per_step, derive_seed(params.seed, "update", round))
-    done = train(update_scorer(policy, _samples(groups), params), steps, grpo, reference, checkpoint, live, kl_weight)
+    scorer, ppo = update_scorer(policy, _samples(groups), params), None
+    if value_head is not None:
+        ppo = params.ppo
+        scorer = replace(scorer, value_head=value_head, detach_values=ppo.detach_value)
+    done = train(scorer, steps, grpo, reference, checkpoint, live, kl_weight, ppo)
     numbers = round_metrics(done.rows, skipped, groups)
     return UpdateResult(done.rows, numbers, done.kl_weight, done.tokens_per_second)
 

@@ -6,11 +6,10 @@ several processes can each compute a part of the micro-batches and add up (tasks
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tasks.grpo.recorded_logprobs import Logprobs, pad_logprobs
 from tasks.grpo.step_plan import UpdateGroup
 from tasks.model.distributed.collectives import backward, world_size
 from tasks.model.fast_layers.fast_layers import fast_layers
@@ -18,11 +17,30 @@ from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import MicroBatch
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.losses import Objective, TokenLosses, reduce, token_losses
+from tasks.objective.recorded_logprobs import Logprobs, pad_logprobs
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.grpo import Grpo
+from tasks.params.ppo import Ppo
+from tasks.ppo.losses import ValueLosses, pad_targets, value_losses
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+@dataclass
+class ValueSums:
+    """Totals over tokens of what a value head said; with r the return and e = r - value."""
+
+    loss: float = 0.0  # as it enters the loss, divided by the step's denominator
+    clipped: float = 0.0  # tokens that the clip acted on
+    returns: float = 0.0
+    squared_returns: float = 0.0
+    errors: float = 0.0
+    squared_errors: float = 0.0
+
+    def add(self, other: "ValueSums") -> None:
+        for name in vars(self):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 @dataclass
@@ -30,7 +48,7 @@ class TokenSums:
     """Totals over the tokens of some micro-batches."""
 
     tokens: float = 0
-    loss: float = 0.0  # this and its three parts are divided by the step's denominator
+    loss: float = 0.0  # this and its parts are divided by the step's denominator
     policy_loss: float = 0.0
     kl_loss: float = 0.0
     entropy_loss: float = 0.0
@@ -40,6 +58,7 @@ class TokenSums:
     kl: float = 0.0
     entropy: float = 0.0
     ratio_max: float = 0.0  # the largest one, not a total
+    values: ValueSums = field(default_factory=ValueSums)  # 0 without a value head
 
     @property
     def clipped(self) -> float:
@@ -47,7 +66,8 @@ class TokenSums:
         return self.low + self.high
 
     def add(self, other: "TokenSums") -> None:
-        for name in vars(self):
+        self.values.add(other.values)
+        for name in vars(self).keys() - {"values"}:
             ours, theirs = getattr(self, name), getattr(other, name)
             setattr(self, name, max(ours, theirs) if name == "ratio_max" else ours + theirs)
 
@@ -58,15 +78,21 @@ def objective_of(params: Grpo) -> Objective:
 
 
 def accumulate_gradient(
-    scorer: Scorer, step: Sequence[UpdateGroup], behaviour: Logprobs, reference: Logprobs | None, params: Grpo
+    scorer: Scorer,
+    step: Sequence[UpdateGroup],
+    behaviour: Logprobs,
+    reference: Logprobs | None,
+    params: Grpo,
+    ppo: Ppo | None = None,
 ) -> TokenSums:
     """Add the gradient of one step's loss to the weights.
 
-    Raises FloatingPointError that names the samples whose loss is not finite.
+    With `ppo` the samples have targets and the scorer has a value head, whose loss is added. Raises FloatingPointError
+    that names the samples whose loss is not finite.
     """
-    loss_of = partial(_loss_of, scorer, behaviour, reference, params, sum(g.denominator for g in step))
+    loss_of = partial(_loss_of, scorer, behaviour, reference, params, ppo, sum(g.denominator for g in step))
     with fast_layers(scorer.model):
-        parts = backward(scorer.model, scorer.batches([s for g in step for s in g.samples], world_size()), loss_of)
+        parts = backward(scorer.trained, scorer.batches([s for g in step for s in g.samples], world_size()), loss_of)
     if broken := [s for _, samples in parts for s in samples]:
         raise FloatingPointError(f"the loss of {sample_names(broken)} is not finite")
     sums = TokenSums()
@@ -76,21 +102,32 @@ def accumulate_gradient(
 
 
 def _loss_of(
-    scorer: Scorer, behaviour: Logprobs, reference: Logprobs | None, params: Grpo, denominator: int, batch: MicroBatch
+    scorer: Scorer,
+    behaviour: Logprobs,
+    reference: Logprobs | None,
+    params: Grpo,
+    ppo: Ppo | None,
+    denominator: int,
+    batch: MicroBatch,
 ) -> "tuple[Tensor, Callable[[], tuple[TokenSums, list[Sample]]]]":
     """A micro-batch's part of the step's loss, and a function for its metrics: sums, and samples whose loss is not
     finite."""
     samples, scored = batch.samples, scorer.score(batch)
     logprobs, mask = scored.logprobs, scored.mask
+    targets = pad_targets(samples, logprobs) if ppo else None
     tokens = token_losses(
         logprobs,
         pad_logprobs(behaviour, samples, logprobs),
         None if reference is None else pad_logprobs(reference, samples, logprobs),
         scored.entropies if params.entropy > 0 else None,
-        logprobs.new_tensor([s.advantage for s in samples]),
+        targets.advantages if targets else logprobs.new_tensor([s.advantage for s in samples]),
         mask,
         objective_of(params),
     )
+    critic = None
+    if ppo and targets and scored.values is not None:
+        critic = value_losses(scored.values, targets.values, targets.returns, mask, ppo.value_clip)
+        tokens = replace(tokens, loss=tokens.loss + ppo.value_weight * critic.loss)
     counts = logprobs.new_tensor([s.count for s in samples])[:, None] * mask
     averaging = TokenWeights(params.loss, longest=1)  # for the weights alone
     weights = counts * logprobs.new_tensor([averaging.weight(len(s.completion)) for s in samples])[:, None]
@@ -98,6 +135,9 @@ def _loss_of(
 
     def read_sums() -> tuple[TokenSums, list[Sample]]:
         part = _summed(tokens, loss, scored.entropies, counts, weights / denominator)
+        if ppo and critic and targets and scored.values is not None:
+            errors = targets.returns - scored.values.detach()
+            part.values = _value_sums(critic, errors, targets.returns, counts, ppo.value_weight * weights / denominator)
         return part, [] if math.isfinite(part.loss) else _not_finite(tokens, samples)
 
     return loss, read_sums
@@ -122,6 +162,19 @@ def _summed(tokens: TokenLosses, loss: "Tensor", entropies: "Tensor", counts: "T
         "ratio_max": tokens.ratio.max(),
     }
     return TokenSums(**dict(zip(totals, torch.stack(list(totals.values())).tolist(), strict=True)))
+
+
+def _value_sums(
+    critic: ValueLosses, errors: "Tensor", returns: "Tensor", counts: "Tensor", weights: "Tensor"
+) -> ValueSums:
+    """The same for the values, in float64."""
+    counts, errors, returns = counts.double(), errors.double(), returns.double()
+    totals = (
+        (critic.loss.detach() * weights).double().sum(),
+        (critic.clipped * counts).sum(),
+        *((numbers * counts).sum() for numbers in (returns, returns.square(), errors, errors.square())),
+    )
+    return ValueSums(*(float(total) for total in totals))
 
 
 def _not_finite(tokens: TokenLosses, samples: Sequence[Sample]) -> list[Sample]:

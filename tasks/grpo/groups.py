@@ -1,7 +1,6 @@
 """The groups of an update: each problem's selected samples with their weighted advantages and denominators."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from tasks.grpo.step_plan import UpdateGroup
 from tasks.objective.groups import SampleGroup
@@ -32,15 +31,15 @@ def weighted_group(group: SampleGroup, weights: Sequence[float], averaging: Toke
     is rejected or whose reward failed.
     """
     pairs = zip(group.samples, weights, strict=True)
-    learned = [replace(s, advantage=s.advantage * weight) for s, weight in pairs if s.advantage * weight]
+    learned = [s.weighted(weight) for s, weight in pairs if weight and s.has_signal]
     rewarded = zip(group.samples, group.advantages, group.baseline_rewards, strict=True)
-    no_signal = [s for s, advantage, reward in rewarded if reward is not None and advantage == 0]
+    no_signal = [s for s, advantage, reward in rewarded if reward is not None and advantage == 0 and not s.has_signal]
     return UpdateGroup(
         group.problem_id,
         merge_equal_samples(learned),
         averaging.denominator([len(s.completion) for s in [*learned, *no_signal]]),
         rewards=tuple(group.rewards),
         lengths=tuple(len(s.completion) for s in group.samples),
-        truncated=group.truncated,
+        truncated=sum(group.truncated),
         no_signal=not any(group.advantages),
     )

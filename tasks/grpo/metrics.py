@@ -1,9 +1,9 @@
 """Metrics of an update: a row for each step, and the round's summary of them.
 
-    loss                    policy_loss + kl_loss + entropy_loss, the parts as they enter it (TRL's policy_loss is the
-                            first two)
+    loss                    policy_loss + kl_loss + entropy_loss + value_loss, the parts as they enter it (TRL's
+                            policy_loss is the first two)
     kl                      mean estimate of KL(policy ‖ reference) of a token, before beta and correction
-    beta                    weight of the KL; only where it differs from step to step (tasks/grpo/kl_weight.py)
+    beta                    weight of the KL; only where it differs from step to step (tasks/objective/kl_weight.py)
     kl_share                |kl_loss| / (|policy_loss| + |kl_loss|)
     entropy                 mean entropy of a token at the sampling temperature
     clip_ratio/low_mean     share of the tokens whose gradient the clip took away because their ratio was too low,
@@ -15,20 +15,30 @@
     completions/…           lengths in tokens of all completions of the step's problems; clipped_ratio: share cut at
                             policy.max_new_tokens
 
+With algorithm ppo, where kl is in the rewards and `advantage_std` that of the last tokens, also:
+
+    value_loss              value_weight · mean of the tokens' clipped squared errors / 2
+    explained_variance      1 - Var(R - v) / Var(R) over the tokens, R the returns, v the values: 1 where they are
+                            equal, 0 where the values might as well be one number
+    value, return           means over the tokens
+    value_clip_fraction     share of the tokens whose value's gradient the clip took away
+
 The names are TRL's where it has one. Times are not among them: the same inputs give the same bytes.
 """
 
 import math
 from collections.abc import Sequence
 
-from tasks.grpo.gradient import TokenSums
+from tasks.grpo.gradient import TokenSums, ValueSums
 from tasks.grpo.step_plan import Step, UpdateGroup
-from tasks.objective.advantages import known_rewards
+from tasks.objective.advantages import TOLERANCE, known_rewards
 
 Metrics = dict[str, float]
 """Name → number."""
 
-TOKEN_MEANS = ("ratio", "clip_ratio/low_mean", "clip_ratio/high_mean", "kl", "entropy")
+VALUES = ("explained_variance", "value", "return", "value_clip_fraction")
+
+TOKEN_MEANS = ("ratio", "clip_ratio/low_mean", "clip_ratio/high_mean", "kl", "entropy", *VALUES)
 """Means over the tokens of a step: their means over a round are weighted."""
 
 STEP_ONLY = ("step", "epoch", "tokens", "samples", "first_ratio", "ratio_max")
@@ -36,11 +46,17 @@ STEP_ONLY = ("step", "epoch", "tokens", "samples", "first_ratio", "ratio_max")
 
 
 def step_metrics(
-    number: int, step: Step, sums: TokenSums, norm: float, rate: float, beta: float | None = None
+    number: int,
+    step: Step,
+    sums: TokenSums,
+    norm: float,
+    rate: float,
+    beta: float | None = None,
+    with_values: bool = False,
 ) -> Metrics:
     """The metrics of one step; `norm` is that of the gradient before it was clipped, `rate` the learning rate.
 
-    `beta`: None where it is the same at every step.
+    `beta`: None where it is the same at every step. `with_values`: those of a value head, too.
     """
     tokens = max(sums.tokens, 1)
     parts = abs(sums.policy_loss) + abs(sums.kl_loss)
@@ -62,6 +78,7 @@ def step_metrics(
         "grad_norm": norm,
         "learning_rate": rate,
         **({} if beta is None else {"beta": beta}),
+        **(_of_values(sums.values, tokens) if with_values else {}),
         "advantage_std": _deviation(learned),
         "samples": len(learned),
         "tokens": round(sums.tokens),
@@ -95,6 +112,19 @@ def round_metrics(rows: Sequence[Metrics], skipped: int, groups: Sequence[Update
     if rows:
         numbers["clip_fraction"] = numbers["clip_ratio/low_mean"] + numbers["clip_ratio/high_mean"]
     return numbers
+
+
+def _of_values(sums: ValueSums, tokens: float) -> Metrics:
+    returns, errors = sums.returns / tokens, sums.errors / tokens
+    variance = sums.squared_returns / tokens - returns**2
+    unexplained = sums.squared_errors / tokens - errors**2
+    return {
+        "value_loss": sums.loss,
+        "explained_variance": 1 - unexplained / variance if variance > TOLERANCE else 0.0,
+        "value": returns - errors,
+        "return": returns,
+        "value_clip_fraction": sums.clipped / tokens,
+    }
 
 
 def _of_completions(groups: Sequence[UpdateGroup]) -> Metrics:

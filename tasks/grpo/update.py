@@ -1,14 +1,17 @@
-"""One round's GRPO update of what is trained of a policy: its adapter, or all its weights.
+"""One round's update, by GRPO or PPO, of what is trained of a policy: its adapter, or all its weights.
 
     for each epoch
         for each step of `prompts_per_step` problems
             loss = Σ over the tokens of their selected samples / denominator      (tasks/objective/losses.py)
             AdamW step on the trained weights
 
-What a reader may expect and will not find: no critic, no weight decay, no reference model (what the policy that the
+With a value head the samples have targets (tasks/ppo/critic.py): each token has an advantage of its own, the loss gets
+the head's (tasks/ppo/losses.py), and AdamW trains the head, too, at a rate of its own.
+
+What a reader may expect and will not find: no weight decay, no reference model (what the policy that the
 run started from gives to each token is scored before, and handed in), no optimiser state carried from round to round:
 its running means start at 0, so the learning rate warms up again (tasks/grpo/lr_schedule.py). A weight of the KL term
-that differs from step to step is carried (tasks/grpo/kl_weight.py). Nothing here draws random numbers.
+that differs from step to step is carried (tasks/objective/kl_weight.py). Nothing here draws random numbers.
 
 *Which tokens count.* A step's denominator holds the completion tokens of its selected samples and of those without
 signal (advantage 0), or what else `grpo.loss` divides by (tasks/objective/token_weights.py): a problem that is always
@@ -29,15 +32,16 @@ from tasks.core.terminal import print_remark
 from tasks.errors import GraftError
 from tasks.grpo.checkpoint import Checkpoint, TrainingState
 from tasks.grpo.gradient import accumulate_gradient, sample_names
-from tasks.grpo.kl_weight import after_step, beta_of_step, first_weight, varies
 from tasks.grpo.lr_schedule import schedule_of
 from tasks.grpo.metrics import Metrics, step_metrics
-from tasks.grpo.recorded_logprobs import Logprobs, behaviour_logprobs, sample_key, score_samples
 from tasks.grpo.step_plan import Step
 from tasks.grpo.throughput import ThroughputMeter
 from tasks.model.distributed.collectives import rank
 from tasks.model.scoring.scorer import Scorer
+from tasks.objective.kl_weight import after_step, beta_of_step, first_weight, varies
+from tasks.objective.recorded_logprobs import Logprobs, behaviour_logprobs, sample_key, score_samples
 from tasks.params.grpo import Grpo
+from tasks.params.ppo import Ppo
 from tasks.records import KlWeight
 
 
@@ -58,16 +62,19 @@ def train(
     checkpoint: Checkpoint | None = None,
     live: LiveRows | None = None,
     kl_weight: KlWeight | None = None,
+    ppo: Ppo | None = None,
 ) -> UpdateSteps:
-    """Train the scorer's model in place. The same arguments give the same weights.
+    """Train the scorer's model, and its value head, in place. The same arguments give the same weights.
 
-    `reference`: log-probabilities of all samples by the reference; None where `grpo.beta` is 0.
+    `reference`: log-probabilities of all samples by the reference; None where `grpo.beta` is 0. `ppo`: None for GRPO;
+    else the scorer has a value head and the samples have targets, and the KL is in their advantages, not in the loss.
     With a checkpoint it goes on where an earlier update of the same arguments was ended. `live` has the rows so far.
     `kl_weight`: what the round before has left, None in the first.
     Raises GraftError, before any weight takes a wrong value, where a loss or a gradient is not finite.
     """
     behaviour = behaviour_logprobs(scorer, list({sample_key(s): s for step in steps for s in step.samples}.values()))
-    training = start_training(scorer.model, params, len(steps), kl_weight)
+    head_rate = (scorer.value_head, ppo.value_rate) if ppo else None
+    training = start_training(scorer.model, params, len(steps), kl_weight, head_rate)
     if checkpoint and (state := checkpoint.load()):
         training.restore(state)
         what = f"{len(training.rows)} of {len(steps)} steps that an update cut short has left"
@@ -79,7 +86,7 @@ def train(
     with show_progress("update", len(steps), "steps", done) as advance:
         for number, step in list(enumerate(steps, start=1))[done:]:
             try:
-                optimizer_step(training, scorer, step, behaviour, reference, params)
+                optimizer_step(training, scorer, step, behaviour, reference, params, ppo)
             except FloatingPointError as error:
                 remedy = "lower grpo.learning_rate, or search again where it is the first step"
                 raise GraftError(f"update step {number} of {len(steps)}: {error}; {remedy}") from error
@@ -92,29 +99,53 @@ def train(
     return UpdateSteps(training.rows, training.kl_weight, speed.tokens_per_second)
 
 
-def start_training(model: Any, params: Grpo, steps: int, kl_weight: KlWeight | None = None) -> TrainingState:
-    """AdamW and its schedule over all trained weights, before the first of `steps` steps."""
+def start_training(
+    model: Any,
+    params: Grpo,
+    steps: int,
+    kl_weight: KlWeight | None = None,
+    value_head: tuple[Any, float] | None = None,
+) -> TrainingState:
+    """AdamW and its schedule over all trained weights, before the first of `steps` steps.
+
+    `value_head`: a head that is trained, too, with its learning rate.
+    """
     import torch
 
     weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
-    optimizer = torch.optim.AdamW(weights.values(), lr=params.learning_rate, weight_decay=0.0, fused=True)
+    groups: list[dict[str, Any]] = [{"params": list(weights.values())}]
+    if value_head is not None:
+        head, rate = value_head
+        own = {f"value_head.{name}": weight for name, weight in head.named_parameters()}
+        weights |= own
+        groups.append({"params": list(own.values()), "lr": rate})
+    optimizer = torch.optim.AdamW(groups, lr=params.learning_rate, weight_decay=0.0, fused=True)
     schedule = schedule_of(optimizer, params.schedule, params.warmup_steps, steps)
     return TrainingState(weights, optimizer, schedule, kl_weight or first_weight(params))
 
 
 def optimizer_step(
-    training: TrainingState, scorer: Scorer, step: Step, behaviour: Logprobs, reference: Logprobs | None, params: Grpo
+    training: TrainingState,
+    scorer: Scorer,
+    step: Step,
+    behaviour: Logprobs,
+    reference: Logprobs | None,
+    params: Grpo,
+    ppo: Ppo | None = None,
 ) -> None:
     """One optimiser step. Raises FloatingPointError, before a weight changes, where loss or gradient is not finite."""
     import torch
 
     training.optimizer.zero_grad()
     beta = beta_of_step(training.kl_weight, params)
-    sums = accumulate_gradient(scorer, step.groups, behaviour, reference, params.model_copy(update={"beta": beta}))
-    norm = float(torch.nn.utils.clip_grad_norm_(training.weights.values(), params.max_grad_norm))
-    _check_finite(norm, scorer, step, behaviour)
+    in_loss = params.model_copy(update={"beta": 0.0 if ppo else beta})
+    sums = accumulate_gradient(scorer, step.groups, behaviour, reference, in_loss, ppo)
+    clip, groups = torch.nn.utils.clip_grad_norm_, training.optimizer.param_groups
+    norm, *others = (float(clip(group["params"], params.max_grad_norm)) for group in groups)
+    _check_finite(sum(others, norm), scorer, step, behaviour)
     rate = training.schedule.get_last_lr()[0]
-    row = step_metrics(len(training.rows) + 1, step, sums, norm, rate, beta if varies(params) else None)
+    shown = beta if varies(params) else None
+    row = step_metrics(len(training.rows) + 1, step, sums, norm, rate, shown, with_values=ppo is not None)
     training.rows.append(row)
     training.kl_weight = after_step(training.kl_weight, row["kl"], int(row["samples"]), params)
     training.optimizer.step()

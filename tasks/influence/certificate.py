@@ -19,7 +19,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tasks.errors import GraftError
-from tasks.influence.loss_gradients import Validation, distinct_rows, loss_denominator, row_of
+from tasks.influence.loss_gradients import (
+    TokenLosses,
+    Validation,
+    distinct_rows,
+    loss_denominator,
+    row_of,
+    summed_losses,
+)
 from tasks.model.distributed.collectives import all_gather, all_reduce_sum, local_part, world_size
 from tasks.model.fast_layers.fast_layers import fast_layers
 from tasks.model.sample import Sample
@@ -74,8 +81,11 @@ def certify(
     averaging: TokenWeights,
     validation: Validation,
     seed: int,
+    token_losses: TokenLosses | None = None,
 ) -> Certificate:
     """Take small steps and undo them. `influences` [n] are ⟨∇L_i, ∇L_val⟩ with nothing left out or rescaled.
+
+    `token_losses`: those that the influences are of.
 
     Steps whose effect is within rounding error are left out; where all influences are 0 there are no steps.
     """
@@ -88,7 +98,7 @@ def certify(
         for start in range(min(CERTIFICATE_STEPS, len(rows)))
     ):
         signed = {s: 1.0 if influence > 0 else -1.0 for s, influence in drawn}
-        gradient = _gradient(scorer, signed, averaging, denominator)
+        gradient = _gradient(scorer, signed, averaging, denominator, token_losses)
         size = sum(float(g.double().square().sum()) for g in gradient.values()) ** 0.5
         norm = sum(float(w.detach().double().square().sum()) for w in gradient) ** 0.5
         rate = sum(abs(influence) for _, influence in drawn) / size
@@ -126,7 +136,11 @@ def check_self_influence(products: Sequence[float], own: Sequence[float], valida
 
 
 def _gradient(
-    scorer: Scorer, signed: dict[Sample, float], averaging: TokenWeights, denominator: int
+    scorer: Scorer,
+    signed: dict[Sample, float],
+    averaging: TokenWeights,
+    denominator: int,
+    token_losses: TokenLosses | None,
 ) -> "dict[Tensor, Tensor]":
     """∇ Σ_i sign_i L_i by the adapter's weights, in the update's layout."""
     import torch
@@ -135,9 +149,13 @@ def _gradient(
     gradients = [torch.zeros_like(weight) for weight in weights]
     with fast_layers(scorer.model):
         for batch in local_part(scorer.batches(list(signed), world_size())):
-            sums = scorer.score(batch).logprobs.sum(1)
-            weights_of_rows = [signed[s] * s.advantage * averaging.weight(len(s.completion)) for s in batch.samples]
-            loss = -(sums @ sums.new_tensor(weights_of_rows)) / denominator
+            scored = scorer.score(batch)
+            if token_losses:
+                sums, each = summed_losses(batch.samples, scored, token_losses), [1.0] * len(batch.samples)
+            else:
+                sums, each = scored.logprobs.sum(1), [-s.advantage for s in batch.samples]
+            factors = [signed[s] * averaging.weight(len(s.completion)) for s in batch.samples]
+            loss = sums @ sums.new_tensor([f * own for f, own in zip(factors, each, strict=True)]) / denominator
             for summed, gradient in zip(gradients, torch.autograd.grad(loss, weights), strict=True):
                 summed += gradient
     return dict(zip(weights, all_reduce_sum(gradients), strict=True))

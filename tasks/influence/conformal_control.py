@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tasks.influence.gradient_passes import GradientPasses
-from tasks.influence.loss_gradients import Validation
+from tasks.influence.loss_gradients import TokenLosses, Validation
 from tasks.influence.tracin import Measure, SampleInfluence, influences
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
@@ -58,10 +58,10 @@ def shift_by_threshold(
     lengths = _lengths(scored, measure)
     own, theirs = _per_length(scored, lengths), _per_length(calibration, _lengths(calibration, measure))
     threshold = rejection_threshold(
-        [x for s, x in zip(samples, own, strict=True) if s.advantage],
-        [x for s, x in zip(calibration_samples, theirs, strict=True) if s.advantage],
+        [x for s, x in zip(samples, own, strict=True) if s.has_signal],
+        [x for s, x in zip(calibration_samples, theirs, strict=True) if s.has_signal],
     )
-    if threshold is None or all(x > 0 for s, x in zip(samples, own, strict=True) if s.advantage):
+    if threshold is None or all(x > 0 for s, x in zip(samples, own, strict=True) if s.has_signal):
         return None
     return [(x - min(threshold, 0.0)) * length for x, length in zip(own, lengths, strict=True)]
 
@@ -83,6 +83,7 @@ def calibration_influences(
     mean_weights: Sequence[float],
     step_samples: Sequence[Sample],
     cached: GradientPasses | None = None,
+    token_losses: TokenLosses | None = None,
 ) -> list[SampleInfluence]:
     """Influence of the validation samples as if they were learned from, without the samples of their own problem.
 
@@ -91,5 +92,5 @@ def calibration_influences(
     options = replace(measure, exclude_self=False, leave_group_out=True)
     own = replace(validation, same_batch=True)
     return influences(
-        scorer, validation.samples, averaging, own, options, mean_weights, cached=cached, step_samples=step_samples
+        scorer, validation.samples, averaging, own, options, mean_weights, token_losses, cached, step_samples
     ).each

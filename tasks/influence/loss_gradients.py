@@ -74,7 +74,7 @@ def score_weights(
 def token_loss_weights(samples: Sequence[Sample], averaging: TokenWeights) -> list[float]:
     """w_i / N of each sample, 0 where it has no signal: the weight of its token losses in the loss."""
     denominator = loss_denominator(samples, averaging)
-    return [averaging.weight(len(s.completion)) / denominator if s.advantage else 0.0 for s in samples]
+    return [averaging.weight(len(s.completion)) / denominator if s.has_signal else 0.0 for s in samples]
 
 
 def summed_losses(samples: Sequence[Sample], scored: TokenScores, token_losses: TokenLosses) -> "Tensor":
@@ -109,7 +109,7 @@ def loss_gradient(
     given = _advantages(samples) if coefficients is None else coefficients
     denominator, (rows, sums_of) = loss_denominator(samples, averaging), distinct_rows(samples, given)
     if token_losses:  # which may differ between samples of one row
-        rows = [s for s in samples if s.advantage != 0]
+        rows = [s for s in samples if s.has_signal]
     modules = lora_factors(scorer.model)
     weights = [module.weight for module in modules.values()]
     wide = torch.promote_types(weights[0].dtype, torch.float32)  # what narrow weights' gradients add up to

@@ -2,13 +2,15 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from statistics import fmean
+from typing import Any
 
 from tasks.influence.certificate import certify, check_self_influence
 from tasks.influence.conformal_control import CONTROLLED_RULES, calibration_influences, shift_by_threshold
 from tasks.influence.gradient_algebra import direction_norm
-from tasks.influence.loss_gradients import Validation, score_weights
+from tasks.influence.loss_gradients import TokenLosses, Validation, score_weights
 from tasks.influence.metrics import selection_metrics
 from tasks.influence.selection import select
 from tasks.influence.tracin import NOT_MEASURED, Measure, SampleInfluence, cache_validation_gradients, influences
@@ -24,6 +26,7 @@ from tasks.params.fields import UNMEASURED
 from tasks.params.grpo import Grpo
 from tasks.params.params import Params
 from tasks.params.sections import Influence
+from tasks.ppo.losses import first_step_losses
 from tasks.records import Selected, Split
 from tasks.seeds import derive_seed
 
@@ -50,11 +53,17 @@ class Measurement:
 
 
 def compute(
-    policy: Policy, train: Sequence[SampleGroup], validation: Sequence[SampleGroup], params: Params, round: int
+    policy: Policy,
+    train: Sequence[SampleGroup],
+    validation: Sequence[SampleGroup],
+    params: Params,
+    round: int,
+    value_head: Any = None,
 ) -> Selection:
     """Select from `train` by influence on `validation`, which is not used where influence is not measured.
 
-    `policy` is the one that the update starts from. Raises GraftError where the certificate of influence fails.
+    `policy` is the one that the update starts from; with a value head the samples have targets, and their losses are
+    PPO's. Raises GraftError where the certificate of influence fails.
     """
     own = params.influence
     for groups in (train,) if validation is train else (train, validation):
@@ -65,7 +74,7 @@ def compute(
         samples = samples_in(train)
         found = Measurement([NOT_MEASURED] * len(samples), _weights(own, samples, [None] * len(samples), round), {})
     else:
-        found = measure(policy, train, validation, params, round)
+        found = measure(policy, train, validation, params, round, value_head)
         if own.validation == "held_out" and own.train_on_validation:
             samples = samples_in(validation)
             mixed = _lines(validation, [NOT_MEASURED] * len(samples), _with_signal(samples), "validation")
@@ -80,7 +89,12 @@ def compute(
 
 
 def measure(
-    policy: Policy, train: Sequence[SampleGroup], held_out: Sequence[SampleGroup], params: Params, round: int
+    policy: Policy,
+    train: Sequence[SampleGroup],
+    held_out: Sequence[SampleGroup],
+    params: Params,
+    round: int,
+    value_head: Any = None,
 ) -> Measurement:
     """Influence of the samples of `train` on those of `held_out`, checked, controlled and turned into weights.
 
@@ -100,17 +114,22 @@ def measure(
     averaging = TokenWeights(params.grpo.loss, params.policy.max_new_tokens)
     tokens, options = params.grpo.micro_batch_tokens, _options(own, params.grpo)
     scorer = scorer_for(policy, [*samples, *validation.samples], params.search.temperature, tokens)
+    losses = None
+    if value_head is not None:
+        frozen = value_head.requires_grad_(False)  # its own weights are no part of influence
+        scorer = replace(scorer, value_head=frozen, detach_values=params.ppo.detach_value)
+        losses = partial(first_step_losses, params.ppo)
     with explain_out_of_memory(tokens):
         if own.positions == "completion":
             scorer = with_constant_prompts(scorer, [*samples, *validation.samples])
         cached = cache_validation_gradients(scorer, validation, options.budget) if own.similarity == "local" else None
-        found = influences(scorer, samples, averaging, validation, options, _sizes(train), cached=cached)
+        found = influences(scorer, samples, averaging, validation, options, _sizes(train), losses, cached)
         numbers["validation_gradient_norm"] = direction_norm(found.gradient)
-        numbers |= certified(scorer, samples, found.each, averaging, validation, round)
+        numbers |= certified(scorer, samples, found.each, averaging, validation, round, losses)
         controlled: Sequence[float | None] | None = [s.influence for s in found.each]
         if own.fdr_control and own.selection in CONTROLLED_RULES and not validation.same_batch:
             calibration = calibration_influences(
-                scorer, averaging, validation, options, _sizes(held_out), samples, cached
+                scorer, averaging, validation, options, _sizes(held_out), samples, cached, losses
             )
             controlled = shift_by_threshold(samples, found.each, validation.samples, calibration, options)
             numbers["fault_share"] = _fault_share(samples, controlled)
@@ -147,12 +166,13 @@ def certified(
     averaging: TokenWeights,
     validation: Validation,
     round: int,
+    token_losses: TokenLosses | None = None,
 ) -> dict[str, float]:
     """Metrics of the certificate. Raises GraftError where it fails, or where self-influence is negative."""
-    products = [s.product or 0.0 for s in scored]
-    certificate = certify(scorer, samples, products, averaging, validation, derive_seed("certificate", round))
+    products, seed = [s.product or 0.0 for s in scored], derive_seed("certificate", round)
+    certificate = certify(scorer, samples, products, averaging, validation, seed, token_losses)
     certificate.check()
-    if validation.same_batch:
+    if validation.same_batch and token_losses is None:
         check_self_influence(products, score_weights(samples, averaging), validation.score_weights)
     numbers: dict[str, float] = {"certificate_steps": certificate.steps}
     if certificate.steps:
@@ -168,21 +188,21 @@ def _sizes(groups: Sequence[SampleGroup]) -> list[float]:
 
 
 def _with_signal(samples: Sequence[Sample]) -> list[float]:
-    """Weight 1 for each sample with an advantage."""
-    return [float(s.advantage != 0) for s in samples]
+    """Weight 1 for each sample with a signal."""
+    return [float(s.has_signal) for s in samples]
 
 
 def _fault_share(samples: Sequence[Sample], controlled: Sequence[float] | None) -> float:
     """Share of the samples with a signal that control rejects."""
     if controlled is None:
         return 0.0
-    return fmean(x <= 0 for s, x in zip(samples, controlled, strict=True) if s.advantage)
+    return fmean(x <= 0 for s, x in zip(samples, controlled, strict=True) if s.has_signal)
 
 
 def _weights(own: Influence, samples: Sequence[Sample], controlled: Sequence[float | None], round: int) -> list[float]:
     return select(
         own.selection,
-        [s.advantage for s in samples],
+        _with_signal(samples),
         controlled,
         fraction=own.fraction,
         minimum=own.minimum_kept,

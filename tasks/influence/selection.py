@@ -9,13 +9,13 @@ from tasks.params.fields import Selection
 
 def select(
     rule: Selection,
-    advantages: Sequence[float],
+    signals: Sequence[float],
     influences: Sequence[float | None],
     fraction: float = 1.0,
     minimum: int = 0,
     lots: Sequence[int] = (),
 ) -> list[float]:
-    """What each sample weighs, 0 = dropped; advantages [n], influences [n] → [n]. An influence of None: not measured.
+    """What each sample weighs, 0 = dropped; signals [n], influences [n] → [n]. An influence of None: not measured.
 
     positive              influence > 0: a small gradient step on such a sample lowers the validation loss
     reweight              the same, each by influence / mean of the kept (I-PPO)
@@ -25,13 +25,14 @@ def select(
     random                … with the lowest of `lots` [n]: a control
     none                  every sample
 
-    A sample with advantage 0 has no gradient: it is never kept, nor counted in a fraction. Fractions are rounded up.
+    A sample whose signal is 0, its advantage for instance, is never kept, nor counted in a fraction. Fractions are
+    rounded up.
     Where a rule keeps less than `minimum` samples, those of the next highest influence are kept too, at the least
     weight.
     """
-    places = [place for place, advantage in enumerate(advantages) if advantage != 0]
+    places = [place for place, signal in enumerate(signals) if signal != 0]
     if rule == "none":
-        return [float(advantage != 0) for advantage in advantages]
+        return [float(signal != 0) for signal in signals]
     value = {place: influences[place] or 0.0 for place in places}
     if rule == "random":
         order = sorted(places, key=lambda place: lots[place])
@@ -46,7 +47,7 @@ def select(
         if len(kept) >= minimum:
             break
         kept.setdefault(place, least)
-    return [kept.get(place, 0.0) for place in range(len(advantages))]
+    return [kept.get(place, 0.0) for place in range(len(signals))]
 
 
 def _kept(rule: Selection, order: Sequence[int], value: dict[int, float], fraction: float) -> Sequence[int]:

@@ -10,11 +10,14 @@ from tasks.influence.select_samples import compute
 from tasks.layout import Layout
 from tasks.model.distributed.collectives import rank
 from tasks.model.distributed.torchrun import run_in_processes
+from tasks.model.out_of_memory import explain_out_of_memory
 from tasks.model.policy import Policy, load_policy
 from tasks.objective.groups import RoundGroups, SampleGroup, read_groups, sample_groups
 from tasks.objective.recorded_completions import read_valid_file
 from tasks.params.fields import UNMEASURED
 from tasks.params.params import Params
+from tasks.ppo.critic import Groups, start_round
+from tasks.ppo.losses import with_ppo_objective
 from tasks.records import Split
 
 logger = logging.getLogger(__name__)
@@ -31,13 +34,22 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
 
 def run_selection(layout: Layout, params: Params, round: int) -> None:
     """Select at the policy of the round before; the first of several processes writes."""
-    policy, own = load_policy(layout.policy(round - 1)), params.influence
+    params = with_ppo_objective(params)
+    by_ppo, own = params.algorithm == "ppo", params.influence
+    policy = load_policy(layout.policy(0 if by_ppo and params.grpo.beta > 0 else round - 1))
     held_out = own.validation == "held_out" and own.selection not in UNMEASURED
     splits: list[Split] = ["train", "validation"] if held_out else ["train"]
     environment = environment_in(layout.root, params)
     groups = read_groups(policy, environment, layout, round, splits, params.grpo)
     validation = [] if own.selection in UNMEASURED else _validation(layout, params, round, policy, environment, groups)
-    selection = compute(policy, groups.by_split["train"], validation, params, round)
+    train, head = groups.by_split["train"], None
+    if by_ppo:
+        batches: Groups = {"train": train} if validation is train else {"train": train, "validation": validation}
+        with explain_out_of_memory(params.grpo.micro_batch_tokens):
+            critic = start_round(layout, params, round, policy, batches)
+        policy, head, train = critic.policy, critic.head, critic.groups["train"]
+        validation = critic.groups.get("validation", train)
+    selection = compute(policy, train, validation, params, round, head)
     if rank():
         return
     if not any(line.selected for line in selection.lines):

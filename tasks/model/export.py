@@ -19,6 +19,7 @@ from tasks.records import Lineage
 
 ExportFormat = Literal["merged", "adapter"]
 MODEL_FILES = ("config.json", "generation_config.json", WEIGHTS)
+NOT_EXPORTED = (*MODEL_FILES, "lineage.json", "kl_weight.json", "value_head.safetensors", "README.md")
 BASE = "base"
 PROBE_TOKENS = 32  # tokens
 
@@ -84,7 +85,7 @@ def _write_adapter(policy: Path, lineage: Lineage, new: Path, folder: Path) -> N
 def _copy_tokenizer(policy: Path, new: Path) -> None:
     """Copy the tokenizer's files."""
     for file in sorted(policy.iterdir()):
-        if file.is_file() and file.name not in (*MODEL_FILES, "lineage.json", "kl_weight.json", "README.md"):
+        if file.is_file() and file.name not in NOT_EXPORTED:
             copy_folder(file, new / file.name)
 
 

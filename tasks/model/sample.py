@@ -1,6 +1,15 @@
 """One completion as token ids, with its advantage."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class TokenTargets:
+    """What PPO's losses compare a completion's T tokens with; each [T]."""
+
+    advantages: tuple[float, ...]
+    returns: tuple[float, ...]
+    values: tuple[float, ...]  # by the value head before the update
 
 
 @dataclass(frozen=True)
@@ -16,3 +25,16 @@ class Sample:
     count: int = 1  # equal completions that this one represents
     kept: tuple[tuple[int, ...], ...] = ()  # [T] the sets that its tokens were drawn from; () = from all tokens
     temperature: float | None = None  # at which it was sampled and is scored; None: the scorer's
+    targets: TokenTargets | None = None  # PPO alone; `advantage` is then that of the last token
+
+    @property
+    def has_signal(self) -> bool:
+        """Whether there is something to learn from it: an advantage, or values to predict."""
+        return self.advantage != 0 or self.targets is not None
+
+    def weighted(self, weight: float) -> "Sample":
+        """The sample with all its advantages multiplied by `weight`."""
+        targets = self.targets
+        if targets is not None:
+            targets = replace(targets, advantages=tuple(a * weight for a in targets.advantages))
+        return replace(self, advantage=self.advantage * weight, targets=targets)

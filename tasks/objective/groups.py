@@ -28,7 +28,7 @@ class SampleGroup:
     baseline_rewards: list[float | None]  # None = failed, or left out by `grpo.truncated`
     workflow_ids: list[str]
     proposers: list[Proposer]
-    truncated: int  # completions that were cut at their length limit
+    truncated: list[bool]  # cut at its length limit
 
 
 class RoundGroups(NamedTuple):
@@ -74,7 +74,7 @@ def _tokenized(policy: Policy, trajectory: RewardedTrajectory, truncated: Trunca
         baseline_rewards=baseline_rewards(policy, trajectory, truncated),
         workflow_ids=trajectory.workflow_ids,
         proposers=trajectory.proposers,
-        truncated=sum(is_truncated(policy, tokens) for tokens in trajectory.tokens),
+        truncated=[is_truncated(policy, tokens) for tokens in trajectory.tokens],
     )
 
 

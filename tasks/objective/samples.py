@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tasks.model.policy import Policy, count_before_stop, encode_completion, encode_prompt, is_truncated
-from tasks.model.sample import Sample
+from tasks.model.sample import Sample, TokenTargets
 from tasks.params.fields import Truncated
 from tasks.records import RewardedTrajectory
 
@@ -23,10 +23,10 @@ def baseline_rewards(policy: Policy, trajectory: RewardedTrajectory, truncated: 
 
 
 def merge_equal_samples(samples: Sequence[Sample]) -> list[Sample]:
-    """One row for all that have problem, completion and advantage in common, in the order of their first members."""
-    first: dict[tuple[str, tuple[int, ...], float], Sample] = {}
+    """One row for all that have problem, completion and advantages in common, in the order of their first members."""
+    first: dict[tuple[str, tuple[int, ...], float, TokenTargets | None], Sample] = {}
     for sample in samples:
-        key = (sample.problem_id, sample.completion, sample.advantage)
+        key = (sample.problem_id, sample.completion, sample.advantage, sample.targets)
         present = first.get(key)
         first[key] = sample if present is None else replace(present, count=present.count + sample.count)
     return list(first.values())

@@ -1,7 +1,8 @@
 """Surrogates of the policy gradient, one function for each kind.
 
-r is the importance ratio, [R, C] for tokens or [R, 1] for whole completions; A the advantage, [R, 1]. Each returns
-the loss [R, C] or [R, 1] and where the clip is active, bool of r's shape. At r = 1 the gradient of each is -A ∇ log p.
+r is the importance ratio, [R, C] for tokens or [R, 1] for whole completions; A the advantage, [R, 1], or [R, C] of
+each token. Each returns the loss [R, C] or [R, 1] and where the clip is active, bool of r's shape. At r = 1 the
+gradient of each is -A ∇ log p.
 """
 
 from typing import TYPE_CHECKING

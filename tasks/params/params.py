@@ -6,8 +6,9 @@ from typing import Annotated
 from pydantic import Field, ValidationInfo, field_validator
 
 from tasks.params.curriculum import Curriculum
-from tasks.params.fields import UNMEASURED
+from tasks.params.fields import UNMEASURED, Algorithm
 from tasks.params.grpo import Grpo
+from tasks.params.ppo import Ppo
 from tasks.params.rookworld import RookWorld
 from tasks.params.sections import (
     Bootstrap,
@@ -34,6 +35,7 @@ class Params(Section):
     seed: Annotated[int, Field(ge=0, strict=True)]
     environment: str
     environment_sha256: str | None
+    algorithm: Algorithm
     rookworld: RookWorld
     shard_size: Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
     rounds: Rounds
@@ -48,6 +50,7 @@ class Params(Section):
     rewards: Rewards
     influence: Influence
     grpo: Grpo
+    ppo: Ppo
     evaluation: Evaluation
     tracking: Tracking
     schedule: Scheduling
@@ -143,6 +146,43 @@ class Params(Section):
                 "evaluation.every to 1, or problems.dev to 0"
             )
         return evaluation
+
+    @field_validator("ppo")
+    @classmethod
+    def _check_samples(cls, ppo: Ppo, others: ValidationInfo) -> Ppo:
+        search, grpo, environment = (others.data.get(name) for name in ("search", "grpo", "environment"))
+        if others.data.get("algorithm") != "ppo" or search is None or grpo is None or environment is None:
+            return ppo
+        may_search = environment == "workflow" or ":" in environment  # a user's class may have a tree search, too
+        if may_search and (search.simulations > search.samples or grpo.group_size < search.samples):
+            raise ValueError(
+                "algorithm is ppo, which learns from independent samples alone: set search.simulations to "
+                f"search.samples ({search.samples}) and grpo.group_size to at least that, or environment to one "
+                "without a tree search, answer for instance"
+            )
+        if ppo.kl_in_reward == "full" and (search.top_p < 1 or search.top_k > 0):
+            raise ValueError(
+                "kl_in_reward is full, over the whole vocabulary, but tokens are drawn from a part of it: set "
+                "ppo.kl_in_reward to kl, or search.top_p to 1.0 and search.top_k to 0"
+            )
+        return ppo
+
+    @field_validator("ppo")
+    @classmethod
+    def _check_influence(cls, ppo: Ppo, others: ValidationInfo) -> Ppo:
+        influence = others.data.get("influence")
+        if others.data.get("algorithm") != "ppo" or influence is None or influence.selection in UNMEASURED:
+            return ppo
+        if influence.similarity in ("centred", "local"):
+            raise ValueError(
+                f"influence.similarity is {influence.similarity}, which compares completions by one advantage each, "
+                "but algorithm ppo has one for each token: set influence.similarity to dot or cosine"
+            )
+        if influence.loss == "policy_gradient":
+            raise ValueError(
+                "influence.loss is policy_gradient, the loss of algorithm grpo: set influence.loss to seqloss_lastadv"
+            )
+        return ppo
 
 
 RUN_ONLY_SECTIONS = {"tracking", "schedule", "runner"}

@@ -42,7 +42,13 @@ PARAMS = [
     *["grpo.bf16=true", "grpo.micro_batch_tokens=1024", "grpo.processes=2", "grpo.on_invalid_completion=skip"],
     *["grpo.group_size=4", "evaluation.samples=30", "evaluation.temperature=0.9", "evaluation.resamples=500"],
     *["tracking.experiment=other", "runner.kind=threads", "runner.workers=3", "schedule.overlap=skip"],
-    *["schedule.retries=0", "schedule.delay=1", "schedule.seconds={update: 5}", "rookworld.nodes=5000"],
+    *[
+        "schedule.retries=0",
+        "schedule.delay=1",
+        "schedule.seconds={update: 5}",
+        "rookworld.nodes=5000",
+        "ppo.gamma=0.9",
+    ],
 ]
 
 
@@ -88,7 +94,7 @@ def test_a_param_makes_stale_what_may_see_it_and_nothing_else(
 
 def test_each_section_is_tried_here() -> None:
     changed = {assignment.partition("=")[0].partition(".")[0] for assignment in PARAMS}
-    assert changed == Params.model_fields.keys() - {"rounds"}
+    assert changed == Params.model_fields.keys() - {"rounds", "algorithm"}  # ppo alone does not fit the shipped search
 
 
 def test_comments_and_order_of_params_make_nothing_stale(done: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from tasks.grpo.diagnostics.one_step import PARTS, Part, gradient_norm, gradient_of, part_of
 from tasks.grpo.gradient import TokenSums
-from tasks.grpo.recorded_logprobs import Logprobs, behaviour_logprobs
 from tasks.grpo.step_plan import UpdateGroup
 from tasks.model.scoring.scorer import Scorer
+from tasks.objective.recorded_logprobs import Logprobs, behaviour_logprobs
 from tasks.params.grpo import Grpo
 
 if TYPE_CHECKING:

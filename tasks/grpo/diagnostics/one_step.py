@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 from tasks.errors import GraftError
 from tasks.grpo.gradient import TokenSums, accumulate_gradient
 from tasks.grpo.metrics import Metrics, step_metrics
-from tasks.grpo.recorded_logprobs import Logprobs, behaviour_logprobs
 from tasks.grpo.step_plan import Step, UpdateGroup
 from tasks.grpo.update import optimizer_step, start_training
 from tasks.model.scoring.scorer import Scorer
+from tasks.objective.recorded_logprobs import Logprobs, behaviour_logprobs
 from tasks.params.grpo import Grpo
 
 if TYPE_CHECKING:

@@ -1,7 +1,8 @@
 """Forward pass of any Hugging Face model for its last positions only, to logits or to hidden states."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tasks.model.scoring.token_scores import Head
@@ -32,6 +33,26 @@ def forward_to_hidden(model: Any) -> tuple[Forward, Head]:
         return _last(kept, decoder(**inputs).last_hidden_state)
 
     return forward, head
+
+
+@contextmanager
+def caught_hidden_states(model: Any) -> Iterator["list[Tensor]"]:
+    """In the block, the hidden states [B, S, H] below the model's head are added to the list at each forward pass."""
+    caught: list[Tensor] = []
+
+    def catch(_module: Any, _inputs: Any, output: Any) -> None:
+        caught.append(output.last_hidden_state)
+
+    hook = unwrap_model(model).get_decoder().register_forward_hook(catch)
+    try:
+        yield caught
+    finally:
+        hook.remove()
+
+
+def as_forward(hidden: "Tensor") -> Forward:
+    """A forward pass whose predictions are these hidden states [B, S, H]."""
+    return lambda kept, **_: _last(kept, hidden)
 
 
 def _last(kept: int, predicted: "Tensor") -> "Tensor":

@@ -5,8 +5,8 @@ out by a probe, not by its name.
 """
 
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +14,22 @@ from tasks.errors import GraftError
 from tasks.model.distributed.collectives import all_gather
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
-from tasks.model.scoring.hf_model import forward_to_hidden, forward_to_logits, unwrap_model
+from tasks.model.scoring.hf_model import (
+    as_forward,
+    caught_hidden_states,
+    forward_to_hidden,
+    forward_to_logits,
+    unwrap_model,
+)
 from tasks.model.scoring.layouts.completions import CompletionBatch, collate_completions
 from tasks.model.scoring.layouts.packed import PackedBatch, collate_packed
 from tasks.model.scoring.layouts.rows import RowBatch, collate_rows
 from tasks.model.scoring.micro_batches import Layout, MicroBatch, count_attention_pairs, make_micro_batches
 from tasks.model.scoring.packed_attention import use_packed_attention
+from tasks.model.scoring.padded_rows import scale_logits
 from tasks.model.scoring.prompt_attention import use_prompt_attention
 from tasks.model.scoring.prompt_cache import PromptCache
-from tasks.model.scoring.token_scores import Temperature, TokenIndex, TokenScores, score_tokens
+from tasks.model.scoring.token_scores import Temperature, TokenIndex, TokenScores, score_tokens, score_values
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -66,6 +73,15 @@ class Scorer:
     chunked_head: bool = True  # logits may be computed by the model's head from its hidden states
     bf16: bool = False  # matrix products in bfloat16 (torch's autocast)
     prompts: PromptCache | None = None  # of layout completions
+    value_head: Any = None  # a linear module from hidden states to one number; None: no values
+    detach_values: bool = False  # values give the model no gradient
+
+    @property
+    def trained(self) -> Any:
+        """A module of all that an update trains: the model, and the value head if there is one."""
+        import torch
+
+        return self.model if self.value_head is None else torch.nn.ModuleList([self.model, self.value_head])
 
     @property
     def row_layout(self) -> Layout:
@@ -97,20 +113,47 @@ class Scorer:
         return WEIGHTS_BYTES // int(config.num_attention_heads * config.num_hidden_layers * size)
 
     def score(self, batch: MicroBatch) -> TokenScores:
-        """Log-probabilities and entropies of the batch's samples, in their order; [R, C]."""
-        import torch
+        """Log-probabilities, entropies and values of the batch's samples, in their order; [R, C]."""
+        if self.value_head is None:
+            return self._score(batch, self.collate(batch))
+        collated = self.collate(batch)
+        with caught_hidden_states(self.model) as caught:
+            scored = self._score(batch, collated)
+        hidden = collated.chunks(as_forward(caught[0].detach() if self.detach_values else caught[0]))
+        return replace(scored, values=score_values(hidden, collated.index, self.value_head))
 
-        collated, most = self.collate(batch), _max_logits(self.model)
-        attention = ATTENTIONS.get(batch.layout, lambda _: nullcontext())
-        with (
-            attention(unwrap_model(self.model)),
-            torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.bf16),
-        ):
+    def _score(self, batch: MicroBatch, collated: "PackedBatch | RowBatch | CompletionBatch") -> TokenScores:
+        most = _max_logits(self.model)
+        with self._forward(batch):
             temperature = self._temperature(batch.samples, collated.index)
             if collated.predictions <= most or not self.chunked_head:
                 return score_tokens(collated.chunks(forward_to_logits(self.model)), collated.index, temperature)
             forward, head = forward_to_hidden(self.model)
             return score_tokens(collated.chunks(forward), collated.index, temperature, head, most)
+
+    def scaled_logits(self, batch: MicroBatch) -> "tuple[Tensor, TokenIndex]":
+        """The logits of each of N completion tokens at its temperature, [N, V], and their index."""
+        import torch
+
+        collated = self.collate(batch)
+        with self._forward(batch):
+            logits = torch.cat(list(collated.chunks(forward_to_logits(self.model))))
+            rows = logits[collated.index.rows.to(logits.device)]
+            temperature = self._temperature(batch.samples, collated.index)
+        by = temperature if isinstance(temperature, int | float) else temperature[:, None]
+        return scale_logits(rows, by), collated.index
+
+    @contextmanager
+    def _forward(self, batch: MicroBatch) -> Iterator[None]:
+        """The attention of the batch's layout, and the precision."""
+        import torch
+
+        attention = ATTENTIONS.get(batch.layout, lambda _: nullcontext())
+        with (
+            attention(unwrap_model(self.model)),
+            torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.bf16),
+        ):
+            yield
 
     def _temperature(self, samples: Sequence[Sample], index: TokenIndex) -> Temperature:
         """One number where all samples have the same temperature, else one for each of N tokens."""

@@ -42,6 +42,7 @@ class TokenScores:
     logprobs: "Tensor"
     entropies: "Tensor"  # of the distribution that each token was drawn from, in nats
     mask: "Tensor"  # bool
+    values: "Tensor | None" = None  # by the scorer's value head, if it has one, of the prefix before each token
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,15 @@ def score_tokens(
             parts.append(torch.utils.checkpoint.checkpoint(compute, chunk, targets, use_reentrant=False))
     logprobs, entropies = (_scatter(torch.cat(values), index) for values in zip(*parts, strict=True))
     return TokenScores(logprobs, entropies, index.mask)
+
+
+def score_values(hidden: Sequence["Tensor"], index: TokenIndex, value_head: Any) -> "Tensor":
+    """The value of the prefix before each token, from chunks of hidden states [m, H]; [R, C], 0 where padded."""
+    import torch
+
+    rows = torch.cat(list(hidden))
+    chosen = rows[index.rows.to(rows.device)].to(value_head.weight.dtype)
+    return _scatter(value_head(chosen)[:, 0], index)
 
 
 def _apply_head(head: Head, hidden: "Tensor", targets: Targets) -> Any:

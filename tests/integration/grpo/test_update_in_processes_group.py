@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from tasks.grpo.gradient import TokenSums, accumulate_gradient
-from tasks.grpo.recorded_logprobs import Logprobs, sample_key, score_samples
 from tasks.grpo.step_plan import UpdateGroup
 from tasks.model.distributed.collectives import all_gather, backward, gather_parts, local_part, rank, world_size
 from tasks.model.policy import Policy, load_policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import Layout
 from tasks.model.scoring.scorer import Scorer
+from tasks.objective.recorded_logprobs import Logprobs, sample_key, score_samples
 from tests.support.grpo_params import grpo_params
 from tests.support.process_group import in_processes
 

@@ -23,10 +23,11 @@ PARAMS = {
     "influence.completions",
     "collect": "seed environment environment_sha256 shard_size operators.backend rewards.agreement grpo.group_size",
     "reward": "environment environment_sha256 shard_size rewards policy.max_new_tokens",
-    "select": "environment environment_sha256 policy.max_new_tokens search.temperature influence "
-    "grpo.negative_weight grpo.advantages grpo.loss "
-    "grpo.truncated grpo.prompts_per_step grpo.micro_batch_tokens grpo.processes grpo.on_invalid_completion",
-    "update": "seed environment environment_sha256 policy.max_new_tokens search.temperature grpo",
+    "select": "environment environment_sha256 algorithm policy.max_new_tokens search.temperature influence ppo "
+    "grpo.beta grpo.beta_warmup_steps grpo.kl_target grpo.kl_horizon grpo.bf16 "
+    "grpo.negative_weight grpo.advantages grpo.loss grpo.truncated "
+    "grpo.prompts_per_step grpo.micro_batch_tokens grpo.processes grpo.on_invalid_completion",
+    "update": "seed environment environment_sha256 algorithm policy.max_new_tokens search.temperature grpo ppo",
     "validate": "seed environment environment_sha256 rounds.last policy.max_new_tokens sandbox operators evaluation",
     "choose": "seed rounds.last evaluation.resamples evaluation.confidence",
     "evaluate": "seed environment environment_sha256 policy.max_new_tokens sandbox operators evaluation.samples "

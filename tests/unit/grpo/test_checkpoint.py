@@ -13,10 +13,10 @@ from tasks.core.metrics_files import LiveRows
 from tasks.grpo import checkpoint
 from tasks.grpo.checkpoint import Checkpoint, TrainingState
 from tasks.grpo.metrics import Metrics
-from tasks.grpo.recorded_logprobs import score_samples
 from tasks.grpo.step_plan import UpdateGroup, plan_steps
 from tasks.grpo.update import train
 from tasks.model.scoring.scorer import Scorer
+from tasks.objective.recorded_logprobs import score_samples
 from tests.support.grpo_params import grpo_params
 from tests.support.policies import MakePolicy, MakeSamples
 

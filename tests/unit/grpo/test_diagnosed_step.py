@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from tasks.grpo.gradient import accumulate_gradient
-from tasks.grpo.recorded_logprobs import score_samples
 from tasks.grpo.step_plan import UpdateGroup
 from tasks.influence.loss_gradients import loss_gradient
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
+from tasks.objective.recorded_logprobs import score_samples
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.fields import Loss
 from tests.support.grpo_params import grpo_params

@@ -5,12 +5,12 @@ import torch
 
 from tasks.grpo.diagnostics.loss_comparison import LossComparison, compare_losses
 from tasks.grpo.diagnostics.one_step import PARTS, gradient_norms
-from tasks.grpo.recorded_logprobs import Logprobs, behaviour_logprobs, score_samples
 from tasks.grpo.step_plan import UpdateGroup
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer, scorer_for
 from tasks.objective.losses import MANUAL
+from tasks.objective.recorded_logprobs import Logprobs, behaviour_logprobs, score_samples
 from tasks.params.grpo import Grpo
 from tests.support.grpo_params import grpo_params
 from tests.support.updates import weights_of

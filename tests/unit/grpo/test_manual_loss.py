@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from flows.cli.presets import preset
 from tasks.grpo.gradient import TokenSums, accumulate_gradient
-from tasks.grpo.recorded_logprobs import Logprobs, sample_key, score_samples
 from tasks.grpo.step_plan import UpdateGroup
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.kl import kl_estimate
 from tasks.objective.losses import MANUAL
+from tasks.objective.recorded_logprobs import Logprobs, sample_key, score_samples
 from tests.support.grpo_params import grpo_params
 from tests.support.plain_scores import unpadded_logprobs
 from tests.support.stage_params import SHIPPED

@@ -11,12 +11,12 @@ from tasks.grpo.diagnostics.one_step import (
     one_step,
     without_advantages,
 )
-from tasks.grpo.recorded_logprobs import Logprobs, behaviour_logprobs, score_samples
 from tasks.grpo.step_plan import Step, UpdateGroup
 from tasks.grpo.update import train
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer, scorer_for
+from tasks.objective.recorded_logprobs import Logprobs, behaviour_logprobs, score_samples
 from tests.support.grpo_params import grpo_params
 from tests.support.policies import MakePolicy, MakeSamples
 from tests.support.updates import groups_of, weights_of

@@ -21,13 +21,13 @@ from trl import GRPOConfig, GRPOTrainer
 from tasks.bootstrap.tokenizer import train_tokenizer
 from tasks.grpo.gradient import accumulate_gradient
 from tasks.grpo.groups import weighted_group
-from tasks.grpo.recorded_logprobs import Logprobs
 from tasks.grpo.step_plan import UpdateGroup
 from tasks.model.policy import encode_prompt
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.advantages import advantages_of
 from tasks.objective.groups import sample_groups
+from tasks.objective.recorded_logprobs import Logprobs
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.fields import Baseline
 from tasks.params.grpo import Grpo

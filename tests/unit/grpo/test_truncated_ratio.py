@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 import torch
 
-from tasks.grpo.recorded_logprobs import behaviour_logprobs, score_samples
 from tasks.grpo.step_plan import plan_steps
 from tasks.grpo.update import train
 from tasks.influence.certificate import certify
@@ -14,6 +13,7 @@ from tasks.influence.tracin import influences
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import scorer_for, with_constant_prompts
+from tasks.objective.recorded_logprobs import behaviour_logprobs, score_samples
 from tests.support.grpo_params import grpo_params
 from tests.support.influence import BY_TOKEN, scorer_of
 from tests.support.policies import MakePolicy, MakeSamples

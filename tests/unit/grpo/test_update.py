@@ -10,7 +10,6 @@ import torch
 from tasks.errors import GraftError
 from tasks.grpo.gradient import accumulate_gradient
 from tasks.grpo.metrics import Metrics, round_metrics
-from tasks.grpo.recorded_logprobs import Logprobs, behaviour_logprobs, score_samples
 from tasks.grpo.step_plan import UpdateGroup, plan_steps, steps_of_epoch
 from tasks.grpo.update import train
 from tasks.model.policy import Policy
@@ -20,6 +19,7 @@ from tasks.model.scoring import micro_batches as packing
 from tasks.model.scoring.micro_batches import Layout, MicroBatch
 from tasks.model.scoring.scorer import Scorer, scorer_for
 from tasks.objective.losses import MANUAL
+from tasks.objective.recorded_logprobs import Logprobs, behaviour_logprobs, score_samples
 from tasks.objective.samples import merge_equal_samples, tokenize_trajectory
 from tasks.params.grpo import Grpo
 from tests.support.grpo_params import grpo_params

@@ -10,12 +10,12 @@ import torch
 
 from tasks.grpo.gradient import TokenSums
 from tasks.grpo.metrics import Metrics, round_metrics, step_metrics, to_csv
-from tasks.grpo.recorded_logprobs import score_samples
 from tasks.grpo.step_plan import UpdateGroup, plan_steps
 from tasks.grpo.update import train
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
+from tasks.objective.recorded_logprobs import score_samples
 from tests.support.grpo_params import grpo_params
 from tests.support.policies import MakeSamples
 from tests.support.updates import groups_of as by_problem

@@ -12,7 +12,6 @@ import torch
 
 from tasks.errors import GraftError
 from tasks.grpo.gradient import objective_of
-from tasks.grpo.recorded_logprobs import Logprobs, pad_logprobs, sample_key
 from tasks.influence.loss_gradients import loss_denominator, loss_gradient
 from tasks.influence.tracin import Measure, influences
 from tasks.model.policy import Policy
@@ -20,6 +19,7 @@ from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import MicroBatch
 from tasks.model.scoring.token_scores import TokenScores
 from tasks.objective.losses import Objective, token_losses
+from tasks.objective.recorded_logprobs import Logprobs, pad_logprobs, sample_key
 from tasks.objective.token_weights import TokenWeights
 from tests.support.grpo_params import grpo_params
 from tests.support.influence import (

@@ -1,7 +1,7 @@
-"""Log-probabilities of an update's samples before its first step, for its importance ratio and its KL."""
+"""Log-probabilities and values of an update's samples before its first step, for its importance ratio and its KL."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Literal
 
 from tasks.model.distributed.collectives import gather_parts, local_part, world_size
 from tasks.model.fast_layers.fast_layers import fast_layers
@@ -16,23 +16,35 @@ SampleKey = tuple[str, int]
 """problem_id and place in the group."""
 
 Logprobs = dict[SampleKey, "Tensor"]
-"""Log-probabilities [T] of samples."""
+"""Log-probabilities [T] of samples, or other numbers of their tokens."""
 
 
-def score_samples(scorer: Scorer, samples: Sequence[Sample]) -> Logprobs:
-    """Log-probabilities of samples by the model as it is now, no gradient; all of them in every process."""
+def score_samples(
+    scorer: Scorer, samples: Sequence[Sample], kind: Literal["logprobs", "values"] = "logprobs"
+) -> Logprobs:
+    """Log-probabilities of samples by the model as it is now, or their values, no gradient; all in every process."""
     import torch
 
+    def scores_of(batch: MicroBatch) -> "Tensor":
+        found: Tensor = getattr(scorer.score(batch), kind)
+        return found
+
     with torch.no_grad(), fast_layers(scorer.model):
-        found = [_scores_of(scorer, batch) for batch in local_part(scorer.batches(samples, world_size()))]
+        return rows_of_samples(scorer, samples, scores_of)
+
+
+def rows_of_samples(scorer: Scorer, samples: Sequence[Sample], rows_of: "Callable[[MicroBatch], Tensor]") -> Logprobs:
+    """The rows [R, C] of all micro-batches, no gradient, by sample; each process computes a part, and all get all."""
+    import torch
+
+    def by_sample(batch: MicroBatch) -> Logprobs:
+        rows = rows_of(batch).cpu()  # where processes exchange them
+        return {sample_key(s): row[: len(s.completion)].clone() for row, s in zip(rows, batch.samples, strict=True)}
+
+    with torch.no_grad():
+        found = [by_sample(batch) for batch in local_part(scorer.batches(samples, world_size()))]
     device = scorer.model.device
     return {key: row.to(device) for scores in gather_parts(found) for key, row in scores.items()}
-
-
-def _scores_of(scorer: Scorer, batch: MicroBatch) -> Logprobs:
-    """On the CPU, where processes exchange them."""
-    rows = scorer.score(batch).logprobs.cpu()
-    return {sample_key(s): row[: len(s.completion)].clone() for row, s in zip(rows, batch.samples, strict=True)}
 
 
 def behaviour_logprobs(scorer: Scorer, samples: Sequence[Sample]) -> Logprobs:

@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.artifacts import read_json, write_json, write_jsonl
-from tasks.grpo.kl_weight import after_step, beta_of_step, first_weight, read_weight
 from tasks.grpo.metrics import Metrics
-from tasks.grpo.recorded_logprobs import score_samples
 from tasks.grpo.step_plan import plan_steps
 from tasks.grpo.task import run
 from tasks.grpo.update import train
 from tasks.layout import Layout
 from tasks.model.scoring.scorer import Scorer
+from tasks.objective.kl_weight import after_step, beta_of_step, first_weight, read_weight
+from tasks.objective.recorded_logprobs import score_samples
 from tasks.records import KlWeight, Lineage
 from tests.support.grpo_params import grpo_params
 from tests.support.policies import MakePolicy, MakeSamples, MakeTrajectory

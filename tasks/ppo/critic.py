@@ -1,0 +1,167 @@
+"""The critic of a round: values of its completions, and from them the advantages and returns of their tokens.
+
+Stages `select` and `update` both compute them, as they do GRPO's advantages: from the round's files, at the policy and
+the value head of the round before. One model is in memory: the reference scores first.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from tasks.errors import GraftError
+from tasks.layout import Layout
+from tasks.model.policy import Policy, load_policy
+from tasks.model.sample import Sample, TokenTargets
+from tasks.model.scoring.scorer import Scorer, scorer_for
+from tasks.objective.groups import SampleGroup, samples_in
+from tasks.objective.kl_weight import beta_of_step, read_weight
+from tasks.objective.recorded_logprobs import Logprobs, behaviour_logprobs, sample_key, score_samples
+from tasks.params.params import Params
+from tasks.params.ppo import Ppo
+from tasks.ppo.gae import estimate_advantages, whiten
+from tasks.ppo.rewards import token_kl, token_rewards
+from tasks.ppo.value_head import read_head
+from tasks.ppo.vocabulary_kl import Weights, score_vocabulary_kl, trained_weights
+from tasks.records import Split
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Groups = Mapping[Split, Sequence[SampleGroup]]
+"""Groups by split; each split is a batch of its own."""
+
+
+@dataclass(frozen=True)
+class CriticRound:
+    """A round at its start: its policy, its value head, its groups with the targets of their tokens.
+
+    `reference`: log-probabilities of all samples by the reference, by split; {} where `grpo.beta` is 0.
+    """
+
+    policy: Policy
+    head: Any
+    groups: dict[Split, list[SampleGroup]]
+    reference: dict[Split, Logprobs]
+
+    @property
+    def all_reference(self) -> Logprobs | None:
+        """The reference's log-probabilities of all splits in one; None where there are none."""
+        return {key: row for own in self.reference.values() for key, row in own.items()} or None
+
+
+def start_round(layout: Layout, params: Params, round: int, policy: Policy, groups: Groups) -> CriticRound:
+    """Score the groups and estimate their advantages. `policy`: the reference where `grpo.beta` is above 0.
+
+    Raises GraftError where a train completion is no independent sample of the policy.
+    """
+    check_independent(groups["train"])
+    reference: dict[Split, Logprobs] = {}
+    weights = None
+    if params.grpo.beta > 0:
+        reference = {split: score_samples(_scorer(policy, own, params), own) for split, own in _samples(groups).items()}
+        weights = trained_weights(policy.model) if params.ppo.kl_in_reward == "full" else None
+        policy = load_policy(layout.policy(round - 1), instead_of=policy)
+    head = read_head(layout.value_head(round - 1), policy)
+    beta = beta_of_step(read_weight(layout.kl_weight(round - 1), params.grpo), params.grpo)
+    found: dict[Split, list[SampleGroup]] = {}
+    for split, own in groups.items():
+        samples = samples_in(own)
+        scorer = replace(_scorer(policy, samples, params), value_head=head)
+        kl = _kl(scorer, samples, reference.get(split), weights, params.ppo) if beta > 0 else None
+        found[split] = with_targets(own, score_samples(scorer, samples, "values"), kl, beta, params.ppo)
+    return CriticRound(policy, head, found, reference)
+
+
+def with_targets(
+    groups: Sequence[SampleGroup], values: Logprobs, kl: Logprobs | None, beta: float, ppo: Ppo
+) -> list[SampleGroup]:
+    """The groups with the targets of their samples' tokens; a sample's advantage is that of its last token.
+
+    `values` and `kl` are of the tokens of all samples. Samples whose reward is not known have no targets and advantage
+    0. All tokens of the groups are whitened together.
+    """
+    scored = [
+        (sample, reward - ppo.missing_eos * cut)
+        for group in groups
+        for sample, reward, cut in zip(group.samples, group.baseline_rewards, group.truncated, strict=True)
+        if reward is not None
+    ]
+    targets = token_targets([s for s, _ in scored], [reward for _, reward in scored], values, kl, beta, ppo)
+    return [_with_targets(group, targets) for group in groups]
+
+
+def token_targets(
+    samples: Sequence[Sample],
+    rewards: Sequence[float],
+    values: Logprobs,
+    kl: Logprobs | None,
+    beta: float,
+    ppo: Ppo,
+) -> dict[tuple[str, int], TokenTargets]:
+    """The targets of each sample's tokens, in float64. `kl`: of the tokens, None where beta is 0."""
+    import torch
+
+    if not samples:
+        return {}
+    lengths = torch.tensor([len(s.completion) for s in samples])
+    mask = torch.arange(int(lengths.max())) < lengths[:, None]
+    value_rows = _pad(values, samples, mask)
+    kl_rows = torch.zeros_like(value_rows) if kl is None else _pad(kl, samples, mask)
+    given = token_rewards(torch.tensor(rewards, dtype=torch.float64), kl_rows, mask, beta)
+    if ppo.whiten_rewards:
+        given = whiten(given, mask, centre=False)
+    advantages, returns = estimate_advantages(given, value_rows, mask, ppo.gamma, ppo.lam)
+    if ppo.whiten:
+        advantages = whiten(advantages, mask)
+    rows = zip(advantages.tolist(), returns.tolist(), value_rows.tolist(), strict=True)
+    return {
+        sample_key(s): TokenTargets(*(tuple(numbers[: len(s.completion)]) for numbers in row))
+        for s, row in zip(samples, rows, strict=True)
+    }
+
+
+def check_independent(groups: Sequence[SampleGroup]) -> None:
+    """Raise GraftError for a completion that is no independent sample of the policy."""
+    for group in groups:
+        for member, proposer in enumerate(group.proposers):
+            if proposer != "sample":
+                raise GraftError(
+                    f"completion {member} of problem {group.problem_id!r} was written by {proposer}, but algorithm ppo "
+                    "learns from independent samples alone; set search.simulations to search.samples, and search again"
+                )
+
+
+def _with_targets(group: SampleGroup, targets: Mapping[tuple[str, int], TokenTargets]) -> SampleGroup:
+    samples = []
+    for sample in group.samples:
+        own = targets.get(sample_key(sample))
+        samples.append(replace(sample, advantage=own.advantages[-1] if own else 0.0, targets=own))
+    return replace(group, samples=samples, advantages=[s.advantage for s in samples])
+
+
+def _kl(
+    scorer: Scorer, samples: Sequence[Sample], reference: Logprobs | None, weights: Weights | None, ppo: Ppo
+) -> Logprobs:
+    if weights is not None:
+        return score_vocabulary_kl(scorer, samples, weights)
+    assert reference is not None
+    behaviour = behaviour_logprobs(scorer, samples)
+    return {key: token_kl(own, reference[key], ppo.kl_in_reward) for key, own in behaviour.items()}
+
+
+def _pad(rows: Logprobs, samples: Sequence[Sample], mask: "Tensor") -> "Tensor":
+    """Of the mask's shape, in float64 on the CPU."""
+    import torch
+
+    found = torch.zeros(mask.shape, dtype=torch.float64)
+    for row, sample in zip(found, samples, strict=True):
+        row[: len(sample.completion)] = rows[sample_key(sample)].double().cpu()
+    return found
+
+
+def _samples(groups: Groups) -> dict[Split, list[Sample]]:
+    return {split: samples_in(own) for split, own in groups.items()}
+
+
+def _scorer(policy: Policy, samples: Sequence[Sample], params: Params) -> Scorer:
+    return scorer_for(policy, samples, params.search.temperature, params.grpo.micro_batch_tokens, params.grpo.bf16)

@@ -1,0 +1,42 @@
+"""Generalised advantage estimation, and whitening.
+
+With V_t the value of the prefix before token t, and V = 0 after the last:
+
+    δ_t = r_t + γ V_{t+1} - V_t
+    A_t = δ_t + γ λ A_{t+1}
+    R_t = A_t + V_t                    what the value of the prefix is trained to be
+
+Schulman et al. 2016, "High-Dimensional Continuous Control Using Generalized Advantage Estimation" (arXiv 1506.02438),
+eq. 16. With λ = 1 and γ = 1, A_t is the sum of the rewards from t on minus V_t; with λ = 0 it is δ_t.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+EPSILON = 1e-8
+"""Added to the variance, as in TRL 0.11: a batch of equal advantages gives 0."""
+
+
+def estimate_advantages(
+    rewards: "Tensor", values: "Tensor", mask: "Tensor", gamma: float, lam: float
+) -> "tuple[Tensor, Tensor]":
+    """A and R of each token, 0 where padded; all [R, C], rows padded on the right."""
+    import torch
+
+    r, v = rewards * mask, values * mask
+    advantages, after, value_after = torch.zeros_like(r), torch.zeros_like(r[:, 0]), torch.zeros_like(r[:, 0])
+    for t in reversed(range(r.shape[1])):
+        after = r[:, t] + gamma * value_after - v[:, t] + gamma * lam * after
+        advantages[:, t], value_after = after, v[:, t]
+    return advantages, advantages + v
+
+
+def whiten(values: "Tensor", mask: "Tensor", centre: bool = True) -> "Tensor":
+    """With variance 1 over the tokens and mean 0, or without `centre` the mean they have; [R, C], 0 where padded."""
+    count = mask.sum()
+    mean = (values * mask).sum() / count
+    variance = ((values - mean).square() * mask).sum() / (count - 1).clamp(min=1)
+    whitened = (values - mean) * (variance + EPSILON).rsqrt()
+    return (whitened if centre else whitened + mean) * mask

@@ -1,0 +1,96 @@
+"""PPO's losses: the clipped surrogate with an advantage of each token, and the clipped squared error of the values.
+
+    L = mean_t -min(ρ_t A_t, clip(ρ_t, 1 - clip, 1 + clip) A_t)
+        + value_weight · mean_t max((v_t - R_t)², (clip(v_t, V_t - value_clip, V_t + value_clip) - R_t)²) / 2
+
+v is the value now and V before the update; A and R are those of tasks/ppo/gae.py. Schulman et al. 2017, "Proximal
+Policy Optimization Algorithms" (arXiv 1707.06347), eq. 7 and 9; the bound of the values as in OpenAI's baselines and
+TRL 0.11. The first part is the surrogate of GRPO's `dapo`, which has one advantage for all tokens of a completion.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tasks.model.sample import Sample, TokenTargets
+from tasks.model.scoring.token_scores import TokenScores
+from tasks.objective.losses import Objective, token_losses
+from tasks.params.params import Params
+from tasks.params.ppo import Ppo
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+OBJECTIVE: dict[str, Any] = {"loss": "dapo", "importance": "token", "delta": None, "kl_correction": False}
+"""The params of `grpo` that PPO's surrogate fixes, besides the clips."""
+
+
+@dataclass(frozen=True)
+class ValueLosses:
+    """The value loss of each token before its weight, and where the clip took its gradient away; [R, C]."""
+
+    loss: "Tensor"
+    clipped: "Tensor"  # bool
+
+
+@dataclass(frozen=True)
+class PaddedTargets:
+    """The targets of R samples, each [R, C], 0 where padded."""
+
+    advantages: "Tensor"
+    returns: "Tensor"
+    values: "Tensor"
+
+
+def with_ppo_objective(params: Params) -> Params:
+    """The params with the section `grpo` as algorithm ppo reads it; unchanged for algorithm grpo."""
+    if params.algorithm == "grpo":
+        return params
+    fixed = OBJECTIVE | {"clip_low": params.ppo.clip, "clip_high": params.ppo.clip}
+    return params.model_copy(update={"grpo": params.grpo.model_copy(update=fixed)})
+
+
+def value_losses(
+    values: "Tensor", before: "Tensor", returns: "Tensor", mask: "Tensor", clip: float | None
+) -> ValueLosses:
+    """The loss of each token, 0 where the mask is False; all [R, C]. Without a clip it is the squared error / 2."""
+    import torch
+
+    error = (values - returns).square()
+    if clip is None:
+        return ValueLosses(0.5 * error * mask, torch.zeros_like(mask))
+    bounded = (torch.clamp(values, before - clip, before + clip) - returns).square()
+    return ValueLosses(0.5 * torch.maximum(error, bounded) * mask, (bounded > error) & mask)
+
+
+def pad_targets(samples: Sequence[Sample], like: "Tensor") -> PaddedTargets:
+    """The samples' targets as rows [R, C] of the shape and type of `like`."""
+    return PaddedTargets(*(_rows(samples, name, like) for name in ("advantages", "returns", "values")))
+
+
+def first_step_losses(ppo: Ppo, samples: Sequence[Sample], scored: TokenScores) -> "Tensor":
+    """The loss of each token at the weights that the samples were drawn with, where every ratio is 1; [R, C].
+
+    Values that a frozen value head gives: their loss has a gradient in what is below it alone.
+    """
+    logprobs, mask = scored.logprobs, scored.mask
+    assert scored.values is not None
+    targets = pad_targets(samples, logprobs)
+    surrogate = token_losses(
+        logprobs, logprobs.detach(), None, None, targets.advantages, mask, first_step_objective(ppo)
+    )
+    values = value_losses(scored.values, targets.values, targets.returns, mask, ppo.value_clip)
+    return surrogate.loss + ppo.value_weight * values.loss
+
+
+def first_step_objective(ppo: Ppo) -> Objective:
+    """The surrogate alone."""
+    return Objective(**OBJECTIVE, clip_low=ppo.clip, clip_high=ppo.clip, beta=0.0, kl="k1", entropy=0.0)
+
+
+def _rows(samples: Sequence[Sample], name: str, like: "Tensor") -> "Tensor":
+    rows = like.detach().new_zeros(like.shape)
+    for row, sample in zip(rows, samples, strict=True):
+        assert isinstance(sample.targets, TokenTargets)
+        row[: len(sample.completion)] = row.new_tensor(getattr(sample.targets, name))
+    return rows

@@ -1,0 +1,24 @@
+"""The section `ppo` of params.yaml for tests: nothing but plain returns minus values, unless a test asks for it."""
+
+from typing import Any
+
+from tasks.params.ppo import Ppo
+
+PLAIN: dict[str, Any] = {
+    "gamma": 1.0,
+    "lam": 1.0,
+    "clip": 0.2,
+    "value_clip": None,
+    "value_weight": 0.1,
+    "value_rate": 0.01,
+    "detach_value": False,
+    "whiten": False,
+    "whiten_rewards": False,
+    "kl_in_reward": "kl",
+    "missing_eos": 0.0,
+}
+
+
+def ppo_params(**changes: Any) -> Ppo:
+    """With `changes`."""
+    return Ppo.model_validate(PLAIN | changes)

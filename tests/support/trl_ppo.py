@@ -1,0 +1,57 @@
+"""PPO's numbers by TRL 0.11.4, the last release with PPOTrainer.compute_rewards, compute_advantages and loss.
+
+    PYTHONPATH=FOLDER python tests/support/trl_ppo.py < cases.json > numbers.json
+
+It runs in a process of its own, since FOLDER has another TRL than the tests use. A case has `settings` and `inputs`, as
+tests/unit/ppo/test_trl_ppo_oracle.py makes them; its numbers are in float64.
+"""
+
+import json
+import sys
+import types
+import warnings
+from typing import Any
+
+warnings.filterwarnings("ignore")
+
+import torch  # noqa: E402
+from trl.trainer.ppo_trainer import PPOTrainer  # noqa: E402
+from trl.trainer.utils import AdaptiveKLController  # noqa: E402
+
+
+def numbers_of(settings: dict[str, Any], inputs: dict[str, Any]) -> dict[str, Any]:
+    """Rewards, advantages, returns, losses and their gradients of one case."""
+    given = {name: torch.tensor(value, dtype=torch.float64) for name, value in inputs.items()}
+    config = types.SimpleNamespace(**settings, ratio_threshold=1e9)
+    trainer = types.SimpleNamespace(config=config, kl_ctl=types.SimpleNamespace(value=settings["beta"]))
+    trainer._kl_penalty = lambda ours, theirs: PPOTrainer._kl_penalty(trainer, ours, theirs)
+    behaviour, reference, mask = given["behaviour"], given["reference"], given["mask"]
+    of_kl = (behaviour, reference)
+    if settings["kl_penalty"] == "full":
+        of_kl = (given["logits"].log_softmax(-1), given["reference_logits"].log_softmax(-1))
+    rewards, *_ = PPOTrainer.compute_rewards(trainer, list(given["scores"]), *of_kl, mask)
+    values, advantages, returns = PPOTrainer.compute_advantages(trainer, given["values"], rewards, mask)
+    logprobs, now = given["logprobs"].requires_grad_(), given["values_now"].requires_grad_()
+    logits = torch.zeros(*logprobs.shape, 2, dtype=torch.float64)  # for its entropy alone
+    policy, value, stats = PPOTrainer.loss(trainer, behaviour, values, logits, now, logprobs, mask, advantages, returns)
+    gradients = torch.autograd.grad(policy + value, (logprobs, now))
+    found = {"rewards": rewards * mask, "advantages": advantages * mask, "returns": returns * mask}
+    found |= dict(zip(("logprobs_gradient", "values_gradient"), gradients, strict=True))
+    found |= {"policy_loss": policy, "value_loss": value}
+    found |= {"policy_clip": stats["policy/clipfrac"], "value_clip": stats["val/clipfrac"]}
+    return {name: own.detach().tolist() for name, own in found.items()}
+
+
+def betas_of(beta: float, target: float, horizon: int, steps: list[list[float]]) -> list[float]:
+    """The weight of the KL after each (KL, completions)."""
+    controller, found = AdaptiveKLController(beta, target, horizon), []
+    for kl, count in steps:
+        controller.update(kl, count)
+        found.append(controller.value)
+    return found
+
+
+if __name__ == "__main__":
+    given = json.load(sys.stdin)
+    cases = [numbers_of(case["settings"], case["inputs"]) for case in given["cases"]]
+    json.dump({"cases": cases, "betas": [betas_of(*own) for own in given["betas"]]}, sys.stdout)

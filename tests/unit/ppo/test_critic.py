@@ -1,0 +1,177 @@
+"""The targets of a round's tokens: from its rewards, its KL to the reference and the values before the update."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tasks.errors import GraftError
+from tasks.layout import Layout
+from tasks.model.policy import Policy, load_policy
+from tasks.model.sample import Sample
+from tasks.objective.groups import SampleGroup, sample_groups, samples_in
+from tasks.objective.recorded_logprobs import Logprobs, sample_key, score_samples
+from tasks.ppo.critic import start_round, token_targets, with_targets
+from tasks.ppo.value_head import write_head
+from tasks.ppo.vocabulary_kl import score_vocabulary_kl, trained_weights
+from tests.support.critics import critic_scorer, random_head
+from tests.support.grpo_params import grpo_params
+from tests.support.policies import MakePolicy, MakeTrajectory
+from tests.support.ppo_params import ppo_params
+from tests.support.stage_params import shipped_params
+
+TOKENS = [[5, 6, 7, 1], [8, 1], [9, 9, 9]]
+"""Of a group: two that end with the end token, and one that was cut."""
+
+
+def group_of(policy: Policy, trajectory: Any, **grpo: Any) -> SampleGroup:
+    (found,) = sample_groups(policy, [trajectory], grpo_params(**grpo))
+    return found
+
+
+def zeros(groups: list[SampleGroup]) -> Logprobs:
+    return {sample_key(s): torch.zeros(len(s.completion)) for s in samples_in(groups)}
+
+
+def test_every_token_gets_the_reward_and_a_cut_completion_less(policy: Policy, make_trajectory: MakeTrajectory) -> None:
+    group = group_of(policy, make_trajectory("p", [1.0, 0.5, 0.75], tokens=TOKENS))
+    (found,) = with_targets([group], zeros([group]), None, 0.0, ppo_params(missing_eos=0.25))
+    assert [s.targets.advantages for s in found.samples if s.targets] == [(1.0,) * 4, (0.5,) * 2, (0.5,) * 3]
+    assert found.advantages == [s.advantage for s in found.samples] == [1.0, 0.5, 0.5]
+
+
+def test_the_advantage_of_a_sample_is_that_of_its_last_token(policy: Policy, make_trajectory: MakeTrajectory) -> None:
+    group = group_of(policy, make_trajectory("p", [1.0, 0.0, 0.5], tokens=TOKENS))
+    head = random_head(policy)
+    values = score_samples(critic_scorer(policy, head), group.samples, "values")
+    (found,) = with_targets([group], values, None, 0.0, ppo_params(lam=0.9))
+    for sample, reward in zip(found.samples, group.rewards, strict=True):
+        assert sample.targets is not None
+        assert sample.advantage == sample.targets.advantages[-1]
+        assert sample.advantage == pytest.approx(reward - sample.targets.values[-1], abs=1e-6)
+        assert sample.targets.values == tuple(values[sample_key(sample)].double().tolist())
+
+
+def test_a_failed_reward_and_one_that_is_left_out_have_nothing_to_learn_from(
+    policy: Policy, make_trajectory: MakeTrajectory
+) -> None:
+    group = group_of(policy, make_trajectory("p", [1.0, None, 0.5], tokens=TOKENS), truncated="leave_out")
+    (found,) = with_targets([group], zeros([group]), None, 0.0, ppo_params())
+    assert [s.has_signal for s in found.samples] == [True, False, False]
+    silent = group_of(policy, make_trajectory("p", [0.0, None, 0.0], tokens=TOKENS))
+    (found,) = with_targets([silent], zeros([silent]), None, 0.0, ppo_params())
+    assert [s.has_signal for s in found.samples] == [True, False, True]  # a value of 0 has to be learned, too
+
+
+def test_all_tokens_are_whitened_together(policy: Policy, make_trajectory: MakeTrajectory) -> None:
+    trajectories = [make_trajectory(f"p{n}", [1.0, 0.2 * n, 0.5], tokens=TOKENS) for n in range(3)]
+    groups = sample_groups(policy, trajectories, grpo_params())
+    found = with_targets(groups, zeros(groups), None, 0.0, ppo_params(whiten=True))
+    tokens = torch.tensor([a for s in samples_in(found) if s.targets for a in s.targets.advantages])
+    assert float(tokens.mean()) == pytest.approx(0, abs=1e-6)
+    assert float(tokens.var()) == pytest.approx(1, abs=1e-4)
+    equal = sample_groups(policy, [make_trajectory("p", [0.5, 0.5], tokens=TOKENS[:2])], grpo_params())
+    (flat,) = with_targets(equal, zeros(equal), None, 0.0, ppo_params(whiten=True))
+    assert flat.advantages == [0.0, 0.0]
+
+
+def test_rewards_can_be_whitened_and_keep_their_mean(samples: list[Sample]) -> None:
+    rewards = [float(s.member) for s in samples]
+    values = {sample_key(s): torch.zeros(len(s.completion)) for s in samples}
+    plain, white = (
+        token_targets(samples, rewards, values, None, 0.0, ppo_params(whiten_rewards=on)) for on in (False, True)
+    )
+    assert plain != white
+    assert all(len(own.returns) == len(plain[key].returns) for key, own in white.items())
+
+
+def test_the_kl_over_the_vocabulary_is_that_of_plain_forward_passes(
+    make_policy: MakePolicy, samples: list[Sample], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.ppo.vocabulary_kl.CHUNK", 7)
+    policy, other = make_policy(), make_policy(seed=0)
+    with torch.no_grad():
+        for name, weight in other.model.named_parameters():
+            if "lora_B" in name:
+                weight.mul_(-1)
+    before = trained_weights(policy.model)
+    found = score_vocabulary_kl(critic_scorer(policy, None, tokens=64), samples, trained_weights(other.model))
+    assert all(torch.equal(weight, before[name]) for name, weight in trained_weights(policy.model).items())
+    for s in samples:
+        ids, places = torch.tensor([[*s.prompt, *s.completion]]), slice(len(s.prompt) - 1, -1)
+        with torch.no_grad():
+            ours, theirs = (
+                (one.model(input_ids=ids).logits[0, places] / 0.7).log_softmax(-1) for one in (policy, other)
+            )
+        expected = (ours.exp() * (ours - theirs)).sum(-1)
+        torch.testing.assert_close(found[sample_key(s)], expected, rtol=1e-4, atol=1e-5)
+        assert (expected > 0).all()
+
+
+# --- a round from its files
+
+
+@pytest.fixture
+def round_of(
+    tmp_path: Path, save_tiny: Callable[..., None], make_trajectory: MakeTrajectory
+) -> Callable[..., tuple[Layout, list[SampleGroup]]]:
+    """round_of(): a folder with the policies of rounds 0 and 1, and the groups of round 2."""
+
+    def make() -> tuple[Layout, list[SampleGroup]]:
+        layout = Layout(tmp_path)
+        save_tiny(layout.policy(0), fresh=True)
+        save_tiny(layout.policy(1), round=1)
+        policy = load_policy(layout.policy(1))
+        write_head(layout.value_head(1), random_head(policy))
+        trajectories = [make_trajectory(f"p{n}", [1.0, 0.0, 0.5], tokens=TOKENS) for n in range(2)]
+        return layout, sample_groups(policy, trajectories, grpo_params())
+
+    return make
+
+
+@pytest.mark.parametrize("kind", ["kl", "abs", "mse", "full"])
+def test_the_kl_of_each_token_is_taken_from_its_reward(kind: str, round_of: Callable[..., Any]) -> None:
+    """With λ = γ = 1 a token's return is the reward minus beta times the KL from it on."""
+    layout, groups = round_of()
+    ppo = ppo_params(kl_in_reward=kind).model_dump()
+    params = shipped_params(algorithm="ppo", ppo=ppo, grpo={"beta": 0.5}, search={"temperature": 0.7})
+    found = start_round(layout, params, 2, load_policy(layout.policy(0)), {"train": groups})
+    assert found.head.weight.any()
+    assert found.all_reference is not None
+    assert found.all_reference.keys() == {sample_key(s) for s in samples_in(groups)}
+    for sample, reward in zip(samples_in(found.groups["train"]), [1.0, 0.0, 0.5] * 2, strict=True):
+        assert sample.targets is not None
+        returns = torch.tensor(sample.targets.returns)
+        kl = torch.tensor([(reward - returns[-1]) / 0.5, *((returns[1:] - returns[:-1]) / 0.5).flip(0)]).flip(0)
+        d = torch.tensor(sample.behaviour) - found.all_reference[sample_key(sample)]
+        if kind != "full":
+            expected = {"kl": d, "abs": d.abs(), "mse": d.square() / 2}[kind]
+            torch.testing.assert_close(kl, expected, rtol=1e-3, atol=1e-4)
+        else:
+            assert (kl > -1e-4).all()
+            assert kl.any()
+
+
+def test_the_round_starts_with_the_zero_head_where_there_is_none_and_with_the_policy_of_the_round_before(
+    round_of: Callable[..., Any],
+) -> None:
+    layout, groups = round_of()
+    layout.value_head(1).unlink()
+    params = shipped_params(algorithm="ppo", ppo=ppo_params().model_dump(), grpo={"beta": 0.0})
+    found = start_round(layout, params, 2, load_policy(layout.policy(1)), {"train": groups})
+    assert not found.head.weight.any()
+    assert found.all_reference is None
+    assert [s.advantage for s in samples_in(found.groups["train"])] == [1.0, 0.0, 0.5] * 2
+
+
+def test_a_completion_from_the_tree_is_refused_in_one_line(round_of: Callable[..., Any]) -> None:
+    layout, groups = round_of()
+    groups = [groups[0], replace(groups[1], proposers=["sample", "tree", "sample"])]
+    with pytest.raises(
+        GraftError, match="completion 1 of problem 'p1' was written by tree, but algorithm ppo"
+    ) as error:
+        start_round(layout, shipped_params(algorithm="ppo"), 2, load_policy(layout.policy(0)), {"train": groups})
+    assert "\n" not in str(error.value)
