@@ -236,6 +236,7 @@ class Rewards(Section):
     environment: dict[str, Weight]
     strict: bool
     partial_tests: bool
+    toxicity_floor: Annotated[float, Field(ge=0, le=0.9)]
     own: list[UserTerm]
     own_sha256: str | None
     seconds: Annotated[float, Field(ge=0.1, le=3600)]
