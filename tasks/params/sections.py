@@ -227,6 +227,8 @@ class ModelReward(Section):
     weight: Weight
     batch: Annotated[int, Field(ge=1, le=4096, strict=True)]
     label: Annotated[int, Field(ge=0, strict=True)] | str | None
+    alone: bool = False  # reads the completion without its question
+    cap: Annotated[float, Field(gt=0, le=1)] = 1.0  # larger values count as this
 
 
 class Rewards(Section):

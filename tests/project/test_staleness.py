@@ -43,6 +43,7 @@ PARAMS = [
     *["grpo.group_size=4", "evaluation.samples=30", "evaluation.temperature=0.9", "evaluation.resamples=500"],
     *["tracking.experiment=other", "runner.kind=threads", "runner.workers=3", "schedule.overlap=skip"],
     *["schedule.retries=0", "schedule.delay=1", "schedule.seconds={update: 5}", "rookworld.nodes=5000"],
+    *["civil.prompt_toxicity=0.5", "civil.prompts_sha256=other", "rewards.toxicity_floor=0.1"],
 ]
 
 

@@ -116,8 +116,11 @@ class _Reader:
         return np.frombuffer(content, dtype).reshape(shape, order=state["order"])
 
     def _last(self, count: int) -> list[Any]:
-        values = self._stack[len(self._stack) - count :]
-        del self._stack[len(self._stack) - count :]
+        place = len(self._stack) - count
+        if place < 0:
+            raise IndexError("a value is missing")
+        values = self._stack[place:]
+        del self._stack[place:]
         return values
 
     def _since_mark(self) -> list[Any]:

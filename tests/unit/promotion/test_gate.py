@@ -77,7 +77,11 @@ HIGH, LOW = [0.4 + 0.1 * (i % 3) for i in range(150)], [0.05 * (i % 3) for i in 
 def test_an_environments_gate_decides_in_place_of_pass_at_1() -> None:
     better = own(LOW, HIGH, distinct=0.3)
     assert better.promoted
-    assert (better.measure, better.value, better.champion_value) == ("toxicity", 0.05, pytest.approx(0.5))
+    assert (better.measure, better.value, better.champion_value) == (
+        "toxicity",
+        pytest.approx(0.05),
+        pytest.approx(0.5),
+    )
     assert better.reason.startswith("promoted: toxicity 0.050 against the first policy's 0.500 (95 % interval of the ")
     assert better.difference == pytest.approx(-0.45)
     worse = own(HIGH, LOW, distinct=0.6)
