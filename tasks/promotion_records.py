@@ -14,11 +14,14 @@ class Promotion(Record):
     reason: str  # one line for people
     pass_at_1: float  # greedy, on the test problems
     champion_pass_at_1: float
-    difference: float  # of the two, with its interval
+    difference: float  # of what is compared, with its interval: of pass@1, or of `measure`
     low: float
     high: float
     version: str
     champion_version: str | None  # None: there was no champion; compared with the run's initial policy
+    measure: str | None = Field(default=None, exclude_if=lambda own: own is None)  # of the environment's own gate
+    value: float | None = Field(default=None, exclude_if=lambda own: own is None)  # its mean, over the samples
+    champion_value: float | None = Field(default=None, exclude_if=lambda own: own is None)
 
 
 class Champion(Record):

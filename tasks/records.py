@@ -338,6 +338,8 @@ class ProblemOutcome(Record):
     operations: int | None = None  # in the generator's own solution; None if unknown
     cut: int = 0  # of n: cut at policy.max_new_tokens
     novelty: Novelty | None = Field(default=None, exclude_if=lambda novelty: novelty is None)  # the problem's
+    gate_value: float | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The measure that the environment's promotion gate compares, if it has one: the mean over the samples."""
 
 
 class Standing(Record):

@@ -21,8 +21,8 @@ from benchmarks.learning import LearningRun, learn, parser_of
 from flows.cli.presets import preset
 from flows.process.exit_codes import exit_code
 from tasks.artifacts import read_jsonl
+from tasks.environments.measures import PREFIX
 from tasks.environments.rookworld.terms import TERMS, is_analysis
-from tasks.evaluation.environment_measures import PREFIX
 from tasks.layout import Layout
 from tasks.params.file import load_params
 from tasks.records import Problem

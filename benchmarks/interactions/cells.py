@@ -16,7 +16,7 @@ from flows.stages.chain import ROUND
 from flows.stages.dvc_yaml import MODULES
 from tasks.artifacts import read_jsonl
 from tasks.core.metrics_files import read_metrics
-from tasks.evaluation.environment_measures import PREFIX
+from tasks.environments.measures import PREFIX
 from tasks.evaluation.measure import evaluate_problems
 from tasks.layout import Layout
 from tasks.params.file import overridden

@@ -65,6 +65,42 @@ Advantages are not scaled by the group's deviation: among wrong completions of A
 hundredths, that would make full advantages of nothing, and the greedy ones got worse.
 """
 
+_CIVIL = (
+    "environment=civil",
+    "problems.source=environment",
+    "problems.train=96",
+    "problems.validation=1",
+    "problems.test=240",
+    "problems.siblings=7",
+    "rounds=8",
+    "policy.max_new_tokens=40",
+    "policy.lora=null",
+    "bootstrap.hidden=128",
+    "bootstrap.layers=2",
+    "bootstrap.vocabulary=300",
+    "bootstrap.demonstrations=6000",
+    "bootstrap.epochs=3",
+    "bootstrap.learning_rate=0.002",
+    "search.samples=8",
+    "search.simulations=8",
+    "rewards.correctness=0.0",
+    "rewards.environment={civility: 1.0}",
+    "influence.selection=none",
+    "grpo.group_size=8",
+    "grpo.prompts_per_step=16",
+    "grpo.epochs=1",
+    "grpo.learning_rate=3e-4",
+    "grpo.warmup_steps=2",
+    "grpo.micro_batch_tokens=8192",
+    "grpo.clip_high=0.28",
+    "grpo.negative_weight=1.0",
+    "grpo.beta=0.05",
+    "evaluation.samples=8",
+    "evaluation.ks=[1, 4]",
+    "evaluation.temperature=1.0",
+)
+"""A policy of 0.4 M parameters that is rude in 45 % of its sentences learns to be polite: docs/civil.md."""
+
 _MANUAL = (
     *(f"grpo.{name}={'null' if value is None else value}" for name, value in MANUAL.items()),
     "grpo.epochs=1",
@@ -84,10 +120,12 @@ PRESETS: dict[str, tuple[str, ...]] = {
         *_IMPROVED,
     ),
     "chess": _CHESS,
+    "civil": _CIVIL,
     "manual": _MANUAL,
 }
 """For a base from Hugging Face: `small` shows in minutes that all is in place, `improved` learns. `smollm2` is
-`improved` on a base that is at hand, with problems that this base solves now and then. `chess`: docs/chess.md.
+`improved` on a base that is at hand, with problems that this base solves now and then. `chess`: docs/chess.md,
+`civil`: docs/civil.md.
 `manual` is a loss alone, for any base."""
 
 

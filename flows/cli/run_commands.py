@@ -18,7 +18,7 @@ def retrain(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Write a set of params first: small (minutes), improved, smollm2 (with a base), chess, manual.",
+            help="Write a set of params first: small (minutes), improved, smollm2 (with a base), chess, civil, manual.",
         ),
     ] = None,
     pull: Pull = False,

@@ -20,6 +20,7 @@ from tasks.records import Lineage, Record
 DIGEST_SOURCES = {
     "policy.base_sha256": "policy.base",
     "policy.prompt.file_sha256": "policy.prompt.file",
+    "civil.prompts_sha256": "civil.prompts",
     "influence.trajectories_sha256": "influence.trajectories",
     "rewards.model_sha256": "rewards.model.base",
 }

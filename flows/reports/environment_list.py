@@ -6,7 +6,7 @@ from pathlib import Path
 from textwrap import indent
 
 from tasks.core.terminal import printable
-from tasks.environments.lookup import ANSWER, CODE, ROOKWORLD, WORKFLOW, environment_in, environment_of
+from tasks.environments.lookup import ANSWER, CIVIL, CODE, ROOKWORLD, WORKFLOW, environment_in, environment_of
 from tasks.environments.protocol import Environment
 from tasks.evaluators.scores import BUILT_IN
 from tasks.params.params import Params
@@ -20,7 +20,7 @@ def list_environments(root: Path, params: Params) -> str:
 
     Raises GraftError if the project's own environment cannot be loaded.
     """
-    environments = {name: environment_of(name) for name in (WORKFLOW, ANSWER, CODE, ROOKWORLD)}
+    environments = {name: environment_of(name) for name in (WORKFLOW, ANSWER, CODE, ROOKWORLD, CIVIL)}
     if params.environment not in environments:
         environments[params.environment] = environment_in(root, params)
     parts = [

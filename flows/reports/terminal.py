@@ -11,14 +11,17 @@ from flows.stages.dvc_yaml import stage_of
 from tasks.artifacts import read_json, read_jsonl
 from tasks.core.metrics_files import read_metrics
 from tasks.core.terminal import make_table, printable
+from tasks.environments.lookup import environment_in
+from tasks.environments.measures import PREFIX, sample_level
 from tasks.evaluation.best_round import plateau_remarks as dev_plateau_remarks
 from tasks.evaluation.by_template import by_template, hardest
-from tasks.evaluation.environment_measures import PREFIX
+from tasks.evaluation.environment_measures import is_level
 from tasks.evaluation.summary import BY_OPERATIONS, measures
 from tasks.evaluation.summary import remarks as evaluation_remarks
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.programs.contract import HEADER
+from tasks.promotion.gate import kept_remarks
 from tasks.promotion_records import Promotion
 from tasks.records import Choice, ProblemOutcome, Standing
 from tasks.redaction import redacted
@@ -101,7 +104,7 @@ def _learning(layout: Layout, params: Params, before: list[ProblemOutcome], afte
 def _environment_measures(layout: Layout) -> "list[Table]":
     """A table of the environment's own measures over all test problems, if it has any."""
     first, last = read_metrics(layout, "evaluate@before"), read_metrics(layout, "evaluate@after")
-    names = [name for name in last if name.startswith(PREFIX) and not name.endswith("seen")]
+    names = [name for name in last if is_level(name)]
     table = make_table("measure of the environment", "before", "after", "change")
     titles = {name: name.removeprefix(PREFIX).replace("_", " ").replace("/", " ") for name in names}
     _add_means(table, titles, first, last)
@@ -111,10 +114,11 @@ def _environment_measures(layout: Layout) -> "list[Table]":
 def _add_means(
     table: "Table", titles: Mapping[str, str], first: Mapping[str, float], last: Mapping[str, float]
 ) -> None:
-    """Rows of numbers without intervals, of those that both have."""
+    """Rows of numbers that both have, with the interval of each level if there is one."""
     for name, title in titles.items():
         if name in first:
-            table.add_row(title, f"{first[name]:.3f}", f"{last[name]:.3f}", f"{last[name] - first[name]:+.3f}")
+            levels = (level_with_interval(numbers, name) for numbers in (first, last))
+            table.add_row(title, *levels, f"{last[name] - first[name]:+.3f}")
 
 
 def _titles(params: Params, values: Mapping[str, Sequence[float]]) -> dict[str, str]:
@@ -149,10 +153,19 @@ def _notes(layout: Layout, params: Params, outcomes: list[ProblemOutcome], metri
         f"in brackets intervals of {100 * evaluation.confidence:g} % over the problems: bootstrap, and Wilson's for "
         f"the levels of fewer than {WILSON_BELOW}."
     ]
-    notes += evaluation_remarks(metrics, evaluation.ks)
+    notes += [*evaluation_remarks(metrics, evaluation.ks), *_kept(layout, params, metrics)]
     if params.environment == "workflow" and all(o.siblings_passed is None for o in outcomes):
         notes.append("The test problems have no siblings: correctness rests on one answer each.")
     return [*notes, *_hardest(layout, outcomes)]
+
+
+def _kept(layout: Layout, params: Params, after: Mapping[str, float]) -> list[str]:
+    """A remark for each measure that fell below the share of the first policy's that promotion asks for."""
+    gate, before = environment_in(layout.root, params).gate, read_metrics(layout, "evaluate@before")
+    if gate is None:
+        return []
+    levels = ({name: sample_level(numbers, name) for name in gate.kept} for numbers in (before, after))
+    return [f"Samples: {remark}." for remark in kept_remarks(gate, *levels)]
 
 
 def _hardest(layout: Layout, outcomes: list[ProblemOutcome]) -> list[str]:

@@ -5,6 +5,7 @@ from importlib import import_module
 from inspect import signature
 from pathlib import Path
 
+from tasks.environments.civil.environment import Civil
 from tasks.environments.direct import Direct
 from tasks.environments.protocol import Environment
 from tasks.environments.rookworld.environment import RookWorld
@@ -15,7 +16,7 @@ from tasks.errors import GraftError
 from tasks.params.params import Params
 from tasks.sources.user_modules import check_unchanged, module_of_environment
 
-ANSWER, CODE, ROOKWORLD, WORKFLOW = "answer", "code", "rookworld", "workflow"
+ANSWER, CIVIL, CODE, ROOKWORLD, WORKFLOW = "answer", "civil", "code", "rookworld", "workflow"
 
 
 def environment_in(root: Path, params: Params, strict: bool = False, partial_tests: bool = False) -> Environment:
@@ -34,11 +35,22 @@ def environment_in(root: Path, params: Params, strict: bool = False, partial_tes
     return environment
 
 
+def rewarding_environment(root: Path, params: Params) -> Environment:
+    """`environment_in` with what the params `rewards` say of it; for stages that may read these."""
+    own = params.rewards
+    environment = environment_in(root, params, own.strict, own.partial_tests)
+    if isinstance(environment, Civil):
+        environment.floor = own.toxicity_floor
+    return environment
+
+
 def problem_writer(root: Path, params: Params) -> Environment:
     """`environment_in` with the params of its own problems; for stages that may read these."""
     environment = environment_in(root, params)
     if isinstance(environment, RookWorld):
         environment.params = params.rookworld
+    if isinstance(environment, Civil):
+        environment.params = params.civil
     return environment
 
 
@@ -55,6 +67,8 @@ def environment_of(name: str, strict: bool = False) -> Environment:
         return UnitTestedCode()
     if name == ROOKWORLD:
         return RookWorld()
+    if name == CIVIL:
+        return Civil()
     return _own(name)
 
 

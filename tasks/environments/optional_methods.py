@@ -1,8 +1,8 @@
 """Methods that an environment may leave out: problems and demonstrations of its own, measures, play, pictures."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from tasks.environments.protocol import Complete
+from tasks.environments.protocol import Complete, Gate
 from tasks.errors import GraftError
 from tasks.params.sections import Problems
 from tasks.records import Problem, Split
@@ -10,6 +10,8 @@ from tasks.records import Problem, Split
 
 class OptionalMethods:
     """Base class of environments: no problems or demonstrations of their own, no measures, no pictures."""
+
+    gate: Gate | None = None
 
     def problems(self, sizes: Problems, seed: int) -> dict[Split, list[Problem]]:  # noqa: ARG002
         """Raises GraftError; overridden by an environment that writes its own problems."""
@@ -27,6 +29,12 @@ class OptionalMethods:
         )
 
     def measures(self, problem: Problem, text: str) -> dict[str, float]:  # noqa: ARG002
+        """No measures."""
+        return {}
+
+    def measures_of_all(
+        self, problems: Sequence[Problem], texts: Sequence[Sequence[str]], ks: Sequence[int]  # noqa: ARG002
+    ) -> Mapping[str, float | list[float]]:  # fmt: skip
         """No measures."""
         return {}
 

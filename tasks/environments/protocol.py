@@ -6,7 +6,7 @@ Stages depend on a kind of task through `Environment` only. `workflow` and `answ
 
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from tasks.evaluators.unit_tests import shown_share
 from tasks.params.sections import Problems
@@ -19,12 +19,25 @@ Term = Callable[[Problem, str, Sequence[Result]], float | None]
 """(problem, text, results on the problem and its siblings) → a term of the reward in [0, 1], None if unknown."""
 
 
+class Gate(NamedTuple):
+    """The measure by which a policy is promoted, in place of pass@1: the means over each problem's samples.
+
+    `measure`: in [0, 1], one of `measures`; `lower`: less is better. `kept`: name in `measures_of_all` → least share of
+    the first policy's that is left after training.
+    """
+
+    measure: str
+    lower: bool
+    kept: Mapping[str, float]
+
+
 class Environment(Protocol):
     """One kind of task."""
 
     asks_siblings: bool  # True: completions are programs, run on siblings too
     parts: Sequence[str]  # texts that a tokenizer from scratch encodes as one token each
     terms: Mapping[str, Term]  # of the reward by name, in addition to the built-in ones
+    gate: Gate | None  # of promotion; None: pass@1, greedy
 
     def prompt(self, question: str, base: str, served: bool = False) -> str:
         """The prompt of a question whose answer is a number.
@@ -64,6 +77,14 @@ class Environment(Protocol):
 
     def measures(self, problem: Problem, text: str) -> dict[str, float]:
         """Numbers on a completion by name, whose means an evaluation shows; a name may be missing for some problems."""
+
+    def measures_of_all(
+        self, problems: Sequence[Problem], texts: Sequence[Sequence[str]], ks: Sequence[int]
+    ) -> Mapping[str, float | list[float]]:
+        """Numbers on the completions of all problems [P][n] together, by name: how many differ, for instance.
+
+        A list has a number for each problem, of several completions of it. `ks`: the params `evaluation.ks`.
+        """
 
     def play(self, problems: Sequence[Problem], complete: Complete) -> dict[str, float]:
         """Numbers on the policy that take several completions, one after another: of a game, for instance."""

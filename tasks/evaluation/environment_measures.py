@@ -1,38 +1,54 @@
-"""Means of an environment's own measures over the test problems, and its pictures."""
+"""Means of an environment's own measures over the test problems, with intervals, and its pictures."""
 
-import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain, repeat
 from statistics import fmean
 
+from tasks.environments.measures import PREFIX, measures_of, measures_together, weighted_means
 from tasks.environments.protocol import Environment
-from tasks.errors import GraftError
+from tasks.params.sections import Evaluation
 from tasks.records import Attempt, Problem
+from tasks.seeds import derive_seed
+from tasks.statistics.intervals import mean_interval
 
-PREFIX = "measure/"
-"""Of the names of these metrics: `measure/NAME/greedy`, `…/sampled`, both also of seen and of unseen templates."""
+ENDS = ("_low", "_high")
+"""Of the names of the ends of intervals."""
 
 Measured = tuple[Problem, dict[str, float]]
 """A problem with the measures of its greedy completion, or their means over its samples."""
 
 
+def is_level(name: str) -> bool:
+    """Whether a metric is a measure over all test problems, neither an end of its interval nor of some templates."""
+    return name.startswith(PREFIX) and not name.endswith(("seen", *ENDS))
+
+
 def measure_means(
-    environment: Environment, problems: Sequence[Problem], attempts: Sequence[Sequence[Attempt]]
+    environment: Environment,
+    problems: Sequence[Problem],
+    attempts: Sequence[Sequence[Attempt]],
+    params: Evaluation,
+    seed: int,
 ) -> dict[str, float]:
     """The mean of each measure over the problems that have it, of greedy completions and of samples.
 
-    A problem's sample means weigh equally. Raises GraftError if the environment raises or gives no finite number.
+    A problem's sample means weigh equally. Those of all problems whose values lie in [0, 1] have an interval. Raises
+    GraftError if the environment raises or gives no finite number.
     """
     greedy, sampled = list[Measured](), list[Measured]()
     for problem, written in zip(problems, attempts, strict=True):
-        found = [(attempt, _measures(environment, problem, attempt.code)) for attempt in written]
+        found = [(attempt, measures_of(environment, problem, attempt.code)) for attempt in written]
         greedy += [(problem, numbers) for attempt, numbers in found if attempt.greedy]
-        sampled.append((problem, _weighted([(attempt.samples, numbers) for attempt, numbers in found])))
+        sampled.append((problem, weighted_means((attempt.samples, numbers) for attempt, numbers in found)))
     numbers = dict[str, float]()
     for kind, measured in (("greedy", greedy), ("sampled", sampled)):
-        for part, seen in (("", None), ("_seen", True), ("_unseen", False)):
-            own = [each for problem, each in measured if seen is None or problem.seen is seen]
-            numbers |= {f"{PREFIX}{name}/{kind}{part}": mean for name, mean in _means(own).items()}
+        numbers |= _named(_by_name([own for _, own in measured]), kind, params, seed)
+        for part, seen in (("_seen", True), ("_unseen", False)):
+            of_part = _by_name([own for problem, own in measured if problem.seen is seen])
+            numbers |= {f"{PREFIX}{name}/{kind}{part}": fmean(values) for name, values in of_part.items()}
+        texts = [_texts(written, kind) for written in attempts]
+        numbers |= _named(measures_together(environment, problems, texts, params.ks), kind, params, seed)
     return numbers if any(problem.seen is False for problem in problems) else _of_all(numbers)
 
 
@@ -56,38 +72,31 @@ def with_pictures(
     ]
 
 
-def _measures(environment: Environment, problem: Problem, text: str) -> dict[str, float]:
-    try:
-        numbers = environment.measures(problem, text)
-    except Exception as error:
-        raise GraftError(
-            f"environment: {type(environment).__name__}.measures of {problem.problem_id} raised "
-            f"{type(error).__name__}: {error}; fix it"
-        ) from error
-    for name, number in numbers.items():
-        if not math.isfinite(number):
-            raise GraftError(
-                f"environment: {type(environment).__name__}.measures of {problem.problem_id}: {name} is {number}; give "
-                "a finite number, or leave it out"
-            )
+def _texts(attempts: Sequence[Attempt], kind: str) -> list[str]:
+    """The greedy completion, or the samples, each as often as it was drawn."""
+    if kind == "greedy":
+        return [attempt.code for attempt in attempts if attempt.greedy]
+    return list(chain.from_iterable(repeat(attempt.code, attempt.samples) for attempt in attempts))
+
+
+def _named(values: Mapping[str, Sequence[float]], kind: str, params: Evaluation, seed: int) -> dict[str, float]:
+    """Means, with an interval if there are several values and all lie in [0, 1]."""
+    numbers = dict[str, float]()
+    for name, own in values.items():
+        key = f"{PREFIX}{name}/{kind}"
+        numbers[key] = fmean(own)
+        if len(own) > 1 and min(own) >= 0 and max(own) <= 1:
+            found = mean_interval(own, params.resamples, params.confidence, derive_seed(seed, "interval", key))
+            numbers |= {f"{key}{end}": value for end, value in zip(ENDS, (found.low, found.high), strict=True)}
     return numbers
 
 
-def _weighted(found: Iterable[tuple[int, Mapping[str, float]]]) -> dict[str, float]:
-    """Means over the samples that have a measure."""
-    values: dict[str, list[float]] = defaultdict(list)
-    for samples, numbers in found:
-        for name, number in numbers.items():
-            values[name] += [number] * samples
-    return {name: fmean(own) for name, own in values.items() if own}
-
-
-def _means(measured: Sequence[Mapping[str, float]]) -> dict[str, float]:
+def _by_name(measured: Sequence[Mapping[str, float]]) -> dict[str, list[float]]:
     values: dict[str, list[float]] = defaultdict(list)
     for numbers in measured:
         for name, number in numbers.items():
             values[name].append(number)
-    return {name: fmean(own) for name, own in values.items()}
+    return values
 
 
 def _of_all(numbers: Mapping[str, float]) -> dict[str, float]:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tasks.environments.lookup import environment_in
+from tasks.environments.measures import gate_value
 from tasks.evaluation.environment_measures import measure_means, named, with_pictures
 from tasks.evaluation.summary import problem_outcome, summarise
 from tasks.layout import Layout
@@ -27,10 +28,12 @@ def evaluate_problems(
     """Let the policy in `folder` solve the problems; `stage_id` is recorded in the usage log."""
     own = params.evaluation
     rollouts = evaluate_policy(layout, params, folder, problems, stage_id, own.samples, own.temperature, play=True)
-    outcomes = [
-        problem_outcome(problem, written) for problem, written in zip(rollouts.problems, rollouts.attempts, strict=True)
-    ]
     environment = environment_in(layout.root, params)
-    measured = measure_means(environment, rollouts.problems, rollouts.attempts) | named(rollouts.played)
+    outcomes = [
+        problem_outcome(problem, written, gate_value(environment, problem, written))
+        for problem, written in zip(rollouts.problems, rollouts.attempts, strict=True)
+    ]
+    measured = measure_means(environment, rollouts.problems, rollouts.attempts, own, params.seed)
+    measured |= named(rollouts.played)
     numbers = summarise(outcomes, own, params.seed) | rollouts.usage | measured
     return EvaluationResult(outcomes, with_pictures(environment, rollouts.problems, rollouts.attempts), numbers)

@@ -21,7 +21,7 @@ _maj_at_k = lru_cache(10_000)(maj_at_k)
 """Cached: many problems have equal counts, and a report computes them for several tables."""
 
 
-def problem_outcome(problem: Problem, attempts: Sequence[Attempt]) -> ProblemOutcome:
+def problem_outcome(problem: Problem, attempts: Sequence[Attempt], gate_value: float | None = None) -> ProblemOutcome:
     """The outcome of a problem from its attempts, of which exactly one is greedy."""
     (greedy,) = [a for a in attempts if a.greedy]
     return ProblemOutcome(
@@ -39,6 +39,7 @@ def problem_outcome(problem: Problem, attempts: Sequence[Attempt]) -> ProblemOut
         wrong=_wrong(attempts),
         operations=problem.operations,
         cut=sum(a.cut for a in attempts),
+        gate_value=gate_value,
     )
 
 

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from tasks.params.civil import Civil
 from tasks.params.curriculum import Curriculum
 from tasks.params.fields import UNMEASURED, Algorithm
 from tasks.params.grpo import Grpo
@@ -37,6 +38,7 @@ class Params(Section):
     environment_sha256: str | None
     algorithm: Algorithm
     rookworld: RookWorld
+    civil: Civil
     shard_size: Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
     rounds: Rounds
     problems: Problems
@@ -59,9 +61,10 @@ class Params(Section):
     @field_validator("environment")
     @classmethod
     def _check_environment(cls, environment: str) -> str:
-        if not re.fullmatch(r"workflow|answer|code|rookworld|[A-Za-z_][\w.]*:[A-Za-z_]\w*", environment):
+        if not re.fullmatch(r"workflow|answer|code|rookworld|civil|[A-Za-z_][\w.]*:[A-Za-z_]\w*", environment):
             raise ValueError(
-                f"write workflow, answer, code, rookworld, or module:CLASS for one of your own, not {environment!r}"
+                "write workflow, answer, code, rookworld, civil, or module:CLASS for one of your own, not "
+                f"{environment!r}"
             )
         return environment
 
@@ -74,9 +77,9 @@ class Params(Section):
                 f"source is environment, but environment {environment} writes no problems: set problems.source to "
                 "events, generated, functions or jsonl"
             )
-        if environment == "rookworld" and problems.source != "environment":
+        if environment in ("rookworld", "civil") and problems.source != "environment":
             raise ValueError(
-                f"source is {problems.source}, but environment rookworld reads its own problems only: set "
+                f"source is {problems.source}, but environment {environment} reads its own problems only: set "
                 "problems.source to environment"
             )
         return problems

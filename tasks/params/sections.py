@@ -227,6 +227,8 @@ class ModelReward(Section):
     weight: Weight
     batch: Annotated[int, Field(ge=1, le=4096, strict=True)]
     label: Annotated[int, Field(ge=0, strict=True)] | str | None
+    alone: bool = False  # reads the completion without its question
+    cap: Annotated[float, Field(gt=0, le=1)] = 1.0  # larger values count as this
 
 
 class Rewards(Section):
@@ -236,6 +238,7 @@ class Rewards(Section):
     environment: dict[str, Weight]
     strict: bool
     partial_tests: bool
+    toxicity_floor: Annotated[float, Field(ge=0, le=0.9)]
     own: list[UserTerm]
     own_sha256: str | None
     seconds: Annotated[float, Field(ge=0.1, le=3600)]

@@ -1,10 +1,24 @@
 """Promotion gate: a paired comparison of a policy and the champion on the same test problems."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
+from tasks.environments.protocol import Gate
 from tasks.params.sections import Evaluation
 from tasks.promotion_records import Promotion
 from tasks.statistics.intervals import Estimate, difference_interval
+
+
+class GateValues(NamedTuple):
+    """What an environment's own gate compares, in place of greedy pass@1.
+
+    `values` and `champion_values` [M]: the measure on each test problem, over its samples. `remarks`: `kept_remarks`.
+    """
+
+    gate: Gate
+    values: Sequence[float]
+    champion_values: Sequence[float]
+    remarks: Sequence[str]
 
 
 def decide_promotion(
@@ -15,17 +29,23 @@ def decide_promotion(
     params: Evaluation,
     seed: int,
     rollback_reason: str | None = None,
+    own: GateValues | None = None,
 ) -> Promotion:
     """Promote if the interval of the mean difference lies above 0 and the policy was not rolled back before.
 
     `right` and `champion_right` [M]: whether the greedy completion solved each test problem; ValueError if their
-    lengths differ. `rollback_reason`: the reason of an earlier rollback of this policy, if any.
+    lengths differ. `rollback_reason`: the reason of an earlier rollback of this policy, if any. `own`: compared
+    instead; where less is better the interval must lie below 0, and there must be no remark.
     """
     ours, theirs = [float(x) for x in right], [float(x) for x in champion_right]
-    difference = difference_interval(ours, theirs, params.resamples, params.confidence, seed)
     rate, champion_rate = sum(ours) / len(ours), sum(theirs) / len(theirs)
     opponent = "the champion's" if champion_version else "the first policy's"
-    reason = _reason(rate, champion_rate, opponent, difference, params.confidence)
+    if own is None:
+        difference = difference_interval(ours, theirs, params.resamples, params.confidence, seed)
+        better, reason = difference.low > 0, _reason(rate, champion_rate, opponent, difference, params.confidence)
+    else:
+        difference = difference_interval(own.values, own.champion_values, params.resamples, params.confidence, seed)
+        better, reason = _own_reason(own, opponent, difference, params.confidence)
     if version == champion_version:
         reason = "not promoted: this policy is the champion already"
     if rollback_reason is not None:
@@ -33,7 +53,7 @@ def decide_promotion(
             f"not promoted: was champion and was taken back ({rollback_reason}); graft rollback {version} puts it back"
         )
     return Promotion(
-        promoted=difference.low > 0 and rollback_reason is None,
+        promoted=better and rollback_reason is None,
         reason=reason,
         pass_at_1=rate,
         champion_pass_at_1=champion_rate,
@@ -42,7 +62,22 @@ def decide_promotion(
         high=difference.high,
         version=version,
         champion_version=champion_version,
+        measure=None if own is None else own.gate.measure,
+        value=None if own is None else _mean(own.values),
+        champion_value=None if own is None else _mean(own.champion_values),
     )
+
+
+def kept_remarks(gate: Gate, before: Mapping[str, float], after: Mapping[str, float]) -> list[str]:
+    """A remark for each measure of which training left less than the gate's share.
+
+    `before` and `after`: measures of the samples of the run's first and final policy, by name.
+    """
+    return [
+        f"{name} is {after[name]:.3f}, less than {share:g} of the first policy's {before[name]:.3f}"
+        for name, share in gate.kept.items()
+        if after[name] < share * before[name]
+    ]
 
 
 def _reason(rate: float, champion_rate: float, opponent: str, difference: Estimate, confidence: float) -> str:
@@ -53,3 +88,21 @@ def _reason(rate: float, champion_rate: float, opponent: str, difference: Estima
     if difference.mean > 0:
         return f"not promoted: {rate:.3f} against {versus}, a lead that may be chance ({interval} of the difference)"
     return f"not promoted: {rate:.3f} is not above {versus} ({interval} of the difference)"
+
+
+def _own_reason(own: GateValues, opponent: str, difference: Estimate, confidence: float) -> tuple[bool, str]:
+    """Whether the environment's gate is passed, and why."""
+    low, high = (-difference.high, -difference.low) if own.gate.lower else (difference.low, difference.high)
+    lead = -difference.mean if own.gate.lower else difference.mean
+    interval = f"{100 * confidence:g} % interval of the lead {low:.3f} … {high:.3f}"
+    levels = f"{own.gate.measure} {_mean(own.values):.3f} against {opponent} {_mean(own.champion_values):.3f}"
+    if low > 0 and not own.remarks:
+        return True, f"promoted: {levels} ({interval})"
+    if low > 0:
+        return False, f"not promoted: {levels}, but {' and '.join(own.remarks)}"
+    verdict = "a lead that may be chance" if lead > 0 else "no lead"
+    return False, f"not promoted: {levels}, {verdict} ({interval})"
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

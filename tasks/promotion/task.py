@@ -2,23 +2,23 @@
 
 import json
 
-from tasks.artifacts import digest_path, read_json, read_jsonl, read_text, write_json, write_text
+from tasks.artifacts import digest_path, read_json, read_text, write_json, write_text
 from tasks.core.metrics_files import read_metrics
-from tasks.errors import GraftError
+from tasks.environments.lookup import environment_in
 from tasks.layout import Layout
-from tasks.model.rollouts.evaluate_policy import evaluate_policy
 from tasks.params.params import Params
 from tasks.promotion.champion import promote_policy, read_champion, read_history
 from tasks.promotion.gate import decide_promotion
 from tasks.promotion.headline import headline
 from tasks.promotion.history import champions_in_line, utc_now
+from tasks.promotion.opponent import gate_values, opponent_results, read_outcomes, results_of
 from tasks.promotion_records import Champion, Promotion
-from tasks.records import Lineage, Problem, ProblemOutcome
+from tasks.records import Lineage
 from tasks.seeds import derive_seed
 from tasks.statistics.intervals import difference_interval
 from tasks.statistics.learning_curves import pass_at_k_table
 
-LEVELS = {"pass_at_1", "champion_pass_at_1", "difference", "low", "high"}
+LEVELS = {"pass_at_1", "champion_pass_at_1", "difference", "low", "high", "value", "champion_value"}
 """Fields of the decision that are metrics of the stage."""
 
 
@@ -36,15 +36,17 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
     if champion == present:
         write_text(layout.promotion, read_text(layout.champion / "promotion.json"))
     else:
-        after = _outcomes(layout, "after")
+        ours = results_of(read_outcomes(layout, "after"))
+        theirs = opponent_results(layout, params, champion)
         decision = decide_promotion(
-            [outcome.greedy for outcome in after],
-            _opponent(layout, params, champion, test_sha256),
+            ours.right,
+            theirs.right,
             version,
             champion.version if champion else None,
             params.evaluation,
             derive_seed(params.seed, "promote"),
             champions_in_line(read_history(layout.champion))[1].get(version),
+            gate_values(layout, environment_in(layout.root, params).gate, ours, theirs),
         )
         write_json(layout.promotion, decision)
         if decision.promoted:
@@ -67,28 +69,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
 
 
 def _headline(layout: Layout, params: Params, decision: Promotion, after: dict[str, float]) -> dict[str, float]:
-    first, last = ([float(outcome.greedy) for outcome in _outcomes(layout, name)] for name in ("before", "after"))
+    first, last = ([float(outcome.greedy) for outcome in read_outcomes(layout, name)] for name in ("before", "after"))
     seed = derive_seed(params.seed, "change", "pass_at_1_greedy")  # as in the report
     change = difference_interval(last, first, params.evaluation.resamples, params.evaluation.confidence, seed)
     return headline(sum(first) / len(first), after, change, decision.promoted)
-
-
-def _opponent(layout: Layout, params: Params, champion: Champion | None, test_sha256: str) -> list[bool]:
-    """Greedy results on the current test problems of the champion, or else of the run's first policy."""
-    if champion is None:
-        return [outcome.greedy for outcome in _outcomes(layout, "before")]
-    if champion.test_sha256 == test_sha256:
-        return [outcome.greedy for outcome in read_jsonl(layout.champion / "outcomes.jsonl", ProblemOutcome)]
-    problems = read_jsonl(layout.problems("test"), Problem)
-    rollouts = evaluate_policy(layout, params, layout.champion / "policy", problems, "promote")
-    return [own[0].right for own in rollouts.attempts]
-
-
-def _outcomes(layout: Layout, name: str) -> list[ProblemOutcome]:
-    """Outcomes in the order of the test problems. Raises GraftError if they belong to other problems."""
-    path = layout.evaluation(name) / "outcomes.jsonl"
-    outcomes = read_jsonl(path, ProblemOutcome)
-    problems = read_jsonl(layout.problems("test"), Problem)
-    if [o.problem_id for o in outcomes] != [p.problem_id for p in problems]:
-        raise GraftError(f"{path}: measured on other test problems; run again: graft stage evaluate@{name}")
-    return outcomes

@@ -1,9 +1,9 @@
 """A sequence-classification model as a term of the reward.
 
 Its input is the question and the completion as a pair or, if the tokenizer has a chat template, as a message and its
-reply. With one label the term is the sigmoid of the logit; with several the softmax probability of
-`rewards.model.label`, or the sigmoid of its logit for a multi-label model (`problem_type:
-multi_label_classification`).
+reply; with `rewards.model.alone` the completion alone. With one label the term is the sigmoid of the logit; with
+several the softmax probability of `rewards.model.label`, or the sigmoid of its logit for a multi-label model
+(`problem_type: multi_label_classification`); at most `rewards.model.cap`.
 
 In a pair beyond the model's limit the longer text is truncated, token by token; a chat is truncated at its end. Each
 distinct pair is evaluated once, in float32 on CPU and in the checkpoint's dtype on an accelerator.
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 UNLIMITED = 2**31
 """transformers uses 10^30 for a tokenizer without a limit."""
 
-Pair = tuple[str, str]
-"""A question and a completion."""
+Pair = tuple[str | None, str]
+"""A question, or None if it is not read, and a completion."""
 
 Tokens = Mapping[str, Sequence[int]]
 """The tokenizer's output for one pair: `input_ids` and parallel lists."""
@@ -40,14 +40,20 @@ def classifier_column(root: Path, params: ModelReward, trajectories: Sequence[Tr
 
     Raises GraftError if `params.base` is no such model or has no such label.
     """
-    groups = [[(each.problem.question, text) for text in each.workflow_codes] for each in trajectories]
+    groups: list[list[Pair]] = [
+        [(None if params.alone else each.problem.question, text) for text in each.workflow_codes]
+        for each in trajectories
+    ]
     distinct = list(dict.fromkeys(pair for group in groups for pair in group))
     values = dict(zip(distinct, classifier_values(root, params, distinct), strict=True))
     return [[_measured(values[pair]) for pair in group] for group in groups]
 
 
 def classifier_values(root: Path, params: ModelReward, pairs: Sequence[Pair]) -> list[float]:
-    """The term of each pair [N], NaN if the logits are not finite; independent of `params.batch`."""
+    """The term of each pair [N], NaN if the logits are not finite; independent of `params.batch`.
+
+    All pairs have a question, or none has.
+    """
     base = str(root / params.base) if (root / params.base).is_dir() else params.base
     with (
         LOAD_LOCK,
@@ -66,7 +72,7 @@ def classifier_values(root: Path, params: ModelReward, pairs: Sequence[Pair]) ->
             logits = _logits(model, [rows[place] for place in places])
             for place, of_one in zip(places, logits, strict=True):
                 values[place] = probability(of_one, label, getattr(model.config, "problem_type", None))
-    return values
+    return [value if math.isnan(value) else min(value, params.cap) for value in values]
 
 
 def batches(lengths: Sequence[int], size: int) -> Iterator[list[int]]:
@@ -137,9 +143,14 @@ def _encoded(config: Any, tokenizer: Any, pairs: Sequence[Pair]) -> list[Tokens]
     longest = min(limit for limit in limits if limit is not None)
     cut = {"truncation": True, "max_length": longest} if longest < UNLIMITED else {}
     if tokenizer.chat_template:
-        chats = [[{"role": "user", "content": asked}, {"role": "assistant", "content": text}] for asked, text in pairs]
+        chats = [
+            [*([] if asked is None else [{"role": "user", "content": asked}]), {"role": "assistant", "content": text}]
+            for asked, text in pairs
+        ]
         return [dict(tokenizer.apply_chat_template(chat, sanitize_control_tokens=True, **cut)) for chat in chats]
-    found = tokenizer([asked for asked, _ in pairs], [text for _, text in pairs], split_special_tokens=True, **cut)
+    asked, texts = ([pair[side] for pair in pairs] for side in (0, 1))
+    inputs = [texts] if None in asked else [asked, texts]
+    found = tokenizer(*inputs, split_special_tokens=True, **cut)
     return [{name: found[name][place] for name in found} for place in range(len(pairs))]
 
 

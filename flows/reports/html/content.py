@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from flows.reports.comparison import Side, title_of
+from flows.reports.comparison import Side, level_with_interval, title_of
 from flows.reports.html.chart import Curve, Point, bars, curves
 from flows.reports.run_record import Example, GreedyCompletion, RunRecord
-from tasks.evaluation.environment_measures import PREFIX
+from tasks.environments.measures import PREFIX
+from tasks.evaluation.environment_measures import ENDS
 
 MAX_CARDS = 10
 """Test problems that are shown with their completions."""
@@ -24,11 +25,11 @@ class Chart(NamedTuple):
 
 
 class MeasureRow(NamedTuple):
-    """A measure of the environment with its means; None if it was not measured."""
+    """A measure of the environment with its means, and their intervals if there are any."""
 
     title: str
-    before: float | None
-    after: float
+    before: str
+    after: str
 
 
 class Cell(NamedTuple):
@@ -83,9 +84,9 @@ def measure_rows(sides: Sequence[Side]) -> list[MeasureRow]:
     rows = []
     for side in sides:
         before, after = (side.record.metrics.get(f"evaluate@{when}", {}) for when in ("before", "after"))
-        for name in (name for name in after if name.startswith(PREFIX)):
+        for name in (name for name in after if name.startswith(PREFIX) and not name.endswith(ENDS)):
             title = f"{_of(sides, side)}{name.removeprefix(PREFIX).replace('/', ' ').replace('_', ' ')}"
-            rows.append(MeasureRow(title, before.get(name), after[name]))
+            rows.append(MeasureRow(title, level_with_interval(before, name), level_with_interval(after, name)))
     return rows
 
 

@@ -1,7 +1,7 @@
 """Means of an environment's measures, its pictures, and what it measures in play."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +10,16 @@ import pytest
 from tasks.artifacts import read_jsonl, write_jsonl
 from tasks.core.metrics_files import read_metrics
 from tasks.environments.direct import Direct
-from tasks.environments.protocol import Complete
+from tasks.environments.measures import gate_value
+from tasks.environments.protocol import Complete, Gate
 from tasks.errors import GraftError
-from tasks.evaluation.environment_measures import measure_means, named, with_pictures
+from tasks.evaluation.environment_measures import ENDS, measure_means, named, with_pictures
 from tasks.evaluation.evaluate_task import run
 from tasks.layout import Layout
 from tasks.records import Attempt, Problem, Result
 from tasks.sources.user_modules import digest_modules
-from tests.support.stage_params import stage_params
+from tasks.statistics.intervals import wilson_interval
+from tests.support.stage_params import shipped_params, stage_params
 
 OWN = """
 from tasks.environments.direct import Direct
@@ -39,6 +41,9 @@ class Echo(Direct):
     def picture(self, problem, text):
         return f"<svg>{len(text)}</svg>"
 """
+
+
+EVALUATION = shipped_params(evaluation={"ks": [1, 2], "resamples": 1000}).evaluation
 
 
 class Letters(Direct):
@@ -74,18 +79,78 @@ ATTEMPTS = [
 ]
 
 
+def levels(environment: Direct, problems: Sequence[Problem]) -> dict[str, float]:
+    """The measures without the ends of their intervals."""
+    found = measure_means(environment, problems, ATTEMPTS, EVALUATION, 0)
+    return {name: value for name, value in found.items() if not name.endswith(ENDS)}
+
+
 def test_a_mean_is_over_the_problems_that_have_the_measure_and_samples_weigh_within_theirs() -> None:
-    assert measure_means(Letters(), PROBLEMS, ATTEMPTS) == {
+    assert levels(Letters(), PROBLEMS) == {
         "measure/length/greedy": 2.5, "measure/length/greedy_seen": 1.0, "measure/length/greedy_unseen": 4.0,
         "measure/length/sampled": 0.75, "measure/length/sampled_seen": 1.5, "measure/length/sampled_unseen": 0.0,
         "measure/is_a/greedy": 1.0, "measure/is_a/greedy_seen": 1.0,
         "measure/is_a/sampled": 0.75, "measure/is_a/sampled_seen": 0.75,
     }  # fmt: skip
     known = [problem("p", "a"), problem("q", "b", seen=None)]
-    assert set(measure_means(Letters(), known, ATTEMPTS)) == {
+    assert set(levels(Letters(), known)) == {
         f"measure/{name}/{kind}" for name in ("length", "is_a") for kind in ("greedy", "sampled")
     }
     assert named({"half_moves": 3.0}) == {"measure/half_moves/greedy": 3.0}
+
+
+class Shares(Letters):
+    """A share of each text, and two numbers on all of them."""
+
+    def measures(self, problem: Problem, text: str) -> dict[str, float]:  # noqa: ARG002
+        return {"share": min(len(text), 4) / 4, "length": float(len(text))}
+
+    def measures_of_all(
+        self, problems: Sequence[Problem], texts: Sequence[Sequence[str]], ks: Sequence[int]
+    ) -> Mapping[str, float | list[float]]:
+        assert len(problems) == len(texts)
+        together = [text for own in texts for text in own]
+        return {"texts": float(len(together)), "longest": [max(map(len, own)) / (4 * max(ks)) for own in texts]}
+
+
+def test_measures_of_all_see_each_sample_as_often_as_it_was_drawn_and_a_list_is_one_value_a_problem() -> None:
+    found = levels(Shares(), PROBLEMS)
+    assert found["measure/texts/greedy"] == 2
+    assert found["measure/texts/sampled"] == 8
+    assert found["measure/longest/greedy"] == (1 / 8 + 4 / 8) / 2
+    assert found["measure/longest/sampled"] == (3 / 8 + 0) / 2
+
+
+def test_values_between_0_and_1_have_the_interval_of_pass_at_k_over_the_problems_and_others_none() -> None:
+    found = measure_means(Shares(), PROBLEMS, ATTEMPTS, EVALUATION, 0)
+    expected = wilson_interval([1 / 4, 1.0], EVALUATION.confidence)
+    ends = tuple(found[f"measure/share/greedy{end}"] for end in ("", *ENDS))
+    assert ends == pytest.approx(tuple(expected))
+    assert "measure/longest/sampled_low" in found
+    assert not {f"measure/{name}/{kind}_low" for name in ("length", "texts") for kind in ("greedy", "sampled")} & {
+        *found
+    }
+
+
+@pytest.mark.parametrize(("given", "why"), [
+    ({"x": [1.0, 2.0, 3.0]}, "3 values of x for 2 problems; give a number, or one for each problem"),
+    ({"x": float("inf")}, "x is inf; give a finite number"),
+    (3, "raised AttributeError: .*; fix it"),
+])  # fmt: skip
+def test_wrong_measures_of_all_stop_the_evaluation(monkeypatch: pytest.MonkeyPatch, given: Any, why: str) -> None:
+    monkeypatch.setattr(Shares, "measures_of_all", lambda *_: given)
+    with pytest.raises(GraftError, match=rf"^environment: Shares\.measures_of_all.*{why}"):
+        levels(Shares(), PROBLEMS)
+
+
+def test_the_gate_compares_the_mean_over_a_problems_samples() -> None:
+    environment = Shares()
+    assert gate_value(environment, PROBLEMS[0], ATTEMPTS[0]) is None
+    environment.gate = Gate("share", lower=True, kept={})
+    assert gate_value(environment, PROBLEMS[0], ATTEMPTS[0]) == (3 * 1 / 4 + 3 / 4) / 4
+    environment.gate = Gate("length", lower=True, kept={})
+    with pytest.raises(GraftError, match=r"length is .*, and promotion compares it; give a number in"):
+        gate_value(environment, PROBLEMS[0], ATTEMPTS[0])
 
 
 def test_greedy_attempts_have_the_picture_that_the_environment_draws() -> None:
@@ -111,7 +176,7 @@ class Broken(Letters):
 ])  # fmt: skip
 def test_a_measure_that_is_no_number_stops_the_evaluation(numbers: Callable[[], dict[str, float]], why: str) -> None:
     with pytest.raises(GraftError, match=rf"^environment: Broken\.measures {why}"):
-        measure_means(Broken(numbers), PROBLEMS, ATTEMPTS)
+        levels(Broken(numbers), PROBLEMS)
 
 
 @pytest.fixture

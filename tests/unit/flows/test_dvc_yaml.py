@@ -14,9 +14,9 @@ from tasks.params.params import RUN_ONLY_SECTIONS
 ROOT = Path(__file__).parents[3]
 
 PARAMS = {
-    "problems": "seed environment environment_sha256 rookworld problems",
+    "problems": "seed environment environment_sha256 rookworld civil problems",
     "coldstart": "seed problems.source policy.base policy.prompt coldstart sandbox",
-    "bootstrap": "seed environment environment_sha256 rookworld problems.source policy bootstrap sandbox "
+    "bootstrap": "seed environment environment_sha256 rookworld civil problems.source policy bootstrap sandbox "
     "search.temperature search.top_p search.top_k",
     "search": "seed environment environment_sha256 shard_size policy.max_new_tokens curriculum search sandbox "
     "operators rewards.failed_limit grpo.group_size influence.selection influence.validation influence.n "
@@ -32,8 +32,8 @@ PARAMS = {
     "choose": "seed rounds.last evaluation.resamples evaluation.confidence",
     "evaluate": "seed environment environment_sha256 policy.max_new_tokens sandbox operators evaluation.samples "
     "evaluation.ks evaluation.temperature evaluation.resamples evaluation.confidence",
-    "promote": "seed environment environment_sha256 policy.max_new_tokens sandbox operators evaluation.resamples "
-    "evaluation.confidence",
+    "promote": "seed environment environment_sha256 policy.max_new_tokens sandbox operators evaluation.samples "
+    "evaluation.temperature evaluation.resamples evaluation.confidence",
 }
 
 

@@ -27,6 +27,8 @@ EXPECTED = {
                 "problems.operations=1 problems.train=32 problems.test=48", *LEARNING),
     "chess": ("environment=rookworld problems.source=environment rookworld.notation=list rounds=12 policy.lora=null",
               "bootstrap.demonstrations=16000 problems.train=480 problems.test=1000 influence.selection=none"),
+    "civil": ("environment=civil problems.source=environment rounds=8 problems.siblings=7 policy.lora=null",
+              "rewards.correctness=0 grpo.beta=0.05 influence.selection=none"),
     "manual": ("grpo.loss=reinforce grpo.kl=k1 grpo.kl_correction=false grpo.epochs=1 grpo.negative_weight=1.0",
                "grpo.entropy=0 grpo.importance=token grpo.delta=null"),
 }  # fmt: skip
@@ -47,7 +49,6 @@ def test_what_is_set_by_hand_wins(file: Path, name: str) -> None:
 
 
 def test_an_unknown_preset_is_refused_with_those_there_are() -> None:
-    with pytest.raises(
-        GraftError, match=r"^--preset large: there is none; name one of: small, improved, smollm2, chess, manual$"
-    ):
+    known = ", ".join(PRESETS)
+    with pytest.raises(GraftError, match=rf"^--preset large: there is none; name one of: {known}$"):
         preset("large")

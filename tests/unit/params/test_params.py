@@ -81,7 +81,7 @@ def test_the_shipped_file_is_valid_and_explains_every_param() -> None:
     ("  correctness: 1.0", "  correctness: 0", r"rewards: every weight is 0: give at least one term a weight"),
     ("  seconds: null", "  seconds: 0", r"search\.seconds: .*greater than 0, not 0"),
     ("seed: 0", "seed: true", r"seed: .*integer, not True"),
-    ("environment: workflow", "environment: poems", r"environment: write workflow, answer, code, rookworld, or module"),
+    ("environment: workflow", "environment: poems", r"environment: write workflow, answer, code, rookworld, civil, or"),
     ("hard_format: 0.5", "hard_format: -1", r"rewards\.environment\.hard_format: .*equal to 0, not -1"),
     ("  malformed_share: 0.3", "  malformed_share: 2", r"bootstrap\.malformed_share: .*equal to 1, not 2"),
     ('"2": 1', '"2": 0', r"rounds: start must be the chain"),

@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.promotion.gate import decide_promotion
+from tasks.environments.protocol import Gate
+from tasks.promotion.gate import GateValues, decide_promotion, kept_remarks
 from tasks.promotion_records import Promotion
 from tests.support.stage_params import shipped_params
 
@@ -56,3 +57,42 @@ def test_never_both_policies_beat_each_other(pairs: list[tuple[bool, bool]]) -> 
         assert there.reason.startswith("promoted:")
     else:
         assert there.reason.startswith("not promoted:")
+
+
+TOXICITY = Gate("toxicity", lower=True, kept={"distinct_texts": 0.5})
+
+
+def own(values: list[float], champion_values: list[float], distinct: float, gate: Gate = TOXICITY) -> Promotion:
+    """Compared by the environment's own gate, where the greedy completions say the opposite."""
+    remarks = kept_remarks(gate, {"distinct_texts": 0.6}, {"distinct_texts": distinct})
+    compared = GateValues(gate, values, champion_values, remarks)
+    return decide_promotion(
+        solved(0, len(values)), solved(len(values), len(values)), "new", None, PARAMS, seed=0, own=compared
+    )
+
+
+HIGH, LOW = [0.4 + 0.1 * (i % 3) for i in range(150)], [0.05 * (i % 3) for i in range(150)]
+
+
+def test_an_environments_gate_decides_in_place_of_pass_at_1() -> None:
+    better = own(LOW, HIGH, distinct=0.3)
+    assert better.promoted
+    assert (better.measure, better.value, better.champion_value) == (
+        "toxicity",
+        pytest.approx(0.05),
+        pytest.approx(0.5),
+    )
+    assert better.reason.startswith("promoted: toxicity 0.050 against the first policy's 0.500 (95 % interval of the ")
+    assert better.difference == pytest.approx(-0.45)
+    worse = own(HIGH, LOW, distinct=0.6)
+    assert not worse.promoted
+    assert "no lead" in worse.reason
+    assert not own(LOW, LOW, distinct=0.6).promoted
+    assert own(HIGH, LOW, 0.6, TOXICITY._replace(lower=False)).promoted
+
+
+def test_a_policy_that_repeats_itself_is_not_promoted_however_low_its_toxicity() -> None:
+    collapsed = own([0.0] * 150, HIGH, distinct=0.29)
+    assert not collapsed.promoted
+    assert collapsed.reason.endswith("but distinct_texts is 0.290, less than 0.5 of the first policy's 0.600")
+    assert kept_remarks(TOXICITY, {"distinct_texts": 0.6}, {"distinct_texts": 0.3}) == []

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tasks.artifacts import digest_path, read_json, write_json, write_jsonl, write_text
+from tasks.core.metrics_files import read_metrics
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.promotion.champion import CHAMPION_FILES, PREVIOUS_LIMIT, previous_champions, read_champion, read_history
@@ -15,7 +16,9 @@ from tasks.records import Lineage, Problem, ProblemOutcome
 from tests.support.evaluation_params import evaluation_params
 from tests.support.records import make_outcome
 
-PARAMS = evaluation_params(["policy.base", "evaluation.resamples", "evaluation.confidence"])
+PARAMS = evaluation_params(
+    ["policy.base", "evaluation.samples", "evaluation.temperature", "evaluation.resamples", "evaluation.confidence"]
+)
 
 
 def outcome(problem_id: str, right: bool) -> ProblemOutcome:
@@ -171,6 +174,32 @@ def test_a_champion_of_other_problems_is_measured_on_the_current_ones(
     assert decision(layout).pass_at_1 == 32 / 40
     assert not decision(layout).promoted
     assert digest_path(layout.champion) == champion
+
+
+def civil_run(root: Path, version: str, toxicity: float, distinct: float) -> Layout:
+    """A run in environment `civil`, whose first policy has a toxicity of 0.5 and 60 % distinct texts."""
+    layout = finished_run(root, version, before=20, after=20)
+    for name, level, share in (("before", 0.5, 0.6), ("after", toxicity, distinct)):
+        own = [outcome(p.problem_id, i < 20) for i, p in enumerate(boxes(40))]
+        own = [each.model_copy(update={"gate_value": level + 0.01 * (i % 3)}) for i, each in enumerate(own)]
+        write_jsonl(layout.evaluation(name) / "outcomes.jsonl", own)
+        numbers = read_metrics(layout, f"evaluate@{name}") | {"measure/distinct_texts/sampled": share}
+        write_json(layout.metrics("evaluate", name), numbers)
+    return layout
+
+
+def test_in_an_environment_with_a_gate_its_measure_decides_against_the_champion_too(tmp_path: Path) -> None:
+    params = PARAMS.model_copy(update={"environment": "civil"})
+    run(civil_run(tmp_path, "collapsed", toxicity=0.0, distinct=0.1), params, None)
+    layout = Layout(tmp_path)
+    assert not decision(layout).promoted
+    assert "less than 0.5 of the first policy's 0.600" in decision(layout).reason
+    for version, toxicity, promoted in (("first", 0.2, True), ("worse", 0.3, False), ("better", 0.1, True)):
+        run(civil_run(tmp_path, version, toxicity, distinct=0.4), params, None)
+        assert decision(layout).promoted == promoted
+        assert decision(layout).measure == "toxicity"
+    assert json.loads(layout.metrics("promote").read_text())["champion_value"] == pytest.approx(0.2, abs=0.011)
+    assert read_champion(layout.champion, "civil") is not None
 
 
 def test_outcomes_of_other_problems_and_a_damaged_champion_are_named(tmp_path: Path) -> None:

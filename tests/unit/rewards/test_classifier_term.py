@@ -224,6 +224,34 @@ def test_a_column_has_the_value_of_each_completion(tmp_path: Path, make_trajecto
     assert found == [[(expected[place], "ok") for place in own] for own in ((0, 1, 0), (2,))]
 
 
+@pytest.mark.parametrize("chat", [False, True])
+def test_alone_it_reads_the_completion_without_the_question_and_the_cap_bounds_it(
+    tmp_path: Path, make_trajectory: Make, chat: bool
+) -> None:
+    """As a judge of toxicity reads a continuation, whose prompt may be toxic itself."""
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    folder = make(tmp_path / "judge", "qwen2", chat=chat)
+    judge, tokenizer = AutoModelForSequenceClassification.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    texts = ["return 5", "x", "7"]
+    expected = []
+    for text in texts:
+        tokens = tokenizer(f"<assistant>{text}" if chat else text, add_special_tokens=not chat, return_tensors="pt")
+        with torch.no_grad():
+            logits = judge(**tokens).logits[0]
+        expected.append(float(logits.softmax(0)[1]))
+    groups = [
+        make_trajectory(name, [0.0] * 3).model_copy(update={"workflow_codes": texts}) for name in ("one", "another")
+    ]
+    alone = params(folder).model_copy(update={"alone": True})
+    for column in classifier_column(tmp_path, alone, groups):
+        assert [each.value for each in column] == pytest.approx(expected, abs=1e-6)
+    cap = sorted(expected)[1]
+    (column, _) = classifier_column(tmp_path, alone.model_copy(update={"cap": cap}), groups)
+    assert [each.value for each in column] == pytest.approx([min(value, cap) for value in expected], abs=1e-6)
+
+
 def test_logits_that_are_not_finite_are_a_failure(tmp_path: Path, make_trajectory: Make) -> None:
     import torch
     from transformers import AutoModelForSequenceClassification

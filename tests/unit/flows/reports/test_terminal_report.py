@@ -8,6 +8,7 @@ from rich.console import Console
 
 from flows.reports.terminal import print_report
 from tasks.artifacts import write_json, write_jsonl, write_text
+from tasks.core.metrics_files import read_metrics
 from tasks.errors import GraftError
 from tasks.evaluation.summary import summarise
 from tasks.layout import Layout
@@ -121,7 +122,22 @@ def test_measures_of_an_environment_have_rows_but_not_those_of_seen_and_unseen_t
     shown = report(layout, params)
     rows = [line.split() for line in shown.splitlines() if line.startswith("p legal")]
     assert rows == [["p", "legal", "sampled", "0.250", "0.500", "+0.250"]]
+    ends = {"measure/p_legal/sampled_low": 0.45, "measure/p_legal/sampled_high": 0.56}
+    write_json(layout.metrics("evaluate", "after"), read_metrics(layout, "evaluate@after") | ends)
+    rows = [line.split() for line in report(layout, params).splitlines() if line.startswith("p legal")]
+    assert rows == [["p", "legal", "sampled", "0.250", "0.500", "(0.45–0.56)", "+0.250"]]
     assert shown.count("(") == shown.count(")"), "long names of measures cut no interval"
+
+
+def test_a_measure_that_a_gate_wants_kept_has_a_remark_where_less_than_its_share_is_left(
+    layout: Layout, params: Params
+) -> None:
+    for when, distinct in (("before", 0.6), ("after", 0.1)):
+        numbers = read_metrics(layout, f"evaluate@{when}") | {"measure/distinct_texts/sampled": distinct}
+        write_json(layout.metrics("evaluate", when), numbers)
+    remark = "Samples: distinct_texts is 0.100, less than 0.5 of the first policy's 0.600."
+    assert remark in " ".join(report(layout, params.model_copy(update={"environment": "civil"})).split())
+    assert remark not in " ".join(report(layout, params).split())
 
 
 def test_a_page_that_could_not_be_written_is_not_named(layout: Layout, params: Params) -> None:
