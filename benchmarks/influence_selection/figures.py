@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from benchmarks.influence_selection.exact_rewards import Curves, exact_speedup
 from benchmarks.influence_selection.training_run import RunResult
 from benchmarks.influence_selection.variants import ALL, ALONE, CHOSEN, INFLUENCE, NONE, ORACLE, sized
 from benchmarks.influence_selection.world import Condition
+from benchmarks.support.student_interval import interval
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -20,23 +21,11 @@ SETTLED: tuple[Condition, ...] = ("flipped", "biased", "answer_only")
 """The conditions of the figures on few trusted completions."""
 
 FEW, CLOSE = (16, 64), 256
-CONFIDENCE = 0.95
 
 
 def paired(one: Mapping[int, RunResult], other: Mapping[int, RunResult]) -> list[float]:
     """The differences in `final` of the seeds that both have."""
     return [one[seed].final - other[seed].final for seed in sorted(one.keys() & other.keys())]
-
-
-def interval(differences: Sequence[float]) -> tuple[float, float]:
-    """Mean, and half of the 95 % interval of Student's t; infinite for fewer than two."""
-    from scipy.stats import t
-
-    count = len(differences)
-    if count < 2:
-        return fmean(differences), math.inf
-    error = stdev(differences) / math.sqrt(count)
-    return fmean(differences), float(t.ppf((1 + CONFIDENCE) / 2, count - 1)) * error
 
 
 def table(condition: Condition, by_kept: bool, runs: Runs) -> "Table":

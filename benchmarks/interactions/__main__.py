@@ -9,30 +9,19 @@ command can be ended at any time. The last line of standard output is one JSON o
 """
 
 import argparse
-import hashlib
 import json
-import os
-import platform
 import sys
 import tempfile
 from collections.abc import Sequence
-from datetime import date
 from pathlib import Path
 from statistics import fmean
 
-from benchmarks.interactions.cells import (
-    Figures,
-    assignments_of,
-    compute_cell,
-    figures_of_start,
-    make_start,
-    params_of,
-)
+from benchmarks.interactions.cells import assignments_of, compute_cell, figures_of_start, params_of
+from benchmarks.support import short_runs
+from benchmarks.support.short_runs import Figures, append_figures, make_start, read_figures
 from flows.process import settings
 from flows.process.exit_codes import exit_code
-from tasks.artifacts import append_text, read_text
 from tasks.core.terminal import make_table
-from tasks.errors import GraftError
 
 TABLES: dict[str, tuple[tuple[str, tuple[str, ...]], tuple[str, tuple[str, ...]]]] = {
     "beta × learning rate": (
@@ -69,23 +58,13 @@ def cells_of(title: str) -> list[str]:
 
 
 def digest(cell: str, seed: int) -> str:
-    """Of what differs from the shipped params, and REVISION."""
-    return hashlib.sha256(f"{REVISION} {assignments_of(seed, cell)}".encode()).hexdigest()[:16]
+    """The name of a cell in the results."""
+    return short_runs.digest(assignments_of(seed, cell), REVISION, cell == START)
 
 
 def read_results(path: Path, wanted: Sequence[tuple[str, int]]) -> Results:
     """The figures of those cells that are in the file. Raises GraftError where a line is no JSON object."""
-    names = {digest(*cell): cell for cell in wanted}
-    found: Results = {}
-    for number, line in enumerate(read_text(path).splitlines() if path.exists() else [], start=1):
-        try:
-            kept = json.loads(line)
-            name, figures = kept["digest"], kept["figures"]
-        except (ValueError, KeyError, TypeError):
-            raise GraftError(f"{path}:{number}: no result of a cell; delete the line") from None
-        if name in names:
-            found[names[name]] = figures
-    return found
+    return read_figures(path, {digest(*cell): cell for cell in wanted})
 
 
 def mean(results: Results, cell: str, name: str) -> float:
@@ -132,13 +111,11 @@ def main(arguments: Sequence[str]) -> None:
     cells = [START, *(cell for title in options.tables for cell in cells_of(title))]
     wanted = [(cell, seed) for seed in options.seeds for cell in cells]
     results = read_results(options.results, wanted)
-    machine = f"{os.cpu_count()} cores, {platform.machine()}"
     with tempfile.TemporaryDirectory(prefix="graft-interactions-") as temporary:
         for cell, seed in (each for each in wanted if each not in results):
             figures = compute(options.keep or Path(temporary), cell, seed)
             results[cell, seed] = figures
-            line = {"cell": cell, "seed": seed, "digest": digest(cell, seed), "date": f"{date.today()}"}
-            append_text(options.results, json.dumps({**line, "machine": machine, "figures": figures}) + "\n")
+            append_figures(options.results, digest(cell, seed), figures, cell=cell, seed=seed)
             print(f"seed {seed} {cell or 'first policy'}: {figures}", file=sys.stderr)
     print_tables(options.tables, results)
     names = {cell: results[cell, options.seeds[0]] for cell in cells}

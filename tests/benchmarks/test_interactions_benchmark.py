@@ -30,7 +30,7 @@ def test_a_result_counts_for_its_own_cell_and_seed_alone(tmp_path: Path) -> None
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert read_results(path, wanted) == {wanted[3]: FIGURES}
     path.write_text("[1]\n")
-    with pytest.raises(GraftError, match=r"results\.jsonl:1: no result of a cell; delete the line$"):
+    with pytest.raises(GraftError, match=r"results\.jsonl:1: no result of a run; delete the line$"):
         read_results(path, wanted)
 
 

@@ -1,0 +1,165 @@
+"""The runs of benchmarks.ppo: two algorithms × selections, in three environments, all of a seed from one policy.
+
+A round has about COMPLETIONS completions in all: those of validation are taken from training. Searches are independent
+samples, without a tree, because PPO learns from nothing else.
+"""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+from benchmarks.support import short_runs
+from benchmarks.support.short_runs import Figures
+from flows.cli.presets import preset
+from tasks.core.metrics_files import read_metrics
+from tasks.layout import Layout
+from tasks.params.params import Params
+
+PROBLEMS, SAMPLES, ROUNDS = 128, 12, 3
+COMPLETIONS = PROBLEMS * SAMPLES
+
+ALGORITHMS = ("grpo", "ppo")
+
+REVISION = 1
+"""Raised with each change of code or of a shipped param after which a run gives something else."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """How samples are selected: assignments, and the validation completions of a round that they need."""
+
+    assignments: tuple[str, ...]
+    validation: int = 0
+
+    @property
+    def problems(self) -> int:
+        """Train problems of a round."""
+        return (COMPLETIONS - self.validation) // SAMPLES
+
+
+_AS_CLAIMED = (
+    "influence.similarity=dot",
+    "influence.fdr_control=false",
+    "influence.train_on_validation=false",
+)
+"""TracIn as the claims have it, without what Graft adds to it."""
+
+NONE, OWN_VOTE, SAME_BATCH = "no selection", "same batch, own vote", "same batch"
+FEW, SOME, MANY = "held out 16", "held out 128", "held out 1024"
+BEST, TOP, BOTTOM = "held out 128, top 16 by reward", "upper half", "lower half"
+
+
+def _positive(*assignments: str, validation: int = 0) -> Selection:
+    return Selection(("influence.selection=positive", *_AS_CLAIMED, *assignments), validation)
+
+
+def _held_out(problems: int, completions: int, *assignments: str) -> Selection:
+    sizes = (f"influence.n={problems}", f"influence.completions={completions}")
+    return _positive("influence.validation=held_out", *sizes, *assignments, validation=problems * completions)
+
+
+SELECTIONS: dict[str, Selection] = {
+    NONE: Selection(("influence.selection=none",)),
+    OWN_VOTE: _positive("influence.validation=same_batch", "influence.exclude_self=false"),
+    SAME_BATCH: _positive("influence.validation=same_batch", "influence.exclude_self=true"),
+    FEW: _held_out(16, 1),
+    SOME: _held_out(128, 1),
+    MANY: _held_out(128, 8),
+    BEST: _held_out(128, 1, "influence.top_k=16"),
+    TOP: _held_out(128, 1, "influence.selection=top_fraction", "influence.fraction=0.5"),
+    BOTTOM: _held_out(128, 1, "influence.selection=bottom_fraction", "influence.fraction=0.5"),
+}
+"""The halves are by the influence of SOME: the lower one is what a backward sign would select."""
+
+
+@dataclass(frozen=True)
+class World:
+    """An environment with its params, and the metric that says how good a policy is."""
+
+    assignments: tuple[str, ...]
+    metric: str
+    sign: int = 1  # -1: the lower the better
+
+
+_SIZES = (
+    f"problems.train={PROBLEMS}",
+    "problems.validation=128",
+    f"search.samples={SAMPLES}",
+    f"search.simulations={SAMPLES}",
+    f"grpo.group_size={SAMPLES}",
+    f"rounds={ROUNDS}",
+    "curriculum.discount=0",
+    "evaluation.samples=8",
+    "evaluation.ks=[1, 4]",
+)
+_FRESH = f"problems.siblings={ROUNDS - 1}"
+
+WORLDS: dict[str, World] = {
+    "workflow": World((*_SIZES, "problems.test=100"), "sampled_mean"),
+    "chess": World(
+        (
+            *preset("chess"),
+            *_SIZES,
+            _FRESH,
+            "problems.test=200",
+            "rookworld.tasks=[P]",
+            "rewards.environment={best: 0.5, candidates: 0.3, evaluations: 0.2, format: 0.0, content: 0.0}",
+            "bootstrap.demonstrations=6000",
+        ),
+        "environment/p_legal/sampled",
+    ),
+    "civil": World((*preset("civil"), *_SIZES, _FRESH, "problems.test=120"), "environment/toxicity/sampled", sign=-1),
+}
+"""Moves of chess are measured by their legality: a best move is too rare in runs this short."""
+
+MORE = {"civil": ("environment/distinct_texts/sampled",), "chess": ("environment/p_best_move/sampled",)}
+"""Other metrics that are kept."""
+
+Cell = tuple[str, str, str, int]
+"""Environment, algorithm, selection and seed; the first policy has no algorithm and no selection."""
+
+
+def cells(worlds: list[str], seeds: list[int]) -> list[Cell]:
+    """All runs, seed by seed."""
+    names = [("", ""), *((algorithm, selection) for algorithm in ALGORITHMS for selection in SELECTIONS)]
+    return [(world, *own, seed) for seed in seeds for world in worlds for own in names]
+
+
+def assignments_of(cell: Cell) -> list[str]:
+    """What differs from the shipped params."""
+    world, algorithm, name, seed = cell
+    own = [*WORLDS[world].assignments, f"seed={seed}"]
+    if not name:
+        return own
+    selection = SELECTIONS[name]
+    return [*own, f"algorithm={algorithm}", f"curriculum.problems={selection.problems}", *selection.assignments]
+
+
+def digest(cell: Cell) -> str:
+    """The name of a run in the results."""
+    return short_runs.digest(assignments_of(cell), REVISION, bool(cell[2]))
+
+
+def compute_cell(start: Path, folder: Path, cell: Cell) -> Figures:
+    """The figures of a run: what the last policy is like, `seconds` of CPU, and what the rounds were like.
+
+    `deviation_first` and `deviation_last`: of the rewards of a round. `selected_share`: mean of the rounds.
+    """
+    params = short_runs.params_of(assignments_of(cell))
+    short_runs.make_start(start, short_runs.params_of(assignments_of((cell[0], "", "", cell[3]))))
+    if not cell[2]:
+        return _evaluated(start, params, cell, 0)
+    seconds, layout, last = short_runs.compute_rounds(start, folder, params), Layout(folder), params.rounds.last
+    found = _evaluated(folder, params, cell, last) | {"seconds": seconds}
+    found["deviation_first"], found["deviation_last"] = (
+        read_metrics(layout, f"reward@{round}")["epoch/reward_std"] for round in (1, last)
+    )
+    found["selected_share"] = fmean(read_metrics(layout, f"select@{round}")["selected_share"] for round in range(1, last + 1))
+    shutil.rmtree(folder)
+    return found
+
+
+def _evaluated(folder: Path, params: Params, cell: Cell, round: int) -> Figures:
+    numbers = short_runs.evaluate(folder, params, round)
+    return {name: numbers[name] for name in (WORLDS[cell[0]].metric, *MORE.get(cell[0], ()))}

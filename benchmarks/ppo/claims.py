@@ -1,0 +1,118 @@
+"""The claims that benchmarks.ppo settles: differences of runs, paired by seed, and a verdict of each.
+
+A claim is a difference that its authors would expect to be above 0. It holds where the confidence interval (Student's t
+over the seeds) lies above 0, is contradicted where it lies below, and is not confirmed where it contains 0. All
+differences are such that more is better.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Literal
+
+from benchmarks.ppo.cells import (
+    BEST,
+    BOTTOM,
+    FEW,
+    MANY,
+    NONE,
+    OWN_VOTE,
+    SOME,
+    TOP,
+    WORLDS,
+    Cell,
+)
+from benchmarks.support.short_runs import Figures
+from benchmarks.support.student_interval import interval
+
+SEEDS = 5
+"""Seeds after which a claim is settled."""
+
+Results = Mapping[Cell, Figures]
+Verdict = Literal["holds", "contradicted", "not confirmed", "open"]
+Difference = Callable[[Results, str, int], float | None]
+"""Of the runs of a world and a seed; None where one is missing."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence, and the difference that it expects to be above 0."""
+
+    sentence: str
+    measured: str
+    difference: Difference
+
+
+def score(results: Results, cell: Cell) -> float | None:
+    """How good the last policy of a run is, the more the better."""
+    world = WORLDS[cell[0]]
+    figures = results.get(cell)
+    return None if figures is None else world.sign * figures[world.metric]
+
+
+def gain(better: tuple[str, str], worse: tuple[str, str]) -> Difference:
+    """Of the scores of two runs, each by algorithm and selection."""
+
+    def difference(results: Results, world: str, seed: int) -> float | None:
+        one, other = (score(results, (world, *own, seed)) for own in (better, worse))
+        return None if one is None or other is None else one - other
+
+    return difference
+
+
+def deviation_fall(results: Results, world: str, seed: int) -> float | None:
+    """What the deviation of the rewards falls by from the first round to the last, in GRPO without selection."""
+    figures = results.get((world, "grpo", NONE, seed))
+    return None if figures is None else figures["deviation_first"] - figures["deviation_last"]
+
+
+CLAIMS = (
+    Claim(
+        "Same-batch selection works in PPO",
+        "PPO, same batch with own vote, against no selection",
+        gain(("ppo", OWN_VOTE), ("ppo", NONE)),
+    ),
+    Claim(
+        "so it is the fix for GRPO",
+        "GRPO, same batch with own vote, against no selection",
+        gain(("grpo", OWN_VOTE), ("grpo", NONE)),
+    ),
+    Claim(
+        "The same batch is better than held-out validation",
+        "GRPO, same batch with own vote, against 128 held out",
+        gain(("grpo", OWN_VOTE), ("grpo", SOME)),
+    ),
+    Claim("16 validation samples are too few", "GRPO, 1,024 held out against 16", gain(("grpo", MANY), ("grpo", FEW))),
+    Claim(
+        'Validation with good samples only says "produce these"',
+        "GRPO, 128 held out against the 16 of them with the highest rewards",
+        gain(("grpo", SOME), ("grpo", BEST)),
+    ),
+    Claim(
+        "The sign is backwards",
+        "GRPO, the half of lower influence against the upper half",
+        gain(("grpo", BOTTOM), ("grpo", TOP)),
+    ),
+    Claim("A value function is what GRPO lacks", "PPO against GRPO, no selection", gain(("ppo", NONE), ("grpo", NONE))),
+    Claim("The variance of the rewards should fall", "GRPO, round 1 minus the last round", deviation_fall),
+)
+
+
+def differences(claim: Claim, results: Results, world: str, seeds: Sequence[int]) -> list[float]:
+    """Of the seeds that have the runs of a claim."""
+    return [own for seed in seeds if (own := claim.difference(results, world, seed)) is not None]
+
+
+def verdict(found: Sequence[float]) -> Verdict:
+    """Of the differences of the seeds; open before SEEDS of them."""
+    if len(found) < SEEDS:
+        return "open"
+    mean, half = interval(found)
+    return "holds" if mean > half else "contradicted" if mean < -half else "not confirmed"
+
+
+def settled_share(results: Results, worlds: Sequence[str], seeds: Sequence[int]) -> float:
+    """The share of the claims that have a verdict in each world."""
+    return fmean(
+        all(verdict(differences(claim, results, world, seeds)) != "open" for world in worlds) for claim in CLAIMS
+    )
