@@ -115,6 +115,10 @@ class Layout:
         """Progress of an unfinished stage. Not in `run`, since DVC removes outputs when a stage starts."""
         return self.root / ".graft" / "journal" / f"{stage}@{number}"
 
+    def reward_histogram(self, number: int) -> Path:
+        """Table of a round's rewards, for `dvc plots` and the reports."""
+        return self.root / "run" / "plots" / f"reward@{number}.csv"
+
     def steps(self, number: int) -> Path:
         """Table of metrics per optimiser step of a round's update."""
         return self.root / "run" / "plots" / f"update@{number}.csv"

@@ -1,6 +1,5 @@
 """Tables and figures of `benchmarks.selection` from the results of its runs."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING

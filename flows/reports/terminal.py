@@ -25,8 +25,10 @@ from tasks.promotion.gate import kept_remarks
 from tasks.promotion_records import Promotion
 from tasks.records import Choice, ProblemOutcome, Standing
 from tasks.redaction import redacted
+from tasks.rewards.histogram import read_histogram
 from tasks.rewards.metrics import plateau_remarks as reward_plateau_remarks
 from tasks.rewards.metrics import remarks as reward_remarks
+from tasks.rewards.metrics import spread_remarks
 from tasks.seeds import derive_seed
 from tasks.statistics.collapse import collapse_remarks
 from tasks.statistics.influence_extremes import COUNT, Bin, InfluenceExtremes, read_influence_extremes
@@ -60,6 +62,8 @@ def print_report(
         console.print(table)
         console.print()
     console.print(_rounds(layout, params))
+    for line in _reward_histograms(layout, params):
+        console.print(line, highlight=False)
     for note in (
         *_rewards_above_0(layout, params),
         *_terms(layout, params),
@@ -181,20 +185,32 @@ def _hardest(layout: Layout, outcomes: list[ProblemOutcome]) -> list[str]:
 
 def _rounds(layout: Layout, params: Params) -> "Table":
     compared = ["dev pass@1"] if params.evaluation.every else []
-    table = make_table(
-        "round", "mean reward", "accumulated reward", "train solved", "samples kept", *compared, right=True
-    )
+    names = ("samples", "mean reward", "deviation", "accumulated", "solved", "kept")
+    table = make_table("round", *names, *compared, right=True)
     for number in range(1, params.rounds.last + 1):
         reward, selected = read_metrics(layout, f"reward@{number}"), read_metrics(layout, f"select@{number}")
         table.add_row(
             str(number),
+            f"{reward['epoch/samples']:.0f}",
             f"{reward['epoch/mean_reward']:.3f}",
+            f"{reward['epoch/reward_std']:.3f}",
             f"{reward['epoch/accumulated_reward']:.1f}",
             f"{100 * reward['solved_share']:.0f} %",
             f"{100 * selected['selected_share']:.0f} %",
             *[_dev(layout, number) for _ in compared],
         )
     return table
+
+
+def _reward_histograms(layout: Layout, params: Params) -> list[str]:
+    """The histograms of the rewards in the first and the last round, as lines of bars."""
+    lines = []
+    for number in dict.fromkeys((1, params.rounds.last)):
+        bins = read_histogram(layout, number)
+        title = f"rewards of round {number:<{len(str(params.rounds.last))}}"
+        drawn = _bars([bin.completions for bin in bins])
+        lines.append(f"{title}  {bins[0].low:.3g} {drawn} {bins[-1].high:.3g}")
+    return lines
 
 
 def _rewards_above_0(layout: Layout, params: Params) -> list[str]:
@@ -229,7 +245,7 @@ def _best(layout: Layout, params: Params) -> list[str]:
 
 
 def _reward_remarks(layout: Layout, params: Params) -> list[str]:
-    """Remarks on rewards without a signal and on a collapse, by round, and on a plateau."""
+    """Remarks on rewards without a signal and on a collapse, by round, on a plateau and on the deviation."""
     rounds = {n: read_metrics(layout, f"reward@{n}") for n in range(1, params.rounds.last + 1)}
     found: dict[str, list[str]] = {}
     for number, numbers in rounds.items():
@@ -237,7 +253,8 @@ def _reward_remarks(layout: Layout, params: Params) -> list[str]:
         for remark in (*reward_remarks(numbers), *collapse_remarks(signs)):
             found.setdefault(remark, []).append(str(number))
     by_round = [f"Round {', '.join(numbers)}: {remark}" for remark, numbers in found.items()]
-    return [*by_round, *(f"{remark}." for remark in reward_plateau_remarks(rounds))]
+    of_rounds = (*reward_plateau_remarks(rounds), *spread_remarks(rounds))
+    return [*by_round, *(f"{remark}." for remark in of_rounds)]
 
 
 def _fdr_control(layout: Layout, params: Params) -> list[str]:
@@ -289,10 +306,14 @@ def _print_influence(layout: Layout, params: Params, console: "Console") -> None
 def _histogram_line(histogram: list[Bin]) -> str:
     """The histogram as a line of bars with 0 in the middle; the first and last bar include all values beyond."""
     counts = [bin.selected + bin.not_selected for bin in histogram]
-    bars = [BARS[ceil(count / max(counts) * (len(BARS) - 1))] for count in counts]
-    bars.insert(len(bars) // 2, "│")
+    bars, half = _bars(counts), len(counts) // 2
     below, above = histogram[0].high, histogram[-1].low
-    return f"influence of {sum(counts)} samples  < {below:.1e} {''.join(bars)} ≥ {above:+.1e}"
+    return f"influence of {sum(counts)} samples  < {below:.1e} {bars[:half]}│{bars[half:]} ≥ {above:+.1e}"
+
+
+def _bars(counts: Sequence[int]) -> str:
+    """A character for each count, as high as its share of the largest."""
+    return "".join(BARS[ceil(count / max(max(counts), 1) * (len(BARS) - 1))] for count in counts)
 
 
 def _extremes(found: InfluenceExtremes, number: int) -> "Table":

@@ -71,11 +71,12 @@ class Column:
         if mean is None:
             return None
         squares = ExactSum()
-        for numbers in self._chunks():
+        for numbers in self.chunks():
             squares.add((number - mean) ** 2 for number in numbers)
         return math.sqrt(squares.value / self.count)
 
-    def _chunks(self) -> "Iterator[array[float]]":
+    def chunks(self) -> "Iterator[array[float]]":
+        """The numbers, in the order in which they were added, some at a time."""
         self._file.seek(0)
         while content := self._file.read(CHUNK * array("d").itemsize):
             yield array("d", content)

@@ -11,10 +11,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
+from tasks.environments.arithmetic_statements import right_share
 from tasks.environments.direct import Direct
 from tasks.environments.numerals import read_answer
 from tasks.environments.protocol import Term
-from tasks.environments.tags import answer_block, hard_format, mark
+from tasks.environments.tags import answer_block, hard_format, mark, thoughts
 from tasks.evaluators.number import Value
 from tasks.evaluators.scores import wanted
 from tasks.records import NUMBER, Problem
@@ -48,6 +49,7 @@ class TaggedAnswer(Direct):
         self.terms: Mapping[str, Term] = {
             "hard_format": lambda _, text, __: hard_format(text, strict),
             "mark": lambda _, text, __: mark(text, strict),
+            "steps": lambda _, text, __: right_share(thoughts(text)),
         }
 
     def prompt(self, question: str, base: str, served: bool = False) -> str:  # noqa: ARG002

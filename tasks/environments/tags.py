@@ -56,6 +56,12 @@ def answer_block(text: str) -> str | None:
     return text[start:end].strip()
 
 
+def thoughts(text: str) -> str:
+    """The text before the last answer block outside think blocks, in tags or not; without such a block all of it."""
+    _, answers = _blocks(text)
+    return text[: answers[-1][0]] if answers else text
+
+
 def _strict_format(text: str) -> float:
     tags = tuple(tag[0] for tag in _TAG.finditer(text))
     if tags == TAGS and _BOTH.fullmatch(text):

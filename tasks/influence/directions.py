@@ -53,12 +53,12 @@ def validation_directions(
         plain_parts.append(weighted_sum(block.scores, plain_weights))
         if normalized:
             used_parts.append(weighted_sum(unit_rows(block.scores), used_weights))
-    plain = _added_up(plain_parts, scorer, passes.shared)
-    return plain, _added_up(used_parts, scorer, passes.shared) if normalized else plain
+    plain = add_up(plain_parts, scorer, passes.shared)
+    return plain, add_up(used_parts, scorer, passes.shared) if normalized else plain
 
 
-def _added_up(parts: Sequence[Direction], scorer: Scorer, shared: bool) -> Direction:
-    """The sum over the processes, if each has a share."""
+def add_up(parts: Sequence[Direction], scorer: Scorer, shared: bool) -> Direction:
+    """The sum of the parts, and over the processes if each has a share; 0 of no parts."""
     import torch
 
     factors = {name: module.weight for name, module in lora_factors(scorer.model).items()}

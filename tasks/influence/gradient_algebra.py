@@ -63,8 +63,9 @@ def rescale(direction: Direction, scale: Direction | None) -> Direction:
 
 
 def sum_directions(parts: Sequence[Direction]) -> Direction:
-    """The sum of directions; of none, nothing."""
-    return {name: sum(part[name] for part in parts) for name in (parts[0] if parts else ())}  # type: ignore[misc]
+    """The sum of directions, whose factors are those of the first; of none, nothing."""
+    names = parts[0] if parts else ()
+    return {name: sum(part[name] for part in parts if name in part) for name in names}  # type: ignore[misc]
 
 
 def safe_inverse(norms: "Tensor") -> "Tensor":
@@ -76,6 +77,12 @@ def unit_rows(scores: SampleGradients) -> SampleGradients:
     """s_i / ‖s_i‖; 0 stays 0."""
     by = safe_inverse(squared_norms(scores).sqrt())
     return {name: own * by.to(own.dtype).view(-1, 1, 1) for name, own in scores.items()}
+
+
+def direction_cosine(one: Direction, other: Direction) -> float:
+    """The cosine of the angle between two directions; 0 where one of them is 0."""
+    product = sum(float((own.double() * other[name].double()).sum()) for name, own in one.items())
+    return product / max(direction_norm(one) * direction_norm(other), 1e-300)
 
 
 def direction_norm(direction: Direction) -> float:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+RowNumbers = Callable[[Sequence[Sample], SampleGradients], "Tensor"]
+"""B rows and their gradients for some LoRA factors → numbers [..., B]."""
+
 BLOCK_ROWS = 64
 """Rows of a block, about: matrix products of only a few rows are bound by memory."""
 
@@ -107,22 +110,22 @@ class GradientPasses:
             kinds = [_joined(kind) for kind in zip(*parts, strict=True)]
             yield GradientBlock([s for batch in batches for s in batch.samples], kinds[0][0], kinds[-1][0], kinds[0][1])
 
-    def summed(self, numbers: "Callable[[SampleGradients], Tensor]") -> "Iterator[tuple[list[Sample], Tensor]]":
+    def summed(self, numbers: RowNumbers) -> "Iterator[tuple[list[Sample], Tensor]]":
         """Rows, and the sum over the LoRA factors of the numbers [..., B] of each factor's gradients.
 
         The gradients of one factor at a time are in memory, besides those that are cached.
         """
         if self._cached:
-            yield from ((part.rows, numbers(part.own)) for part in self._cached)
+            yield from ((part.rows, numbers(part.rows, part.own)) for part in self._cached)
             return
         for batch in _progress(self._micro_batches):
             yield batch.samples, self._summed(batch, numbers)
 
-    def _summed(self, batch: MicroBatch, numbers: "Callable[[SampleGradients], Tensor]") -> "Tensor":
+    def _summed(self, batch: MicroBatch, numbers: RowNumbers) -> "Tensor":
         parts: list[Tensor] = []
 
         def accumulate(name: str, own: "Tensor") -> None:
-            parts.append(numbers({name: own}))
+            parts.append(numbers(batch.samples, {name: own}))
 
         stream_gradients(self._scorer.model, partial(self._values, batch, 1), [accumulate])
         return sum(parts[1:], parts[0])

@@ -1,6 +1,6 @@
 """Per-sample ⟨g, ∇L_val⟩, ‖g‖, and the self-influence and group influence to subtract."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from tasks.influence.local_similarity import LocalSimilarity
 from tasks.influence.loss_gradients import Row
 from tasks.influence.sample_gradients import Direction, SampleGradients
 from tasks.model.distributed.collectives import all_gather
+from tasks.model.sample import Sample
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -85,18 +86,48 @@ class Projection:
     group: float  # ⟨ĝ, P (what its group gives to D)⟩
 
 
+class GradientSum:
+    """Σ weight · g over the rows that a pass has computed."""
+
+    def __init__(self, passes: GradientPasses, weights: Mapping[Row, float]) -> None:
+        """`weights` of the rows; 0 of those that it lacks."""
+        self.parts: dict[str, Tensor] = {}
+        self._passes, self._weights = passes, weights
+
+    def add(self, rows: Sequence[Sample], own: SampleGradients) -> None:
+        """Add the gradients of B rows for some factors."""
+        import torch
+
+        weights = torch.tensor([self._weights.get(self._passes.row_of(s), 0.0) for s in rows], dtype=torch.float64)
+        for name, part in weighted_sum(own, weights).items():
+            self.parts[name] = self.parts[name] + part if name in self.parts else part
+
+
 def project(
-    passes: GradientPasses, projector: Projector, similarity: LocalSimilarity | None, in_memory: bool
+    passes: GradientPasses,
+    projector: Projector,
+    total: GradientSum,
+    similarity: LocalSimilarity | None,
+    in_memory: bool,
 ) -> dict[Row, Projection]:
-    """The projections of all rows of all processes; layer by layer unless complete gradients are needed."""
+    """The projections of all rows of all processes; layer by layer unless complete gradients are needed.
+
+    The rows of this process are added to `total`.
+    """
     projections: dict[Row, Projection] = {}
+
+    def numbers(rows: Sequence[Sample], own: SampleGradients) -> "Tensor":
+        total.add(rows, own)
+        return projector.numbers(own)
+
     if similarity or projector.weights or in_memory:
         for part in _blocks_through(similarity, passes):
             keys = [passes.row_of(s) for s in part.rows]
             of_group = projector.group_products(keys, part) if projector.weights else None
+            total.add(part.rows, part.own)
             projections |= projector.projections(keys, projector.numbers(part.own, part.scores), of_group)
     else:
-        for batch, sums in passes.summed(projector.numbers):
+        for batch, sums in passes.summed(numbers):
             projections |= projector.projections([passes.row_of(s) for s in batch], sums, None)
     if similarity:
         projections = {row: replace(p, used=similarity.of(row), own=1.0, group=0.0) for row, p in projections.items()}

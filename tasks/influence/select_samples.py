@@ -9,9 +9,9 @@ from typing import Any
 
 from tasks.influence.certificate import certify, check_self_influence
 from tasks.influence.conformal_control import CONTROLLED_RULES, calibration_influences, shift_by_threshold
-from tasks.influence.gradient_algebra import direction_norm
+from tasks.influence.gradient_algebra import direction_cosine, direction_norm
 from tasks.influence.loss_gradients import TokenLosses, Validation, score_weights
-from tasks.influence.metrics import selection_metrics
+from tasks.influence.metrics import advantage_metrics, selection_metrics
 from tasks.influence.selection import select
 from tasks.influence.tracin import NOT_MEASURED, Measure, SampleInfluence, cache_validation_gradients, influences
 from tasks.influence.validation_losses import keep_top_k, validation_coefficients
@@ -105,6 +105,7 @@ def measure(
     numbers: dict[str, float] = {
         "validation_samples": len(validation.samples),
         "validation_with_signal": sum(c != 0 for c in validation.coefficients),
+        **advantage_metrics([advantage for group in held_out for advantage in group.advantages]),
     }
     weights = _with_signal(samples)
     if not any(weights) or not numbers["validation_with_signal"]:
@@ -125,6 +126,8 @@ def measure(
         cached = cache_validation_gradients(scorer, validation, options.budget) if own.similarity == "local" else None
         found = influences(scorer, samples, averaging, validation, options, _sizes(train), losses, cached)
         numbers["validation_gradient_norm"] = direction_norm(found.gradient)
+        numbers["train_gradient_norm"] = direction_norm(found.train_gradient)
+        numbers["gradient_cosine"] = direction_cosine(found.train_gradient, found.gradient)
         numbers |= certified(scorer, samples, found.each, averaging, validation, round, losses)
         controlled: Sequence[float | None] | None = [s.influence for s in found.each]
         if own.fdr_control and own.selection in CONTROLLED_RULES and not validation.same_batch:

@@ -38,12 +38,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tasks.errors import GraftError
-from tasks.influence.directions import adam_scale, sign, sum_by_row, validation_directions
+from tasks.influence.directions import adam_scale, add_up, sign, sum_by_row, validation_directions
 from tasks.influence.gradient_algebra import rescale
 from tasks.influence.gradient_passes import GradientPasses
 from tasks.influence.local_similarity import LocalSimilarity
 from tasks.influence.loss_gradients import TokenLosses, Validation, score_weights, token_loss_weights
-from tasks.influence.projections import Projection, Projector, project
+from tasks.influence.projections import GradientSum, Projection, Projector, project
 from tasks.influence.sample_gradients import Direction
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
@@ -90,10 +90,11 @@ NO_SIGNAL = SampleInfluence(0.0, 0.0, 0.0)
 
 @dataclass(frozen=True)
 class Influences:
-    """The influence of each sample, in order, and ∇L_val."""
+    """The influence of each sample, in order, ∇L_val, and Σ_i ∇L_i of the samples themselves."""
 
     each: list[SampleInfluence]
     gradient: Direction
+    train_gradient: Direction
 
 
 def influences(
@@ -148,7 +149,8 @@ def influences(
     used = rescale(used, scale)
     weights = sum_by_row(passes, validation.samples, in_direction) if groups else {}
     in_memory = bool(token_losses and validation.same_batch and measure.exclude_self)
-    projections = project(passes, Projector(plain, used, scale, weights, measure.normalized), local, in_memory)
+    total = GradientSum(passes, sum_by_row(passes, samples, own))
+    projections = project(passes, Projector(plain, used, scale, weights, measure.normalized), total, local, in_memory)
     products = [
         _without_own(c, projections[passes.row_of(s)], measure) if a or w else 0.0
         for s, a, c, w in zip(samples, own, of_samples, mean_weights, strict=True)
@@ -158,7 +160,7 @@ def influences(
         _influence(a, x - mean, projections[passes.row_of(s)], measure.similarity != "dot") if a else NO_SIGNAL
         for s, a, x, mean in zip(samples, own, products, means, strict=True)
     ]
-    return Influences(each, plain)
+    return Influences(each, plain, add_up([total.parts], scorer, passes.shared))
 
 
 def cache_validation_gradients(scorer: Scorer, validation: Validation, budget: int) -> GradientPasses:

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import chain
 from statistics import variance
 
 from tasks.core.exact_sums import Column, ExactSum
@@ -11,6 +12,7 @@ from tasks.environments.protocol import Environment
 from tasks.objective.advantages import has_signal
 from tasks.records import RewardedTrajectory
 from tasks.rewards.builtin_terms import correctness
+from tasks.rewards.histogram import RewardBin, reward_histogram
 from tasks.rewards.weighted_sum import Failures
 from tasks.statistics.plateau import describe_plateau
 
@@ -42,6 +44,8 @@ class RewardTotals:
         self._counts: Counter[str] = Counter()
         self._terms: dict[str, Column] = {}
         self._columns = ExitStack()
+        self._column = self._columns.enter_context(Column())  # of the rewards
+        self._ends = (0.0, 0.0)
 
     def __enter__(self) -> "RewardTotals":
         return self
@@ -61,6 +65,8 @@ class RewardTotals:
 
     def _add_train(self, trajectory: RewardedTrajectory, finite: Sequence[float]) -> None:
         self._rewards.add(finite)
+        self._column.add(finite)
+        self._ends = min(self._ends[0], *finite, 0.0), max(self._ends[1], *finite, 0.0)
         self._counts["rewards"] += len(finite)
         self._counts["above_0"] += sum(reward > 0 for reward in finite)
         self._counts["train"] += 1
@@ -75,13 +81,19 @@ class RewardTotals:
                 self._terms[name] = self._columns.enter_context(Column())
             self._terms[name].add(_finite(values))
 
+    def histogram(self, highest: float) -> list[RewardBin]:
+        """Histogram of the train rewards from 0 to `highest`, or further if they are."""
+        least, most = self._ends
+        return reward_histogram(chain.from_iterable(self._column.chunks()), least, max(most, highest))
+
     @property
     def metrics(self) -> dict[str, float]:
         """The stage's metrics.
 
-        `groups` have two or more members. `mean_reward_error` is the standard error of the mean reward over other
-        completions of the same problems, √(Σ G s²) / Σ G with s the deviation in a group of G; it is approximate, as
-        completions from the tree are not independent. `positive_share` is the share of the train rewards above 0,
+        `epoch/samples` are the train completions with a known reward, `epoch/reward_std` is the deviation of these
+        rewards. `groups` have two or more members. `mean_reward_error` is the standard error of the mean reward over
+        other completions of the same problems, √(Σ G s²) / Σ G with s the deviation in a group of G; it is approximate,
+        as completions from the tree are not independent. `positive_share` is the share of the train rewards above 0,
         `solved_share` that of the train problems with a completion that solves problem and siblings. Means of nothing
         (no validation problems, for instance) are left out.
         """
@@ -89,6 +101,8 @@ class RewardTotals:
         numbers: dict[str, float | None] = {
             "epoch/accumulated_reward": rewards,
             "epoch/mean_reward": _share(rewards, counts["rewards"]),
+            "epoch/reward_std": self._column.deviation,
+            "epoch/samples": counts["rewards"],
             "positive_share": _share(counts["above_0"], counts["rewards"]),
             "mean_reward_error": math.sqrt(self._spread.value) / counts["rewards"] if counts["groups"] else None,
             "validation/mean_reward": _share(self._validation.value, counts["validation"]),
@@ -146,6 +160,29 @@ def plateau_remarks(rounds: Mapping[int, Mapping[str, float]]) -> list[str]:
 
     levels = {number: numbers["epoch/mean_reward"] for number, numbers in rounds.items()}
     return describe_plateau("The mean reward", levels, differ, "give harder or easier problems, or stop earlier")
+
+
+def spread_remarks(rounds: Mapping[int, Mapping[str, float]]) -> list[str]:
+    """A remark if neither the deviation of the rewards has fallen since the first round nor their mean risen.
+
+    `rounds` holds the metrics of each round, in order; the mean has risen if it has by more than CHANCE of its standard
+    errors. A deviation that stays is no bad sign while the mean rises: of rewards from 0 to R with mean m it is at most
+    √(m (R − m)), which rises until half of the problems are solved. None for groups of one.
+    """
+    first, last = min(rounds), max(rounds)
+    before, after = rounds[first], rounds[last]
+    if first == last or any("mean_reward_error" not in numbers for numbers in (before, after)):
+        return []
+    spread = [numbers["epoch/reward_std"] for numbers in (before, after)]
+    means = [numbers["epoch/mean_reward"] for numbers in (before, after)]
+    error = math.hypot(before["mean_reward_error"], after["mean_reward_error"])
+    if spread[1] < spread[0] or means[1] - means[0] > CHANCE * error or not any(spread):
+        return []
+    return [
+        f"The deviation of the rewards has not fallen from round {first} to {last} ({spread[0]:.3f} → {spread[1]:.3f}),"
+        f" nor has their mean risen by more than chance ({means[0]:.3f} → {means[1]:.3f}): the updates hardly change "
+        "what the policy writes; raise grpo.learning_rate or grpo.clip_high, or lower grpo.beta"
+    ]
 
 
 def _is_solved(environment: Environment, trajectory: RewardedTrajectory) -> bool:

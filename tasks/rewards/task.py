@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
-from tasks.artifacts import stream_jsonl, write_json, write_jsonl
+from tasks.artifacts import stream_jsonl, write_json, write_jsonl, write_text
 from tasks.core.sharding import fan_out, shards_of
 from tasks.environments.lookup import rewarding_environment
 from tasks.layout import Layout
@@ -13,7 +13,9 @@ from tasks.params.params import Params
 from tasks.params.sections import Rewards
 from tasks.records import RewardedTrajectory, Trajectory
 from tasks.rewards.compute import RewardedShard, active_user_terms, reward_shard
+from tasks.rewards.histogram import histogram_csv
 from tasks.rewards.metrics import RewardTotals, remarks
+from tasks.rewards.weighted_sum import weights_of
 
 logger = logging.getLogger(__name__)
 
@@ -24,9 +26,12 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     path = layout.trajectories(round)
     work = partial(reward_shard, layout.root, params, _completions(path, params.rewards))
     shards = shards_of(stream_jsonl(path, Trajectory), params.shard_size)
-    with RewardTotals(rewarding_environment(layout.root, params)) as totals:
+    environment = rewarding_environment(layout.root, params)
+    with RewardTotals(environment) as totals:
         write_jsonl(layout.rewarded(round), _counted(fan_out().map(work, shards), totals, path, params.rewards))
         numbers = totals.metrics
+        bins = totals.histogram(sum(weights_of(environment, params.rewards).values()))
+    write_text(layout.reward_histogram(round), histogram_csv(bins))
     for remark in remarks(numbers):
         logger.warning("round %d: %s", round, remark)
     write_json(layout.metrics("reward", round), numbers)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 CURVES = {
     "mean_reward": ("reward", "epoch/mean_reward"),
+    "reward_std": ("reward", "epoch/reward_std"),
     "solved_share": ("reward", "solved_share"),
     "selected_share": ("select", "selected_share"),
     "kl": ("update", "kl"),

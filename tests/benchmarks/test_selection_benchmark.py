@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import ttest_1samp
 
 from benchmarks.influence_selection.equal_quantities import with_equal_quantities
-from benchmarks.influence_selection.figures import Runs, figures, interval, table
+from benchmarks.influence_selection.figures import Runs, figures, table
 from benchmarks.influence_selection.gradalign import aligned_problems, cosine
 from benchmarks.influence_selection.results import digest_of, line_of, missing, read_results, result_of
 from benchmarks.influence_selection.reward_corrections import corrected, flip_rates, majority_rewards
@@ -40,6 +40,7 @@ from benchmarks.influence_selection.weights import successes
 from benchmarks.influence_selection.world import ERRING, FLIPPED, LONG, Condition, Rollout, is_flipped, rewards_of
 from benchmarks.influence_ways import Shape, plain, samples_of, scorer_of
 from benchmarks.selection import RESULTS, jobs
+from benchmarks.support.student_interval import interval
 from benchmarks.support.workspace import PROJECT
 from tasks.errors import GraftError
 from tasks.model.sample import Sample

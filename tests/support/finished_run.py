@@ -8,6 +8,7 @@ from tasks.evaluation.summary import problem_outcome, summarise
 from tasks.layout import Layout
 from tasks.params.file import load_params, override
 from tasks.records import Attempt, Problem, Result, RewardedTrajectory, Sibling
+from tasks.rewards.histogram import histogram_csv, reward_histogram
 from tests.support.records import make_promotion
 from tests.support.selections import selected_by_influence
 
@@ -74,7 +75,9 @@ def attempts(problem: Problem, chance: float, luck: random.Random) -> list[Attem
 def _write_round(layout: Layout, number: int, luck: random.Random) -> None:
     terms = {"correctness": 0.2 * number, "runs": 0.9}
     named = {f"{name}/{part}": value for name, value in terms.items() for part in ("mean", "std")}
-    write_json(layout.metrics("reward", number), {"epoch/mean_reward": 0.3 * number, "solved_share": 0.9, **named})
+    own = {"epoch/mean_reward": 0.3 * number, "epoch/reward_std": 0.4, "solved_share": 0.9, **named}
+    write_json(layout.metrics("reward", number), own)
+    write_text(layout.reward_histogram(number), histogram_csv(reward_histogram([0.0, 1.0, 1.0], 0.0, 1.0)))
     write_json(layout.metrics("update", number), {"kl": 0.01, "entropy": 0.4})
     rows = [f"{i},{luck.random()},{luck.random() / 10},{1 + luck.random()}" for i in range(1, 31)]
     write_text(layout.steps(number), "\n".join(["step,loss,kl,entropy", *rows]) + "\n")

@@ -111,7 +111,7 @@ def files(stage, layout, params, round):
     if stage == "collect":
         return [train, validation, layout.workflows(round), before / "lineage.json"], [layout.trajectories(round)]
     if stage == "reward":
-        return [layout.trajectories(round)], [layout.rewarded(round)]
+        return [layout.trajectories(round)], [layout.reward_histogram(round), layout.rewarded(round)]
     if stage == "select":
         return [layout.rewarded(round), before], [layout.selection(round)]
     if stage == "update":

@@ -5,14 +5,12 @@ that a phone does not shrink their text. The same numbers give the same text.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from markupsafe import Markup
-
-from flows.reports.run_record import Bar
 
 WIDTH, HEIGHT = 340, 200
 LEFT, RIGHT, TOP, BOTTOM = 46, 10, 8, 34  # of the plot, inside the picture
@@ -27,6 +25,14 @@ class Point(NamedTuple):
     y: float
     low: float
     high: float
+
+
+class Stack(NamedTuple):
+    """A bar from `low` to `high`, of parts on top of each other."""
+
+    low: float
+    high: float
+    counts: Sequence[int]  # of each part
 
 
 class Curve(NamedTuple):
@@ -51,15 +57,20 @@ def curves(title: str, drawn: Sequence[Curve], bounds: tuple[float, float] | Non
     return frame.text()
 
 
-def bars(title: str, bins: Sequence[Bar], x_name: str) -> Markup:
-    """Stacked bars of equal width, although the outer bins may be far wider; 0 is marked."""
-    frame = _Frame(title, (0.0, float(len(bins))), (0.0, float(max(b.selected + b.not_selected for b in bins))))
-    quarters = [len(bins) // 4, len(bins) // 2, len(bins) - len(bins) // 4]  # 0 and half-way to the open ends
+def bars(title: str, bins: Sequence[Stack], x_name: str, parts: Mapping[str, str]) -> Markup:
+    """Stacked bars of equal width, although the outer bins may be far wider; the middle and the quarters are marked.
+
+    `parts`: the class in the style sheet of each part, from below, and the word for what it counts.
+    """
+    frame = _Frame(title, (0.0, float(len(bins))), (0.0, float(max(sum(b.counts) for b in bins))))
+    quarters = [len(bins) // 4, len(bins) // 2, len(bins) - len(bins) // 4]  # of influence: 0, half-way to open ends
     frame.axes(x_name, [(float(i), _short(bins[i].low)) for i in quarters])
     for i, bin in enumerate(bins):
-        label = f"{_short(bin.low)} to {_short(bin.high)}: {bin.selected} kept, {bin.not_selected} left out"
-        frame.bar(i, 0, bin.selected, "bar kept", label)
-        frame.bar(i, bin.selected, bin.selected + bin.not_selected, "bar left", label)
+        counted = ", ".join(f"{count} {word}" for count, word in zip(bin.counts, parts.values(), strict=True))
+        floor = 0
+        for count, look in zip(bin.counts, parts, strict=True):
+            frame.bar(i, floor, floor + count, f"bar {look}", f"{_short(bin.low)} to {_short(bin.high)}: {counted}")
+            floor += count
     return frame.text()
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from flows.reports.comparison import Side, level_with_interval, title_of
-from flows.reports.html.chart import Curve, Point, bars, curves
+from flows.reports.html.chart import Curve, Point, Stack, bars, curves
 from flows.reports.run_record import Example, GreedyCompletion, RunRecord
 from tasks.environments.measures import PREFIX
 from tasks.evaluation.environment_measures import ENDS
@@ -55,9 +55,31 @@ def pass_at_k(sides: Sequence[Side]) -> list[Chart]:
 
 
 def rewards(sides: Sequence[Side]) -> list[Chart]:
-    """A chart for the reward and for each of its terms: the mean over the completions of each round."""
+    """A chart for the reward, its deviation and each of its terms by round; then histograms.
+
+    Of the reward and its terms the mean over the completions is drawn; histograms are of each run's first and last
+    round.
+    """
     names = dict.fromkeys(name for side in sides for _, found in _reward_means(side.record) for name in found)
-    return [Chart(name, curves(f"{name} by round", _curves(sides, name, _term))) for name in names]
+    means = [Chart(name, curves(f"{name} by round", _curves(sides, name, _term))) for name in names]
+    return means + [chart for side in sides for chart in _reward_histograms(side, _of(sides, side))]
+
+
+def _reward_histograms(side: Side, name: str) -> list[Chart]:
+    found = side.record.rewards
+    return [
+        Chart(
+            f"{name}rewards of round {number}",
+            bars(
+                f"{name}rewards of round {number}",
+                [Stack(bin.low, bin.high, [bin.completions]) for bin in found[number]],
+                "reward",
+                {"kept": "completions"},
+            ),
+        )
+        for number in dict.fromkeys(("1", str(side.record.rounds)))
+        if number in found
+    ]
 
 
 def influence(sides: Sequence[Side]) -> list[Chart]:
@@ -66,7 +88,12 @@ def influence(sides: Sequence[Side]) -> list[Chart]:
     return [
         Chart(
             f"{name}round {record.influence_round}",
-            bars(f"{name}influence of round {record.influence_round}", record.influence, "influence"),
+            bars(
+                f"{name}influence of round {record.influence_round}",
+                [Stack(bar.low, bar.high, [bar.selected, bar.not_selected]) for bar in record.influence],
+                "influence",
+                {"kept": "kept", "left": "left out"},
+            ),
         )
         for name, record in found
     ]
@@ -118,8 +145,9 @@ def levels(numbers: Mapping[str, float]) -> dict[str, tuple[float, float, float]
 
 
 def terms(numbers: Mapping[str, float]) -> dict[str, float]:
-    """The means among the metrics of a reward stage: the reward, then its terms."""
-    found = {"reward": numbers["epoch/mean_reward"]} if "epoch/mean_reward" in numbers else {}
+    """The means among the metrics of a reward stage: the reward, its deviation, then its terms."""
+    own = {"reward": "epoch/mean_reward", "deviation of the reward": "epoch/reward_std"}
+    found = {title: numbers[name] for title, name in own.items() if name in numbers}
     return found | {name.removesuffix("/mean"): value for name, value in numbers.items() if name.endswith("/mean")}
 
 

@@ -72,8 +72,11 @@ def measured(folder: Path, training: list[Sample], judges: list[Sample]) -> dict
 
 def numbers(found: Influences) -> dict[str, torch.Tensor]:
     columns = {name: [vars(s)[name] for s in found.each] for name in ("influence", "product", "gradient_norm")}
-    gradient = torch.cat([own.flatten() for own in found.gradient.values()])
-    return {"gradient": gradient} | {name: torch.tensor(own, dtype=torch.float64) for name, own in columns.items()}
+    gradients = {
+        name: torch.cat([own.flatten() for own in of.values()])
+        for name, of in (("gradient", found.gradient), ("train_gradient", found.train_gradient))
+    }
+    return gradients | {name: torch.tensor(own, dtype=torch.float64) for name, own in columns.items()}
 
 
 @pytest.mark.slow
@@ -101,5 +104,6 @@ def test_several_processes_find_the_influence_of_one(
                 assert vars(first[1]) == pytest.approx(vars(expected[1]), rel=1e-2)
             for other in others:  # no process drifts away from the others
                 assert other[0].each == first[0].each
-                assert all(torch.equal(other[0].gradient[name], own) for name, own in first[0].gradient.items())
+                for theirs, own in zip(numbers(other[0]).values(), numbers(first[0]).values(), strict=True):
+                    assert torch.equal(theirs, own)
                 assert other[1] == first[1]

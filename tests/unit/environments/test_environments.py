@@ -70,7 +70,8 @@ def test_a_demonstration_earns_full_terms_and_a_malformed_one_less() -> None:
     environment = TaggedAnswer(strict=True)
     correct = environment.demonstration(CODE, QUESTION)
     assert correct == DEMONSTRATION
-    assert [term(PROBLEM, correct, []) for term in environment.terms.values()] == [0.5, 0.5]
+    earned = {name: term(PROBLEM, correct, []) for name, term in environment.terms.items()}
+    assert earned == {"hard_format": 0.5, "mark": 0.5, "steps": 1}
     malformed = {malform(correct) for malform in MALFORMED_VARIANTS}
     assert all(hard_format(text) + mark(text) < 1 for text in malformed)
     assert {environment.demonstration(CODE, QUESTION, seed) for seed in range(40)} == malformed
@@ -82,8 +83,8 @@ def test_a_demonstration_earns_full_terms_and_a_malformed_one_less() -> None:
 def test_strict_terms_demand_new_lines() -> None:
     bare = "<answer>123</answer>"
     lenient, strict = (environment_of("answer", strict=strict).terms for strict in (False, True))
-    assert [term(PROBLEM, bare, []) for term in lenient.values()] == [0.25, 0.25]
-    assert [term(PROBLEM, bare, []) for term in strict.values()] == [0, 0]
+    for terms, earned in ((lenient, 0.25), (strict, 0)):
+        assert [terms[name](PROBLEM, bare, []) for name in ("hard_format", "mark")] == [earned, earned]
 
 
 @given(st.text())

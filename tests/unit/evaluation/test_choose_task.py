@@ -43,7 +43,10 @@ def layout(tmp_path: Path, make_solver: Callable[[Path, str], str]) -> Layout:
     write_text(layout.curves(0), HEADER)
     for round, code in WRITES.items():
         make_solver(layout.policy(round), code)
-        write_json(layout.metrics("reward", round), {"epoch/mean_reward": round / 4, "solved_share": 0.5})
+        write_json(
+            layout.metrics("reward", round),
+            {"epoch/mean_reward": round / 4, "epoch/reward_std": 0.4, "solved_share": 0.5},
+        )
         write_json(layout.metrics("select", round), {"selected_share": 1.0})
         write_json(layout.metrics("update", round), {} if round == 2 else {"kl": 0.25, "entropy": 1.5})
     return layout
@@ -96,8 +99,8 @@ def test_without_validation_the_last_round_is_chosen_without_any_problem(layout:
 
 def test_the_curves_have_a_row_of_each_round_and_no_value_where_nothing_was_measured(layout: Layout) -> None:
     play(layout, every=0)
-    first, third = (f"{n},{n / 4},0.5,1.0,0.25,1.5" for n in (1, 3))
-    assert layout.run_curves.read_text().splitlines() == [HEADER.strip(), first, "2,0.5,0.5,1.0,,", third]
+    first, third = (f"{n},{n / 4},0.4,0.5,1.0,0.25,1.5" for n in (1, 3))
+    assert layout.run_curves.read_text().splitlines() == [HEADER.strip(), first, "2,0.5,0.4,0.5,1.0,,", third]
 
 
 def test_a_policy_that_differs_from_the_measured_one_is_refused(layout: Layout) -> None:

@@ -220,3 +220,16 @@ def test_validation_says_how_long_its_gradient_is(layout: Layout) -> None:
     lines = read_jsonl(layout.selection(1), Selected)
     assert sum(line.influence or 0 for line in lines) == pytest.approx(squared, rel=1e-4)
     assert isinstance(numbers(layout)["validation_loss"], float)
+    assert numbers(layout)["train_gradient_norm"] == pytest.approx(squared**0.5)  # it is the batch's own
+    assert numbers(layout)["gradient_cosine"] == pytest.approx(1)
+
+
+def test_the_cosine_of_batch_and_validation_is_of_the_two_gradients(layout: Layout) -> None:
+    """⟨Σ ∇L_i, ∇L_val⟩ is the sum of the influences, by `dot` of validation problems of their own."""
+    run(layout, params(), 1)
+    found, lines = numbers(layout), read_jsonl(layout.selection(1), Selected)
+    product = found["gradient_cosine"] * found["train_gradient_norm"] * found["validation_gradient_norm"]
+    assert product == pytest.approx(sum(line.influence or 0 for line in lines), rel=1e-3)
+    assert abs(found["gradient_cosine"]) < 0.999
+    assert found["validation_advantage_mean"] == pytest.approx(0, abs=1e-9)  # centred in each group
+    assert found["validation_advantage_positive_share"] == 2 / 3

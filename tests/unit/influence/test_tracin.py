@@ -70,6 +70,18 @@ def test_the_gradient_of_a_loss_is_of_the_written_out_loss(exact: Policy, make_s
         assert (found - expected).norm() <= 1e-9 * expected.norm()
 
 
+@pytest.mark.parametrize("budget", [1, 2**30], ids=["streamed", "in memory"])
+@pytest.mark.parametrize("similarity", ["dot", "centred", "local"])
+def test_the_gradient_of_the_batch_is_added_up_on_the_way(
+    similarity: str, budget: int, exact: Policy, samples: list[Sample], others: list[Sample]
+) -> None:
+    samples = [*samples, replace(samples[0], member=99), replace(samples[1], member=98, advantage=0.0)]
+    expected = flat(loss_gradient(scorer_of(exact), samples, BY_TOKEN).values())
+    for validation in (others, None):
+        found = measured(scorer_of(exact), samples, validation, similarity=similarity, budget=budget).train_gradient
+        assert (flat(found.values()) - expected).norm() <= 1e-9 * expected.norm()
+
+
 @pytest.mark.parametrize("budget", [1, 2**30], ids=["two passes", "one pass"])
 def test_the_same_batch_as_validation_has_mean_influence_of_its_squared_gradient(
     budget: int, exact: Policy, samples: list[Sample]

@@ -16,6 +16,7 @@ from tasks.params.file import load_params, override, restrict
 from tasks.params.params import Params
 from tasks.programs.sandbox.sandbox import SANDBOX_DIED
 from tasks.records import Result, RewardedTrajectory, Trajectory
+from tasks.rewards.histogram import read_histogram
 from tasks.rewards.task import run
 from tasks.sources.user_modules import digest_modules
 from tests.support.groups import make_group
@@ -42,6 +43,9 @@ def test_rewards_and_metrics_are_written(tmp_path: Path) -> None:
     metrics = json.loads(layout.metrics("reward", 1).read_text())
     assert metrics["epoch/accumulated_reward"] == pytest.approx(full)
     assert metrics["epoch/mean_reward"] == pytest.approx(full / 2)
+    bins = read_histogram(layout, 1)
+    assert [bin.completions for bin in bins] == [1, *[0] * (len(bins) - 2), 1]
+    assert (bins[0].low, bins[-1].high) == (0, pytest.approx(full))
 
 
 def test_a_round_whose_rewards_are_all_alike_is_warned_about(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -2,7 +2,7 @@
 
 import math
 import random
-from statistics import fmean, stdev
+from statistics import fmean, pstdev, stdev
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from tasks.params.sections import Rewards
 from tasks.programs.sandbox.sandbox import SANDBOX_DIED, Program, Sandbox
 from tasks.records import Result, RewardedTrajectory, Split, Status, Trajectory
 from tasks.rewards.builtin_terms import COMMON, correctness, length, runs
-from tasks.rewards.metrics import RewardTotals, plateau_remarks, remarks
+from tasks.rewards.metrics import RewardTotals, plateau_remarks, remarks, spread_remarks
 from tasks.rewards.weighted_sum import Failures, combine, first_failure, reward_group
 from tests.support.groups import make_group
 
@@ -169,6 +169,8 @@ def test_metrics() -> None:
     assert metrics_of(rewarded_groups()) == {
         "epoch/accumulated_reward": pytest.approx(1.1 + 0.1 + 0.6 + 0.6 + 1.1),
         "epoch/mean_reward": pytest.approx(3.5 / 5),
+        "epoch/reward_std": pytest.approx(pstdev([1.1, 0.1, 0.6, 0.6, 1.1])),
+        "epoch/samples": 5,
         "validation/mean_reward": pytest.approx(1.1),
         "failed_share": pytest.approx(1 / 7),
         "timeout_share": 0.0,
@@ -195,7 +197,14 @@ def test_the_share_above_0_counts_known_rewards_of_train_problems() -> None:
 def test_a_mean_of_no_values_is_left_out() -> None:
     train = [group for group in rewarded_groups() if group.split == "train"]
     assert "validation/mean_reward" not in metrics_of(train)
-    zeros = ("epoch/accumulated_reward", "timeout_share", "solved_share", "groups", "groups_with_signal")
+    zeros = (
+        "epoch/accumulated_reward",
+        "epoch/samples",
+        "timeout_share",
+        "solved_share",
+        "groups",
+        "groups_with_signal",
+    )
     ones = ("failed_share", "correctness/failed_share", "runs/failed_share")
     assert metrics_of([score([KILLED])]) == dict.fromkeys(zeros, 0) | dict.fromkeys(ones, 1.0)
 
@@ -238,6 +247,30 @@ def test_rewards_of_0_are_a_plateau_and_rewards_without_an_error_are_none() -> N
     nothing = dict.fromkeys(range(1, 5), level(0.0, 0.0))
     assert len(plateau_remarks(nothing)) == 1
     assert plateau_remarks(nothing | {4: {"epoch/mean_reward": 0.0}}) == []  # groups of one
+
+
+@pytest.mark.parametrize(
+    ("deviations", "means", "remarked"),
+    [
+        ([0.4, 0.4], [0.5, 0.5], True),
+        ([0.4, 0.45, 0.41], [0.5, 0.5, 0.51], True),  # 1.96 × 0.014 are chance
+        ([0.4, 0.41], [0.7, 0.6], True),
+        ([0.4, 0.39], [0.5, 0.5], False),  # it fell
+        ([0.3, 0.4], [0.1, 0.3], False),  # more is solved
+        ([0.4], [0.5], False),
+        ([0.0, 0.0], [0.0, 0.0], False),  # other remarks say why
+    ],
+)
+def test_a_deviation_that_does_not_fall_is_remarked_on_unless_more_is_earned(
+    deviations: list[float], means: list[float], remarked: bool
+) -> None:
+    rounds = {
+        number: level(mean) | {"epoch/reward_std": deviation}
+        for number, (mean, deviation) in enumerate(zip(means, deviations, strict=True), start=1)
+    }
+    assert len(spread_remarks(rounds)) == remarked
+    of_one = {number: {"epoch/mean_reward": 0.5, "epoch/reward_std": 0.5} for number in rounds}
+    assert spread_remarks(of_one) == []
 
 
 def test_groups_without_signal_are_remarked_on_where_no_term_says_it_already() -> None:

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flows.reports.html import chart
-from flows.reports.html.chart import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Curve, Point, curves
-from flows.reports.run_record import Bar
+from flows.reports.html.chart import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Curve, Point, Stack, curves
 
 SIZES = st.floats(-1e6, 1e6, allow_subnormal=False).map(lambda x: round(x, 6))
 
@@ -55,8 +54,8 @@ def test_rounds_are_marked_at_integers() -> None:
 
 def test_bars_are_stacked_and_as_high_as_their_counts() -> None:
     rows = [(-9, -1, 0, 4), (-1, 0, 1, 3), (0, 1, 8, 0), (1, 9, 2, 0)]
-    bins = [Bar(low=low, high=high, selected=kept, not_selected=left) for low, high, kept, left in rows]
-    root = ElementTree.fromstring(chart.bars("t", bins, "x"))
+    bins = [Stack(low, high, counts) for low, high, *counts in rows]
+    root = ElementTree.fromstring(chart.bars("t", bins, "x", {"kept": "kept", "left": "left out"}))
     height = HEIGHT - TOP - BOTTOM
     rects = [(e.attrib["class"], round(float(e.attrib["height"]) * 8 / height, 1)) for e in root.iter("rect")]
     assert rects == [("bar left", 4), ("bar kept", 1), ("bar left", 3), ("bar kept", 8), ("bar kept", 2)]

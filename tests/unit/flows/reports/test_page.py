@@ -91,7 +91,7 @@ def test_what_was_measured_between_rounds_is_a_dashed_line(tmp_path: Path) -> No
 
 
 def test_a_run_without_results_of_rounds_has_a_page(tmp_path: Path) -> None:
-    known = record(tmp_path, steps={}, influence=[], influence_round=None, tree=None, examples=[])
+    known = record(tmp_path, steps={}, rewards={}, influence=[], influence_round=None, tree=None, examples=[])
     few = {address: numbers for address, numbers in known.metrics.items() if address.startswith("evaluate")}
     page = render_page(make_sides([("a", known.model_copy(update={"metrics": few}))]))
     assert page.count("Not measured.") == 3
@@ -103,7 +103,17 @@ def test_each_term_has_a_chart_with_a_line_for_each_run_that_has_it(tmp_path: Pa
     fewer = {a: {n: x for n, x in own.items() if not n.startswith("runs")} for a, own in second.metrics.items()}
     second = second.model_copy(update={"metrics": fewer})
     charts = content.rewards(make_sides([("a", first), ("b", second)]))
-    assert {chart.title: chart.svg.count("<polyline") for chart in charts} == {"reward": 2, "correctness": 2, "runs": 1}
+    lines = {chart.title: chart.svg.count("<polyline") for chart in charts if "<polyline" in chart.svg}
+    assert lines == {"reward": 2, "deviation of the reward": 2, "correctness": 2, "runs": 1}
+
+
+def test_the_rewards_of_the_first_and_the_last_round_have_a_histogram(tmp_path: Path) -> None:
+    known = read_run_record(finished_run.write(tmp_path / "a", rounds=3))
+    charts = {chart.title: chart.svg for chart in content.rewards(make_sides([("a", known)])) if "<rect" in chart.svg}
+    assert list(charts) == ["rewards of round 1", "rewards of round 3"]
+    assert "0.95 to 1: 2 completions" in charts["rewards of round 3"]
+    older = known.model_copy(update={"rewards": {}})  # a record of a version without histograms
+    assert not any("<rect" in chart.svg for chart in content.rewards(make_sides([("a", older)])))
 
 
 def test_curves_of_steps_fill_their_rounds(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ class Yes(Direct):
 def test_environments_are_listed_with_prompt_terms_and_evaluators(monkeypatch: pytest.MonkeyPatch) -> None:
     text = list_environments(REPOSITORY, shipped_params())
     assert "workflow  (in use)\n  Workflows: Python that defines" in text
-    assert "  reward terms  hard_format, mark\n" in text
+    assert "  reward terms  hard_format, mark, steps\n" in text
     assert "      Solve the problem. Think first" in text
     assert "Evaluators of answers (problems.evaluator is format):\n  number " in text
     monkeypatch.setattr("flows.reports.environment_list.environment_in", lambda *_: Yes())

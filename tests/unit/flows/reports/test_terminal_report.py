@@ -17,6 +17,7 @@ from tasks.params.params import Params
 from tasks.params.sections import Rounds
 from tasks.programs.contract import HEADER
 from tasks.records import Choice, ProblemOutcome, RewardedTrajectory, Standing
+from tasks.rewards.histogram import histogram_csv, reward_histogram
 from tests.support.records import make_outcome, make_promotion
 from tests.support.selections import selected_by_influence
 
@@ -62,8 +63,10 @@ def written(root: Path, params: Params, siblings: bool = True, templates: bool =
         write_evaluation(layout, params, name, outcomes(right, siblings, templates))
     for number in range(1, params.rounds.last + 1):
         reward = {"epoch/mean_reward": 0.5 + number / 10, "epoch/accumulated_reward": 1200.5}
-        reward |= {"positive_share": 0.7, "solved_share": 0.9}
+        reward |= {"epoch/samples": 2400, "epoch/reward_std": 0.45, "positive_share": 0.7, "solved_share": 0.9}
         write_json(layout.metrics("reward", number), reward)
+        bins = reward_histogram([0.0] * 4 + [0.5] + [1.0] * (4 * number), 0.0, 1.0)
+        write_text(layout.reward_histogram(number), histogram_csv(bins))
         write_json(layout.metrics("select", number), {"selected_share": 0.61})
         write_json(layout.metrics("collect", number), {"train": 200, "commonest_share": 0.1})
         write_json(layout.metrics("update", number), {"entropy": 0.4})
@@ -317,14 +320,14 @@ def test_the_change_of_each_of_several_terms_is_reported(layout: Layout, params:
 
 
 def test_the_best_round_is_named_and_each_rounds_dev_score_shown(layout: Layout, params: Params) -> None:
-    assert "dev" not in report(layout, params)
+    assert "dev pass@1" not in report(layout, params)
     for number, numbers in ((1, {}), (2, {"pass_at_1": 0.5125}), (3, {"pass_at_1": 0.5})):
         write_json(layout.metrics("validate", number), numbers)
     reason = "round 2 has the highest pass@1 on 80 dev problems: 0.512"
     write_json(layout.best, Choice(round=2, version="v", reason=reason))
     write_jsonl(layout.standings(3), [])
     shown = report(layout, changed(params, "evaluation", every=2))
-    assert "samples kept  dev pass@1" in shown
+    assert "kept  dev pass@1" in shown
     rows = [line.split() for line in shown.splitlines() if line[:2] in ("1 ", "2 ", "3 ")]
     assert [row[-1] for row in rows] == ["%", "0.512", "0.500"]
     assert "Best: round 2 has the highest pass@1 on 80 dev problems: 0.512." in shown
@@ -345,6 +348,23 @@ def test_a_reward_and_a_dev_score_that_do_not_move_are_reported(tmp_path: Path, 
     assert f"pass@1 on dev {unmoved}" in shown
     assert f"The mean reward {unmoved}" in shown
     assert "Round 1: no group has two different rewards, so none teaches anything; raise search.temperature" in shown
+
+
+def test_rewards_that_spread_as_before_and_earn_no_more_are_remarked_on(layout: Layout, params: Params) -> None:
+    for number, mean in ((1, 0.5), (2, 0.5), (3, 0.51)):
+        add(layout, "reward", number, epoch__mean_reward=mean, mean_reward_error=0.01, epoch__reward_std=0.45)
+    assert (
+        "The deviation of the rewards has not fallen from round 1 to 3 (0.450 → 0.450), nor has their mean risen by "
+        "more than chance (0.500 → 0.510): the updates hardly change what the policy writes; raise grpo.learning_rate"
+    ) in prose(layout, params)
+    add(layout, "reward", 3, epoch__mean_reward=0.6)
+    assert "deviation of the rewards" not in prose(layout, params)
+
+
+def test_a_histogram_that_is_none_is_named(layout: Layout, params: Params) -> None:
+    write_text(layout.reward_histogram(3), "low,high\n0,1\n")
+    with pytest.raises(GraftError, match=r"reward@3\.csv: no histogram \('completions'\); run graft stage reward@3"):
+        report(layout, params)
 
 
 def test_a_missing_file_is_named(layout: Layout, params: Params) -> None:
@@ -371,11 +391,13 @@ pass@k and maj@k without bias from 20 samples at temperature 0.8; in brackets
 intervals of 95 % over the problems: bootstrap, and Wilson's for the levels of
 fewer than 100.
 
-round  mean reward  accumulated reward  train solved  samples kept
-──────────────────────────────────────────────────────────────────
-1            0.600              1200.5          90 %          61 %
-2            0.700              1200.5          90 %          61 %
-3            0.800              1200.5          90 %          61 %
+round  samples  mean reward  deviation  accumulated  solved  kept
+─────────────────────────────────────────────────────────────────
+1         2400        0.600      0.450       1200.5    90 %  61 %
+2         2400        0.700      0.450       1200.5    90 %  61 %
+3         2400        0.800      0.450       1200.5    90 %  61 %
+rewards of round 1  0 █         ▂        █ 1
+rewards of round 3  0 ▃         ▁        █ 1
 Rewards above 0, by round: 70 %, 70 %, 70 %.
 
 stage     times  seconds
