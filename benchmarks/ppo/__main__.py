@@ -6,9 +6,9 @@
 
 A run is three rounds of about 1,536 completions (validation's included) from the first policy of its seed. Its score is
 the share of right samples (`workflow`: the built-in problems), of legal moves (`chess`) or one minus the toxicity
-(`civil`) of its last policy. Differences are paired by seed, with a 95 % interval (Student's t); `seconds` are of CPU. The
-result of each run is a line of --results, and what stands there is not computed again: the command can be ended at any
-time.
+(`civil`) of its last policy. Differences are paired by seed, with a 95 % interval (Student's t); `seconds` are of CPU.
+The result of each run is a line of --results, and what stands there is not computed again: the command can be ended at
+any time.
 
 The last line of standard output is one JSON object: `oracle_max_error`, the largest difference of rewards, advantages,
 returns, losses and gradients from TRL 0.11.4's, null where that cannot be installed; `civil_toxicity_ratio` and

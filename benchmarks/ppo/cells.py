@@ -13,6 +13,7 @@ from benchmarks.support import short_runs
 from benchmarks.support.short_runs import Figures
 from flows.cli.presets import preset
 from tasks.core.metrics_files import read_metrics
+from tasks.environments.measures import PREFIX
 from tasks.layout import Layout
 from tasks.params.params import Params
 
@@ -93,27 +94,34 @@ _SIZES = (
     "evaluation.samples=8",
     "evaluation.ks=[1, 4]",
 )
-_FRESH = f"problems.siblings={ROUNDS - 1}"
+_FROM_SCRATCH = (
+    f"problems.siblings={ROUNDS - 1}",  # fresh questions in each round
+    "policy.lora={rank: 16, alpha: 32, targets: all-linear}",  # influence is measured over an adapter
+    "grpo.learning_rate=1e-3",
+)
+
 
 WORLDS: dict[str, World] = {
-    "workflow": World((*_SIZES, "problems.test=100"), "sampled_mean"),
+    "workflow": World((*_SIZES, "problems.test=100", "grpo.epochs=3"), "sampled_mean"),
     "chess": World(
         (
             *preset("chess"),
             *_SIZES,
-            _FRESH,
+            *_FROM_SCRATCH,
             "problems.test=200",
             "rookworld.tasks=[P]",
             "rewards.environment={best: 0.5, candidates: 0.3, evaluations: 0.2, format: 0.0, content: 0.0}",
             "bootstrap.demonstrations=6000",
         ),
-        "environment/p_legal/sampled",
+        f"{PREFIX}p_legal/sampled",
     ),
-    "civil": World((*preset("civil"), *_SIZES, _FRESH, "problems.test=120"), "environment/toxicity/sampled", sign=-1),
+    "civil": World(
+        (*preset("civil"), *_SIZES, *_FROM_SCRATCH, "problems.test=120"), f"{PREFIX}toxicity/sampled", sign=-1
+    ),
 }
 """Moves of chess are measured by their legality: a best move is too rare in runs this short."""
 
-MORE = {"civil": ("environment/distinct_texts/sampled",), "chess": ("environment/p_best_move/sampled",)}
+MORE = {"civil": (f"{PREFIX}distinct_texts/sampled",), "chess": (f"{PREFIX}p_best_move/sampled",)}
 """Other metrics that are kept."""
 
 Cell = tuple[str, str, str, int]
@@ -155,7 +163,8 @@ def compute_cell(start: Path, folder: Path, cell: Cell) -> Figures:
     found["deviation_first"], found["deviation_last"] = (
         read_metrics(layout, f"reward@{round}")["epoch/reward_std"] for round in (1, last)
     )
-    found["selected_share"] = fmean(read_metrics(layout, f"select@{round}")["selected_share"] for round in range(1, last + 1))
+    selected = [read_metrics(layout, f"select@{round}")["selected_share"] for round in range(1, last + 1)]
+    found["selected_share"] = fmean(selected)
     shutil.rmtree(folder)
     return found
 

@@ -4,8 +4,9 @@ from pathlib import Path
 
 from benchmarks.support import short_runs
 from flows.cli.presets import preset
+from tasks.environments.measures import PREFIX
 
-TOXICITY, DISTINCT = "environment/toxicity/sampled", "environment/distinct_texts/sampled"
+TOXICITY, DISTINCT = f"{PREFIX}toxicity/sampled", f"{PREFIX}distinct_texts/sampled"
 
 
 def civil_ratios(folder: Path) -> dict[str, float]:
