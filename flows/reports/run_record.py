@@ -29,8 +29,8 @@ from tasks.statistics.influence_extremes import read_influence_extremes
 
 When = Literal["before", "after"]
 WHENS: tuple[When, When] = ("before", "after")
-STEPS = ("kl", "entropy")
-"""Columns of the table of an update's steps."""
+STEPS = ("kl", "entropy", "explained_variance")
+"""Columns of the table of an update's steps; the last one with algorithm ppo alone."""
 
 MAX_CHARACTERS = 2000
 """Characters of a text; a completion may be much longer."""

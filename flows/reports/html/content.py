@@ -100,8 +100,12 @@ def influence(sides: Sequence[Side]) -> list[Chart]:
 
 
 def updates(sides: Sequence[Side]) -> list[Chart]:
-    """KL to the reference and entropy at each step of the updates; the steps of a round fill the width of a round."""
-    titles = {"kl": "KL to the reference", "entropy": "entropy of the tokens"}
+    """Curves of the steps of the updates: KL, entropy, with PPO explained variance. A round's fill its width."""
+    titles = {
+        "kl": "KL to the reference",
+        "entropy": "entropy of the tokens",
+        "explained_variance": "share of the returns' variance that the values explain",
+    }
     drawn = {title: _curves(sides, name, _steps) for name, title in titles.items()}
     return [Chart(title, curves(f"{title} by round", own)) for title, own in drawn.items() if own]
 
