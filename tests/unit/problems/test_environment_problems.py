@@ -62,6 +62,8 @@ def test_the_documented_environment_writes_problems_and_what_its_policy_learns(r
         for variant in problem.variants:
             assert variant.answer == variant.question[::-1]
 
+    assert environment.measures_of_all([], [["ab", "cd"], ["ab", "ab"]], [1]) == {"distinct": 0.5}
+
     coldstart(layout, params(root, "coldstart"), None)
     assert read_jsonl(layout.coldstart / "index.jsonl", Workflow) == []
     assert json.loads(layout.metrics("coldstart").read_text()) == {"problems": 0, "solved": 0}
@@ -109,16 +111,21 @@ def test_built_in_environments_have_no_problems_measures_or_pictures_of_their_ow
     environment = environment_of(name)
     problem = Problem(problem_id="p", question="?", answer=1, source="test")
     assert environment.measures(problem, "1") == environment.play([problem], lambda _: [""]) == {}
-    assert environment.picture(problem, "1") is None
+    assert environment.measures_of_all([problem], [["1"]], [1]) == {}
+    assert environment.picture(problem, "1") is environment.gate is None
     with pytest.raises(GraftError, match="defines no problems"):
         environment.problems(SHIPPED.problems, 0)
     with pytest.raises(GraftError, match=f"environment {name} writes no problems: set problems.source to"):
         override(file, [f"environment={name}", "problems.source=environment"])
 
 
-def test_rookworld_reads_its_own_problems_only_and_each_task_once(file: Path) -> None:
-    with pytest.raises(GraftError, match="source is events, but environment rookworld reads its own problems only"):
-        override(file, ["environment=rookworld"])
+@pytest.mark.parametrize("name", ["rookworld", "civil"])
+def test_environments_that_write_their_problems_read_no_others(file: Path, name: str) -> None:
+    with pytest.raises(GraftError, match=f"source is events, but environment {name} reads its own problems only"):
+        override(file, [f"environment={name}"])
+
+
+def test_rookworld_has_each_task_once(file: Path) -> None:
     override(file, ["environment=rookworld", "problems.source=environment", "rookworld.tasks=[A]"])
     assert load_params(file).rookworld.tasks == ["A"]
     with pytest.raises(GraftError, match=r"names a task twice: write \[P\], \[A\] or \[P, A\]"):
