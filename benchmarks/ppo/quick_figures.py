@@ -1,12 +1,23 @@
-"""Figures of benchmarks.ppo that need no runs of its tables: detoxification by the preset `civil`."""
+"""Figures of benchmarks.ppo that need no runs of its tables: the oracle, and detoxification by the preset `civil`."""
 
 from pathlib import Path
 
+from benchmarks.ppo.trl_oracle import install_trl, max_error, random_case, trl_numbers
 from benchmarks.support import short_runs
 from flows.cli.presets import preset
 from tasks.environments.measures import PREFIX
 
 TOXICITY, DISTINCT = f"{PREFIX}toxicity/sampled", f"{PREFIX}distinct_texts/sampled"
+
+CASES = 40
+
+
+def oracle_max_error(folder: Path) -> float | None:
+    """The largest difference from the numbers of TRL 0.11.4 over CASES random batches; None where pip has no TRL."""
+    if install_trl(folder / "trl"):
+        return None
+    cases = [random_case(seed) for seed in range(CASES)]
+    return max(map(max_error, cases, trl_numbers(folder / "trl", cases, [])["cases"]))
 
 
 def civil_ratios(folder: Path) -> dict[str, float]:

@@ -1,0 +1,149 @@
+"""Rewards, advantages, returns, losses, gradients and the adaptive KL weight of PPO, by Graft and by TRL 0.11.4.
+
+TRL 0.11.4 is the last release whose PPOTrainer has them as methods, and older than the TRL of the tests, so it is
+installed in a folder of its own and asked in a process of its own (trl_numbers.py).
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from benchmarks.support.short_runs import params_of
+from tasks.objective.kl_weight import after_step
+from tasks.objective.losses import token_losses
+from tasks.ppo.gae import estimate_advantages, whiten
+from tasks.ppo.losses import first_step_objective, value_losses
+from tasks.ppo.rewards import token_kl, token_rewards
+from tasks.ppo.vocabulary_kl import vocabulary_kl
+from tasks.records import KlWeight
+
+SCRIPT = Path(__file__).with_name("trl_numbers.py")
+PACKAGES = ("trl==0.11.4", "tyro==1.0.17")
+"""Without what they depend on: that is in the environment of the tests."""
+
+ROWS, TOKENS, VOCABULARY = 4, 6, 3
+SETTINGS: dict[str, list[Any]] = {
+    "kl_penalty": ["kl", "abs", "mse", "full"],
+    "gamma": [1.0, 0.97],
+    "lam": [1.0, 0.95, 0.0],
+    "beta": [0.0, 0.3],
+    "whiten_rewards": [False, True],
+    "vf_coef": [0.1, 0.7],
+    "cliprange": [0.2, 0.05],
+    "cliprange_value": [0.2, 0.5],
+}
+
+Case = Mapping[str, Any]
+"""`settings` and `inputs` of a batch."""
+
+
+def random_case(seed: int) -> Case:
+    """Settings and a batch of rows of 1 to TOKENS tokens, with ratios from a half to two."""
+    import torch
+
+    random, generator = Random(seed), torch.Generator().manual_seed(seed)
+    settings = {name: random.choice(values) for name, values in SETTINGS.items()}
+    shape = (ROWS, TOKENS)
+    lengths = torch.randint(1, TOKENS + 1, (ROWS,), generator=generator)
+    lengths[0] = TOKENS
+    if settings["whiten_rewards"]:  # TRL whitens the padding, too, which then reaches the tokens before it
+        lengths[:] = TOKENS
+
+    def normal(*size: int) -> Any:
+        return torch.randn(*size, generator=generator)
+
+    behaviour, values = -2 * torch.rand(shape, generator=generator), normal(*shape)
+    given = {
+        "mask": (torch.arange(TOKENS) < lengths[:, None]).double(),
+        "behaviour": behaviour,
+        "reference": -2 * torch.rand(shape, generator=generator),
+        "logprobs": behaviour + 0.3 * normal(*shape),
+        "values": values,
+        "values_now": values + 0.4 * normal(*shape),
+        "scores": normal(ROWS),
+    }
+    if settings["kl_penalty"] == "full":
+        given |= {"logits": normal(*shape, VOCABULARY), "reference_logits": normal(*shape, VOCABULARY)}
+    return {
+        "settings": settings,
+        "inputs": {name: own.double().mul(1e4).round().div(1e4).tolist() for name, own in given.items()},
+    }
+
+
+def our_numbers(case: Case) -> dict[str, Any]:
+    """Those of trl_numbers.py, by Graft."""
+    import torch
+
+    settings = case["settings"]
+    given = {name: torch.tensor(value, dtype=torch.float64) for name, value in case["inputs"].items()}
+    mask, kind = given["mask"].bool(), settings["kl_penalty"]
+    if kind == "full":
+        kl = vocabulary_kl(given["logits"], given["reference_logits"])
+    else:
+        kl = token_kl(given["behaviour"], given["reference"], kind)
+    rewards = token_rewards(given["scores"], kl, mask, settings["beta"])
+    shown = whiten(rewards, mask, centre=False) if settings["whiten_rewards"] else rewards
+    advantages, returns = estimate_advantages(shown, given["values"], mask, settings["gamma"], settings["lam"])
+    advantages = whiten(advantages, mask)
+    logprobs, now = given["logprobs"].requires_grad_(), given["values_now"].requires_grad_()
+    objective = first_step_objective(params_of([f"ppo.clip={settings['cliprange']}"]).ppo)
+    tokens = token_losses(logprobs, given["behaviour"], None, None, advantages, mask, objective)
+    critic = value_losses(now, given["values"] * mask, returns, mask, settings["cliprange_value"])
+    policy, value = tokens.loss.sum() / mask.sum(), settings["vf_coef"] * critic.loss.sum() / mask.sum()
+    gradients = torch.autograd.grad(policy + value, (logprobs, now))
+    return {
+        "rewards": rewards,
+        "advantages": advantages,
+        "returns": returns,
+        "logprobs_gradient": gradients[0],
+        "values_gradient": gradients[1],
+        "policy_loss": policy.detach(),
+        "value_loss": value.detach(),
+        "policy_clip": tokens.clipped.sum() / mask.sum(),
+        "value_clip": critic.clipped.sum() / mask.sum(),
+    }
+
+
+def our_betas(beta: float, target: float, horizon: int, steps: Sequence[tuple[float, int]]) -> list[float]:
+    """The weight of the KL after each (KL, completions)."""
+    grpo = params_of([f"grpo.beta={beta}", f"grpo.kl_target={target}", f"grpo.kl_horizon={horizon}"]).grpo
+    weight, found = KlWeight(beta=beta, steps=0), []
+    for kl, count in steps:
+        weight = after_step(weight, kl, int(count), grpo)
+        found.append(weight.beta)
+    return found
+
+
+def max_error(case: Case, theirs: Mapping[str, Any]) -> float:
+    """The largest difference of a number of Graft's from TRL's."""
+    import torch
+
+    ours = our_numbers(case)
+    return max(float((own - torch.tensor(theirs[name])).abs().max()) for name, own in ours.items())
+
+
+def install_trl(folder: Path) -> str:
+    """Install PACKAGES into a folder; an empty text, or why that failed."""
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
+    done = subprocess.run(
+        [*pip, "--no-deps", "--target", str(folder), *PACKAGES], capture_output=True, text=True, check=False
+    )
+    return (done.stderr.strip().splitlines() or ["pip failed"])[-1] if done.returncode else ""
+
+
+def trl_numbers(folder: Path, cases: Sequence[Case], betas: Sequence[Any]) -> dict[str, Any]:
+    """`cases` and `betas` by the TRL of a folder. Raises CalledProcessError where it fails."""
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT)],
+        input=json.dumps({"cases": [*cases], "betas": [*betas]}),
+        env=os.environ | {"PYTHONPATH": str(folder)},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return dict(json.loads(done.stdout))
