@@ -16,7 +16,9 @@ from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import Layout
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.recorded_logprobs import Logprobs, sample_key, score_samples
+from tests.support.critics import critic_scorer, random_head, with_token_targets
 from tests.support.grpo_params import grpo_params
+from tests.support.ppo_params import ppo_params
 from tests.support.process_group import in_processes
 
 Case = tuple[str, Layout, int, int, dict[str, Any]]
@@ -76,6 +78,35 @@ def work(folder: Path, samples: list[Sample]) -> tuple[list[tuple[torch.Tensor, 
     assert gather_parts(local_part(range(7))) == list(range(7))
     assert all_gather(rank()) == list(range(world_size()))
     return steps_of(load(folder), samples), unlike_batches()
+
+
+def ppo_steps(folder: Path, samples: list[Sample]) -> list[tuple[torch.Tensor, TokenSums]]:
+    """Gradient of the adapter and of a value head, and sums, in both layouts."""
+    policy, ppo, found = load_policy(folder / "adapter"), ppo_params(lam=0.9, whiten=True, value_clip=0.2), []
+    layouts: list[Layout] = ["packed", "rows"]
+    for layout in layouts:
+        head = random_head(policy)
+        scorer = critic_scorer(policy, head, layout, tokens=64)
+        own = with_token_targets(scorer, samples, ppo)
+        policy.model.zero_grad()
+        sums = accumulate_gradient(scorer, learned_from(own), far_from(own, 1), None, grpo_params(), ppo)
+        trained = [*policy.model.parameters(), *head.parameters()]
+        found.append((torch.cat([p.grad.flatten() for p in trained if p.grad is not None]), sums))
+    return found
+
+
+@pytest.mark.slow
+def test_several_processes_give_the_gradient_of_one_with_a_value_head(
+    tmp_path: Path, save_tiny: Callable[..., None], make_samples: Callable[..., list[Sample]]
+) -> None:
+    save_tiny(tmp_path / "adapter")
+    samples = make_samples(problems=7)
+    alone = ppo_steps(tmp_path, samples)
+    for steps in in_processes(2, tmp_path, ppo_steps, tmp_path, samples):
+        for (gradient, sums), (gradient_alone, sums_alone) in zip(steps, alone, strict=True):
+            assert (gradient - gradient_alone).norm() <= 1e-5 * gradient_alone.norm()
+            assert sums.loss == pytest.approx(sums_alone.loss, rel=1e-5)
+            assert vars(sums.values) == pytest.approx(vars(sums_alone.values), rel=1e-5)
 
 
 @pytest.mark.slow

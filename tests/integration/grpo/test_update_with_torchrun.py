@@ -41,9 +41,8 @@ pytestmark = pytest.mark.slow
 
 def params(**grpo: Any) -> Params:
     changed = SHIPPED.model_copy(update={"grpo": SHIPPED.grpo.model_copy(update=CHANGED | grpo)})
-    return restrict(
-        changed, ["seed", "environment", "environment_sha256", "policy.max_new_tokens", "search.temperature", "grpo"]
-    )
+    names = ["seed", "environment", "environment_sha256", "algorithm", "policy.max_new_tokens", "search.temperature"]
+    return restrict(changed, [*names, "grpo", "ppo"])
 
 
 def put(layout: Layout, trajectories: list[RewardedTrajectory]) -> None:

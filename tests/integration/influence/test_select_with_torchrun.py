@@ -29,6 +29,7 @@ def params(processes: int, **influence: Any) -> Params:
     keys = [
         "environment",
         "environment_sha256",
+        "algorithm",
         "policy.max_new_tokens",
         "search.temperature",
         "influence",

@@ -65,6 +65,15 @@ def make(kind: str, root: Path, make_policy: MakePolicy) -> tuple[Path, Path | N
     return folder, base
 
 
+def test_what_only_training_needs_is_left_out(tmp_path: Path, make_policy: MakePolicy) -> None:
+    folder, _ = make("scratch", tmp_path, make_policy)
+    left_out = {"value_head.safetensors", "kl_weight.json"}
+    for name in left_out:
+        (folder / name).write_bytes(b"of a round")
+    export_policy(folder, tmp_path / "merged", "merged", None)
+    assert not left_out & {path.name for path in (tmp_path / "merged").iterdir()}
+
+
 @pytest.mark.parametrize("form", ["merged", "adapter"])
 @pytest.mark.parametrize("kind", ["scratch", "full", "hub", "continued", "bf16"])
 def test_plain_libraries_give_the_same_logits(

@@ -140,6 +140,11 @@ MODEL_TERM = "rewards.model={base: some/judge, weight: 0.1, batch: 4, label: 1}"
     (["search.samples=100", "search.simulations=100"], "search.samples", 100),
     (["curriculum.problems=80", "curriculum.groups=80"], "curriculum.groups", 80),
     (["curriculum.groups=80"], "curriculum.problems", None),
+    (["algorithm=ppo", "search.simulations=8"], "algorithm", "ppo"),
+    (["algorithm=ppo", "environment=answer"], "algorithm", "ppo"),
+    (["algorithm=ppo", "environment=answer", "influence.selection=positive", "influence.similarity=dot"], "algorithm",
+     "ppo"),
+    (["ppo.kl_in_reward=full", "search.top_p=0.9"], "ppo.kl_in_reward", "full"),
 ])  # fmt: skip
 def test_params_that_fit_together_are_accepted(file: Path, assignments: list[str], key: str, value: Any) -> None:
     override(file, assignments)
@@ -171,6 +176,15 @@ def test_params_that_fit_together_are_accepted(file: Path, assignments: list[str
      r"FILE: operators: search\.revisions is 12, .* set operators\.backend to openai or policy"),
     ([*REVISING, "operators.backend=policy", "policy.base=scratch"],
      r"FILE: operators: .* from scratch cannot read .* set operators\."),
+    (["algorithm=ppo"], r"ppo: algorithm is ppo, .* set search\.simulations to search\.samples \(8\) and grpo\.group"),
+    (["algorithm=ppo", "search.simulations=8", "grpo.group_size=4"], r"ppo: algorithm is ppo, which learns from indep"),
+    (["algorithm=ppo", "environment=mine:Mine"], r"ppo: algorithm is ppo, which learns from independent samples alone"),
+    (["algorithm=ppo", "environment=answer", "ppo.kl_in_reward=full", "search.top_k=5"],
+     r"ppo: kl_in_reward is full, over the whole vocabulary, .* set ppo\.kl_in_reward to kl, or search\.top_p"),
+    (["algorithm=ppo", "environment=answer", "influence.selection=positive"],
+     r"ppo: influence\.similarity is local, .* algorithm ppo has one for each token: set influence\.similarity to dot"),
+    (["algorithm=ppo", "environment=answer", "influence.selection=positive", "influence.similarity=dot",
+      "influence.loss=policy_gradient"], r"ppo: influence\.loss is policy_gradient, the loss of algorithm grpo: set"),
     (["seed=1", "grpo.betta=1"], r"no param 'grpo\.betta'; did you mean 'grpo\.beta'\?"),
     (["seed=1", "nothing"], "-S nothing: not of the form key=value"),
     (["seed=1", "grpo.beta=11"], "less than or equal to 10, not 11"), (["seed=1", "grpo.beta=[1"], r"-S grpo\.beta:"),

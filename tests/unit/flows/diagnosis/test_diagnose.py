@@ -426,3 +426,8 @@ def test_the_command_prints_and_writes_the_page(
         assert ended.exception is not None
         line, code = line_and_code(ended.exception)
         assert code == 2, line
+
+
+def test_another_algorithm_than_grpo_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(GraftError, match="algorithm is ppo, but graft diagnose takes a step of GRPO; set it to grpo"):
+        diagnose(Layout(tmp_path), SHIPPED.model_copy(update={"algorithm": "ppo"}), 4)
