@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flows.reports.comparison import change, level_with_interval
+from flows.reports.front import COSTS
 from flows.stages.dvc_yaml import stage_of
 from tasks.artifacts import read_json, read_jsonl
 from tasks.core.metrics_files import read_metrics
@@ -84,7 +85,8 @@ def print_report(
 def _learning(layout: Layout, params: Params, before: list[ProblemOutcome], after: list[ProblemOutcome]) -> "Table":
     """Measures on the test split before and after, with the intervals of the evaluation; the change is paired.
 
-    Then come shares of the sampled completions: those without a result, and those cut at their length limit.
+    Then come shares of the sampled completions, those without a result and those cut at their length limit, and what
+    they cost.
     """
     first, last = read_metrics(layout, "evaluate@before"), read_metrics(layout, "evaluate@after")
     evaluation = params.evaluation
@@ -98,7 +100,7 @@ def _learning(layout: Layout, params: Params, before: list[ProblemOutcome], afte
                 values["after"][name], values["before"][name], evaluation.resamples, evaluation.confidence, seed
             )
             table.add_row(title, level_with_interval(first, name), level_with_interval(last, name), change(difference))
-    _add_means(table, {"invalid": "invalid samples", "cut": "cut samples"}, first, last)
+    _add_means(table, {"invalid": "invalid samples", "cut": "cut samples", **COSTS}, first, last)
     return table
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tasks.environments.lookup import environment_in
+from tasks.evaluation.efficiency_means import efficiency_means
 from tasks.evaluation.environment_measures import measure_means, named, with_pictures
 from tasks.evaluation.summary import problem_outcome, summarise
 from tasks.layout import Layout
@@ -33,4 +34,6 @@ def evaluate_problems(
     environment = environment_in(layout.root, params)
     measured = measure_means(environment, rollouts.problems, rollouts.attempts) | named(rollouts.played)
     numbers = summarise(outcomes, own, params.seed) | rollouts.usage | measured
+    if environment.asks_siblings:
+        numbers |= efficiency_means(rollouts.attempts, params.operators)
     return EvaluationResult(outcomes, with_pictures(environment, rollouts.problems, rollouts.attempts), numbers)

@@ -233,6 +233,9 @@ class Rewards(Section):
     correctness: Weight
     runs: Weight
     length: Weight
+    operations: Weight
+    model_calls: Weight
+    cost: Weight
     environment: dict[str, Weight]
     strict: bool
     partial_tests: bool
