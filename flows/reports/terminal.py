@@ -257,15 +257,17 @@ def _fdr_control(layout: Layout, params: Params) -> list[str]:
 
 
 def _curriculum(layout: Layout, params: Params) -> list[str]:
-    """The train problems that were searched, skipped and left out in each round, if not always all were searched."""
+    """The train problems that were searched in each round, and why not all were."""
     rounds = [read_metrics(layout, f"search@{number}") for number in range(1, params.rounds.last + 1)]
-    if not any(numbers.get("skipped") or numbers.get("left_out") for numbers in rounds):
-        return []
-    counts = {name: ", ".join(f"{r[name]:.0f}" for r in rounds) for name in ("problems", "skipped", "left_out")}
-    return [
-        f"Train problems searched, by round: {counts['problems']}; skipped, for no signal before: {counts['skipped']}; "
-        f"left out, beyond curriculum.problems or groups: {counts['left_out']}."
-    ]
+    reasons = {
+        "closed": "closed, as harder ones",
+        "skipped": "skipped, for no signal before",
+        "left_out": "left out, beyond curriculum.problems or groups",
+    }
+    given = {name: why for name, why in reasons.items() if any(numbers.get(name) for numbers in rounds)}
+    counts = [f"{why}: {', '.join(f'{r[name]:.0f}' for r in rounds)}" for name, why in given.items()]
+    searched = ", ".join(f"{r['problems']:.0f}" for r in rounds if given)
+    return ["; ".join([f"Train problems searched, by round: {searched}", *counts]) + "."] if given else []
 
 
 def _support(search: Mapping[str, float]) -> list[str]:
