@@ -162,6 +162,9 @@ class Result(Record):
     status: Status
     value: int | float | str | CodeVerdict | None = None  # a verdict in place of code
     error: str | None = None
+    calls: Annotated[int, Field(ge=0)] = Field(default=0, exclude_if=not_)  # of a model, by operators
+    prompt_tokens: Annotated[int, Field(ge=0)] = Field(default=0, exclude_if=not_)  # of these calls
+    completion_tokens: Annotated[int, Field(ge=0)] = Field(default=0, exclude_if=not_)
 
 
 class Completion(Record):

@@ -9,7 +9,7 @@ import typer
 from flows.cli.champion_commands import champion, export, rollback
 from flows.cli.data_commands import environments, problems
 from flows.cli.read_commands import compare, diagnose, doctor, history, operators, status, tree, ui, workflows
-from flows.cli.run_commands import clean, retrain, serve, stage
+from flows.cli.run_commands import clean, ladder, retrain, serve, stage
 from flows.process import settings
 from flows.process.exit_codes import exit_code
 
@@ -25,6 +25,7 @@ app = typer.Typer(
 COMMANDS: dict[Callable[..., None], str] = {
     retrain: "Run the complete chain, from problems to an improved policy.",
     stage: "Bring single stages up to date.",
+    ladder: "Try params that let updates go further.",
     serve: "Retrain on a schedule.",
     ui: "Open the history of this project in a browser.",
     history: "Show the runs of this project, a line each.",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from flows.reports import comparison
 from flows.reports.comparison import Contrast, ParamRow, Side
+from flows.reports.front import Front, fronts
 from flows.reports.run_lookup import find_run
 from tasks.core.terminal import make_table, shortened
 from tasks.errors import GraftError
@@ -55,6 +56,10 @@ def _print(sides: Sequence[Side], console: "Console") -> None:
     for contrast in comparison.contrasts(sides):
         console.print()
         console.print(_changes(contrast))
+    if len(sides) > 1:
+        for front in fronts(sides):
+            console.print()
+            console.print(_front(front))
     console.print()
     for note in (*comparison.remarks(sides), comparison.legend(sides[0].record)):
         console.print(note, style="dim", highlight=False)
@@ -68,6 +73,16 @@ def _print_params(rows: Sequence[ParamRow], sides: Sequence[Side], console: "Con
     for row in rows:
         table.add_row(row.name, *(shortened(value, VALUE_WIDTH) for value in row.values))
     console.print(table)
+
+
+def _front(front: Front) -> "Table":
+    """The policies by their cost, and which of them none beats in cost and accuracy."""
+    table = make_table(front.title, "policy", "pass@1 sampled", "on the front")
+    for point in front.points:
+        table.add_row(
+            f"{point.cost:.3f}", point.name, f"{point.accuracy:.3f}", "yes" if point.name in front.best else ""
+        )
+    return table
 
 
 def _changes(contrast: Contrast) -> "Table":

@@ -120,6 +120,16 @@ def _fetch(files: "DVCFileSystem", layout: Layout, paths: Iterable[Path]) -> Non
             files.get(place, str(path), recursive=files.isdir(place))
 
 
+def _round_files(layout: Layout, number: int) -> list[Path]:
+    return [
+        layout.steps(number),
+        layout.reward_histogram(number),
+        layout.tree(number),
+        layout.selection(number),
+        layout.rewarded(number),
+    ]
+
+
 def _record_files(layout: Layout, rounds: int) -> list[Path]:
     """The files and folders that a run record is made from."""
     numbers = range(1, rounds + 1)
@@ -129,5 +139,5 @@ def _record_files(layout: Layout, rounds: int) -> list[Path]:
         layout.evaluation("before"),
         layout.evaluation("after"),
         layout.metrics("promote").parent,
-        *(path for n in numbers for path in (layout.steps(n), layout.tree(n), layout.selection(n), layout.rewarded(n))),
+        *(path for n in numbers for path in _round_files(layout, n)),
     ]

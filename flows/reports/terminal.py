@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flows.reports.comparison import change, level_with_interval
+from flows.reports.front import COSTS
 from flows.stages.dvc_yaml import stage_of
 from tasks.artifacts import read_json, read_jsonl
 from tasks.core.metrics_files import read_metrics
@@ -87,7 +88,8 @@ def print_report(
 def _learning(layout: Layout, params: Params, before: list[ProblemOutcome], after: list[ProblemOutcome]) -> "Table":
     """Measures on the test split before and after, with the intervals of the evaluation; the change is paired.
 
-    Then come shares of the sampled completions: those without a result, and those cut at their length limit.
+    Then come shares of the sampled completions, those without a result and those cut at their length limit, and what
+    they cost.
     """
     first, last = read_metrics(layout, "evaluate@before"), read_metrics(layout, "evaluate@after")
     evaluation = params.evaluation
@@ -101,7 +103,7 @@ def _learning(layout: Layout, params: Params, before: list[ProblemOutcome], afte
                 values["after"][name], values["before"][name], evaluation.resamples, evaluation.confidence, seed
             )
             table.add_row(title, level_with_interval(first, name), level_with_interval(last, name), change(difference))
-    _add_means(table, {"invalid": "invalid samples", "cut": "cut samples"}, first, last)
+    _add_means(table, {"invalid": "invalid samples", "cut": "cut samples", **COSTS}, first, last)
     return table
 
 
@@ -268,15 +270,17 @@ def _fdr_control(layout: Layout, params: Params) -> list[str]:
 
 
 def _curriculum(layout: Layout, params: Params) -> list[str]:
-    """The train problems that were searched, skipped and left out in each round, if not always all were searched."""
+    """The train problems that were searched in each round, and why not all were."""
     rounds = [read_metrics(layout, f"search@{number}") for number in range(1, params.rounds.last + 1)]
-    if not any(numbers.get("skipped") or numbers.get("left_out") for numbers in rounds):
-        return []
-    counts = {name: ", ".join(f"{r[name]:.0f}" for r in rounds) for name in ("problems", "skipped", "left_out")}
-    return [
-        f"Train problems searched, by round: {counts['problems']}; skipped, for no signal before: {counts['skipped']}; "
-        f"left out, beyond curriculum.problems or groups: {counts['left_out']}."
-    ]
+    reasons = {
+        "closed": "closed, as harder ones",
+        "skipped": "skipped, for no signal before",
+        "left_out": "left out, beyond curriculum.problems or groups",
+    }
+    given = {name: why for name, why in reasons.items() if any(numbers.get(name) for numbers in rounds)}
+    counts = [f"{why}: {', '.join(f'{r[name]:.0f}' for r in rounds)}" for name, why in given.items()]
+    searched = ", ".join(f"{r['problems']:.0f}" for r in rounds if given)
+    return ["; ".join([f"Train problems searched, by round: {searched}", *counts]) + "."] if given else []
 
 
 def _support(search: Mapping[str, float]) -> list[str]:

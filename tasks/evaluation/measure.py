@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from tasks.environments.lookup import environment_in
 from tasks.environments.measures import gate_value
+from tasks.evaluation.efficiency_means import efficiency_means
 from tasks.evaluation.environment_measures import measure_means, named, with_pictures
 from tasks.evaluation.summary import problem_outcome, summarise
 from tasks.layout import Layout
@@ -36,4 +37,6 @@ def evaluate_problems(
     measured = measure_means(environment, rollouts.problems, rollouts.attempts, own, params.seed)
     measured |= named(rollouts.played)
     numbers = summarise(outcomes, own, params.seed) | rollouts.usage | measured
+    if environment.asks_siblings:
+        numbers |= efficiency_means(rollouts.attempts, params.operators)
     return EvaluationResult(outcomes, with_pictures(environment, rollouts.problems, rollouts.attempts), numbers)

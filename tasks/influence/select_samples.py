@@ -151,9 +151,10 @@ def validation_of(groups: Sequence[SampleGroup], params: Params) -> Validation:
     if own.top_k is not None:
         coefficients = keep_top_k(coefficients, rewards, own.top_k)
         logger.warning(
-            "influence.top_k: influence measured against the %d best validation samples alone is mostly noise; "
+            "influence.top_k: influence measured against the %d %s validation samples alone is mostly noise; "
             "null takes all %d",
-            own.top_k,
+            abs(own.top_k),
+            "best" if own.top_k > 0 else "worst",
             len(samples),
         )
     loss = params.grpo.loss if own.loss == "policy_gradient" else "dapo"  # every token the same weight

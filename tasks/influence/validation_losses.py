@@ -47,7 +47,11 @@ def validation_coefficients(
 def keep_top_k(
     weights: Sequence[Sequence[float]], rewards: Sequence[Sequence[float | None]], top_k: int
 ) -> list[list[float]]:
-    """`weights` with 0 for all but the `top_k` samples of the highest rewards, the first of equal ones; [n][G]."""
+    """`weights` with 0 for all but the `top_k` samples of the highest rewards, the first of equal ones; [n][G].
+
+    Below 0: the -`top_k` samples of the lowest.
+    """
     places = [(p, m) for p, group in enumerate(rewards) for m, reward in enumerate(group) if reward is not None]
-    best = set(sorted(places, key=lambda place: -(rewards[place[0]][place[1]] or 0.0))[:top_k])
+    sign = 1 if top_k > 0 else -1
+    best = set(sorted(places, key=lambda place: -sign * (rewards[place[0]][place[1]] or 0.0))[: abs(top_k)])
     return [[c * ((p, m) in best) for m, c in enumerate(group)] for p, group in enumerate(weights)]

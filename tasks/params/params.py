@@ -90,7 +90,8 @@ class Params(Section):
         own = rewards.environment if others.data.get("environment") not in ("workflow", "code") else {}
         weights = [*own.values(), *(term.weight for term in rewards.own)]
         weights += [rewards.model.weight] if rewards.model else []
-        if rewards.correctness + rewards.runs + rewards.length + sum(weights) == 0:
+        weights += [rewards.runs, rewards.length, rewards.operations, rewards.model_calls, rewards.cost]
+        if rewards.correctness + sum(weights) == 0:
             raise ValueError("every weight is 0: give at least one term a weight, correctness: 1.0 for instance")
         return rewards
 

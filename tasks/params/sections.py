@@ -235,6 +235,9 @@ class Rewards(Section):
     correctness: Weight
     runs: Weight
     length: Weight
+    operations: Weight
+    model_calls: Weight
+    cost: Weight
     environment: dict[str, Weight]
     strict: bool
     partial_tests: bool
@@ -264,7 +267,7 @@ class Influence(Section):
     completions: Annotated[int, Field(ge=1, le=256, strict=True)]
     trajectories: str | None
     trajectories_sha256: str | None
-    top_k: Annotated[int, Field(ge=1, strict=True)] | None
+    top_k: Annotated[int, Field(ge=-1_000_000, le=1_000_000, strict=True)] | None
     loss: ValidationLoss
     selection: Selection
     fraction: Annotated[float, Field(gt=0, le=1)]
@@ -277,6 +280,13 @@ class Influence(Section):
     positions: Literal["all", "completion"]
     precondition: Literal["none", "adam"]
     memory_budget: Annotated[int, Field(ge=1, le=1_048_576, strict=True)]
+
+    @field_validator("top_k")
+    @classmethod
+    def _check_top_k(cls, top_k: int | None) -> int | None:
+        if top_k == 0:
+            raise ValueError("0 validation completions give no influence: write null for all of them")
+        return top_k
 
     @model_validator(mode="after")
     def _check_trajectories(self) -> "Influence":

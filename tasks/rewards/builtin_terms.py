@@ -1,15 +1,19 @@
-"""Built-in terms of the reward: `correctness`, `runs` and `length`, from the results of a workflow.
+"""Built-in terms of the reward, from the results of a workflow.
 
 A term is in [0, 1], or None if it cannot be computed. Bad code earns 0: an exception, a program that is too slow or too
 big, that kills itself or crashes the interpreter. If the sandbox died, a model gave no reply or the file was damaged,
 the value is unknown: None, not 0.
+
+`operations`, `model_calls` and `cost` are factors of `correctness`: what a wrong program saves is worth nothing.
 """
 
 from collections.abc import Callable
 from functools import partial
 
 from tasks.environments.protocol import Environment, solved_share
+from tasks.errors import GraftError
 from tasks.programs.answer_check import failure_reason
+from tasks.programs.efficiency import Budget, count_operations, mean_calls, mean_cost
 from tasks.records import NUMBER, Result, Trajectory
 
 CHARACTERS_PER_TOKEN = 4
@@ -18,13 +22,23 @@ CHARACTERS_PER_TOKEN = 4
 Term = Callable[[Trajectory, int], float | None]
 """(trajectory, member) → its value."""
 
-COMMON = ("correctness", "runs", "length")
-"""Terms of every environment, by the names of their weights in `params.yaml`."""
+EFFICIENCY = ("operations", "model_calls", "cost")
+"""Terms of programs."""
+
+COMMON = ("correctness", "runs", "length", *EFFICIENCY)
+"""The built-in terms, by the names of their weights in `params.yaml`."""
 
 
-def terms_of(environment: Environment, max_new_tokens: int) -> dict[str, Term]:
+def terms_of(environment: Environment, max_new_tokens: int, budget: Budget) -> dict[str, Term]:
     """The terms of COMMON in an environment."""
-    return {"correctness": partial(correctness, environment), "runs": runs, "length": partial(length, max_new_tokens)}
+    return {
+        "correctness": partial(correctness, environment),
+        "runs": runs,
+        "length": partial(length, max_new_tokens),
+        "operations": partial(operations, environment),
+        "model_calls": partial(model_calls, environment, budget),
+        "cost": partial(cost, environment, budget),
+    }
 
 
 def correctness(environment: Environment, trajectory: Trajectory, member: int) -> float | None:
@@ -49,6 +63,36 @@ def length(max_new_tokens: int, trajectory: Trajectory, member: int) -> float | 
     """1 - tokens / max_new_tokens, at least 0; without tokens, characters of the code / 4."""
     tokens = len(trajectory.tokens[member]) or len(trajectory.workflow_codes[member]) / CHARACTERS_PER_TOKEN
     return max(0.0, 1 - tokens / max_new_tokens)
+
+
+def operations(environment: Environment, trajectory: Trajectory, member: int) -> float | None:
+    """correctness / (1 + the operations that the program writes)."""
+    count = count_operations(trajectory.workflow_codes[member])
+    return _factor(correctness(environment, trajectory, member), 0.0 if count is None else 1 / (1 + count))
+
+
+def model_calls(environment: Environment, budget: Budget, trajectory: Trajectory, member: int) -> float | None:
+    """correctness · (1 - calls of a model a question / operators.calls)."""
+    share = mean_calls(results_of(trajectory, member)) / budget.calls
+    return _factor(correctness(environment, trajectory, member), max(0.0, 1 - share))
+
+
+def cost(environment: Environment, budget: Budget, trajectory: Trajectory, member: int) -> float | None:
+    """correctness · (1 - dollars a question / those of operators.calls replies of operators.max_tokens), at least 0.
+
+    Raises GraftError where the price is unknown, or replies cost nothing.
+    """
+    if budget.price is None or not budget.cost:
+        raise GraftError(
+            f"rewards.cost: operators.price is {budget.price}, so that no workflow has a cost; set it to [prompts, "
+            "replies] in dollars per million tokens, or rewards.cost to 0"
+        )
+    share = mean_cost(results_of(trajectory, member), budget.price) / budget.cost
+    return _factor(correctness(environment, trajectory, member), max(0.0, 1 - share))
+
+
+def _factor(right: float | None, efficiency: float) -> float | None:
+    return None if right is None else right * efficiency
 
 
 def results_of(trajectory: Trajectory, member: int) -> list[Result]:

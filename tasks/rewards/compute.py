@@ -9,6 +9,7 @@ from tasks.environments.lookup import rewarding_environment
 from tasks.environments.protocol import Environment, Term
 from tasks.params.params import Params
 from tasks.params.sections import Rewards, UserTerm
+from tasks.programs.efficiency import Budget
 from tasks.records import RewardedTrajectory, Trajectory
 from tasks.rewards.builtin_terms import results_of
 from tasks.rewards.user_terms import user_term_column
@@ -37,10 +38,16 @@ def compute_rewards(
     Raises GraftError if a user's term or the model cannot be loaded or differs from the digest in the params.
     """
     measured = measure_terms(root, environment, params.rewards, trajectories, total)
-    longest = params.policy.max_new_tokens
+    longest, own = params.policy.max_new_tokens, params.operators
+    budget = Budget(own.calls, own.max_tokens, own.price)
     rewarded = [
         reward_group(
-            environment, each, params.rewards, longest, {name: column[place] for name, column in measured.items()}
+            environment,
+            each,
+            params.rewards,
+            longest,
+            budget,
+            {name: column[place] for name, column in measured.items()},
         )
         for place, each in enumerate(trajectories)
     ]

@@ -8,8 +8,9 @@ from tasks.environments.protocol import Environment
 from tasks.errors import GraftError
 from tasks.params.sections import Rewards
 from tasks.programs.answer_check import failure_reason
+from tasks.programs.efficiency import Budget
 from tasks.records import RewardedTrajectory, RewardStatus, Trajectory
-from tasks.rewards.builtin_terms import COMMON, results_of, terms_of
+from tasks.rewards.builtin_terms import COMMON, EFFICIENCY, results_of, terms_of
 
 
 class TermValue(NamedTuple):
@@ -29,6 +30,7 @@ def reward_group(
     trajectory: Trajectory,
     params: Rewards,
     max_new_tokens: int,
+    budget: Budget,
     measured: Mapping[str, TermColumn] | None = None,
 ) -> RewardedTrajectory:
     """The trajectory with its rewards [G], their terms {name: [G]} and their status [G].
@@ -39,7 +41,7 @@ def reward_group(
     members = range(len(trajectory.workflow_ids))
     weights = weights_of(environment, params)
     columns = dict(measured or {})
-    for name, term in terms_of(environment, max_new_tokens).items():
+    for name, term in terms_of(environment, max_new_tokens, budget).items():
         values = [term(trajectory, member) for member in members] if name in weights else []
         columns[name] = [TermValue(value, "failed" if value is None else "ok") for value in values]
     terms = {name: [each.value for each in columns[name]] for name in weights}
@@ -51,10 +53,13 @@ def reward_group(
 def weights_of(environment: Environment, params: Rewards) -> dict[str, float]:
     """The weights above 0 by term: built-in, the environment's, the user's, then the model's.
 
-    Raises GraftError for a weight of a term that the environment lacks, and for a user's term with the name of one that
-    it has. `workflow` has no terms and ignores these weights.
+    Raises GraftError for a weight of a term that the environment lacks (operations, model calls and cost are of
+    programs), and for a user's term with the name of one that it has. `workflow` has no terms of its own and ignores
+    `rewards.environment`.
     """
     weights = {name: getattr(params, name) for name in COMMON}
+    if not environment.asks_siblings and (given := [name for name in EFFICIENCY if weights[name]]):
+        raise GraftError(f"rewards.{given[0]}: counts what programs do, and this environment has none; set it to 0")
     for name, weight in (params.environment if environment.terms else {}).items():
         if name not in environment.terms:
             there = ", ".join(environment.terms)

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from flows.reports.comparison import Side, level_with_interval, title_of
-from flows.reports.html.chart import Curve, Point, Stack, bars, curves
+from flows.reports.front import fronts
+from flows.reports.html.chart import Curve, Dot, Point, Stack, bars, curves, dots
 from flows.reports.run_record import Example, GreedyCompletion, RunRecord
 from tasks.environments.measures import PREFIX
 from tasks.evaluation.environment_measures import ENDS
@@ -96,6 +97,22 @@ def influence(sides: Sequence[Side]) -> list[Chart]:
             ),
         )
         for name, record in found
+    ]
+
+
+def efficiency(sides: Sequence[Side]) -> list[Chart]:
+    """A chart for each cost: the policies by cost and accuracy, and a line through those that none beats in both."""
+    return [
+        Chart(
+            front.title,
+            dots(
+                f"accuracy and {front.title}",
+                [Dot(point.name, point.colour, point.cost, point.accuracy) for point in front.points],
+                [(point.cost, point.accuracy) for point in front.points if point.name in front.best],
+                front.title,
+            ),
+        )
+        for front in fronts(sides)
     ]
 
 

@@ -186,14 +186,14 @@ class Sandbox:
             for (job,), answer in self._ask_all(protocol.PROGRAM, requests, clients):
                 ending = _result(*answer)
                 if isinstance(ending, Result):
-                    results[job] = ending
+                    results[job] = replays[job].counted(ending)
                 else:
                     prompts[job] = replays[job].prompt(ending)
             replays = {job: replay for job, replay in replays.items() if job in prompts}
             replies = reply_to_all([(prompts[job], replay) for job, replay in replays.items()], self._model)
             for job, reply in zip(list(replays), replies, strict=True):
                 if isinstance(reply, Result):
-                    results[job] = reply
+                    results[job] = replays[job].counted(reply)
                     del replays[job]
                 else:
                     replays[job].append(prompts[job], reply)

@@ -13,6 +13,7 @@ from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.model.rollouts.attempts import run_workflows
 from tasks.params.file import load_params
+from tasks.programs.efficiency import Budget
 from tasks.programs.operators.question_context import context, with_context, without_context
 from tasks.programs.sandbox.sandbox import Program
 from tasks.records import Problem, Result, Sibling, Trajectory
@@ -89,7 +90,7 @@ def test_rewards_have_the_evaluators_share_and_terms_see_answer_and_fields() -> 
         sibling_results=[[], []], tokens=[[1], [1]], logprobs=[[], []], policy_version="v",
     )  # fmt: skip
     weights = shipped_params(rewards={"runs": 1.0}).rewards
-    rewarded = reward_group(WorkflowEnvironment(), group, weights, 8)
+    rewarded = reward_group(WorkflowEnvironment(), group, weights, 8, Budget(8, 256, None))
     assert rewarded.reward_terms == {"correctness": [1.0, 0.8], "runs": [1.0, 1.0]}
     sent = Problem.model_validate(problem.model_dump(mode="json"))  # as rewards.own gets it
     assert call(lambda problem, *_: problem.fields["hops"] + len(problem.answer), sent, "", []) == (3.0, None)

@@ -22,7 +22,8 @@ PARAMS = {
     "operators rewards.failed_limit grpo.group_size influence.selection influence.validation influence.n "
     "influence.completions",
     "collect": "seed environment environment_sha256 shard_size operators.backend rewards.agreement grpo.group_size",
-    "reward": "environment environment_sha256 shard_size rewards policy.max_new_tokens",
+    "reward": "environment environment_sha256 shard_size rewards policy.max_new_tokens operators.calls "
+    "operators.max_tokens operators.price",
     "select": "environment environment_sha256 algorithm policy.max_new_tokens search.temperature influence ppo "
     "grpo.beta grpo.beta_warmup_steps grpo.kl_target grpo.kl_horizon grpo.bf16 "
     "grpo.negative_weight grpo.advantages grpo.loss grpo.truncated "

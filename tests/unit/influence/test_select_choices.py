@@ -10,6 +10,7 @@ from tasks.errors import GraftError
 from tasks.influence.task import run
 from tasks.layout import Layout
 from tasks.params.params import Params
+from tasks.params.sections import Influence
 from tasks.records import RewardedTrajectory, Selected
 from tests.support.policies import MakeTrajectory
 from tests.support.selection_params import kept, numbers, params
@@ -29,6 +30,7 @@ def test_every_choice_of_influence_does_something(layout: Layout) -> None:
         {"leave_group_out": True},
         {"exclude_self": False},
         {"top_k": 3},
+        {"top_k": -3},
         {"validation": "held_out"},
     ):
         run(layout, params(**{"validation": "same_batch", **change}), 1)
@@ -148,9 +150,13 @@ def test_a_warning_says_that_nothing_is_selected(
 def test_the_best_alone_as_validation_are_warned_about(layout: Layout, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         run(layout, params(top_k=2), 1)
-    message = "influence measured against the 2 best validation samples alone is mostly noise; null takes all 9"
-    assert f"influence.top_k: {message}" in caplog.text
+        run(layout, params(top_k=-2), 1)
+    for which in ("best", "worst"):
+        message = f"influence measured against the 2 {which} validation samples alone is mostly noise; null takes all 9"
+        assert f"influence.top_k: {message}" in caplog.text
     assert numbers(layout)["validation_with_signal"] == 2
+    with pytest.raises(ValueError, match="0 validation completions give no influence: write null"):
+        Influence.model_validate(params().influence.model_dump() | {"top_k": 0})
 
 
 def test_fixed_trajectories_are_validation_whoever_wrote_them(layout: Layout, make_trajectory: MakeTrajectory) -> None:

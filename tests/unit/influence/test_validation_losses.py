@@ -49,3 +49,5 @@ def test_the_top_k_are_kept_and_no_other_is_better(rewards: list[list[float | No
     assert sum(kept) == sum(keep for _, keep in known) == min(top_k, len(known))
     out = max((reward for reward, keep in known if not keep), default=0.0)
     assert all(reward >= out for reward, keep in known if keep)
+    lowered = [[None if reward is None else -reward for reward in group] for group in rewards]
+    assert keep_top_k(ones, rewards, -top_k) == keep_top_k(ones, lowered, top_k)  # the lowest

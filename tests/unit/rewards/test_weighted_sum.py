@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tasks.environments.tagged_answer import TaggedAnswer
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.params.sections import Rewards
+from tasks.programs.efficiency import Budget
 from tasks.programs.sandbox.sandbox import SANDBOX_DIED, Program, Sandbox
 from tasks.records import Result, RewardedTrajectory, Split, Status, Trajectory
-from tasks.rewards.builtin_terms import COMMON, correctness, length, runs
+from tasks.rewards.builtin_terms import COMMON, EFFICIENCY, correctness, length, runs
 from tasks.rewards.metrics import RewardTotals, plateau_remarks, remarks, spread_remarks
 from tasks.rewards.weighted_sum import Failures, combine, first_failure, reward_group
 from tests.support.groups import make_group
@@ -31,9 +33,11 @@ PLAIN = {
     "own": [],
     "seconds": 10,
     "agreement": True,
+    **dict.fromkeys(EFFICIENCY, 0.0),
     **UNSET,
 }
 WEIGHTS = Rewards(correctness=1.0, runs=0.1, length=0.0, failed_limit=0.2, **PLAIN)
+BUDGET = Budget(calls=4, max_tokens=100, price=(1.0, 2.0))
 FAULTS: list[Status] = ["error", "timeout", "memory", "refused", "killed"]
 
 
@@ -47,7 +51,7 @@ def trajectory(*members: list[Result], tokens: list[list[int]] | None = None, sp
 
 
 def score(*members: list[Result], weights: Rewards = WEIGHTS, limit: int = 8, **more: Any) -> RewardedTrajectory:
-    return reward_group(WORKFLOW, trajectory(*members, **more), weights, limit)
+    return reward_group(WORKFLOW, trajectory(*members, **more), weights, limit, BUDGET)
 
 
 def test_correctness_is_the_share_of_problem_and_siblings() -> None:
@@ -58,7 +62,7 @@ def test_correctness_is_the_share_of_problem_and_siblings() -> None:
 def test_without_siblings_a_right_answer_counts_as_far_as_others_agree() -> None:
     group = trajectory([OK], [WRONG], [OK], [KILLED]).model_copy(update={"agreement": [1.0, 1.0, 0.25, 1.0]})
     assert [correctness(WORKFLOW, group, member) for member in range(4)] == [1, 0, 0.25, None]
-    *known, unknown = reward_group(WORKFLOW, group, WEIGHTS, 8).rewards
+    *known, unknown = reward_group(WORKFLOW, group, WEIGHTS, 8, BUDGET).rewards
     assert (known, unknown) == (pytest.approx([1.1, 0.1, 0.35]), None)
 
 
@@ -115,6 +119,29 @@ def test_length_falls_from_1_to_0_and_without_tokens_counts_the_code(count: int,
     value = length(limit, trajectory([OK], tokens=[[1] * count]), 0)
     assert value == pytest.approx(max(0.0, 1 - count / limit))
     assert length(20, trajectory([OK], tokens=[[]]), 0) == pytest.approx(0.5)
+
+
+def test_efficiency_is_a_share_of_correctness_and_unknown_where_that_is() -> None:
+    """Of 4 calls with 100 tokens at 2 dollars a million, at most 800 millionths."""
+    asked = Result(status="ok", value=5, calls=1, prompt_tokens=40, completion_tokens=20)
+    group = trajectory([OK, OK], [asked, OK], [WRONG, WRONG], [KILLED, OK], [OK, WRONG])
+    codes = ["return 1 + 2", "x = ask(problem)\ny = x + 1 * 2", "", "", "no Python"]
+    weights = WEIGHTS.model_copy(update=dict.fromkeys(EFFICIENCY, 1.0))
+    found = reward_group(WORKFLOW, group.model_copy(update={"workflow_codes": codes}), weights, 8, BUDGET).reward_terms
+    assert found["operations"] == [1 / 2, 1 / 4, 0, None, 0]
+    assert found["model_calls"] == [1, pytest.approx(1 - 0.5 / 4), 0, None, 0.5]
+    assert found["cost"] == [1, pytest.approx(1 - (40 + 2 * 20) / 2 / 800), 0, None, 0.5]
+    dear = Result(status="ok", value=5, calls=4, prompt_tokens=10**6, completion_tokens=400)
+    assert reward_group(WORKFLOW, trajectory([dear]), weights, 8, BUDGET).reward_terms["cost"] == [0]
+
+
+def test_efficiency_needs_programs_and_cost_a_price() -> None:
+    weights = WEIGHTS.model_copy(update={"cost": 1.0})
+    for price in (None, (1.0, 0.0)):
+        with pytest.raises(GraftError, match=r"rewards\.cost: operators\.price is .* set it to \[prompts, replies\]"):
+            reward_group(WORKFLOW, trajectory([OK]), weights, 8, BUDGET._replace(price=price))
+    with pytest.raises(GraftError, match=r"rewards\.operations: counts what programs do, and this"):
+        reward_group(TaggedAnswer(), trajectory([OK]), WEIGHTS.model_copy(update={"operations": 0.1}), 8, BUDGET)
 
 
 weights = st.floats(0, 100, allow_nan=False)

@@ -85,7 +85,10 @@ OPERATORS: dict[str, tuple[str, Callable[[Prompt], str], Any]] = {
 @pytest.mark.parametrize("name", OPERATORS)
 def test_each_operator(name: str, tmp_path: Path) -> None:
     body, reply, expected = OPERATORS[name]
-    assert value(body, Function(reply), tmp_path) == Result(status="ok", value=expected)
+    model = Function(reply)
+    calls = 0 if name == "ensemble of equals" else 1
+    usage = {"calls": calls, "prompt_tokens": 2 * calls, "completion_tokens": calls}
+    assert value(body, model, tmp_path) == Result(status="ok", value=expected, **usage)
 
 
 def test_each_operator_has_a_case_and_a_line_for_the_prompt() -> None:
@@ -108,7 +111,8 @@ def test_a_repeated_prompt_is_another_draw_and_the_budget_of_prompts_is_kept(tmp
     assert value("return ask('a') + ask('b') + ask('a') + ask('a')", model, tmp_path / "draws").value == "0012"
     model = Function(lambda _: "x")
     endless = "while True:\n    ask('more')"
-    assert value(endless, model, tmp_path, calls=3) == Result(status="error", error="asks more than 3 prompts")
+    usage = {"calls": 3, "prompt_tokens": 6, "completion_tokens": 3}
+    assert value(endless, model, tmp_path, calls=3) == Result(status="error", error="asks more than 3 prompts", **usage)
     assert len(model.asked) == 3
     assert value("return ask('1') + ask('2') + ask('3')", model, tmp_path, calls=3).status == "ok"
 
