@@ -183,7 +183,8 @@ def test_trl_gives_what_is_recorded_and_the_same_for_more_cases(trl: Any) -> Non
     recorded = RECORDED["given"]
     more = cases_of(1000, seed=100)
     numbers = trl([*recorded["cases"], *more], recorded["betas"])
-    assert numbers["betas"] == pytest.approx(RECORDED["numbers"]["betas"])
+    for then, now in zip(RECORDED["numbers"]["betas"], numbers["betas"], strict=True):
+        assert now == pytest.approx(then)
     for then, now in zip(RECORDED["numbers"]["cases"], numbers["cases"], strict=False):
         for name, own in then.items():
             torch.testing.assert_close(torch.tensor(now[name]), torch.tensor(own))
