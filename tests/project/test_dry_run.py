@@ -47,7 +47,7 @@ def test_where_all_is_done_it_says_so(done: Path) -> None:
 
 def test_a_param_that_is_not_written(done: Path) -> None:
     took(done, 90.0)
-    steps, rest = told(done, "-S", "grpo.beta=0.05")
+    steps, rest = told(done, "-S", "grpo.entropy=0.05")
     assert list(steps) == AFTER_REWARD[AFTER_REWARD.index("update@1") :]
     assert steps["update@1"] == ("~90.0 s", "param grpo.beta: 0.01 → 0.05")
     assert steps["search@2"] == ("90.0 s", "after update@1")
