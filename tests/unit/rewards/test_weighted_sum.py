@@ -30,6 +30,7 @@ PLAIN = {
     "environment": {},
     "strict": False,
     "partial_tests": False,
+    "toxicity_floor": 0.0,
     "own": [],
     "seconds": 10,
     "agreement": True,
