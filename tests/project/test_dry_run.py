@@ -49,10 +49,10 @@ def test_a_param_that_is_not_written(done: Path) -> None:
     took(done, 90.0)
     steps, rest = told(done, "-S", "grpo.entropy=0.05")
     assert list(steps) == AFTER_REWARD[AFTER_REWARD.index("update@1") :]
-    assert steps["update@1"] == ("~90.0 s", "param grpo.beta: 0.01 → 0.05")
+    assert steps["update@1"] == ("~90.0 s", "param grpo.entropy: 0.0 → 0.05")
     assert steps["search@2"] == ("90.0 s", "after update@1")
     assert rest.startswith("11 stages: 3.0 minutes to 16.5 minutes.\n9 of these may stay as they are: ")
-    assert rest.endswith("~ was measured with other values of grpo.beta.\n")
+    assert rest.endswith("~ was measured with other values of grpo.entropy.\n")
 
 
 @pytest.mark.slow
