@@ -48,7 +48,7 @@ def test_a_wrong_assignment_is_named_and_nothing_is_written(by_graft: Path, assi
 
 
 def test_a_preset_of_another_environment_than_the_champions_is_refused(done: Path) -> None:
-    write_json(by_graft / "champion" / "champion.json", CHAMPION)
+    write_json(done / "champion" / "champion.json", CHAMPION)
     expected = "trained in environment workflow, this run's is rookworld"
     assert expected in refused(done, "retrain", "--preset", "chess")
 
