@@ -45,7 +45,7 @@ def run_update(layout: Layout, params: Params, round: int) -> None:
     policy = load_policy(layout.policy(0 if grpo.beta > 0 else round - 1))
     splits = list(dict.fromkeys(["train", *(line.split for line in selection)]))
     environment = environment_in(layout.root, params)
-    by_split, invalid = read_groups(policy, environment, layout, round, splits, grpo)
+    by_split, invalid, _ = read_groups(policy, environment, layout, round, splits, grpo)
     averaging = TokenWeights(grpo.loss, params.policy.max_new_tokens)
     try:
         groups = selected_groups([g for split in splits for g in by_split[split]], selection, averaging)
