@@ -7,6 +7,7 @@ from tasks.core.metrics_files import LiveRows
 from tasks.grpo.checkpoint import Checkpoint
 from tasks.grpo.metrics import Metrics, round_metrics
 from tasks.grpo.recorded_logprobs import Logprobs, score_samples
+from tasks.grpo.sampler_correction import correct_groups
 from tasks.grpo.step_plan import UpdateGroup, plan_steps
 from tasks.grpo.update import train
 from tasks.model.policy import Policy
@@ -42,9 +43,11 @@ def compute(
     `kl_weight`: what the round before has left, None in the first.
     """
     grpo = params.grpo
+    scorer = update_scorer(policy, _samples(groups), params)
+    groups, corrected = correct_groups(scorer, groups, grpo.sampler_correction)
     steps, skipped = plan_steps(groups, grpo.epochs, grpo.prompts_per_step, derive_seed(params.seed, "update", round))
-    done = train(update_scorer(policy, _samples(groups), params), steps, grpo, reference, checkpoint, live, kl_weight)
-    numbers = round_metrics(done.rows, skipped, groups)
+    done = train(scorer, steps, grpo, reference, checkpoint, live, kl_weight)
+    numbers = round_metrics(done.rows, skipped, groups) | corrected
     return UpdateResult(done.rows, numbers, done.kl_weight, done.tokens_per_second)
 
 

@@ -87,7 +87,7 @@ def _loss_of(
         pad_logprobs(behaviour, samples, logprobs),
         None if reference is None else pad_logprobs(reference, samples, logprobs),
         scored.entropies if params.entropy > 0 else None,
-        logprobs.new_tensor([s.advantage for s in samples]),
+        pad_advantages(samples, logprobs),
         mask,
         objective_of(params),
     )
@@ -101,6 +101,18 @@ def _loss_of(
         return part, [] if math.isfinite(part.loss) else _not_finite(tokens, samples)
 
     return loss, read_sums
+
+
+def pad_advantages(samples: Sequence[Sample], like: "Tensor") -> "Tensor":
+    """The advantages [R, 1], or of each token [R, C] where the sampler is corrected for."""
+    advantages: Tensor = like.new_tensor([s.advantage for s in samples])[:, None]
+    if not any(s.token_weights for s in samples):
+        return advantages
+    weights = like.detach().new_ones(like.shape)
+    for row, sample in zip(weights, samples, strict=True):
+        if sample.token_weights:
+            row[: len(sample.completion)] = like.new_tensor(sample.token_weights)
+    return advantages * weights
 
 
 def _summed(tokens: TokenLosses, loss: "Tensor", entropies: "Tensor", counts: "Tensor", weights: "Tensor") -> TokenSums:

@@ -88,14 +88,15 @@ def token_losses(
     mask: "Tensor",
     objective: Objective,
 ) -> TokenLosses:
-    """The loss of each token. logprobs, behaviour, reference, entropies, mask: [R, C]; advantages: [R].
+    """The loss of each token. logprobs, behaviour, reference, entropies, mask: [R, C]; advantages: [R], or [R, C].
 
     Without a reference the KL term is 0, without entropies the bonus is.
     """
     import torch
 
     ratio = importance_ratio(logprobs, behaviour, mask, objective.importance)
-    policy, was_clipped = surrogate(logprobs, ratio, advantages[:, None], objective)
+    advantages = advantages[:, None] if advantages.dim() == 1 else advantages
+    policy, was_clipped = surrogate(logprobs, ratio, advantages, objective)
     loss, kl = policy, torch.zeros_like(logprobs)
     penalty = bonus = kl
     if reference is not None:
