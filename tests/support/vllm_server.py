@@ -1,15 +1,19 @@
 """A server on loopback with the requests of vLLM's that Graft makes, behind which is Graft's own sampler.
 
+    python -m tests.support.vllm_server --model FOLDER --port N …    # other flags are ignored
+
 Its options are the mistakes that a server can make without an error: `check_engine` has to find them.
 """
 
 import json
 import random
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -115,8 +119,8 @@ class VllmServer:
 
 
 @contextmanager
-def vllm_server(root: Path, **options: Any) -> Iterator[VllmServer]:
-    """The server of the base in `root`, inside the block."""
+def vllm_server(root: Path, port: int = 0, **options: Any) -> Iterator[VllmServer]:
+    """The server of the base in `root`, inside the block; on any free port by default."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -144,7 +148,7 @@ def vllm_server(root: Path, **options: Any) -> Iterator[VllmServer]:
             """Nothing on the terminal."""
 
     server = VllmServer(root.resolve(), **options)
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+    with ThreadingHTTPServer(("127.0.0.1", port), Handler) as http:
         http.daemon_threads = False  # waited for: torch may not be at work when Python ends
         server.address = f"http://127.0.0.1:{http.server_address[1]}/v1"
         threading.Thread(target=http.serve_forever, daemon=True).start()
@@ -189,3 +193,9 @@ def sampler_params(**changes: Any) -> Sampler:
     """The section `sampler` with kind vllm, float32 and these changes; `address` or `command` is one of them."""
     given = {"kind": "vllm", "dtype": "float32", "address": None, "command": None, "parallel": 8, "seconds": 60.0}
     return Sampler.model_validate(given | changes)
+
+
+if __name__ == "__main__":
+    flags = dict(pairwise(sys.argv))
+    with vllm_server(Path(flags["--model"]), int(flags["--port"])):
+        threading.Event().wait()
