@@ -4,7 +4,6 @@ python -m benchmarks.engine.client FOLDER SERVED.json TOKENS
 """
 
 import json
-import resource
 import sys
 from pathlib import Path
 
@@ -20,7 +19,8 @@ def main(folder: Path, served: dict[str, object], tokens: int) -> None:
     engine = Engine.model_validate(served.pop("engine"))
     policy = load_sampled_policy(folder, ServedModel(engine=engine, **served))  # type: ignore[arg-type]
     sample(policy, make_requests(policy)[:8], TEMPERATURE, tokens, "client")
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    lines = Path("/proc/self/status").read_text().splitlines()  # getrusage would count the parent's peak, too
+    print(next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024)
 
 
 if __name__ == "__main__":

@@ -103,13 +103,13 @@ def likely_cause(
         return "they are raw, of temperature 1: start the server with --logprobs-mode processed_logprobs"
     for one, two in ((slice(1, None), slice(None, -1)), (slice(None, -1), slice(1, None))):
         if explains([row[one] for row in own], _flat([s.behaviour[two] for s in rows])):
-            return "they are shifted by one token: use another version of that server"
+            return "they are shifted by one token: take another version of that server"
     without = policy.model.disable_adapter() if policy.has_adapter else nullcontext()
     with without:
         if policy.has_adapter and explains(score(policy, temperature), recorded):
-            return "they are of the base without the adapter: start the server with --enable-lora, without a base alone"
+            return "they are of the base without the adapter: take a version of that server that does not ignore it"
     if previous is not None and explains(score(previous(), temperature), recorded):
-        return f"they are of the policy of round {round - 2}: let Graft load the adapter, each under a name of its own"
+        return f"they are of the policy of round {round - 2}: start the server again, whose cached states are old"
     return (
         "that server has other weights, or computes in another type than sampler.dtype: serve the policy's base, or "
         "set sampler.dtype to its type"

@@ -82,9 +82,9 @@ def test_the_noise_of_a_narrow_type_passes_where_that_type_is_stated(folders: li
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize(("options", "cause"), [
     (lambda _: {"raw": True}, r"raw, of temperature 1: start the server with --logprobs-mode processed_logprobs"),
-    (lambda folders: {"adapter": folders[0] / "adapter"}, r"of the policy of round 0: let Graft load the adapter"),
-    (lambda _: {"bare": True}, r"of the base without the adapter: start the server with --enable-lora"),
-    (lambda _: {"shifted": True}, r"shifted by one token: use another version"),
+    (lambda folders: {"adapter": folders[0] / "adapter"}, r"of the policy of round 0: start the server again"),
+    (lambda _: {"bare": True}, r"of the base without the adapter: take a version"),
+    (lambda _: {"shifted": True}, r"shifted by one token: take another version"),
 ])  # fmt: skip
 def test_a_server_that_is_wrong_stops_the_stage_in_one_line_with_the_cause(
     folders: list[Path], options: Callable[[list[Path]], dict[str, Any]], cause: str, dtype: str
