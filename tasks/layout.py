@@ -111,6 +111,10 @@ class Layout:
         """Cache of a model's replies to the operators' prompts. No stage depends on it."""
         return self.root / ".graft" / "replies"
 
+    def engine_log(self, stage_id: str) -> Path:
+        """Output of the server that a stage started to sample the policy. Not in `run`: it has times and addresses."""
+        return self.root / ".graft" / "engine" / f"{stage_id}.log"
+
     def journals(self, stage: str, number: int) -> Path:
         """Progress of an unfinished stage. Not in `run`, since DVC removes outputs when a stage starts."""
         return self.root / ".graft" / "journal" / f"{stage}@{number}"

@@ -235,6 +235,17 @@ class SearchOutcome(Record):
     signal: bool  # its completions, those of the tree included, solve different shares of problem and siblings
 
 
+class Engine(Record):
+    """A server's program that sampled the policy: `workflows/engine.json`, where Graft did not sample itself."""
+
+    name: str
+    version: str  # as the server reports it
+    dtype: str  # `sampler.dtype`
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version} {self.dtype}"
+
+
 class Trajectory(Record):
     """One problem with its group of completions and their results; the lists are parallel, of length G."""
 
@@ -254,6 +265,8 @@ class Trajectory(Record):
     """With `search.top_p` or `top_k`, [G][T][…]: as in `Completion`; [] for members without. Else []."""
     agreement: list[float] = Field(default=[], exclude_if=not_)
     """Length G if no sibling has another answer: the weight of each member's answer if it is right. Else []."""
+    engine: Engine | None = Field(default=None, exclude_if=lambda engine: engine is None)
+    """That sampled the completions with log-probabilities; None: Graft itself."""
 
 
 RewardStatus = Literal["ok", "failed", "timeout"]

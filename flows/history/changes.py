@@ -12,7 +12,7 @@ from flows.stages.sources import digests as digests_of_sources
 from tasks.artifacts import read_json
 from tasks.core.metrics_files import flatten
 from tasks.layout import Layout
-from tasks.params.params import RUN_ONLY_SECTIONS, Params
+from tasks.params.params import Params, dump_stage_params
 from tasks.problems.digests import ProblemFile, digest_problem_files
 from tasks.promotion.champion import read_champion
 from tasks.records import Lineage, Record
@@ -68,7 +68,7 @@ def read_scheduled_inputs(layout: Layout, params: Params) -> RunInputs:
 
 def flat_params(params: Params) -> dict[str, str]:
     """The params that stages read, as texts by their dotted names."""
-    return flatten(params.model_dump(exclude=RUN_ONLY_SECTIONS))
+    return flatten(dump_stage_params(params))
 
 
 def _inputs(layout: Layout, params: Params, flat: dict[str, str]) -> RunInputs:

@@ -20,7 +20,7 @@ from tasks.core.metrics_files import flatten, read_metrics, read_table
 from tasks.core.terminal import answer_text, shortened
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.params.params import RUN_ONLY_SECTIONS
+from tasks.params.params import is_run_only
 from tasks.programs.operators.question_context import without_context
 from tasks.promotion_records import Promotion
 from tasks.records import Attempt, Number, Problem, ProblemOutcome, Record, Result
@@ -104,7 +104,7 @@ class _Lock(BaseModel):
 class RunRecord(Record):
     """A run: `run/account.json`."""
 
-    params: dict[str, str]  # by their dotted names, values as in MLflow; without RUN_ONLY_SECTIONS
+    params: dict[str, str]  # by their dotted names, values as in MLflow; without RUN_ONLY
     rounds: Annotated[int, Field(ge=1, le=999_999)]
     test_sha256: str  # of run/problems/test.jsonl
     decision: str  # the reason that promotion gave
@@ -189,9 +189,7 @@ def params_of_run(root: Path) -> dict[str, str]:
     Taken from `dvc.lock`, since params.yaml may have been edited; from params.yaml for params that no stage depends on,
     or if there is no lock. Raises GraftError if stages were made with different values of one param.
     """
-    flat = flatten(
-        {name: value for name, value in parse(root / "params.yaml").items() if name not in RUN_ONLY_SECTIONS}
-    )
+    flat = {name: value for name, value in flatten(parse(root / "params.yaml")).items() if not is_run_only(name)}
     if not (root / "dvc.lock").is_file():
         return flat
     values: dict[str, tuple[str, Any]] = {}

@@ -14,7 +14,7 @@ from tasks.core.metrics_files import flatten
 from tasks.core.terminal import print_remark
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.params.params import RUN_ONLY_SECTIONS, Params
+from tasks.params.params import Params, dump_stage_params
 from tasks.records import Record
 
 MAX_RUNS = 5
@@ -96,7 +96,7 @@ def _is_below(key: str, name: str) -> bool:
 
 def _flat_params(params: Params) -> dict[str, str]:
     """Without the params that only name a round or the version of a file."""
-    flat = flatten(params.model_dump(exclude=RUN_ONLY_SECTIONS | {"rounds"}))
+    flat = flatten({name: value for name, value in dump_stage_params(params).items() if name != "rounds"})
     return {key: value for key, value in flat.items() if not key.endswith("_sha256")}
 
 

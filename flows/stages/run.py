@@ -23,6 +23,7 @@ from tasks.core.sharding import FanOut, Sequential, Shard, Value, fan_out, use_f
 from tasks.core.terminal import print_remark
 from tasks.errors import GraftError
 from tasks.layout import Layout
+from tasks.model.sampling.vllm.server_params import use_server
 from tasks.params.file import load_params, restrict
 
 
@@ -36,7 +37,7 @@ def run(root: Path, stage_id: str) -> None:
     refuse_outdated(root, stage)
     seen = restrict(params, declared_params(root, stage))
     started = time.monotonic()
-    with use_fan_out(_one_process(stage_id, params.runner.kind)):
+    with use_fan_out(_one_process(stage_id, params.runner.kind)), use_server(params.sampler):
         import_module(MODULES[stage]).run(Layout(root), seen, round_of(stage_id))
     record_duration(Layout(root), stage_id, params, time.monotonic() - started)
 

@@ -7,6 +7,7 @@ from typing import Any
 from tasks.core.metrics_files import LiveRows
 from tasks.grpo.checkpoint import Checkpoint
 from tasks.grpo.metrics import Metrics, round_metrics
+from tasks.grpo.sampler_correction import correct_groups
 from tasks.grpo.step_plan import UpdateGroup, plan_steps
 from tasks.grpo.update import train
 from tasks.model.policy import Policy
@@ -44,14 +45,15 @@ def compute(
     `kl_weight`: what the round before has left, None in the first. `value_head`: trained, too, with algorithm ppo,
     where the samples of the groups have targets and `params` are from `with_ppo_objective`.
     """
-    grpo = params.grpo
-    steps, skipped = plan_steps(groups, grpo.epochs, grpo.prompts_per_step, derive_seed(params.seed, "update", round))
-    scorer, ppo = update_scorer(policy, _samples(groups), params), None
+    grpo, ppo = params.grpo, None
+    scorer = update_scorer(policy, _samples(groups), params)
+    groups, corrected = correct_groups(scorer, groups, grpo.sampler_correction)
     if value_head is not None:
         ppo = params.ppo
         scorer = replace(scorer, value_head=value_head, detach_values=ppo.detach_value)
+    steps, skipped = plan_steps(groups, grpo.epochs, grpo.prompts_per_step, derive_seed(params.seed, "update", round))
     done = train(scorer, steps, grpo, reference, checkpoint, live, kl_weight, ppo)
-    numbers = round_metrics(done.rows, skipped, groups)
+    numbers = round_metrics(done.rows, skipped, groups) | corrected
     return UpdateResult(done.rows, numbers, done.kl_weight, done.tokens_per_second)
 
 

@@ -21,7 +21,7 @@ from tasks.objective.recorded_logprobs import Logprobs, pad_logprobs
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.grpo import Grpo
 from tasks.params.ppo import Ppo
-from tasks.ppo.losses import ValueLosses, pad_targets, value_losses
+from tasks.ppo.losses import PaddedTargets, ValueLosses, pad_targets, value_losses
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -120,7 +120,7 @@ def _loss_of(
         pad_logprobs(behaviour, samples, logprobs),
         None if reference is None else pad_logprobs(reference, samples, logprobs),
         scored.entropies if params.entropy > 0 else None,
-        targets.advantages if targets else logprobs.new_tensor([s.advantage for s in samples]),
+        pad_advantages(samples, logprobs, targets),
         mask,
         objective_of(params),
     )
@@ -141,6 +141,18 @@ def _loss_of(
         return part, [] if math.isfinite(part.loss) else _not_finite(tokens, samples)
 
     return loss, read_sums
+
+
+def pad_advantages(samples: Sequence[Sample], like: "Tensor", targets: PaddedTargets | None = None) -> "Tensor":
+    """The advantages [R, 1], or of each token [R, C] with PPO's targets or where the sampler is corrected for."""
+    advantages = targets.advantages if targets else like.new_tensor([s.advantage for s in samples])[:, None]
+    if not any(s.token_weights for s in samples):
+        return advantages
+    weights = like.detach().new_ones(like.shape)
+    for row, sample in zip(weights, samples, strict=True):
+        if sample.token_weights:
+            row[: len(sample.completion)] = like.new_tensor(sample.token_weights)
+    return advantages * weights
 
 
 def _summed(tokens: TokenLosses, loss: "Tensor", entropies: "Tensor", counts: "Tensor", weights: "Tensor") -> TokenSums:

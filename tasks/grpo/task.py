@@ -51,7 +51,7 @@ def run_update(layout: Layout, params: Params, round: int) -> None:
     policy = load_policy(layout.policy(0 if grpo.beta > 0 else round - 1))
     splits = list(dict.fromkeys(["train", *(line.split for line in selection)]))
     environment = environment_in(layout.root, params)
-    by_split, invalid = read_groups(policy, environment, layout, round, splits, grpo)
+    by_split, invalid, _ = read_groups(policy, environment, layout, round, splits, grpo)
     checkpoint, live = _checkpoint(layout, params, round, policy), LiveRows(layout.live_steps(f"update@{round}"))
     reference = critic = None
     with explain_out_of_memory(grpo.micro_batch_tokens):

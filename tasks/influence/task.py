@@ -1,6 +1,7 @@
 """The select stage: rewarded trajectories → which samples the update may see."""
 
 import logging
+from functools import partial
 
 from tasks.artifacts import write_json, write_jsonl
 from tasks.environments.lookup import environment_in
@@ -12,7 +13,8 @@ from tasks.model.distributed.collectives import rank
 from tasks.model.distributed.torchrun import run_in_processes
 from tasks.model.out_of_memory import explain_out_of_memory
 from tasks.model.policy import Policy, load_policy
-from tasks.objective.groups import RoundGroups, SampleGroup, read_groups, sample_groups
+from tasks.objective.engine_check import check_engine
+from tasks.objective.groups import RoundGroups, SampleGroup, read_groups, sample_groups, samples_in
 from tasks.objective.recorded_completions import read_valid_file
 from tasks.params.fields import UNMEASURED
 from tasks.params.params import Params
@@ -49,13 +51,26 @@ def run_selection(layout: Layout, params: Params, round: int) -> None:
             critic = start_round(layout, params, round, policy, batches)
         policy, head, train = critic.policy, critic.head, critic.groups["train"]
         validation = critic.groups.get("validation", train)
+    checked = _check_sampler(layout, params, round, policy, groups)
     selection = compute(policy, train, validation, params, round, head)
     if rank():
         return
     if not any(line.selected for line in selection.lines):
         logger.warning("nothing is selected: the update of round %d will change nothing", round)
     write_jsonl(layout.selection(round), selection.lines)
-    write_json(layout.metrics("select", round), selection.metrics | {"unfit_samples": groups.invalid})
+    write_json(layout.metrics("select", round), selection.metrics | checked | {"unfit_samples": groups.invalid})
+
+
+def _check_sampler(layout: Layout, params: Params, round: int, policy: Policy, groups: RoundGroups) -> dict[str, float]:
+    """Metrics of the server that sampled the groups, {} where it was Graft. Raises GraftError where its numbers are not
+    the policy's."""
+    before, grpo = round - 2, params.grpo
+    previous = partial(load_policy, layout.policy(before), instead_of=policy) if before >= 0 else None
+    samples = [sample for own in groups.by_split.values() for sample in samples_in(own)]
+    with explain_out_of_memory(grpo.micro_batch_tokens):
+        return check_engine(
+            policy, samples, groups.engine, params.search.temperature, grpo.micro_batch_tokens, round, previous
+        )
 
 
 def _validation(

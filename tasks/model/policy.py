@@ -28,7 +28,7 @@ from tasks.model.gguf import resolve_base
 from tasks.model.hub_errors import is_transient
 from tasks.model.lora import ALL_LINEAR, linear_modules
 from tasks.model.version import WEIGHTS, compute_version
-from tasks.records import Lineage, Part, PromptFormat
+from tasks.records import Engine, Lineage, Part, PromptFormat
 
 REMOTE_CODE = "GRAFT_REMOTE_CODE"
 """Environment variable with the base whose own Python code may run. It is no param: `params.yaml` and policy folders
@@ -38,11 +38,24 @@ LOAD_LOCK = threading.Lock()
 """Held while transformers loads in a thread: its lazy imports are not thread-safe, and loading patches torch."""
 
 
+@dataclass(frozen=True)
+class ServedModel:
+    """A policy on a server; plain data, which workers on other machines receive too."""
+
+    address: str  # http(s)://…/v1
+    name: str  # of the model on that server
+    engine: Engine
+    max_model_len: int  # tokens of a prompt with its completion
+    parallel: int
+    seconds: float
+
+
 @dataclass
 class Policy:
     """`model` is in eval mode: sampling, scoring and training have no dropout.
 
-    It is a peft model if an adapter is trained, a plain one if all weights are.
+    It is a peft model if an adapter is trained, a plain one if all weights are, and has no weights if a server samples
+    the policy (tasks/model/served_model.py).
     """
 
     model: Any
@@ -52,6 +65,7 @@ class Policy:
     base_sha256: str | None = None  # of that folder or file
     own_weights: bool = False  # True: the model's weights are no longer those of `base`
     prompt_format: PromptFormat | None = None  # None: the question is the prompt
+    served: ServedModel | None = None  # the server that samples it; None: it is sampled here
 
     @property
     def device(self) -> Any:

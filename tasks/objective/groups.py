@@ -14,7 +14,7 @@ from tasks.objective.recorded_completions import read_valid_trajectories
 from tasks.objective.samples import baseline_rewards, tokenize_trajectory
 from tasks.params.fields import Truncated
 from tasks.params.grpo import Grpo
-from tasks.records import Proposer, RewardedTrajectory, Split
+from tasks.records import Engine, Proposer, RewardedTrajectory, Split
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,14 @@ class SampleGroup:
 
 
 class RoundGroups(NamedTuple):
-    """The groups of a round by split, and the number of invalid completions that were skipped."""
+    """The groups of a round by split, and the number of invalid completions that were skipped.
+
+    `engine`: the server that sampled them; None: Graft itself.
+    """
 
     by_split: dict[Split, list[SampleGroup]]
     invalid: int
+    engine: Engine | None
 
 
 def read_groups(
@@ -47,11 +51,12 @@ def read_groups(
     """
     groups: dict[Split, list[SampleGroup]] = {split: [] for split in splits}
     invalid = Counter[Split]()
-    rule = grpo.on_invalid_completion
+    rule, engine = grpo.on_invalid_completion, None
     for trajectory in read_valid_trajectories(policy, environment, layout, round, splits, rule, invalid):
         groups[trajectory.split].append(_tokenized(policy, trajectory, grpo.truncated))
+        engine = trajectory.engine
     by_split = {split: _with_advantages(members, grpo) for split, members in groups.items()}
-    return RoundGroups(by_split, invalid.total())
+    return RoundGroups(by_split, invalid.total(), engine)
 
 
 def sample_groups(policy: Policy, trajectories: Iterable[RewardedTrajectory], grpo: Grpo) -> list[SampleGroup]:

@@ -12,6 +12,7 @@ from tasks.params.fields import (
     LearningRate,
     Loss,
     OnInvalid,
+    SamplerCorrection,
     Schedule,
     Share,
     Truncated,
@@ -32,6 +33,7 @@ class Grpo(Section):
     loss: Loss
     importance: Importance
     advantages: Baseline
+    sampler_correction: SamplerCorrection
     truncated: Truncated
     on_invalid_completion: OnInvalid
     clip_low: Share

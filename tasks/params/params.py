@@ -1,7 +1,7 @@
 """All params with their types and ranges. There are no defaults: every value is in `params.yaml`."""
 
 import re
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -11,6 +11,7 @@ from tasks.params.fields import UNMEASURED, Algorithm
 from tasks.params.grpo import Grpo
 from tasks.params.ppo import Ppo
 from tasks.params.rookworld import RookWorld
+from tasks.params.sampler import Sampler
 from tasks.params.sections import (
     Bootstrap,
     Coldstart,
@@ -47,6 +48,7 @@ class Params(Section):
     bootstrap: Bootstrap
     curriculum: Curriculum
     search: Search
+    sampler: Sampler
     sandbox: Sandbox
     operators: Operators
     rewards: Rewards
@@ -135,6 +137,28 @@ class Params(Section):
             )
         return operators
 
+    @field_validator("sampler")
+    @classmethod
+    def _check_kept_sets(cls, sampler: Sampler, others: ValidationInfo) -> Sampler:
+        search = others.data.get("search")
+        if sampler.kind == "vllm" and search is not None and (search.top_p < 1 or search.top_k):
+            raise ValueError(
+                f"kind is vllm, which does not return the sets that search.top_p ({search.top_p:g}) and search.top_k "
+                f"({search.top_k}) keep, and an update needs them: set these to 1 and 0, or kind to own"
+            )
+        return sampler
+
+    @field_validator("grpo")
+    @classmethod
+    def _check_correction(cls, grpo: Grpo, others: ValidationInfo) -> Grpo:
+        sampler = others.data.get("sampler")
+        if sampler is not None and grpo.sampler_correction != "none" and sampler.kind == "own" and not grpo.bf16:
+            raise ValueError(
+                f"sampler_correction ({grpo.sampler_correction}) does nothing where the policy is sampled by its own "
+                "numbers: set it to none, sampler.kind to vllm, or grpo.bf16 to true"
+            )
+        return grpo
+
     @field_validator("evaluation")
     @classmethod
     def _check_dev(cls, evaluation: Evaluation, others: ValidationInfo) -> Evaluation:
@@ -189,5 +213,25 @@ class Params(Section):
         return ppo
 
 
-RUN_ONLY_SECTIONS = {"tracking", "schedule", "runner"}
-"""Sections that no stage may read: a change makes no stage stale and does not distinguish runs."""
+RUN_ONLY = (
+    *("tracking", "schedule", "runner"),
+    *("sampler.address", "sampler.command", "sampler.parallel", "sampler.seconds"),
+)
+"""Sections and params that no stage may read: a change makes no stage stale and does not distinguish runs."""
+
+
+def dump_stage_params(params: Params) -> dict[str, Any]:
+    """Nested values of all params but RUN_ONLY."""
+    values = params.model_dump()
+    for name in RUN_ONLY:
+        section, _, key = name.partition(".")
+        if key:
+            del values[section][key]
+        else:
+            del values[section]
+    return values
+
+
+def is_run_only(name: str) -> bool:
+    """Whether a dotted name is in RUN_ONLY, or below a section there."""
+    return f"{name}.".startswith(tuple(f"{each}." for each in RUN_ONLY))

@@ -17,8 +17,9 @@ from tasks.environments.protocol import Environment
 from tasks.environments.runner import make_runner
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.policy import LOAD_LOCK, SCRATCH, Policy, encode_completion, load_policy
+from tasks.model.policy import LOAD_LOCK, SCRATCH, Policy, ServedModel, encode_completion
 from tasks.model.rollouts.operator_model import log_usage, operator_model
+from tasks.model.served_model import load_sampled_policy
 from tasks.objective.advantages import has_signal
 from tasks.params.params import Params
 from tasks.programs.answer_check import failure_reason
@@ -63,21 +64,27 @@ class ShardResult:
 
 
 def search_shard(
-    root: Path, params: Params, round: int, inputs: str, shard: tuple[int, Sequence[SplitProblem]]
+    root: Path,
+    params: Params,
+    round: int,
+    inputs: str,
+    served: ServedModel | None,
+    shard: tuple[int, Sequence[SplitProblem]],
 ) -> ShardResult:
     """Search the train problems of a shard, sample groups for its validation problems.
 
-    `inputs` is the fingerprint of all inputs of the round's search; a journal with the same one is resumed.
+    `inputs` is the fingerprint of all inputs of the round's search; a journal with the same one is resumed. `served`:
+    the server that samples the policy, None: this process.
     """
     number, problems = shard
     layout = Layout(root)
     environment = environment_in(root, params)
     with LOAD_LOCK:
-        policy = load_policy(layout.policy(round - 1))
+        policy = load_sampled_policy(layout.policy(round - 1), served)
     _check_reviser(policy, params)
     journal = _journal(layout, round, f"{inputs}-{number}")
-    served = operator_model(policy, params.operators, layout)
-    with make_runner(environment, params.sandbox, served) as runner:
+    operators = operator_model(policy, params.operators, layout)
+    with make_runner(environment, params.sandbox, operators) as runner:
         search = PolicySearch(policy, environment, runner, params, round, journal, current_tally())
         trees = search.make_trees([problem for _, problem in problems])
         splits = [split for split, _ in problems]
@@ -85,11 +92,11 @@ def search_shard(
         search.sample(train, [tree for split, tree in zip(splits, trees, strict=True) if split != "train"])
         if environment.asks_siblings:
             search.explore(train)
-        if params.search.revisions and served:
-            Reviser(environment, served, runner, partial(encode_completion, policy), params, round).revise(train)
+        if params.search.revisions and operators:
+            Reviser(environment, operators, runner, partial(encode_completion, policy), params, round).revise(train)
         if environment.asks_siblings:
             run_perturbed_questions(trees, runner)
-    log_usage(served, layout, f"search@{round}")
+    log_usage(operators, layout, f"search@{round}")
     return _result(environment, params, round, splits, trees, train)
 
 

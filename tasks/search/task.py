@@ -9,6 +9,7 @@ from tasks.artifacts import read_jsonl, write_json, write_jsonl, write_text
 from tasks.environments.lookup import environment_in
 from tasks.environments.protocol import Environment, with_checked_siblings
 from tasks.layout import Layout
+from tasks.model.sampling.vllm.serve import serve_policy
 from tasks.params.fields import UNMEASURED
 from tasks.params.params import Params
 from tasks.programs.workflow_files import write_workflows
@@ -46,12 +47,17 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     held_out_samples = {p.problem_id: params.influence.completions for split, p in problems if split != "train"}
     tally = Tally(dict.fromkeys(chosen.order, simulations) | held_out_samples)
     reads = [layout.policy(round - 1), layout.searches(round - 1), *(layout.problems(split) for split in splits)]
-    work = partial(search_shard, layout.root, params, round, fingerprint(reads, params, round))
-    totals = SearchTotals(tally)
-    with show_tally(tally, f"search@{round}", Console(stderr=True)):
+    totals, stage_id = SearchTotals(tally), f"search@{round}"
+    with (
+        serve_policy(layout, params.sampler, layout.policy(round - 1), stage_id) as served,
+        show_tally(tally, stage_id, Console(stderr=True)),
+    ):
+        engine = served.engine if served else None
+        inputs = fingerprint(reads, params, round, *([str(engine)] if engine else []))
+        work = partial(search_shard, layout.root, params, round, inputs, served)
         found = totals.collect(search_waves(work, problems, chosen.order, curriculum.groups, params.shard_size))
         parts = found if curriculum.groups is None else [merge_parts(found, problems)]
-        write_workflows(layout.workflows(round), parts)
+        write_workflows(layout.workflows(round), parts, engine)
     example = totals.example
     assert example is not None, "a run has train problems"
     outcomes = [totals.outcomes[name] for name in train if name in totals.outcomes]

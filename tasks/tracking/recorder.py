@@ -26,7 +26,7 @@ from tasks.core.child_process import kill_tree, last_line
 from tasks.core.metrics_files import flatten, read_metrics, read_numbers, read_table
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.params.params import RUN_ONLY_SECTIONS, Params
+from tasks.params.params import Params, dump_stage_params
 from tasks.promotion_records import Champion, Promotion, Succession
 from tasks.records import Lineage, Record
 from tasks.redaction import redacted
@@ -73,7 +73,7 @@ class Recorder:
                 "kind": "start",
                 "time": time.time(),
                 "ks": params.evaluation.ks,
-                "params": flatten(params.model_dump(exclude=RUN_ONLY_SECTIONS)),
+                "params": flatten(dump_stage_params(params)),
                 "tags": {**source_tags(layout.root), **git_tags(layout.root), **tags},
                 "view": view_state([*unknown_headline(params.evaluation.ks)]),
             }

@@ -14,7 +14,8 @@ from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import Params
 from tasks.programs.integrity import integrity_error, mark_invalid, workflow_location
-from tasks.records import Lineage, Problem, PromptFormat, Split, Trajectory, Workflow
+from tasks.programs.workflow_files import read_engine
+from tasks.records import Engine, Lineage, Problem, PromptFormat, Split, Trajectory, Workflow
 from tasks.statistics.collapse import collapse_remarks
 from tasks.trajectories.groups import SearchedProblem, build_trajectories, pair_with_workflows
 from tasks.trajectories.metrics import TrajectoryCounts
@@ -34,7 +35,8 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
     lineage = read_json(layout.policy(round - 1) / "lineage.json", Lineage)
     form = read_format(layout.policy(round - 1))
     shards = shards_of(_searched_problems(layout, environment, round), params.shard_size)
-    collected = fan_out().map(partial(collect_shard, layout.root, params, lineage, form), shards)
+    engine = read_engine(layout.workflows(round))
+    collected = fan_out().map(partial(collect_shard, layout.root, params, lineage, form, engine), shards)
     counts = TrajectoryCounts(params.grpo.group_size)
     write_jsonl(layout.trajectories(round), _counted(collected, counts, layout, round))
     for remark in collapse_remarks(counts.metrics):
@@ -43,12 +45,18 @@ def run(layout: Layout, params: Params, round: int | None) -> None:
 
 
 def collect_shard(
-    root: Path, params: Params, lineage: Lineage, form: PromptFormat | None, problems: Sequence[SearchedProblem]
+    root: Path,
+    params: Params,
+    lineage: Lineage,
+    form: PromptFormat | None,
+    engine: Engine | None,
+    problems: Sequence[SearchedProblem],
 ) -> list[Trajectory]:
     """The trajectories of some problems; of the project's folder `root` only the user's environment is read."""
     environment, served = environment_in(root, params), params.operators.backend != "none"
     size, agreement = params.grpo.group_size, params.rewards.agreement
-    return list(build_trajectories(environment, problems, lineage, form, size, agreement, params.seed, served))
+    found = build_trajectories(environment, problems, lineage, form, size, agreement, params.seed, served)
+    return [trajectory.model_copy(update={"engine": engine}) for trajectory in found]
 
 
 def _searched_problems(layout: Layout, environment: Environment, round: int) -> Iterator[SearchedProblem]:

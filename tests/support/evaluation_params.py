@@ -9,6 +9,7 @@ from tasks.params.params import Params
 
 SHIPPED = load_params(Path(__file__).parents[2] / "params.yaml")
 KEYS = ["seed", "environment", "environment_sha256", "policy.max_new_tokens", "sandbox", "operators"]
+KEYS += ["sampler.kind", "sampler.dtype"]
 
 
 def evaluation_params(keys: Iterable[str], **changes: dict[str, Any]) -> Params:

@@ -17,6 +17,7 @@ PLAIN: dict[str, Any] = {
     "loss": "dapo",
     "importance": "token",
     "advantages": "group",
+    "sampler_correction": "none",
     "truncated": "learn",
     "on_invalid_completion": "stop",
     "clip_low": 0.2,

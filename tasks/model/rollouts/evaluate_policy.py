@@ -9,9 +9,10 @@ from tasks.environments.lookup import environment_in
 from tasks.environments.protocol import with_checked_siblings
 from tasks.environments.runner import make_runner
 from tasks.layout import Layout
-from tasks.model.policy import load_policy
 from tasks.model.rollouts.attempts import attempt_problems, complete_questions
 from tasks.model.rollouts.operator_model import log_usage, operator_model
+from tasks.model.sampling.vllm.serve import serve_policy
+from tasks.model.served_model import load_sampled_policy
 from tasks.params.params import Params
 from tasks.records import Attempt, Problem
 
@@ -46,11 +47,12 @@ def evaluate_policy(
     """
     environment = environment_in(layout.root, params)
     checked = [with_checked_siblings(environment, problem) for problem in problems]
-    policy = load_policy(folder)
-    served = operator_model(policy, params.operators, layout)
-    with make_runner(environment, params.sandbox, served) as runner:
-        length = params.policy.max_new_tokens
-        attempts = attempt_problems(policy, environment, checked, runner, length, samples, temperature, params.seed)
-        complete = partial(complete_questions, policy, environment, max_new_tokens=length, serves=runner.serves)
-        played = environment.play(checked, complete) if play else {}
-    return Rollouts(checked, attempts, log_usage(served, layout, stage_id), played)
+    with serve_policy(layout, params.sampler, folder, stage_id) as served:
+        policy = load_sampled_policy(folder, served)
+        operators = operator_model(policy, params.operators, layout)
+        with make_runner(environment, params.sandbox, operators) as runner:
+            length = params.policy.max_new_tokens
+            attempts = attempt_problems(policy, environment, checked, runner, length, samples, temperature, params.seed)
+            complete = partial(complete_questions, policy, environment, max_new_tokens=length, serves=runner.serves)
+            played = environment.play(checked, complete) if play else {}
+    return Rollouts(checked, attempts, log_usage(operators, layout, stage_id), played)

@@ -21,7 +21,8 @@ class PolicyModel:
 
     @property
     def name(self) -> str:
-        return f"policy {self._policy.version} t={self._params.temperature:g} n={self._params.max_tokens}"
+        by = f" by {self._policy.served.engine}" if self._policy.served else ""
+        return f"policy {self._policy.version}{by} t={self._params.temperature:g} n={self._params.max_tokens}"
 
     def complete(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Reply]]:
         """Replies by index of the prompt. An empty text is sampled again, up to `operators.retries` times."""

@@ -12,6 +12,7 @@ from tasks.model.policy import Policy
 from tasks.model.sampling.backends import Backend, pick_backend
 from tasks.model.sampling.batch_state import ALL_TOKENS, BatchState, Request, Stop
 from tasks.model.sampling.truncation import Truncation
+from tasks.model.sampling.vllm.completions import sample_on_server
 from tasks.model.scoring.hf_model import unwrap_model
 from tasks.records import Completion
 
@@ -58,7 +59,7 @@ class Sampler:
         self._policy, self._temperature, self._max_tokens = policy, temperature, max_new_tokens
         self._truncation = truncation
         self._backend: Backend | None = None
-        form = policy.prompt_format
+        form = policy.prompt_format if policy.served is None else None
         self._stop = stop_criterion(policy, form.stop) if form and form.stop else None
 
     def batches(self, requests: Sequence[Request]) -> list[list[int]]:
@@ -73,23 +74,27 @@ class Sampler:
         """A completion for each request of one batch, in order; a prefix of the maximal length is one already.
 
         `report` is called with the number of finished completions as it grows.
-        Raises GraftError where the policy's logits are not finite.
+        Raises GraftError where the policy's logits are not finite, or a server does not give what it is asked for.
         """
         unfinished = [r for r in requests if r.budget(self._max_tokens) > 0]
+        report, before = report or (lambda _: None), len(requests) - len(unfinished)
         completions: Iterator[Completion] = iter(())
         if unfinished:
-            self._backend = self._backend or pick_backend(self._policy, unfinished[0].prompt)
-            ends, device = self._policy.end_tokens, self._policy.device
-            state = BatchState(
-                unfinished, self._temperature, self._max_tokens, ends, device, self._stop, self._truncation
-            )
-            if report:
-                state.report = lambda finished: report(len(requests) - len(unfinished) + finished)
-            self._backend(unwrap_model(self._policy.model), state)
-            completions = iter(state.completions())
-        if report:
-            report(len(requests))
+            sample_rows = self._ask_server if self._policy.served else self._decode
+            completions = iter(sample_rows(unfinished, lambda finished: report(before + finished)))
+        report(len(requests))
         return [next(completions) if r.budget(self._max_tokens) > 0 else r.prefix for r in requests]
+
+    def _decode(self, requests: Sequence[Request], report: Callable[[int], None]) -> list[Completion]:
+        self._backend = self._backend or pick_backend(self._policy, requests[0].prompt)
+        ends, device = self._policy.end_tokens, self._policy.device
+        state = BatchState(requests, self._temperature, self._max_tokens, ends, device, self._stop, self._truncation)
+        state.report = report
+        self._backend(unwrap_model(self._policy.model), state)
+        return state.completions()
+
+    def _ask_server(self, requests: Sequence[Request], report: Callable[[int], None]) -> list[Completion]:
+        return sample_on_server(self._policy, requests, self._temperature, self._max_tokens, report)
 
 
 def stop_criterion(policy: Policy, stop: list[str]) -> Stop:
@@ -105,15 +110,25 @@ def _check_room(policy: Policy, requests: Sequence[Request], max_new_tokens: int
     longest = max((len(r.prompt) for r in requests), default=0)
     if longest > room:
         raise GraftError(
-            f"policy.base: holds {room + max_new_tokens} tokens, but the longest prompt has {longest} and "
+            f"{_holder(policy)}: holds {room + max_new_tokens} tokens, but the longest prompt has {longest} and "
             f"policy.max_new_tokens is {max_new_tokens}; lower it, or leave out problems with long questions"
         )
 
 
 def max_prompt_tokens(policy: Policy, max_new_tokens: int) -> int:
     """Tokens of the longest prompt that leaves room for `max_new_tokens`."""
-    positions = getattr(policy.model.config, "max_position_embeddings", None)
-    return (positions or sys.maxsize) - max_new_tokens
+    return _context(policy) - max_new_tokens
+
+
+def _context(policy: Policy) -> int:
+    positions = getattr(policy.model.config, "max_position_embeddings", None) or sys.maxsize
+    return min(positions, policy.served.max_model_len) if policy.served else positions
+
+
+def _holder(policy: Policy) -> str:
+    """The name in messages of what bounds the context: the server, or the policy itself."""
+    is_bound = policy.served is not None and _context(policy) == policy.served.max_model_len
+    return f"sampler: {policy.served.address}" if policy.served and is_bound else "policy.base"
 
 
 def _batches(requests: Sequence[Request]) -> Iterator[list[int]]:

@@ -7,6 +7,7 @@ have changed between releases.
 
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,14 @@ from trl import GRPOConfig, GRPOTrainer
 from tasks.bootstrap.tokenizer import train_tokenizer
 from tasks.grpo.gradient import accumulate_gradient
 from tasks.grpo.groups import weighted_group
+from tasks.grpo.sampler_correction import correct_groups
 from tasks.grpo.step_plan import UpdateGroup
 from tasks.model.policy import encode_prompt
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.advantages import advantages_of
 from tasks.objective.groups import sample_groups
-from tasks.objective.recorded_logprobs import Logprobs
+from tasks.objective.recorded_logprobs import Logprobs, behaviour_logprobs
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.fields import Baseline
 from tasks.params.grpo import Grpo
@@ -217,6 +219,32 @@ OPTIONS = [
 @pytest.mark.parametrize("changes", OPTIONS, ids=str)
 def test_the_options_of_the_loss(changes: dict[str, Any], importance: str, tokenizer: Any, tmp_path: Path) -> None:
     compare(tokenizer, tmp_path, 0.7, True, importance=importance, **changes)
+
+
+@pytest.mark.parametrize("correction", ["truncate", "mask"])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_correction_for_the_sampler(loss: str, correction: Any, tokenizer: Any, tmp_path: Path) -> None:
+    """TRL's `vllm_importance_sampling_mode` token_truncate and token_mask, with a bound of 2."""
+    params, rows, model = params_of(loss=loss, beta=0.05, sampler_correction=correction), samples(), full_model()
+    own, reference = scores_of(model, rows, 0.7), scores_of(full_model(seed=1), rows, 0.7)
+    recorded = scores_of(model, rows, 0.7, noise=0.7)
+    trainer = trainer_of(full_model(), tokenizer, tmp_path, params, temperature=0.7)
+    trainer.beta, trainer.use_vllm, trainer.vllm_importance_sampling_correction = params.beta, True, True
+    batch = batch_of(rows, own, reference)
+    ratios = padded([(own[key] - recorded[key]).exp() for key in own])
+    batch["importance_sampling_ratio"] = (
+        ratios.clamp(max=2.0) if correction == "truncate" else ratios.masked_fill(ratios > 2.0, 0.0)
+    )
+    loss_of_trl, gradients, _ = theirs(trainer, batch)
+
+    rows = [replace(row, behaviour=tuple(recorded[row.problem_id, row.member].tolist())) for row in rows]
+    denominator = TokenWeights(params.loss, LONGEST).denominator([len(row.completion) for row in rows])
+    scorer = Scorer(model, pad=0, temperature=0.7)
+    groups, numbers = correct_groups(scorer, [UpdateGroup("all", rows, denominator)], correction)
+    behaviour = behaviour_logprobs(scorer, groups[0].samples)
+    sums = accumulate_gradient(scorer, groups, behaviour, reference, params)
+    assert_same((sums.loss, gradients_of(model)), (loss_of_trl, gradients))
+    assert 0 < numbers["sampler_correction/bounded_share"] < 0.5
 
 
 def test_the_metrics(tokenizer: Any, tmp_path: Path) -> None:

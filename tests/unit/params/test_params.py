@@ -123,6 +123,7 @@ def test_an_old_value_is_an_error_that_names_the_new_one(file: Path, param: tupl
 
 
 REVISING = ["search.simulations=20", "search.samples=8", "search.revisions=12"]
+VLLM = ["sampler.kind=vllm", "sampler.address=http://127.0.0.1:8000/v1"]
 OWN_TERM = 'rewards.own=[{name: x, term: "a.b:c", weight: 0.1}]'
 MODEL_TERM = "rewards.model={base: some/judge, weight: 0.1, batch: 4, label: 1}"
 
@@ -145,6 +146,10 @@ MODEL_TERM = "rewards.model={base: some/judge, weight: 0.1, batch: 4, label: 1}"
     (["algorithm=ppo", "environment=answer", "influence.selection=positive", "influence.similarity=dot"], "algorithm",
      "ppo"),
     (["ppo.kl_in_reward=full", "search.top_p=0.9"], "ppo.kl_in_reward", "full"),
+    (VLLM, "sampler.kind", "vllm"),
+    (["sampler.kind=vllm", "sampler.command=[vllm, serve]"], "sampler.command", ["vllm", "serve"]),
+    ([*VLLM, "grpo.sampler_correction=truncate"], "grpo.sampler_correction", "truncate"),
+    (["grpo.bf16=true", "grpo.sampler_correction=mask"], "grpo.sampler_correction", "mask"),
 ])  # fmt: skip
 def test_params_that_fit_together_are_accepted(file: Path, assignments: list[str], key: str, value: Any) -> None:
     override(file, assignments)
@@ -170,6 +175,21 @@ def test_params_that_fit_together_are_accepted(file: Path, assignments: list[str
      r"FILE: search: revisions \(13\) must be at most .*\(12\)"),
     (["curriculum.problems=80", "curriculum.groups=81"],
      r"FILE: curriculum: groups \(81\) must be at most problems \(80\), each of which gives at most one"),
+    (["sampler.kind=vllm"], r"FILE: sampler: kind vllm needs either address, .* or command, .*: set one of them"),
+    ([*VLLM, "sampler.command=[vllm]"], r"FILE: sampler: kind vllm needs either address, .*the other to null"),
+    (["sampler.command=[vllm]"], r"FILE: sampler: command is given, but kind is own: set kind to vllm, or "),
+    (["sampler.address=http://a/v1"], r"FILE: sampler: address is given, but kind is own: .*, or address to null"),
+    (["sampler.kind=vllm", "sampler.address=ftp://a"], r"FILE: sampler\.address: .*not 'ftp://a'"),
+    (["sampler.kind=vllm", "sampler.address=http://me:word@a/v1"], r"sampler\.address: contains .*export VLLM_API_KEY"),
+    (["sampler.kind=vllm", "sampler.command=[]"], r"FILE: sampler\.command: .*at least 1 item"),
+    ([*VLLM, "sampler.parallel=0"], r"FILE: sampler\.parallel: .*greater than or equal to 1, not 0"),
+    ([*VLLM, "sampler.seconds=0"], r"FILE: sampler\.seconds: .*greater than 0, not 0"),
+    ([*VLLM, "sampler.dtype=int8"], r"FILE: sampler\.dtype: .*'float16', not 'int8'"),
+    ([*VLLM, "search.top_p=0.9"],
+     r"FILE: sampler: kind is vllm, which does not return the sets that search\.top_p \(0\.9\) and .*top_k \(0\) keep"),
+    ([*VLLM, "search.top_k=20"], r"FILE: sampler: kind is vllm, .* set these to 1 and 0, or kind to own"),
+    (["grpo.sampler_correction=mask"],
+     r"FILE: grpo: sampler_correction \(mask\) does nothing .*: set it to none, sampler\.kind to vllm, or grpo\.bf16"),
     (["curriculum.exploration=0"], r"FILE: curriculum\.exploration: .*greater than 0, not 0"),
     ([*REVISING, "search.revisions=-1"], r"FILE: search\.revisions: .*greater than or equal to 0, not -1"),
     ([*REVISING, "operators.backend=none"],

@@ -11,7 +11,7 @@ import pytest
 from tasks.artifacts import write_json, write_text
 from tasks.core.metrics_files import flatten
 from tasks.layout import Layout
-from tasks.params.params import RUN_ONLY_SECTIONS
+from tasks.params.params import dump_stage_params
 from tasks.tracking.batches import valid_name
 from tasks.tracking.recorder import Recorder
 from tasks.tracking.tags import LOCK, REPEATED, RUN_NAME, WORKSPACE
@@ -27,7 +27,7 @@ def test_a_run_is_recorded_with_its_stages(layout: Layout) -> None:
     client = store(layout)
     parent = client.get_run(run_id)
     assert (parent.info.status, parent.info.run_name) == ("FINISHED", "1 · first run")
-    assert parent.data.params == flatten(params.model_dump(exclude=RUN_ONLY_SECTIONS))
+    assert parent.data.params == flatten(dump_stage_params(params))
     assert parent.data.params["grpo.group_size"] == str(params.grpo.group_size)
     assert parent.data.tags["prefect.flow_run_id"] == "f-1"
     assert parent.data.tags[LOCK] == hashlib.md5((layout.root / "dvc.lock").read_bytes()).hexdigest()

@@ -9,7 +9,8 @@ from tasks.artifacts import read_jsonl, write_json, write_jsonl
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.programs.contract import HEADER, workflow_id
-from tasks.records import Completion, Lineage, Problem, Result, Trajectory
+from tasks.programs.workflow_files import write_workflows
+from tasks.records import Completion, Engine, Lineage, Problem, Result, Trajectory
 from tasks.trajectories.task import run
 from tests.support.records import make_workflow
 from tests.support.stage_params import stage_params
@@ -49,6 +50,15 @@ def test_trajectories_hold_the_code_and_the_version_of_the_policy(layout: Layout
     before = layout.trajectories(1).read_bytes()
     run(layout, PARAMS, 1)
     assert layout.trajectories(1).read_bytes() == before
+
+
+def test_the_server_that_sampled_is_in_each_trajectory_and_nothing_is_where_graft_did(layout: Layout) -> None:
+    run(layout, PARAMS, 1)
+    assert "engine" not in layout.trajectories(1).read_text()
+    engine = Engine(name="vllm", version="0.32.0", dtype="bfloat16")
+    write_workflows(layout.workflows(1), [([WORKFLOW], [])], engine)
+    run(layout, PARAMS, 1)
+    assert [trajectory.engine for trajectory in read_jsonl(layout.trajectories(1), Trajectory)] == [engine]
 
 
 def test_completions_that_are_all_the_same_are_warned_of(layout: Layout, caplog: pytest.LogCaptureFixture) -> None:

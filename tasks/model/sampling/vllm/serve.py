@@ -1,0 +1,118 @@
+"""Serve a policy by vLLM while a stage samples it: the server, its checks, and the policy's adapter on it.
+
+An adapter has a name that carries its version, `graft-VERSION`, and is loaded from its own path: vLLM keeps cached
+states of a name and a path, so that one loaded in place of another would be sampled with states of the other.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, Field, ValidationError
+
+from tasks.artifacts import digest_path, read_json
+from tasks.errors import GraftError
+from tasks.layout import Layout
+from tasks.model.policy import ServedModel, is_trusted
+from tasks.model.sampling.vllm.json_client import JsonClient, Refusal
+from tasks.model.sampling.vllm.server import started_server
+from tasks.model.sampling.vllm.server_params import server_params
+from tasks.model.served_model import base_to_serve
+from tasks.model.version import ADAPTER, WEIGHTS
+from tasks.params.sampler import Sampler
+from tasks.records import Engine, Lineage
+
+NAME = "vllm"
+
+
+class _Card(BaseModel):
+    """A model in the server's list: a base, or an adapter of its `parent`."""
+
+    id: str
+    root: str | None = None
+    parent: str | None = None
+    max_model_len: Annotated[int, Field(ge=1)] | None = None
+
+
+class _Cards(BaseModel):
+    data: list[_Card]
+
+
+class _AdapterConfig(BaseModel):
+    r: Annotated[int, Field(ge=1)]
+
+
+@contextmanager
+def serve_policy(layout: Layout, sampler: Sampler, folder: Path, stage_id: str) -> Iterator[ServedModel | None]:
+    """The policy in `folder` on the server of `sampler`, during the block; None where Graft samples itself.
+
+    `sampler`: as the stage sees it, its kind and its type. A server that Graft starts ends with the block. Raises
+    GraftError where the server has another base, or cannot load the adapter.
+    """
+    if sampler.kind == "own":
+        yield None
+        return
+    params = server_params()
+    lineage = read_json(folder / "lineage.json", Lineage)
+    base, trusted = base_to_serve(folder, lineage), is_trusted(lineage.base)
+    adapter = folder.resolve() / ADAPTER if "adapter" in lineage.holds else None
+    rank = read_json(adapter / "adapter_config.json", _AdapterConfig).r if adapter else None
+    started = params.command is not None
+    log = layout.engine_log(stage_id)
+    with started_server(params, base, rank, trusted, log) if started else nullcontext(params.address or "") as address:
+        client = JsonClient(address, params.seconds)
+        card = _base_card(client, base)
+        name = f"graft-{lineage.version}" if adapter else card.id
+        loaded = adapter is not None and _load_adapter(client, name, adapter)
+        engine = Engine(name=NAME, version=_version(client), dtype=sampler.dtype)
+        try:
+            yield ServedModel(address, name, engine, card.max_model_len or 0, params.parallel, params.seconds)
+        finally:
+            if loaded and not started:
+                with suppress(GraftError):
+                    client.post("/unload_lora_adapter", {"lora_name": name})
+
+
+def _version(client: JsonClient) -> str:
+    answer = client.get("//version")
+    version = answer.get("version") if isinstance(answer, dict) else None
+    return version if isinstance(version, str) else "unknown"
+
+
+def _base_card(client: JsonClient, base: str) -> _Card:
+    """The base in the server's list. Raises GraftError where there is none, or no length of its context."""
+    try:
+        cards = _Cards.model_validate(client.get("/models")).data
+    except (ValidationError, Refusal):
+        raise GraftError(
+            f"sampler: {client.address} gives no list of models; name a server of vLLM, its address ends in /v1"
+        ) from None
+    bases = [card for card in cards if card.parent is None and card.root]
+    card = next((card for card in bases if _is_same(card.root or "", base)), None)
+    if card is None:
+        served = ", ".join(str(card.root) for card in bases) or "nothing"
+        raise GraftError(f"sampler: {client.address} serves {served}, but the policy's base is {base}; serve that one")
+    if card.max_model_len is None:
+        raise GraftError(f"sampler: {client.address} does not report its max_model_len; name a server of vLLM")
+    return card
+
+
+def _is_same(root: str, base: str) -> bool:
+    """The same name, or folders with the same weights."""
+    if root == base:
+        return True
+    files = [Path(name) / WEIGHTS for name in (root, base)]
+    return all(file.is_file() for file in files) and len({digest_path(file) for file in files}) == 1
+
+
+def _load_adapter(client: JsonClient, name: str, path: Path) -> bool:
+    """Whether it had to be loaded."""
+    try:
+        client.post("/load_lora_adapter", {"lora_name": name, "lora_path": str(path)})
+    except Refusal as error:
+        if error.status == 400 and "already" in str(error):
+            return False
+        remedy = "start it with --enable-lora, --max-lora-rank and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1"
+        raise GraftError(f"{error}; {remedy}, where it can read {path}") from error
+    return True

@@ -1,0 +1,83 @@
+"""A sampling server that Graft starts: `sampler.command` with the policy's base, on a free port of the loopback."""
+
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tasks.core.child_process import kill_tree, last_line, spawn
+from tasks.core.loopback import HOST, answers, free_port
+from tasks.core.terminal import print_remark
+from tasks.errors import GraftError
+from tasks.params.sampler import Sampler
+
+RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
+"""Values of vLLM's --max-lora-rank."""
+
+BASE = "base"
+"""The name under which a started server has the base."""
+
+ENVIRONMENT = {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
+
+POLL = 0.2
+"""Seconds between two looks at a server that starts."""
+
+END = 10.0
+"""Seconds for the supervisor to end the server, which takes it GRACE at most."""
+
+
+@contextmanager
+def started_server(params: Sampler, base: str, rank: int | None, trusted: bool, log: Path) -> Iterator[str]:
+    """Run a server of `base` during the block; its address, which ends in /v1.
+
+    `rank`: of the adapters that it will load, None: none. Raises GraftError with the last line of its log where it ends
+    before it answers.
+    """
+    port = free_port()
+    command = server_command(params, base, rank, trusted, port)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as stream:
+        process = spawn(
+            "tasks.model.sampling.vllm.supervisor", *command, env=ENVIRONMENT, stdout=stream, stderr=subprocess.STDOUT
+        )
+    try:
+        print_remark(f"sampler: {command[0]} starts, its output is in {log}")
+        _wait_until_it_answers(process, f"http://{HOST}:{port}/health", command[0], log)
+        yield f"http://{HOST}:{port}/v1"
+    finally:
+        _end(process)
+
+
+def server_command(params: Sampler, base: str, rank: int | None, trusted: bool, port: int) -> list[str]:
+    """The command with what it must be started with; `vllm serve` takes the base by its place, others by its name."""
+    command = list(params.command or ())
+    place = command.index("serve") + 1 if "serve" in command else len(command)
+    command[place:place] = [base] if "serve" in command else ["--model", base]
+    command += ["--served-model-name", BASE, "--host", HOST, "--port", str(port), "--dtype", params.dtype]
+    command += ["--generation-config", "vllm", "--logprobs-mode", "processed_logprobs"]
+    if rank is not None:
+        command += ["--enable-lora", "--max-lora-rank", str(_max_rank(rank))]
+    return [*command, "--trust-remote-code"] if trusted else command
+
+
+def _max_rank(rank: int) -> int:
+    return next(most for most in RANKS if most >= rank)
+
+
+def _wait_until_it_answers(process: "subprocess.Popen[bytes]", url: str, name: str, log: Path) -> None:
+    while not answers(url):
+        if process.poll() is not None:
+            text = log.read_text(encoding="utf-8", errors="replace")
+            raise GraftError(f"sampler.command: {name} ended before it answered: {last_line(text)}; see {log}")
+        time.sleep(POLL)
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """Close the pipe, upon which the supervisor ends the server; kill what is left."""
+    if process.stdin:
+        with suppress(OSError):
+            process.stdin.close()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(END)
+    kill_tree(process)

@@ -1,0 +1,124 @@
+"""A server's log-probabilities are compared with the policy's: four mistakes are found and named, noise passes."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.errors import GraftError
+from tasks.model.policy import Policy, load_policy, save_policy
+from tasks.model.sample import Sample
+from tasks.model.sampling.sampler import Request, sample
+from tasks.objective.engine_check import ROWS, check_engine, draw_rows
+from tasks.objective.engine_mismatch import BOUND, mismatch_of
+from tasks.records import Engine
+from tests.support.policies import MakePolicy
+from tests.support.vllm_server import served, vllm_server
+
+TEMPERATURE, TOKENS = 0.7, 2048
+
+
+@pytest.fixture
+def folders(make_policy: MakePolicy, tmp_path: Path) -> list[Path]:
+    """The policies of two rounds, of one base with unlike adapters."""
+    import torch
+
+    policy, found = make_policy(kind="llama"), [tmp_path / "0", tmp_path / "1"]
+    save_policy(policy, found[0], parent=None, round=0)
+    with torch.no_grad():
+        for name, weight in policy.model.named_parameters():
+            if "lora_B" in name:
+                weight.mul_(-1)
+    save_policy(policy, found[1], parent=None, round=1)
+    return found
+
+
+def engine(dtype: str) -> Engine:
+    return Engine(name="vllm", version="0.32.0", dtype=dtype)
+
+
+def drawn(folders: list[Path], **options: Any) -> list[Sample]:
+    """Completions of the second policy by a server with these options."""
+    with vllm_server(folders[1], **options) as server:
+        server.adapters["graft-1"] = folders[1] / "adapter"
+        policy = served(load_policy(folders[1]), server, "graft-1")
+        requests = [Request([5, 6, 7 + n % 3, *range(20, 20 + n % 4)], n) for n in range(24)]
+        requests += [Request([9, 6], n, temperature=0.5) for n in range(4)]
+        found = sample(policy, requests, TEMPERATURE, 12, "vllm")
+    return [
+        Sample(f"p{n}", 0, tuple(r.prompt), tuple(c.tokens), tuple(c.logprobs), 0.0, temperature=r.temperature)
+        for n, (r, c) in enumerate(zip(requests, found, strict=True))
+    ]
+
+
+def checked(folders: list[Path], samples: list[Sample], dtype: str = "float32") -> dict[str, float]:
+    policy = load_policy(folders[1])
+
+    def previous() -> Policy:
+        return load_policy(folders[0], instead_of=policy)
+
+    return check_engine(policy, samples, engine(dtype), TEMPERATURE, TOKENS, 2, previous)
+
+
+def test_a_right_server_passes_and_its_numbers_are_metrics(folders: list[Path]) -> None:
+    found = checked(folders, drawn(folders))
+    assert 0 < found["sampler/gap_mean"] <= found["sampler/gap_max"] < 1e-4
+    assert 0 <= found["sampler/kl"] < 1e-8
+    assert (found["sampler/bounded_weights"], found["sampler/rows"]) == (0, 28)
+    assert found["sampler/vllm-0.32.0-float32"] == 1
+
+
+def test_the_noise_of_a_narrow_type_passes_where_that_type_is_stated(folders: list[Path]) -> None:
+    samples = drawn(folders, noise=0.025)
+    assert 0.01 < checked(folders, samples, "bfloat16")["sampler/gap_mean"] < 0.03
+    with pytest.raises(GraftError, match=r"computes in another type than sampler\.dtype"):
+        checked(folders, samples, "float32")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(("options", "cause"), [
+    (lambda _: {"raw": True}, r"raw, of temperature 1: start the server with --logprobs-mode processed_logprobs"),
+    (lambda folders: {"adapter": folders[0] / "adapter"}, r"of the policy of round 0: start the server again"),
+    (lambda _: {"bare": True}, r"of the base without the adapter: take a version"),
+    (lambda _: {"shifted": True}, r"shifted by one token: take another version"),
+])  # fmt: skip
+def test_a_server_that_is_wrong_stops_the_stage_in_one_line_with_the_cause(
+    folders: list[Path], options: Callable[[list[Path]], dict[str, Any]], cause: str, dtype: str
+) -> None:
+    samples = drawn(folders, **options(folders))
+    message = rf"^sampler: the log-probabilities that vllm 0\.32\.0 {dtype} gave for round 2 are .*they are {cause}"
+    with pytest.raises(GraftError, match=message) as error:
+        checked(folders, samples, dtype)
+    assert "\n" not in str(error.value)
+    assert str(error.value).endswith("; then run graft stage --force search@2")
+
+
+def test_nothing_is_checked_where_graft_sampled_or_nothing_is_recorded(folders: list[Path]) -> None:
+    samples = [Sample("p", 0, (5, 6), (7, 8), (-1.0, -2.0), 0.0), Sample("q", 0, (5, 6), (7, 8), (), 0.0)]
+    policy = load_policy(folders[1])
+    assert check_engine(policy, samples, None, TEMPERATURE, TOKENS, 1) == {}
+    assert check_engine(policy, samples[1:], engine("float32"), TEMPERATURE, TOKENS, 1) == {}
+
+
+def test_the_rows_are_the_same_at_each_call_and_others_in_each_round() -> None:
+    samples = [Sample(f"p{n}", m, (5,), (7,), (-1.0,), 0.0) for n in range(40) for m in range(3)]
+    rows = [draw_rows(samples, round) for round in (1, 2)]
+    assert [len(own) for own in rows] == [ROWS, ROWS]
+    assert rows[0] == draw_rows(samples[::-1], 1) != rows[1]
+
+
+@given(st.lists(st.tuples(st.floats(-20, 0), st.floats(-20, 0)), min_size=1))
+def test_a_mismatch_is_its_formulas(pairs: list[tuple[float, float]]) -> None:
+    own, recorded = [a for a, _ in pairs], [b for _, b in pairs]
+    found, ratios = mismatch_of(own, recorded), [math.exp(a - b) for a, b in pairs]
+    assert found.mean == pytest.approx(sum(abs(a - b) for a, b in pairs) / len(pairs))
+    assert found.max == max(abs(a - b) for a, b in pairs)
+    expected = sum(r - 1 - math.log(r) for r in ratios) / len(pairs)
+    assert found.kl == pytest.approx(expected, rel=1e-6, abs=1e-9)
+    assert found.kl >= 0
+    assert found.bounded == pytest.approx(sum(r > BOUND for r in ratios) / len(pairs), abs=1 / len(pairs))
+    assert mismatch_of(own, own).is_lawful(in_float32=True)
