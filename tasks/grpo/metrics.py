@@ -3,6 +3,7 @@
     loss                    policy_loss + kl_loss + entropy_loss + value_loss, the parts as they enter it (TRL's
                             policy_loss is the first two)
     kl                      mean estimate of KL(policy ‖ reference) of a token, before beta and correction
+    kl_sequence             the same, summed over a completion: mean of the samples
     beta                    weight of the KL; only where it differs from step to step (tasks/objective/kl_weight.py)
     kl_share                |kl_loss| / (|policy_loss| + |kl_loss|)
     entropy                 mean entropy of a token at the sampling temperature
@@ -69,6 +70,7 @@ def step_metrics(
         "kl_loss": sums.kl_loss,
         "entropy_loss": sums.entropy_loss,
         "kl": sums.kl / tokens,
+        "kl_sequence": sums.kl / max(len(learned), 1),
         "kl_share": abs(sums.kl_loss) / parts if parts else 0.0,
         "entropy": sums.entropy / tokens,
         "clip_ratio/low_mean": sums.low / tokens,

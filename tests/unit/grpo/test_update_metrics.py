@@ -45,6 +45,7 @@ def test_the_parts_make_up_the_loss_and_the_share_of_the_kl(rows: list[Metrics])
         parts = row["policy_loss"], row["kl_loss"], row["entropy_loss"]
         assert all(parts)
         assert row["loss"] == pytest.approx(sum(parts), abs=1e-6)
+        assert row["kl_sequence"] * row["samples"] == pytest.approx(row["kl"] * row["tokens"])
         assert row["kl_share"] == abs(parts[1]) / (abs(parts[0]) + abs(parts[1]))
         assert row["entropy_loss"] < 0 < row["entropy"] < math.log(300)
         assert row["kl"] > 0
