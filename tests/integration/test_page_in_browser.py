@@ -16,7 +16,7 @@ from tests.support.browser import Page, needed
 pytestmark = [needed, pytest.mark.slow]
 
 SECTIONS = ["change", "params", "pass", "rewards", "influence", "updates", "trees", "completions"]
-CHARTS = {"pass": 4, "rewards": 3, "influence": 1, "updates": 2}
+CHARTS = {"pass": 4, "rewards": 6, "influence": 1, "updates": 2}
 NASTY = (
     "<script>document.title = 'taken'</script>"
     "<img src='http://192.0.2.1/x' onerror=\"document.title = 'taken'\">\x00\x1b[2J"
