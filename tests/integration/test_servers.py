@@ -182,7 +182,7 @@ def test_the_page_of_a_run_is_readable_in_mlflow(operated: Operated, page: Page,
     page.wait_for("page.html", "Path: mlflow-artifacts:/")
     title = "A run of 2 rounds on 24 test problems: 0.208 → 0.542"
     assert page.inside("document.querySelector('h1').innerText") == title
-    assert page.inside("document.querySelectorAll('svg').length") == 10
+    assert page.inside("document.querySelectorAll('svg').length") == 13
     assert "background" in page.inside("document.querySelector('style').innerText")
 
 
