@@ -17,6 +17,9 @@ from tasks.redaction import redacted
 KEY = "VLLM_API_KEY"
 """Environment variable with the key of the server; vLLM itself reads it, too."""
 
+BUSY = (408, 429)
+"""Statuses of a server, or of what is in front of it, that has too much to do."""
+
 LONGEST = 200
 """Characters of a server's own message in an error."""
 
@@ -59,7 +62,7 @@ class JsonClient:
                     connection.sock.shutdown(socket.SHUT_RDWR)
 
     def _request(self, method: str, path: str, body: dict[str, Any] | None) -> Any:
-        """Raises Refusal for a status 4xx, TransientError for no answer and any other status but 2xx."""
+        """Raises Refusal for a status 4xx, TransientError for no answer, BUSY and any other status but 2xx."""
         url = path[1:] if path.startswith("//") else self._path + path
         headers = {"Content-Type": "application/json"}
         if key := os.environ.get(KEY):
@@ -86,7 +89,7 @@ class JsonClient:
         if 200 <= status < 300:
             return _json(content)
         message = f"sampler: {self.address}{path} answers {status} ({_message(content)})"
-        if 400 <= status < 500:
+        if 400 <= status < 500 and status not in BUSY:
             raise Refusal(status, message)
         raise TransientError(f"{message}; see the log of that server, and start it again")
 
