@@ -9,11 +9,11 @@ ACCURACY = "pass_at_1"
 """Of the samples, which the costs are of, too."""
 
 COSTS = {
-    "operations_per_sample": "operations a sample",
-    "model_calls_per_sample": "model calls a sample",
-    "cost_per_1000_samples": "dollars per 1,000 samples",
+    "operations_per_sample": "operations",
+    "model_calls_per_sample": "model calls",
+    "cost_per_1000_samples": "dollars per 1,000",
 }
-"""Metric → title: the less, the better."""
+"""Metric → title, of a sample: the less, the better."""
 
 
 class Point(NamedTuple):

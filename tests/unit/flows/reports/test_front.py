@@ -39,7 +39,7 @@ def test_a_policy_that_is_better_and_cheaper_is_alone_on_the_front(tmp_path: Pat
     known = read_run_record(finished_run.write(tmp_path))
     cheap = with_costs(known, before={"operations_per_sample": 3.0}, after={"operations_per_sample": 2.0})
     (front,) = fronts([Side("A", "a", cheap)])
-    assert (front.title, front.best) == ("operations a sample", {"after"})
+    assert (front.title, front.best) == ("operations", {"after"})
     assert [point.name for point in front.points] == ["after", "before"]
     dear = with_costs(known, before={"operations_per_sample": 3.0}, after={"operations_per_sample": 4.0})
     (front,) = fronts([Side("A", "a", dear)])
@@ -55,7 +55,7 @@ def test_the_page_shows_the_front_where_costs_were_measured(tmp_path: Path) -> N
     costs = {"operations_per_sample": 2.0, "model_calls_per_sample": 1.5}
     sides = make_sides([("a", with_costs(known, before=costs, after={"operations_per_sample": 2.5}))])
     (chart,) = content.efficiency(sides)  # calls were not measured after the run
-    assert chart.title == "operations a sample"
+    assert chart.title == "operations"
     assert chart.svg.count("<circle") == 2
     assert "after: " in chart.svg
     assert "Accuracy and efficiency" in render_page(sides)

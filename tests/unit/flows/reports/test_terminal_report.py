@@ -1,11 +1,13 @@
 import io
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from flows.reports.front import COSTS
 from flows.reports.terminal import print_report
 from tasks.artifacts import write_json, write_jsonl, write_text
 from tasks.core.metrics_files import read_metrics
@@ -106,6 +108,15 @@ def prose(layout: Layout, params: Params) -> str:
 def test_the_report_of_a_run(layout: Layout, params: Params) -> None:
     write_text(layout.page, "a page")
     assert report(layout, params, {"problems", "search@1"}) == SNAPSHOT
+
+
+def test_rows_of_costs_cut_no_interval(layout: Layout, params: Params) -> None:
+    for name in ("before", "after"):
+        path = layout.root / f"run/metrics/evaluate@{name}.json"
+        write_json(path, json.loads(path.read_text()) | dict.fromkeys(COSTS, 1.5))
+    shown = report(layout, params)
+    assert all(title in shown for title in COSTS.values())
+    assert re.search(r"\S…", shown) is None
 
 
 def test_the_share_of_invalid_samples_is_reported(layout: Layout, params: Params) -> None:
