@@ -18,11 +18,10 @@ from tasks.errors import GraftError, one_line
 from tasks.params.file import load_params
 from tasks.params.grpo import Grpo
 
-FASTER, WIDER, LOOSER = 3, 2, 10
-"""Factors: by the first the learning rate rises, by the second the upper clip; by the third β falls."""
+RATE_FACTOR, CLIP_FACTOR, BETA_DIVISOR = 3, 2, 10
 
-FASTEST, WIDEST = 0.1, 10.0
-"""Largest values of grpo.learning_rate and grpo.clip_high."""
+MAX_RATE, MAX_CLIP = 0.1, 10.0
+"""Largest values that grpo.learning_rate and grpo.clip_high may have."""
 
 UNCLIPPED = ("sapo", "reinforce")
 """Losses without grpo.clip_high."""
@@ -41,30 +40,30 @@ class Rung(NamedTuple):
 def rungs(grpo: Grpo) -> list[Rung]:
     """The rungs above these params, in order; one that would change nothing is left out."""
     alone = []
-    if grpo.learning_rate < FASTEST:
-        rate = min(FASTER * grpo.learning_rate, FASTEST)
+    if grpo.learning_rate < MAX_RATE:
+        rate = min(RATE_FACTOR * grpo.learning_rate, MAX_RATE)
         alone.append(Rung("learning-rate", [f"grpo.learning_rate={rate:.6g}"]))
-    if grpo.loss not in UNCLIPPED and grpo.delta is None and grpo.clip_high < WIDEST:
-        alone.append(Rung("clip", [f"grpo.clip_high={min(WIDER * grpo.clip_high, WIDEST):.6g}"]))
+    if grpo.loss not in UNCLIPPED and grpo.delta is None and grpo.clip_high < MAX_CLIP:
+        alone.append(Rung("clip", [f"grpo.clip_high={min(CLIP_FACTOR * grpo.clip_high, MAX_CLIP):.6g}"]))
     if grpo.beta > 0:
-        alone.append(Rung("beta", [f"grpo.beta={grpo.beta / LOOSER:.6g}"]))
+        alone.append(Rung("beta", [f"grpo.beta={grpo.beta / BETA_DIVISOR:.6g}"]))
     together = Rung("together", [assignment for rung in alone for assignment in rung.assignments])
     return [*alone, together] if len(alone) > 1 else alone
 
 
-def movement(record: RunRecord) -> Change:
+def measured_change(record: RunRecord) -> Change:
     """The change from a run's first policy to its last one on the test problems, with its paired interval."""
     (contrast,) = contrasts(make_sides([("run", record)]))
     found = {each.name: each for each in contrast.changes}
     return next(found[name] for name in MEASURES if name in found)
 
 
-def moves(found: Change) -> bool:
+def is_improvement(found: Change) -> bool:
     """Whether the whole interval of the change lies above 0."""
     return found.difference.low > 0
 
 
-def climb(root: Path, report: Callable[[str], None]) -> str | None:
+def try_rungs(root: Path, report: Callable[[str], None]) -> str | None:
     """Try the rungs above the last commit's run; the name of the experiment that moves, None if none does.
 
     An experiment that is there already, of an interrupted ladder for instance, is not run again. Raises GraftError
@@ -77,9 +76,9 @@ def climb(root: Path, report: Callable[[str], None]) -> str | None:
             "start; git commit it, dvc.lock of a finished run too"
         )
     commit = _git(root, "rev-parse", "--short=7", "HEAD")
-    committed = movement(find_run("HEAD", root)[1])
+    committed = measured_change(find_run("HEAD", root)[1])
     report(_line("the committed run", [], committed))
-    if moves(committed):
+    if is_improvement(committed):
         report("The committed run moves the policy: there is nothing to try.")
         return None
     known = _dvc(root, "exp", "list", "--name-only").split()
@@ -88,9 +87,9 @@ def climb(root: Path, report: Callable[[str], None]) -> str | None:
         if name not in known:
             settings = [part for assignment in rung.assignments for part in ("-S", assignment)]
             _dvc(root, "exp", "run", "--quiet", "--temp", "--name", name, *settings)
-        found = movement(find_run(name, root)[1])
+        found = measured_change(find_run(name, root)[1])
         report(_line(name, rung.assignments, found))
-        if moves(found):
+        if is_improvement(found):
             report(f"It moves. Take it over with: dvc exp apply {name}; compare it with: graft compare HEAD {name}")
             return name
     report("No rung moves the policy: its updates are not at fault. See what it writes with graft diagnose.")

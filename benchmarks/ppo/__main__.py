@@ -25,8 +25,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
-from benchmarks.ppo.cells import ALGORITHMS, NONE, SELECTIONS, WORLDS, Cell, cells, compute_cell, digest
-from benchmarks.ppo.claims import CLAIMS, Results, differences, score, settled_share, verdict
+from benchmarks.ppo.cells import ALGORITHMS, NONE, SELECTIONS, SETTINGS, Cell, cells, compute_cell, digest
+from benchmarks.ppo.claims import CLAIMS, Results, gain, score, seed_differences, settled_share, verdict
 from benchmarks.ppo.quick_figures import civil_ratios, oracle_max_error
 from benchmarks.support.short_runs import append_figures, read_figures
 from benchmarks.support.student_interval import interval
@@ -41,36 +41,31 @@ def compute(wanted: Sequence[Cell], results: Path, folder: Path) -> dict[Cell, d
     found = read_figures(results, names)
     for name, cell in names.items():
         if cell not in found:
-            world, algorithm, selection, seed = cell
-            found[cell] = compute_cell(folder / f"{world}-{seed}", folder / "run", cell)
-            labels = {"environment": world, "algorithm": algorithm, "selection": selection, "seed": seed}
+            environment, algorithm, selection, seed = cell
+            found[cell] = compute_cell(folder / f"{environment}-{seed}", folder / "run", cell)
+            labels = {"environment": environment, "algorithm": algorithm, "selection": selection, "seed": seed}
             append_figures(results, name, found[cell], **labels)
-            print(f"seed {seed} {world} {algorithm} {selection}: {found[cell]}", file=sys.stderr)
+            print(f"seed {seed} {environment} {algorithm} {selection}: {found[cell]}", file=sys.stderr)
     return found
 
 
-def print_scores(world: str, results: Results, seeds: Sequence[int]) -> None:
+def print_scores(environment: str, results: Results, seeds: Sequence[int]) -> None:
     """A row a run: the score, and its difference to no selection."""
     from rich.console import Console
 
-    first = [own for seed in seeds if (own := score(results, (world, "", "", seed))) is not None]
+    first = [own for seed in seeds if (own := score(results, (environment, "", "", seed))) is not None]
     if not first:
         return
-    table = make_table(world, "seeds", "score", "- no selection", "selected", "CPU s", right=True)
+    table = make_table(environment, "seeds", "score", "- no selection", "selected", "CPU s", right=True)
     table.add_row("first policy", str(len(first)), f"{fmean(first):.3f}", "", "", "")
     for algorithm in ALGORITHMS:
         for name in SELECTIONS:
-            runs = [results[cell] for seed in seeds if (cell := (world, algorithm, name, seed)) in results]
+            runs = [results[cell] for seed in seeds if (cell := (environment, algorithm, name, seed)) in results]
             if not runs:
                 continue
-            scores = [WORLDS[world].sign * run[WORLDS[world].metric] for run in runs]
-            paired = [
-                own - other
-                for seed in seeds
-                if (own := score(results, (world, algorithm, name, seed))) is not None
-                and (other := score(results, (world, algorithm, NONE, seed))) is not None
-            ]
-            against = f"{_shown(paired)}" if name != NONE and paired else ""
+            scores = [SETTINGS[environment].sign * run[SETTINGS[environment].metric] for run in runs]
+            paired = seed_differences(gain((algorithm, name), (algorithm, NONE)), results, environment, seeds)
+            against = _shown(paired) if name != NONE and paired else ""
             kept, seconds = (fmean(run[key] for run in runs) for key in ("selected_share", "seconds"))
             row = (f"{algorithm}, {name}", str(len(runs)), f"{fmean(scores):.3f}", against)
             table.add_row(*row, f"{kept:.2f}", f"{seconds:.0f}")
@@ -81,9 +76,9 @@ def print_claims(results: Results, seeds: Sequence[int]) -> None:
     """A row a claim: its difference and verdict in each environment."""
     from rich.console import Console
 
-    table = make_table("claim", "measured", *WORLDS)
+    table = make_table("claim", "measured", *SETTINGS)
     for claim in CLAIMS:
-        found = [differences(claim, results, world, seeds) for world in WORLDS]
+        found = [seed_differences(claim.difference, results, environment, seeds) for environment in SETTINGS]
         shown = (f"{_shown(own)}\n{verdict(own)}" if own else "open" for own in found)
         table.add_row(claim.sentence, claim.measured, *shown)
     Console(width=None if sys.stdout.isatty() else 160).print(table)
@@ -99,25 +94,20 @@ def main(arguments: Sequence[str]) -> None:
     options = _options(arguments)
     settings.set_environment()
     begun = time.monotonic()
-    everything = cells(list(WORLDS), options.seeds)
+    everything = cells(list(SETTINGS), options.seeds)
     wanted = [] if options.quick else cells(options.environments, options.seeds)
     with tempfile.TemporaryDirectory(prefix="graft-ppo-") as temporary:
         compute(wanted, options.results, options.keep or Path(temporary))
         results = read_figures(options.results, {digest(cell): cell for cell in everything})
-        for world in WORLDS:
-            print_scores(world, results, options.seeds)
+        for environment in SETTINGS:
+            print_scores(environment, results, options.seeds)
         print_claims(results, options.seeds)
-        gains = [
-            own - first
-            for seed in options.seeds
-            if (own := score(results, ("workflow", "ppo", NONE, seed))) is not None
-            and (first := score(results, ("workflow", "", "", seed))) is not None
-        ]
+        gains = seed_differences(gain(("ppo", NONE), ("", "")), results, "workflow", options.seeds)
         figures: dict[str, float | None] = {
             "oracle_max_error": oracle_max_error(Path(temporary)),
             **civil_ratios(Path(temporary)),
             "ppo_workflow_gain": round(fmean(gains), 4) if gains else None,
-            "claims_settled": round(settled_share(results, list(WORLDS), options.seeds), 4),
+            "claims_settled": round(settled_share(results, list(SETTINGS), options.seeds), 4),
             "minutes": round((time.monotonic() - begun) / 60, 1),
         }
     print(json.dumps(figures))
@@ -127,7 +117,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m benchmarks.ppo", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="compute no further runs of the tables")
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(5)), metavar="SEED")
-    parser.add_argument("--environments", nargs="+", choices=WORLDS, default=list(WORLDS), metavar="NAME")
+    parser.add_argument("--environments", nargs="+", choices=SETTINGS, default=list(SETTINGS), metavar="NAME")
     parser.add_argument("--results", type=Path, default=Path(__file__).with_name("results.jsonl"), metavar="FILE")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the first policies in this folder")
     return parser.parse_args(arguments)

@@ -75,7 +75,7 @@ SELECTIONS: dict[str, Selection] = {
 
 
 @dataclass(frozen=True)
-class World:
+class Setting:
     """An environment with its params, and the metric that says how good a policy is."""
 
     assignments: tuple[str, ...]
@@ -101,9 +101,9 @@ _FROM_SCRATCH = (
 )
 
 
-WORLDS: dict[str, World] = {
-    "workflow": World((*_SIZES, "problems.test=100", "grpo.epochs=3"), "sampled_mean"),
-    "chess": World(
+SETTINGS: dict[str, Setting] = {
+    "workflow": Setting((*_SIZES, "problems.test=100", "grpo.epochs=3"), "sampled_mean"),
+    "chess": Setting(
         (
             *preset("chess"),
             *_SIZES,
@@ -115,7 +115,7 @@ WORLDS: dict[str, World] = {
         ),
         f"{PREFIX}p_legal/sampled",
     ),
-    "civil": World(
+    "civil": Setting(
         (*preset("civil"), *_SIZES, *_FROM_SCRATCH, "problems.test=120"), f"{PREFIX}toxicity/sampled", sign=-1
     ),
 }
@@ -128,16 +128,16 @@ Cell = tuple[str, str, str, int]
 """Environment, algorithm, selection and seed; the first policy has no algorithm and no selection."""
 
 
-def cells(worlds: list[str], seeds: list[int]) -> list[Cell]:
+def cells(environments: list[str], seeds: list[int]) -> list[Cell]:
     """All runs, seed by seed."""
     names = [("", ""), *((algorithm, selection) for algorithm in ALGORITHMS for selection in SELECTIONS)]
-    return [(world, *own, seed) for seed in seeds for world in worlds for own in names]
+    return [(environment, *own, seed) for seed in seeds for environment in environments for own in names]
 
 
 def assignments_of(cell: Cell) -> list[str]:
     """What differs from the shipped params."""
-    world, algorithm, name, seed = cell
-    own = [*WORLDS[world].assignments, f"seed={seed}"]
+    environment, algorithm, name, seed = cell
+    own = [*SETTINGS[environment].assignments, f"seed={seed}"]
     if not name:
         return own
     selection = SELECTIONS[name]
@@ -171,4 +171,4 @@ def compute_cell(start: Path, folder: Path, cell: Cell) -> Figures:
 
 def _evaluated(folder: Path, params: Params, cell: Cell, round: int) -> Figures:
     numbers = short_runs.evaluate(folder, params, round)
-    return {name: numbers[name] for name in (WORLDS[cell[0]].metric, *MORE.get(cell[0], ()))}
+    return {name: numbers[name] for name in (SETTINGS[cell[0]].metric, *MORE.get(cell[0], ()))}

@@ -17,9 +17,9 @@ from benchmarks.ppo.cells import (
     MANY,
     NONE,
     OWN_VOTE,
+    SETTINGS,
     SOME,
     TOP,
-    WORLDS,
     Cell,
 )
 from benchmarks.support.short_runs import Figures
@@ -31,7 +31,7 @@ SEEDS = 5
 Results = Mapping[Cell, Figures]
 Verdict = Literal["holds", "contradicted", "not confirmed", "open"]
 Difference = Callable[[Results, str, int], float | None]
-"""Of the runs of a world and a seed; None where one is missing."""
+"""Of the runs of an environment and a seed; None where one is missing."""
 
 
 @dataclass(frozen=True)
@@ -45,24 +45,24 @@ class Claim:
 
 def score(results: Results, cell: Cell) -> float | None:
     """How good the last policy of a run is, the more the better."""
-    world = WORLDS[cell[0]]
+    setting = SETTINGS[cell[0]]
     figures = results.get(cell)
-    return None if figures is None else world.sign * figures[world.metric]
+    return None if figures is None else setting.sign * figures[setting.metric]
 
 
 def gain(better: tuple[str, str], worse: tuple[str, str]) -> Difference:
     """Of the scores of two runs, each by algorithm and selection."""
 
-    def difference(results: Results, world: str, seed: int) -> float | None:
-        one, other = (score(results, (world, *own, seed)) for own in (better, worse))
+    def difference(results: Results, environment: str, seed: int) -> float | None:
+        one, other = (score(results, (environment, *own, seed)) for own in (better, worse))
         return None if one is None or other is None else one - other
 
     return difference
 
 
-def deviation_fall(results: Results, world: str, seed: int) -> float | None:
+def deviation_fall(results: Results, environment: str, seed: int) -> float | None:
     """What the deviation of the rewards falls by from the first round to the last, in GRPO without selection."""
-    figures = results.get((world, "grpo", NONE, seed))
+    figures = results.get((environment, "grpo", NONE, seed))
     return None if figures is None else figures["deviation_first"] - figures["deviation_last"]
 
 
@@ -98,9 +98,9 @@ CLAIMS = (
 )
 
 
-def differences(claim: Claim, results: Results, world: str, seeds: Sequence[int]) -> list[float]:
-    """Of the seeds that have the runs of a claim."""
-    return [own for seed in seeds if (own := claim.difference(results, world, seed)) is not None]
+def seed_differences(difference: Difference, results: Results, environment: str, seeds: Sequence[int]) -> list[float]:
+    """The difference of each seed that has its runs."""
+    return [own for seed in seeds if (own := difference(results, environment, seed)) is not None]
 
 
 def verdict(found: Sequence[float]) -> Verdict:
@@ -111,8 +111,12 @@ def verdict(found: Sequence[float]) -> Verdict:
     return "holds" if mean > half else "contradicted" if mean < -half else "not confirmed"
 
 
-def settled_share(results: Results, worlds: Sequence[str], seeds: Sequence[int]) -> float:
-    """The share of the claims that have a verdict in each world."""
+def settled_share(results: Results, environments: Sequence[str], seeds: Sequence[int]) -> float:
+    """The share of the claims that have a verdict in each environment."""
     return fmean(
-        all(verdict(differences(claim, results, world, seeds)) != "open" for world in worlds) for claim in CLAIMS
+        all(
+            verdict(seed_differences(claim.difference, results, environment, seeds)) != "open"
+            for environment in environments
+        )
+        for claim in CLAIMS
     )

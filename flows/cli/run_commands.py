@@ -101,13 +101,13 @@ def ladder(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
     run. The first whose pass@1 of samples rises, by the whole paired interval on the test problems, ends the ladder.
     Interrupt it at any time: finished experiments are not run again.
     """
-    from flows.ladder import climb
+    from flows.ladder import try_rungs
     from flows.preflight import project_root
     from flows.process.workspace_lock import shared_lock
 
     root = project_root()
     with shared_lock(root, "graft ladder"):
-        climb(root, partial(print, flush=True))
+        try_rungs(root, partial(print, flush=True))
 
 
 def serve(

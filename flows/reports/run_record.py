@@ -24,7 +24,7 @@ from tasks.params.params import is_run_only
 from tasks.programs.operators.question_context import without_context
 from tasks.promotion_records import Promotion
 from tasks.records import Attempt, Number, Problem, ProblemOutcome, Record, Result
-from tasks.rewards.histogram import read_histogram
+from tasks.rewards.histogram import RewardBin, read_histogram
 from tasks.statistics.influence_extremes import read_influence_extremes
 
 When = Literal["before", "after"]
@@ -63,14 +63,6 @@ class Bar(Record):
     high: float
     selected: int
     not_selected: int
-
-
-class RewardBar(Record):
-    """Number of completions with low ≤ reward < high."""
-
-    low: float
-    high: float
-    completions: int
 
 
 class EvaluationParams(BaseModel):
@@ -112,7 +104,7 @@ class RunRecord(Record):
     examples: list[Example]  # all test problems, in the order of their file
     metrics: dict[str, dict[str, float]]  # stage id → its metrics
     steps: dict[str, dict[str, list[float | None]]]  # round → column → its value at each step; None: not finite
-    rewards: dict[str, list[RewardBar]] = Field(default={})  # round → histogram of its rewards
+    rewards: dict[str, list[RewardBin]] = Field(default={})  # round → histogram of its rewards
     influence_round: int | None  # the last round in which influence was measured
     influence: list[Bar]
     tree: str | None  # SVG of a search tree of the last round
@@ -154,9 +146,7 @@ def read_run_record(layout: Layout) -> RunRecord:
         metrics={stage_id: read_metrics(layout, stage_id) for stage_id in _stages_with_metrics(layout, rounds)},
         steps={str(n): _steps(layout.steps(n)) for n in range(1, rounds + 1) if layout.steps(n).is_file()},
         rewards={
-            str(n): [RewardBar(**bin._asdict()) for bin in read_histogram(layout, n)]
-            for n in range(1, rounds + 1)
-            if layout.reward_histogram(n).is_file()
+            str(n): read_histogram(layout, n) for n in range(1, rounds + 1) if layout.reward_histogram(n).is_file()
         },
         influence_round=bars[0] if bars else None,
         influence=[Bar(**bar._asdict()) for bar in bars[1]] if bars else [],

@@ -7,17 +7,16 @@ from benchmarks.ppo.cells import (
     ALGORITHMS,
     BOTTOM,
     COMPLETIONS,
-    NONE,
     OWN_VOTE,
     SELECTIONS,
+    SETTINGS,
     TOP,
-    WORLDS,
     Cell,
     assignments_of,
     cells,
     digest,
 )
-from benchmarks.ppo.claims import CLAIMS, SEEDS, differences, settled_share, verdict
+from benchmarks.ppo.claims import CLAIMS, SEEDS, seed_differences, settled_share, verdict
 from benchmarks.support.short_runs import Figures, params_of
 
 pytestmark = pytest.mark.nightly
@@ -26,17 +25,17 @@ pytestmark = pytest.mark.nightly
 def results(seeds: int, gains: dict[str, float]) -> dict[Cell, Figures]:
     """Every run of some seeds: 0.5, with the gain of a selection over none; `noise` differs by seed alone."""
     found = {}
-    for cell in cells(list(WORLDS), list(range(seeds))):
-        world, selection, seed = WORLDS[cell[0]], cell[2], cell[3]
+    for cell in cells(list(SETTINGS), list(range(seeds))):
+        setting, selection, seed = SETTINGS[cell[0]], cell[2], cell[3]
         good = 0.5 + gains.get(selection, 0.0) + 0.01 * seed
-        numbers = {world.metric: world.sign * good, "seconds": 1.0, "selected_share": 1.0}
+        numbers = {setting.metric: setting.sign * good, "seconds": 1.0, "selected_share": 1.0}
         found[cell] = numbers | {"deviation_first": 0.3, "deviation_last": 0.2}
     return found
 
 
 def test_every_run_has_params_of_its_own_and_as_many_completions() -> None:
-    wanted = cells(list(WORLDS), [0])
-    assert len({digest(cell) for cell in wanted}) == len(wanted) == len(WORLDS) * (1 + 2 * len(SELECTIONS))
+    wanted = cells(list(SETTINGS), [0])
+    assert len({digest(cell) for cell in wanted}) == len(wanted) == len(SETTINGS) * (1 + 2 * len(SELECTIONS))
     for cell in wanted:
         params = params_of(assignments_of(cell))
         assert params.search.simulations == params.search.samples == params.grpo.group_size
@@ -63,15 +62,18 @@ def test_claims_are_of_paired_differences_of_which_more_is_better() -> None:
     found = results(SEEDS, {OWN_VOTE: 0.2, BOTTOM: -0.1, TOP: 0.1})
     seeds = list(range(SEEDS))
     verdicts = {
-        claim.sentence: {verdict(differences(claim, found, world, seeds)) for world in WORLDS} for claim in CLAIMS
+        claim.sentence: {
+            verdict(seed_differences(claim.difference, found, environment, seeds)) for environment in SETTINGS
+        }
+        for claim in CLAIMS
     }
     assert verdicts["so it is the fix for GRPO"] == verdicts["Same-batch selection works in PPO"] == {"holds"}
     assert verdicts["The sign is backwards"] == {"contradicted"}
     assert verdicts["16 validation samples are too few"] == {"not confirmed"}
     assert verdicts["The variance of the rewards should fall"] == {"holds"}
-    assert settled_share(found, list(WORLDS), seeds) == 1
+    assert settled_share(found, list(SETTINGS), seeds) == 1
     del found["chess", "grpo", OWN_VOTE, 0]
-    assert settled_share(found, list(WORLDS), seeds) == pytest.approx(1 - 2 / len(CLAIMS))
+    assert settled_share(found, list(SETTINGS), seeds) == pytest.approx(1 - 2 / len(CLAIMS))
 
 
 def test_the_tables_have_a_row_a_run_and_a_row_a_claim(capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,4 +87,3 @@ def test_the_tables_have_a_row_a_run_and_a_row_a_claim(capsys: pytest.CaptureFix
     assert shown.count("open") > len(CLAIMS)
     print_scores("civil", {}, [0])
     assert capsys.readouterr().out == ""
-    assert NONE in SELECTIONS

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.ladder import climb, rungs
+from flows.ladder import rungs, try_rungs
 from tasks.errors import GraftError
 from tests.support import finished_run
 from tests.support.stage_params import shipped_params
@@ -68,7 +68,7 @@ def test_the_first_rung_that_moves_ends_the_ladder_and_nothing_is_run_twice(tmp_
     root = project_of(tmp_path / "project", "0.9 if grpo['clip_high'] > 4 else 0.3")
     assert tried(root) == ["0.001 4.0 0.01"]
     told: list[str] = []
-    name = climb(root, told.append)
+    name = try_rungs(root, told.append)
     assert name is not None
     assert name.startswith("ladder-clip-")
     assert [line.split()[1] for line in tried(root)] == ["4.0", "8"]
@@ -77,7 +77,7 @@ def test_the_first_rung_that_moves_ends_the_ladder_and_nothing_is_run_twice(tmp_
     assert "(grpo.learning_rate=0.003)" in told[1]
     assert f"dvc exp apply {name}" in told[-1]
     again: list[str] = []
-    assert climb(root, again.append) == name
+    assert try_rungs(root, again.append) == name
     assert again == told
     assert tried(root) == []
     assert run(root, "git", "status", "--porcelain").stdout == ""
@@ -87,14 +87,14 @@ def test_the_first_rung_that_moves_ends_the_ladder_and_nothing_is_run_twice(tmp_
 def test_where_no_rung_moves_or_there_is_no_need_it_says_so(tmp_path: Path) -> None:
     told: list[str] = []
     root = project_of(tmp_path / "project", "0.3")
-    assert climb(root, told.append) is None
+    assert try_rungs(root, told.append) is None
     assert len(tried(root)) == 1 + 4
     assert told[-1].startswith("No rung moves the policy")
     (root / "params.yaml").write_text((root / "params.yaml").read_text().replace("beta: 0.01", "beta: 0.02"))
     with pytest.raises(GraftError, match=r"params\.yaml: differs from the last commit, .* git commit it, dvc\.lock"):
-        climb(root, told.append)
+        try_rungs(root, told.append)
     better = project_of(tmp_path / "other" / "project", "0.9")
-    assert climb(better, told.append) is None
+    assert try_rungs(better, told.append) is None
     assert told[-1] == "The committed run moves the policy: there is nothing to try."
 
 
@@ -116,4 +116,4 @@ def test_rungs_go_further_by_one_param_at_a_time_and_then_by_all() -> None:
 
 def test_no_git_repository_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(GraftError, match=r"git status: .*; DVC's experiments need a git repository"):
-        climb(tmp_path, print)
+        try_rungs(tmp_path, print)
