@@ -65,7 +65,9 @@ def reference_scores(reference: Policy, groups: Sequence[UpdateGroup], params: P
 def update_scorer(policy: Policy, samples: Sequence[Sample], params: Params) -> Scorer:
     """The scorer of an update of these samples."""
     grpo = params.grpo
-    return scorer_for(policy, samples, params.search.temperature, grpo.micro_batch_tokens, grpo.bf16)
+    return scorer_for(
+        policy, samples, params.search.temperature, grpo.micro_batch_tokens, grpo.bf16, grpo.checkpointing
+    )
 
 
 def _samples(groups: Sequence[UpdateGroup]) -> list[Sample]:

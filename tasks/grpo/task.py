@@ -14,6 +14,7 @@ from tasks.grpo.metrics import to_csv
 from tasks.grpo.step_plan import UpdateGroup
 from tasks.layout import Layout
 from tasks.model.distributed.collectives import rank
+from tasks.model.distributed.sharding import shard_base
 from tasks.model.distributed.torchrun import run_in_processes
 from tasks.model.out_of_memory import explain_out_of_memory
 from tasks.model.policy import Policy, load_policy, save_policy
@@ -48,7 +49,8 @@ def run_update(layout: Layout, params: Params, round: int) -> None:
     params = with_ppo_objective(params)
     grpo = params.grpo
     selection = read_jsonl(layout.selection(round), Selected)
-    policy = load_policy(layout.policy(0 if grpo.beta > 0 else round - 1))
+    start = layout.policy(0 if grpo.beta > 0 else round - 1)
+    policy = load_policy(start, shard=shard_base if grpo.sharded else None)
     splits = list(dict.fromkeys(["train", *(line.split for line in selection)]))
     environment = environment_in(layout.root, params)
     by_split, invalid, _ = read_groups(policy, environment, layout, round, splits, grpo)

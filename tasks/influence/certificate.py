@@ -27,7 +27,7 @@ from tasks.influence.loss_gradients import (
     row_of,
     summed_losses,
 )
-from tasks.model.distributed.collectives import all_gather, all_reduce_sum, local_part, world_size
+from tasks.model.distributed.collectives import all_gather, all_reduce_sum, local_steps, world_size
 from tasks.model.fast_layers.fast_layers import fast_layers
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
@@ -148,7 +148,7 @@ def _gradient(
     weights = [weight for weight in scorer.model.parameters() if weight.requires_grad]
     gradients = [torch.zeros_like(weight) for weight in weights]
     with fast_layers(scorer.model):
-        for batch in local_part(scorer.batches(list(signed), world_size())):
+        for batch, counts in local_steps(scorer.model, scorer.batches(list(signed), world_size())):
             scored = scorer.score(batch)
             if token_losses:
                 sums, each = summed_losses(batch.samples, scored, token_losses), [1.0] * len(batch.samples)
@@ -156,7 +156,8 @@ def _gradient(
                 sums, each = scored.logprobs.sum(1), [-s.advantage for s in batch.samples]
             factors = [signed[s] * averaging.weight(len(s.completion)) for s in batch.samples]
             loss = sums @ sums.new_tensor([f * own for f, own in zip(factors, each, strict=True)]) / denominator
-            for summed, gradient in zip(gradients, torch.autograd.grad(loss, weights), strict=True):
+            found = torch.autograd.grad(loss, weights)
+            for summed, gradient in zip(gradients, found if counts else [], strict=counts):
                 summed += gradient
     return dict(zip(weights, all_reduce_sum(gradients), strict=True))
 
@@ -168,9 +169,9 @@ def _loss(scorer: Scorer, validation: Validation) -> float:
     averaging, total = validation.averaging, 0.0
     rows, coefficients = distinct_rows(validation.samples, validation.coefficients)
     with torch.no_grad(), fast_layers(scorer.model):
-        for batch in local_part(scorer.batches(rows, world_size())):
+        for batch, counts in local_steps(scorer.model, scorer.batches(rows, world_size())):
             sums = scorer.score(batch).logprobs.double().sum(1).tolist()
-            for value, s in zip(sums, batch.samples, strict=True):
+            for value, s in zip(sums, batch.samples if counts else [], strict=counts):
                 total -= coefficients[row_of(s)] * averaging.weight(len(s.completion)) * value
     return sum(all_gather(total)) / loss_denominator(validation.samples, averaging)
 

@@ -10,7 +10,7 @@ from tasks.core.progress import show_progress
 from tasks.errors import GraftError
 from tasks.influence.loss_gradients import Row, TokenLosses, row_of, summed_losses
 from tasks.influence.sample_gradients import SampleGradients, collect_gradients, lora_factors, stream_gradients
-from tasks.model.distributed.collectives import all_gather, local_part
+from tasks.model.distributed.collectives import all_gather, in_step, local_part
 from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import MicroBatch, make_micro_batches
 from tasks.model.scoring.scorer import Scorer
@@ -62,6 +62,7 @@ class GradientPasses:
         """
         self._token_losses, self._count = token_losses, 2 if token_losses and scores else 1
         rows = list({self.row_of(s): s for s in samples}.values())
+        self._spare = make_micro_batches(scorer.row_layout, rows[:1], scorer.tokens)
         rows = self._own(rows, groups_together) if shared else rows
         each = _bytes(scorer.model) * self._count
         most = max(budget // each, 1)
@@ -102,13 +103,19 @@ class GradientPasses:
         if self._cached:
             yield from self._cached
             return
+        steps = self._steps([batch for batches in self._batches for batch in batches])
         for batches in _progress(self._batches):
-            parts = [
-                collect_gradients(self._scorer.model, partial(self._values, batch, self._count), self._count)
-                for batch in batches
-            ]
+            parts = [self._collect(next(steps)[0]) for _ in batches]
             kinds = [_joined(kind) for kind in zip(*parts, strict=True)]
             yield GradientBlock([s for batch in batches for s in batch.samples], kinds[0][0], kinds[-1][0], kinds[0][1])
+        for batch, _ in steps:  # that do not count
+            self._collect(batch)
+
+    def _collect(self, batch: MicroBatch) -> list[SampleGradients]:
+        return collect_gradients(self._scorer.model, partial(self._values, batch, self._count), self._count)
+
+    def _steps(self, batches: Sequence[MicroBatch]) -> Iterator[tuple[MicroBatch, bool]]:
+        return in_step(self._scorer.model, batches, self._spare[0] if self._spare else None)
 
     def summed(self, numbers: RowNumbers) -> "Iterator[tuple[list[Sample], Tensor]]":
         """Rows, and the sum over the LoRA factors of the numbers [..., B] of each factor's gradients.
@@ -118,8 +125,12 @@ class GradientPasses:
         if self._cached:
             yield from ((part.rows, numbers(part.rows, part.own)) for part in self._cached)
             return
+        steps = self._steps(self._micro_batches)
         for batch in _progress(self._micro_batches):
+            next(steps)
             yield batch.samples, self._summed(batch, numbers)
+        for batch, _ in steps:  # that do not count
+            self._collect(batch)
 
     def _summed(self, batch: MicroBatch, numbers: RowNumbers) -> "Tensor":
         parts: list[Tensor] = []

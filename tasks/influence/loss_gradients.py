@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tasks.influence.sample_gradients import Direction, lora_factors
-from tasks.model.distributed.collectives import all_reduce_sum, local_part, world_size
+from tasks.model.distributed.collectives import all_reduce_sum, local_steps, world_size
 from tasks.model.fast_layers.fast_layers import fast_layers
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
@@ -115,7 +115,7 @@ def loss_gradient(
     wide = torch.promote_types(weights[0].dtype, torch.float32)  # what narrow weights' gradients add up to
     direction = [torch.zeros_like(weight, dtype=wide) for weight in weights]
     with fast_layers(scorer.model):
-        for batch in local_part(scorer.batches(rows, world_size())):
+        for batch, counts in local_steps(scorer.model, scorer.batches(rows, world_size())):
             scored = scorer.score(batch)
             weights_of_rows = [averaging.weight(len(s.completion)) for s in batch.samples]
             if token_losses:
@@ -125,7 +125,8 @@ def loss_gradient(
                 sums = scored.logprobs.sum(1)
                 factors = [-sums_of[row_of(s)] * w for s, w in zip(batch.samples, weights_of_rows, strict=True)]
             loss = sums @ sums.new_tensor(factors) / denominator
-            for summed, gradient in zip(direction, torch.autograd.grad(loss, weights), strict=True):
+            gradients = torch.autograd.grad(loss, weights)
+            for summed, gradient in zip(direction, gradients if counts else [], strict=counts):
                 summed += gradient
     return dict(zip(modules, all_reduce_sum(direction), strict=True))
 

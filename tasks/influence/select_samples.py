@@ -114,7 +114,13 @@ def measure(
         return Measurement([NOT_MEASURED] * len(samples), weights, numbers | {"all_kept": int(any(weights))})
     averaging = TokenWeights(params.grpo.loss, params.policy.max_new_tokens)
     tokens, options = params.grpo.micro_batch_tokens, _options(own, params.grpo)
-    scorer = scorer_for(policy, [*samples, *validation.samples], params.search.temperature, tokens)
+    scorer = scorer_for(
+        policy,
+        [*samples, *validation.samples],
+        params.search.temperature,
+        tokens,
+        checkpointing=params.grpo.checkpointing,
+    )
     losses = None
     if value_head is not None:
         frozen = value_head.requires_grad_(False)  # its own weights are no part of influence

@@ -10,6 +10,7 @@ from tasks.errors import GraftError
 from tasks.influence.select_samples import compute
 from tasks.layout import Layout
 from tasks.model.distributed.collectives import rank
+from tasks.model.distributed.sharding import shard_base
 from tasks.model.distributed.torchrun import run_in_processes
 from tasks.model.out_of_memory import explain_out_of_memory
 from tasks.model.policy import Policy, load_policy
@@ -26,9 +27,10 @@ logger = logging.getLogger(__name__)
 
 
 def run(layout: Layout, params: Params, round: int | None) -> None:
-    """Select from this round's training samples, in `grpo.processes` processes where influence is measured."""
+    """Select from this round's training samples, in `grpo.processes` processes where influence is measured or the
+    model is sharded."""
     assert round is not None
-    if params.grpo.processes > 1 and params.influence.selection not in UNMEASURED:
+    if params.grpo.processes > 1 and (params.influence.selection not in UNMEASURED or params.grpo.sharded):
         run_in_processes(run_selection, layout, params, round)
     else:
         run_selection(layout, params, round)
@@ -38,7 +40,8 @@ def run_selection(layout: Layout, params: Params, round: int) -> None:
     """Select at the policy of the round before; the first of several processes writes."""
     params = with_ppo_objective(params)
     by_ppo, own = params.algorithm == "ppo", params.influence
-    policy = load_policy(layout.policy(0 if by_ppo and params.grpo.beta > 0 else round - 1))
+    start = layout.policy(0 if by_ppo and params.grpo.beta > 0 else round - 1)
+    policy = load_policy(start, shard=shard_base if params.grpo.sharded else None)
     held_out = own.validation == "held_out" and own.selection not in UNMEASURED
     splits: list[Split] = ["train", "validation"] if held_out else ["train"]
     environment = environment_in(layout.root, params)

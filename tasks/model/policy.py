@@ -11,11 +11,13 @@ import copy
 import json
 import os
 import re
+import shutil
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,9 @@ from tasks.records import Engine, Lineage, Part, PromptFormat
 REMOTE_CODE = "GRAFT_REMOTE_CODE"
 """Environment variable with the base whose own Python code may run. It is no param: `params.yaml` and policy folders
 may come from others, and data must not be able to enable code."""
+
+Shard = Callable[[Any, str, Any], None]
+"""(model, device, dtype of its weights or None): distributes it over processes in place; distributed/sharding.py."""
 
 LOAD_LOCK = threading.Lock()
 """Held while transformers loads in a thread: its lazy imports are not thread-safe, and loading patches torch."""
@@ -66,6 +71,7 @@ class Policy:
     own_weights: bool = False  # True: the model's weights are no longer those of `base`
     prompt_format: PromptFormat | None = None  # None: the question is the prompt
     served: ServedModel | None = None  # the server that samples it; None: it is sampled here
+    weights_file: Path | None = None  # of a sharded model with own weights: where they are, as no process has them all
 
     @property
     def device(self) -> Any:
@@ -92,11 +98,11 @@ class Policy:
         return [part for part, needed in parts.items() if needed]
 
 
-def load_policy(folder: Path, instead_of: Policy | None = None) -> Policy:
+def load_policy(folder: Path, instead_of: Policy | None = None, shard: Shard | None = None) -> Policy:
     """Load a policy folder. Raises GraftError if the folder or its base is not a model.
 
     `instead_of`: another policy of the same run that is discarded, so that one model is in memory; the model below its
-    adapter is reused.
+    adapter is reused, sharded or not. `shard`: distributes the model below the adapter; None: it is whole here.
     """
     lineage = read_json(folder / "lineage.json", Lineage)
     model = None
@@ -106,14 +112,20 @@ def load_policy(folder: Path, instead_of: Policy | None = None) -> Policy:
     with translate_errors(f"{folder}: no complete policy", "rebuild it: graft stage bootstrap, or update@ROUND"):
         if "weights" in lineage.holds and not (folder / WEIGHTS).exists():
             raise FileNotFoundError(f"no {WEIGHTS}")
+        if shard and "adapter" not in lineage.holds:
+            raise GraftError(f"grpo.sharded: {folder} has no adapter, which is what is trained; set it to false")
         if model is None:
-            model = _model(str(folder), lineage.base) if "weights" in lineage.holds else _base_of(folder, lineage)
+            load = partial(_model, made_of=lineage.base, shard=shard)
+            model = load(str(folder)) if "weights" in lineage.holds else _base_of(folder, lineage, load)
         if "adapter" in lineage.holds:
             model = _with_adapter(model, folder / "adapter")
     own = "weights" in lineage.holds
     tokenizer = load_tokenizer(str(folder), lineage.base)
     form = read_format(folder)
-    return Policy(model.eval(), tokenizer, lineage.version, lineage.base, lineage.base_sha256, own, form)
+    sharded = shard or (instead_of and instead_of.weights_file)
+    file = folder / WEIGHTS if own and sharded else None
+    identity = (lineage.version, lineage.base, lineage.base_sha256)
+    return Policy(model.eval(), tokenizer, *identity, own, form, weights_file=file)
 
 
 def load_model(base: str) -> Any:
@@ -149,19 +161,24 @@ def is_trusted(base: str) -> bool:
     return bool(base) and os.environ.get(REMOTE_CODE) == base
 
 
-def _model(base: str, made_of: str) -> Any:
+def _model(base: str, made_of: str, shard: Shard | None = None) -> Any:
     """`made_of`: the first origin of the weights; for a policy folder it differs from `base`."""
     import torch
     from transformers import AutoModelForCausalLM
 
     device = best_device()
+    dtype = torch.float32 if device == "cpu" else None
     refuse_pickles(base)
-    return AutoModelForCausalLM.from_pretrained(
+    model = AutoModelForCausalLM.from_pretrained(
         resolve_base(base),
-        dtype=torch.float32 if device == "cpu" else "auto",
+        dtype="auto" if shard else dtype or "auto",  # the file's own is mapped: no copy
         use_safetensors=True,  # the other format, pytorch_model.bin, is a pickle
         trust_remote_code=is_trusted(made_of),  # without it transformers asks on the terminal
-    ).to(device)
+    )
+    if shard is None:
+        return model.to(device)
+    shard(model, device, dtype)
+    return model
 
 
 def refuse_pickles(base: str) -> None:
@@ -171,10 +188,10 @@ def refuse_pickles(base: str) -> None:
         raise ValueError("its weights are pytorch_model.bin, not model.safetensors, which use_safetensors asks for")
 
 
-def _base_of(folder: Path, lineage: Lineage) -> Any:
+def _base_of(folder: Path, lineage: Lineage, load: Callable[[str], Any]) -> Any:
     remedy = "restore it, or start a run from another"
     with translate_errors(f"{folder}: its base {lineage.base!r} is no causal language model", remedy):
-        return _model(lineage.base, lineage.base)
+        return load(lineage.base)
 
 
 def _with_adapter(model: Any, folder: Path) -> Any:
@@ -250,8 +267,7 @@ def save_policy(policy: Policy, folder: Path, parent: str | None, round: int) ->
     with atomic_folder(folder) as new, _translate_disk_errors():
         holds = policy.holds
         if "weights" in holds:
-            # One file of any size: loading expects this name.
-            _without_adapter(policy).save_pretrained(new, max_shard_size="1000TB")
+            _save_weights(policy, new)
         else:
             policy.model.get_base_model().config.save_pretrained(new)
         policy.tokenizer.save_pretrained(new)
@@ -286,6 +302,17 @@ def _translate_disk_errors() -> Iterator[None]:
         if number is None:
             raise
         raise OSError(int(number[1]), os.strerror(int(number[1]))) from error
+
+
+def _save_weights(policy: Policy, folder: Path) -> None:
+    """The model's config and weights, in one file of any size: loading expects this name."""
+    if policy.weights_file is None:
+        _without_adapter(policy).save_pretrained(folder, max_shard_size="1000TB")
+        return
+    model = policy.model.get_base_model()
+    model.config.save_pretrained(folder)
+    model.generation_config.save_pretrained(folder)
+    shutil.copyfile(policy.weights_file, folder / WEIGHTS)  # below an adapter they never change
 
 
 def _without_adapter(policy: Policy) -> Any:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from tasks.model.distributed.collectives import gather_parts, local_part, world_size
+from tasks.model.distributed.collectives import gather_parts, local_steps, world_size
 from tasks.model.fast_layers.fast_layers import fast_layers
 from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import MicroBatch
@@ -42,9 +42,16 @@ def rows_of_samples(scorer: Scorer, samples: Sequence[Sample], rows_of: "Callabl
         return {sample_key(s): row[: len(s.completion)].clone() for row, s in zip(rows, batch.samples, strict=True)}
 
     with torch.no_grad():
-        found = [by_sample(batch) for batch in local_part(scorer.batches(samples, world_size()))]
+        computed = [
+            (by_sample(batch), counts)
+            for batch, counts in local_steps(scorer.model, scorer.batches(samples, world_size()))
+        ]
     device = scorer.model.device
-    return {key: row.to(device) for scores in gather_parts(found) for key, row in scores.items()}
+    return {
+        key: row.to(device)
+        for scores in gather_parts([own for own, counts in computed if counts])
+        for key, row in scores.items()
+    }
 
 
 def behaviour_logprobs(scorer: Scorer, samples: Sequence[Sample]) -> Logprobs:

@@ -29,7 +29,9 @@ class Grpo(Section):
     warmup_steps: Annotated[int, Field(ge=0, le=10_000, strict=True)]
     bf16: bool
     micro_batch_tokens: Annotated[int, Field(ge=64, le=1_048_576, strict=True)]
+    checkpointing: bool
     processes: Annotated[int, Field(ge=1, le=64, strict=True)]
+    sharded: bool
     loss: Loss
     importance: Importance
     advantages: Baseline
@@ -58,6 +60,13 @@ class Grpo(Section):
                 "constant_with_warmup"
             )
         return steps
+
+    @field_validator("sharded")
+    @classmethod
+    def _check_processes(cls, sharded: bool, others: ValidationInfo) -> bool:
+        if sharded and others.data.get("processes") == 1:
+            raise ValueError("sharded is true, but a single process has nothing to share: set processes to 2 or more")
+        return sharded
 
     @field_validator("delta")
     @classmethod

@@ -159,6 +159,17 @@ class Params(Section):
             )
         return grpo
 
+    @field_validator("grpo")
+    @classmethod
+    def _check_sharded(cls, grpo: Grpo, others: ValidationInfo) -> Grpo:
+        policy = others.data.get("policy")
+        if policy is not None and grpo.sharded and policy.lora is None:
+            raise ValueError(
+                "sharded is true, but only a frozen base is sharded and policy.lora is null: set sharded to false, or "
+                "policy.lora to {rank: 16, alpha: 32, targets: all-linear}"
+            )
+        return grpo
+
     @field_validator("evaluation")
     @classmethod
     def _check_dev(cls, evaluation: Evaluation, others: ValidationInfo) -> Evaluation:

@@ -1,14 +1,15 @@
-"""Data parallelism of a stage: each process has the full model and computes a part of the work.
+"""Data parallelism of a stage: each process has all trained weights and computes a part of the work.
 
 The work is ordered by length and dealt out in turn, so that all processes have about equally much. Results are
-gathered, so that every process continues with the same numbers. More processes take less time, not less memory.
+gathered, so that every process continues with the same numbers. More processes take less time, and less memory where
+the base is sharded (sharding.py).
 
 Outside a process group (`grpo.processes: 1`) this process does everything.
 """
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -93,48 +94,66 @@ def all_reduce_sum(parts: "Sequence[Tensor]") -> "list[Tensor]":
     return [total.view_as(part) for total, part in zip(sums, parts, strict=True)]
 
 
+def in_step(model: Any, own: Sequence[Batch], spare: Batch | None) -> Iterator[tuple[Batch, bool]]:
+    """This process's batches, with True. Where the model is sharded, then `spare` with False, until all processes have
+    as many: its results do not count, but each process needs the others to gather a layer.
+
+    `spare` is None only where no process has a batch.
+    """
+    missing = 0
+    if is_sharded(model):
+        missing = max(all_gather(len(own))) - len(own)
+    yield from ((batch, True) for batch in own)
+    for _ in range(missing):
+        assert spare is not None
+        yield spare, False
+
+
+def local_steps(model: Any, batches: Sequence[Batch]) -> Iterator[tuple[Batch, bool]]:
+    """The part of the batches that this process computes, as `in_step`."""
+    return in_step(model, local_part(batches), batches[0] if batches else None)
+
+
+def is_sharded(model: Any) -> bool:
+    """Whether the processes hold parts of the model."""
+    if not _is_distributed():
+        return False
+    from torch.distributed.fsdp import FSDPModule
+
+    return any(isinstance(module, FSDPModule) for module in model.modules())
+
+
 def backward(
     model: Any, batches: Sequence[Batch], loss_of: "Callable[[Batch], tuple[Tensor, Callable[[], Value]]]"
 ) -> list[Value]:
     """Add the gradient of Σ loss_of(batch) over all processes to the model's weights in each process.
 
-    torch's DistributedDataParallel adds up the gradients once, after the last micro-batch. `loss_of` returns a
-    micro-batch's loss and a function to call after the backward pass; returns the results of these functions, in the
-    order of the micro-batches.
+    Gradients are added up once, after the last micro-batch. `loss_of` returns a micro-batch's loss and a function to
+    call after the backward pass; returns the results of these functions, in the order of the micro-batches.
     """
-    if not _is_distributed():
-        return [_backward(*loss_of(batch)) for batch in batches]
-    summing, own = _summing(model, loss_of), local_part(batches)
-    # Every process has to take part in the sum: one without work computes something of weight 0.
-    taken, weight = (own, world_size()) if own else (batches[:1], 0)
     results = []
-    for place, batch in enumerate(taken, start=1):
-        with nullcontext() if place == len(taken) else summing.no_sync():
-            loss, result = summing(batch)
-            results.append(_backward(loss, result, weight))  # DDP takes the mean, hence the weight
-    return gather_parts(results if own else [])
+    for batch, counts in local_steps(model, batches):
+        loss, result = loss_of(batch)
+        (loss if counts else 0 * loss).backward()  # type: ignore[no-untyped-call]
+        if counts:
+            results.append(result())
+    if _is_distributed():
+        _sum_gradients([weight for weight in model.parameters() if weight.requires_grad])
+    return gather_parts(results)
 
 
-def _backward(loss: "Tensor", result: Callable[[], Value], weight: int = 1) -> Value:
-    (loss * weight).backward()  # type: ignore[no-untyped-call]
-    return result()
-
-
-def _summing(model: Any, loss_of: Callable[..., Any]) -> Any:
+def _sum_gradients(weights: "Sequence[Tensor]") -> None:
+    """Over all processes. A weight without a gradient in any of them stays without: an expert of a mixture that no
+    token was routed to."""
     import torch
 
-    class Losses(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.model = model
-
-        def forward(self, batch: Any) -> Any:
-            return loss_of(batch)
-
-    # The weights are equal already. Some may have no gradient: experts of a mixture that no token was routed to.
-    return torch.nn.parallel.DistributedDataParallel(
-        Losses(), init_sync=False, forward_sync_buffers=False, find_unused_parameters=True
-    )
+    used = [any(flags) for flags in zip(*all_gather([weight.grad is not None for weight in weights]), strict=True)]
+    learned = [weight for weight, own in zip(weights, used, strict=True) if own]
+    if not learned:
+        return
+    parts = [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in learned]
+    for weight, total in zip(learned, all_reduce_sum(parts), strict=True):
+        weight.grad = total.to(weight.dtype)
 
 
 def world_size() -> int:

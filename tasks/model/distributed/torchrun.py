@@ -19,6 +19,9 @@ JOB, ERROR, LOG, STORE = "order.json", "error.json", "torchrun.log", "store"
 QUIET = {"TORCH_CPP_LOG_LEVEL": "ERROR", "PYTHONWARNINGS": "ignore::FutureWarning,ignore::UserWarning"}
 """Silences library warnings that each process would repeat and that a user cannot fix."""
 
+RETURN_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "1048576"}
+"""Of a sharded base: malloc returns gathered layers to the system; glibc would keep as many as make up the whole."""
+
 LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
 """Network interface of the process group; by default torch takes the address of the machine's host name."""
 
@@ -34,7 +37,7 @@ def run_in_processes(work: Work, layout: Layout, params: Params, round: int) -> 
         folder = Path(name)
         write_job(folder / JOB, work, layout, params, round)
         with (folder / LOG).open("wb") as log:
-            process = _start(folder, count, log)
+            process = _start(folder, count, params.grpo.sharded, log)
         try:
             code = process.wait()
         finally:
@@ -43,7 +46,7 @@ def run_in_processes(work: Work, layout: Layout, params: Params, round: int) -> 
             raise _error(folder, count)
 
 
-def _start(folder: Path, count: int, log: Any) -> "subprocess.Popen[bytes]":
+def _start(folder: Path, count: int, sharded: bool, log: Any) -> "subprocess.Popen[bytes]":
     """torchrun, whose workers live as long as the pipe to their standard input is open.
 
     It is outside the terminal's process group, so that Ctrl-C reaches the workers once, from here. They find each other
@@ -66,7 +69,7 @@ def _start(folder: Path, count: int, log: Any) -> "subprocess.Popen[bytes]":
     return spawn(
         "torch.distributed.run",
         *[*rendezvous, "--nnodes", "1", "--nproc-per-node", str(count), *worker],
-        env={**QUIET, **LOOPBACK, **os.environ, **changed},
+        env={**QUIET, **LOOPBACK, **(RETURN_MEMORY if sharded else {}), **os.environ, **changed},
         stdout=2,  # the first worker uses it as its stderr
         stderr=log,
     )

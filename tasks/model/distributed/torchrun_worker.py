@@ -14,6 +14,9 @@ from tasks.model.distributed.collectives import process_group
 from tasks.model.distributed.job_file import error_to_json, read_job
 from tasks.model.distributed.torchrun import ERROR, JOB, STORE
 
+LOST = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
+"""In what gloo raises where another process is gone: that one's error is the one to show, or that it was ended."""
+
 
 def main(folder: Path) -> None:
     """Run the folder's job; an exception is written to the folder for the waiting process."""
@@ -25,7 +28,8 @@ def main(folder: Path) -> None:
         with process_group(folder / STORE):
             work(layout, params, round)
     except Exception as error:  # noqa: BLE001 (raised again in the waiting process)
-        _write_error(folder, error)
+        if not any(words in str(error) for words in LOST):
+            _write_error(folder, error)
         os._exit(1)  # at once: torchrun then ends the others, which wait for this one
 
 

@@ -209,4 +209,6 @@ def _is_plain(module: Any) -> bool:
     dropout = module.lora_dropout[name]
     idle = isinstance(dropout, torch.nn.Identity) or not dropout.training
     weights = (module.base_layer.weight, module.lora_A[name].weight, module.lora_B[name].weight)
+    if any(type(weight) is not torch.nn.Parameter for weight in weights):  # a part of it in each process, or few bits
+        return False
     return idle and len({w.dtype for w in weights}) == 1 and weights[0].dtype in (torch.float32, torch.float64)

@@ -71,7 +71,9 @@ def _has_one_weight(module: Any) -> bool:
     if module._modules or list(module._parameters) != ["weight"]:
         return False
     weight = module.weight
-    is_vector = weight is not None and weight.dim() == 1 and _epsilon(module) is not None
+    if type(weight) is not torch.nn.Parameter:  # none, or a part of it in each process
+        return False
+    is_vector = weight.dim() == 1 and _epsilon(module) is not None
     return is_vector and weight.dtype in (torch.float32, torch.float64)
 
 

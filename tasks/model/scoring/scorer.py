@@ -8,12 +8,16 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tasks.errors import GraftError
 from tasks.model.distributed.collectives import all_gather
+from tasks.model.layers import decoder_layers
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
+from tasks.model.scoring.checkpointing import PARAM as CHECKPOINTING
+from tasks.model.scoring.checkpointing import checkpointed_layers
 from tasks.model.scoring.hf_model import (
     as_forward,
     caught_hidden_states,
@@ -72,6 +76,7 @@ class Scorer:
     tokens: int = TOKENS  # of a micro-batch
     chunked_head: bool = True  # logits may be computed by the model's head from its hidden states
     bf16: bool = False  # matrix products in bfloat16 (torch's autocast)
+    checkpointing: bool = False  # layers keep their inputs alone for the backward pass
     prompts: PromptCache | None = None  # of layout completions
     value_head: Any = None  # a linear module from hidden states to one number; None: no values
     detach_values: bool = False  # values give the model no gradient
@@ -148,9 +153,11 @@ class Scorer:
         """The attention of the batch's layout, and the precision."""
         import torch
 
-        attention = ATTENTIONS.get(batch.layout, lambda _: nullcontext())
+        replaced, model = ATTENTIONS.get(batch.layout, lambda _: nullcontext()), unwrap_model(self.model)
+        attention = partial(replaced, model)
         with (
-            attention(unwrap_model(self.model)),
+            attention(),
+            checkpointed_layers(model, attention) if self.checkpointing else nullcontext(),
             torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.bf16),
         ):
             yield
@@ -178,11 +185,15 @@ def scorer_for(
     temperature: float,
     micro_batch_tokens: int = TOKENS,
     bf16: bool = False,
+    checkpointing: bool = False,
 ) -> Scorer:
     """A scorer for these samples, probed on short ones: packed rows must agree with padded rows, chunks with logits.
 
-    It is the same in all processes. Raises GraftError where the model computes even padded rows wrongly.
+    It is the same in all processes. Raises GraftError where the model computes even padded rows wrongly, or has no
+    layers to checkpoint.
     """
+    if checkpointing:
+        decoder_layers(policy.model, CHECKPOINTING)
     model, probe = policy.model, _probe_samples(samples)
     rows = Scorer(model, policy.tokenizer.pad_token_id, temperature, "rows", micro_batch_tokens, chunked_head=False)
     if fault := _padding_fault(rows, probe):
@@ -196,7 +207,7 @@ def scorer_for(
         logger.warning("all logits of a micro-batch are held at once, which takes memory: %s", fault)
         chunked_head = False
     layout, chunked_head = all_gather((layout, chunked_head))[0]
-    return replace(rows, layout=layout, chunked_head=chunked_head, bf16=bf16)
+    return replace(rows, layout=layout, chunked_head=chunked_head, bf16=bf16, checkpointing=checkpointing)
 
 
 def with_constant_prompts(scorer: Scorer, samples: Sequence[Sample]) -> Scorer:

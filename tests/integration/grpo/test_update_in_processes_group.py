@@ -11,6 +11,7 @@ import torch
 from tasks.grpo.gradient import TokenSums, accumulate_gradient
 from tasks.grpo.step_plan import UpdateGroup
 from tasks.model.distributed.collectives import all_gather, backward, gather_parts, local_part, rank, world_size
+from tasks.model.distributed.sharding import shard_base
 from tasks.model.policy import Policy, load_policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import Layout
@@ -85,9 +86,10 @@ def work(folder: Path, samples: list[Sample]) -> tuple[list[tuple[torch.Tensor, 
     return steps_of(load(folder), samples), unlike_batches()
 
 
-def ppo_steps(folder: Path, samples: list[Sample]) -> list[tuple[torch.Tensor, TokenSums]]:
+def ppo_steps(folder: Path, samples: list[Sample], sharded: bool = False) -> list[tuple[torch.Tensor, TokenSums]]:
     """Gradient of the adapter and of a value head, and sums, in both layouts."""
-    policy, ppo, found = load_policy(folder / "adapter"), ppo_params(lam=0.9, whiten=True, value_clip=0.2), []
+    policy = load_policy(folder / "adapter", shard=shard_base if sharded else None)
+    ppo, found = ppo_params(lam=0.9, whiten=True, value_clip=0.2), []
     layouts: list[Layout] = ["packed", "rows"]
     for layout in layouts:
         head = random_head(policy)
@@ -101,13 +103,14 @@ def ppo_steps(folder: Path, samples: list[Sample]) -> list[tuple[torch.Tensor, T
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("sharded", [False, True])
 def test_several_processes_give_the_gradient_of_one_with_a_value_head(
-    tmp_path: Path, save_tiny: Callable[..., None], make_samples: Callable[..., list[Sample]]
+    sharded: bool, tmp_path: Path, save_tiny: Callable[..., None], make_samples: Callable[..., list[Sample]]
 ) -> None:
     save_tiny(tmp_path / "adapter")
     samples = make_samples(problems=7)
     alone = ppo_steps(tmp_path, samples)
-    for steps in in_processes(2, tmp_path, ppo_steps, tmp_path, samples):
+    for steps in in_processes(2, tmp_path, ppo_steps, tmp_path, samples, sharded):
         for (gradient, sums), (gradient_alone, sums_alone) in zip(steps, alone, strict=True):
             assert (gradient - gradient_alone).norm() <= 1e-5 * gradient_alone.norm()
             assert sums.loss == pytest.approx(sums_alone.loss, rel=1e-5)

@@ -70,10 +70,12 @@ def started(root: Path) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(command, cwd=root, env=environment(root) | {"OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE)
 
 
+@pytest.mark.parametrize("sharded", [False, True])
 def test_two_processes_do_the_work_of_one_and_survive_being_killed(
-    tmp_path: Path, save_tiny: Callable[..., None], make_trajectory: MakeTrajectory
+    sharded: bool, tmp_path: Path, save_tiny: Callable[..., None], make_trajectory: MakeTrajectory
 ) -> None:
-    assignments = [f"grpo.{name}={value}" for name, value in (CHANGED | {"processes": 2}).items()]
+    shared = {"processes": 2, "sharded": str(sharded).lower()}
+    assignments = [f"grpo.{name}={value}" for name, value in (CHANGED | shared).items()]
     root = make_workspace(tmp_path / "project", assignments)
     write_sources(root)
     layout = Layout(root)
@@ -82,7 +84,7 @@ def test_two_processes_do_the_work_of_one_and_survive_being_killed(
 
     run(layout, params(), 1)
     alone, alone_numbers = weights(layout, "adapter/adapter_model.safetensors"), numbers(layout)
-    run(layout, params(processes=2), 1)
+    run(layout, params(processes=2, sharded=sharded), 1)
     undisturbed = written(layout)
     assert alone_numbers == pytest.approx(numbers(layout), rel=1e-4, abs=1e-6)
     torch.testing.assert_close(weights(layout, "adapter/adapter_model.safetensors"), alone, atol=1e-4, rtol=1e-4)
@@ -144,22 +146,29 @@ def test_what_goes_wrong_in_a_process_is_one_line_here(
 
 
 @pytest.fixture
-def long_update(tmp_path: Path, save_tiny: Callable[..., None], make_trajectory: MakeTrajectory) -> Path:
-    """A project whose next stage is an update of many steps in two processes."""
-    root = make_workspace(tmp_path / "project", ["grpo.processes=2", "grpo.epochs=64"])
+def long_update(
+    request: pytest.FixtureRequest, tmp_path: Path, save_tiny: Callable[..., None], make_trajectory: MakeTrajectory
+) -> Path:
+    """A project whose next stage is an update of many steps in two processes; indirectly with more params."""
+    more = getattr(request, "param", [])
+    root = make_workspace(tmp_path / "project", ["grpo.processes=2", "grpo.epochs=64", *more])
     write_sources(root)
     save_tiny(Layout(root).policy(0))
     put(Layout(root), [make_trajectory(f"p{number}", [1.0, 0.0, 0.5]) for number in range(8)])
     return root
 
 
+@pytest.mark.parametrize("long_update", [[], ["grpo.sharded=true"]], indirect=True)
 def test_a_process_that_is_ended_from_outside_ends_the_update(long_update: Path) -> None:
+    live = LiveRows(Layout(long_update).live_steps("update@1"))
     with started(long_update) as process:
-        while not (workers := psutil.Process(process.pid).children(recursive=True)[1:]):
+        while not live.read(0):
             assert process.poll() is None
             time.sleep(0.05)
+        workers = psutil.Process(process.pid).children(recursive=True)
         os.kill(workers[-1].pid, signal.SIGKILL)
-        _, told = process.communicate()
+        _, told = process.communicate(timeout=10)
+    assert not any(worker.is_running() for worker in workers)
     assert process.returncode == 2
     (line,) = told.decode().splitlines()
     assert line.startswith("graft: grpo.processes: one of the 2 processes was ended from outside")

@@ -18,14 +18,16 @@ from tasks.records import RewardedTrajectory, Selected
 
 SHIPPED = load_params(Path(__file__).parents[3] / "params.yaml")
 SEEN = ("processes", "negative_weight", "advantages", "loss", "truncated", "prompts_per_step", "micro_batch_tokens")
+SEEN += ("checkpointing", "sharded")
 
 MakeTrajectory = Callable[..., RewardedTrajectory]
 
 
-def params(processes: int, **influence: Any) -> Params:
-    grpo = SHIPPED.grpo.model_copy(update={"processes": processes, "negative_weight": 1.0, "micro_batch_tokens": 128})
+def params(processes: int, sharded: bool = False, **influence: Any) -> Params:
+    changed = {"processes": processes, "negative_weight": 1.0, "micro_batch_tokens": 128}
+    grpo = SHIPPED.grpo.model_copy(update=changed | {"sharded": sharded, "checkpointing": sharded})
     own = SHIPPED.influence.model_copy(update={"selection": "positive"} | influence)
-    changed = SHIPPED.model_copy(update={"grpo": grpo, "influence": own})
+    whole = SHIPPED.model_copy(update={"grpo": grpo, "influence": own})
     keys = [
         "environment",
         "environment_sha256",
@@ -35,7 +37,7 @@ def params(processes: int, **influence: Any) -> Params:
         "influence",
         "grpo.on_invalid_completion",
     ]
-    return restrict(changed, keys + [f"grpo.{name}" for name in SEEN])
+    return restrict(whole, keys + [f"grpo.{name}" for name in SEEN])
 
 
 def written(layout: Layout) -> tuple[list[Selected], dict[str, float]]:
@@ -43,12 +45,15 @@ def written(layout: Layout) -> tuple[list[Selected], dict[str, float]]:
 
 
 @pytest.mark.slow
-def test_two_processes_select_what_one_selects(layout: Layout, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("sharded", [False, True])
+def test_two_processes_select_what_one_selects(
+    sharded: bool, layout: Layout, capfd: pytest.CaptureFixture[str]
+) -> None:
     run(layout, params(1), 1)
     alone, numbers_alone = written(layout)
     capfd.readouterr()
     layout.selection(1).unlink()
-    run(layout, params(2), 1)
+    run(layout, params(2, sharded), 1)
     assert capfd.readouterr().err == ""
     together, numbers = written(layout)
     assert {line.selected for line in together} == {True, False}

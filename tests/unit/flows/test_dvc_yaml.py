@@ -28,7 +28,8 @@ PARAMS = {
     "select": "environment environment_sha256 algorithm policy.max_new_tokens search.temperature influence ppo "
     "grpo.beta grpo.beta_warmup_steps grpo.kl_target grpo.kl_horizon grpo.bf16 "
     "grpo.negative_weight grpo.advantages grpo.loss grpo.truncated "
-    "grpo.prompts_per_step grpo.micro_batch_tokens grpo.processes grpo.on_invalid_completion",
+    "grpo.prompts_per_step grpo.micro_batch_tokens grpo.checkpointing grpo.processes "
+    "grpo.sharded grpo.on_invalid_completion",
     "update": "seed environment environment_sha256 algorithm policy.max_new_tokens search.temperature grpo ppo",
     "validate": "seed environment environment_sha256 rounds.last policy.max_new_tokens sampler.kind sampler.dtype "
     "sandbox operators evaluation",

@@ -1,0 +1,119 @@
+"""Checkpointed layers give the same bits, in every layout, and keep a fraction of what a forward pass keeps."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+
+from tasks.errors import GraftError
+from tasks.grpo.compute import update_scorer
+from tasks.influence.sample_gradients import collect_gradients
+from tasks.model.fast_layers.fast_layers import fast_layers
+from tasks.model.policy import Policy
+from tasks.model.sample import Sample
+from tasks.model.scoring import scorer as scorer_module
+from tasks.model.scoring.micro_batches import Layout, MicroBatch
+from tasks.model.scoring.scorer import Scorer, scorer_for, with_constant_prompts
+from tests.support.policies import MakePolicy
+from tests.support.stage_params import shipped_params
+from tests.support.updates import gradient_of
+
+LAYOUTS: tuple[Layout, ...] = ("packed", "rows", "completions")
+
+
+def scorers(policy: Policy, samples: list[Sample], layout: Layout) -> list[Scorer]:
+    """Without checkpointing and with it."""
+    scorer = scorer_for(policy, samples, 0.7)
+    scorer = with_constant_prompts(scorer, samples) if layout == "completions" else replace(scorer, layout=layout)
+    return [scorer, replace(scorer, checkpointing=True)]
+
+
+def loss(scorer: Scorer, batch: MicroBatch) -> torch.Tensor:
+    scored = scorer.score(batch)
+    weights = scored.logprobs.new_tensor([s.advantage for s in batch.samples])
+    return ((scored.logprobs + 0.3 * scored.entropies).sum(1) * weights).sum()
+
+
+def gradient(scorer: Scorer, policy: Policy, samples: list[Sample]) -> torch.Tensor:
+    policy.model.zero_grad()
+    with fast_layers(policy.model):
+        for batch in scorer.batches(samples):
+            loss(scorer, batch).backward()  # type: ignore[no-untyped-call]
+    return gradient_of(policy)
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize("kind", ["qwen2", "gpt2"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_gradient_is_the_same_to_the_bit(
+    layout: Layout,
+    kind: str,
+    chunked: bool,
+    make_policy: MakePolicy,
+    samples: list[Sample],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if chunked:
+        monkeypatch.setattr(scorer_module, "LOGITS_BYTES", 7 * 300 * scorer_module.LOGITS_COPIES * 4)
+    policy = make_policy(kind)
+    plain, checkpointed = (gradient(scorer, policy, samples) for scorer in scorers(policy, samples, layout))
+    assert plain.abs().max() > 0.01
+    assert torch.equal(plain, checkpointed)
+
+
+@pytest.mark.parametrize("layout", ["rows", "completions"])
+def test_gradients_of_samples_are_the_same_to_the_bit_for_two_kinds_of_values(
+    layout: Layout, policy: Policy, samples: list[Sample]
+) -> None:
+    """As influence takes them: one forward pass, two backward passes."""
+
+    def values(scorer: Scorer, batch: MicroBatch) -> list[torch.Tensor]:
+        scored = scorer.score(batch)
+        return [scored.logprobs.sum(1), scored.entropies.sum(1)]
+
+    plain, checkpointed = (
+        collect_gradients(policy.model, partial(values, scorer, scorer.batches(samples)[0]), 2)
+        for scorer in scorers(policy, samples, layout)
+    )
+    for ours, theirs in zip(plain, checkpointed, strict=True):
+        assert ours.keys() == theirs.keys()
+        assert all(torch.equal(own, theirs[name]) for name, own in ours.items())
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_forward_pass_keeps_far_less(layout: Layout, policy: Policy, samples: list[Sample]) -> None:
+    def kept(scorer: Scorer) -> int:
+        sizes: dict[int, int] = {}
+
+        def pack(tensor: torch.Tensor) -> torch.Tensor:
+            sizes[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+            return tensor
+
+        weights = {weight.untyped_storage().data_ptr() for weight in policy.model.parameters()}
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            held = loss(scorer, scorer.batches(samples)[0])
+        assert held.requires_grad
+        return sum(size for place, size in sizes.items() if place not in weights)
+
+    plain, checkpointed = map(kept, scorers(policy, samples, layout))
+    assert checkpointed < 0.5 * plain
+
+
+def test_the_param_checkpoints_an_update(policy: Policy, samples: list[Sample]) -> None:
+    found = [update_scorer(policy, samples, shipped_params(grpo={"checkpointing": own})) for own in (False, True)]
+    assert [scorer.checkpointing for scorer in found] == [False, True]
+
+
+def test_a_model_without_decoder_layers_is_refused(make_policy: MakePolicy, samples: list[Sample]) -> None:
+    policy = make_policy(full=True)
+    strange = replace(policy, model=_Strange(policy.model.forward))
+    with pytest.raises(GraftError, match=r"grpo\.checkpointing: this model is not made of .*; set it to false"):
+        scorer_for(strange, samples, 1.0, checkpointing=True)
+
+
+class _Strange(torch.nn.Module):
+    def __init__(self, forward: Callable[..., object]) -> None:
+        super().__init__()
+        self.forward = forward
