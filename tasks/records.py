@@ -298,6 +298,10 @@ Part = Literal["weights", "adapter"]
 """Part of a policy in its folder: `model.safetensors` or `adapter/`."""
 
 
+Quantization = Literal["nf4"]
+"""The type of a frozen base's weights in memory."""
+
+
 PromptStyle = Literal["chat", "turns", "plain", "raw"]
 """chat: one message in the chat template; turns: worked examples as earlier turns of the chat; plain: text; raw: the
 question as the environment asks it, and nothing else."""
@@ -312,6 +316,7 @@ class Lineage(Record):
     round: int
     holds: list[Part]  # weights: the model's own are in the folder, else those of `base` are used
     base_sha256: str | None = None  # of the folder or file `base`
+    quantize: Quantization | None = Field(default=None, exclude_if=not_)  # of the base's weights, below the adapter
 
 
 class KlWeight(Record):

@@ -4,8 +4,9 @@
     python -m benchmarks.sharding --tiny     # does it run?
 
 Each case is a process of its own (two if sharded), whose peak is its resident memory, libraries and pages of the mapped
-weights included. `load_excess_mib` is the anonymous memory at the peak of loading above this process's part of the
-layers and what is whole. The last line of standard output is one JSON object.
+weights included. All of them return freed memory to the system at once, as the processes of a sharded stage do.
+`load_excess_mib` is the anonymous memory at the peak of loading above this process's part of the layers and what is
+whole. The last line of standard output is one JSON object.
 """
 
 import argparse
@@ -25,7 +26,7 @@ LARGE = {"hidden_size": 1280, "num_hidden_layers": 25, "num_attention_heads": 20
 DEEP = {"hidden_size": 576, "num_hidden_layers": 30, "num_attention_heads": 9, "intermediate_size": 1536}
 TINY = {"hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 96}
 VOCABULARY = 32_000
-SAMPLES = {"large": (3, 4, 40, 24), "deep": (2, 6, 100, 60)}
+SAMPLES = {"large": (3, 4, 40, 24), "deep": (4, 6, 100, 60)}
 """By model: problems, completions of each, tokens of a prompt and of a completion."""
 
 Figures = dict[str, Any]
@@ -169,9 +170,9 @@ def case(folder: Path, policy: str, kind: str, processes: int = 1, **flags: bool
     order |= {"checkpointing": False, "influence": False} | flags
     children = []
     for rank in range(processes):
-        env = {**os.environ, **LOOPBACK, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+        env = {**os.environ, **LOOPBACK, **RETURN_MEMORY, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
         if processes > 1:
-            env |= {**RETURN_MEMORY, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(processes)}
+            env |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(processes)}
         command = [sys.executable, "-m", "benchmarks.sharding", "--child", json.dumps(order)]
         children.append(subprocess.Popen(command, env=env))
     codes = [process.wait() for process in children]

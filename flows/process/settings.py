@@ -1,5 +1,6 @@
 """Environment variables of every process of Graft, set before heavy imports. A variable that the user set is kept."""
 
+import logging
 import os
 import sys
 import warnings
@@ -40,6 +41,7 @@ def set_environment() -> None:
     _set_defaults(NO_TELEMETRY | DETERMINISM)
     if not sys.stderr.isatty():
         _set_defaults({"HF_HUB_DISABLE_PROGRESS_BARS": "1"})  # transformers draws them into files, too
+    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # it warns of kernels that are not installed
     # peft reads an attribute of each model that transformers warns of; programs of a policy contain `2in` and the like
     warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning)
     warnings.filterwarnings("ignore", category=SyntaxWarning)

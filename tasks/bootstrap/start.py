@@ -14,18 +14,24 @@ def load_start(params: PolicyParams) -> tuple[Policy, str | None]:
     """The policy of `policy.base`, and its version if it is an earlier policy; None for any other model.
 
     An earlier policy keeps its adapter, its base and its prompt, in any folder. Raises GraftError if the base is no
-    model.
+    model, or an earlier policy whose base is not in the type of `policy.quantize`.
     """
     folder = Path(params.base)
     if (folder / "lineage.json").exists():
-        policy = load_policy(folder)
-        return policy, read_json(folder / "lineage.json", Lineage).version
+        lineage = read_json(folder / "lineage.json", Lineage)
+        if lineage.quantize != params.quantize:
+            raise GraftError(
+                f"policy.quantize: {params.quantize or 'null'}, but the adapter of {params.base} was trained on a base "
+                f"of type {lineage.quantize or 'null'}; set it to {lineage.quantize or 'null'}"
+            )
+        return load_policy(folder), lineage.version
     if (folder / "adapter").exists():
         raise GraftError(
             f"policy.base: {params.base!r} has an adapter, but no lineage.json that names its base; restore that "
             "file, or merge the adapter into its model with peft and name that"
         )
-    return Policy(load_model(params.base), load_tokenizer(params.base), "", params.base, params.base_sha256), None
+    model, tokenizer = load_model(params.base, params.quantize), load_tokenizer(params.base)
+    return Policy(model, tokenizer, "", params.base, params.base_sha256, quantize=params.quantize), None
 
 
 def attach_lora(policy: Policy, params: PolicyParams, seed: int) -> Policy:

@@ -42,7 +42,8 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
             policy.prompt_format, metrics = choose_format(layout, params, policy, environment, problems)
     policy = attach_lora(policy, params.policy, derive_seed(params.seed, "adapter"))
     adapter = sum(p.numel() for p in policy.model.parameters() if p.requires_grad) if policy.has_adapter else 0
-    metrics["parameters"] = sum(p.numel() for p in policy.model.parameters()) - adapter
+    model = policy.model.get_base_model() if policy.has_adapter else policy.model
+    metrics["parameters"] = model.num_parameters() - adapter  # of quantized weights too
     metrics["adapter_parameters"] = adapter
     save_policy(policy, layout.policy(0), parent, round=0)
     write_jsonl(layout.standings(0), [])  # no round has been measured yet

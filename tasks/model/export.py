@@ -14,8 +14,9 @@ from tasks.errors import GraftError
 from tasks.model.gguf import find_gguf, is_gguf, resolve_base
 from tasks.model.model_card import model_card
 from tasks.model.policy import is_trusted, translate_errors
+from tasks.model.quantization import nf4_options
 from tasks.model.version import ADAPTER, WEIGHTS, verify_policy
-from tasks.records import Lineage
+from tasks.records import Lineage, Quantization
 
 ExportFormat = Literal["merged", "adapter"]
 MODEL_FILES = ("config.json", "generation_config.json", WEIGHTS)
@@ -38,15 +39,15 @@ def export_policy(policy: Path, folder: Path, form: ExportFormat, measured: str 
         raise GraftError(f"{policy}: has no adapter, all its weights were trained; export it with --merged")
     _refuse_changed_base(policy, lineage)
     with translate_errors(f"{policy}: could not be exported", "restore it or its base from a copy"):
-        expected = _logits(_load(_base_of(policy, lineage), policy / ADAPTER if "adapter" in lineage.holds else None))
+        expected = _logits(_load_policy(policy, lineage))
         with atomic_folder(folder) as new:
             if form == "merged":
                 _write_merged(policy, lineage, new, float32)
-                found = _logits(_load(str(new), None))
+                found = _logits(_load(str(new)))
             else:
                 _write_adapter(policy, lineage, new, folder)
                 base = str(new / BASE) if (new / BASE).exists() else lineage.base
-                found = _logits(_load(base, new))
+                found = _logits(_load(base, new, lineage.quantize))
             write_text(new / "README.md", model_card(lineage, form, folder.name, measured, read_format(policy)))
             return float((found - expected).abs().max())
 
@@ -60,8 +61,7 @@ def _write_merged(policy: Path, lineage: Lineage, new: Path, float32: bool) -> N
         for name in MODEL_FILES:
             copy_folder(policy / name, new / name)
         return
-    base = _base_of(policy, lineage)
-    model = _load(base, policy / ADAPTER if "adapter" in lineage.holds else None)
+    base, model = _base_of(policy, lineage), _load_policy(policy, lineage)
     if "adapter" in lineage.holds:
         model = model.merge_and_unload()  # in float32: rounded once, at the end
     own = AutoConfig.from_pretrained(base, trust_remote_code=is_trusted(base)).dtype
@@ -103,15 +103,29 @@ def _base_of(policy: Path, lineage: Lineage) -> str:
     return str(policy) if "weights" in lineage.holds else resolve_base(lineage.base)
 
 
-def _load(base: str, adapter: Path | None) -> Any:
-    """Load with plain transformers and peft, in float32 on the CPU, so that logits are the same on every machine."""
+def _load_policy(policy: Path, lineage: Lineage) -> Any:
+    adapter = policy / ADAPTER if "adapter" in lineage.holds else None
+    return _load(_base_of(policy, lineage), adapter, lineage.quantize)
+
+
+def _load(base: str, adapter: Path | None = None, quantize: Quantization | None = None) -> Any:
+    """Load with plain transformers and peft, in float32 on the CPU, so that logits are the same on every machine.
+
+    The weights of a quantized base are as it computes with them, in float32 too.
+    """
     import torch
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
 
     model = AutoModelForCausalLM.from_pretrained(
-        base, dtype=torch.float32, use_safetensors=True, trust_remote_code=is_trusted(base)
+        base,
+        dtype=torch.float32,
+        use_safetensors=True,
+        trust_remote_code=is_trusted(base),
+        **(nf4_options("cpu", torch.float32) if quantize else {}),
     )
+    if quantize:
+        model = model.dequantize()
     return (PeftModel.from_pretrained(model, str(adapter)) if adapter else model).eval()
 
 

@@ -8,9 +8,12 @@ from tasks.records import Lineage, PromptFormat
 MERGED = """\
 model = AutoModelForCausalLM.from_pretrained("{folder}")"""
 ADAPTER = """\
-model = AutoModelForCausalLM.from_pretrained({base})
+model = AutoModelForCausalLM.from_pretrained({base}{options})
 model = PeftModel.from_pretrained(model, "{folder}")"""
 
+NF4_CONFIG = """\
+config = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True)
+"""
 
 PROMPT = """
 ## Prompt
@@ -39,11 +42,16 @@ def model_card(
     """A short README.md: origin, pass@1 and code that loads the policy and, from the form of its prompts, asks it."""
     own = "weights" in lineage.holds or is_gguf(lineage.base)
     base = f'"{folder}/base"' if own else f'"{lineage.base}"'
-    code = (MERGED if form == "merged" else ADAPTER).format(folder=folder, base=base)
+    quantized = form == "adapter" and lineage.quantize is not None
+    code = (MERGED if form == "merged" else ADAPTER).format(
+        folder=folder, base=base, options=", quantization_config=config" if quantized else ""
+    )
     head = [f"library_name: {'transformers' if form == 'merged' else 'peft'}", "pipeline_tag: text-generation"]
     imports = "from transformers import AutoModelForCausalLM, AutoTokenizer"
     if form == "adapter":
         imports = f"from peft import PeftModel\n{imports}"
+    if quantized:
+        imports, code = f"{imports}, BitsAndBytesConfig", NF4_CONFIG + code
     made_of = "made from scratch" if lineage.base == "scratch" else f"trained from {lineage.base}"
     what = "merged into its base" if form == "merged" else "as a LoRA adapter"
     return f"""\

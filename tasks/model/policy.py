@@ -29,8 +29,9 @@ from tasks.errors import GraftError, TransientError
 from tasks.model.gguf import resolve_base
 from tasks.model.hub_errors import is_transient
 from tasks.model.lora import ALL_LINEAR, linear_modules
+from tasks.model.quantization import keep_weights, nf4_options
 from tasks.model.version import WEIGHTS, compute_version
-from tasks.records import Engine, Lineage, Part, PromptFormat
+from tasks.records import Engine, Lineage, Part, PromptFormat, Quantization
 
 REMOTE_CODE = "GRAFT_REMOTE_CODE"
 """Environment variable with the base whose own Python code may run. It is no param: `params.yaml` and policy folders
@@ -72,6 +73,7 @@ class Policy:
     prompt_format: PromptFormat | None = None  # None: the question is the prompt
     served: ServedModel | None = None  # the server that samples it; None: it is sampled here
     weights_file: Path | None = None  # of a sharded model with own weights: where they are, as no process has them all
+    quantize: Quantization | None = None  # of the model below the adapter
 
     @property
     def device(self) -> Any:
@@ -115,7 +117,7 @@ def load_policy(folder: Path, instead_of: Policy | None = None, shard: Shard | N
         if shard and "adapter" not in lineage.holds:
             raise GraftError(f"grpo.sharded: {folder} has no adapter, which is what is trained; set it to false")
         if model is None:
-            load = partial(_model, made_of=lineage.base, shard=shard)
+            load = partial(_model, made_of=lineage.base, shard=shard, quantize=lineage.quantize)
             model = load(str(folder)) if "weights" in lineage.holds else _base_of(folder, lineage, load)
         if "adapter" in lineage.holds:
             model = _with_adapter(model, folder / "adapter")
@@ -125,17 +127,17 @@ def load_policy(folder: Path, instead_of: Policy | None = None, shard: Shard | N
     sharded = shard or (instead_of and instead_of.weights_file)
     file = folder / WEIGHTS if own and sharded else None
     identity = (lineage.version, lineage.base, lineage.base_sha256)
-    return Policy(model.eval(), tokenizer, *identity, own, form, weights_file=file)
+    return Policy(model.eval(), tokenizer, *identity, own, form, weights_file=file, quantize=lineage.quantize)
 
 
-def load_model(base: str) -> Any:
+def load_model(base: str, quantize: Quantization | None = None) -> Any:
     """A causal language model by folder, GGUF file or Hugging Face id, without any adapter.
 
-    float32 on a CPU, the checkpoint's own type on an accelerator. Raises GraftError if it is no model.
+    float32 on a CPU, the checkpoint's own type on an accelerator, or `quantize`. Raises GraftError if it is no model.
     """
     remedy = "give a Hugging Face id, a folder with config.json and weights, a GGUF file, or scratch"
     with translate_errors(f"policy.base: {base!r} is no causal language model", remedy):
-        return _model(base, base)
+        return _model(base, base, quantize=quantize)
 
 
 def load_tokenizer(base: str, made_of: str | None = None) -> Any:
@@ -161,20 +163,25 @@ def is_trusted(base: str) -> bool:
     return bool(base) and os.environ.get(REMOTE_CODE) == base
 
 
-def _model(base: str, made_of: str, shard: Shard | None = None) -> Any:
+def _model(base: str, made_of: str, shard: Shard | None = None, quantize: Quantization | None = None) -> Any:
     """`made_of`: the first origin of the weights; for a policy folder it differs from `base`."""
     import torch
     from transformers import AutoModelForCausalLM
 
     device = best_device()
     dtype = torch.float32 if device == "cpu" else None
+    options = nf4_options(device, dtype or torch.bfloat16) if quantize else {}
     refuse_pickles(base)
     model = AutoModelForCausalLM.from_pretrained(
         resolve_base(base),
         dtype="auto" if shard else dtype or "auto",  # the file's own is mapped: no copy
         use_safetensors=True,  # the other format, pytorch_model.bin, is a pickle
         trust_remote_code=is_trusted(made_of),  # without it transformers asks on the terminal
+        **options,
     )
+    if quantize:
+        keep_weights(model)
+        return model
     if shard is None:
         return model.to(device)
     shard(model, device, dtype)
@@ -279,12 +286,13 @@ def save_policy(policy: Policy, folder: Path, parent: str | None, round: int) ->
             (new / "adapter" / "README.md").unlink(missing_ok=True)  # a model card with machine-dependent text
             _stabilise(new / "adapter" / "adapter_config.json", None if "weights" in holds else policy.base)
         lineage = Lineage(
-            version=compute_version(new, policy.base, policy.base_sha256),
+            version=compute_version(new, policy.base, policy.base_sha256, policy.quantize),
             parent=parent,
             base=policy.base,
             base_sha256=policy.base_sha256,
             round=round,
             holds=holds,
+            quantize=policy.quantize,
         )
         write_json(new / "lineage.json", lineage)
     return lineage

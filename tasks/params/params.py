@@ -163,6 +163,11 @@ class Params(Section):
     @classmethod
     def _check_sharded(cls, grpo: Grpo, others: ValidationInfo) -> Grpo:
         policy = others.data.get("policy")
+        if policy is not None and grpo.sharded and policy.quantize:
+            raise ValueError(
+                f"sharded is true, but a base of type {policy.quantize} is not sharded: set sharded to false, or "
+                "policy.quantize to null"
+            )
         if policy is not None and grpo.sharded and policy.lora is None:
             raise ValueError(
                 "sharded is true, but only a frozen base is sharded and policy.lora is null: set sharded to false, or "

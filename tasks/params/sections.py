@@ -17,7 +17,7 @@ from tasks.params.fields import (
     ValidationLoss,
     Weight,
 )
-from tasks.records import PromptStyle
+from tasks.records import PromptStyle, Quantization
 from tasks.redaction import redacted
 
 
@@ -125,6 +125,16 @@ class Policy(Section):
     max_new_tokens: Annotated[int, Field(ge=8, le=4096)]
     prompt: Prompt
     lora: Lora | None
+    quantize: Quantization | None
+
+    @model_validator(mode="after")
+    def _check_quantize(self) -> "Policy":
+        if self.quantize and (self.lora is None or self.base == "scratch"):
+            reason = "a model from scratch is trained whole first" if self.lora else "lora is null"
+            raise ValueError(
+                f"quantize ({self.quantize}) is for the frozen base of an adapter, but {reason}: set quantize to null"
+            )
+        return self
 
 
 class Coldstart(Section):
