@@ -76,12 +76,12 @@ def print_claims(results: Results, seeds: Sequence[int]) -> None:
     """A row a claim: its difference and verdict in each environment."""
     from rich.console import Console
 
-    table = make_table("claim", "measured", *SETTINGS)
+    table = make_table("claim, and what is measured", *SETTINGS)
     for claim in CLAIMS:
         found = [seed_differences(claim.difference, results, environment, seeds) for environment in SETTINGS]
         shown = (f"{_shown(own)}\n{verdict(own)}" if own else "open" for own in found)
-        table.add_row(claim.sentence, claim.measured, *shown)
-    Console(width=None if sys.stdout.isatty() else 160).print(table)
+        table.add_row(f"{claim.sentence}:\n{claim.measured}", *shown)
+    Console(width=None if sys.stdout.isatty() else 140).print(table)
 
 
 def _shown(found: Sequence[float]) -> str:

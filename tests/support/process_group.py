@@ -14,10 +14,11 @@ SERVER = get_context("forkserver")
 SERVER.set_forkserver_preload(["torch", "transformers.models.qwen2", "transformers.trainer", "peft", "tasks.grpo.task"])
 
 
-def in_processes(count: int, folder: Path, work: Callable[..., Any], *given: Any) -> list[Any]:
-    """What work(*given) returns in each process, by way of files in the folder."""
+def in_processes(count: int, folder: Path, work: Callable[..., Any], *given: Any, gpus: bool = False) -> list[Any]:
+    """What work(*given) returns in each process, by way of files in the folder; `gpus`: with one of them each."""
     (folder / "store").unlink(missing_ok=True)
-    workers = [SERVER.Process(target=_process, args=(number, count, folder, work, given)) for number in range(count)]
+    variables = {"WORLD_SIZE": str(count)} | ({} if gpus else {"CUDA_VISIBLE_DEVICES": ""})
+    workers = [SERVER.Process(target=_process, args=(n, variables, folder, work, given)) for n in range(count)]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -27,8 +28,8 @@ def in_processes(count: int, folder: Path, work: Callable[..., Any], *given: Any
     return [torch.load(folder / f"{number}.pt", weights_only=False) for number in range(count)]
 
 
-def _process(number: int, count: int, folder: Path, work: Callable[..., Any], given: tuple[Any]) -> None:
-    os.environ |= {"RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": str(count), "CUDA_VISIBLE_DEVICES": ""}
+def _process(number: int, variables: dict[str, str], folder: Path, work: Callable[..., Any], given: tuple[Any]) -> None:
+    os.environ |= {"RANK": str(number), "LOCAL_RANK": str(number), **variables}
     torch.set_num_threads(1)
     with process_group(folder / "store"):
         torch.save(work(*given), folder / f"{number}.pt")

@@ -69,8 +69,12 @@ def steps(folder: Path, samples: list[Sample], sharded: bool) -> dict[str, Step]
                 scorer_module.LOGITS_BYTES = CHUNK if chunked else bytes_of_logits
                 scorer = replace(scorer_in(policy, layout, own, tokens), checkpointing=chunked)
                 policy.model.zero_grad()
-                sums = accumulate_gradient(scorer, learned_from(own), far_from(own, 1), far_from(own, 2), params)
-                found[f"{base} {layout} {tokens} {most}"] = gradient_of(policy), sums.loss, score_samples(scorer, own)
+                recorded, reference = (
+                    {key: row.to(policy.device) for key, row in far_from(own, seed).items()} for seed in (1, 2)
+                )
+                sums = accumulate_gradient(scorer, learned_from(own), recorded, reference, params)
+                scores = {key: row.cpu() for key, row in score_samples(scorer, own).items()}
+                found[f"{base} {layout} {tokens} {most}"] = gradient_of(policy).cpu(), sums.loss, scores
     scorer_module.LOGITS_BYTES = bytes_of_logits
     return found
 
@@ -103,26 +107,34 @@ def work(folder: Path, samples: list[Sample], sharded: bool) -> tuple[dict[str, 
     return steps(folder, samples, sharded), measured(folder, samples, sharded)
 
 
+def save_policies(folder: Path, save_tiny: Callable[..., None]) -> None:
+    for base, kind in BASES.items():
+        save_tiny(folder / base, kind=kind)
+        save_tiny(folder / f"{base}-1", kind=kind, seed=1)
+        weights = (folder / base / "model.safetensors").read_bytes()
+        (folder / f"{base}-1" / "model.safetensors").write_bytes(weights)  # the adapter alone is another
+
+
+def assert_same_steps(steps: dict[str, Step], alone: dict[str, Step]) -> None:
+    assert steps.keys() == alone.keys()
+    for name, (gradient, loss, scores) in steps.items():
+        gradient_alone, loss_alone, scores_alone = alone[name]
+        assert gradient_alone.abs().max() > 0.01
+        torch.testing.assert_close(gradient, gradient_alone, atol=1e-5, rtol=0, msg=name)
+        assert loss == pytest.approx(loss_alone, rel=1e-5, abs=1e-6)
+        for key, row in scores.items():
+            torch.testing.assert_close(row, scores_alone[key], atol=1e-5, rtol=0, msg=name)
+
+
 def test_two_processes_with_a_sharded_base_do_what_one_does(
     tmp_path: Path, save_tiny: Callable[..., None], make_samples: Callable[..., list[Sample]]
 ) -> None:
-    for base, kind in BASES.items():
-        save_tiny(tmp_path / base, kind=kind)
-        save_tiny(tmp_path / f"{base}-1", kind=kind, seed=1)
-        weights = (tmp_path / base / "model.safetensors").read_bytes()
-        (tmp_path / f"{base}-1" / "model.safetensors").write_bytes(weights)  # the adapter alone is another
+    save_policies(tmp_path, save_tiny)
     samples = make_samples(problems=7)
     steps_alone, influence_alone = work(tmp_path, samples, False)
     found = in_processes(2, tmp_path, work, tmp_path, samples, True)
     for steps, influence in found:
-        assert steps.keys() == steps_alone.keys()
-        for name, (gradient, loss, scores) in steps.items():
-            gradient_alone, loss_alone, scores_alone = steps_alone[name]
-            assert gradient_alone.abs().max() > 0.01
-            torch.testing.assert_close(gradient, gradient_alone, atol=1e-5, rtol=0, msg=name)
-            assert loss == pytest.approx(loss_alone, rel=1e-5, abs=1e-6)
-            for key, row in scores.items():
-                torch.testing.assert_close(row, scores_alone[key], atol=1e-5, rtol=0, msg=name)
+        assert_same_steps(steps, steps_alone)
         for name, (values, certificate) in influence.items():
             alone, certificate_alone = influence_alone[name]
             assert values == pytest.approx(alone, abs=1e-5 * max(map(abs, alone))), name
@@ -134,3 +146,14 @@ def test_two_processes_with_a_sharded_base_do_what_one_does(
     assert digest_path(names[0]) == digest_path(names[1])
     plain = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(names[1]), str(names[1] / "adapter"))
     assert (logits(plain) - logits(load_policy(tmp_path / "tied-1").model)).abs().max() <= 1e-6
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="it needs two GPUs")
+def test_two_gpus_with_a_sharded_base_do_what_one_does(
+    tmp_path: Path, save_tiny: Callable[..., None], make_samples: Callable[..., list[Sample]]
+) -> None:
+    save_policies(tmp_path, save_tiny)
+    samples = make_samples(problems=7)
+    alone = steps(tmp_path, samples, False)
+    for found in in_processes(2, tmp_path, steps, tmp_path, samples, True, gpus=True):
+        assert_same_steps(found, alone)
