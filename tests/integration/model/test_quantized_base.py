@@ -30,6 +30,7 @@ from tests.integration.grpo.test_update_in_processes_group import far_from, lear
 from tests.support.grpo_params import grpo_params
 from tests.support.models import logits, perturb, save_base
 from tests.support.policies import WIDE, MakePolicy, MakeSamples
+from tests.support.process_group import in_processes
 from tests.support.updates import TRAINING_LAYOUTS, gradient_of, weights_of
 from tests.support.validation import advantage_validation
 from tests.support.vllm_server import served, vllm_server
@@ -86,6 +87,21 @@ def test_layouts_give_the_same_gradient_and_the_base_never_changes(base: Path, m
         torch.testing.assert_close(row, scores[2][key], atol=1e-5, rtol=0)
     for name, weight in policy.model.named_parameters():
         assert weight.requires_grad or torch.equal(weight, frozen[name])
+
+
+def gradient_in(folder: Path, samples: list[Sample]) -> torch.Tensor:
+    policy = load_policy(folder)
+    scorer = scorer_for(policy, samples, TEMPERATURE, 64)
+    accumulate_gradient(scorer, learned_from(samples), far_from(samples, 1), None, grpo_params(beta=0.0))
+    return gradient_of(policy)
+
+
+def test_two_processes_give_the_gradient_of_one(tmp_path: Path, base: Path, make_samples: MakeSamples) -> None:
+    save_policy(trained(base), tmp_path / "policy", parent=None, round=0)
+    samples = make_samples(problems=7)
+    alone = gradient_in(tmp_path / "policy", samples)
+    for found in in_processes(2, tmp_path, gradient_in, tmp_path / "policy", samples):
+        assert (found - alone).abs().max() < 1e-5 * alone.abs().max()
 
 
 def test_influence_says_what_a_step_does(base: Path, make_samples: MakeSamples) -> None:
