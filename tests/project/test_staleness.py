@@ -41,7 +41,7 @@ PARAMS = [
     *["influence.exclude_self=false", "influence.memory_budget=64", "grpo.beta=0.5", "grpo.loss=grpo"],
     *["grpo.advantages=none", "grpo.truncated=leave_out", "grpo.schedule=cosine", "grpo.warmup_steps=2"],
     *["grpo.bf16=true", "grpo.micro_batch_tokens=1024", "grpo.processes=2", "grpo.on_invalid_completion=skip"],
-    *["grpo.checkpointing=true", "grpo.sharded=true"],
+    *["grpo.checkpointing=true"],  # grpo.sharded alone is refused
     *["grpo.group_size=4", "evaluation.samples=30", "evaluation.temperature=0.9", "evaluation.resamples=500"],
     *["tracking.experiment=other", "runner.kind=threads", "runner.workers=3", "schedule.overlap=skip"],
     *["schedule.retries=0", "schedule.delay=1", "schedule.seconds={update: 5}", "rookworld.nodes=5000"],
