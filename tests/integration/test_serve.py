@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -24,7 +25,8 @@ def with_a_dead_run(done: Path) -> Path:
     dead = begin(done, "promote", "retrain")
     wait_until(lambda: (done / "mlflow.db").exists() and mlflow_states(done) == ["RUNNING"])
     for process in [*psutil.Process(dead.pid).children(recursive=True), dead]:
-        process.kill()
+        with suppress(psutil.NoSuchProcess):  # it ended by itself
+            process.kill()
     dead.communicate()
     ran(done)
     return done

@@ -12,7 +12,7 @@ from flows.reports.comparison import Side
 from flows.reports.html import content
 from flows.reports.html.markdown import Summary, summary_of
 from flows.reports.run_record import read_run_record
-from tasks.artifacts import write_json, write_text
+from tasks.artifacts import remove_leftovers, write_json, write_text
 from tasks.layout import Layout
 
 if TYPE_CHECKING:
@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 def write_page(layout: Layout) -> Summary:
     """Write `run/page.html` and `run/account.json`, and return the summary of the run.
 
-    The same run gives the same bytes. Raises GraftError if a result is missing or damaged.
+    The same run gives the same bytes. There must be no concurrent writer. Raises GraftError if a result is missing or damaged.
     """
     record = read_run_record(layout)
     page = render_page(comparison.make_sides([("this run", record)]))
+    for path in (layout.account, layout.page):
+        remove_leftovers(path)
     write_json(layout.account, record)
     write_text(layout.page, page)
     return summary_of(record)

@@ -79,6 +79,14 @@ def test_nothing_is_written_for_a_broken_run(tmp_path: Path) -> None:
     assert not layout.account.exists()
 
 
+def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
+    layout = finished_run.write(tmp_path)
+    for path in (layout.account, layout.page):
+        path.with_name(f".{path.name}.v_q2j5bx").write_text("half")
+    write_page(layout)
+    assert not list((tmp_path / "run").glob(".*"))
+
+
 def test_what_was_measured_between_rounds_is_a_dashed_line(tmp_path: Path) -> None:
     known = record(tmp_path)
     between = {f"validate@{n}": {"pass_at_1": n / 4, "pass_at_1_low": 0.1, "pass_at_1_high": 0.9} for n in (1, 2)}
