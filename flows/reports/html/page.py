@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 def write_page(layout: Layout) -> Summary:
     """Write `run/page.html` and `run/account.json`, and return the summary of the run.
 
-    The same run gives the same bytes. There must be no concurrent writer. Raises GraftError if a result is missing or damaged.
+    The same run gives the same bytes. There must be no concurrent writer. Raises GraftError if a result is missing or
+    damaged.
     """
     record = read_run_record(layout)
     page = render_page(comparison.make_sides([("this run", record)]))
