@@ -1,11 +1,14 @@
 """What tests of an update need: samples in groups, and a policy's trained weights and gradients in one vector."""
 
+import random
+
 import torch
 
 from tasks.grpo.step_plan import UpdateGroup
 from tasks.model.policy import Policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import Layout
+from tasks.objective.recorded_logprobs import Logprobs, sample_key
 
 TRAINING_LAYOUTS: tuple[Layout, ...] = ("packed", "rows")
 """Those whose gradient is of all positions."""
@@ -17,6 +20,12 @@ def groups_of(samples: list[Sample]) -> list[UpdateGroup]:
     for sample in samples:
         own.setdefault(sample.problem_id, []).append(sample)
     return [UpdateGroup(name, some, sum(len(s.completion) for s in some)) for name, some in own.items()]
+
+
+def far_from(samples: list[Sample], seed: int) -> Logprobs:
+    """Random log-probabilities of their tokens, such that ratios are not 1."""
+    rng = random.Random(seed)
+    return {sample_key(s): torch.tensor([rng.gauss(-5.7, 0.3) for _ in s.completion]) for s in samples}
 
 
 def weights_of(policy: Policy) -> torch.Tensor:

@@ -22,11 +22,10 @@ from tasks.model.scoring.micro_batches import Layout
 from tasks.model.scoring.scorer import Scorer, scorer_for, with_constant_prompts
 from tasks.objective.recorded_logprobs import Logprobs, score_samples
 from tasks.objective.token_weights import TokenWeights
-from tests.integration.grpo.test_update_in_processes_group import far_from, learned_from
 from tests.support.grpo_params import grpo_params
 from tests.support.models import logits
 from tests.support.process_group import in_processes
-from tests.support.updates import gradient_of
+from tests.support.updates import far_from, gradient_of, groups_of
 from tests.support.validation import advantage_validation
 
 pytestmark = pytest.mark.slow
@@ -72,7 +71,7 @@ def steps(folder: Path, samples: list[Sample], sharded: bool) -> dict[str, Step]
                 recorded, reference = (
                     {key: row.to(policy.device) for key, row in far_from(own, seed).items()} for seed in (1, 2)
                 )
-                sums = accumulate_gradient(scorer, learned_from(own), recorded, reference, params)
+                sums = accumulate_gradient(scorer, groups_of(own), recorded, reference, params)
                 scores = {key: row.cpu() for key, row in score_samples(scorer, own).items()}
                 found[f"{base} {layout} {tokens} {most}"] = gradient_of(policy).cpu(), sums.loss, scores
     scorer_module.LOGITS_BYTES = bytes_of_logits

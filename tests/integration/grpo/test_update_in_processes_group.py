@@ -1,6 +1,5 @@
 """Law: several processes give the gradient of one, each of them the whole."""
 
-import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,18 +8,18 @@ import pytest
 import torch
 
 from tasks.grpo.gradient import TokenSums, accumulate_gradient
-from tasks.grpo.step_plan import UpdateGroup
 from tasks.model.distributed.collectives import all_gather, backward, gather_parts, local_part, rank, world_size
 from tasks.model.distributed.sharding import shard_base
 from tasks.model.policy import Policy, load_policy
 from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import Layout
 from tasks.model.scoring.scorer import Scorer
-from tasks.objective.recorded_logprobs import Logprobs, sample_key, score_samples
+from tasks.objective.recorded_logprobs import Logprobs, score_samples
 from tests.support.critics import critic_scorer, random_head, with_token_targets
 from tests.support.grpo_params import grpo_params
 from tests.support.ppo_params import ppo_params
 from tests.support.process_group import in_processes
+from tests.support.updates import far_from, groups_of
 
 Case = tuple[str, Layout, int, int, dict[str, Any]]
 """Policy folder, layout, tokens of a micro-batch, samples, params."""
@@ -40,17 +39,6 @@ def totals(sums: TokenSums) -> dict[str, float]:
     return {**vars(sums), **{f"values/{name}": own for name, own in vars(sums.values).items()}, "values": 0.0}
 
 
-def learned_from(samples: list[Sample]) -> list[UpdateGroup]:
-    names = dict.fromkeys(s.problem_id for s in samples)
-    own = {name: [s for s in samples if s.problem_id == name] for name in names}
-    return [UpdateGroup(name, own[name], sum(len(s.completion) for s in own[name])) for name in names]
-
-
-def far_from(samples: list[Sample], seed: int) -> Logprobs:
-    rng = random.Random(seed)
-    return {sample_key(s): torch.tensor([rng.gauss(-5.7, 0.3) for _ in s.completion]) for s in samples}
-
-
 def scorer_for(policy: Policy, layout: Layout, tokens: int) -> Scorer:
     return Scorer(policy.model, policy.tokenizer.pad_token_id, 0.7, layout, tokens)
 
@@ -63,7 +51,7 @@ def steps_of(policies: dict[str, Policy], samples: list[Sample]) -> list[tuple[t
         policy.model.zero_grad()
         scorer = scorer_for(policy, layout, tokens)
         scores = far_from(own, 1), far_from(own, 2)
-        sums = accumulate_gradient(scorer, learned_from(own), *scores, grpo_params(**params))
+        sums = accumulate_gradient(scorer, groups_of(own), *scores, grpo_params(**params))
         gradient = torch.cat([p.grad.flatten() for p in policy.model.parameters() if p.grad is not None])
         found.append((gradient, sums, score_samples(scorer, own)))
     return found
@@ -96,7 +84,7 @@ def ppo_steps(folder: Path, samples: list[Sample], sharded: bool = False) -> lis
         scorer = critic_scorer(policy, head, layout, tokens=64)
         own = with_token_targets(scorer, samples, ppo)
         policy.model.zero_grad()
-        sums = accumulate_gradient(scorer, learned_from(own), far_from(own, 1), None, grpo_params(), ppo)
+        sums = accumulate_gradient(scorer, groups_of(own), far_from(own, 1), None, grpo_params(), ppo)
         trained = [*policy.model.parameters(), *head.parameters()]
         found.append((torch.cat([p.grad.flatten() for p in trained if p.grad is not None]), sums))
     return found

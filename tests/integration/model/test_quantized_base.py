@@ -26,12 +26,11 @@ from tasks.objective.token_weights import TokenWeights
 from tasks.params.file import load_params
 from tasks.params.sections import Lora
 from tasks.records import Engine, Quantization
-from tests.integration.grpo.test_update_in_processes_group import far_from, learned_from
 from tests.support.grpo_params import grpo_params
 from tests.support.models import logits, perturb, save_base
 from tests.support.policies import WIDE, MakePolicy, MakeSamples
 from tests.support.process_group import in_processes
-from tests.support.updates import TRAINING_LAYOUTS, gradient_of, weights_of
+from tests.support.updates import TRAINING_LAYOUTS, far_from, gradient_of, groups_of, weights_of
 from tests.support.validation import advantage_validation
 from tests.support.vllm_server import served, vllm_server
 
@@ -78,7 +77,7 @@ def test_layouts_give_the_same_gradient_and_the_base_never_changes(base: Path, m
         for checkpointing in (False, True):
             own = replace(scorer, layout=layout, checkpointing=checkpointing)
             policy.model.zero_grad()
-            accumulate_gradient(own, learned_from(samples), far_from(samples, 1), far_from(samples, 2), params)
+            accumulate_gradient(own, groups_of(samples), far_from(samples, 1), far_from(samples, 2), params)
             gradients.append(gradient_of(policy).clone())
             scores.append(score_samples(own, samples))
     assert torch.equal(gradients[0], gradients[1])
@@ -92,7 +91,7 @@ def test_layouts_give_the_same_gradient_and_the_base_never_changes(base: Path, m
 def gradient_in(folder: Path, samples: list[Sample]) -> torch.Tensor:
     policy = load_policy(folder)
     scorer = scorer_for(policy, samples, TEMPERATURE, 64)
-    accumulate_gradient(scorer, learned_from(samples), far_from(samples, 1), None, grpo_params(beta=0.0))
+    accumulate_gradient(scorer, groups_of(samples), far_from(samples, 1), None, grpo_params(beta=0.0))
     return gradient_of(policy)
 
 
