@@ -66,11 +66,15 @@ def scheduled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 @contextmanager
 def worker(root: Path, api: str, stop: signal.Signals = signal.SIGTERM, **more: str) -> Iterator[None]:
-    """At work until the block ends; then stopped as systemd would stop it, or killed alone."""
+    """At work until the block ends; then stopped as systemd would stop it, or killed alone.
+
+    It runs one flow run at a time: another that was just starting would crash with it, as its first line of log would
+    find nobody that reads.
+    """
     log = log_of(root)
     with log.open("ab") as stream:
         process = subprocess.Popen(
-            [PREFECT, "worker", "start", "--pool", POOL, "--type", "process"],
+            [PREFECT, "worker", "start", "--pool", POOL, "--type", "process", "--limit", "1"],
             cwd=root.parent,  # not the project: the deployment says where that is
             env=tiny_project.environment(PREFECT_API_URL=api, **more),
             stdout=stream,
