@@ -12,6 +12,7 @@ import pytest
 from tasks.errors import GraftError
 from tasks.params.file import load_params
 from tasks.params.sections import Operators
+from tasks.programs.efficiency import mean_cost
 from tasks.programs.operators.model import Prompt, Reply
 from tasks.programs.operators.openai_model import GIVE_UP, KEY, OpenAiModel
 from tasks.programs.operators.reply_cache import CachedModel
@@ -128,6 +129,22 @@ def test_neither_key_nor_server(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(GraftError, match="OPENAI_API_KEY is not set; export the key, or name a server"):
         OpenAiModel(params(None))
     OpenAiModel(params("http://127.0.0.1:1/v1"))
+
+
+def test_a_workflows_cost_is_what_the_server_was_paid(tmp_path: Path) -> None:
+    """Both questions of a program; a call of the server has 10 and 3 tokens."""
+    once = "def solve(problem):\n    return ask('How many?', problem)\n"
+    twice = "def solve(problem):\n    return ask('Count.', problem) + ask('Check.', problem)\n"
+    costs = []
+    with chat_server(lambda *_: (200, "5")) as server:
+        operators = params(server.url, price=[1.0, 2.0])
+        for name, code in (("once", once), ("twice", twice)):
+            served = CachedModel(OpenAiModel(operators), operators, tmp_path / name)
+            with Sandbox(5.0, 256, allow_weak=True, model=served) as sandbox:
+                (results,) = sandbox.run([Program(code, ("3 pens", "4 pens"))])
+            costs.append(mean_cost(results, (1.0, 2.0)))
+            assert 2 * costs[-1] == pytest.approx(served.cost)
+    assert costs == pytest.approx([16e-6, 32e-6])
 
 
 @pytest.fixture(scope="module")
