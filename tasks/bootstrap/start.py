@@ -21,8 +21,8 @@ def load_start(params: PolicyParams) -> tuple[Policy, str | None]:
         lineage = read_json(folder / "lineage.json", Lineage)
         if lineage.quantize != params.quantize:
             raise GraftError(
-                f"policy.quantize: {params.quantize or 'null'}, but the adapter of {params.base} was trained on a base "
-                f"of type {lineage.quantize or 'null'}; set it to {lineage.quantize or 'null'}"
+                f"policy.quantize: {params.quantize or 'null'}, but {params.base} was trained with "
+                f"{lineage.quantize or 'null'}; set it to that"
             )
         return load_policy(folder), lineage.version
     if (folder / "adapter").exists():

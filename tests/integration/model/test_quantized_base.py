@@ -163,6 +163,6 @@ def test_a_server_of_the_whole_base_is_found_out(tmp_path: Path, base: Path) -> 
 
 def test_an_earlier_policy_keeps_its_type(tmp_path: Path, base: Path) -> None:
     save_policy(trained(base), tmp_path / "policy", parent=None, round=1)
-    with pytest.raises(GraftError, match=r"policy\.quantize: null, but the adapter of .* of type nf4; set it to nf4"):
+    with pytest.raises(GraftError, match=r"policy\.quantize: null, but .* was trained with nf4; set it to that"):
         trained(tmp_path / "policy", quantize=None)
     assert trained(tmp_path / "policy").quantize == "nf4"
