@@ -92,7 +92,10 @@ def try_rungs(root: Path, report: Callable[[str], None]) -> str | None:
         if is_improvement(found):
             report(f"It moves. Take it over with: dvc exp apply {name}; compare it with: graft compare HEAD {name}")
             return name
-    report("No rung moves the policy: its updates are not at fault. See what it writes with graft diagnose.")
+    report(
+        "No rung moves the policy. Look with graft diagnose at its completions; if the learning rate is far too low, "
+        "commit a run with a higher one and try again."
+    )
     return None
 
 
