@@ -1,7 +1,7 @@
 """The runs of benchmarks.ppo: two algorithms × selections, in three environments, all of a seed from one policy.
 
-A round has about COMPLETIONS completions in all: those of validation are taken from training. Searches are independent
-samples, without a tree, because PPO learns from nothing else.
+A round has about COMPLETIONS completions in all, but for LARGER: those of validation are taken from training. Searches
+are independent samples, without a tree, because PPO learns from nothing else.
 """
 
 import shutil
@@ -19,6 +19,9 @@ from tasks.params.params import Params
 
 PROBLEMS, SAMPLES, ROUNDS = 128, 12, 3
 COMPLETIONS = PROBLEMS * SAMPLES
+
+_SAMPLES = ("search.samples", "search.simulations", "grpo.group_size")
+"""Params that are the number of completions of a problem."""
 
 ALGORITHMS = ("grpo", "ppo")
 
@@ -48,6 +51,7 @@ _AS_CLAIMED = (
 
 NONE, OWN_VOTE, SAME_BATCH = "no selection", "same batch, own vote", "same batch"
 FEW, SOME, MANY = "held out 16", "held out 128", "held out 1024"
+LARGER = "no selection, 20 completions"
 BEST, TOP, BOTTOM = "held out 128, top 16 by reward", "upper half", "lower half"
 
 
@@ -62,6 +66,7 @@ def _held_out(problems: int, completions: int, *assignments: str) -> Selection:
 
 SELECTIONS: dict[str, Selection] = {
     NONE: Selection(("influence.selection=none",)),
+    LARGER: Selection(("influence.selection=none", *(f"{name}=20" for name in _SAMPLES))),
     OWN_VOTE: _positive("influence.validation=same_batch", "influence.exclude_self=false"),
     SAME_BATCH: _positive("influence.validation=same_batch", "influence.exclude_self=true"),
     FEW: _held_out(16, 1),
@@ -71,7 +76,8 @@ SELECTIONS: dict[str, Selection] = {
     TOP: _held_out(128, 1, "influence.selection=top_fraction", "influence.fraction=0.5"),
     BOTTOM: _held_out(128, 1, "influence.selection=bottom_fraction", "influence.fraction=0.5"),
 }
-"""The halves are by the influence of SOME: the lower one is what a backward sign would select."""
+"""LARGER takes about as many CPU seconds as OWN_VOTE, instead of as many completions. The halves are by the influence
+of SOME: the lower one is what a backward sign would select."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +92,7 @@ class Setting:
 _SIZES = (
     f"problems.train={PROBLEMS}",
     "problems.validation=128",
-    f"search.samples={SAMPLES}",
-    f"search.simulations={SAMPLES}",
-    f"grpo.group_size={SAMPLES}",
+    *(f"{name}={SAMPLES}" for name in _SAMPLES),
     f"rounds={ROUNDS}",
     "curriculum.discount=0",
     "evaluation.samples=8",

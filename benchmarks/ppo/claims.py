@@ -14,6 +14,7 @@ from benchmarks.ppo.cells import (
     BEST,
     BOTTOM,
     FEW,
+    LARGER,
     MANY,
     NONE,
     OWN_VOTE,
@@ -73,9 +74,19 @@ CLAIMS = (
         gain(("ppo", OWN_VOTE), ("ppo", NONE)),
     ),
     Claim(
+        "at equal CPU seconds, too",
+        "PPO, same batch with own vote, against no selection from 20 completions a problem",
+        gain(("ppo", OWN_VOTE), ("ppo", LARGER)),
+    ),
+    Claim(
         "so it is the fix for GRPO",
         "GRPO, same batch with own vote, against no selection",
         gain(("grpo", OWN_VOTE), ("grpo", NONE)),
+    ),
+    Claim(
+        "at equal CPU seconds, too",
+        "GRPO, same batch with own vote, against no selection from 20 completions a problem",
+        gain(("grpo", OWN_VOTE), ("grpo", LARGER)),
     ),
     Claim(
         "The same batch is better than held-out validation",
