@@ -7,6 +7,7 @@ from benchmarks.ppo.cells import (
     ALGORITHMS,
     BOTTOM,
     COMPLETIONS,
+    LARGER,
     OWN_VOTE,
     SELECTIONS,
     SETTINGS,
@@ -48,7 +49,7 @@ def test_every_run_has_params_of_its_own_and_as_many_completions() -> None:
             assert own.n <= params.problems.validation
         assert params.curriculum.problems is not None
         total = params.curriculum.problems * params.search.samples + held_out
-        assert COMPLETIONS - params.search.samples < total <= COMPLETIONS
+        assert COMPLETIONS - params.search.samples < total <= COMPLETIONS or cell[2] == LARGER
 
 
 def test_a_claim_holds_is_contradicted_or_is_not_confirmed() -> None:
@@ -73,7 +74,7 @@ def test_claims_are_of_paired_differences_of_which_more_is_better() -> None:
     assert verdicts["The variance of the rewards should fall"] == {"holds"}
     assert settled_share(found, list(SETTINGS), seeds) == 1
     del found["chess", "grpo", OWN_VOTE, 0]
-    assert settled_share(found, list(SETTINGS), seeds) == pytest.approx(1 - 2 / len(CLAIMS))
+    assert settled_share(found, list(SETTINGS), seeds) == pytest.approx(1 - 3 / len(CLAIMS))
 
 
 def test_the_tables_have_a_row_a_run_and_a_row_a_claim(capsys: pytest.CaptureFixture[str]) -> None:
