@@ -76,8 +76,8 @@ SELECTIONS: dict[str, Selection] = {
     TOP: _held_out(128, 1, "influence.selection=top_fraction", "influence.fraction=0.5"),
     BOTTOM: _held_out(128, 1, "influence.selection=bottom_fraction", "influence.fraction=0.5"),
 }
-"""LARGER takes about as many CPU seconds as OWN_VOTE, instead of as many completions. The halves are by the influence
-of SOME: the lower one is what a backward sign would select."""
+"""LARGER takes about as many CPU seconds as OWN_VOTE, at most, instead of as many completions. The halves are by the
+influence of SOME: the lower one is what a backward sign would select."""
 
 
 @dataclass(frozen=True)

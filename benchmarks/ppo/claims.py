@@ -74,7 +74,7 @@ CLAIMS = (
         gain(("ppo", OWN_VOTE), ("ppo", NONE)),
     ),
     Claim(
-        "at equal CPU seconds, too",
+        "Same-batch selection works in PPO at equal CPU seconds",
         "PPO, same batch with own vote, against no selection from 20 completions a problem",
         gain(("ppo", OWN_VOTE), ("ppo", LARGER)),
     ),
@@ -84,7 +84,7 @@ CLAIMS = (
         gain(("grpo", OWN_VOTE), ("grpo", NONE)),
     ),
     Claim(
-        "at equal CPU seconds, too",
+        "so it is the fix for GRPO at equal CPU seconds",
         "GRPO, same batch with own vote, against no selection from 20 completions a problem",
         gain(("grpo", OWN_VOTE), ("grpo", LARGER)),
     ),

@@ -20,9 +20,9 @@ def load_start(params: PolicyParams) -> tuple[Policy, str | None]:
     if (folder / "lineage.json").exists():
         lineage = read_json(folder / "lineage.json", Lineage)
         if lineage.quantize != params.quantize:
+            wanted, own = params.quantize or "null", lineage.quantize or "null"
             raise GraftError(
-                f"policy.quantize: {params.quantize or 'null'}, but {params.base} was trained with "
-                f"{lineage.quantize or 'null'}; set it to that"
+                f"policy.quantize: {wanted}, but {params.base} was trained with {own}; set policy.quantize to {own}"
             )
         return load_policy(folder), lineage.version
     if (folder / "adapter").exists():

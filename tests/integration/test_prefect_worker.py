@@ -68,8 +68,8 @@ def scheduled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 def worker(root: Path, api: str, stop: signal.Signals = signal.SIGTERM, **more: str) -> Iterator[None]:
     """At work until the block ends; then stopped as systemd would stop it, or killed alone.
 
-    It runs one flow run at a time: another that was just starting would crash with it, as its first line of log would
-    find nobody that reads.
+    It runs one flow run at a time, because one that is still starting when its worker is killed crashes at its first
+    line of log: Rich ends the process where nobody reads.
     """
     log = log_of(root)
     with log.open("ab") as stream:

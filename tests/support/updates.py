@@ -1,4 +1,4 @@
-"""What tests of an update need: samples in groups, and a policy's trained weights and gradients in one vector."""
+"""Groups of samples, random log-probabilities, and a policy's trained weights and gradients in one vector."""
 
 import random
 
@@ -22,8 +22,8 @@ def groups_of(samples: list[Sample]) -> list[UpdateGroup]:
     return [UpdateGroup(name, some, sum(len(s.completion) for s in some)) for name, some in own.items()]
 
 
-def far_from(samples: list[Sample], seed: int) -> Logprobs:
-    """Random log-probabilities of their tokens, such that ratios are not 1."""
+def random_logprobs(samples: list[Sample], seed: int) -> Logprobs:
+    """Log-probabilities of their tokens by no model: with them ratios are not 1."""
     rng = random.Random(seed)
     return {sample_key(s): torch.tensor([rng.gauss(-5.7, 0.3) for _ in s.completion]) for s in samples}
 

@@ -25,7 +25,7 @@ from tasks.objective.token_weights import TokenWeights
 from tests.support.grpo_params import grpo_params
 from tests.support.models import logits
 from tests.support.process_group import in_processes
-from tests.support.updates import far_from, gradient_of, groups_of
+from tests.support.updates import gradient_of, groups_of, random_logprobs
 from tests.support.validation import advantage_validation
 
 pytestmark = pytest.mark.slow
@@ -69,7 +69,7 @@ def steps(folder: Path, samples: list[Sample], sharded: bool) -> dict[str, Step]
                 scorer = replace(scorer_in(policy, layout, own, tokens), checkpointing=chunked)
                 policy.model.zero_grad()
                 recorded, reference = (
-                    {key: row.to(policy.device) for key, row in far_from(own, seed).items()} for seed in (1, 2)
+                    {key: row.to(policy.device) for key, row in random_logprobs(own, seed).items()} for seed in (1, 2)
                 )
                 sums = accumulate_gradient(scorer, groups_of(own), recorded, reference, params)
                 scores = {key: row.cpu() for key, row in score_samples(scorer, own).items()}

@@ -19,7 +19,7 @@ from tests.support.critics import critic_scorer, random_head, with_token_targets
 from tests.support.grpo_params import grpo_params
 from tests.support.ppo_params import ppo_params
 from tests.support.process_group import in_processes
-from tests.support.updates import far_from, groups_of
+from tests.support.updates import groups_of, random_logprobs
 
 Case = tuple[str, Layout, int, int, dict[str, Any]]
 """Policy folder, layout, tokens of a micro-batch, samples, params."""
@@ -50,7 +50,7 @@ def steps_of(policies: dict[str, Policy], samples: list[Sample]) -> list[tuple[t
         policy, own = policies[folder], samples[:most]
         policy.model.zero_grad()
         scorer = scorer_for(policy, layout, tokens)
-        scores = far_from(own, 1), far_from(own, 2)
+        scores = random_logprobs(own, 1), random_logprobs(own, 2)
         sums = accumulate_gradient(scorer, groups_of(own), *scores, grpo_params(**params))
         gradient = torch.cat([p.grad.flatten() for p in policy.model.parameters() if p.grad is not None])
         found.append((gradient, sums, score_samples(scorer, own)))
@@ -84,7 +84,7 @@ def ppo_steps(folder: Path, samples: list[Sample], sharded: bool = False) -> lis
         scorer = critic_scorer(policy, head, layout, tokens=64)
         own = with_token_targets(scorer, samples, ppo)
         policy.model.zero_grad()
-        sums = accumulate_gradient(scorer, groups_of(own), far_from(own, 1), None, grpo_params(), ppo)
+        sums = accumulate_gradient(scorer, groups_of(own), random_logprobs(own, 1), None, grpo_params(), ppo)
         trained = [*policy.model.parameters(), *head.parameters()]
         found.append((torch.cat([p.grad.flatten() for p in trained if p.grad is not None]), sums))
     return found

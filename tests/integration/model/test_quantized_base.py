@@ -30,7 +30,7 @@ from tests.support.grpo_params import grpo_params
 from tests.support.models import logits, perturb, save_base
 from tests.support.policies import WIDE, MakePolicy, MakeSamples
 from tests.support.process_group import in_processes
-from tests.support.updates import TRAINING_LAYOUTS, far_from, gradient_of, groups_of, weights_of
+from tests.support.updates import TRAINING_LAYOUTS, gradient_of, groups_of, random_logprobs, weights_of
 from tests.support.validation import advantage_validation
 from tests.support.vllm_server import served, vllm_server
 
@@ -77,7 +77,9 @@ def test_layouts_give_the_same_gradient_and_the_base_never_changes(base: Path, m
         for checkpointing in (False, True):
             own = replace(scorer, layout=layout, checkpointing=checkpointing)
             policy.model.zero_grad()
-            accumulate_gradient(own, groups_of(samples), far_from(samples, 1), far_from(samples, 2), params)
+            accumulate_gradient(
+                own, groups_of(samples), random_logprobs(samples, 1), random_logprobs(samples, 2), params
+            )
             gradients.append(gradient_of(policy).clone())
             scores.append(score_samples(own, samples))
     assert torch.equal(gradients[0], gradients[1])
@@ -91,7 +93,7 @@ def test_layouts_give_the_same_gradient_and_the_base_never_changes(base: Path, m
 def gradient_in(folder: Path, samples: list[Sample]) -> torch.Tensor:
     policy = load_policy(folder)
     scorer = scorer_for(policy, samples, TEMPERATURE, 64)
-    accumulate_gradient(scorer, groups_of(samples), far_from(samples, 1), None, grpo_params(beta=0.0))
+    accumulate_gradient(scorer, groups_of(samples), random_logprobs(samples, 1), None, grpo_params(beta=0.0))
     return gradient_of(policy)
 
 
@@ -163,6 +165,8 @@ def test_a_server_of_the_whole_base_is_found_out(tmp_path: Path, base: Path) -> 
 
 def test_an_earlier_policy_keeps_its_type(tmp_path: Path, base: Path) -> None:
     save_policy(trained(base), tmp_path / "policy", parent=None, round=1)
-    with pytest.raises(GraftError, match=r"policy\.quantize: null, but .* was trained with nf4; set it to that"):
+    with pytest.raises(
+        GraftError, match=r"policy\.quantize: null, but .* was trained with nf4; set policy.quantize to nf4"
+    ):
         trained(tmp_path / "policy", quantize=None)
     assert trained(tmp_path / "policy").quantize == "nf4"
