@@ -18,7 +18,7 @@ ENTROPY = 0.05
 CUT = 0.9
 """Share of completions cut at policy.max_new_tokens from which the policy hardly ends any."""
 
-GENTLER = "lower grpo.learning_rate, set grpo.negative_weight to 1, or raise grpo.beta"
+GENTLER = "lower grpo.learning_rate, raise grpo.beta, or raise grpo.negative_weight if it is below 1"
 
 
 def collapse_remarks(numbers: Mapping[str, float]) -> list[str]:
