@@ -88,7 +88,7 @@ def _sizes_of(trusted: int) -> dict[str, Variant]:
     return {sized(name, trusted): variant for name, variant in own.items()}
 
 
-CHOSEN, ALL_TRUSTED = sized(INFLUENCE, 1024), sized(ALONE, 1024)
+CHOSEN = sized(INFLUENCE, 1024)
 METHODS: dict[str, Variant] = {
     "first policy": Variant("untrained"),
     NONE: Variant("all"),

@@ -52,13 +52,11 @@ def lora_factors(model: Any) -> dict[str, Any]:
     return modules
 
 
-def sample_gradients(model: Any, values: Callable[[], "Tensor"]) -> SampleGradients:
-    """∇ values_i of each of B samples over the LoRA factors, where `values` returns [B]."""
-    return collect_gradients(model, lambda: [values()], 1)[0]
-
-
 def collect_gradients(model: Any, values: Callable[[], Sequence["Tensor"]], count: int) -> list[SampleGradients]:
-    """The same for each of `count` kinds of values; `values` as for `stream_gradients`."""
+    """∇ values_i of each of B samples over the LoRA factors, for each of `count` kinds of values [B].
+
+    `values` as for `stream_gradients`.
+    """
     found: list[SampleGradients] = [{} for _ in range(count)]
     size = stream_gradients(model, values, [own.__setitem__ for own in found])
     for name, module in lora_factors(model).items():
