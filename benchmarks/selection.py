@@ -84,13 +84,17 @@ def jobs(
     conditions: Sequence[Condition] | None = None,
     variants: Sequence[str] | None = None,
 ) -> list[Job]:
-    """A run of each variant that the plan names for a condition, or of those of `variants`; seed by seed."""
+    """A run of each variant that the plan names for a condition, or of those of `variants`; seed by seed.
+
+    With fewer steps where less is kept, only variants that the plan names there.
+    """
     return [
         Job(folder, seed, condition, name, ALL[name], rounds, problems, by_kept)
         for seed, folder in folders.items()
         for (condition, by_kept), planned in PLAN.items()
         if conditions is None or condition in conditions
-        for name in (planned if variants is None else [name for name in ALL if name in variants and not by_kept])
+        for name in (planned if variants is None or by_kept else ALL)
+        if variants is None or name in variants
     ]
 
 

@@ -271,6 +271,8 @@ def test_what_the_figures_need_is_planned() -> None:
     few = jobs({7: Path("seven"), 8: Path("eight")}, 2, conditions=["biased"], variants=DECISIVE)
     assert [(job.seed, job.condition) for job in few] == [(seed, "biased") for seed in (7, 8) for _ in DECISIVE]
     assert {job.name for job in few} == set(DECISIVE)
+    both = jobs({7: Path("seven")}, 2, conditions=["flipped"], variants=[NONE, ORACLE])
+    assert {(job.name, job.by_kept) for job in both} == {(NONE, False), (ORACLE, False), (NONE, True)}
     wanted = {sized(name, trusted) for name in (INFLUENCE, MIXED, ALONE, GRADALIGN) for trusted in (16, 64, 256)}
     assert set(DECISIVE) == {"first policy", NONE, ORACLE, *wanted}
 
