@@ -5,12 +5,14 @@
 Training rewards are all or nothing and `flipped`, 30 % of them inverted, or by the problem's own answer alone
 (`answers`). Those of the validation problems are exact, and so is what the test problems are measured by. `none` trains
 on 12 completions of each of 32 problems, `positive` on 8 of each and on 8 of each of 16 validation problems: 384 a
-round either way. With `--keep` the workspaces stay, and a benchmark that was ended goes on where it was. Needs
-`make smollm2`. The last line of standard output is one JSON object with the means over the seeds.
+round either way. `trusted` has as many completions with exact rewards as `positive` and no others: 8 of each of 16 of
+the 32 problems, drawn by chance in each round, in as many steps.
+
+With `--keep` the workspaces stay, and a benchmark that was ended goes on where it was. Needs `make smollm2`. The last
+line of standard output is one JSON object with the means over the seeds.
 """
 
 import argparse
-import itertools
 import json
 import sys
 import tempfile
@@ -45,10 +47,13 @@ def flipped(problem, text, results):
 def answers(problem, text, results):
     count = 1 if problem.problem_id.startswith("train-") else len(results)
     return float(all(map(is_right, results[:count], problem.answers[:count])))
+
+def exact(problem, text, results):
+    return float(all(map(is_right, results, problem.answers)))
 """
 """The module of `rewards.own`."""
 
-CONDITIONS = ("flipped", "answers")
+_EIGHT = ("search.samples=8", "search.simulations=8", "grpo.group_size=8")
 VARIANTS = {
     "none": ("influence.selection=none",),
     "positive": (
@@ -57,11 +62,18 @@ VARIANTS = {
         "influence.completions=8",
         "influence.positions=completion",
         "influence.memory_budget=2048",
-        "search.samples=8",
-        "search.simulations=8",
-        "grpo.group_size=8",
+        *_EIGHT,
+    ),
+    "trusted": (
+        "influence.selection=none",
+        "curriculum.problems=16",
+        "curriculum.discount=0",
+        "grpo.prompts_per_step=4",
+        *_EIGHT,
     ),
 }
+CONDITIONS = {"flipped": ("none", "positive"), "answers": ("none", "positive"), "exact": ("trusted",)}
+"""Training rewards → the variants that are run with them."""
 
 
 @dataclass(frozen=True)
@@ -95,17 +107,19 @@ def stage_seconds(root: Path, stage: str) -> float:
 
 
 def figures(runs: Runs) -> dict[str, float]:
-    """Means over the seeds, and what the selection adds to the share of right samples."""
+    """Means over the seeds, and how far the share of right samples is above that without selection and of `trusted`."""
     found: dict[str, float] = {}
     for (condition, variant), own in runs.items():
         for name, metric in METRICS.items():
             found[f"{condition}_{variant}_{name}_before"] = fmean(each.run.before[metric] for each in own)
             found[f"{condition}_{variant}_{name}"] = fmean(each.run.after[metric] for each in own)
         found[f"{condition}_{variant}_minutes"] = fmean(each.run.seconds for each in own) / 60
-    for condition in CONDITIONS:
-        ends = [found.get(f"{condition}_{variant}_sampled") for variant in ("positive", "none")]
-        if ends[0] is not None and ends[1] is not None:
-            found[f"{condition}_gain"] = ends[0] - ends[1]
+    for condition in ("flipped", "answers"):
+        others = {"gain": (condition, "none"), "gain_over_trusted": ("exact", "trusted")}
+        for name, other in others.items():
+            ends = [found.get("_".join((*run, "sampled"))) for run in ((condition, "positive"), other)]
+            if ends[0] is not None and ends[1] is not None:
+                found[f"{condition}_{name}"] = ends[0] - ends[1]
     return {name: round(number, 4) for name, number in found.items()}
 
 
@@ -135,16 +149,17 @@ def main(arguments: Sequence[str]) -> None:
         "python -m benchmarks.selection_real_model", description=(__doc__ or "").split("\n")[0]
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], metavar="SEED")
-    parser.add_argument("--conditions", nargs="+", choices=CONDITIONS, default=CONDITIONS, metavar="NAME")
+    parser.add_argument("--conditions", nargs="+", choices=CONDITIONS, default=[*CONDITIONS], metavar="NAME")
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=[*VARIANTS], metavar="NAME")
     parser.add_argument("-S", dest="assignments", action="append", default=[], metavar="KEY=VALUE", help="set a param")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the workspaces, and go on with what is there")
     parser.add_argument("-v", "--verbose", action="store_true", help="show what the runs print")
     options = parser.parse_args(arguments)
     runs: Runs = {}
+    planned = [(name, each) for name in options.conditions for each in CONDITIONS[name] if each in options.variants]
     with tempfile.TemporaryDirectory(prefix="graft-selection-") as temporary:
         for seed in options.seeds:
-            for condition, variant in itertools.product(options.conditions, options.variants):
+            for condition, variant in planned:
                 root = (options.keep or Path(temporary)) / f"{condition}-{variant}-{seed}"
                 if not root.exists():
                     prepare(root, condition, variant, seed, options.assignments)

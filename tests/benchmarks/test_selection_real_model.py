@@ -5,7 +5,10 @@ from typing import Any
 import pytest
 
 from benchmarks.learning import LearningRun
-from benchmarks.selection_real_model import FLIPPED, TERMS, SelectionRun, figures
+from benchmarks.selection_real_model import FLIPPED, TERMS, VARIANTS, SelectionRun, figures
+from benchmarks.support.workspace import PROJECT
+from flows.cli.presets import preset
+from tasks.params.file import overridden
 from tasks.records import Problem, Result, Sibling
 
 pytestmark = pytest.mark.nightly
@@ -41,10 +44,28 @@ def test_siblings_count_on_validation_problems_alone(terms: dict[str, Any]) -> N
     assert [terms["answers"](problem(split), "", RIGHT) for split in ("train", "validation")] == [1, 1]
 
 
+@pytest.mark.parametrize("split", ["train", "validation"])
+def test_exact_rewards_are_those_of_problem_and_siblings(terms: dict[str, Any], split: str) -> None:
+    assert [terms["exact"](problem(split), str(i), own) for i in range(99) for own in (RIGHT, OWN_ALONE)] == 99 * [1, 0]
+
+
+def test_the_trusted_alone_are_as_many_as_selection_has_and_are_learned_in_as_many_steps() -> None:
+    file = PROJECT / "params.yaml"
+    text = file.read_text()
+    params = {name: overridden(file, text, [*preset("smollm2"), *given])[1] for name, given in VARIANTS.items()}
+    selected, alone = params["positive"], params["trusted"]
+    assert alone.curriculum.problems == selected.influence.n
+    assert alone.search.simulations == alone.grpo.group_size == selected.influence.completions
+    steps = {params[name].problems.train // params[name].grpo.prompts_per_step for name in ("none", "positive")}
+    assert {alone.curriculum.problems // alone.grpo.prompts_per_step} == steps
+
+
 def test_the_gain_is_what_selection_adds() -> None:
     names = ("pass_at_1_greedy", "sampled_mean", "pass_at_10")
     ends = {variant: dict.fromkeys(names, level) for variant, level in (("none", 0.25), ("positive", 0.5))}
     runs = {("flipped", v): [SelectionRun(LearningRun(ends["none"], end, 60.0), 1.0, 2.0)] for v, end in ends.items()}
+    runs["exact", "trusted"] = [SelectionRun(LearningRun(ends["none"], dict.fromkeys(names, 0.375), 60.0), 1.0, 2.0)]
     found = figures(runs)
+    assert found["flipped_gain_over_trusted"] == 0.125
     assert (found["flipped_gain"], found["flipped_positive_minutes"]) == (0.25, 1.0)
     assert "answers_gain" not in found
