@@ -118,7 +118,7 @@ def _yaml() -> Any:
 
 def _assign(path: Path, document: Any, key: str, value: Any) -> Any:
     """Set a dotted key and return the old value."""
-    if key == "rounds" and isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+    if key == "rounds" and isinstance(value, int) and not isinstance(value, bool):
         old = document["rounds"]["last"]
         _replace(document["rounds"], rounds_of(value))
         return old
@@ -175,6 +175,10 @@ def _validate(path: Path, text: str) -> Params:
             raise GraftError(f"{where}: {key}: {first['input']!r} was renamed; write {renamed!r}") from None
         if first["type"] == "missing":
             raise GraftError(f"{where}: {key} is missing; add it, git show HEAD:params.yaml has it") from None
+        if first["type"] == "model_type":
+            own = [k for k in _keys(Params) if k.startswith(f"{key}.")]
+            named = ", ".join(own[:3]) + ", …" * (len(own) > 3)
+            raise GraftError(f"{where}: {key}: {first['input']!r} is no section; set its params: {named}") from None
         message = re.sub(r"^(Value error|Assertion failed), ", "", first["msg"])
         given = "" if first["type"] == "value_error" else f", not {first['input']!r}"
         raise GraftError(f"{where}: {key}: {message}{given}") from None

@@ -217,7 +217,10 @@ def test_params_that_fit_together_are_accepted(file: Path, assignments: list[str
     (["seed=1", "grpo.betta=1"], r"no param 'grpo\.betta'; did you mean 'grpo\.beta'\?"),
     (["seed=1", "nothing"], "-S nothing: not of the form key=value"),
     (["seed=1", "grpo.beta=11"], "less than or equal to 10, not 11"), (["seed=1", "grpo.beta=[1"], r"-S grpo\.beta:"),
-    (["seed=1", "grpo=1"], "grpo:"), (["seed=1", "rounds=0"], "rounds:"), (["seed=1", "=1"], "no param ''"),
+    (["seed=1", "rounds=0"], r"FILE: rounds\.last: .* greater than or equal to 1, not 0"),
+    (["seed=1", "=1"], "no param ''"),
+    (["seed=1", "rounds=two"], r"FILE: rounds: 'two' is no section; set its params: rounds\.last, rounds\.start$"),
+    (["seed=1", "grpo=1"], r"FILE: grpo: 1 is no section; set its params: grpo\.group_size, grpo\.\w+, grpo\.\w+, …$"),
     (["seed=1", "seed.more=0"], r"no param 'seed\.more'"), (["seed=1", "search.samples="], r"search\.samples: "),
 ])  # fmt: skip
 def test_a_wrong_assignment_is_named_and_leaves_the_file_unchanged(
