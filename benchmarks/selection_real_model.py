@@ -53,7 +53,7 @@ def exact(problem, text, results):
 """
 """The module of `rewards.own`."""
 
-_EIGHT = ("search.samples=8", "search.simulations=8", "grpo.group_size=8")
+_EIGHT_COMPLETIONS = ("search.samples=8", "search.simulations=8", "grpo.group_size=8")
 VARIANTS = {
     "none": ("influence.selection=none",),
     "positive": (
@@ -62,14 +62,14 @@ VARIANTS = {
         "influence.completions=8",
         "influence.positions=completion",
         "influence.memory_budget=2048",
-        *_EIGHT,
+        *_EIGHT_COMPLETIONS,
     ),
     "trusted": (
         "influence.selection=none",
         "curriculum.problems=16",
         "curriculum.discount=0",
         "grpo.prompts_per_step=4",
-        *_EIGHT,
+        *_EIGHT_COMPLETIONS,
     ),
 }
 CONDITIONS = {"flipped": ("none", "positive"), "answers": ("none", "positive"), "exact": ("trusted",)}
@@ -107,7 +107,7 @@ def stage_seconds(root: Path, stage: str) -> float:
 
 
 def figures(runs: Runs) -> dict[str, float]:
-    """Means over the seeds, and how far the share of right samples is above that without selection and of `trusted`."""
+    """Means over the seeds, and the gain of `positive` in right samples over `none` and over `trusted`."""
     found: dict[str, float] = {}
     for (condition, variant), own in runs.items():
         for name, metric in METRICS.items():
@@ -115,11 +115,10 @@ def figures(runs: Runs) -> dict[str, float]:
             found[f"{condition}_{variant}_{name}"] = fmean(each.run.after[metric] for each in own)
         found[f"{condition}_{variant}_minutes"] = fmean(each.run.seconds for each in own) / 60
     for condition in ("flipped", "answers"):
-        others = {"gain": (condition, "none"), "gain_over_trusted": ("exact", "trusted")}
-        for name, other in others.items():
-            ends = [found.get("_".join((*run, "sampled"))) for run in ((condition, "positive"), other)]
-            if ends[0] is not None and ends[1] is not None:
-                found[f"{condition}_{name}"] = ends[0] - ends[1]
+        selected = f"{condition}_positive_sampled"
+        for name, other in (("gain", f"{condition}_none_sampled"), ("gain_over_trusted", "exact_trusted_sampled")):
+            if selected in found and other in found:
+                found[f"{condition}_{name}"] = found[selected] - found[other]
     return {name: round(number, 4) for name, number in found.items()}
 
 
@@ -157,6 +156,8 @@ def main(arguments: Sequence[str]) -> None:
     options = parser.parse_args(arguments)
     runs: Runs = {}
     planned = [(name, each) for name in options.conditions for each in CONDITIONS[name] if each in options.variants]
+    if not planned:
+        parser.error(f"--variants: none of {', '.join(options.variants)} is run with these --conditions")
     with tempfile.TemporaryDirectory(prefix="graft-selection-") as temporary:
         for seed in options.seeds:
             for condition, variant in planned:
