@@ -15,6 +15,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from benchmarks.influence_selection.reward_corrections import SLOPE
 from benchmarks.influence_selection.training_run import (
     EPOCHS,
     LEARNING_RATE,
@@ -44,6 +45,9 @@ KEYS: dict[str, tuple[str, ...]] = {
     "grpo": ("micro_batch_tokens", "bf16", "importance", "clip_low", "clip_high", "delta", "max_grad_norm"),
 }
 """The params of problems, first policy and update that a run reads: a new param changes no digest until it is here."""
+
+OWN: dict[str, dict[str, float]] = {"gradalign": {"share": GRADALIGN_SHARE}, "olr": {"slope": SLOPE}}
+"""Constants of a rule alone."""
 
 
 @dataclass(frozen=True)
@@ -77,12 +81,15 @@ def digest_of(job: Job, params: Params) -> str:
         own_problems = job.variant.rule == "majority" and job.condition == "answer_only"
         condition = {"problems": "equal quantities"} if own_problems else {}
     dumped = params.model_dump(mode="json")
+    variant = asdict(job.variant) | OWN.get(job.variant.rule, {})
+    if not job.variant.repeated:
+        del variant["repeated"]  # results older than this field keep their digest
     given = {
         "revision": REVISION,
         "params": {f"{section}.{key}": dumped[section][key] for section, keys in KEYS.items() for key in keys},
         "seed": job.seed,
         "condition": condition,
-        "variant": asdict(job.variant) | ({"share": GRADALIGN_SHARE} if job.variant.rule == "gradalign" else {}),
+        "variant": variant,
         "size": [job.rounds, job.problems, COMPLETIONS, STEPS, EPOCHS, LEARNING_RATE, TEST, TEST_SAMPLES],
         "by_kept": job.by_kept,
     }

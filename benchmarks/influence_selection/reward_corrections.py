@@ -10,12 +10,21 @@ trusted completions, for which both rewards are known.
 
 The majority (TTRL, Zuo et al. 2025, arXiv 2504.16084) needs no reward: a completion is right if its answer is the most
 frequent one of its group.
+
+Online label refinement (OLR, Yang et al. 2026, arXiv 2604.03993) replaces a problem's reference answer by that of the
+majority, where it has been the majority's most often and its share of the group grows by at least SLOPE from pass to
+pass over the problem. A completion is then right if it has that answer; the rewards of other problems stay.
 """
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import linear_regression
 
 from benchmarks.influence_selection.world import Rollout
+
+SLOPE = 0.05
+"""Least growth a pass of the majority's share; its authors' value (of 0.025 and 0.05)."""
 
 
 def flip_rates(rewards: Sequence[float], truths: Sequence[float]) -> tuple[float, float]:
@@ -46,3 +55,43 @@ def majority_rewards(groups: Sequence[Sequence[Rollout]]) -> list[list[float]]:
         most = answers.most_common(1)[0][0] if answers else None
         rewards.append([float(r.answer is not None and r.answer == most) for r in group])
     return rewards
+
+
+@dataclass(frozen=True)
+class Vote:
+    """The answer that most completions of a group have, None where there is no single one, and their share."""
+
+    answer: int | float | None
+    share: float
+
+
+def vote_of(group: Sequence[Rollout]) -> Vote:
+    """Of one pass over a problem."""
+    answer = _single([r.answer for r in group if r.answer is not None])
+    return Vote(answer, sum(r.answer == answer for r in group) / len(group) if answer is not None else 0.0)
+
+
+def refined_answer(votes: Sequence[Vote]) -> int | float | None:
+    """The reference answer that the votes of all passes so far give a problem, None where its own stays."""
+    answer = votes[-1].answer
+    if answer is None or len(votes) < 2 or _single([vote.answer for vote in votes]) != answer:
+        return None
+    slope = linear_regression(range(len(votes)), [vote.share for vote in votes]).slope
+    return answer if slope >= SLOPE else None
+
+
+def refined_rewards(
+    rewards: Sequence[Sequence[float]], groups: Sequence[Sequence[Rollout]], votes: Sequence[Sequence[Vote]]
+) -> list[list[float]]:
+    """Rewards [n][G], those of a problem by its refined answer where the votes [n][passes] give one."""
+    refined = []
+    for own, group, passes in zip(rewards, groups, votes, strict=True):
+        answer = refined_answer(passes)
+        refined.append(list(own) if answer is None else [float(r.answer == answer) for r in group])
+    return refined
+
+
+def _single(answers: Sequence[int | float | None]) -> int | float | None:
+    """The most frequent one, None where several are."""
+    ranked = Counter(answers).most_common(2)
+    return ranked[0][0] if ranked and (len(ranked) == 1 or ranked[0][1] > ranked[1][1]) else None

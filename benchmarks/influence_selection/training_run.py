@@ -4,13 +4,21 @@ Runs of one seed differ only in what they select.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from benchmarks.influence_selection.reward_corrections import corrected, flip_rates, majority_rewards
+from benchmarks.influence_selection.reward_corrections import (
+    Vote,
+    corrected,
+    flip_rates,
+    majority_rewards,
+    refined_rewards,
+    vote_of,
+)
 from benchmarks.influence_selection.variants import PROBLEMS, STEPS, Variant
 from benchmarks.influence_selection.weights import RoundSamples, successes, weights_of
 from benchmarks.influence_selection.world import (
@@ -90,24 +98,26 @@ def run(job: Job) -> RunResult:
 
     torch.set_num_threads(1)
     world, policy = world_of(job.folder), load_policy(Layout(job.folder).policy(0))
-    learned = RunResult()
+    learned, votes = RunResult(), defaultdict[str, list[Vote]](list)
     started = time.process_time()
     for round in range(job.rounds if job.variant.rule != "untrained" else 0):
-        _round(world, policy, job, round, learned)
+        _round(world, policy, job, round, learned, votes)
     learned.seconds = time.process_time() - started
     test = world.problems["test"][:TEST]
     learned.final = fmean(r.trusted for group in world.rollouts(policy, test, TEST_SAMPLES, "test") for r in group)
     return learned
 
 
-def _round(world: World, policy: "Policy", job: Job, round: int, learned: RunResult) -> None:
+def _round(
+    world: World, policy: "Policy", job: Job, round: int, learned: RunResult, votes: dict[str, list[Vote]]
+) -> None:
     from tasks.model.scoring.scorer import scorer_for
 
     training = training_of(world, policy, job, round)
     held_out = validation_of(world, policy, job.variant.trusted or 0, job.seed, round)
     learned.curve.append(fmean((training if training.problems else held_out).trusted))
     given = RoundSamples(
-        _training_samples(policy, job, round, training, held_out),
+        _training_samples(policy, job, round, training, held_out, votes),
         samples_of(policy, training, trusted_of(training.groups)),
         samples_of(policy, held_out, trusted_of(held_out.groups)),
     )
@@ -126,10 +136,11 @@ def _round(world: World, policy: "Policy", job: Job, round: int, learned: RunRes
 def training_of(world: World, policy: "Policy", job: Job, round: int) -> Rollouts:
     """The training problems of a round with completions of the present policy."""
     count, group = job.variant.training(job.problems)
+    drawn = 0 if job.variant.repeated else round
     if job.condition == "answer_only":
-        problems = sample_problems(world.equal_quantities, count, job.seed, round)
+        problems = sample_problems(world.equal_quantities, count, job.seed, drawn)
     else:
-        problems = rotate_problems(sample_problems(world.problems["train"], count, job.seed, round), round)
+        problems = rotate_problems(sample_problems(world.problems["train"], count, job.seed, drawn), drawn)
     return Rollouts(problems, world.rollouts(policy, problems, group, "train", job.seed, round))
 
 
@@ -140,11 +151,27 @@ def validation_of(world: World, policy: "Policy", count: int, seed: int, round: 
     return Rollouts(problems, world.rollouts(policy, problems, each, "validation", seed, round))
 
 
-def _training_samples(policy: "Policy", job: Job, round: int, training: Rollouts, held_out: Rollouts) -> list[Sample]:
-    """With advantages from the rewards of the condition, or from what the variant makes of them."""
+def _training_samples(
+    policy: "Policy",
+    job: Job,
+    round: int,
+    training: Rollouts,
+    held_out: Rollouts,
+    votes: dict[str, list[Vote]],
+) -> list[Sample]:
+    """With advantages from the rewards of the condition, or from what the variant makes of them.
+
+    `votes` of earlier rounds, by problem, are extended by those of this one.
+    """
     if job.variant.rule == "majority":
         return samples_of(policy, training, majority_rewards(training.groups))
     rewards = rewards_of(job.condition, training.problems, training.groups, job.seed, round)
+    if job.variant.rule == "olr":
+        for problem, group in zip(training.problems, training.groups, strict=True):
+            votes[problem.problem_id].append(vote_of(group))
+        if round >= math.ceil(job.rounds / 2):  # not in the first half of the passes, as its authors do
+            own = [votes[problem.problem_id] for problem in training.problems]
+            rewards = refined_rewards(rewards, training.groups, own)
     if job.variant.rule != "noise_corrected":
         return samples_of(policy, training, rewards)
     erring = rewards_of(job.condition, held_out.problems, held_out.groups, job.seed, round)

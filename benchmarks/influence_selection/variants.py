@@ -26,6 +26,7 @@ Rule = Literal[
     "gradalign",
     "noise_corrected",
     "majority",
+    "olr",
 ]
 
 
@@ -41,6 +42,7 @@ class Variant:
     control: bool = False
     mixed: bool = False  # the trusted completions are learned from, too
     times: int = 1  # as many training problems
+    repeated: bool = False  # each round has the training problems of the first
 
     def training(self, problems: int) -> tuple[int, int]:
         """Training problems of a round and completions of each, where a round has `problems` · COMPLETIONS in all.
@@ -64,6 +66,7 @@ TRUSTED = (16, 64, 256, 1024)
 """Trusted completions of a round, of PROBLEMS · COMPLETIONS = 1,536."""
 
 NONE, ORACLE = "no selection", "oracle"
+REPEATED, OLR = "no selection, repeated problems", "OLR, repeated problems"
 INFLUENCE, MIXED, ALONE = "influence", "mixed, nothing dropped", "trusted alone"
 UNCONTROLLED = "without control"
 GRADALIGN, GRADALIGN_MIXED, CORRECTED = "GradAlign", "GradAlign, mixed", "noise-corrected"
@@ -94,6 +97,8 @@ METHODS: dict[str, Variant] = {
     NONE: Variant("all"),
     ORACLE: Variant("truly_helpful"),
     "majority": Variant("majority"),
+    REPEATED: Variant("all", repeated=True),
+    OLR: Variant("olr", repeated=True),
 }
 METHODS |= {name: variant for trusted in TRUSTED for name, variant in _sizes_of(trusted).items()}
 

@@ -46,7 +46,7 @@ def weights_of(variant: Variant, scorer: "Scorer", given: RoundSamples, seed: in
     """The weight of each training sample; 0: not learned from."""
     samples, rule = given.learnable, variant.rule
     advantages = [s.advantage for s in samples]
-    if rule in ("all", "noise_corrected", "majority"):
+    if rule in ("all", "noise_corrected", "majority", "olr"):
         return select("none", advantages, [None] * len(samples))
     if rule == "truly_helpful":
         return [float(s.advantage * t.advantage > 0) for s, t in zip(samples, given.truth, strict=True)]

@@ -16,7 +16,16 @@ from benchmarks.influence_selection.equal_quantities import with_equal_quantitie
 from benchmarks.influence_selection.figures import Runs, figures, table
 from benchmarks.influence_selection.gradalign import aligned_problems, cosine
 from benchmarks.influence_selection.results import digest_of, line_of, missing, read_results, result_of
-from benchmarks.influence_selection.reward_corrections import corrected, flip_rates, majority_rewards
+from benchmarks.influence_selection.reward_corrections import (
+    SLOPE,
+    Vote,
+    corrected,
+    flip_rates,
+    majority_rewards,
+    refined_answer,
+    refined_rewards,
+    vote_of,
+)
 from benchmarks.influence_selection.training_run import Job, RunResult, steps_of
 from benchmarks.influence_selection.variants import (
     ALL,
@@ -33,6 +42,7 @@ from benchmarks.influence_selection.variants import (
     ORACLE,
     PLAN,
     PROBLEMS,
+    REPEATED,
     TRUSTED,
     sized,
 )
@@ -133,6 +143,34 @@ def test_the_majority_is_the_most_frequent_answer() -> None:
     assert majority_rewards([group, [rollout(False, False, 0.0)]]) == [[0.0, 1.0, 1.0, 0.0, 0.0, 1.0], [0.0]]
 
 
+def test_a_vote_is_the_single_most_frequent_answer_and_its_share() -> None:
+    group = [rollout(False, False, 0.0, answer=answer) for answer in (3, 5, 5, None)]
+    assert vote_of(group) == Vote(5, 0.5)
+    assert vote_of(group[:2]) == Vote(None, 0.0) == vote_of(group[3:])
+
+
+@pytest.mark.parametrize(
+    ("votes", "refined"),
+    [
+        ([(5, 0.4), (5, 0.41 + SLOPE)], 5),
+        ([(5, 0.4), (5, 0.39 + SLOPE)], None),  # grows too little
+        ([(3, 0.2), (5, 0.6)], None),  # as often 3
+        ([(3, 0.2), (5, 0.6), (5, 0.7)], 5),
+        ([(5, 0.2), (5, 0.6), (3, 0.9)], None),  # not what it was most often
+        ([(None, 0.0), (None, 0.0)], None),
+        ([(5, 0.4)], None),
+    ],
+)
+def test_an_answer_is_refined_where_its_majority_lasts_and_grows(
+    votes: list[tuple[int | None, float]], refined: int | None
+) -> None:
+    passes = [Vote(answer, share) for answer, share in votes]
+    assert refined_answer(passes) == refined
+    group = [rollout(False, False, 0.0, answer=answer) for answer in (3, 5, None)]
+    expected = [0.25, 0.0, 1.0] if refined is None else [0.0, 1.0, 0.0]
+    assert refined_rewards([[0.25, 0.0, 1.0]], [group], [passes]) == [expected]
+
+
 def test_gradalign_ranks_problems_by_the_cosine_of_their_gradient() -> None:
     shape = Shape(rows=12, tokens=40, rank=2, hidden=32, layers=1, vocabulary=64)
     scorer = scorer_of(shape)
@@ -224,7 +262,7 @@ def test_a_digest_is_of_what_determines_a_run() -> None:
     assert one == digest_of(job(NONE, folder=Path("elsewhere"), name="renamed"), PARAMS)
     others = [job(NONE, seed=8), job(NONE, rounds=3), job(NONE, problems=32), job(NONE, by_kept=True)]
     others += [job(NONE, "biased"), job(NONE, "flipped_10"), job(ORACLE)]
-    others += [replace(job(NONE), variant=replace(ALL[NONE], mixed=True))]
+    others += [replace(job(NONE), variant=replace(ALL[NONE], mixed=True)), job(REPEATED)]
     changed = PARAMS.model_copy(update={"bootstrap": PARAMS.bootstrap.model_copy(update={"epochs": 9})})
     digests = [one, digest_of(job(NONE), changed), *(digest_of(other, PARAMS) for other in others)]
     assert len(set(digests)) == len(digests)
