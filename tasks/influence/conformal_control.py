@@ -15,9 +15,11 @@ there is no threshold.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import fmean
 
 from tasks.influence.gradient_passes import GradientPasses
 from tasks.influence.loss_gradients import TokenLosses, Validation
+from tasks.influence.sequential_test import low_level
 from tasks.influence.tracin import Measure, SampleInfluence, influences
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
@@ -31,15 +33,21 @@ FALSE_DISCOVERY_RATE = 1 / 3
 """Share of the dropped samples that may be right: losing them costs less than learning from wrong ones."""
 
 
+def p_values(training: Sequence[float], calibration: Sequence[float]) -> list[float]:
+    """p of each training sample's influence, from those of the calibration samples."""
+    import numpy as np
+
+    lower = np.searchsorted(np.sort(calibration), training, side="right")
+    return [float(p) for p in (1 + lower) / (1 + len(calibration))]
+
+
 def rejection_threshold(training: Sequence[float], calibration: Sequence[float]) -> float | None:
     """The highest influence of a training sample that control rejects; None where it rejects none."""
-    import numpy as np
     from scipy.stats import false_discovery_control
 
     if not training or not calibration:
         return None
-    lower = np.searchsorted(np.sort(calibration), training, side="right")
-    found = false_discovery_control((1 + lower) / (1 + len(calibration))) <= FALSE_DISCOVERY_RATE
+    found = false_discovery_control(p_values(training, calibration)) <= FALSE_DISCOVERY_RATE
     return max((x for x, fault in zip(training, found, strict=True) if fault), default=None)
 
 
@@ -56,14 +64,34 @@ def shift_by_threshold(
     compared, since these depend on the number of samples.
     """
     lengths = _lengths(scored, measure)
-    own, theirs = _per_length(scored, lengths), _per_length(calibration, _lengths(calibration, measure))
+    own = _per_length(scored, lengths)
     threshold = rejection_threshold(
-        [x for s, x in zip(samples, own, strict=True) if s.has_signal],
-        [x for s, x in zip(calibration_samples, theirs, strict=True) if s.has_signal],
+        _with_signal(samples, scored, measure), _with_signal(calibration_samples, calibration, measure)
     )
     if threshold is None or all(x > 0 for s, x in zip(samples, own, strict=True) if s.has_signal):
         return None
     return [(x - min(threshold, 0.0)) * length for x, length in zip(own, lengths, strict=True)]
+
+
+def low_shares(
+    samples: Sequence[Sample],
+    scored: Sequence[SampleInfluence],
+    calibration_samples: Sequence[Sample],
+    calibration: Sequence[SampleInfluence],
+    measure: Measure,
+) -> list[float]:
+    """The share of low samples, as sequential_test.py says, of each problem's samples with a signal.
+
+    Samples that control would keep for their influence above 0 are not low.
+    """
+    own = _per_length(scored, _lengths(scored, measure))
+    theirs = _with_signal(calibration_samples, calibration, measure)
+    level = low_level(len(theirs))
+    low: dict[str, list[bool]] = {}
+    for sample, x, p in zip(samples, own, p_values(own, theirs), strict=True):
+        if sample.has_signal:
+            low.setdefault(sample.problem_id, []).append(x <= 0 and p <= level)
+    return [fmean(each) for each in low.values()]
 
 
 def _lengths(scored: Sequence[SampleInfluence], measure: Measure) -> list[float]:
@@ -73,6 +101,11 @@ def _lengths(scored: Sequence[SampleInfluence], measure: Measure) -> list[float]
 
 def _per_length(scored: Sequence[SampleInfluence], lengths: Sequence[float]) -> list[float]:
     return [(s.influence or 0.0) / length for s, length in zip(scored, lengths, strict=True)]
+
+
+def _with_signal(samples: Sequence[Sample], scored: Sequence[SampleInfluence], measure: Measure) -> list[float]:
+    each = _per_length(scored, _lengths(scored, measure))
+    return [x for s, x in zip(samples, each, strict=True) if s.has_signal]
 
 
 def calibration_influences(

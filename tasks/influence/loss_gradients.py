@@ -63,17 +63,28 @@ def loss_denominator(samples: Sequence[Sample], averaging: TokenWeights) -> int:
 
 
 def score_weights(
-    samples: Sequence[Sample], averaging: TokenWeights, coefficients: Sequence[float] | None = None
+    samples: Sequence[Sample],
+    averaging: TokenWeights,
+    coefficients: Sequence[float] | None = None,
+    step_samples: Sequence[Sample] | None = None,
 ) -> list[float]:
-    """-A_i w_i / N of each sample: the weight of its score in the loss. `coefficients` take the place of A."""
-    denominator = loss_denominator(samples, averaging)
+    """-A_i w_i / N of each sample: the weight of its score in the loss. `coefficients` take the place of A.
+
+    That is the loss of `step_samples`, by default of these samples.
+    """
+    denominator = loss_denominator(samples if step_samples is None else step_samples, averaging)
     given = _advantages(samples) if coefficients is None else coefficients
     return [-c * averaging.weight(len(s.completion)) / denominator for s, c in zip(samples, given, strict=True)]
 
 
-def token_loss_weights(samples: Sequence[Sample], averaging: TokenWeights) -> list[float]:
-    """w_i / N of each sample, 0 where it has no signal: the weight of its token losses in the loss."""
-    denominator = loss_denominator(samples, averaging)
+def token_loss_weights(
+    samples: Sequence[Sample], averaging: TokenWeights, step_samples: Sequence[Sample] | None = None
+) -> list[float]:
+    """w_i / N of each sample, 0 where it has no signal: the weight of its token losses in the loss.
+
+    That is the loss of `step_samples`, by default of these samples.
+    """
+    denominator = loss_denominator(samples if step_samples is None else step_samples, averaging)
     return [averaging.weight(len(s.completion)) / denominator if s.has_signal else 0.0 for s in samples]
 
 

@@ -10,10 +10,19 @@ from typing import Any
 from tasks.influence.certificate import certify, check_self_influence
 from tasks.influence.conformal_control import CONTROLLED_RULES, calibration_influences, shift_by_threshold
 from tasks.influence.gradient_algebra import direction_cosine, direction_norm
+from tasks.influence.gradient_passes import GradientPasses
 from tasks.influence.loss_gradients import TokenLosses, Validation, score_weights
 from tasks.influence.metrics import advantage_metrics, selection_metrics
 from tasks.influence.selection import select
-from tasks.influence.tracin import NOT_MEASURED, Measure, SampleInfluence, cache_validation_gradients, influences
+from tasks.influence.sequential_measurement import Calibration, measure_groups
+from tasks.influence.tracin import (
+    NOT_MEASURED,
+    Measure,
+    Products,
+    SampleInfluence,
+    cache_validation_gradients,
+    measure_products,
+)
 from tasks.influence.validation_losses import keep_top_k, validation_coefficients
 from tasks.model.out_of_memory import explain_out_of_memory
 from tasks.model.policy import Policy
@@ -130,17 +139,30 @@ def measure(
         if own.positions == "completion":
             scorer = with_constant_prompts(scorer, [*samples, *validation.samples])
         cached = cache_validation_gradients(scorer, validation, options.budget) if own.similarity == "local" else None
-        found = influences(scorer, samples, averaging, validation, options, _sizes(train), losses, cached)
+        calibration = None
+        if own.fdr_control and own.selection in CONTROLLED_RULES and not validation.same_batch:
+            given = (_sizes(held_out), samples, cached, losses)
+            calibrated = calibration_influences(scorer, averaging, validation, options, *given)
+            calibration = Calibration(validation.samples, calibrated)
+
+        def measure_part(groups: Sequence[SampleGroup]) -> Products:
+            given = (_sizes(groups), losses, cached, samples)
+            return measure_products(scorer, samples_in(groups), averaging, validation, options, *given)
+
+        in_parts = own.sequential_test and own.precondition == "none" and _is_cached(cached, validation)
+        measured = measure_groups(train, measure_part, options, calibration if in_parts else None, round)
+        found = measured.influences
+        numbers["measured_share"] = measured.share
         numbers["validation_gradient_norm"] = direction_norm(found.gradient)
         numbers["train_gradient_norm"] = direction_norm(found.train_gradient)
         numbers["gradient_cosine"] = direction_cosine(found.train_gradient, found.gradient)
         numbers |= certified(scorer, samples, found.each, averaging, validation, round, losses)
         controlled: Sequence[float | None] | None = [s.influence for s in found.each]
-        if own.fdr_control and own.selection in CONTROLLED_RULES and not validation.same_batch:
-            calibration = calibration_influences(
-                scorer, averaging, validation, options, _sizes(held_out), samples, cached, losses
-            )
-            controlled = shift_by_threshold(samples, found.each, validation.samples, calibration, options)
+        if calibration:
+            trusted, theirs = calibration.samples, calibration.influences
+            controlled = None
+            if not measured.certain:
+                controlled = shift_by_threshold(samples, found.each, trusted, theirs, options)
             numbers["fault_share"] = _fault_share(samples, controlled)
     if controlled is not None:
         weights = _weights(own, samples, controlled, round)
@@ -190,6 +212,11 @@ def certified(
     if certificate.loss is not None:
         numbers["validation_loss"] = certificate.loss
     return numbers
+
+
+def _is_cached(cached: GradientPasses | None, validation: Validation) -> bool:
+    """Whether a part of the training samples can be measured without passing over validation again."""
+    return cached is not None and cached.has_cached(validation.samples_with_signal)
 
 
 def _sizes(groups: Sequence[SampleGroup]) -> list[float]:

@@ -39,7 +39,7 @@ from dataclasses import dataclass
 
 from tasks.errors import GraftError
 from tasks.influence.directions import adam_scale, add_up, sign, sum_by_row, validation_directions
-from tasks.influence.gradient_algebra import rescale
+from tasks.influence.gradient_algebra import rescale, sum_directions
 from tasks.influence.gradient_passes import GradientPasses
 from tasks.influence.local_similarity import LocalSimilarity
 from tasks.influence.loss_gradients import TokenLosses, Validation, score_weights, token_loss_weights
@@ -97,6 +97,19 @@ class Influences:
     train_gradient: Direction
 
 
+@dataclass(frozen=True)
+class Products:
+    """Samples on the validation gradient, before the means that `centred` subtracts; all lists [n]."""
+
+    samples: Sequence[Sample]
+    weights: list[float]  # of the samples' gradients in the update's loss
+    mean_weights: Sequence[float]
+    products: list[float]
+    projections: list[Projection | None]  # None where no gradient was computed
+    gradient: Direction
+    train_gradient: Direction
+
+
 def influences(
     scorer: Scorer,
     samples: Sequence[Sample],
@@ -111,7 +124,7 @@ def influences(
     """Influence of each sample, in order; 0, without computing it, where its advantage is 0.
 
     `mean_weights` [n] weigh the samples in the means that `centred` subtracts: |advantage| before the update scaled it;
-    by default |advantage|. Adam's scale is that of steps on `step_samples`, by default these samples. With
+    by default |advantage|. N and Adam's scale are those of steps on `step_samples`, by default these samples. With
     `token_losses` the influence of ∇ of these is measured instead of that of A ∇ log p; `centred` and `local` compare
     completions by ∇ log p and raise GraftError.
 
@@ -122,12 +135,32 @@ def influences(
     validation samples. `cached`, from `cache_validation_gradients`, serves all calls with the same validation. Several
     processes compute a share each, and all return the same.
     """
+    given = (mean_weights, token_losses, cached, step_samples)
+    return centre([measure_products(scorer, samples, averaging, validation, measure, *given)], measure)
+
+
+def measure_products(
+    scorer: Scorer,
+    samples: Sequence[Sample],
+    averaging: TokenWeights,
+    validation: Validation,
+    measure: Measure,
+    mean_weights: Sequence[float] | None = None,
+    token_losses: TokenLosses | None = None,
+    cached: GradientPasses | None = None,
+    step_samples: Sequence[Sample] | None = None,
+) -> Products:
+    """The part of `influences` that computes gradients, with the same arguments."""
     if token_losses and measure.centred:
         raise GraftError(
             f"influence.similarity: {measure.similarity} compares completions by ∇ Σ log p, which is not the gradient "
             "of the token losses that are given; take dot or cosine"
         )
-    own = token_loss_weights(samples, averaging) if token_losses else score_weights(samples, averaging)
+    steps = samples if step_samples is None else step_samples
+    if token_losses:
+        own = token_loss_weights(samples, averaging, steps)
+    else:
+        own = score_weights(samples, averaging, step_samples=steps)
     in_loss = validation.score_weights
     in_direction = [sign(c) / len(in_loss) for c in in_loss] if measure.normalized else in_loss
     of_samples = in_direction if validation.same_batch else [0.0] * len(samples)
@@ -135,7 +168,6 @@ def influences(
     mean_weights = mean_weights if measure.centred else [0.0] * len(samples)
     rows = [s for s, a, c, w in zip(samples, own, of_samples, mean_weights, strict=True) if a or c or w]
     groups = validation.same_batch and measure.leave_group_out
-    steps = samples if step_samples is None else step_samples
     scale = adam_scale(scorer, steps, averaging, measure.adam, token_losses) if measure.adam else None
     local = None
     if measure.similarity == "local":
@@ -155,12 +187,25 @@ def influences(
         _without_own(c, projections[passes.row_of(s)], measure) if a or w else 0.0
         for s, a, c, w in zip(samples, own, of_samples, mean_weights, strict=True)
     ]
-    means = shared_means(samples, products, mean_weights)
-    each = [
-        _influence(a, x - mean, projections[passes.row_of(s)], measure.similarity != "dot") if a else NO_SIGNAL
-        for s, a, x, mean in zip(samples, own, products, means, strict=True)
+    measured = [
+        projections[passes.row_of(s)] if a or w else None for s, a, w in zip(samples, own, mean_weights, strict=True)
     ]
-    return Influences(each, plain, add_up([total.parts], scorer, passes.shared))
+    summed = add_up([total.parts], scorer, passes.shared)
+    return Products(samples, own, mean_weights, products, measured, plain, summed)
+
+
+def centre(parts: Sequence[Products], measure: Measure) -> Influences:
+    """The influences of the samples of all parts, in order; every group is within one part."""
+    samples = [s for part in parts for s in part.samples]
+    products = [x for part in parts for x in part.products]
+    means = shared_means(samples, products, [w for part in parts for w in part.mean_weights])
+    weights = [a for part in parts for a in part.weights]
+    projections = [projection for part in parts for projection in part.projections]
+    each = [
+        _influence(a, x - mean, projection, measure.similarity != "dot") if a and projection else NO_SIGNAL
+        for a, x, mean, projection in zip(weights, products, means, projections, strict=True)
+    ]
+    return Influences(each, parts[0].gradient, sum_directions([part.train_gradient for part in parts]))
 
 
 def cache_validation_gradients(scorer: Scorer, validation: Validation, budget: int) -> GradientPasses:

@@ -283,6 +283,7 @@ class Influence(Section):
     fraction: Annotated[float, Field(gt=0, le=1)]
     minimum_kept: Annotated[int, Field(ge=0, strict=True)]
     fdr_control: bool
+    sequential_test: bool
     train_on_validation: bool
     exclude_self: bool
     leave_group_out: bool

@@ -38,6 +38,7 @@ PARAMS = [
     *["rewards.failed_limit=0.5", "rewards.agreement=false", "influence.selection=positive"],
     *["influence.validation=same_batch", "influence.n=64", "influence.completions=3"],
     *["influence.loss=contrastive", "influence.fdr_control=false", "influence.train_on_validation=false"],
+    *["influence.sequential_test=false"],
     *["influence.exclude_self=false", "influence.memory_budget=64", "grpo.beta=0.5", "grpo.loss=grpo"],
     *["grpo.advantages=none", "grpo.truncated=leave_out", "grpo.schedule=cosine", "grpo.warmup_steps=2"],
     *["grpo.bf16=true", "grpo.micro_batch_tokens=1024", "grpo.processes=2", "grpo.on_invalid_completion=skip"],

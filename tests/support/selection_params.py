@@ -16,6 +16,7 @@ def params(grpo: dict[str, Any] | None = None, **influence: Any) -> Params:
         "selection": "positive",
         "similarity": "dot",
         "fdr_control": False,
+        "sequential_test": False,
         "train_on_validation": False,
         "positions": "all",
     }
