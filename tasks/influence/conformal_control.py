@@ -19,7 +19,7 @@ from statistics import fmean
 
 from tasks.influence.gradient_passes import GradientPasses
 from tasks.influence.loss_gradients import TokenLosses, Validation
-from tasks.influence.sequential_test import low_level
+from tasks.influence.sequential_test import low_levels
 from tasks.influence.tracin import Measure, SampleInfluence, influences
 from tasks.model.sample import Sample
 from tasks.model.scoring.scorer import Scorer
@@ -79,19 +79,20 @@ def low_shares(
     calibration_samples: Sequence[Sample],
     calibration: Sequence[SampleInfluence],
     measure: Measure,
-) -> list[float]:
-    """The share of low samples, as sequential_test.py says, of each problem's samples with a signal.
+) -> dict[float, list[float]]:
+    """The share of low samples in each problem's samples with a signal [problems], at each level of sequential_test.py.
 
     Samples that control would keep for their influence above 0 are not low.
     """
     own = _per_length(scored, _lengths(scored, measure))
     theirs = _with_signal(calibration_samples, calibration, measure)
-    level = low_level(len(theirs))
-    low: dict[str, list[bool]] = {}
+    by_problem: dict[str, list[float]] = {}
     for sample, x, p in zip(samples, own, p_values(own, theirs), strict=True):
         if sample.has_signal:
-            low.setdefault(sample.problem_id, []).append(x <= 0 and p <= level)
-    return [fmean(each) for each in low.values()]
+            by_problem.setdefault(sample.problem_id, []).append(p if x <= 0 else 1.0)
+    return {
+        level: [fmean(p <= level for p in each) for each in by_problem.values()] for level in low_levels(len(theirs))
+    }
 
 
 def _lengths(scored: Sequence[SampleInfluence], measure: Measure) -> list[float]:

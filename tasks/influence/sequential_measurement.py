@@ -1,10 +1,11 @@
 """Influence of groups in parts, in random order, which ends when it is certain that no rewards err."""
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from tasks.influence.conformal_control import low_shares
-from tasks.influence.sequential_test import is_certain, low_level
+from tasks.influence.sequential_test import is_certain
 from tasks.influence.tracin import NOT_MEASURED, Influences, Measure, Products, SampleInfluence, centre
 from tasks.model.sample import Sample
 from tasks.objective.groups import SampleGroup
@@ -43,12 +44,13 @@ def measure_groups(
     The order of the groups depends on the seed of the round and the problems alone.
     """
     parts = [list(range(len(groups)))] if calibration is None else _random_parts(groups, round)
-    measured, shares, certain = list[Products](), list[float](), False
+    measured, shares, certain = list[Products](), defaultdict[float, list[float]](list), False
     for number, part in enumerate(parts, 1):
         measured.append(measure_part([groups[place] for place in part]))
         if calibration and number < len(parts):
-            shares += _low_shares(measured, calibration, measure)
-            if certain := is_certain(shares, _level(calibration)):
+            for level, low in _low_shares(measured, calibration, measure).items():
+                shares[level] += low
+            if certain := bool(shares) and all(is_certain(low, level) for level, low in shares.items()):
                 break
     found, places = centre(measured, measure), [place for part in parts[: len(measured)] for place in part]
     each, start = [[NOT_MEASURED] * len(group.samples) for group in groups], 0
@@ -66,12 +68,8 @@ def _random_parts(groups: Sequence[SampleGroup], round: int) -> list[list[int]]:
     return [order[n * len(order) // count : (n + 1) * len(order) // count] for n in range(count)]
 
 
-def _low_shares(measured: Sequence[Products], calibration: Calibration, measure: Measure) -> list[float]:
+def _low_shares(measured: Sequence[Products], calibration: Calibration, measure: Measure) -> dict[float, list[float]]:
     """Of the last part, with the means of all parts so far."""
     samples = measured[-1].samples
     own = centre(measured, measure).each[-len(samples) :]
     return low_shares(samples, own, calibration.samples, calibration.influences, measure)
-
-
-def _level(calibration: Calibration) -> float:
-    return low_level(sum(sample.has_signal for sample in calibration.samples))

@@ -2,7 +2,6 @@
 
 import shutil
 from importlib.util import find_spec
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest

@@ -2,6 +2,7 @@
 
 import math
 import random
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.artifacts import read_jsonl, write_jsonl
-from tasks.influence.sequential_test import ERRING, LEVEL, MISSED, is_certain, low_level
+from tasks.influence.sequential_test import LEVELS, MISSED, TIMES, is_certain, low_levels
 from tasks.influence.task import run
 from tasks.influence.tracin import Measure, centre, influences, measure_products
 from tasks.layout import Layout
@@ -20,6 +21,8 @@ from tests.support.influence import BY_TOKEN, scorer_of
 from tests.support.policies import MakeSamples, MakeTrajectory
 from tests.support.selection_params import kept, numbers, params
 from tests.support.validation import advantage_validation
+
+Draw = Callable[[random.Random, int, float], list[float]]
 
 
 def shares(rng: random.Random, groups: int, low: float, size: int = 4) -> list[float]:
@@ -39,32 +42,42 @@ def exactly(rng: random.Random, groups: int, low: float) -> list[float]:
 
 
 @pytest.mark.parametrize("drawn", [shares, exactly])
-def test_where_rewards_err_an_early_end_is_as_rare_as_promised(drawn) -> None:  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize("level", LEVELS)
+def test_where_rewards_err_an_early_end_is_as_rare_as_promised(drawn: Draw, level: float) -> None:
     rng, rounds = random.Random(0), 2000
-    missed = sum(is_certain(drawn(rng, 200, ERRING), LEVEL) for _ in range(rounds)) / rounds
-    assert 0 < missed <= MISSED + 2 * math.sqrt(MISSED * (1 - MISSED) / rounds)
+    missed = sum(is_certain(drawn(rng, 200, TIMES * level), level) for _ in range(rounds)) / rounds
+    assert missed <= MISSED + 2 * math.sqrt(MISSED * (1 - MISSED) / rounds)
+    if drawn is shares:
+        assert missed > 0
 
 
 @pytest.mark.parametrize("drawn", [shares, exactly])
-def test_where_no_reward_errs_the_end_is_early(drawn) -> None:  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize(("level", "groups"), [(0.05, 300), (0.1, 150), (0.2, 75)])
+def test_where_no_reward_errs_the_end_is_early(drawn: Draw, level: float, groups: int) -> None:
     rng, rounds = random.Random(0), 500
-    assert sum(is_certain(drawn(rng, 150, LEVEL), LEVEL) for _ in range(rounds)) / rounds >= 0.9
-    assert is_certain([0.0] * 26, LEVEL)
-    assert not is_certain([0.0] * 25, LEVEL)
+    assert sum(is_certain(drawn(rng, groups, level), level) for _ in range(rounds)) / rounds >= 0.9
 
 
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=60), st.integers(0, 60))
-def test_what_was_certain_stays_so(low_shares: list[float], more: int) -> None:
-    if is_certain(low_shares, LEVEL):
-        assert is_certain(low_shares + [1.0] * more, LEVEL)
-    assert not is_certain(low_shares, 0.0)
+def test_groups_without_a_low_sample_are_certain_after_a_while() -> None:
+    for level in LEVELS:
+        least = math.ceil(math.log(MISSED) / math.log((1 - TIMES * level) / (1 - level)))
+        assert is_certain([0.0] * least, level)
+        assert not is_certain([0.0] * (least - 1), level)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=60), st.integers(0, 60), st.sampled_from(LEVELS))
+def test_what_was_certain_stays_so(low_shares: list[float], more: int, level: float) -> None:
+    if is_certain(low_shares, level):
+        assert is_certain(low_shares + [1.0] * more, level)
 
 
 @given(st.integers(0, 3000))
-def test_the_level_is_a_p_value_that_there_is(calibration: int) -> None:
-    level = low_level(calibration)
-    assert level == 0 if calibration < 9 else LEVEL - 1 / (1 + calibration) < level <= LEVEL
-    assert level * (1 + calibration) == pytest.approx(round(level * (1 + calibration)))
+def test_the_levels_are_p_values_that_there_are(calibration: int) -> None:
+    levels = low_levels(calibration)
+    assert len(levels) == sum(level * (1 + calibration) >= 1 for level in LEVELS) or calibration < 19
+    for level in levels:
+        assert level * (1 + calibration) == pytest.approx(round(level * (1 + calibration)))
+        assert any(0 <= most - level < 1 / (1 + calibration) for most in LEVELS)
 
 
 def test_parts_give_what_one_measurement_does(exact: Policy, make_samples: MakeSamples) -> None:
@@ -87,7 +100,7 @@ def test_parts_give_what_one_measurement_does(exact: Policy, make_samples: MakeS
 
 
 RIGHT, WRONG = [[5, 6, 7, 8], [5, 6, 9, 8]], [[11, 12, 13], [11, 14, 13]]
-PROBLEMS = 60
+PROBLEMS = 100
 
 
 @pytest.mark.parametrize("train", [[1, 1, 0, 0], [0, 0, 1, 1]], ids=["right", "wrong"])
