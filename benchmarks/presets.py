@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 NAMES = ("small", "improved")
-"""The presets that leave the base to the user; `smollm2` is `improved` with a base: benchmarks/real_model.py."""
+"""The presets that leave the base to the user; for `smollm2` there is benchmarks/real_model.py."""
 
 SUMS = "sums.jsonl"
 SIBLINGS = 3  # of each sum: another question in each round of a run

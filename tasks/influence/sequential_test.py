@@ -1,9 +1,9 @@
 """Sequential test of whether rewards err, on groups in random order: valid whenever it is looked at.
 
 Conformal control (conformal_control.py) rejects samples whose influence has a low p-value. Where all rewards are right,
-about a share a of the training samples has one of at most a; call these low. Rewards err at the level a if at least a
-share TIMES · a of the samples is low. The test ends the measurement as soon as it is certain, at each of its levels,
-that they do not. For a group with the share s of low samples
+about a share a of the training samples has one of at most a; call these low. Rewards err at the level a if a group's
+share of low samples is at least TIMES · a in the mean. The test ends the measurement as soon as it is certain, at each
+of its levels, that they do not. For a group with the share s of low samples
 
     e = s / TIMES + (1 - s) · (1 - a) / (1 - TIMES · a)
 
