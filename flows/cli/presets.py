@@ -137,10 +137,9 @@ PRESETS: dict[str, tuple[str, ...]] = {
     "civil": _CIVIL,
     "manual": _MANUAL,
 }
-"""For a base from Hugging Face: `small` shows in minutes that all is in place, `improved` learns. `smollm2` is
-the whole chain on a base that is at hand. `chess`: docs/chess.md,
-`civil`: docs/civil.md.
-`manual` is a loss alone, for any base."""
+"""`small` and `improved` are for a base from Hugging Face: one shows in minutes that all is in place, the other learns.
+`smollm2`: the whole chain with a base that is at hand. `chess`: docs/chess.md. `civil`: docs/civil.md. `manual`: a loss
+alone, for any base."""
 
 
 def preset(name: str) -> tuple[str, ...]:

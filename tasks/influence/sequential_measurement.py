@@ -41,7 +41,7 @@ def measure_groups(
 ) -> Measured:
     """The influences of the groups' samples; of all of them unless a calibration is given and makes certain earlier.
 
-    The order of the groups depends on the seed of the round and the problems alone.
+    The order of the groups depends on the round and the problems alone.
     """
     parts = [list(range(len(groups)))] if calibration is None else _random_parts(groups, round)
     measured, shares, certain = list[Products](), defaultdict[float, list[float]](list), False

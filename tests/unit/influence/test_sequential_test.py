@@ -129,3 +129,14 @@ def test_a_round_is_measured_whole_only_where_rewards_err(
     else:
         assert found["measured_share"] == 1
         assert found["fault_share"] == pytest.approx(1, abs=0.02)  # problems are alike: some are at the threshold
+
+
+def test_parts_in_which_no_sample_has_a_signal_are_passed(layout: Layout, make_trajectory: MakeTrajectory) -> None:
+    write_jsonl(
+        layout.rewarded(1),
+        [make_trajectory(f"t{n}", [1, 1, 0, 0] if n == 9 else [0] * 4, tokens=RIGHT + WRONG) for n in range(16)]
+        + [make_trajectory(f"v{n}", [1, 1, 0, 0], "validation", tokens=RIGHT + WRONG) for n in range(6)],
+    )
+    run(layout, params(similarity="local", fdr_control=True, sequential_test=True), 1)
+    assert numbers(layout)["measured_share"] == 1
+    assert sum(kept(layout)) == 4
