@@ -54,6 +54,7 @@ SMALL = [
     *["search.samples=8", "search.simulations=12", "search.wave_size=4", "search.temperature=1.0"],
     *["rewards.correctness=1.0", "rewards.runs=0.0", "rewards.length=0.0"],
     *["influence.validation=held_out", "influence.completions=6", "influence.selection=positive"],
+    *["influence.sequential_test=false"],  # every train sample has an influence
     *["grpo.group_size=10", "grpo.prompts_per_step=8", "grpo.epochs=8", "grpo.learning_rate=0.006"],
     *["grpo.negative_weight=0.0", "grpo.clip_low=0.2", "grpo.clip_high=0.3", "grpo.beta=0.01"],
     *["evaluation.samples=10", "evaluation.ks=[1, 5]", "evaluation.resamples=1000"],

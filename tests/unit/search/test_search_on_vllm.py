@@ -121,7 +121,8 @@ def test_batches_that_were_finished_before_a_server_died_are_not_asked_for_again
         pytest.raises(TransientError, match=r"answers 500 .*start it again$"),
     ):
         run(layout, params("vllm"), 1)
-    assert server.paths()[-1] == "/v1/unload_lora_adapter"
+    # not the last: the server may still be noting requests that were in flight at the error
+    assert server.paths().count("/v1/unload_lora_adapter") == 1
     with serving(layout) as server:
         run(layout, params("vllm"), 1)
     assert server.paths().count("/v1/completions") == undisturbed.paths().count("/v1/completions") - first
