@@ -20,17 +20,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
-from benchmarks.influence_selection.training_run import Rollouts, samples_of, validation_of
+from benchmarks.influence_selection.training_run import Rollouts, samples_of, training_problems, validation_of
 from benchmarks.influence_selection.weights import BY_TOKEN, successes
-from benchmarks.influence_selection.world import (
-    Condition,
-    World,
-    rewards_of,
-    rotate_problems,
-    sample_problems,
-    trusted_of,
-    world_of,
-)
+from benchmarks.influence_selection.world import Condition, World, rewards_of, trusted_of, world_of
 from benchmarks.selection import prepare, shipped_params
 from flows.process.exit_codes import exit_code
 from tasks.artifacts import digest_text
@@ -55,20 +47,12 @@ class Round(NamedTuple):
     measured: Measured
     dropped: float
 
-    @property
-    def missed(self) -> bool:
-        """Whether something is learned from that control would have dropped."""
-        return self.measured.certain and self.dropped >= DROPPED
-
 
 def measure_round(world: World, policy: "Policy", condition: Condition, trusted: int, seed: int) -> Round:
     """Measure a round in both ways."""
     from tasks.model.scoring.scorer import scorer_for, with_constant_prompts
 
-    if condition == "answer_only":
-        problems = sample_problems(world.equal_quantities, PROBLEMS, seed, 0)
-    else:
-        problems = rotate_problems(sample_problems(world.problems["train"], PROBLEMS, seed, 0), 0)
+    problems = training_problems(world, condition, PROBLEMS, seed, round=0)
     training = Rollouts(problems, world.rollouts(policy, problems, GROUP, "train", seed, 0))
     held_out = validation_of(world, policy, trusted, seed, 0)
     given = samples_of(policy, training, rewards_of(condition, problems, training.groups, seed, 0))
@@ -140,7 +124,7 @@ def main(arguments: Sequence[str]) -> None:
     figures = {
         "ended_exact": round(fmean(one.certain for one in exact), 4),
         "measured_exact": round(fmean(one.share for one in exact), 4),
-        "missed": round(fmean(one.missed for one in erring), 4) if erring else None,
+        "missed": round(fmean(one.measured.certain for one in erring), 4) if erring else None,
     }
     print(json.dumps(figures))
 

@@ -133,14 +133,17 @@ def _round(
     learned.steps += _update(world, scorer, kept, share, job, round)
 
 
+def training_problems(world: World, condition: Condition, count: int, seed: int, round: int) -> list[Problem]:
+    """A random sample of the problems that are trained on under a condition."""
+    if condition == "answer_only":
+        return sample_problems(world.equal_quantities, count, seed, round)
+    return rotate_problems(sample_problems(world.problems["train"], count, seed, round), round)
+
+
 def training_of(world: World, policy: "Policy", job: Job, round: int) -> Rollouts:
     """The training problems of a round with completions of the present policy."""
     count, group = job.variant.training(job.problems)
-    drawn = 0 if job.variant.repeated else round
-    if job.condition == "answer_only":
-        problems = sample_problems(world.equal_quantities, count, job.seed, drawn)
-    else:
-        problems = rotate_problems(sample_problems(world.problems["train"], count, job.seed, drawn), drawn)
+    problems = training_problems(world, job.condition, count, job.seed, 0 if job.variant.repeated else round)
     return Rollouts(problems, world.rollouts(policy, problems, group, "train", job.seed, round))
 
 
