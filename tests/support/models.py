@@ -1,6 +1,7 @@
 """Models that tests compare and change: logits of fixed tokens, a base folder, a little training."""
 
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,11 @@ if TYPE_CHECKING:
 
 
 def logits(model: Any) -> "torch.Tensor":
-    """In float32, of five fixed tokens."""
+    """In float32, of five fixed tokens, computed on the CPU."""
     import torch
 
+    if model.device.type != "cpu":
+        model = deepcopy(model).cpu()
     with torch.no_grad():
         found: torch.Tensor = model(input_ids=torch.tensor([[5, 17, 250, 3, 99]])).logits
     return found.float()
@@ -31,7 +34,7 @@ def perturb(policy: "Policy") -> "Policy":
     with torch.no_grad():
         for parameter in policy.model.parameters():
             if parameter.requires_grad:
-                parameter.add_(0.02 * torch.randn(parameter.shape, generator=generator))
+                parameter.add_(0.02 * torch.randn(parameter.shape, generator=generator).to(parameter.device))
     return policy
 
 

@@ -24,6 +24,6 @@ def sample_logprobs(model: Any, samples: Sequence[Sample], temperature: float) -
 
 def unpadded_logprobs(model: Any, sample: Sample, temperature: float) -> torch.Tensor:
     """Of a sample's completion, alone in its row: ids[1:] under logits[:-1], kept from the prompt's length - 1."""
-    ids = torch.tensor([[*sample.prompt, *sample.completion]])
+    ids = torch.tensor([[*sample.prompt, *sample.completion]], device=model.device)
     logprobs = (model(input_ids=ids).logits[0, :-1] / temperature).log_softmax(-1)
-    return logprobs.gather(-1, ids[0, 1:, None])[len(sample.prompt) - 1 :, 0]
+    return logprobs.gather(-1, ids[0, 1:, None])[len(sample.prompt) - 1 :, 0].cpu()

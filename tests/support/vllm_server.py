@@ -170,7 +170,7 @@ def _sample(policy: Policy, body: dict[str, Any]) -> Completion:
 def _at_temperature_1(policy: Policy, body: dict[str, Any], completion: Completion) -> list[float]:
     import torch
 
-    ids = torch.tensor([[*body["prompt"], *completion.tokens]])
+    ids = torch.tensor([[*body["prompt"], *completion.tokens]], device=policy.device)
     with torch.inference_mode():
         logits = policy.model(input_ids=ids).logits[0, len(body["prompt"]) - 1 : -1]
     return [float(x) for x in logits.log_softmax(-1).gather(-1, ids[0, len(body["prompt"]) :, None])[:, 0]]

@@ -146,7 +146,7 @@ def test_the_kl_of_each_token_is_taken_from_its_reward(kind: str, round_of: Call
         assert sample.targets is not None
         returns = torch.tensor(sample.targets.returns)
         kl = torch.tensor([(reward - returns[-1]) / 0.5, *((returns[1:] - returns[:-1]) / 0.5).flip(0)]).flip(0)
-        d = torch.tensor(sample.behaviour) - found.all_reference[sample_key(sample)]
+        d = torch.tensor(sample.behaviour) - found.all_reference[sample_key(sample)].cpu()
         if kind != "full":
             expected = {"kl": d, "abs": d.abs(), "mse": d.square() / 2}[kind]
             torch.testing.assert_close(kl, expected, rtol=1e-3, atol=1e-4)

@@ -72,7 +72,8 @@ def test_tokens_are_those_of_graft_and_log_probabilities_to_a_millionth(
     assert [c.tokens for c in found] == [c.tokens for c in own]
     assert [c.tokens for c in found] == [c.tokens for c in sample(local, requests(), temperature, LONGEST, "own")]
     pairs = [pair for a, b in zip(found, own, strict=True) for pair in zip(a.logprobs, b.logprobs, strict=True)]
-    assert max(abs(a - b) for a, b in pairs) <= 1.001e-6
+    rounding = 1.001e-6 if local.device.type == "cpu" else 1e-5  # a GPU's depends on the shapes
+    assert max(abs(a - b) for a, b in pairs) <= rounding
     asked = [body for path, body in server.requests if path == "/v1/completions"]
     assert len(asked) == len(requests()) - 1  # a prefix of the maximal length is complete
     assert {body["model"] for body in asked} == {NAME}

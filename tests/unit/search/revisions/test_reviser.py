@@ -260,7 +260,8 @@ def test_the_policy_learns_what_a_revision_solved(layout: Layout) -> None:
 
 def chance_of(code: str, policy: Policy) -> float:
     """Log-probability of a workflow for PENS."""
-    rows = collate([encode_prompt(policy, f"{PENS.question}\n")], [encode_completion(policy, code)], pad=0)
+    prompt, completion = encode_prompt(policy, f"{PENS.question}\n"), encode_completion(policy, code)
+    rows = collate([prompt], [completion], 0, policy.device)
     return float(completion_logprobs(policy.model, rows, 1.0).sum().detach())
 
 
