@@ -68,8 +68,7 @@ TRUSTED = (16, 64, 256, 1024)
 NONE, ORACLE = "no selection", "oracle"
 REPEATED, OLR = "no selection, repeated problems", "OLR, repeated problems"
 INFLUENCE, MIXED, ALONE = "influence", "mixed, nothing dropped", "trusted alone"
-UNCONTROLLED = "without control"
-GRADALIGN, GRADALIGN_MIXED, CORRECTED = "GradAlign", "GradAlign, mixed", "noise-corrected"
+GRADALIGN, CORRECTED = "GradAlign", "noise-corrected"
 
 
 def sized(name: str, trusted: int) -> str:
@@ -81,11 +80,9 @@ def _sizes_of(trusted: int) -> dict[str, Variant]:
     """The methods that need trusted completions."""
     own = {
         INFLUENCE: Variant("positive", trusted, similarity="local", control=True, mixed=True),
-        UNCONTROLLED: Variant("positive", trusted, similarity="local", mixed=True),
         MIXED: Variant("all", trusted, mixed=True),
         ALONE: Variant("trusted_alone", trusted),
         GRADALIGN: Variant("gradalign", trusted),
-        GRADALIGN_MIXED: Variant("gradalign", trusted, mixed=True),
         CORRECTED: Variant("noise_corrected", trusted, mixed=True),
     }
     return {sized(name, trusted): variant for name, variant in own.items()}
@@ -101,6 +98,13 @@ METHODS: dict[str, Variant] = {
     OLR: Variant("olr", repeated=True),
 }
 METHODS |= {name: variant for trusted in TRUSTED for name, variant in _sizes_of(trusted).items()}
+
+UNCONTROLLED, GRADALIGN_MIXED = sized("without control", 64), sized("GradAlign, mixed", 64)
+VARIATIONS: dict[str, Variant] = {
+    UNCONTROLLED: Variant("positive", 64, similarity="local", mixed=True),
+    GRADALIGN_MIXED: Variant("gradalign", 64, mixed=True),
+}
+"""Of methods, with 64 trusted completions."""
 
 CLAIMS: dict[str, Variant] = {
     "same batch": Variant("positive", 0),
@@ -124,7 +128,7 @@ MORE: dict[str, Variant] = {
     "held-out 512, centred": Variant("positive", 512, similarity="centred"),
     "held-out 1024, reweighted": Variant("reweight", 1024, similarity="local", control=True),
 }
-ALL = METHODS | CLAIMS | MORE
+ALL = METHODS | VARIATIONS | CLAIMS | MORE
 
 DECISIVE = (
     "first policy",
@@ -146,6 +150,7 @@ FIGURES: dict[tuple[Condition, bool], tuple[str, ...]] = {
 PLAN: dict[tuple[Condition, bool], tuple[str, ...]] = {
     **{where: names for where, names in FIGURES.items() if where[0] == "clean" or where[1]},
     **{(condition, False): tuple(METHODS) for condition in ERRING},
-    ("flipped", False): (*METHODS, *CLAIMS),
+    ("flipped", False): (*METHODS, *VARIATIONS, *CLAIMS),
+    ("biased", False): (*METHODS, UNCONTROLLED),
 }
 """(condition, whether fewer steps are taken where less is kept) → variants."""
