@@ -31,6 +31,7 @@ from tasks.coldstart.statement_prior import (
     texts_of,
     vocabulary_of,
 )
+from tasks.core.torch_threads import torch_threads
 
 if TYPE_CHECKING:
     import torch
@@ -117,14 +118,8 @@ def _training_batch(examples: Sequence[Example], vocabulary: dict[str, int], wid
 
 def train_prior(examples: Sequence[Example], epochs: int, seed: int, weights: Sequence[float] | None = None) -> Prior:
     """Train a prior on programs, weighted if they are guesses; deterministic on one machine."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # several would sum embedding gradients in any order, and gain nothing
-    try:
+    with torch_threads(1):  # several would sum embedding gradients in any order, and gain nothing
         return _trained(examples, epochs, seed, weights)
-    finally:
-        torch.set_num_threads(threads)
 
 
 def log_likelihoods(prior: Prior, examples: Sequence[Example]) -> NDArray[np.float64]:

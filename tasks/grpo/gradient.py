@@ -6,10 +6,12 @@ several processes can each compute a part of the micro-batches and add up (tasks
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tasks.core.torch_threads import torch_threads
 from tasks.grpo.step_plan import UpdateGroup
 from tasks.model.distributed.collectives import backward, world_size
 from tasks.model.fast_layers.fast_layers import fast_layers
@@ -25,6 +27,10 @@ from tasks.ppo.losses import PaddedTargets, ValueLosses, pad_targets, value_loss
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+SMALL_PASS = 2 * 10**9
+"""Parameters times tokens of a micro-batch. In a smaller one, waking a second thread takes longer than its share of a
+matrix product: docs/benchmarks.md#overhead-of-prefect-dvc-and-mlflow."""
 
 
 @dataclass
@@ -91,14 +97,21 @@ def accumulate_gradient(
     that names the samples whose loss is not finite.
     """
     loss_of = partial(_loss_of, scorer, behaviour, reference, params, ppo, sum(g.denominator for g in step))
-    with fast_layers(scorer.model):
-        parts = backward(scorer.trained, scorer.batches([s for g in step for s in g.samples], world_size()), loss_of)
+    batches = scorer.batches([s for g in step for s in g.samples], world_size())
+    with fast_layers(scorer.model), torch_threads(1) if _is_small(scorer, batches) else nullcontext():
+        parts = backward(scorer.trained, batches, loss_of)
     if broken := [s for _, samples in parts for s in samples]:
         raise FloatingPointError(f"the loss of {sample_names(broken)} is not finite")
     sums = TokenSums()
     for part, _ in parts:
         sums.add(part)
     return sums
+
+
+def _is_small(scorer: Scorer, batches: Sequence[MicroBatch]) -> bool:
+    """Whether one torch thread computes all of these micro-batches as fast as several."""
+    parameters = sum(parameter.numel() for parameter in scorer.model.parameters())
+    return parameters * max((batch.tokens for batch in batches), default=0) < SMALL_PASS
 
 
 def _loss_of(

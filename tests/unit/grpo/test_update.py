@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 import torch
 
+from tasks.core.torch_threads import torch_threads
 from tasks.errors import GraftError
+from tasks.grpo import gradient
 from tasks.grpo.gradient import accumulate_gradient
 from tasks.grpo.metrics import Metrics, round_metrics
 from tasks.grpo.step_plan import UpdateGroup, plan_steps, steps_of_epoch
@@ -63,6 +65,23 @@ def step_gradient(
     scorer = Scorer(policy.model, policy.tokenizer.pad_token_id, TEMPERATURE, layout, tokens)
     accumulate_gradient(scorer, groups_of(samples), *moved(samples), grpo(**changes))
     return gradient_of(policy)
+
+
+@pytest.mark.parametrize(("bound", "expected"), [(2 * 10**9, 1), (1, 2)])
+def test_a_small_micro_batch_is_computed_on_one_thread(
+    bound: int, expected: int, policy: Policy, samples: list[Sample], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = []
+
+    def score(scorer: Scorer, batch: MicroBatch) -> Any:
+        used.append(torch.get_num_threads())
+        return scorer._score(batch, scorer.collate(batch))
+
+    monkeypatch.setattr(Scorer, "score", score)
+    monkeypatch.setattr(gradient, "SMALL_PASS", bound)
+    with torch_threads(2):
+        step_gradient(policy, samples)
+    assert set(used) == {expected}
 
 
 def written_out(policy: Policy, samples: list[Sample], params: Grpo) -> torch.Tensor:
