@@ -34,6 +34,7 @@ GREEDY = "pass_at_1_greedy"
 FIGURES = {
     "greedy": GREEDY,
     "sampled": "sampled_mean",
+    "new_phrasing": "pass_at_1_greedy_new_phrasing",
     "new_composition": "pass_at_1_greedy_new_composition",
     "pass_at_5": "pass_at_5",
     "pass_at_10": "pass_at_10",
@@ -79,7 +80,7 @@ def learn(root: Path, seed: int, assignments: Sequence[str], verbose: bool) -> L
 def figures(runs: Sequence[LearningRun]) -> dict[str, float]:
     """The means over the runs, the smallest greedy gain of any run, and the median of their times.
 
-    Those of new compositions are of `problems.source: events`.
+    Those of new phrasings and compositions are of `problems.source: events`.
     """
 
     def mean(name: str, when: str) -> float:
@@ -117,10 +118,11 @@ def table(runs: dict[int, LearningRun]) -> "Table":
 
 _TITLES = {
     GREEDY: "greedy",
-    "pass_at_1_greedy_seen": "greedy, seen templates",
-    "pass_at_1_greedy_unseen": "greedy, new templates",
+    "pass_at_1_greedy_seen": "seen templates",
+    "pass_at_1_greedy_unseen": "new templates",
+    "pass_at_1_greedy_new_phrasing": "new phrasings",
+    "pass_at_1_greedy_new_composition": "new compositions",
     "sampled_mean": "sampled",
-    "pass_at_5": "pass@5",
     "pass_at_10": "pass@10",
 }
 

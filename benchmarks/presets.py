@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from benchmarks.learning import LearningRun, learn
 from benchmarks.support.sums import write_sums
 from benchmarks.support.workspace import make_workspace
-from flows.cli.presets import BASE, preset
+from flows.cli.presets import BASE, EASY, preset
 from flows.process.exit_codes import exit_code
 
 if TYPE_CHECKING:
@@ -33,12 +33,7 @@ NAMES = ("small", "improved")
 SUMS = "sums.jsonl"
 SIBLINGS = 3  # of each sum: another question in each round of a run
 ENVIRONMENTS = {
-    "workflow": (
-        "problems.source=generated",
-        "problems.operations=1",
-        "problems.unseen_template_share=0.5",
-        "policy.max_new_tokens=48",
-    ),
+    "workflow": EASY,
     "answer": ("environment=answer", "problems.source=jsonl", f"problems.path={SUMS}", "policy.max_new_tokens=64"),
 }
 

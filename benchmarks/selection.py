@@ -56,8 +56,8 @@ from tasks.params.params import Params
 RESULTS = PROJECT / "benchmarks" / "influence_selection" / "results.jsonl"
 GROUPS = {"decisive": DECISIVE, "all": tuple(ALL)}
 
-SETTINGS = ("tracking.uri=''", "problems.train=300")
-"""300 problems are those of the first results: more make a better first policy, and other runs."""
+SETTINGS = ("tracking.uri=''", "problems.train=300", "problems.phrasings=1")
+"""The problems of the first results: more of them, or other tellings, make another first policy, and other runs."""
 
 
 def shipped_params() -> Params:

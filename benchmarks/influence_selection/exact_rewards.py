@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 RESULTS = PROJECT / "benchmarks" / "influence_selection" / "exact_rewards.jsonl"
 ROUNDS = (3, 6)
+SETTINGS = ("tracking.uri=''", "problems.train=360", "problems.phrasings=1", "problems.dev=200", "evaluation.every=1")
+"""With the problems of the results, which were the default's on 2026-11-25."""
 SHIPPED, INFLUENCE = "as shipped", "influence"
 METHODS: dict[str, tuple[str, ...]] = {
     SHIPPED: (),
@@ -174,7 +176,7 @@ def _compute(seed: int, keep: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="graft-exact-") as folder:
         prepared = make_workspace(
             Path(folder, "prepared"),
-            [f"seed={seed}", "tracking.uri=''", f"rounds={ROUNDS[1]}", "problems.dev=200", "evaluation.every=1"],
+            [f"seed={seed}", *SETTINGS, f"rounds={ROUNDS[1]}"],
         )
         _stages(prepared, "problems", "coldstart", "bootstrap")
         for method in missing:

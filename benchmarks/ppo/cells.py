@@ -106,7 +106,7 @@ _FROM_SCRATCH = (
 
 
 SETTINGS: dict[str, Setting] = {
-    "workflow": Setting((*_SIZES, "problems.test=100", "grpo.epochs=3"), "sampled_mean"),
+    "workflow": Setting((*_SIZES, "problems.phrasings=1", "problems.test=100", "grpo.epochs=3"), "sampled_mean"),
     "chess": Setting(
         (
             *preset("chess"),

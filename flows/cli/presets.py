@@ -10,6 +10,7 @@ EASY = (
     "policy.max_new_tokens=48",
     "problems.source=generated",
     "problems.operations=1",
+    "problems.phrasings=1",
     "problems.unseen_template_share=0.5",
 )
 """Problems that this base solves now and then."""

@@ -110,7 +110,7 @@ def accumulate_gradient(
 
 def _is_small(scorer: Scorer, batches: Sequence[MicroBatch]) -> bool:
     """Whether one torch thread computes all of these micro-batches as fast as several."""
-    parameters = sum(parameter.numel() for parameter in scorer.model.parameters())
+    parameters: int = sum(parameter.numel() for parameter in scorer.model.parameters())
     return parameters * max((batch.tokens for batch in batches), default=0) < SMALL_PASS
 
 
