@@ -2,11 +2,11 @@
 
     python -m benchmarks.influence_selection.exact_rewards --seeds 5 6
 
-Every method starts from the same first policy of a seed. The run as shipped ends after ROUNDS[0] rounds, the score of
-its policy is the goal: the share of right samples of dev problems. The others go on until they reach it, for at most
-ROUNDS[1] rounds. CPU seconds and completions are those of search to update, with the sandbox and without the
-measurement of the score; between two rounds both are interpolated. Each run is a line of exact_rewards.jsonl, and a
-command computes what is missing there. The last line of standard output is one JSON object.
+Every method starts from the same first policy of a seed, on the problems of SETTINGS. The run as shipped ends after
+ROUNDS[0] rounds, the score of its policy is the goal: the share of right samples of dev problems. The others go on
+until they reach it, for at most ROUNDS[1] rounds. CPU seconds and completions are those of search to update, with the
+sandbox and without the measurement of the score; between two rounds both are interpolated. Each run is a line of
+exact_rewards.jsonl, and a command computes what is missing there. The last line of standard output is one JSON object.
 """
 
 import argparse

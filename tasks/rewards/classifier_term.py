@@ -65,7 +65,7 @@ def classifier_values(root: Path, params: ModelReward, pairs: Sequence[Pair]) ->
     with _one_line_errors(f"rewards.model: {params.base!r} could not read the completions"):
         config = model.config.get_text_config()
         rows = _encoded(config, tokenizer, pairs) if pairs else []
-        _refuse_unknown_tokens(model, rows)
+        _refuse_unknown_tokens(config, rows)
         if config.pad_token_id is None:
             config.pad_token_id = _unused_token(config, tokenizer, rows)
         size = params.batch if config.pad_token_id is not None else 1
@@ -155,12 +155,11 @@ def _encoded(config: Any, tokenizer: Any, pairs: Sequence[Pair]) -> list[Tokens]
     return [{name: found[name][place] for name in found} for place in range(len(pairs))]
 
 
-def _refuse_unknown_tokens(model: Any, rows: Sequence[Tokens]) -> None:
-    """Raises ValueError where a token has no embedding: on a GPU that ends the use of the GPU by this process."""
+def _refuse_unknown_tokens(config: Any, rows: Sequence[Tokens]) -> None:
+    """Raises ValueError where a token is outside the model's vocabulary, which on a GPU breaks the CUDA context."""
     largest = max((token for row in rows for token in row["input_ids"]), default=-1)
-    known = model.get_input_embeddings().num_embeddings
-    if largest >= known:
-        raise ValueError(f"its tokenizer has token {largest}, the model {known} embeddings")
+    if largest >= getattr(config, "vocab_size", math.inf):
+        raise ValueError(f"its tokenizer has token {largest}, the model a vocabulary of {config.vocab_size}")
 
 
 def _unused_token(config: Any, tokenizer: Any, rows: Sequence[Tokens]) -> int | None:

@@ -188,7 +188,7 @@ NO_CLASSIFIER = r"is no sequence-classification model with a tokenizer \("
         ("no head", rf"{NO_CLASSIFIER}it has no score\.weight\)"),
         ("no tokenizer", NO_CLASSIFIER),
         ("damaged", NO_CLASSIFIER),
-        ("other tokens", r"could not read the completions \(its tokenizer has token \d+, the model 40 embed"),
+        ("other tokens", r"could not read the completions \(its tokenizer has token \d+, the model a vocabulary of 40"),
     ],
 )
 def test_a_folder_without_a_classifier_is_reported_in_one_line(tmp_path: Path, kind: str, why: str) -> None:
