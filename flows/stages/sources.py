@@ -10,7 +10,9 @@ folder (`Path(__file__).with_name("zygote.py")`) or of a module (`python -m task
 
 import ast
 import json
+import os
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 from flows.stages.dvc_yaml import MODULES
@@ -30,16 +32,13 @@ def sources_of(root: Path, module: str) -> list[str]:
 
     `__init__.py` files are left out: they are empty.
     """
-    found: set[Path] = set()
-    waiting = [_file_of(root, module)]
+    present, found, waiting = _present(root), set[str](), [_path_of(module)]
     while waiting:
         file = waiting.pop()
-        if file is None or file in found:
-            continue
-        found.add(file)
-        if file.suffix == ".py":
-            waiting += _uses(root, file)
-    return sorted(file.relative_to(root).as_posix() for file in found)
+        if file in present and file not in found:
+            found.add(file)
+            waiting += _uses(root, file, present) if file.endswith(".py") else []
+    return sorted(found)
 
 
 def digests(root: Path, stage: str) -> dict[str, str]:
@@ -66,12 +65,23 @@ def refuse_outdated(root: Path, stage: str) -> None:
         raise GraftError(f"{file.relative_to(root)}: not of the source files as they are now; run: dvc repro sources")
 
 
-def _uses(root: Path, file: Path) -> list[Path | None]:
-    package = file.relative_to(root).parent.as_posix().replace("/", ".")
-    imported, texts = _named(file, package, digest_path(file))
+def _present(root: Path) -> set[str]:
+    """The files of this project's packages relative to `root`, and the folders, each with a slash at its end."""
+    found = set()
+    for folder, _, names in chain.from_iterable(os.walk(root / package) for package in PACKAGES):
+        own = f"{Path(folder).relative_to(root).as_posix()}/"
+        found |= {own, *(own + name for name in names)}
+    return found
+
+
+def _uses(root: Path, file: str, present: set[str]) -> list[str]:
+    """The files that a file may import or start."""
+    folder = file.rpartition("/")[0]
+    imported, texts = _named(root / file, folder.replace("/", "."), digest_path(root / file))
     for name in imported:
-        _refuse_missing(root, file, name)
-    return [*(_file_of(root, name) for name in imported), *(_started(root, file, text) for text in texts)]
+        _refuse_missing(file, name, present)
+    neighbours = (f"{folder}/{text}" for text in texts)
+    return [*map(_path_of, imported), *map(_path_of, texts), *(name for name in neighbours if name != file)]
 
 
 @cache
@@ -82,26 +92,18 @@ def _named(file: Path, package: str, digest: str) -> tuple[list[str], list[str]]
     return list(imported_names(tree, package)), [text for text in texts if _one_word(text)]
 
 
-def _refuse_missing(root: Path, file: Path, name: str) -> None:
+def _refuse_missing(file: str, name: str, present: set[str]) -> None:
     """`a.b.c` may be a name in the module `a.b`, which then has to be there."""
     module = name.rpartition(".")[0]
-    ours = module.partition(".")[0] in PACKAGES and not root.joinpath(*module.split(".")).is_dir()
-    if ours and _file_of(root, module) is None:
-        where = file.relative_to(root).as_posix()
-        raise GraftError(f"{where}: imports {module}, which is not there; restore it, or fix the import")
+    ours = module.partition(".")[0] in PACKAGES
+    if ours and present.isdisjoint((f"{module.replace('.', '/')}/", _path_of(module))):
+        raise GraftError(f"{file}: imports {module}, which is not there; restore it, or fix the import")
 
 
 def _one_word(text: str) -> bool:
     return 0 < len(text) <= 100 and text not in (".", "..") and not any(c.isspace() or c == "/" for c in text)
 
 
-def _started(root: Path, file: Path, text: str) -> Path | None:
-    neighbour = file.with_name(text)
-    return neighbour if neighbour.is_file() and neighbour != file else _file_of(root, text)
-
-
-def _file_of(root: Path, module: str) -> Path | None:
-    """The file of a module of this project; None for a package or a module of another project."""
-    parts = module.split(".")
-    path = root.joinpath(*parts).with_suffix(".py")
-    return path if parts[0] in PACKAGES and all(parts) and path.is_file() else None
+def _path_of(module: str) -> str:
+    """Where a module's file would be."""
+    return f"{module.replace('.', '/')}.py"
