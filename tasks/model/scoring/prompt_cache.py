@@ -28,24 +28,26 @@ class PromptStates:
 class PromptCache:
     """The keys and values of each prompt but for its last token, whose prediction is a completion's first token."""
 
-    def __init__(self, model: Any, prompts: Iterable[tuple[int, ...]]) -> None:
+    def __init__(self, model: Any, prompts: Iterable[tuple[int, ...]], tokens: int) -> None:
         """Compute them with the present weights of `model`; later steps do not change them.
 
-        Raises ValueError where the model does not fill a cache.
+        A forward pass has at most `tokens` tokens, padding included, or one prompt. Raises ValueError where the model
+        does not fill a cache.
         """
         import torch
 
-        distinct = list(dict.fromkeys(prompts))
+        distinct = sorted(dict.fromkeys(prompts), key=len)
         common = common_prefix(distinct)
         with torch.no_grad(), fast_layers(model):
-            whole = [_continue(model, distinct[0][: max(common, 1)], [])]
-            whole += [_continue(model, prompt[common:-1], whole[0] if common else []) for prompt in distinct]
-        nothing = [layer[:, :, :0] for layer in whole[0]]
-        self._common = whole[0] if common else nothing
-        self._others = {
-            prompt: [layer[:, :, common:].clone() for layer in own or nothing]
-            for prompt, own in zip(distinct, whole[1:], strict=True)
-        }
+            [first] = _continue(model, [distinct[0][: max(common, 1)]], [])
+            self._common = first if common else [layer[:, :, :0] for layer in first]
+            self._others = {
+                prompt: own
+                for batch in _batches(distinct, common, tokens)
+                for prompt, own in zip(
+                    batch, _continue(model, [prompt[common:-1] for prompt in batch], self._common), strict=True
+                )
+            }
 
     def states(self, prompts: Sequence[tuple[int, ...]]) -> PromptStates:
         """For R rows with these prompts."""
@@ -65,18 +67,33 @@ class PromptCache:
         )
 
 
-def _continue(model: Any, tokens: tuple[int, ...], states: "list[Tensor]") -> "list[Tensor]":
-    """The keys and values [2, kv, tokens, d] of each layer: `states`, and those of the tokens that follow."""
+def _batches(prompts: Sequence[tuple[int, ...]], common: int, tokens: int) -> list[list[tuple[int, ...]]]:
+    """Prompts, which are sorted by length, in batches of at most `tokens` tokens after the common ones, or of one."""
+    batches: list[list[tuple[int, ...]]] = [[]]
+    for prompt in prompts:
+        if batches[-1] and (len(batches[-1]) + 1) * (len(prompt) - common) > tokens:
+            batches.append([])
+        batches[-1].append(prompt)
+    return batches
+
+
+def _continue(model: Any, rows: Sequence[tuple[int, ...]], states: "list[Tensor]") -> "list[list[Tensor]]":
+    """The keys and values [2, kv, tokens, d] of each layer of each row, all of which continue the `states`.
+
+    Rows are padded on the right, where no token attends to the padding.
+    """
     import torch
     from transformers import DynamicCache
 
-    if not tokens:
-        return states
-    cache = DynamicCache()
-    for layer, (keys, values) in enumerate(states):
-        cache.update(keys[None], values[None], layer)
-    ids = torch.tensor([tokens], device=model.device)
+    width = max(map(len, rows))
+    if not width:
+        return [[layer[:, :, :0] for layer in states] for _ in rows]
+    cache, start = DynamicCache(), states[0].shape[2] if states else 0
+    for layer, (keys, values) in enumerate(states if start else []):
+        cache.update(keys.expand(len(rows), -1, -1, -1), values.expand(len(rows), -1, -1, -1), layer)
+    ids = torch.tensor([[*row, *[0] * (width - len(row))] for row in rows], device=model.device)
     forward_to_logits(model)(1, input_ids=ids, past_key_values=cache, use_cache=True)
-    if cache.get_seq_length() != len(tokens) + (states[0].shape[2] if states else 0):
+    if cache.get_seq_length() != start + width:
         raise ValueError("its forward pass does not fill the cache")
-    return [torch.cat([layer.keys, layer.values]) for layer in cache.layers]
+    layers = [torch.stack([layer.keys, layer.values]) for layer in cache.layers]
+    return [[layer[:, row, :, start : start + len(own)].clone() for layer in layers] for row, own in enumerate(rows)]

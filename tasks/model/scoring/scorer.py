@@ -223,7 +223,8 @@ def with_constant_prompts(scorer: Scorer, samples: Sequence[Sample]) -> Scorer:
 
 
 def _with_cache(scorer: Scorer, samples: Sequence[Sample]) -> Scorer:
-    return replace(scorer, layout="completions", prompts=PromptCache(scorer.model, [s.prompt for s in samples]))
+    prompts = PromptCache(scorer.model, [s.prompt for s in samples], scorer.tokens)
+    return replace(scorer, layout="completions", prompts=prompts)
 
 
 def _max_logits(model: Any) -> int:

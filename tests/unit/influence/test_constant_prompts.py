@@ -71,6 +71,23 @@ def test_scores_are_those_of_padded_rows(
                 torch.testing.assert_close(own[kept], theirs[: len(s.completion)], atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize("change", [list, with_examples], ids=["prompts alone", "with common examples"])
+def test_scores_do_not_depend_on_the_prompts_that_are_computed_together(
+    change: Callable[[list[Sample]], list[Sample]], make_policy: MakePolicy, make_samples: MakeSamples
+) -> None:
+    policy, samples = make_policy("qwen2", "float64"), change(make_samples(problems=6, group=2))
+    assert len({len(s.prompt) for s in samples}) > 1
+    together, alone = (
+        with_constant_prompts(replace(scorer_of(policy), tokens=tokens), samples).prompts for tokens in (2048, 1)
+    )
+    for batch in scorer_of(policy, "completions").batches(samples):
+        one, other = (
+            replace(scorer_of(policy, "completions"), prompts=prompts).score(batch).logprobs
+            for prompts in (together, alone)
+        )
+        torch.testing.assert_close(one, other, atol=1e-12, rtol=0)
+
+
 @pytest.mark.usefixtures("lora_path")
 @pytest.mark.parametrize("change", [list, with_examples], ids=["prompts alone", "with common examples"])
 def test_each_samples_gradient_is_that_of_its_own_positions(
