@@ -32,12 +32,12 @@ def sources_of(root: Path, module: str) -> list[str]:
 
     `__init__.py` files are left out: they are empty.
     """
-    present, found, waiting = _present(root), set[str](), [_path_of(module)]
+    paths, found, waiting = _list_paths(root), set[str](), [_path_of(module)]
     while waiting:
         file = waiting.pop()
-        if file in present and file not in found:
+        if file in paths and file not in found:
             found.add(file)
-            waiting += _uses(root, file, present) if file.endswith(".py") else []
+            waiting += _uses(root, file, paths) if file.endswith(".py") else []
     return sorted(found)
 
 
@@ -65,7 +65,7 @@ def refuse_outdated(root: Path, stage: str) -> None:
         raise GraftError(f"{file.relative_to(root)}: not of the source files as they are now; run: dvc repro sources")
 
 
-def _present(root: Path) -> set[str]:
+def _list_paths(root: Path) -> set[str]:
     """The files of this project's packages relative to `root`, and the folders, each with a slash at its end."""
     found = set()
     for folder, _, names in chain.from_iterable(os.walk(root / package) for package in PACKAGES):
@@ -74,12 +74,12 @@ def _present(root: Path) -> set[str]:
     return found
 
 
-def _uses(root: Path, file: str, present: set[str]) -> list[str]:
+def _uses(root: Path, file: str, paths: set[str]) -> list[str]:
     """The files that a file may import or start."""
     folder = file.rpartition("/")[0]
     imported, texts = _named(root / file, folder.replace("/", "."), digest_path(root / file))
     for name in imported:
-        _refuse_missing(file, name, present)
+        _refuse_missing(file, name, paths)
     neighbours = (f"{folder}/{text}" for text in texts)
     return [*map(_path_of, imported), *map(_path_of, texts), *(name for name in neighbours if name != file)]
 
@@ -92,11 +92,11 @@ def _named(file: Path, package: str, digest: str) -> tuple[list[str], list[str]]
     return list(imported_names(tree, package)), [text for text in texts if _one_word(text)]
 
 
-def _refuse_missing(file: str, name: str, present: set[str]) -> None:
+def _refuse_missing(file: str, name: str, paths: set[str]) -> None:
     """`a.b.c` may be a name in the module `a.b`, which then has to be there."""
     module = name.rpartition(".")[0]
     ours = module.partition(".")[0] in PACKAGES
-    if ours and present.isdisjoint((f"{module.replace('.', '/')}/", _path_of(module))):
+    if ours and paths.isdisjoint((f"{module.replace('.', '/')}/", _path_of(module))):
         raise GraftError(f"{file}: imports {module}, which is not there; restore it, or fix the import")
 
 
