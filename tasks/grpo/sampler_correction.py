@@ -3,13 +3,13 @@
     w = exp(log p_own - log p_recorded)     of each token, before the first step, without a gradient
 
     none        recorded log-probabilities are the denominator of the ratio r, so w is a factor of r, exact, and clipped
-                with it; with grpo.bf16 the policy's own are, and w is left out
+                with it; with grpo.bf16 or weights of 16 bits the policy's own are, and w is left out
     truncate    A · min(w, C)           truncated importance sampling: Ionides 2008, J. Comp. Graph. Stat. 17(2); of
                                         each token's gradient (TIS) Yao et al. 2025, "Your Efficient RL Framework
                                         Secretly Brings You Off-Policy RL Training"
     mask        A · w if w ≤ C, else 0  masked importance sampling (MIS): Liu et al. 2025, "When Speed Kills Stability"
 
-C is 2 (tasks/objective/engine_mismatch.py), as in verl. With truncate and mask the policy's own log-probabilities are
+C is 2 (tasks/model/scoring/mismatch.py), as in verl. With truncate and mask the policy's own log-probabilities are
 the denominator of r, which so is 1 at the first step, and the clip acts on what the update itself changes. Every
 surrogate of `grpo.loss` is proportional to the advantage A, so that w is a factor of the surrogate, as in TRL; the KL
 term and the entropy bonus are as they are.
@@ -21,13 +21,10 @@ from dataclasses import replace
 
 from tasks.grpo.step_plan import UpdateGroup
 from tasks.model.sample import Sample
+from tasks.model.scoring.mismatch import BOUND, LARGEST
 from tasks.model.scoring.scorer import Scorer
-from tasks.objective.engine_mismatch import BOUND
 from tasks.objective.recorded_logprobs import score_samples
 from tasks.params.fields import SamplerCorrection
-
-LARGEST = 50.0
-"""Of a log-ratio; the exponential of a larger one may be no number."""
 
 
 def correct_groups(

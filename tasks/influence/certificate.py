@@ -10,16 +10,22 @@ directions (which leaves O(ε³)), and the loss computed again. Gradient and los
 them, not as influence does: a wrong sign, a wrong mask, a loss on one side and an objective on the other, or another
 policy's gradient all show. Several processes take the same steps, each on its own copy of the policy, and compute a
 part of gradient and loss.
+
+Where weights have 16 bits, rounding changes the loss by more than a step may (SmolLM2-135M in bfloat16, 1,938 tokens:
+by 9e-4, a step of 1e-3 of the adapter's norm by 4e-4, and steps above 1e-2 are not small: they leave over 1 %). So the
+losses after the steps are those of the same weights in float32, and the gradient of the step is the update's.
 """
 
+import math
 import random
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tasks.errors import GraftError
 from tasks.influence.loss_gradients import (
+    Row,
     TokenLosses,
     Validation,
     distinct_rows,
@@ -29,7 +35,9 @@ from tasks.influence.loss_gradients import (
 )
 from tasks.model.distributed.collectives import all_gather, all_reduce_sum, local_steps, world_size
 from tasks.model.fast_layers.fast_layers import fast_layers
+from tasks.model.policy import has_narrow_weights
 from tasks.model.sample import Sample
+from tasks.model.scoring.float32_weights import float32_weights
 from tasks.model.scoring.scorer import Scorer
 from tasks.objective.token_weights import TokenWeights
 
@@ -52,7 +60,7 @@ MIN_SIGNAL = 30
 """A change of the loss counts if it is at least this multiple of its rounding error."""
 
 SLOPE_TOLERANCE = 0.05
-"""Tolerance of the slope in float32; with right influences it is off by less than 0.01."""
+"""Tolerance of the slope; with right influences it is off by less than 0.01, in 16 bits by less than 0.02."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +70,17 @@ class Certificate:
     slope: float  # measured / predicted change of the loss: -1 where influence is right
     sign_agreement: float  # share of the steps that lowered the loss
     steps: int
+    draws: int  # of samples, each for a step; 0 where all influences are 0
     loss: float | None  # validation loss; weighted by advantages, neither its value nor its sign has a meaning
 
     def check(self) -> None:
-        """Raise GraftError where influence does not predict the measured change."""
+        """Raise GraftError where influence does not predict the measured change, or no change could be measured."""
+        if self.draws and not self.steps:
+            raise GraftError(
+                "influence: no small step changes the validation loss by more than its rounding error, so influence "
+                "cannot be trusted to select; give it more validation samples (influence.n, problems.validation), or "
+                "set influence.selection to none"
+            )
         if self.steps and not (abs(self.slope + 1) <= SLOPE_TOLERANCE and self.sign_agreement == 1):
             raise GraftError(
                 f"influence: small steps change the validation loss by {-self.slope:.2f} of what influence predicts "
@@ -87,7 +102,7 @@ def certify(
 
     `token_losses`: those that the influences are of.
 
-    Steps whose effect is within rounding error are left out; where all influences are 0 there are no steps.
+    Steps whose effect is within rounding error are left out; where all influences are 0 there are no draws.
     """
     rows = list({s.completion + s.prompt: (s, i) for s, i in zip(samples, influences, strict=True) if i}.values())
     random.Random(seed).shuffle(rows)
@@ -112,10 +127,11 @@ def certify(
         losses += values
         predicted.append(step * rate)
         real.append((values[0] - values[1]) / 2)
+    draws = min(CERTIFICATE_STEPS, len(rows))
     if not predicted:
-        return Certificate(slope=-1.0, sign_agreement=1.0, steps=0, loss=None)
+        return Certificate(slope=math.nan, sign_agreement=0.0, steps=0, draws=draws, loss=None)
     slope = sum(p * r for p, r in zip(predicted, real, strict=True)) / sum(p * p for p in predicted)
-    return Certificate(slope, sum(r < 0 for r in real) / len(real), len(real), sum(losses) / len(losses))
+    return Certificate(slope, sum(r < 0 for r in real) / len(real), len(real), draws, sum(losses) / len(losses))
 
 
 def check_self_influence(products: Sequence[float], own: Sequence[float], validation: Sequence[float]) -> None:
@@ -163,28 +179,45 @@ def _gradient(
 
 
 def _loss(scorer: Scorer, validation: Validation) -> float:
-    """-Σ_j c_j w_j Σ_t log p_jt / M."""
+    """-Σ_j c_j w_j Σ_t log p_jt / M, in float32 where weights have 16 bits; the sums are in float64."""
+    parts = [math.fsum(losses) for losses in all_gather(_row_losses(scorer, validation))]
+    return math.fsum(parts) / loss_denominator(validation.samples, validation.averaging)
+
+
+def _row_losses(scorer: Scorer, validation: Validation) -> list[float]:
+    """-c_j w_j Σ_t log p_jt of the distinct rows that this process computes."""
     import torch
 
-    averaging, total = validation.averaging, 0.0
     rows, coefficients = distinct_rows(validation.samples, validation.coefficients)
-    with torch.no_grad(), fast_layers(scorer.model):
+    losses: dict[Row, float] = {}
+    narrow = has_narrow_weights(scorer.model)
+    with torch.no_grad(), float32_weights(scorer.model) if narrow else nullcontext(), fast_layers(scorer.model):
         for batch, counts in local_steps(scorer.model, scorer.batches(rows, world_size())):
             sums = scorer.score(batch).logprobs.double().sum(1).tolist()
             for value, s in zip(sums, batch.samples if counts else [], strict=counts):
-                total -= coefficients[row_of(s)] * averaging.weight(len(s.completion)) * value
-    return sum(all_gather(total)) / loss_denominator(validation.samples, averaging)
+                losses[row_of(s)] = -coefficients[row_of(s)] * validation.averaging.weight(len(s.completion)) * value
+    return [losses[row_of(s)] for s in rows if row_of(s) in losses]
 
 
 def _noise(scorer: Scorer, validation: Validation) -> float:
-    """Rounding error of the loss, from independent errors of the tokens' log-probabilities."""
+    """Rounding error of the loss, from independent errors of the tokens' log-probabilities.
+
+    Where weights have few bits, some of their products may be out of float32's reach, so the error is at least what the
+    loss changes by when it is computed again in smaller micro-batches.
+    """
     import torch
 
     samples, averaging = validation.samples, validation.averaging
-    unit = ROUNDING * torch.finfo(next(scorer.model.parameters()).dtype).eps
+    narrow, dtype = has_narrow_weights(scorer.model), next(scorer.model.parameters()).dtype
+    unit = ROUNDING * torch.finfo(torch.float32 if narrow else dtype).eps
     pairs = zip(samples, validation.coefficients, strict=True)
     squares = sum(len(s.completion) * (c * averaging.weight(len(s.completion))) ** 2 for s, c in pairs)
-    return float(unit * squares**0.5 / loss_denominator(samples, averaging))
+    error: float = unit * squares**0.5
+    if narrow and world_size() == 1:
+        again = _row_losses(replace(scorer, tokens=max(scorer.tokens // 2, 1)), validation)
+        changes = zip(_row_losses(scorer, validation), again, strict=True)
+        error = max(error, sum((a - b) ** 2 for a, b in changes) ** 0.5)
+    return error / loss_denominator(samples, averaging)
 
 
 @contextmanager

@@ -14,9 +14,9 @@ from tasks.model.distributed.sharding import shard_base
 from tasks.model.distributed.torchrun import run_in_processes
 from tasks.model.out_of_memory import explain_out_of_memory
 from tasks.model.policy import Policy, load_policy
-from tasks.objective.engine_check import check_engine
 from tasks.objective.groups import RoundGroups, SampleGroup, read_groups, sample_groups, samples_in
 from tasks.objective.recorded_completions import read_valid_file
+from tasks.objective.sampler_check import check_sampler
 from tasks.params.fields import UNMEASURED
 from tasks.params.params import Params
 from tasks.ppo.critic import Groups, start_round
@@ -71,7 +71,7 @@ def _check_sampler(layout: Layout, params: Params, round: int, policy: Policy, g
     previous = partial(load_policy, layout.policy(before), instead_of=policy) if before >= 0 else None
     samples = [sample for own in groups.by_split.values() for sample in samples_in(own)]
     with explain_out_of_memory(grpo.micro_batch_tokens):
-        return check_engine(
+        return check_sampler(
             policy, samples, groups.engine, params.search.temperature, grpo.micro_batch_tokens, round, previous
         )
 

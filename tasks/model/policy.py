@@ -31,7 +31,7 @@ from tasks.model.hub_errors import is_transient
 from tasks.model.lora import ALL_LINEAR, linear_modules
 from tasks.model.quantization import keep_weights, nf4_options
 from tasks.model.version import WEIGHTS, compute_version
-from tasks.records import Engine, Lineage, Part, PromptFormat, Quantization
+from tasks.records import Dtype, Engine, Lineage, Part, PromptFormat, Quantization
 
 REMOTE_CODE = "GRAFT_REMOTE_CODE"
 """Environment variable with the base whose own Python code may run. It is no param: `params.yaml` and policy folders
@@ -39,6 +39,10 @@ may come from others, and data must not be able to enable code."""
 
 Shard = Callable[[Any, str, Any], None]
 """(model, device, dtype of its weights or None): distributes it over processes in place; distributed/sharding.py."""
+
+TRAINED_DTYPE: Dtype = "float32"
+"""The type of a model whose own weights are trained. AdamW at a usual learning rate changes next to no weight of 16
+bits: of one with bfloat16's 8, a step of 1e-6 is rounded away (docs/grpo.md#numbers)."""
 
 LOAD_LOCK = threading.Lock()
 """Held while transformers loads in a thread: its lazy imports are not thread-safe, and loading patches torch."""
@@ -74,6 +78,7 @@ class Policy:
     served: ServedModel | None = None  # the server that samples it; None: it is sampled here
     weights_file: Path | None = None  # of a sharded model with own weights: where they are, as no process has them all
     quantize: Quantization | None = None  # of the model below the adapter
+    dtype: Dtype | None = None  # of the model below the adapter; None: by the device
 
     @property
     def device(self) -> Any:
@@ -117,7 +122,8 @@ def load_policy(folder: Path, instead_of: Policy | None = None, shard: Shard | N
         if shard and "adapter" not in lineage.holds:
             raise GraftError(f"grpo.sharded: {folder} has no adapter, which is what is trained; set it to false")
         if model is None:
-            load = partial(_model, made_of=lineage.base, shard=shard, quantize=lineage.quantize)
+            dtype = lineage.dtype if "adapter" in lineage.holds else TRAINED_DTYPE
+            load = partial(_model, made_of=lineage.base, dtype=dtype, shard=shard, quantize=lineage.quantize)
             model = load(str(folder)) if "weights" in lineage.holds else _base_of(folder, lineage, load)
         if "adapter" in lineage.holds:
             model = _with_adapter(model, folder / "adapter")
@@ -126,18 +132,29 @@ def load_policy(folder: Path, instead_of: Policy | None = None, shard: Shard | N
     form = read_format(folder)
     sharded = shard or (instead_of and instead_of.weights_file)
     file = folder / WEIGHTS if own and sharded else None
-    identity = (lineage.version, lineage.base, lineage.base_sha256)
-    return Policy(model.eval(), tokenizer, *identity, own, form, weights_file=file, quantize=lineage.quantize)
+    return Policy(
+        model.eval(),
+        tokenizer,
+        lineage.version,
+        lineage.base,
+        lineage.base_sha256,
+        own,
+        form,
+        weights_file=file,
+        quantize=lineage.quantize,
+        dtype=lineage.dtype,
+    )
 
 
-def load_model(base: str, quantize: Quantization | None = None) -> Any:
+def load_model(base: str, quantize: Quantization | None = None, dtype: Dtype | None = None) -> Any:
     """A causal language model by folder, GGUF file or Hugging Face id, without any adapter.
 
-    float32 on a CPU, the checkpoint's own type on an accelerator, or `quantize`. Raises GraftError if it is no model.
+    `dtype`: of its weights; None: float32 on a CPU, the checkpoint's on an accelerator. Raises GraftError if it is no
+    model.
     """
     remedy = "give a Hugging Face id, a folder with config.json and weights, a GGUF file, or scratch"
     with translate_errors(f"policy.base: {base!r} is no causal language model", remedy):
-        return _model(base, base, quantize=quantize)
+        return _model(base, base, dtype, quantize=quantize)
 
 
 def load_tokenizer(base: str, made_of: str | None = None) -> Any:
@@ -163,18 +180,25 @@ def is_trusted(base: str) -> bool:
     return bool(base) and os.environ.get(REMOTE_CODE) == base
 
 
-def _model(base: str, made_of: str, shard: Shard | None = None, quantize: Quantization | None = None) -> Any:
+def _model(
+    base: str,
+    made_of: str,
+    dtype: Dtype | None = None,
+    shard: Shard | None = None,
+    quantize: Quantization | None = None,
+) -> Any:
     """`made_of`: the first origin of the weights; for a policy folder it differs from `base`."""
     import torch
     from transformers import AutoModelForCausalLM
 
     device = best_device()
-    dtype = torch.float32 if device == "cpu" else None
-    options = nf4_options(device, dtype or torch.bfloat16) if quantize else {}
+    name = dtype or ("float32" if device == "cpu" else None)
+    type = getattr(torch, name) if name else None
+    options = nf4_options(device, type or torch.bfloat16) if quantize else {}
     refuse_pickles(base)
     model = AutoModelForCausalLM.from_pretrained(
         resolve_base(base),
-        dtype="auto" if shard else dtype or "auto",  # the file's own is mapped: no copy
+        dtype="auto" if shard else type or "auto",  # the file's own is mapped: no copy
         use_safetensors=True,  # the other format, pytorch_model.bin, is a pickle
         trust_remote_code=is_trusted(made_of),  # without it transformers asks on the terminal
         **options,
@@ -184,7 +208,7 @@ def _model(base: str, made_of: str, shard: Shard | None = None, quantize: Quanti
         return model
     if shard is None:
         return model.to(device)
-    shard(model, device, dtype)
+    shard(model, device, type)
     return model
 
 
@@ -244,6 +268,14 @@ def error_remedy(error: Exception) -> str | None:
     return None
 
 
+def has_narrow_weights(model: Any) -> bool:
+    """Whether weights of 16 bits or fewer make the numbers of a model: two ways to compute them then differ clearly."""
+    import torch
+
+    types = {weight.dtype for weight in model.parameters()}
+    return any(not type.is_floating_point or torch.finfo(type).bits <= 16 for type in types)
+
+
 def best_device() -> str:
     """The first available of cuda, mps and cpu."""
     import torch
@@ -286,13 +318,14 @@ def save_policy(policy: Policy, folder: Path, parent: str | None, round: int) ->
             (new / "adapter" / "README.md").unlink(missing_ok=True)  # a model card with machine-dependent text
             _stabilise(new / "adapter" / "adapter_config.json", None if "weights" in holds else policy.base)
         lineage = Lineage(
-            version=compute_version(new, policy.base, policy.base_sha256, policy.quantize),
+            version=compute_version(new, policy.base, policy.base_sha256, policy.quantize, policy.dtype),
             parent=parent,
             base=policy.base,
             base_sha256=policy.base_sha256,
             round=round,
             holds=holds,
             quantize=policy.quantize,
+            dtype=policy.dtype,
         )
         write_json(new / "lineage.json", lineage)
     return lineage

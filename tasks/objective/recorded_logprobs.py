@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tasks.model.distributed.collectives import gather_parts, local_steps, world_size
 from tasks.model.fast_layers.fast_layers import fast_layers
+from tasks.model.policy import has_narrow_weights
 from tasks.model.sample import Sample
 from tasks.model.scoring.micro_batches import MicroBatch
 from tasks.model.scoring.scorer import Scorer
@@ -57,11 +58,12 @@ def rows_of_samples(scorer: Scorer, samples: Sequence[Sample], rows_of: "Callabl
 def behaviour_logprobs(scorer: Scorer, samples: Sequence[Sample]) -> Logprobs:
     """Recorded log-probabilities; where a sample has none, the model's own as it is now.
 
-    In bf16 all are its own: compared with recorded ones in full precision, no ratio would start at 1.
+    In 16 bits all are its own: compared with those that the sampler's kernels gave, no ratio would start at 1.
     """
     import torch
 
-    known, device = [s for s in samples if s.behaviour and not scorer.bf16], scorer.model.device
+    narrow, device = scorer.bf16 or has_narrow_weights(scorer.model), scorer.model.device
+    known = [s for s in samples if s.behaviour and not narrow]
     recorded = {sample_key(s): torch.tensor(s.behaviour, device=device) for s in known}
     unknown = [s for s in samples if sample_key(s) not in recorded]
     return recorded | (score_samples(scorer, unknown) if unknown else {})

@@ -151,8 +151,11 @@ class Params(Section):
     @field_validator("grpo")
     @classmethod
     def _check_correction(cls, grpo: Grpo, others: ValidationInfo) -> Grpo:
-        sampler = others.data.get("sampler")
-        if sampler is not None and grpo.sampler_correction != "none" and sampler.kind == "own" and not grpo.bf16:
+        sampler, policy = others.data.get("sampler"), others.data.get("policy")
+        if sampler is None or policy is None:
+            return grpo
+        in_float32 = policy.base == "scratch" or policy.dtype == "float32"
+        if grpo.sampler_correction != "none" and sampler.kind == "own" and in_float32 and not grpo.bf16:
             raise ValueError(
                 f"sampler_correction ({grpo.sampler_correction}) does nothing where the policy is sampled by its own "
                 "numbers: set it to none, sampler.kind to vllm, or grpo.bf16 to true"

@@ -17,7 +17,7 @@ from tasks.params.fields import (
     ValidationLoss,
     Weight,
 )
-from tasks.records import PromptStyle, Quantization
+from tasks.records import Dtype, PromptStyle, Quantization
 from tasks.redaction import redacted
 
 
@@ -125,7 +125,18 @@ class Policy(Section):
     max_new_tokens: Annotated[int, Field(ge=8, le=4096)]
     prompt: Prompt
     lora: Lora | None
+    dtype: Literal["auto"] | Dtype
     quantize: Quantization | None
+
+    @model_validator(mode="after")
+    def _check_dtype(self) -> "Policy":
+        if self.dtype == "bfloat16" and (self.lora is None or self.base == "scratch"):
+            reason = "a model from scratch is trained whole first" if self.lora else "lora is null"
+            raise ValueError(
+                f"dtype (bfloat16) is for the frozen base of an adapter, but {reason}, and weights that are trained "
+                "are float32: set dtype to auto; grpo.bf16 computes an update's products in bfloat16"
+            )
+        return self
 
     @model_validator(mode="after")
     def _check_quantize(self) -> "Policy":

@@ -2,7 +2,7 @@
 
     python -m tests.support.vllm_server --model FOLDER --port N …    # other flags are ignored
 
-Its options are the mistakes that a server can make without an error: `check_engine` has to find them.
+Its options are the mistakes that a server can make without an error: `check_sampler` has to find them.
 """
 
 import json

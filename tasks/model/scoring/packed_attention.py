@@ -186,7 +186,8 @@ def _attend(inputs: "Sequence[Tensor]", mask: "Tensor", scale: float) -> list["T
     q, k, v = inputs
     keys, values = k.flatten(0, 1), v.flatten(0, 1)
     scores = torch.bmm(_by_keys(q * scale, k), keys.mT)
-    weights = scores.view(*q.shape[:-1], k.shape[2]).add_(mask).softmax(-1, dtype=mask.dtype).to(q.dtype)
+    wide = torch.promote_types(scores.dtype, torch.float32)
+    weights = scores.view(*q.shape[:-1], k.shape[2]).add_(mask).softmax(-1, dtype=wide).to(q.dtype)
     return [weights, torch.bmm(_by_keys(weights, k), values).view(q.shape)]
 
 

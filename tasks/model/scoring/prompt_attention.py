@@ -33,8 +33,8 @@ def prompt_attention(query: "Tensor", key: "Tensor", value: "Tensor", states: Pr
     import torch
 
     rows, heads, tokens, size = query.shape
-    common_keys, common_values = states.common[layer]
-    prompt_keys, prompt_values = states.prompts[layer][:, states.owner]
+    common_keys, common_values = states.common[layer].to(query.dtype)
+    prompt_keys, prompt_values = states.prompts[layer][:, states.owner].to(query.dtype)
     queries = query.reshape(rows, key.shape[1], -1, size)  # [R, kv, heads / kv · T, d]
     to_prompts = (queries @ prompt_keys.mT).masked_fill(states.padding[states.owner, None, None], -torch.inf)
     later = (

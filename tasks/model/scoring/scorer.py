@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 from tasks.errors import GraftError
 from tasks.model.distributed.collectives import all_gather
 from tasks.model.layers import decoder_layers
-from tasks.model.policy import Policy
+from tasks.model.policy import Policy, has_narrow_weights
 from tasks.model.sample import Sample
 from tasks.model.scoring.checkpointing import PARAM as CHECKPOINTING
 from tasks.model.scoring.checkpointing import checkpointed_layers
+from tasks.model.scoring.float32_weights import float32_weights
 from tasks.model.scoring.hf_model import (
     as_forward,
     caught_hidden_states,
@@ -29,6 +30,7 @@ from tasks.model.scoring.layouts.completions import CompletionBatch, collate_com
 from tasks.model.scoring.layouts.packed import PackedBatch, collate_packed
 from tasks.model.scoring.layouts.rows import RowBatch, collate_rows
 from tasks.model.scoring.micro_batches import Layout, MicroBatch, count_attention_pairs, make_micro_batches
+from tasks.model.scoring.mismatch import mismatch_of
 from tasks.model.scoring.packed_attention import use_packed_attention
 from tasks.model.scoring.padded_rows import scale_logits
 from tasks.model.scoring.prompt_attention import use_prompt_attention
@@ -59,8 +61,14 @@ ATTENTIONS: dict[Layout, Callable[[Any], AbstractContextManager[None]]] = {
 }
 """The layouts that replace the model's attention."""
 
-PROBE_PROMPTS, PROBE_COMPLETION = (24, 16), 8
-"""Of a probe: the last tokens of its two prompts and the first ones of a completion that are computed."""
+PROBE_PROMPTS, PROBE_COMPLETIONS, PROBE_COMPLETION = (24, 16), 4, 16
+"""Of a probe: the last tokens of its two prompts, the completions of each and their first tokens that are computed."""
+
+LARGE = 0.25
+"""A difference of log-probabilities that 16 bits give few tokens: logits from 16 to 32 have a spacing of 0.125."""
+
+MOST_LARGE = 0.1
+"""Share of a probe's tokens whose difference may be large; measured on SmolLM2-135M in bfloat16: up to 0.01."""
 
 logger = logging.getLogger(__name__)
 
@@ -196,14 +204,16 @@ def scorer_for(
         decoder_layers(policy.model, CHECKPOINTING)
     model, probe = policy.model, _probe_samples(samples)
     rows = Scorer(model, policy.tokenizer.pad_token_id, temperature, "rows", micro_batch_tokens, chunked_head=False)
-    if fault := _padding_fault(rows, probe):
+    probed = replace(rows, temperature=1.0)  # at which a difference of logits is one of log-probabilities
+    if fault := _padding_fault(probed, probe) or _rounding_fault(probed, probe):
         raise GraftError(f"policy.base: this model cannot be trained, on rows with padding {fault}; take another")
     layout: Layout = "packed"
-    if fault := _window_fault(model, samples) or _packing_fault(replace(rows, layout="packed"), probe):
+    packed = replace(probed, layout="packed")
+    if fault := _window_fault(model, samples) or _packing_fault(packed, probe) or _rounding_fault(packed, probe):
         logger.warning("samples are not computed as packed rows, the update may be slower: %s", fault)
         layout = "rows"
     chunked_head = micro_batch_tokens > _max_logits(model)
-    if chunked_head and (fault := _head_fault(rows, probe)):
+    if chunked_head and (fault := _head_fault(probed, probe)):
         logger.warning("all logits of a micro-batch are held at once, which takes memory: %s", fault)
         chunked_head = False
     layout, chunked_head = all_gather((layout, chunked_head))[0]
@@ -217,7 +227,7 @@ def with_constant_prompts(scorer: Scorer, samples: Sequence[Sample]) -> Scorer:
     attention cannot be replaced.
     """
     probe = _probe_samples(samples)
-    if fault := _window_fault(scorer.model, samples) or _cache_fault(scorer, probe):
+    if fault := _window_fault(scorer.model, samples) or _cache_fault(replace(scorer, temperature=1.0), probe):
         raise GraftError(f"influence.positions: completion is not possible with this model ({fault}); set it to all")
     return _with_cache(scorer, samples)
 
@@ -238,21 +248,20 @@ def _padding_fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
     def difference(batch: MicroBatch) -> "Tensor":
         import torch
 
-        unpadded = (scorer.score(MicroBatch("rows", [[s]])).logprobs[0] for s in batch.samples)
-        padded = scorer.score(batch).logprobs
-        return torch.cat([row[: len(own)] - own for row, own in zip(padded, unpadded, strict=True)])
+        unpadded = [scorer.score(MicroBatch("rows", [[s]])).logprobs[0] for s in batch.samples]
+        padded = scorer.score(batch)
+        return padded.logprobs[padded.mask] - torch.cat(unpadded)
 
-    ends = [min(samples, key=lambda s: len(s.prompt)), max(samples, key=lambda s: len(s.prompt))] if samples else []
-    return _compare(scorer.model, [MicroBatch("rows", [[s] for s in ends])] if ends else [], difference)
+    return _compare(scorer.model, [MicroBatch("rows", [[s] for s in samples])] if samples else [], difference)
 
 
 def _probe_samples(samples: Sequence[Sample]) -> list[Sample]:
-    """The beginnings of a few completions: two of each of two prompts, whose ends are of different lengths."""
+    """The beginnings of a few completions: some of each of two prompts, whose ends are of different lengths."""
     prompts = list(dict.fromkeys(s.prompt for s in samples))[:2]
     return [
         replace(s, prompt=prompt[-length:], completion=s.completion[:PROBE_COMPLETION], kept=(), temperature=None)
         for prompt, length in zip(prompts, PROBE_PROMPTS, strict=False)
-        for s in [s for s in samples if s.prompt == prompt][:2]
+        for s in [s for s in samples if s.prompt == prompt][:PROBE_COMPLETIONS]
     ]
 
 
@@ -268,8 +277,8 @@ def _packing_fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
     """Why packed rows are wrong for the model, or None where they agree with padded ones."""
 
     def difference(batch: MicroBatch) -> "Tensor":
-        rows = MicroBatch("rows", [[s] for s in batch.samples])
-        return scorer.score(batch).logprobs - scorer.score(rows).logprobs
+        packed, rows = scorer.score(batch), scorer.score(MicroBatch("rows", [[s] for s in batch.samples]))
+        return (packed.logprobs - rows.logprobs)[rows.mask]
 
     batches = make_micro_batches("packed", samples, scorer.tokens)
     return _compare(scorer.model, batches[:3], difference)
@@ -279,8 +288,8 @@ def _cache_fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
     """Why completions after a cache are wrong for the model, or None where they agree with padded rows."""
 
     def difference(batch: MicroBatch) -> "Tensor":
-        rows = MicroBatch("rows", [[s] for s in batch.samples])
-        return _with_cache(scorer, batch.samples).score(batch).logprobs - scorer.score(rows).logprobs
+        rows = scorer.score(MicroBatch("rows", [[s] for s in batch.samples]))
+        return (_with_cache(scorer, batch.samples).score(batch).logprobs - rows.logprobs)[rows.mask]
 
     return _compare(scorer.model, make_micro_batches("completions", samples, scorer.tokens), difference)
 
@@ -292,20 +301,56 @@ def _head_fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
         collated, (forward, head) = scorer.collate(batch), forward_to_hidden(scorer.model)
         chunks = collated.chunks(forward)
         by_head = score_tokens(chunks, collated.index, scorer.temperature, head, len(batch.samples))
-        return by_head.logprobs - scorer.score(batch).logprobs
+        return (by_head.logprobs - scorer.score(batch).logprobs)[by_head.mask]
 
     return _compare(scorer.model, scorer.batches(samples)[:3], difference)
 
 
+def _rounding_fault(scorer: Scorer, samples: Sequence[Sample]) -> str | None:
+    """Why the numbers of weights of 16 bits are wrong in the scorer's layout, or None where they are those of the same
+    weights in float32, but for rounding: a few large differences, and the law of tasks/model/scoring/mismatch.py."""
+    if not has_narrow_weights(scorer.model):
+        return None
+
+    def difference(batch: MicroBatch) -> "Tensor":
+        scored = scorer.score(batch)
+        with float32_weights(scorer.model):
+            exact = scorer.score(batch)
+        return (scored.logprobs - exact.logprobs)[scored.mask]
+
+    differences, fault = _differences(make_micro_batches(scorer.layout, samples, scorer.tokens), difference)
+    if fault or not differences:
+        return fault
+    usual = [value for value in differences if abs(value) <= LARGE]
+    is_usual = 1 - len(usual) / len(differences) <= MOST_LARGE
+    if is_usual and mismatch_of(usual).is_lawful(in_float32=False):
+        return None
+    return f"it differs from float32 {mismatch_of(differences)}: set policy.dtype to float32"
+
+
 def _compare(model: Any, batches: Sequence[MicroBatch], difference: "Callable[[MicroBatch], Tensor]") -> str | None:
-    """What is wrong where these micro-batches are computed in two ways, or None."""
+    """What is wrong where these micro-batches are computed in two ways, or None.
+
+    Both ways are in float32, whatever the type of the weights: so rounding hides no fault. Where a library computes
+    with weights of fewer bits in its own way, they are only held to the law of 16 bits.
+    """
+    narrow = has_narrow_weights(model)
+    with float32_weights(model) if narrow else nullcontext():
+        differences, fault = _differences(batches, difference)
+    if fault or not differences:
+        return fault
+    mismatch, is_float = mismatch_of(differences), all(weight.is_floating_point() for weight in model.parameters())
+    return None if mismatch.is_lawful(in_float32=is_float) else f"it differs {mismatch}"
+
+
+def _differences(
+    batches: Sequence[MicroBatch], difference: "Callable[[MicroBatch], Tensor]"
+) -> tuple[list[float], str | None]:
+    """The differences of all tokens, and why the model cannot compute them, or None."""
     import torch
 
-    bits = torch.finfo(next(model.parameters()).dtype).bits
     try:
         with torch.no_grad():
-            differences = [difference(batch).abs().max() for batch in batches]
+            return [value for batch in batches for value in difference(batch).tolist()], None
     except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
-        return f"the model refuses it ({str(error).strip().splitlines()[0]})"
-    worst = max(map(float, differences), default=0.0)
-    return None if worst <= (1e-3 if bits >= 32 else 0.05) else f"it differs by {worst:.2g}"
+        return [], f"the model refuses it ({str(error).strip().splitlines()[0]})"

@@ -20,7 +20,7 @@ from tasks.model.sample import Sample
 from tasks.model.sampling.sampler import Request, sample
 from tasks.model.scoring.scorer import scorer_for
 from tasks.model.version import verify_policy
-from tasks.objective.engine_check import check_engine
+from tasks.objective.sampler_check import check_sampler
 from tasks.objective.recorded_logprobs import sample_key, score_samples
 from tasks.objective.token_weights import TokenWeights
 from tasks.params.file import load_params
@@ -160,7 +160,7 @@ def test_a_server_of_the_whole_base_is_found_out(tmp_path: Path, base: Path) -> 
         samples = drawn(served(policy, server, "graft-1"))
     engine = Engine(name="vllm", version="0.32.0", dtype="bfloat16")
     with pytest.raises(GraftError, match="log-probabilities"):
-        check_engine(policy, samples, engine, TEMPERATURE, TOKENS, 2, None)
+        check_sampler(policy, samples, engine, TEMPERATURE, TOKENS, 2, None)
 
 
 def test_an_earlier_policy_keeps_its_type(tmp_path: Path, base: Path) -> None:

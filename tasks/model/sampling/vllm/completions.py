@@ -6,7 +6,7 @@
 
 Log-probabilities have to be those of the distribution that was drawn from (`--logprobs-mode processed_logprobs`), at
 temperature 1 for greedy decoding: no answer shows that, so the select stage compares them with the policy's own
-(tasks/objective/engine_mismatch.py). Everything that a server's own settings might change is in the request.
+(tasks/model/scoring/mismatch.py). Everything that a server's own settings might change is in the request.
 """
 
 from collections.abc import Callable, Sequence

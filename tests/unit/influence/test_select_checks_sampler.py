@@ -11,7 +11,7 @@ from tasks.influence.task import run
 from tasks.layout import Layout
 from tasks.model.policy import encode_prompt, load_policy
 from tasks.model.sample import Sample
-from tasks.objective.engine_check import score_rows
+from tasks.objective.sampler_check import score_rows
 from tasks.records import Engine, RewardedTrajectory
 from tests.support.policies import MakeTrajectory
 from tests.support.selection_params import numbers, params
@@ -59,7 +59,10 @@ def test_a_wrong_server_stops_the_stage_before_it_writes(sampled: Layout) -> Non
     assert not sampled.metrics("select", 1).exists()
 
 
-def test_what_graft_sampled_is_not_checked_and_adds_no_metric(sampled: Layout) -> None:
-    changed(sampled.rewarded(1), logprobs=[[-1.0] * 4, [-1.0] * 3], engine=None)
+def test_what_graft_sampled_is_held_to_the_same_law(sampled: Layout) -> None:
+    changed(sampled.rewarded(1), engine=None)
     run(sampled, params(selection="none"), 1)
-    assert not [name for name in numbers(sampled) if name.startswith("sampler/")]
+    assert numbers(sampled)["sampler/gap_max"] < 1e-5
+    changed(sampled.rewarded(1), logprobs=[[-1.0] * 4, [-1.0] * 3])
+    with pytest.raises(GraftError, match=r"^sampler: the log-probabilities recorded in round 1 are not the policy's"):
+        run(sampled, params(selection="none"), 1)

@@ -1,7 +1,8 @@
-"""A server's log-probabilities are compared with the policy's: four mistakes are found and named, noise passes."""
+"""A sampler's log-probabilities are compared with the policy's: four mistakes are found and named, noise passes."""
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ from tasks.errors import GraftError
 from tasks.model.policy import Policy, load_policy, save_policy
 from tasks.model.sample import Sample
 from tasks.model.sampling.sampler import Request, sample
-from tasks.objective.engine_check import ROWS, check_engine, draw_rows
-from tasks.objective.engine_mismatch import BOUND, mismatch_of
+from tasks.objective.sampler_check import ROWS, check_sampler, draw_rows
+from tasks.model.scoring.mismatch import BOUND, mismatch_of
 from tasks.records import Engine
 from tests.support.policies import MakePolicy
 from tests.support.vllm_server import served, vllm_server
@@ -61,7 +62,7 @@ def checked(folders: list[Path], samples: list[Sample], dtype: str = "float32") 
     def previous() -> Policy:
         return load_policy(folders[0], instead_of=policy)
 
-    return check_engine(policy, samples, engine(dtype), TEMPERATURE, TOKENS, 2, previous)
+    return check_sampler(policy, samples, engine(dtype), TEMPERATURE, TOKENS, 2, previous)
 
 
 def test_a_right_server_passes_and_its_numbers_are_metrics(folders: list[Path]) -> None:
@@ -97,11 +98,29 @@ def test_a_server_that_is_wrong_stops_the_stage_in_one_line_with_the_cause(
     assert str(error.value).endswith("; then run graft stage --force search@2")
 
 
-def test_nothing_is_checked_where_graft_sampled_or_nothing_is_recorded(folders: list[Path]) -> None:
-    samples = [Sample("p", 0, (5, 6), (7, 8), (-1.0, -2.0), 0.0), Sample("q", 0, (5, 6), (7, 8), (), 0.0)]
-    policy = load_policy(folders[1])
-    assert check_engine(policy, samples, None, TEMPERATURE, TOKENS, 1) == {}
-    assert check_engine(policy, samples[1:], engine("float32"), TEMPERATURE, TOKENS, 1) == {}
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_what_graft_sampled_is_checked_by_the_law_of_its_weights(make_policy: MakePolicy, dtype: str) -> None:
+    policy = make_policy("llama", dtype)
+    requests = [
+        Request([5, 6, 7 + n % 3, *range(20, 20 + n % 4)], n, temperature=0.5 if n % 2 else None) for n in range(24)
+    ]
+    samples = [
+        Sample(f"p{n}", 0, tuple(r.prompt), tuple(c.tokens), tuple(c.logprobs), 0.0, temperature=r.temperature)
+        for n, (r, c) in enumerate(zip(requests, sample(policy, requests, TEMPERATURE, 12, "search"), strict=True))
+    ]
+    metrics = check_sampler(policy, samples, None, TEMPERATURE, TOKENS, 1)
+    assert metrics.keys() == {f"sampler/{n}" for n in ("gap_mean", "gap_max", "kl", "bounded_weights", "rows")}
+    assert (metrics["sampler/gap_max"] < 1e-4) == (dtype == "float32")
+    wrong = [replace(s, behaviour=tuple(x - 0.2 * (t % 2) for t, x in enumerate(s.behaviour))) for s in samples]
+    with pytest.raises(
+        GraftError, match=r"recorded in round 1 are not the policy's, .* graft stage --force search@1\Z"
+    ):
+        check_sampler(policy, wrong, None, TEMPERATURE, TOKENS, 1)
+
+
+def test_nothing_is_checked_where_nothing_is_recorded(policy: Policy) -> None:
+    samples = [Sample("q", 0, (5, 6), (7, 8), (), 0.0)]
+    assert check_sampler(policy, samples, engine("float32"), TEMPERATURE, TOKENS, 1) == {}
 
 
 def test_the_rows_are_the_same_at_each_call_and_others_in_each_round() -> None:
@@ -113,12 +132,11 @@ def test_the_rows_are_the_same_at_each_call_and_others_in_each_round() -> None:
 
 @given(st.lists(st.tuples(st.floats(-20, 0), st.floats(-20, 0)), min_size=1))
 def test_a_mismatch_is_its_formulas(pairs: list[tuple[float, float]]) -> None:
-    own, recorded = [a for a, _ in pairs], [b for _, b in pairs]
-    found, ratios = mismatch_of(own, recorded), [math.exp(a - b) for a, b in pairs]
+    found, ratios = mismatch_of([a - b for a, b in pairs]), [math.exp(a - b) for a, b in pairs]
     assert found.mean == pytest.approx(sum(abs(a - b) for a, b in pairs) / len(pairs))
     assert found.max == max(abs(a - b) for a, b in pairs)
     expected = sum(r - 1 - math.log(r) for r in ratios) / len(pairs)
     assert found.kl == pytest.approx(expected, rel=1e-6, abs=1e-9)
     assert found.kl >= 0
     assert found.bounded == pytest.approx(sum(r > BOUND for r in ratios) / len(pairs), abs=1 / len(pairs))
-    assert mismatch_of(own, own).is_lawful(in_float32=True)
+    assert mismatch_of([0.0] * len(pairs)).is_lawful(in_float32=True)

@@ -1,0 +1,137 @@
+"""Check of a round's samples: the policy scores some, and the sampler's log-probabilities have to agree with that.
+
+A server is not trusted: one that samples the base without the adapter, or another round's adapter, or reports
+log-probabilities of another temperature, answers without an error. Graft's own sampler computes with other kernels than
+the update, which in 16 bits makes as much of a difference as a server does. The law is in
+tasks/model/scoring/mismatch.py.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+
+from tasks.errors import GraftError
+from tasks.model.policy import Policy, has_narrow_weights
+from tasks.model.sample import Sample
+from tasks.model.scoring.mismatch import Mismatch, mismatch_of
+from tasks.model.scoring.scorer import scorer_for
+from tasks.records import Engine
+from tasks.seeds import derive_seed
+
+ROWS = 64
+"""Completions that are scored."""
+
+
+def check_sampler(
+    policy: Policy,
+    samples: Sequence[Sample],
+    engine: Engine | None,
+    temperature: float,
+    micro_batch_tokens: int,
+    round: int,
+    previous: Callable[[], Policy] | None = None,
+) -> dict[str, float]:
+    """Metrics of the mismatch; {} where no log-probabilities are recorded. All processes call it together.
+
+    `engine`: the server that drew the samples, None: Graft itself. `policy` is the one that drew them, `previous` loads
+    the one of the round before in its place. Raises GraftError, with the likely cause, where the samples break the law.
+    """
+    rows = draw_rows(samples, round)
+    if not rows:
+        return {}
+    in_float32 = (engine is None or engine.dtype == "float32") and not has_narrow_weights(policy.model)
+    scores = score_rows(policy, rows, temperature, micro_batch_tokens)
+    if not _is_lawful(rows, scores, temperature, in_float32):
+        mismatch = _mismatch(rows, scores)
+        if engine is None:
+            raise GraftError(
+                f"sampler: the log-probabilities recorded in round {round} are not the policy's, they differ "
+                f"{mismatch}: another machine or other versions made them; run graft stage --force search@{round}"
+            )
+        cause = likely_cause(policy, rows, scores, temperature, micro_batch_tokens, in_float32, round, previous)
+        raise GraftError(
+            f"sampler: the log-probabilities that {engine} gave for round {round} are not the policy's, they differ "
+            f"{mismatch}: {cause}; then run graft stage --force search@{round}"
+        )
+    mismatch = _mismatch(rows, scores)
+    metrics = {
+        "sampler/gap_mean": mismatch.mean,
+        "sampler/gap_max": mismatch.max,
+        "sampler/kl": mismatch.kl,
+        "sampler/bounded_weights": mismatch.bounded,
+        "sampler/rows": len(rows),
+    }
+    return metrics | ({f"sampler/{engine.name}-{engine.version}-{engine.dtype}": 1} if engine else {})
+
+
+def draw_rows(samples: Sequence[Sample], round: int) -> list[Sample]:
+    """At most ROWS of the samples with log-probabilities, the same at each call."""
+    recorded = [s for s in samples if s.behaviour]
+    return sorted(recorded, key=lambda s: derive_seed("engine", round, s.problem_id, s.member))[:ROWS]
+
+
+def score_rows(
+    policy: Policy, rows: Sequence[Sample], temperature: float, micro_batch_tokens: int
+) -> list[list[float]]:
+    """The policy's log-probabilities of each row's completion [T]."""
+    import torch
+
+    scorer = scorer_for(policy, rows, temperature, micro_batch_tokens)
+    found: dict[tuple[str, int], list[float]] = {}
+    with torch.no_grad():
+        for batch in scorer.batches(rows):
+            for sample, row in zip(batch.samples, scorer.score(batch).logprobs.tolist(), strict=True):
+                found[sample.problem_id, sample.member] = row[: len(sample.completion)]
+    return [found[sample.problem_id, sample.member] for sample in rows]
+
+
+def likely_cause(
+    policy: Policy,
+    rows: Sequence[Sample],
+    own: Sequence[Sequence[float]],
+    temperature: float,
+    micro_batch_tokens: int,
+    in_float32: bool,
+    round: int,
+    previous: Callable[[], Policy] | None,
+) -> str:
+    """The mistake with which the recorded numbers would obey the law, and its remedy."""
+
+    def explains(scores: Sequence[Sequence[float]], rows: Sequence[Sample] = rows) -> bool:
+        return any(s.behaviour for s in rows) and _is_lawful(rows, scores, temperature, in_float32)
+
+    def score(policy: Policy, temperature: float, rows: Sequence[Sample] = rows) -> list[list[float]]:
+        return score_rows(policy, rows, temperature, micro_batch_tokens)
+
+    at_1 = [replace(s, temperature=None) for s in rows]
+    if explains(score(policy, 1.0, at_1)):
+        return "they are raw, of temperature 1: start the server with --logprobs-mode processed_logprobs"
+    for one, two in ((slice(1, None), slice(None, -1)), (slice(None, -1), slice(1, None))):
+        if explains([row[one] for row in own], [replace(s, behaviour=s.behaviour[two]) for s in rows]):
+            return "they are shifted by one token: take another version of that server"
+    without = policy.model.disable_adapter() if policy.has_adapter else nullcontext()
+    with without:
+        if policy.has_adapter and explains(score(policy, temperature)):
+            return "they are of the base without the adapter: take a version of that server that does not ignore it"
+    if previous is not None and explains(score(previous(), temperature)):
+        return f"they are of the policy of round {round - 2}: start the server again, whose cached states are old"
+    return (
+        "that server has other weights, or computes in another type than sampler.dtype: serve the policy's base, or "
+        "set sampler.dtype to its type"
+    )
+
+
+def _mismatch(rows: Sequence[Sample], scores: Sequence[Sequence[float]]) -> Mismatch:
+    pairs = ((s.behaviour, own) for s, own in zip(rows, scores, strict=True))
+    return mismatch_of([a - b for recorded, own in pairs for a, b in zip(own, recorded, strict=True)])
+
+
+def _is_lawful(rows: Sequence[Sample], scores: Sequence[Sequence[float]], temperature: float, in_float32: bool) -> bool:
+    """Whether scores of the rows obey the law. In 16 bits it is one of logits, so differences are times the temperature
+    by which these were divided."""
+    if in_float32:
+        return _mismatch(rows, scores).is_lawful(in_float32)
+    by = [temperature if s.temperature is None else s.temperature for s in rows]
+    behaviour = [tuple(x * t for x in s.behaviour) for s, t in zip(rows, by, strict=True)]
+    scaled = [replace(s, behaviour=row) for s, row in zip(rows, behaviour, strict=True)]
+    return _mismatch(scaled, [[x * t for x in row] for row, t in zip(scores, by, strict=True)]).is_lawful(in_float32)
