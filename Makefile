@@ -15,27 +15,31 @@
 #   make retrain-chess                    a run that learns chess endings: graft retrain --preset chess
 #   make retrain-civil                    a run that learns to be polite: graft retrain --preset civil
 #   make repro                            the same run by DVC alone, a process for each stage
-#   make setup PYTHON=/path/to/python3.11 only the environment
+#   make setup PYTHON=/path/to/python3    only the environment, with a Python from 3.11 to 3.14
+#   make test-python PYTHON=python3.13    the tests of what differs between Pythons, in an environment .venv-3.13
 
-PYTHON ?= $(shell command -v python3.11 || command -v python3)
-BIN := .venv/bin
-READY := .venv/.graft-ready
+# The first that starts (pyenv has names of Pythons that do not) and is new enough, else any: the check below names it.
+PYTHON ?= $(shell for python in python3.11 python3 python3.13 python3.12 python3.14; do \
+  "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && exit; done; \
+  echo python3)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.graft-ready
 ARGS ?=
 
 # The environment counts as activated: dvc finds its Python, python finds its tools.
-export VIRTUAL_ENV := $(CURDIR)/.venv
+export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: setup retrain retrain-chess retrain-civil retrain-real repro docs browser postgres smollm2 nf4 test test-nf4 test-smollm2 clean
+.PHONY: setup retrain retrain-chess retrain-civil retrain-real repro docs browser postgres smollm2 nf4 test test-nf4 test-python python-tests test-smollm2 clean
 
 setup: $(READY)
 
 $(READY): pyproject.toml constraints.txt
-	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
-	  { echo "make: Python 3.11 is needed, not \"$(PYTHON)\"; name one: make setup PYTHON=/path/to/python3.11" >&2; exit 2; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	  { echo "make: \"$(PYTHON)\" is no Python of 3.11 or later; name one: make setup PYTHON=/path/to/python3" >&2; exit 2; }
 	@command -v git >/dev/null || { echo "make: git is needed; install it and run make again" >&2; exit 2; }
-	test -x $(BIN)/python || "$(PYTHON)" -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
+	test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test]"
 	@touch $@
 
@@ -92,6 +96,18 @@ test-slow: setup
 	@start=$$(date +%s); HYPOTHESIS_PROFILE=ci GRAFT_BROKEN_FILES=200 \
 	  $(PYTEST) -m "slow and not nightly" $(ARGS) && $(call SECONDS_SINCE,$$start)
 
+# The sandbox and its attacks, params, the command line, and what an installation consists of.
+PYTHON_TESTS := tests/attacks tests/unit/programs tests/unit/params tests/project/test_cli.py \
+  tests/unit/environments/test_environments.py tests/unit/flows/test_doctor.py
+
+test-python:
+	@version=$$("$(PYTHON)" -c 'import sys; print("%d.%d" % sys.version_info[:2])') && \
+	  $(MAKE) --no-print-directory VENV=.venv-$$version python-tests
+
+python-tests: setup
+	@start=$$(date +%s); $(PYTEST) -m "not slow and not nightly" $(PYTHON_TESTS) $(ARGS) && \
+	  $(call SECONDS_SINCE,$$start)
+
 test-all: setup
 	@start=$$(date +%s); $(MAKE) --no-print-directory test && $(MAKE) --no-print-directory test-slow && \
 	  $(call SECONDS_SINCE,$$start)
@@ -108,4 +124,4 @@ lint: setup
 # The DVC cache goes too: what is removed here has to be computed again.
 clean:
 	rm -rf run .dvc/cache .dvc/tmp .graft .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
-	rm -rf site .cache .venv graft.egg-info
+	rm -rf site .cache .venv .venv-* graft.egg-info

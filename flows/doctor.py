@@ -9,11 +9,16 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
+from packaging.requirements import Requirement
+
 from tasks.errors import GraftError
 from tasks.params.file import load_params
 
 INSTALL = 'pip install -c constraints.txt -e ".[test]"'
 LEAST_FREE_GB = 3.0
+PYTHONS = ((3, 11), (3, 14))
+"""The first and the last version of Python that Graft is tried with."""
+
 TRAPS = {
     "fastapi": ((0, 151), "from 0.151 on it breaks every Prefect flow, and pip does not notice"),
     "sqlalchemy": ((2, 1), "from 2.1 on it silently stops every Prefect schedule"),
@@ -32,7 +37,7 @@ class Finding:
 def examine(root: Path) -> list[Finding]:
     """Check everything that a run depends on."""
     return [
-        _python(),
+        check_python(sys.version_info[:3]),
         *_versions(root),
         *_traps(),
         _sandbox(root),
@@ -44,19 +49,30 @@ def examine(root: Path) -> list[Finding]:
     ]
 
 
-def _python() -> Finding:
-    found = ".".join(str(part) for part in sys.version_info[:3])
-    right = sys.version_info[:2] == (3, 11)
-    return Finding("Python", found, None if right else "Graft's pins are for Python 3.11: make setup PYTHON=python3.11")
+def check_python(python: tuple[int, int, int]) -> Finding:
+    """Whether Graft is tried with a version of Python."""
+    first, last = PYTHONS
+    found = ".".join(map(str, python))
+    if first <= python[:2] <= last:
+        return Finding("Python", found)
+    remedy = "take Python {}.{} to {}.{}: rm -r .venv, then make setup PYTHON=/path/to/python3"
+    return Finding("Python", f"{found}: not tried", remedy.format(*first, *last))
 
 
 def _versions(root: Path) -> Iterator[Finding]:
-    """Compare installed packages with constraints.txt, and required packages with those installed."""
+    """Compare installed packages with constraints.txt, and required packages with those installed.
+
+    A version in the range that pyproject.toml has for a package is right too, but not the one that was measured.
+    """
     pins = _pins(root / "constraints.txt")
+    required = _required()
     other = {name: found for name, pin in pins.items() if (found := _version(name)) and _public(found) != pin}
-    missing = [name for name in _required() if _version(name) is None]
+    missing = [name for name in required if _version(name) is None]
     for name, found in other.items():
-        yield Finding(name, f"{found}; constraints.txt says {pins[name]}", f"pip install {name}=={pins[name]}")
+        if name in required and required[name].specifier and required[name].specifier.contains(found):
+            yield Finding(name, f"{found}, in the range {required[name].specifier}; measured with {pins[name]}")
+        else:
+            yield Finding(name, f"{found}; constraints.txt says {pins[name]}", f"pip install {name}=={pins[name]}")
     for name in missing:
         yield Finding(name, "not installed", INSTALL)
     if not pins:
@@ -168,13 +184,13 @@ def _pins(path: Path) -> dict[str, str]:
     return {name: pin for name, separator, pin in (line.strip().partition("==") for line in lines) if separator}
 
 
-def _required() -> list[str]:
-    """Names of the packages that Graft requires, without extras."""
+def _required() -> dict[str, Requirement]:
+    """Name → requirement of the packages that Graft requires, without extras."""
     try:
-        required = requires("graft") or []
+        requirements = [Requirement(line) for line in requires("graft") or [] if "extra ==" not in line]
     except PackageNotFoundError:
-        return []
-    return [re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in required if "extra ==" not in line]
+        return {}
+    return {requirement.name: requirement for requirement in requirements}
 
 
 def _public(found: str) -> str:

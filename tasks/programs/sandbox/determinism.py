@@ -47,6 +47,7 @@ _PURE_TYPES = (
 _REACHING = frozenset((  # attributes that access others by name, inspect objects, or wrap functions
     "attrgetter", "methodcaller", "partial", "partialmethod", "format", "format_map", "Formatter", "get_type_hints",
     "no_type_check", "wraps", "update_wrapper", "singledispatch", "singledispatchmethod", "ForwardRef", "mod", "imod",
+    "evaluate_forward_ref", "kde_random",  # which draws by the kernel's random numbers
 ))
 _VALUES = frozenset((  # attributes that are not methods
     "pi", "e", "tau", "inf", "nan", "real", "imag", "numerator", "denominator", "I", "M", "S", "X", "A", "IGNORECASE",
@@ -144,7 +145,7 @@ class Findings:
         )
         self._trusted = _TRUSTED - set(_bound(nodes))
         for node in nodes:
-            _VISITS[type(node)](self, node)
+            _VISITS.get(type(node), Findings._visit_unknown)(self, node)
 
     @property
     def may_differ(self) -> bool:
@@ -234,7 +235,7 @@ def _nodes(tree: ast.Module) -> list[ast.AST]:
                 nodes += [each for each in value if isinstance(each, ast.AST)]
             elif isinstance(value, ast.AST) and type(value) not in _WITHOUT_CHILDREN:
                 nodes.append(value)
-    return [node for node in nodes if type(node) in _VISITS]
+    return [node for node in nodes if type(node) not in _HARMLESS]
 
 
 def _called_name(node: ast.Call) -> str:
@@ -263,16 +264,24 @@ def _ignore(findings: Findings, node: Any) -> None:
 _WITHOUT_CHILDREN = frozenset((ast.Load, ast.Store, ast.Del, *ast.operator.__subclasses__(), ast.Constant))
 """Most of the nodes, of which none is looked at."""
 
+# fmt: off
+_HARMLESS = _WITHOUT_CHILDREN | frozenset((
+    ast.Module, ast.Expr, ast.Assign, ast.AnnAssign, ast.NamedExpr, ast.Delete, ast.Return, ast.Raise, ast.Assert,
+    ast.Pass, ast.Break, ast.Continue, ast.Global, ast.Nonlocal, ast.If, ast.IfExp, ast.While, ast.Try, ast.TryStar,
+    ast.Match, ast.match_case, ast.MatchValue, ast.MatchSingleton, ast.MatchSequence, ast.MatchMapping, ast.MatchOr,
+    ast.BoolOp, ast.UnaryOp, *ast.boolop.__subclasses__(), *ast.unaryop.__subclasses__(), *ast.cmpop.__subclasses__(),
+    ast.List, ast.Tuple, ast.Dict, ast.ListComp, ast.DictComp, ast.JoinedStr, ast.Subscript, ast.Slice,
+    ast.arguments, ast.keyword, ast.alias,
+))
+# fmt: on
+"""Kinds of nodes that are harmless, whatever their children are."""
+
 _VISITS: dict[type[ast.AST], Callable[[Findings, Any], None]] = {
     **dict.fromkeys((ast.For, ast.comprehension), Findings._visit_loop),
     **dict.fromkeys((ast.FunctionDef, ast.arg, ast.ExceptHandler, ast.MatchAs, ast.MatchStar), _ignore),
     **dict.fromkeys((ast.Lambda, ast.GeneratorExp), Findings._visit_function),
     **dict.fromkeys((ast.Yield, ast.YieldFrom), Findings._visit_yield),
     **dict.fromkeys((ast.Set, ast.SetComp), Findings._visit_set),
-    **dict.fromkeys(
-        (ast.ClassDef, ast.AsyncFunctionDef, ast.Await, ast.With, ast.AsyncWith, ast.MatchClass),
-        Findings._visit_unknown,
-    ),
     ast.Starred: Findings._visit_starred,
     ast.Compare: Findings._visit_compare,
     ast.Call: Findings._visit_call,
@@ -283,4 +292,4 @@ _VISITS: dict[type[ast.AST], Callable[[Findings, Any], None]] = {
     ast.FormattedValue: Findings._visit_formatted,
     **dict.fromkeys((ast.BinOp, ast.AugAssign), Findings._visit_operation),
 }
-"""What is looked at; the other nodes are harmless, whatever their children are."""
+"""Kinds of nodes that are looked at. Any other is unknown: classes, `async`, `with`, what a later Python brings."""

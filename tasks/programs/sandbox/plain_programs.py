@@ -61,8 +61,8 @@ def _is_plain_module(module: ast.Module) -> bool:
                 decorator_list=[],
                 returns=None,
                 body=body,
-            )
-        ]:
+            ) as function
+        ] if not getattr(function, "type_params", ()):  # from Python 3.12 on
             return len(body) <= MAX_STATEMENTS and all(map(_is_plain_statement, body))
     return False
 

@@ -3,11 +3,12 @@
 import shutil
 import subprocess
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-from flows.doctor import Finding, examine, trap_of
+from flows.doctor import Finding, check_python, examine, trap_of
 from tasks.params.file import override
 from tasks.programs.operators.openai_model import KEY
 from tests.support.chat_server import chat_server
@@ -35,6 +36,23 @@ def test_a_sound_project_has_nothing_wrong(sound: Path) -> None:
     assert wrong(sound) == {}
     things = {"Python", "packages", "sandbox", "free disk", "git", "dvc", "params.yaml"}
     assert {f.thing for f in examine(sound)} == things
+
+
+@pytest.mark.parametrize(
+    ("python", "tried"),
+    [((3, 10, 14), False), *(((3, minor, 1), True) for minor in (11, 12, 13, 14)), ((3, 15, 0), False)],
+)
+def test_pythons_from_311_to_314_are_tried(python: tuple[int, int, int], tried: bool) -> None:
+    finding = check_python(python)
+    assert (finding.remedy is None) == tried
+    assert ("not tried" in finding.found) != tried
+
+
+def test_another_version_in_the_range_that_is_required_is_told_and_not_wrong(sound: Path) -> None:
+    replace(sound / "constraints.txt", f"torch=={version('torch').partition('+')[0]}", "torch==2.999")
+    assert wrong(sound) == {}
+    (torch,) = (finding for finding in examine(sound) if finding.thing == "torch")
+    assert torch.found == f"{version('torch')}, in the range >=2.11; measured with 2.999"
 
 
 HARMS: dict[str, tuple[Callable[[Path], object], str, str]] = {
@@ -77,7 +95,7 @@ def test_each_wrong_thing_is_named_with_its_remedy(sound: Path, harm: str) -> No
 
 def test_versions_that_pip_accepts_and_that_fail_are_found() -> None:
     versions = ("fastapi 0.150.0", "fastapi 0.151.0", "fastapi 1.0", "sqlalchemy 2.0.57", "sqlalchemy 2.1.0b1")
-    traps = [version for version in versions if trap_of(*version.split())]
+    traps = [text for text in versions if trap_of(*text.split())]
     assert traps == ["fastapi 0.151.0", "fastapi 1.0", "sqlalchemy 2.1.0b1"]
 
 

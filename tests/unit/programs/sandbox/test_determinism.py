@@ -1,5 +1,6 @@
 """Which programs need no second run, because they are the same in every run; the attacks of `chance` are the others."""
 
+import ast
 import builtins
 from collections.abc import Iterator
 
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from tasks.programs.contract import HEADER
 from tasks.programs.operators.builtin import OPERATORS
-from tasks.programs.sandbox.determinism import may_differ, tree_may_differ
+from tasks.programs.sandbox.determinism import Findings, may_differ, tree_may_differ
 from tasks.programs.sandbox.sandbox import NOT_DETERMINISTIC, Program, Sandbox, compare_runs
 from tasks.records import Result
 
@@ -53,10 +54,24 @@ def test_a_deterministic_program_is_not_run_again(name: str) -> None:
     "list = lambda x: x\n    return str(list(map(len, problem)))",
     "sorted = list\n    return sorted({None, solve})[0] is None", "return problem % solve", "id = 3\n    return id",
     "class A: pass\n    return str(A())", "match problem:\n        case str(__len__=n): return 1",
+    "import statistics; return statistics.kde_random([1, 2], 1)()",  # since Python 3.13
+    "import typing; return typing.evaluate_forward_ref(typing.get_args(typing.Optional['id(0)'])[0])",  # since 3.14
+    "type A = int\n    return str(A)", "return str(t'{problem}')",
 ])  # fmt: skip
 def test_in_doubt_a_program_is_run_again(body: str) -> None:
     assert may_differ("def solve(problem):\n    " + body)
     assert all(map(tree_may_differ, ("-" * 20_000 + "1", "(" * 5000, "\0", "'\ud800'")))  # cannot be parsed
+
+
+def test_a_kind_of_node_that_is_not_known_is_in_doubt() -> None:
+    class Later(ast.expr):
+        """An expression of a Python to come."""
+
+    tree = ast.parse(HEADER + "    return n[0]\n")
+    assert not Findings(tree).may_differ
+    tree.body.append(ast.Expr(Later()))
+    assert Findings(tree).may_differ
+    assert Findings(tree).may_keep_state
 
 
 def test_every_builtin_is_classified() -> None:

@@ -40,6 +40,8 @@ SHAPES = [
     "class solve:\n    pass\n",
 ]  # fmt: skip
 BROKEN = ["def solve(problem)\n    return 1\n", HEADER + "    return 1 +\n", "  x", "print(1))", "(" * 200]
+LATER = ["def\tsolve[T](problem):\n    return 1\n", HEADER + "    return t'x'\n", "type X = 1\n"]
+"""Syntax that Python 3.12 and 3.14 brought."""
 BOMBS = [
     "(" * 4000, "-" * 4000 + "1", HEADER + "    return " + "(\n" * 1900 + "1" + ")" * 1900,
     HEADER + "    return (" + "-\n" * 1900 + "1)", HEADER + "    return (" + "1+\n" * 1300 + "1)",
@@ -64,6 +66,16 @@ def test_not_plain(code: str) -> None:
 def test_source_that_does_not_parse_needs_no_separate_child(code: str) -> None:
     assert is_plain(code)
     assert not is_plain(code + "#" * 5000)
+
+
+@pytest.mark.parametrize("code", LATER)
+def test_syntax_of_a_later_python_is_plain_only_where_it_does_not_parse(code: str) -> None:
+    try:
+        ast.parse(code)
+    except SyntaxError:
+        assert is_plain(code)
+    else:
+        assert not is_plain(code)
 
 
 @pytest.mark.parametrize(
