@@ -25,17 +25,15 @@ from tasks.artifacts import atomic_folder, read_json, write_json, write_text
 from tasks.environments.prompts import FILE as PROMPT_FILE
 from tasks.environments.prompts import SCRATCH as SCRATCH
 from tasks.environments.prompts import cut_at_stop, read_format
-from tasks.errors import GraftError, TransientError
+from tasks.errors import GraftError
+from tasks.model.foreign_files import check_weight_files, is_trusted
 from tasks.model.gguf import resolve_base
-from tasks.model.hub_errors import is_transient
+from tasks.model.load_errors import translate_errors
 from tasks.model.lora import ALL_LINEAR, linear_modules
 from tasks.model.quantization import keep_weights, nf4_options
 from tasks.model.version import WEIGHTS, compute_version
+from tasks.model.weights_report import check_report
 from tasks.records import Engine, Lineage, Part, PromptFormat, Quantization
-
-REMOTE_CODE = "GRAFT_REMOTE_CODE"
-"""Environment variable with the base whose own Python code may run. It is no param: `params.yaml` and policy folders
-may come from others, and data must not be able to enable code."""
 
 Shard = Callable[[Any, str, Any], None]
 """(model, device, dtype of its weights or None): distributes it over processes in place; distributed/sharding.py."""
@@ -130,14 +128,15 @@ def load_policy(folder: Path, instead_of: Policy | None = None, shard: Shard | N
     return Policy(model.eval(), tokenizer, *identity, own, form, weights_file=file, quantize=lineage.quantize)
 
 
-def load_model(base: str, quantize: Quantization | None = None) -> Any:
+def load_model(base: str, quantize: Quantization | None = None, device: str | None = None) -> Any:
     """A causal language model by folder, GGUF file or Hugging Face id, without any adapter.
 
-    float32 on a CPU, the checkpoint's own type on an accelerator, or `quantize`. Raises GraftError if it is no model.
+    float32 on a CPU, the checkpoint's own type on an accelerator, or `quantize`. `device`: meta reads no weights but
+    their names and sizes. Raises GraftError if it is no model, or its weights are not those of its configuration.
     """
     remedy = "give a Hugging Face id, a folder with config.json and weights, a GGUF file, or scratch"
     with translate_errors(f"policy.base: {base!r} is no causal language model", remedy):
-        return _model(base, base, quantize=quantize)
+        return _model(base, base, quantize=quantize, device=device)
 
 
 def load_tokenizer(base: str, made_of: str | None = None) -> Any:
@@ -148,7 +147,7 @@ def load_tokenizer(base: str, made_of: str | None = None) -> Any:
     from transformers import AutoTokenizer
 
     with translate_errors(f"policy.base: {base!r} has no tokenizer", "add tokenizer.json to it"):
-        tokenizer = AutoTokenizer.from_pretrained(resolve_base(base), trust_remote_code=is_trusted(made_of or base))
+        tokenizer = AutoTokenizer.from_pretrained(resolve_base(base), trust_remote_code=is_trusted(made_of or base, base))
         if not tokenizer("1", add_special_tokens=False)["input_ids"]:  # AutoTokenizer does not fail without any file
             raise ValueError("it knows no tokens")
     if tokenizer.eos_token_id is None:
@@ -158,27 +157,32 @@ def load_tokenizer(base: str, made_of: str | None = None) -> Any:
     return tokenizer
 
 
-def is_trusted(base: str) -> bool:
-    """Whether the user allows this base to run its own code."""
-    return bool(base) and os.environ.get(REMOTE_CODE) == base
-
-
-def _model(base: str, made_of: str, shard: Shard | None = None, quantize: Quantization | None = None) -> Any:
+def _model(
+    base: str,
+    made_of: str,
+    shard: Shard | None = None,
+    quantize: Quantization | None = None,
+    device: str | None = None,
+) -> Any:
     """`made_of`: the first origin of the weights; for a policy folder it differs from `base`."""
     import torch
     from transformers import AutoModelForCausalLM
 
-    device = best_device()
+    device = device or best_device()
     dtype = torch.float32 if device == "cpu" else None
     options = nf4_options(device, dtype or torch.bfloat16) if quantize else {}
-    refuse_pickles(base)
-    model = AutoModelForCausalLM.from_pretrained(
+    if device == "meta":
+        options = {"device_map": "meta"}
+    check_weight_files(base)
+    model, report = AutoModelForCausalLM.from_pretrained(
         resolve_base(base),
         dtype="auto" if shard else dtype or "auto",  # the file's own is mapped: no copy
         use_safetensors=True,  # the other format, pytorch_model.bin, is a pickle
-        trust_remote_code=is_trusted(made_of),  # without it transformers asks on the terminal
+        trust_remote_code=is_trusted(made_of, base),  # without it transformers asks on the terminal
+        output_loading_info=True,
         **options,
     )
+    check_report(model, report)
     if quantize:
         keep_weights(model)
         return model
@@ -186,13 +190,6 @@ def _model(base: str, made_of: str, shard: Shard | None = None, quantize: Quanti
         return model.to(device)
     shard(model, device, dtype)
     return model
-
-
-def refuse_pickles(base: str) -> None:
-    """Raises ValueError if a folder has weights in torch's own format only; for the hub transformers raises."""
-    names = os.listdir(base) if os.path.isdir(base) else []
-    if any(name.endswith(".bin") for name in names) and not any(name.endswith(".safetensors") for name in names):
-        raise ValueError("its weights are pytorch_model.bin, not model.safetensors, which use_safetensors asks for")
 
 
 def _base_of(folder: Path, lineage: Lineage, load: Callable[[str], Any]) -> Any:
@@ -210,38 +207,6 @@ def _with_adapter(model: Any, folder: Path) -> Any:
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "Found missing adapter keys", UserWarning)  # peft would initialise them
         return PeftModel.from_pretrained(model, str(folder), is_trainable=True)
-
-
-@contextmanager
-def translate_errors(problem: str, remedy: str) -> Iterator[None]:
-    """Turn what transformers, tokenizers, peft and safetensors raise for damaged files into a one-line GraftError."""
-    try:
-        yield
-    except (GraftError, MemoryError):
-        raise
-    except Exception as error:
-        reason, remedy = error_reason(error), error_remedy(error) or remedy
-        if is_transient(error):
-            raise TransientError(f"{problem} ({reason}); try again later, or name a local folder") from error
-        raise GraftError(f"{problem} ({reason}); {remedy}") from error
-
-
-def error_reason(error: Exception) -> str:
-    """The first line of a library's message, with the class of the error where the message is not clear without it."""
-    line = str(error).strip().split("\n")[0]
-    return line if isinstance(error, OSError | ValueError | RuntimeError) else f"{type(error).__name__}: {line}"
-
-
-def error_remedy(error: Exception) -> str | None:
-    """The remedy for a base with code or pickles; None for any other error."""
-    if "custom code" in str(error) or "trust_remote_code" in str(error):
-        return (
-            "it comes with Python code, which is not run: choose another, or if you trust it name it in the "
-            f"environment, {REMOTE_CODE}=BASE, as in params.yaml"
-        )
-    if "use_safetensors" in str(error):
-        return "weights are read from safetensors only, as pytorch_model.bin is a pickle: convert it, or choose another"
-    return None
 
 
 def best_device() -> str:

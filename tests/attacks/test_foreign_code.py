@@ -13,7 +13,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tasks.errors import GraftError
-from tasks.model.policy import REMOTE_CODE, load_model, load_policy, load_tokenizer
+from tasks.model.foreign_files import REMOTE_CODE
+from tasks.model.policy import load_model, load_policy, load_tokenizer
 from tasks.params.sections import ModelReward
 from tasks.rewards.classifier_term import classifier_values
 from tests.support.broken_files import broken
