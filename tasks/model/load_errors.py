@@ -29,7 +29,9 @@ def translate_errors(problem: str, remedy: str) -> Iterator[None]:
 
 def error_reason(error: BaseException) -> str:
     """The first line of a library's message, with the class of the error where the message is not clear without it."""
-    line = str(error).strip().split("\n")[0]
+    line, *more = str(error).strip().split("\n")
+    if line.endswith(":") and more:
+        line = f"{line} {more[0].strip()}"
     return line if isinstance(error, OSError | ValueError | RuntimeError) else f"{type(error).__name__}: {line}"
 
 

@@ -85,6 +85,11 @@ class Policy:
         return list(dict.fromkeys([self.tokenizer.eos_token_id, *listed]))
 
     @property
+    def vocabulary(self) -> int:
+        """The number of tokens that the model knows; a tokenizer may have more, or fewer."""
+        return int(self.model.config.get_text_config().vocab_size)
+
+    @property
     def has_adapter(self) -> bool:
         from peft import PeftModel
 
@@ -98,11 +103,14 @@ class Policy:
         return [part for part, needed in parts.items() if needed]
 
 
-def load_policy(folder: Path, instead_of: Policy | None = None, shard: Shard | None = None) -> Policy:
+def load_policy(
+    folder: Path, instead_of: Policy | None = None, shard: Shard | None = None, device: str | None = None
+) -> Policy:
     """Load a policy folder. Raises GraftError if the folder or its base is not a model.
 
     `instead_of`: another policy of the same run that is discarded, so that one model is in memory; the model below its
     adapter is reused, sharded or not. `shard`: distributes the model below the adapter; None: it is whole here.
+    `device`: as for `load_model`.
     """
     lineage = read_json(folder / "lineage.json", Lineage)
     model = None
@@ -115,7 +123,7 @@ def load_policy(folder: Path, instead_of: Policy | None = None, shard: Shard | N
         if shard and "adapter" not in lineage.holds:
             raise GraftError(f"grpo.sharded: {folder} has no adapter, which is what is trained; set it to false")
         if model is None:
-            load = partial(_model, made_of=lineage.base, shard=shard, quantize=lineage.quantize)
+            load = partial(_model, made_of=lineage.base, shard=shard, quantize=lineage.quantize, device=device)
             model = load(str(folder)) if "weights" in lineage.holds else _base_of(folder, lineage, load)
         if "adapter" in lineage.holds:
             model = _with_adapter(model, folder / "adapter")
@@ -180,6 +188,7 @@ def _model(
         use_safetensors=True,  # the other format, pytorch_model.bin, is a pickle
         trust_remote_code=is_trusted(made_of, base),  # without it transformers asks on the terminal
         output_loading_info=True,
+        ignore_mismatched_sizes=True,  # they are in the report
         **options,
     )
     check_report(model, report)
@@ -303,8 +312,15 @@ def _stabilise(config: Path, base: str | None) -> None:
 
 
 def encode_prompt(policy: Policy, text: str) -> list[int]:
-    """Token ids of a prompt, in which special tokens are text."""
-    return list(policy.tokenizer(text, add_special_tokens=False)["input_ids"])
+    """Token ids of a prompt, in which special tokens are text. Raises GraftError if the model lacks one of them."""
+    ids: list[int] = list(policy.tokenizer(text, add_special_tokens=False)["input_ids"])
+    if ids and (last := max(ids)) >= policy.vocabulary:
+        token = policy.tokenizer.convert_ids_to_tokens(last)
+        raise GraftError(
+            f"policy.base: a prompt contains {token!r}, which is token {last} of a model with {policy.vocabulary} "
+            "embeddings; resize its embeddings, or take the token out of its chat template and of the problems"
+        )
+    return ids
 
 
 def chat_prompt(policy: Policy, message: str) -> str:

@@ -18,7 +18,7 @@ def check_report(model: Any, report: dict[str, Any]) -> None:
     mismatched = sorted(str(key[0]) for key in report["mismatched_keys"])
     unused = sorted(report["unexpected_keys"])
     if missing or mismatched:
-        hint = f", and has {named(unused)}, of other names" if missing and unused else ""
+        hint = f", and have {named(unused)}, of other names" if missing and unused else ""
         problem = f"lack {named(missing)}" if missing else f"have other sizes of {named(mismatched)} than config.json"
         raise ValueError(f"its weights {problem}{hint}")
     if foreign := [key for key in unused if _is_of_leaf(model, key)]:
