@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +83,12 @@ class Policy:
         more = getattr(getattr(self.model, "generation_config", None), "eos_token_id", None)
         listed = [] if more is None else [more] if isinstance(more, int) else list(more)
         return list(dict.fromkeys([self.tokenizer.eos_token_id, *listed]))
+
+    @cached_property
+    def word(self) -> tuple[list[int], str]:
+        """A word, in tokens and as text, after which tokens are decoded: at the beginning sentencepiece drops a blank."""
+        ids = list(self.tokenizer("a", add_special_tokens=False)["input_ids"])
+        return ids, _decode(self.tokenizer, ids)
 
     @property
     def vocabulary(self) -> int:
@@ -338,19 +344,41 @@ def encode_completion(policy: Policy, text: str) -> list[int]:
     """
     prefill = policy.prompt_format.prefill if policy.prompt_format else ""
     common = next((n for n in range(min(len(prefill), len(text)), 0, -1) if prefill.endswith(text[:n])), 0)
-    return [*policy.tokenizer(text[common:], add_special_tokens=False)["input_ids"], policy.tokenizer.eos_token_id]
+    return [*_encode_continuation(policy, text[common:]), policy.tokenizer.eos_token_id]
+
+
+def _encode_continuation(policy: Policy, text: str) -> list[int]:
+    """Token ids that decode to `text`: those after a line break where the tokenizer begins a text with a blank."""
+    line, lined, ids = (
+        list(policy.tokenizer(each, add_special_tokens=False)["input_ids"]) for each in ("\n", f"\n{text}", text)
+    )
+    after = lined[len(line) :] if lined[: len(line)] == line else ids
+    return after if decode(policy, after) == text != decode(policy, ids) else ids
 
 
 def decode(policy: Policy, tokens: Sequence[int]) -> str:
-    """The text of tokens, without special tokens and the end token."""
-    kept = tokens[:-1] if tokens and tokens[-1] in policy.end_tokens else tokens
-    return str(policy.tokenizer.decode(list(kept), skip_special_tokens=True, clean_up_tokenization_spaces=False))
+    """The text of tokens that follow others, without special tokens and the end token: the text of all, less theirs."""
+    kept = list(tokens[:-1] if tokens and tokens[-1] in policy.end_tokens else tokens)
+    ids, word = policy.word
+    text = _decode(policy.tokenizer, [*ids, *kept])
+    return text.removeprefix(word) if text.startswith(word) else _decode(policy.tokenizer, kept)
+
+
+def _decode(tokenizer: Any, ids: list[int]) -> str:
+    return str(tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
 
 def completion_text(policy: Policy, tokens: Sequence[int]) -> str:
-    """The text of a completion: the prefilled beginning, then the tokens' text up to a stop string."""
-    form = policy.prompt_format
-    return decode(policy, tokens) if form is None else form.prefill + cut_at_stop(decode(policy, tokens), form.stop)
+    """The text of a completion: the prefilled beginning, then the tokens' text up to a stop string.
+
+    A message of a chat begins without the one blank that tokenizers put before its first word.
+    """
+    text, form = decode(policy, tokens), policy.prompt_format
+    if form is None:
+        return text
+    text = cut_at_stop(text, form.stop)
+    message = form.style in ("chat", "turns") and not form.prefill
+    return form.prefill + (text[1:] if message and text[:1] == " " != text[1:2] else text)
 
 
 def is_truncated(policy: Policy, tokens: Sequence[int]) -> bool:
