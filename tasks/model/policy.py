@@ -26,6 +26,7 @@ from tasks.environments.prompts import FILE as PROMPT_FILE
 from tasks.environments.prompts import SCRATCH as SCRATCH
 from tasks.environments.prompts import cut_at_stop, read_format
 from tasks.errors import GraftError
+from tasks.model.chat_template import render_chat
 from tasks.model.foreign_files import check_weight_files, is_trusted
 from tasks.model.gguf import resolve_base
 from tasks.model.load_errors import translate_errors
@@ -333,8 +334,7 @@ def chat_prompt(policy: Policy, message: str) -> str:
     """The prompt of a user's message: in the chat template, if there is one."""
     if not policy.tokenizer.chat_template:
         return message
-    messages = [{"role": "user", "content": message}]
-    return str(policy.tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False))
+    return render_chat(policy.tokenizer, [{"role": "user", "content": message}])
 
 
 def encode_completion(policy: Policy, text: str) -> list[int]:
