@@ -107,6 +107,12 @@ def prompt_format(
     )
 
 
+def render_question(tokenizer: Any) -> None:
+    """Raises GraftError if the chat template of a tokenizer cannot write a question, or a question after an answer."""
+    for pairs in ([], [("1 + 1?", "<think>\n1 + 1 = 2\n</think>\n2")]):
+        _chat(tokenizer, pairs)
+
+
 def _chat(tokenizer: Any, pairs: Sequence[tuple[str, str]]) -> tuple[str, str]:
     """The text of a chat before and after its question, with these pairs of messages as earlier turns."""
     texts = [text for pair in pairs for text in pair]

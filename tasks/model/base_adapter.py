@@ -131,7 +131,9 @@ def _check_config(folder: Path) -> None:
     kind = PEFT_TYPE_TO_CONFIG_MAPPING.get(config.peft_type)  # type: ignore[call-overload] (its keys are texts)
     remedy = "merge it into its model with peft, and name that"
     if not (folder / WEIGHTS).is_file():
-        raise GraftError(f"{folder}: has {CONFIG} but no {WEIGHTS}; add that, or delete {CONFIG} if there is no adapter")
+        raise GraftError(
+            f"{folder}: has {CONFIG} but no {WEIGHTS}; add that, or delete {CONFIG} if there is no adapter"
+        )
     if kind is None or kind().is_prompt_learning:
         raise GraftError(f"{file}: peft_type: {config.peft_type!r:.100} cannot be merged; name another adapter")
     if config.task_type not in LANGUAGE_MODEL:

@@ -21,7 +21,9 @@ def render_chat(tokenizer: Any, messages: Sequence[dict[str, str]]) -> str:
     with translate_errors(f"{_PROBLEM} fails", _REMEDY):
         text = tokenizer.apply_chat_template(list(messages), add_generation_prompt=True, tokenize=False)
     if not isinstance(text, str) or len(text) > LONGEST:
-        raise GraftError(f"{_PROBLEM} gives {'no text' if not isinstance(text, str) else 'over 10^6 letters'}; {_REMEDY}")
+        raise GraftError(
+            f"{_PROBLEM} gives {'no text' if not isinstance(text, str) else 'over 10^6 letters'}; {_REMEDY}"
+        )
     end = 0
     for message in messages:
         place = text.find(message["content"].strip(), end)

@@ -162,7 +162,9 @@ def load_tokenizer(base: str, made_of: str | None = None) -> Any:
     from transformers import AutoTokenizer
 
     with translate_errors(f"policy.base: {base!r} has no tokenizer", "add tokenizer.json to it"):
-        tokenizer = AutoTokenizer.from_pretrained(resolve_base(base), trust_remote_code=is_trusted(made_of or base, base))
+        tokenizer = AutoTokenizer.from_pretrained(
+            resolve_base(base), trust_remote_code=is_trusted(made_of or base, base)
+        )
         if not tokenizer("1", add_special_tokens=False)["input_ids"]:  # AutoTokenizer does not fail without any file
             raise ValueError("it knows no tokens")
     if tokenizer.eos_token_id is None:

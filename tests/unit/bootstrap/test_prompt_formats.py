@@ -99,7 +99,10 @@ R1 = (
 )
 """DeepSeek-R1's: it deletes the thoughts of earlier turns, and begins those of the answer."""
 
-THINKING = ["<think>\n2 + 3 = 5\n</think>\n<answer>\n5\n</answer>", "<think>\n4 + 5 = 9\n</think>\n<answer>\n9\n</answer>"]
+THINKING = [
+    "<think>\n2 + 3 = 5\n</think>\n<answer>\n5\n</answer>",
+    "<think>\n4 + 5 = 9\n</think>\n<answer>\n9\n</answer>",
+]
 TAGGED = TaggedAnswer()
 
 
@@ -110,7 +113,9 @@ def thinking_form(policy: Policy, style: PromptStyle, template: str, prefill: st
 
 
 @pytest.mark.parametrize("style", ["chat", "turns"])
-def test_thoughts_that_a_template_begins_are_the_beginning_of_the_completion(style: PromptStyle, policy: Policy) -> None:
+def test_thoughts_that_a_template_begins_are_the_beginning_of_the_completion(
+    style: PromptStyle, policy: Policy
+) -> None:
     form = policy.prompt_format = thinking_form(policy, style, R1)
     assert form.prefill == "<think>\n"
     prompt = prompt_of(TAGGED, form, question_of("7 and 8?"), "base")
@@ -170,7 +175,9 @@ TEMPLATES = {
 @pytest.mark.parametrize("kind", TEMPLATES)
 def test_a_template_that_cannot_write_a_chat_is_one_line(kind: str, policy: Policy) -> None:
     policy.tokenizer.chat_template = TEMPLATES[kind]
-    with pytest.raises(GraftError, match=r"^policy\.base: its chat template .*; correct chat_template, or set") as caught:
+    with pytest.raises(
+        GraftError, match=r"^policy\.base: its chat template .*; correct chat_template, or set"
+    ) as caught:
         prompt_format("turns", policy.tokenizer, WORKFLOW, PLAIN, examples("+", "*"))
     assert "\n" not in str(caught.value)
 

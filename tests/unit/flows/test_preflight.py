@@ -44,7 +44,9 @@ def test_the_digest_of_an_adapter_covers_the_model_that_it_names(root: Path) -> 
         config.write_text(content)
         return write_params(root, ["policy.base=sft"], lambda _: None).policy.base_sha256
 
-    on_base, elsewhere = ('{"peft_type": "LORA", "base_model_name_or_path": "%s"}' % name for name in ("../base", "a/b"))
+    on_base, elsewhere = (
+        '{"peft_type": "LORA", "base_model_name_or_path": "%s"}' % name for name in ("../base", "a/b")
+    )
     first = digest(on_base)
     assert first == digest(on_base) != digest_path(root / "sft")
     assert digest(elsewhere) == digest_path(root / "sft")

@@ -116,7 +116,9 @@ def test_an_index_names_files_of_its_own_folder(kind: str, base: Path, tmp_path:
     (tmp_path / "other").mkdir()
     (base / "model.safetensors").rename(tmp_path / "other" / "model.safetensors")
     (base / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": INDEXES[kind]}))
-    with pytest.raises(GraftError, match=r"model\.safetensors\.index\.json (names .*no safetensors file|has no weight_)"):
+    with pytest.raises(
+        GraftError, match=r"model\.safetensors\.index\.json (names .*no safetensors file|has no weight_)"
+    ):
         load_model(str(base))
 
 
