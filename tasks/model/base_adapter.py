@@ -128,7 +128,8 @@ def _check_config(folder: Path) -> None:
 
     file = folder / CONFIG
     config = read_json(file, _Config)
-    kind = PEFT_TYPE_TO_CONFIG_MAPPING.get(config.peft_type)  # type: ignore[call-overload] (its keys are texts)
+    kinds: dict[str, Any] = dict(PEFT_TYPE_TO_CONFIG_MAPPING)
+    kind = kinds.get(config.peft_type)
     remedy = "merge it into its model with peft, and name that"
     if not (folder / WEIGHTS).is_file():
         raise GraftError(

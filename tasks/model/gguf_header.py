@@ -28,7 +28,7 @@ def check_header(file: Path) -> None:
 
 def _check(stream: BinaryIO) -> None:
     magic, version, _, fields = struct.unpack("<4sIQQ", stream.read(24))
-    if magic != b"GGUF" or version < 2:  # noqa: PLR2004
+    if magic != b"GGUF" or version < 2:
         raise KeyError(magic)
     for _ in range(fields):
         name = stream.read(_number(stream, "Q", most=1 << 16)).decode()

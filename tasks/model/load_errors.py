@@ -1,4 +1,4 @@
-"""Errors of transformers, tokenizers, peft and safetensors over files that are no model, as a GraftError in one line."""
+"""Errors of transformers, tokenizers, peft and safetensors over files that are no model, as one-line GraftErrors."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

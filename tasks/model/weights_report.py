@@ -43,8 +43,10 @@ def named(keys: list[str]) -> str:
 def _is_of_leaf(model: Any, key: str) -> bool:
     """Whether a key names a parameter of a module that computes with parameters of its own."""
     path, modules = key.rpartition(".")[0], dict(model.named_modules())
-    module = modules.get(path) or modules.get(f"{model.base_model_prefix}.{path}")
-    return bool(path and module) and not any(module.children()) and any(True for _ in module.parameters())
+    module = modules.get(path, modules.get(f"{model.base_model_prefix}.{path}"))
+    if not path or module is None or any(module.children()):
+        return False
+    return any(True for _ in module.parameters())
 
 
 def _is_finite(weight: Any) -> bool:

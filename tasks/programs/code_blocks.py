@@ -11,8 +11,8 @@ _THINK, _END = "<think>", "</think>"
 def code_of(text: str) -> str:
     """The workflow in a completion.
 
-    Thoughts are left out: the text up to the last `</think>`, or all of a text that begins with a `<think>` that is not
-    closed. Code between ``` fences if there are any: the first block that defines `solve`, else the first block. An unclosed
+    Thoughts are left out: the text up to the last `</think>`, or all of a text that begins with an unclosed `<think>`.
+    Code between ``` fences if there are any: the first block that defines `solve`, else the first block. An unclosed
     fence ends with the text; an empty block is dropped. Blank lines around the code and trailing blanks are removed;
     one newline ends it. A blank completion gives "". `code_of(code_of(text)) == code_of(text)`. Lone surrogates, which
     cannot be encoded, become U+FFFD.

@@ -74,13 +74,17 @@ def test_a_valid_model_is_accepted_and_read_once(folder: Path, monkeypatch: pyte
 def read_in_fork(base: Path, seconds: float = 60) -> dict[str, object]:
     """The last report of a forked process that reads the base: it is killed where it hangs, which fails the test."""
     own, reports = os.pipe()
+
+    def report(**line: object) -> None:
+        os.write(reports, json.dumps(line).encode() + b"\n")
+
     pid = os.fork()
     if pid == 0:
         code = 1
         try:
             os.close(own)
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-            read_limited(params(base), lambda **line: os.write(reports, json.dumps(line).encode() + b"\n") and None)
+            read_limited(params(base), report)
             code = 0
         finally:
             os._exit(code)

@@ -49,7 +49,7 @@ CASES: dict[str, tuple[str, float, float, float, float, str | None]] = {
         "<think>a</think><answer>5</answer>\n\nProblem: b?\n<think>c", 0.25, 0.5, 0, 0, "5"),
     "another problem without thoughts": ("<answer>5</answer>\nProblem: b?\n<answer>6</answer>", 0.25, 0.25, 0, 0, "5"),
     "draft in thoughts that do not end": ("<think>a <answer>5</answer> or not", 0, 0.375, 0, 0, None),
-    "draft in thoughts that the prompt began": ("a<answer>4</answer></think><answer>5</answer>", 0.25, 0.375, 0, 0, "5"),
+    "draft in thoughts of the prompt": ("a<answer>4</answer></think><answer>5</answer>", 0.25, 0.375, 0, 0, "5"),
     "draft alone in them": ("a<answer>4</answer>b</think>", 0, 0.375, 0, 0, None),
     "thoughts that end again after the answer": ("<think>a</think><answer>5</answer></think>", 0.5, 0.5, 0, 0, "5"),
     "words of the instructions": (

@@ -1,5 +1,6 @@
 """Params before a run: digests of the files and folders that they name are added, missing ones refused."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,7 @@ def test_the_digest_of_an_adapter_covers_the_model_that_it_names(root: Path) -> 
         return write_params(root, ["policy.base=sft"], lambda _: None).policy.base_sha256
 
     on_base, elsewhere = (
-        '{"peft_type": "LORA", "base_model_name_or_path": "%s"}' % name for name in ("../base", "a/b")
+        json.dumps({"peft_type": "LORA", "base_model_name_or_path": name}) for name in ("../base", "a/b")
     )
     first = digest(on_base)
     assert first == digest(on_base) != digest_path(root / "sft")
