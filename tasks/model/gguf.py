@@ -82,8 +82,8 @@ def load_gguf_tokenizer(base: str) -> Any:
     from transformers import AutoTokenizer
 
     file = find_gguf(base).resolve()
-    check_header(file)
     with _alone(base, file) as (folder, name):
+        check_header(file)
         return AutoTokenizer.from_pretrained(folder, gguf_file=name, trust_remote_code=False)
 
 
@@ -140,8 +140,8 @@ def _load(base: str, file: Path) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils.quantization_config import GgufConfig
 
-    check_header(file)
     with _alone(base, file) as (folder, name):
+        check_header(file)
         tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=name, trust_remote_code=False)
         model, found = AutoModelForCausalLM.from_pretrained(
             folder,
