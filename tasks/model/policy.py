@@ -87,7 +87,7 @@ class Policy:
 
     @cached_property
     def word(self) -> tuple[list[int], str]:
-        """A word, in tokens and as text, that precedes others as they are decoded: sentencepiece drops a text's first blank."""
+        """A word, in tokens and as text, put before tokens that are decoded: sentencepiece drops the first blank."""
         ids = list(self.tokenizer("a", add_special_tokens=False)["input_ids"])
         return ids, _decode(self.tokenizer, ids)
 
