@@ -7,8 +7,10 @@ from pathlib import Path
 
 import tasks
 from flows.stages.dvc_yaml import MODULES
-from tasks.artifacts import digest_path, read_text, write_text
+from tasks.artifacts import digest_path, digest_text, read_text, write_text
 from tasks.errors import GraftError
+from tasks.model.base_adapter import CONFIG as ADAPTER_CONFIG
+from tasks.model.base_adapter import base_of_adapter
 from tasks.model.gguf import find_gguf, is_gguf
 from tasks.params.file import overridden
 from tasks.params.params import Params
@@ -87,13 +89,18 @@ def digests(root: Path, params: Params) -> dict[str, str | None]:
 
 
 def _base_digest(root: Path, params: Params) -> str | None:
-    """Digest of `policy.base`, if it is a folder or a GGUF file."""
+    """Digest of `policy.base`, if it is a folder or a GGUF file; of an adapter also that of its model's folder."""
     base = params.policy.base
     if is_gguf(base):
         return digest_path(find_gguf(base, root))
     if base == CHAMPION and not isdir(root / base):  # looks like the id of a model on the hub
         raise GraftError(f"policy.base: no folder {CHAMPION}, nothing was promoted yet; name another one, or scratch")
-    return None if base == "scratch" else _folder_digest(root, "policy.base", base, "a Hugging Face id, or scratch")
+    digest = None if base == "scratch" else _folder_digest(root, "policy.base", base, "a Hugging Face id, or scratch")
+    if digest and isfile(root / base / ADAPTER_CONFIG):
+        below = root / base_of_adapter(root / base)
+        if isdir(below) and below != root / base:
+            return digest_text(f"{digest}\n{digest_path(below)}")
+    return digest
 
 
 def _file_digest(root: Path, param: str, name: str | None, instead: str) -> str | None:

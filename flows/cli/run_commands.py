@@ -38,6 +38,7 @@ def retrain(
     from flows.cli.presets import preset as assignments_of
     from flows.preflight import project_root, proposed_params, write_params
     from flows.process.workspace_lock import exclusive_lock
+    from tasks.bootstrap.base_check import check_base
     from tasks.layout import Layout
     from tasks.promotion.champion import read_champion
 
@@ -51,6 +52,7 @@ def retrain(
 
         print_forecast(root, text, params, Console(highlight=False))
         return
+    check_base(params.policy)
     with exclusive_lock(root, "graft retrain"):
         params = write_params(root, chosen, print)
         settings.set_prefect_home(root)

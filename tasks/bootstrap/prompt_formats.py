@@ -1,6 +1,7 @@
 """Forms of the prompts of a base: chat message, chat turns or plain text, with worked examples."""
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from tasks.artifacts import read_numbered
 from tasks.environments.prompts import SCRATCH
 from tasks.environments.protocol import Environment
 from tasks.errors import GraftError
+from tasks.model.chat_template import render_chat
 from tasks.params.sections import Prompt
 from tasks.records import Problem, PromptFormat, PromptStyle, Record
 
@@ -17,7 +19,12 @@ STYLES: tuple[PromptStyle, ...] = ("plain", "turns", "chat")
 """Those that `auto` tries; raw is for models that were trained on the environment's questions."""
 
 QUESTION = "\x1aquestion\x1a"
-"""Stands for the question while a chat template is rendered; no template changes it."""
+"""Stands for the question while a chat template is rendered; no template changes it.
+
+The texts of worked examples have such signs too: templates delete thoughts from earlier turns.
+"""
+
+_THOUGHTS = re.compile(r"<think>(?:(?!</think>).)*\Z", re.DOTALL)
 
 
 class WorkedExample(Record):
@@ -71,6 +78,7 @@ def prompt_format(
     """The form of a style with these examples; `chat` and `turns` need a tokenizer with a chat template.
 
     Instructions are part of a chat message, and of every prompt without examples; else the examples take their place.
+    Thoughts that a template opens for the answer are the beginning of the completion, as if it had written the tag.
     """
     prefill = common_beginning([e.completion for e in examples]) if params.prefill is None else params.prefill
     pairs = [(environment.prompt(e.question, SCRATCH), e.completion) for e in examples]
@@ -82,11 +90,12 @@ def prompt_format(
         shown = "".join(f"Problem: {asked}{completion}{end}\n\n" for asked, completion in pairs)
         before, after = f"{begin}{shown}Problem: ", ""
     else:
-        turns = [] if style == "chat" else [m for pair in pairs for m in _turn(*pair)]
-        shown = "".join(f"Problem: {asked}{completion}\n\n" for asked, completion in pairs) if style == "chat" else ""
-        message = {"role": "user", "content": f"{shown}{QUESTION}"}
-        text = str(tokenizer.apply_chat_template([*turns, message], add_generation_prompt=True, tokenize=False))
-        before, _, after = text.partition(QUESTION)
+        before, after = _chat(tokenizer, pairs if style == "turns" else [])
+        if style == "chat":
+            before += "".join(f"Problem: {asked}{completion}\n\n" for asked, completion in pairs)
+        if opened := _THOUGHTS.search(after):
+            after = after[: opened.start()]
+            prefill = opened[0] + (_within_thoughts(prefill) if params.prefill is None else prefill)
     return PromptFormat(
         style=style,
         examples=len(examples),
@@ -98,6 +107,29 @@ def prompt_format(
     )
 
 
+def render_question(tokenizer: Any) -> None:
+    """Raises GraftError if the chat template of a tokenizer cannot write a question, or a question after an answer."""
+    for pairs in ([], [("1 + 1?", "<think>\n1 + 1 = 2\n</think>\n2")]):
+        _chat(tokenizer, pairs)
+
+
+def _chat(tokenizer: Any, pairs: Sequence[tuple[str, str]]) -> tuple[str, str]:
+    """The text of a chat before and after its question, with these pairs of messages as earlier turns."""
+    texts = [text for pair in pairs for text in pair]
+    signs = [f"\x1a{number}\x1a" for number in range(len(texts))]
+    roles = ("user", "assistant")
+    messages = [{"role": roles[number % 2], "content": sign} for number, sign in enumerate([*signs, QUESTION])]
+    before, _, after = render_chat(tokenizer, messages).partition(QUESTION)
+    for sign, text in zip(signs, texts, strict=True):
+        before = before.replace(sign, text)
+    return before, after
+
+
+def _within_thoughts(beginning: str) -> str:
+    """What is left of the examples' common beginning where thoughts are open: nothing, unless that opens them too."""
+    return beginning.removeprefix("<think>").lstrip("\n") if beginning.startswith("<think>") else ""
+
+
 def common_beginning(texts: Sequence[str]) -> str:
     """The lines that all texts begin with, without the last newline: tokenizers join it with the next line's blanks."""
     if len(texts) < 2:
@@ -105,10 +137,6 @@ def common_beginning(texts: Sequence[str]) -> str:
     first, last = min(texts), max(texts)
     length = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
     return first[:length].rpartition("\n")[0].rstrip()
-
-
-def _turn(asked: str, completion: str) -> list[dict[str, str]]:
-    return [{"role": "user", "content": asked}, {"role": "assistant", "content": completion}]
 
 
 def _adds_bos(tokenizer: Any) -> bool:

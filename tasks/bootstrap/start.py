@@ -4,18 +4,31 @@ from pathlib import Path
 
 from tasks.artifacts import read_json
 from tasks.errors import GraftError
+from tasks.model.base_adapter import adapter_folder, load_adapted, tokenizer_of_adapter
+from tasks.model.load_errors import translate_errors
 from tasks.model.lora import check_adapter
 from tasks.model.policy import TRAINED_DTYPE, Policy, attach_adapter, load_model, load_policy, load_tokenizer
+from tasks.model.weights_report import check_finite
 from tasks.params.sections import Policy as PolicyParams
 from tasks.records import Lineage
 
 
-def load_start(params: PolicyParams) -> tuple[Policy, str | None]:
+def load_start(params: PolicyParams, device: str | None = None) -> tuple[Policy, str | None]:
     """The policy of `policy.base`, and its version if it is an earlier policy; None for any other model.
 
-    An earlier policy keeps its adapter, its base and its prompt, in any folder. Raises GraftError if the base is no
-    model, or an earlier policy whose base is not in the type of `policy.quantize` and `policy.dtype`.
+    An earlier policy keeps its adapter, its base and its prompt, in any folder; an adapter of peft is merged into its
+    model. `device`: meta reads no weights. Raises GraftError if the base is no model, or an earlier policy whose base
+    is not in the type of `policy.quantize` and `policy.dtype`.
     """
+    policy, version = _load(params, device)
+    _fit_tokenizer(policy, params.base)
+    if device is None:
+        with translate_errors(f"policy.base: {params.base!r} cannot be trained", "restore it from a copy"):
+            check_finite(policy.model)
+    return policy, version
+
+
+def _load(params: PolicyParams, device: str | None) -> tuple[Policy, str | None]:
     folder = Path(params.base)
     if (folder / "lineage.json").exists():
         lineage = read_json(folder / "lineage.json", Lineage)
@@ -25,17 +38,42 @@ def load_start(params: PolicyParams) -> tuple[Policy, str | None]:
                 raise GraftError(
                     f"policy.{name}: {wanted}, but {params.base} was trained with {value}; set policy.{name} to {value}"
                 )
-        return load_policy(folder), lineage.version
+        return load_policy(folder, device=device), lineage.version
     if (folder / "adapter").exists():
         raise GraftError(
             f"policy.base: {params.base!r} has an adapter, but no lineage.json that names its base; restore that "
-            "file, or merge the adapter into its model with peft and name that"
+            "file, or name the adapter's own folder"
         )
     dtype = None if params.dtype == "auto" else params.dtype
-    model = load_model(params.base, params.quantize, dtype if params.lora else TRAINED_DTYPE)
-    tokenizer = load_tokenizer(params.base)
+    weights = dtype if params.lora else TRAINED_DTYPE
+    if adapter := adapter_folder(params.base):
+        if params.quantize:
+            raise GraftError(
+                f"policy.quantize: {params.quantize}, but {params.base} is an adapter, which is merged into its model; "
+                "set policy.quantize to null, or merge it with peft and name that"
+            )
+        model = load_adapted(adapter, weights, device)
+        tokenizer = load_tokenizer(tokenizer_of_adapter(adapter), params.base)
+        policy = Policy(model, tokenizer, "", params.base, params.base_sha256, own_weights=True, dtype=dtype)
+        return policy, None
+    model, tokenizer = load_model(params.base, params.quantize, weights, device), load_tokenizer(params.base)
     policy = Policy(model, tokenizer, "", params.base, params.base_sha256, quantize=params.quantize, dtype=dtype)
     return policy, None
+
+
+def _fit_tokenizer(policy: Policy, base: str) -> None:
+    """Pad with the end token where the padding token has no embedding: padding is masked, so any token will do.
+
+    Raises GraftError if the end token has none.
+    """
+    tokenizer, rows = policy.tokenizer, policy.vocabulary
+    if tokenizer.eos_token_id >= rows:
+        raise GraftError(
+            f"policy.base: the end-of-text token of {base!r}, {tokenizer.eos_token!r}, is token "
+            f"{tokenizer.eos_token_id} of a model with {rows} embeddings; resize its embeddings, or correct eos_token"
+        )
+    if tokenizer.pad_token_id >= rows:
+        tokenizer.pad_token = tokenizer.eos_token
 
 
 def attach_lora(policy: Policy, params: PolicyParams, seed: int) -> Policy:

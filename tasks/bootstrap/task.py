@@ -5,6 +5,7 @@ base is copied, and an earlier policy is continued.
 """
 
 from tasks.artifacts import read_jsonl, write_json, write_jsonl, write_text
+from tasks.bootstrap.base_check import check_base
 from tasks.bootstrap.choose_prompt import choose_format
 from tasks.bootstrap.demonstrations import demonstrations, select_solutions
 from tasks.bootstrap.scratch_model import build_scratch_model
@@ -35,6 +36,7 @@ def run(layout: Layout, params: Params, round: int | None) -> None:  # noqa: ARG
     if params.policy.base == SCRATCH:
         policy = _train_from_scratch(layout, params, metrics)
     else:
+        check_base(params.policy)
         policy, parent = load_start(params.policy)
         if policy.prompt_format is None and policy.base != SCRATCH:
             problems = read_jsonl(layout.problems("train"), Problem)

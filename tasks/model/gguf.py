@@ -17,6 +17,8 @@ from typing import Any
 
 from tasks.artifacts import atomic_folder, digest_path, remove_leftovers
 from tasks.errors import GraftError
+from tasks.model.gguf_header import check_header
+from tasks.model.load_errors import PANIC
 from tasks.model.version import WEIGHTS
 
 SUFFIX = ".gguf"
@@ -60,16 +62,35 @@ def resolve_base(base: str) -> str:
     """
     if not is_gguf(base):
         return base
-    from huggingface_hub import constants
-
     file = find_gguf(base).resolve()
-    folder = Path(constants.HF_HOME, "graft", f"{file.stem}-{_digest(file)[:16]}")
+    folder = _folder(file)
     if not (folder / WEIGHTS).exists():
         with _lock(folder):  # of several processes one converts, the others wait for it
             if not (folder / WEIGHTS).exists():
                 remove_leftovers(folder)
                 _convert(base, file, folder)
     return str(folder)
+
+
+def is_converted(base: str) -> bool:
+    """Whether the folder that a GGUF file is converted to is there."""
+    return (_folder(find_gguf(base).resolve()) / WEIGHTS).exists()
+
+
+def load_gguf_tokenizer(base: str) -> Any:
+    """The tokenizer of a GGUF file, which has not to be converted for it. Raises GraftError as `resolve_base` does."""
+    from transformers import AutoTokenizer
+
+    file = find_gguf(base).resolve()
+    with _alone(base, file) as (folder, name):
+        check_header(file)
+        return AutoTokenizer.from_pretrained(folder, gguf_file=name, trust_remote_code=False)
+
+
+def _folder(file: Path) -> Path:
+    from huggingface_hub import constants
+
+    return Path(constants.HF_HOME, "graft", f"{file.stem}-{_digest(file)[:16]}")
 
 
 def _digest(file: Path) -> str:
@@ -114,36 +135,23 @@ def _convert(base: str, file: Path, folder: Path) -> None:
 
 
 def _load(base: str, file: Path) -> tuple[Any, Any]:
-    """Model in float32 and tokenizer of a GGUF file.
-
-    Read through a link in an empty folder: transformers would read the files next to it, which no digest covers.
-    """
+    """Model in float32 and tokenizer of a GGUF file."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils.quantization_config import GgufConfig
 
-    with tempfile.TemporaryDirectory(prefix="graft-") as folder:
-        link = Path(folder, f"model{SUFFIX}")
-        link.symlink_to(file)
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=link.name, trust_remote_code=False)
-            model, found = AutoModelForCausalLM.from_pretrained(
-                folder,
-                gguf_file=link.name,
-                dtype=torch.float32,
-                quantization_config=GgufConfig(dequantize=True),  # else they stay packed where `kernels` is installed
-                output_loading_info=True,
-                use_safetensors=True,
-                trust_remote_code=False,
-            )
-        except (GraftError, MemoryError):
-            raise
-        except Exception as error:  # the readers raise KeyError, struct.error and more
-            reason = str(error).strip().split("\n")[0].replace(str(link), file.name)
-            raise GraftError(
-                f"policy.base: {base!r} cannot be converted ({type(error).__name__}: {reason}); restore the file from "
-                "a copy, or name a causal language model of another architecture"
-            ) from error
+    with _alone(base, file) as (folder, name):
+        check_header(file)
+        tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=name, trust_remote_code=False)
+        model, found = AutoModelForCausalLM.from_pretrained(
+            folder,
+            gguf_file=name,
+            dtype=torch.float32,
+            quantization_config=GgufConfig(dequantize=True),  # else they stay packed where `kernels` is installed
+            output_loading_info=True,
+            use_safetensors=True,
+            trust_remote_code=False,
+        )
     missing = sorted(found["missing_keys"])
     if missing:  # transformers would initialise them at random
         more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
@@ -154,3 +162,24 @@ def _load(base: str, file: Path) -> tuple[Any, Any]:
     if hasattr(model.config, "_model_name_or_path"):  # the name of the model in the file
         del model.config._model_name_or_path
     return model, tokenizer
+
+
+@contextmanager
+def _alone(base: str, file: Path) -> Iterator[tuple[str, str]]:
+    """An empty folder and the name of a link to the file in it: transformers reads the files next to it too, which no
+    digest covers. What the readers raise is translated."""
+    with tempfile.TemporaryDirectory(prefix="graft-") as folder:
+        link = Path(folder, f"model{SUFFIX}")
+        link.symlink_to(file)
+        try:
+            yield folder, link.name
+        except (GraftError, MemoryError):
+            raise
+        except BaseException as error:  # the readers raise KeyError, struct.error and more
+            if not isinstance(error, Exception) and type(error).__name__ != PANIC:
+                raise
+            reason = str(error).strip().split("\n")[0].replace(str(link), file.name)
+            raise GraftError(
+                f"policy.base: {base!r} cannot be converted ({type(error).__name__}: {reason}); restore the file from "
+                "a copy, or name a causal language model of another architecture"
+            ) from error

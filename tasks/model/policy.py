@@ -9,15 +9,12 @@ A policy folder is plain Hugging Face: `config.json`, `tokenizer.json`, the adap
 
 import copy
 import json
-import os
-import re
 import shutil
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,17 +22,16 @@ from tasks.artifacts import atomic_folder, read_json, write_json, write_text
 from tasks.environments.prompts import FILE as PROMPT_FILE
 from tasks.environments.prompts import SCRATCH as SCRATCH
 from tasks.environments.prompts import cut_at_stop, read_format
-from tasks.errors import GraftError, TransientError
+from tasks.errors import GraftError
+from tasks.model.chat_template import render_chat
+from tasks.model.foreign_files import check_weight_files, is_trusted
 from tasks.model.gguf import resolve_base
-from tasks.model.hub_errors import is_transient
+from tasks.model.load_errors import translate_disk_errors, translate_errors
 from tasks.model.lora import ALL_LINEAR, linear_modules
 from tasks.model.quantization import keep_weights, nf4_options
 from tasks.model.version import WEIGHTS, compute_version
+from tasks.model.weights_report import check_report
 from tasks.records import Dtype, Engine, Lineage, Part, PromptFormat, Quantization
-
-REMOTE_CODE = "GRAFT_REMOTE_CODE"
-"""Environment variable with the base whose own Python code may run. It is no param: `params.yaml` and policy folders
-may come from others, and data must not be able to enable code."""
 
 Shard = Callable[[Any, str, Any], None]
 """(model, device, dtype of its weights or None): distributes it over processes in place; distributed/sharding.py."""
@@ -91,6 +87,17 @@ class Policy:
         listed = [] if more is None else [more] if isinstance(more, int) else list(more)
         return list(dict.fromkeys([self.tokenizer.eos_token_id, *listed]))
 
+    @cached_property
+    def word(self) -> tuple[list[int], str]:
+        """A word, in tokens and as text, put before tokens that are decoded: sentencepiece drops the first blank."""
+        ids = list(self.tokenizer("a", add_special_tokens=False)["input_ids"])
+        return ids, _decode(self.tokenizer, ids)
+
+    @property
+    def vocabulary(self) -> int:
+        """The number of tokens that the model knows; a tokenizer may have more, or fewer."""
+        return int(self.model.config.get_text_config().vocab_size)
+
     @property
     def has_adapter(self) -> bool:
         from peft import PeftModel
@@ -105,11 +112,14 @@ class Policy:
         return [part for part, needed in parts.items() if needed]
 
 
-def load_policy(folder: Path, instead_of: Policy | None = None, shard: Shard | None = None) -> Policy:
+def load_policy(
+    folder: Path, instead_of: Policy | None = None, shard: Shard | None = None, device: str | None = None
+) -> Policy:
     """Load a policy folder. Raises GraftError if the folder or its base is not a model.
 
     `instead_of`: another policy of the same run that is discarded, so that one model is in memory; the model below its
     adapter is reused, sharded or not. `shard`: distributes the model below the adapter; None: it is whole here.
+    `device`: as for `load_model`.
     """
     lineage = read_json(folder / "lineage.json", Lineage)
     model = None
@@ -123,7 +133,8 @@ def load_policy(folder: Path, instead_of: Policy | None = None, shard: Shard | N
             raise GraftError(f"grpo.sharded: {folder} has no adapter, which is what is trained; set it to false")
         if model is None:
             dtype = lineage.dtype if "adapter" in lineage.holds else TRAINED_DTYPE
-            load = partial(_model, made_of=lineage.base, dtype=dtype, shard=shard, quantize=lineage.quantize)
+            types: dict[str, Any] = {"dtype": dtype, "quantize": lineage.quantize}
+            load: Callable[[str], Any] = partial(_model, made_of=lineage.base, shard=shard, device=device, **types)
             model = load(str(folder)) if "weights" in lineage.holds else _base_of(folder, lineage, load)
         if "adapter" in lineage.holds:
             model = _with_adapter(model, folder / "adapter")
@@ -132,29 +143,21 @@ def load_policy(folder: Path, instead_of: Policy | None = None, shard: Shard | N
     form = read_format(folder)
     sharded = shard or (instead_of and instead_of.weights_file)
     file = folder / WEIGHTS if own and sharded else None
-    return Policy(
-        model.eval(),
-        tokenizer,
-        lineage.version,
-        lineage.base,
-        lineage.base_sha256,
-        own,
-        form,
-        weights_file=file,
-        quantize=lineage.quantize,
-        dtype=lineage.dtype,
-    )
+    policy = Policy(model.eval(), tokenizer, lineage.version, lineage.base, lineage.base_sha256, own, form)
+    return replace(policy, weights_file=file, quantize=lineage.quantize, dtype=lineage.dtype)
 
 
-def load_model(base: str, quantize: Quantization | None = None, dtype: Dtype | None = None) -> Any:
+def load_model(
+    base: str, quantize: Quantization | None = None, dtype: Dtype | None = None, device: str | None = None
+) -> Any:
     """A causal language model by folder, GGUF file or Hugging Face id, without any adapter.
 
-    `dtype`: of its weights; None: float32 on a CPU, the checkpoint's on an accelerator. Raises GraftError if it is no
-    model.
+    `dtype`: of its weights; None: float32 on a CPU, the checkpoint's on an accelerator. `device`: meta reads no weights
+    but their names and sizes. Raises GraftError if it is no model, or its weights are not those of its configuration.
     """
     remedy = "give a Hugging Face id, a folder with config.json and weights, a GGUF file, or scratch"
     with translate_errors(f"policy.base: {base!r} is no causal language model", remedy):
-        return _model(base, base, dtype, quantize=quantize)
+        return _model(base, base, dtype, quantize=quantize, device=device)
 
 
 def load_tokenizer(base: str, made_of: str | None = None) -> Any:
@@ -165,7 +168,9 @@ def load_tokenizer(base: str, made_of: str | None = None) -> Any:
     from transformers import AutoTokenizer
 
     with translate_errors(f"policy.base: {base!r} has no tokenizer", "add tokenizer.json to it"):
-        tokenizer = AutoTokenizer.from_pretrained(resolve_base(base), trust_remote_code=is_trusted(made_of or base))
+        tokenizer = AutoTokenizer.from_pretrained(
+            resolve_base(base), trust_remote_code=is_trusted(made_of or base, base)
+        )
         if not tokenizer("1", add_special_tokens=False)["input_ids"]:  # AutoTokenizer does not fail without any file
             raise ValueError("it knows no tokens")
     if tokenizer.eos_token_id is None:
@@ -175,34 +180,35 @@ def load_tokenizer(base: str, made_of: str | None = None) -> Any:
     return tokenizer
 
 
-def is_trusted(base: str) -> bool:
-    """Whether the user allows this base to run its own code."""
-    return bool(base) and os.environ.get(REMOTE_CODE) == base
-
-
 def _model(
     base: str,
     made_of: str,
     dtype: Dtype | None = None,
     shard: Shard | None = None,
     quantize: Quantization | None = None,
+    device: str | None = None,
 ) -> Any:
     """`made_of`: the first origin of the weights; for a policy folder it differs from `base`."""
     import torch
     from transformers import AutoModelForCausalLM
 
-    device = best_device()
+    device = device or best_device()
     name = dtype or ("float32" if device == "cpu" else None)
     type = getattr(torch, name) if name else None
     options = nf4_options(device, type or torch.bfloat16) if quantize else {}
-    refuse_pickles(base)
-    model = AutoModelForCausalLM.from_pretrained(
+    if device == "meta":
+        options = {"device_map": "meta"}
+    check_weight_files(base)
+    model, report = AutoModelForCausalLM.from_pretrained(
         resolve_base(base),
         dtype="auto" if shard else type or "auto",  # the file's own is mapped: no copy
         use_safetensors=True,  # the other format, pytorch_model.bin, is a pickle
-        trust_remote_code=is_trusted(made_of),  # without it transformers asks on the terminal
+        trust_remote_code=is_trusted(made_of, base),  # without it transformers asks on the terminal
+        output_loading_info=True,
+        ignore_mismatched_sizes=True,  # they are in the report
         **options,
     )
+    check_report(model, report)
     if quantize:
         keep_weights(model)
         return model
@@ -210,13 +216,6 @@ def _model(
         return model.to(device)
     shard(model, device, type)
     return model
-
-
-def refuse_pickles(base: str) -> None:
-    """Raises ValueError if a folder has weights in torch's own format only; for the hub transformers raises."""
-    names = os.listdir(base) if os.path.isdir(base) else []
-    if any(name.endswith(".bin") for name in names) and not any(name.endswith(".safetensors") for name in names):
-        raise ValueError("its weights are pytorch_model.bin, not model.safetensors, which use_safetensors asks for")
 
 
 def _base_of(folder: Path, lineage: Lineage, load: Callable[[str], Any]) -> Any:
@@ -234,46 +233,6 @@ def _with_adapter(model: Any, folder: Path) -> Any:
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "Found missing adapter keys", UserWarning)  # peft would initialise them
         return PeftModel.from_pretrained(model, str(folder), is_trainable=True)
-
-
-@contextmanager
-def translate_errors(problem: str, remedy: str) -> Iterator[None]:
-    """Turn what transformers, tokenizers, peft and safetensors raise for damaged files into a one-line GraftError."""
-    try:
-        yield
-    except (GraftError, MemoryError):
-        raise
-    except Exception as error:
-        reason, remedy = error_reason(error), error_remedy(error) or remedy
-        if is_transient(error):
-            raise TransientError(f"{problem} ({reason}); try again later, or name a local folder") from error
-        raise GraftError(f"{problem} ({reason}); {remedy}") from error
-
-
-def error_reason(error: Exception) -> str:
-    """The first line of a library's message, with the class of the error where the message is not clear without it."""
-    line = str(error).strip().split("\n")[0]
-    return line if isinstance(error, OSError | ValueError | RuntimeError) else f"{type(error).__name__}: {line}"
-
-
-def error_remedy(error: Exception) -> str | None:
-    """The remedy for a base with code or pickles; None for any other error."""
-    if "custom code" in str(error) or "trust_remote_code" in str(error):
-        return (
-            "it comes with Python code, which is not run: choose another, or if you trust it name it in the "
-            f"environment, {REMOTE_CODE}=BASE, as in params.yaml"
-        )
-    if "use_safetensors" in str(error):
-        return "weights are read from safetensors only, as pytorch_model.bin is a pickle: convert it, or choose another"
-    return None
-
-
-def has_narrow_weights(model: Any) -> bool:
-    """Whether weights of 16 bits or fewer make the numbers of a model: two ways to compute them then differ clearly."""
-    import torch
-
-    types = {weight.dtype for weight in model.parameters()}
-    return any(not type.is_floating_point or torch.finfo(type).bits <= 16 for type in types)
 
 
 def best_device() -> str:
@@ -303,7 +262,7 @@ def attach_adapter(model: Any, rank: int, alpha: float, seed: int, targets: str 
 
 def save_policy(policy: Policy, folder: Path, parent: str | None, round: int) -> Lineage:
     """Write a policy folder atomically, with the model's weights only if no base has them."""
-    with atomic_folder(folder) as new, _translate_disk_errors():
+    with atomic_folder(folder) as new, translate_disk_errors():
         holds = policy.holds
         if "weights" in holds:
             _save_weights(policy, new)
@@ -329,20 +288,6 @@ def save_policy(policy: Policy, folder: Path, parent: str | None, round: int) ->
         )
         write_json(new / "lineage.json", lineage)
     return lineage
-
-
-@contextmanager
-def _translate_disk_errors() -> Iterator[None]:
-    """safetensors has its own error for a full disk."""
-    from safetensors import SafetensorError
-
-    try:
-        yield
-    except SafetensorError as error:
-        number = re.search(r"\(os error (\d+)\)", str(error))
-        if number is None:
-            raise
-        raise OSError(int(number[1]), os.strerror(int(number[1]))) from error
 
 
 def _save_weights(policy: Policy, folder: Path) -> None:
@@ -371,16 +316,22 @@ def _stabilise(config: Path, base: str | None) -> None:
 
 
 def encode_prompt(policy: Policy, text: str) -> list[int]:
-    """Token ids of a prompt, in which special tokens are text."""
-    return list(policy.tokenizer(text, add_special_tokens=False)["input_ids"])
+    """Token ids of a prompt, in which special tokens are text. Raises GraftError if the model lacks one of them."""
+    ids: list[int] = list(policy.tokenizer(text, add_special_tokens=False)["input_ids"])
+    if ids and (last := max(ids)) >= policy.vocabulary:
+        token = policy.tokenizer.convert_ids_to_tokens(last)
+        raise GraftError(
+            f"policy.base: a prompt contains {token!r}, which is token {last} of a model with {policy.vocabulary} "
+            "embeddings; resize its embeddings, or take the token out of its chat template and of the problems"
+        )
+    return ids
 
 
 def chat_prompt(policy: Policy, message: str) -> str:
     """The prompt of a user's message: in the chat template, if there is one."""
     if not policy.tokenizer.chat_template:
         return message
-    messages = [{"role": "user", "content": message}]
-    return str(policy.tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False))
+    return render_chat(policy.tokenizer, [{"role": "user", "content": message}])
 
 
 def encode_completion(policy: Policy, text: str) -> list[int]:
@@ -390,19 +341,41 @@ def encode_completion(policy: Policy, text: str) -> list[int]:
     """
     prefill = policy.prompt_format.prefill if policy.prompt_format else ""
     common = next((n for n in range(min(len(prefill), len(text)), 0, -1) if prefill.endswith(text[:n])), 0)
-    return [*policy.tokenizer(text[common:], add_special_tokens=False)["input_ids"], policy.tokenizer.eos_token_id]
+    return [*_encode_continuation(policy, text[common:]), policy.tokenizer.eos_token_id]
+
+
+def _encode_continuation(policy: Policy, text: str) -> list[int]:
+    """Token ids that decode to `text`: those after a line break where the tokenizer begins a text with a blank."""
+    line, lined, ids = (
+        list(policy.tokenizer(each, add_special_tokens=False)["input_ids"]) for each in ("\n", f"\n{text}", text)
+    )
+    after = lined[len(line) :] if lined[: len(line)] == line else ids
+    return after if decode(policy, after) == text != decode(policy, ids) else ids
 
 
 def decode(policy: Policy, tokens: Sequence[int]) -> str:
-    """The text of tokens, without special tokens and the end token."""
-    kept = tokens[:-1] if tokens and tokens[-1] in policy.end_tokens else tokens
-    return str(policy.tokenizer.decode(list(kept), skip_special_tokens=True, clean_up_tokenization_spaces=False))
+    """The text of tokens that follow others, without special tokens and the end token: the text of all, less theirs."""
+    kept = list(tokens[:-1] if tokens and tokens[-1] in policy.end_tokens else tokens)
+    ids, word = policy.word
+    text = _decode(policy.tokenizer, [*ids, *kept])
+    return text.removeprefix(word) if text.startswith(word) else _decode(policy.tokenizer, kept)
+
+
+def _decode(tokenizer: Any, ids: list[int]) -> str:
+    return str(tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
 
 def completion_text(policy: Policy, tokens: Sequence[int]) -> str:
-    """The text of a completion: the prefilled beginning, then the tokens' text up to a stop string."""
-    form = policy.prompt_format
-    return decode(policy, tokens) if form is None else form.prefill + cut_at_stop(decode(policy, tokens), form.stop)
+    """The text of a completion: the prefilled beginning, then the tokens' text up to a stop string.
+
+    A message of a chat begins without the one blank that tokenizers put before its first word.
+    """
+    text, form = decode(policy, tokens), policy.prompt_format
+    if form is None:
+        return text
+    text = cut_at_stop(text, form.stop)
+    message = form.style in ("chat", "turns") and not form.prefill
+    return form.prefill + (text[1:] if message and text[:1] == " " != text[1:2] else text)
 
 
 def is_truncated(policy: Policy, tokens: Sequence[int]) -> bool:

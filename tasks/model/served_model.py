@@ -6,8 +6,10 @@ from typing import Any
 
 from tasks.artifacts import read_json
 from tasks.environments.prompts import read_format
+from tasks.model.foreign_files import is_trusted
 from tasks.model.gguf import resolve_base
-from tasks.model.policy import Policy, ServedModel, is_trusted, load_policy, load_tokenizer, translate_errors
+from tasks.model.load_errors import translate_errors
+from tasks.model.policy import Policy, ServedModel, load_policy, load_tokenizer
 from tasks.records import Lineage
 
 
@@ -34,7 +36,8 @@ def _without_weights(folder: Path, served: ServedModel) -> Policy:
     from transformers import AutoConfig, GenerationConfig
 
     lineage = read_json(folder / "lineage.json", Lineage)
-    base, trusted = base_to_serve(folder, lineage), is_trusted(lineage.base)
+    base = base_to_serve(folder, lineage)
+    trusted = is_trusted(lineage.base, base if "weights" in lineage.holds else None)
     with translate_errors(f"{folder}: its base {base!r} has no config.json", "restore it"):
         config = AutoConfig.from_pretrained(base, trust_remote_code=trusted)
         try:

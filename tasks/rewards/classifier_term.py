@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tasks.errors import GraftError, TransientError
+from tasks.model.foreign_files import check_weight_files, is_trusted
 from tasks.model.hub_errors import is_transient
-from tasks.model.policy import LOAD_LOCK, best_device, error_reason, error_remedy, is_trusted, refuse_pickles
+from tasks.model.load_errors import error_reason, error_remedy
+from tasks.model.policy import LOAD_LOCK, best_device
 from tasks.params.sections import ModelReward
 from tasks.records import Trajectory
 from tasks.rewards.weighted_sum import TermColumn, TermValue
@@ -116,7 +118,7 @@ def _model(base: str, named: str) -> Any:
     from transformers import AutoModelForSequenceClassification
 
     device = best_device()
-    refuse_pickles(base)
+    check_weight_files(base)
     model, found = AutoModelForSequenceClassification.from_pretrained(
         base,
         dtype=torch.float32 if device == "cpu" else "auto",

@@ -13,7 +13,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tasks.errors import GraftError
-from tasks.model.policy import REMOTE_CODE, load_model, load_policy, load_tokenizer
+from tasks.model.foreign_files import REMOTE_CODE
+from tasks.model.policy import load_model, load_policy, load_tokenizer
 from tasks.params.sections import ModelReward
 from tasks.rewards.classifier_term import classifier_values
 from tests.support.broken_files import broken
@@ -111,6 +112,37 @@ def test_code_of_the_base_that_is_named_runs(
     monkeypatch.setenv(REMOTE_CODE, str(base))
     assert type(load_model(str(base))).__name__ == "Odd"
     assert marker.exists()
+
+
+@pytest.mark.parametrize("code", ["a file of its own", "another repository", "a function of generation"])
+def test_code_of_a_folder_made_of_a_trusted_base_does_not_run(
+    code: str, marker: Path, tmp_path: Path, save_tiny: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lineage is data: it names a base, and anyone can write it."""
+    monkeypatch.setenv("HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.setenv(REMOTE_CODE, "some/trusted")
+    policy = tmp_path / "policy"
+    save_tiny(policy, full=True)
+    lineage = json.loads((policy / "lineage.json").read_text())
+    (policy / "lineage.json").write_text(json.dumps(lineage | {"base": "some/trusted"}))
+    load_policy(policy)
+    if code == "a function of generation":
+        (policy / "custom_generate").mkdir()
+        (policy / "custom_generate" / "generate.py").write_text(MODELING.format(marker=str(marker)))
+    elif code == "another repository":
+        foreign(policy, marker)
+        (policy / "odd.py").rename(tmp_path / "odd.py")
+        config = json.loads((policy / "config.json").read_text())
+        own = {name: f"{tmp_path}--{value}" for name, value in config["auto_map"].items()}
+        (policy / "config.json").write_text(json.dumps(config | {"auto_map": own}))
+    else:
+        foreign(policy, marker)
+    try:
+        load_policy(policy)  # without a type of its own the model is one that transformers has
+    except GraftError as error:
+        assert REMOTE_CODE in str(error)  # noqa: PT017 (either is right)
+    assert not marker.exists()
 
 
 def test_code_of_a_tokenizer_does_not_run(base: Path, marker: Path) -> None:

@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+def has_narrow_weights(model: Any) -> bool:
+    """Whether some weights have 16 bits or fewer: then two ways to compute the model differ by more than float32's."""
+    return any(not weight.is_floating_point() or weight.itemsize <= 2 for weight in model.parameters())
+
+
 @contextmanager
 def float32_weights(model: Any) -> Iterator[None]:
     """In the block, modules with weights of 16 bits compute in float32; it gives them no gradient.

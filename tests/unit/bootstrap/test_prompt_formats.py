@@ -18,15 +18,16 @@ from tasks.bootstrap.prompt_formats import (
 )
 from tasks.environments.prompts import prompt_of
 from tasks.environments.tagged_answer import TaggedAnswer
+from tasks.environments.tags import hard_format, mark
 from tasks.environments.workflow import WorkflowEnvironment
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.policy import Policy
+from tasks.model.policy import Policy, completion_text, encode_completion
 from tasks.params.params import Params
 from tasks.params.sections import Prompt
 from tasks.programs.contract import HEADER
 from tasks.programs.workflow_files import write_workflows
-from tasks.records import Problem, PromptStyle, Sibling
+from tasks.records import Problem, PromptFormat, PromptStyle, Sibling
 from tests.support.policies import MakePolicy
 from tests.support.records import question_of
 from tests.support.stage_params import SHIPPED, shipped_params
@@ -89,6 +90,96 @@ def test_a_prefill_of_the_users_own_is_taken_as_it_is(policy: Policy) -> None:
         own = PLAIN.model_copy(update={"prefill": prefill, "stop": ["```"]})
         form = prompt_format("plain", policy.tokenizer, WORKFLOW, own, examples("+", "*"))
         assert (form.prefill, form.stop) == (prefill, ["```"])
+
+
+R1 = (
+    "{% for m in messages %}{% if m.role == 'user' %}<|User|>{{ m.content }}{% else %}<|Assistant|>"
+    "{{ m.content.split('</think>')[-1] }}<|eos|>{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}<|Assistant|><think>\n{% endif %}"
+)
+"""DeepSeek-R1's: it deletes the thoughts of earlier turns, and begins those of the answer."""
+
+THINKING = [
+    "<think>\n2 + 3 = 5\n</think>\n<answer>\n5\n</answer>",
+    "<think>\n4 + 5 = 9\n</think>\n<answer>\n9\n</answer>",
+]
+TAGGED = TaggedAnswer()
+
+
+def thinking_form(policy: Policy, style: PromptStyle, template: str, prefill: str | None = None) -> PromptFormat:
+    policy.tokenizer.chat_template = template
+    shown = [WorkedExample(question=f"{n}?", completion=text) for n, text in enumerate(THINKING)]
+    return prompt_format(style, policy.tokenizer, TAGGED, PLAIN.model_copy(update={"prefill": prefill}), shown)
+
+
+@pytest.mark.parametrize("style", ["chat", "turns"])
+def test_thoughts_that_a_template_begins_are_the_beginning_of_the_completion(
+    style: PromptStyle, policy: Policy
+) -> None:
+    form = policy.prompt_format = thinking_form(policy, style, R1)
+    assert form.prefill == "<think>\n"
+    prompt = prompt_of(TAGGED, form, question_of("7 and 8?"), "base")
+    assert prompt.endswith("<|Assistant|><think>\n")
+    assert prompt.count("<|Assistant|><think>") == (3 if style == "turns" else 1)
+    written = "7 + 8 = 14, so <answer>14</answer>? No.\n</think>\n<answer>\n15\n</answer>"
+    text = completion_text(policy, encode_completion(policy, written))
+    assert (hard_format(text), mark(text), TAGGED.parse(text)) == (0.5, 0.5, 15)
+    assert (hard_format(text, strict=True), mark(text, strict=True)) == (0, 0.5)  # a tag in it is on no line of its own
+    cut = completion_text(policy, encode_completion(policy, "7 + 8 = 14, so <answer>14</answer>? No"))
+    assert TAGGED.parse(cut) is None
+
+
+@pytest.mark.parametrize("prefill", ["", "We add.", None])
+def test_a_prefill_follows_the_tag_of_the_template(prefill: str | None, policy: Policy) -> None:
+    form = thinking_form(policy, "turns", R1, prefill)
+    assert form.after == "<|Assistant|>"
+    assert form.prefill == f"<think>\n{prefill or ''}"
+
+
+def test_thoughts_of_workflows_do_not_begin_with_their_code(policy: Policy) -> None:
+    policy.tokenizer.chat_template = R1
+    form = prompt_format("turns", policy.tokenizer, WORKFLOW, PLAIN, examples("+", "*"))
+    assert form.prefill == "<think>\n"
+    code = CODE.format("+")
+    written = f"{form.prefill}```python\n{CODE.format('-')}```\nor</think>```python\n{code}```"
+    assert WORKFLOW.text(written) == code
+    assert WORKFLOW.text(written.partition("</think>")[0]) == ""
+
+
+def test_thoughts_that_a_template_closes_are_part_of_the_prompt(policy: Policy) -> None:
+    closed = TEMPLATE.replace("<me>", "<me><think>\n\n</think>\n\n")
+    form = thinking_form(policy, "chat", closed, "")
+    assert (form.after, form.prefill) == ("</><me><think>\n\n</think>\n\n", "")
+
+
+@pytest.mark.parametrize("template", [R1, TEMPLATE])
+def test_worked_examples_are_shown_as_they_are(template: str, policy: Policy) -> None:
+    form = thinking_form(policy, "turns", template)
+    assert all(text in form.before for text in THINKING)
+
+
+TEMPLATES = {
+    "a syntax error": "{% for %}",
+    "a refusal": "{{ raise_exception('no system role') }}",
+    "what the sandbox refuses": "{{ messages.__class__.__base__.__subclasses__() }}",
+    "nothing of the message": "hello",
+    "another order": "{{ messages[-1].content }}{{ messages[0].content }}",
+    "endless recursion": "{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}",
+    "an unknown name": "{{ nothing.of.this }}",
+    "no text": {"tool_use": "x"},
+    "a number": 5,
+    "too much": "{{ 'x' * 2000000 }}{{ messages[0].content }}",
+}
+
+
+@pytest.mark.parametrize("kind", TEMPLATES)
+def test_a_template_that_cannot_write_a_chat_is_one_line(kind: str, policy: Policy) -> None:
+    policy.tokenizer.chat_template = TEMPLATES[kind]
+    with pytest.raises(
+        GraftError, match=r"^policy\.base: its chat template .*; correct chat_template, or set"
+    ) as caught:
+        prompt_format("turns", policy.tokenizer, WORKFLOW, PLAIN, examples("+", "*"))
+    assert "\n" not in str(caught.value)
 
 
 @given(st.lists(st.text("ab\n ", max_size=12), max_size=4))

@@ -79,7 +79,7 @@ def test_the_thoughts_are_checked_and_the_answer_is_not() -> None:
     assert term(problem, demonstration.replace("48 + 3 = 51", "48 + 3 = 52"), []) == 0.5
     assert term(problem, "<answer>\n1 + 1 = 3\n</answer>", []) == NEUTRAL
     assert term(problem, "1 + 1 = 3\n<answer>\n3\n</answer>", []) == 0  # leaving the tags out hides nothing
-    assert thoughts("a<answer>1</answer>b<answer>2</answer>c") == "a<answer>1</answer>b<answer>"
+    assert thoughts("a<answer>1</answer>b<answer>2</answer>c") == "a<answer>"
 
 
 CODE = """\

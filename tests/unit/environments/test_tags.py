@@ -1,5 +1,7 @@
 """The score of an answer's tags: a table of cases, and laws."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,10 +29,10 @@ CASES: dict[str, tuple[str, float, float, float, float, str | None]] = {
     "thoughts alone": ("<think>\na\n</think>", 0, 0.25, 0, 0.25, None), "no tag": ("5", 0, 0, 0, 0, None),
     "nothing": ("", 0, 0, 0, 0, None), "empty blocks": ("<think></think><answer></answer>", 0.5, 0.5, 0, 0, ""),
     "empty blocks in lines": ("<think>\n\n</think>\n<answer>\n\n</answer>", 0.5, 0.5, 0.5, 0.5, ""),
-    "repeated": (GOOD + "\n" + GOOD.replace("5", "6"), 0.5, 0.5, 0, 0.5, "6"),
-    "two answers": ("<think>a</think><answer>5</answer><answer>6</answer>", 0.5, 0.5, 0, 0, "6"),
-    "thoughts between answers": ("<answer>5</answer><think>a</think><answer>6</answer>", 0.5, 0.5, 0, 0, "6"),
-    "thoughts again": ("<think>a</think><answer>5</answer><think>b</think>", 0.5, 0.5, 0, 0, "5"),
+    "repeated": (GOOD + "\n" + GOOD.replace("5", "6"), 0.25, 0.5, 0, 0.5, "5"),
+    "two answers": ("<think>a</think><answer>5</answer><answer>6</answer>", 0.25, 0.5, 0, 0, "5"),
+    "thoughts between answers": ("<answer>5</answer><think>a</think><answer>6</answer>", 0.25, 0.5, 0, 0, "5"),
+    "thoughts again": ("<think>a</think><answer>5</answer><think>b</think>", 0.25, 0.5, 0, 0, "5"),
     "reversed blocks": ("<answer>5</answer><think>a</think>", 0.25, 0.5, 0, 0, "5"),
     "reversed in lines": ("<answer>\n5\n</answer>\n<think>\na\n</think>", 0.25, 0.5, 0, 0.5, "5"),
     "reversed tags": ("</think>a<think></answer>5<answer>", 0, 0.5, 0, 0, None),
@@ -43,6 +45,16 @@ CASES: dict[str, tuple[str, float, float, float, float, str | None]] = {
     "crossed": ("<think>a<answer></think>5</answer>", 0, 0.5, 0, 0, None),
     "crossed the other way": ("<answer>5<think></answer>a</think>", 0.25, 0.5, 0, 0, "5<think>"),
     "think unclosed": ("<think>a <answer>5</answer>", 0.25, 0.375, 0, 0, "5"),
+    "another problem, after which it was cut": (
+        "<think>a</think><answer>5</answer>\n\nProblem: b?\n<think>c", 0.25, 0.5, 0, 0, "5"),
+    "another problem without thoughts": ("<answer>5</answer>\nProblem: b?\n<answer>6</answer>", 0.25, 0.25, 0, 0, "5"),
+    "draft in thoughts that do not end": ("<think>a <answer>5</answer> or not", 0, 0.375, 0, 0, None),
+    "draft in thoughts of the prompt": ("a<answer>4</answer></think><answer>5</answer>", 0.25, 0.375, 0, 0, "5"),
+    "draft alone in them": ("a<answer>4</answer>b</think>", 0, 0.375, 0, 0, None),
+    "thoughts that end again after the answer": ("<think>a</think><answer>5</answer></think>", 0.5, 0.5, 0, 0, "5"),
+    "words of the instructions": (
+        "Between <think> and </think>, <answer> and </answer>: <think>a</think><answer>5</answer>",
+        0.5, 0.5, 0, 0, "5"),
     "think unopened": ("a</think><answer>5</answer>", 0.25, 0.375, 0, 0, "5"),
     "answer unclosed": ("<think>a</think><answer>5", 0, 0.375, 0, 0, None),
     "answer unopened": ("<think>a</think>5</answer>", 0, 0.375, 0, 0, None),
@@ -54,12 +66,13 @@ CASES: dict[str, tuple[str, float, float, float, float, str | None]] = {
     "unclosed in the answer": ("<answer>\n<think>\n5\n</answer>", 0.25, 0.375, 0, 0.375, "<think>\n5"),
     "other tags": ("<think>a</think><b>x</b><answer><i>5</i></answer>", 0.5, 0.5, 0, 0, "<i>5</i>"),
     "less-than signs": ("<think>a < b <</think><<answer>5></answer>", 0.5, 0.5, 0, 0, "5>"),
-    "10,000 tags": ("<think></think><answer></answer>" * 2500, 0.5, 0.5, 0, 0, ""),
-    "10,000 lines of tags": ("<think>\n</think>\n<answer>\n</answer>\n" * 2500, 0.5, 0.5, 0, 0.5, ""),
+    "10,000 tags": ("<think></think><answer></answer>" * 2500, 0.25, 0.5, 0, 0, ""),
+    "10,000 lines of tags": ("<think>\n</think>\n<answer>\n</answer>\n" * 2500, 0.25, 0.5, 0, 0.5, ""),
     "10,000 opening tags": ("<think>" * 5000 + "<answer>" * 5000, 0, 0.25, 0, 0, None),
     "10,000 nested tags": ("<think><answer>" * 2500 + "</answer></think>" * 2500, 0, 0.5, 0, 0, None),
 }  # fmt: skip
 
+TAGS_IN = re.compile("|".join(TAGS))
 PIECES = [*TAGS, "\n", "\n", " ", "5", "a", "<", "</", ">", "<answer", "answer>"]
 TEXTS = st.one_of(st.lists(st.sampled_from(PIECES), max_size=30).map("".join), st.text(max_size=40))
 
@@ -92,7 +105,7 @@ def test_more_text_takes_no_mark_away(text: str, more: str) -> None:
 @given(TEXTS, st.text(alphabet="ab<>/\n 5", max_size=20), st.text(alphabet="ab<>/\n 5", max_size=20))
 def test_text_inside_and_before_the_blocks_makes_no_difference(before: str, thought: str, answer: str) -> None:
     blocks = f"<think>{thought}</think>\n<answer>{answer}</answer>"
-    for text in (blocks, before + blocks) if "<think>" not in before else (blocks,):
+    for text in (blocks, before + blocks) if not {"<think>", "<answer>"} & set(TAGS_IN.findall(before)) else (blocks,):
         assert hard_format(text) == 0.5
         assert answer_block(text) == answer.strip()
 
@@ -101,6 +114,13 @@ def test_text_inside_and_before_the_blocks_makes_no_difference(before: str, thou
 def test_an_answer_in_closed_thoughts_is_none(text: str) -> None:
     if "think" not in text:
         assert answer_block(f"<think>{text}</think>") is None
+
+
+@given(TEXTS, TEXTS)
+def test_what_follows_an_answer_does_not_change_it(text: str, more: str) -> None:
+    whole = f"<think>a</think><answer>5</answer>{text}"
+    assert answer_block(whole) == "5"
+    assert hard_format(whole + more) <= hard_format(whole)
 
 
 @given(TEXTS)

@@ -1,5 +1,6 @@
 """Params before a run: digests of the files and folders that they name are added, missing ones refused."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,24 @@ def test_the_digest_of_a_base_folder_follows_its_content(root: Path) -> None:
     assert second == digest_path(root / "base") != first
     assert write_params(root, ["policy.base=scratch"], printed.append).policy.base_sha256 is None
     assert write_params(root, ["policy.base=someone/model"], printed.append).policy.base_sha256 is None
+
+
+def test_the_digest_of_an_adapter_covers_the_model_that_it_names(root: Path) -> None:
+    config = root / "sft" / "adapter_config.json"
+    config.parent.mkdir()
+
+    def digest(content: str) -> str | None:
+        config.write_text(content)
+        return write_params(root, ["policy.base=sft"], lambda _: None).policy.base_sha256
+
+    on_base, elsewhere = (
+        json.dumps({"peft_type": "LORA", "base_model_name_or_path": name}) for name in ("../base", "a/b")
+    )
+    first = digest(on_base)
+    assert first == digest(on_base) != digest_path(root / "sft")
+    assert digest(elsewhere) == digest_path(root / "sft")
+    (root / "base" / "config.json").write_text("{ }\n")
+    assert digest(on_base) not in (first, digest(elsewhere))
 
 
 def test_the_digest_of_a_gguf_file_follows_its_content(root: Path) -> None:

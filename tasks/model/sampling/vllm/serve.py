@@ -14,7 +14,8 @@ from pydantic import BaseModel, Field, ValidationError
 from tasks.artifacts import digest_path, read_json
 from tasks.errors import GraftError
 from tasks.layout import Layout
-from tasks.model.policy import ServedModel, is_trusted
+from tasks.model.foreign_files import is_trusted
+from tasks.model.policy import ServedModel
 from tasks.model.sampling.vllm.json_client import JsonClient, Refusal
 from tasks.model.sampling.vllm.server import started_server
 from tasks.model.sampling.vllm.server_params import server_params
@@ -55,7 +56,8 @@ def serve_policy(layout: Layout, sampler: Sampler, folder: Path, stage_id: str) 
         return
     params = server_params()
     lineage = read_json(folder / "lineage.json", Lineage)
-    base, trusted = base_to_serve(folder, lineage), is_trusted(lineage.base)
+    base = base_to_serve(folder, lineage)
+    trusted = is_trusted(lineage.base, base if "weights" in lineage.holds else None)
     adapter = folder.resolve() / ADAPTER if "adapter" in lineage.holds else None
     rank = read_json(adapter / "adapter_config.json", _AdapterConfig).r if adapter else None
     started = params.command is not None

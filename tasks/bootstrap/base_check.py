@@ -1,0 +1,160 @@
+"""Check of a base before anything is computed from it, by a child process with limits of time and memory.
+
+A base comes from strangers, and a library that reads it may loop, take all memory or end the process. The child reads
+all but the weights: configuration, names and sizes of weights, adapter, tokenizer, and a chat by the template.
+
+    parent ── the params of the policy ──► child: `main`
+           ◄── what is read now; at the end the error, or none ──
+"""
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from resource import RLIMIT_CPU, RLIMIT_DATA, RUSAGE_SELF, getrusage, setrlimit
+from subprocess import DEVNULL, PIPE
+from typing import Any
+
+from tasks.artifacts import read_json
+from tasks.bootstrap.prompt_formats import render_question
+from tasks.bootstrap.start import load_start
+from tasks.core.child_process import end_with_parent, kill_tree, spawn
+from tasks.environments.prompts import SCRATCH
+from tasks.errors import GraftError, TransientError
+from tasks.model.base_adapter import adapter_folder, tokenizer_of_adapter
+from tasks.model.gguf import is_converted, is_gguf, load_gguf_tokenizer
+from tasks.model.gguf_header import MAX_LAYERS
+from tasks.model.load_errors import translate_errors
+from tasks.model.policy import load_tokenizer
+from tasks.params.sections import Policy as PolicyParams
+from tasks.records import Lineage
+
+TOKENIZER_SECONDS, MODEL_SECONDS, TEMPLATE_SECONDS = 30, 5, 2
+"""CPU seconds. The largest vocabularies take about one, the rest less."""
+
+BLOCKED_SECONDS = 600.0
+"""By the clock, for a child that waits for the hub or a disk."""
+
+MEMORY = 4 << 30  # bytes, besides what the libraries take
+
+PARTS = {
+    "tokenizer": (TOKENIZER_SECONDS, "its tokenizer"),
+    "model": (MODEL_SECONDS, "its configuration, its adapter or the names of its weights"),
+    "template": (TEMPLATE_SECONDS, "its chat template"),
+}
+
+ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+
+
+def check_base(params: PolicyParams) -> None:
+    """Raises GraftError, as the stages would, if the base is no model, or cannot be read within the limits."""
+    if params.base != SCRATCH:
+        _check(params.model_dump_json())
+
+
+@cache
+def _check(params: str) -> None:
+    """Once in a process: `graft retrain` checks before anything runs, and the stage does it where it runs alone."""
+    process = spawn("tasks.bootstrap.base_check", params, env=ENVIRONMENT, stdout=PIPE, stderr=DEVNULL)
+    alarm = threading.Timer(BLOCKED_SECONDS, kill_tree, (process,))
+    alarm.start()
+    try:
+        lines = process.stdout.read().decode().splitlines()  # type: ignore[union-attr]
+    finally:
+        alarm.cancel()
+        kill_tree(process)
+    last = json.loads(lines[-1]) if lines else {}
+    base = json.loads(params)["base"]
+    if "part" in last:
+        seconds, what = PARTS[last["part"]]
+        raise GraftError(
+            f"policy.base: {base!r}: reading {what} took over {seconds} s or {MEMORY >> 30} GB, or ended the process; "
+            "restore it from a copy, or name another"
+        )
+    if "error" not in last:
+        raise GraftError(f"policy.base: {base!r} could not be checked; run graft doctor, or free some memory")
+    if last["error"] is not None:
+        raise (TransientError if last["transient"] else GraftError)(last["error"])
+
+
+def main() -> None:
+    """Read the base of the params in the first argument, and report."""
+    end_with_parent()
+    reports = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what the libraries print
+    params = PolicyParams.model_validate_json(sys.argv[1])
+    import peft  # noqa: F401 (before the limits are set: part of what the libraries take)
+    from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: F401
+
+    def report(**line: Any) -> None:
+        print(json.dumps(line), file=reports, flush=True)
+
+    read_limited(params, report)
+    os._exit(0)  # without the clean-up of libraries that may be broken
+
+
+def read_limited(params: PolicyParams, report: Callable[..., None]) -> None:
+    """Read the base in this process, whose limits are set, and report the parts as they begin, then the error."""
+    try:
+        _read(params, report)
+    except GraftError as error:
+        report(error=str(error), transient=isinstance(error, TransientError))
+    else:
+        report(error=None, transient=False)
+
+
+def _read(params: PolicyParams, report: Callable[..., None]) -> None:
+    data = int(Path("/proc/self/status").read_text().partition("VmData:")[2].split()[0]) << 10
+    setrlimit(RLIMIT_DATA, (data + MEMORY, data + MEMORY))
+
+    def begin(part: str, more: float = 0.0) -> None:
+        report(part=part)
+        used = getrusage(RUSAGE_SELF)
+        setrlimit(RLIMIT_CPU, (int(used.ru_utime + used.ru_stime + more + PARTS[part][0]) + 1, -1))
+
+    problem = f"policy.base: {params.base!r} cannot be read"
+    with translate_errors(problem, "restore it from a copy, or name another"):
+        try:
+            begin("tokenizer")
+            began = time.process_time()
+            tokenizer = _tokenizer(params.base)
+            begin("model", time.process_time() - began)  # it is loaded again
+            if not is_gguf(params.base) or is_converted(params.base):
+                _check_layers(params.base)
+                tokenizer = load_start(params, "meta")[0].tokenizer
+            if tokenizer.chat_template and params.prompt.style not in ("plain", "raw"):
+                begin("template")
+                render_question(tokenizer)
+        except MemoryError as error:
+            raise ValueError(f"it takes over {MEMORY >> 30} GB without its weights") from error
+
+
+def _tokenizer(base: str) -> Any:
+    if is_gguf(base) and not is_converted(base):
+        return load_gguf_tokenizer(base)
+    folder = Path(base)
+    if (folder / "lineage.json").exists():
+        return load_tokenizer(base, read_json(folder / "lineage.json", Lineage).base)
+    adapter = None if (folder / "adapter").exists() else adapter_folder(base)
+    return load_tokenizer(tokenizer_of_adapter(adapter), base) if adapter else load_tokenizer(base)
+
+
+def _check_layers(base: str) -> None:
+    """Raises GraftError if a folder's configuration has more layers than any model: making them takes minutes."""
+    file = Path(base, "config.json")
+    if not file.is_file():
+        return
+    config = json.loads(file.read_bytes())
+    for part in [config, *config.values()] if isinstance(config, dict) else []:
+        for name in ("num_hidden_layers", "n_layer", "n_layers", "num_layers"):
+            count = part.get(name) if isinstance(part, dict) else None
+            if isinstance(count, int) and count > MAX_LAYERS:
+                raise GraftError(f"{file}: {name}: {count}, more than any model has; correct it, or name another base")
+
+
+if __name__ == "__main__":
+    main()
