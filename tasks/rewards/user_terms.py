@@ -45,8 +45,8 @@ def user_term_column(
                         else "all that it was called for"
                     )
                     raise GraftError(
-                        f"rewards.own: {term.name} ({term.term}) has failed on {failed} of {total} completions, {told}; "
-                        f"workflow {trajectory.workflow_ids[member]} of problem {trajectory.problem_id}, for instance: "
+                        f"rewards.own: {term.name} ({term.term}) has failed on {failed} of {total} completions, {told};"
+                        f" workflow {trajectory.workflow_ids[member]} of problem {trajectory.problem_id}, for instance: "
                         f"{measured.error}; fix it{_slow(measured)}"
                     )
             columns.append(column)

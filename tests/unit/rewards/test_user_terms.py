@@ -269,7 +269,7 @@ def test_a_function_that_never_has_a_value_is_refused_at_its_first_calls(
     calls = root / "calls"
     texts = [f"[Path({str(calls)!r}).open('a').write('x'), {value}][{1}]"] * TRIED
     several = [group(make_trajectory, name, *[text + " " * n for n, text in enumerate(texts)]) for name in "abc"]
-    message = rf"^rewards\.own: told \(terms:by_text\) has failed on 32 of 96 completions, all that it was called for"
+    message = r"^rewards\.own: told \(terms:by_text\) has failed on 32 of 96 completions, all that it was called for"
     with pytest.raises(GraftError, match=rf"{message}; workflow a-31 of problem a, for instance: .*{NO_VALUES[value]}"):
         column(root, several, 1.0)
     assert len(calls.read_text()) == TRIED
