@@ -18,7 +18,7 @@ from annotated_types import Ge, Gt, Le, Lt, MultipleOf
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from flows.cli.main import app
+from flows.cli.app import app
 from tasks.params.params import Params
 
 DOCS = Path(__file__).parent
