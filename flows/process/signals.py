@@ -7,6 +7,7 @@
 Further ones are ignored while it does, and end the process at once after GRACE seconds: it survives `kill -9` as well.
 """
 
+import atexit
 import errno
 import os
 import signal
@@ -15,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from signal import SIG_BLOCK, SIG_DFL, SIG_SETMASK, SIGHUP, SIGINT, SIGTERM, Signals, pthread_sigmask
+from signal import SIG_BLOCK, SIG_DFL, SIG_IGN, SIG_SETMASK, SIGHUP, SIGINT, SIGTERM, Signals, pthread_sigmask
 from types import FrameType
 
 ENDING = (SIGINT, SIGTERM, SIGHUP)
@@ -43,10 +44,11 @@ class SignalHandler:
         self._undisturbed = 0.0
 
     def install(self) -> None:
-        """Handle every signal that has its default; nohup ignores SIGHUP, which stays so."""
+        """Handle every signal that has its default, to the end of the process; nohup ignores SIGHUP, which stays so."""
         for number in ENDING:
             if signal.getsignal(number) in (SIG_DFL, signal.default_int_handler):
                 signal.signal(number, self)
+                atexit.register(signal.signal, number, SIG_IGN)  # Python gives it its default before it is gone
 
     def command_is_over(self) -> None:
         """From here on the process ends by itself."""

@@ -50,7 +50,7 @@ def compare(names: Sequence[str], project: Path, html: Path | None, console: "Co
 def _print(sides: Sequence[Side], console: "Console") -> None:
     if len(sides) > 1:
         for side in sides:
-            console.print(f"{side.letter}  {side.name}", markup=False, highlight=False, soft_wrap=True)
+            console.print(f"{side.letter}  {side.name}", highlight=False, soft_wrap=True)
         console.print()
         _print_params(comparison.differing_params(sides), sides, console)
     for contrast in comparison.contrasts(sides):

@@ -36,6 +36,9 @@ MAX_CHARACTERS = 2000
 """Characters of a text; a completion may be much longer."""
 
 
+Count = Annotated[int, Field(ge=0, le=10**12)]
+
+
 class GreedyCompletion(Record):
     """The greedy completion of a test problem, and its result."""
 
@@ -61,8 +64,8 @@ class Bar(Record):
 
     low: float
     high: float
-    selected: int
-    not_selected: int
+    selected: Count
+    not_selected: Count
 
 
 class EvaluationParams(BaseModel):
@@ -100,11 +103,11 @@ class RunRecord(Record):
     rounds: Annotated[int, Field(ge=1, le=999_999)]
     test_sha256: str  # of run/problems/test.jsonl
     decision: str  # the reason that promotion gave
-    outcomes: dict[When, list[ProblemOutcome]]
+    outcomes: dict[When, Annotated[list[ProblemOutcome], Field(min_length=1)]]
     examples: list[Example]  # all test problems, in the order of their file
     metrics: dict[str, dict[str, float]]  # stage id → its metrics
     steps: dict[str, dict[str, list[float | None]]]  # round → column → its value at each step; None: not finite
-    rewards: dict[str, list[RewardBin]] = Field(default={})  # round → histogram of its rewards
+    rewards: dict[str, Annotated[list[RewardBin], Field(min_length=1)]] = Field(default={})  # round → its histogram
     influence_round: int | None  # the last round in which influence was measured
     influence: list[Bar]
     tree: str | None  # SVG of a search tree of the last round
