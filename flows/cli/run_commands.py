@@ -12,7 +12,7 @@ from tasks.core.terminal import print_text
 def retrain(
     assignments: Assignments = None,
     rounds: Annotated[
-        int | None, typer.Option(min=1, help="How many rounds of search and update; the same as -S rounds=N.")
+        int | None, typer.Option(min=1, max=1000, help="How many rounds of search and update; the same as -S rounds=N.")
     ] = None,
     preset: Annotated[
         str | None,

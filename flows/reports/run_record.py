@@ -72,7 +72,7 @@ class EvaluationParams(BaseModel):
     """The params that a comparison uses."""
 
     seed: Annotated[int, Field(ge=0)]
-    ks: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1, max_length=100)]
+    ks: Annotated[list[Annotated[int, Field(ge=1, le=1_000_000)]], Field(min_length=1, max_length=100)]
     confidence: Annotated[float, Field(ge=0.5, le=0.999)]
     resamples: Annotated[int, Field(ge=100, le=1_000_000)]
 
