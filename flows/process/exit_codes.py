@@ -32,7 +32,7 @@ def exit_code(command: Callable[[], None], debug: bool, transient: int = USER_ER
         command()
     except SystemExit:  # of the command line's parser
         raise
-    except BaseException as error:  # noqa: BLE001 (the outermost handler: printed, not swallowed)
+    except BaseException as error:
         number = SIGINT if isinstance(error, KeyboardInterrupt) else signals.number
         if debug:
             print(redacted(traceback.format_exc()), file=sys.stderr, end="")

@@ -21,6 +21,7 @@ from tasks.core.terminal import answer_text, shortened
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import is_run_only
+from tasks.params.sections import MOST_ROUNDS
 from tasks.programs.operators.question_context import without_context
 from tasks.promotion_records import Promotion
 from tasks.records import Attempt, Number, Problem, ProblemOutcome, Record, Result
@@ -100,7 +101,7 @@ class RunRecord(Record):
     """A run: `run/account.json`."""
 
     params: dict[str, str]  # by their dotted names, values as in MLflow; without RUN_ONLY
-    rounds: Annotated[int, Field(ge=1, le=999_999)]
+    rounds: Annotated[int, Field(ge=1, le=MOST_ROUNDS)]
     test_sha256: str  # of run/problems/test.jsonl
     decision: str  # the reason that promotion gave
     outcomes: dict[When, Annotated[list[ProblemOutcome], Field(min_length=1)]]

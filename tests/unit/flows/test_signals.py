@@ -107,14 +107,14 @@ def test_a_deferred_signal_is_raised_after_the_block(number: Signals) -> None:
 
 
 def test_a_deferred_signal_outlasts_an_error_of_the_block() -> None:
-    with pytest.raises(KeyboardInterrupt), defer_signals():
+    with pytest.raises(KeyboardInterrupt), defer_signals():  # noqa: PT012
         os.kill(os.getpid(), SIGINT)
         raise ValueError("of the block")
 
 
 def test_further_signals_do_not_disturb_the_end(handler: SignalHandler) -> None:
     tidied = []
-    with pytest.raises(Terminated):
+    with pytest.raises(Terminated):  # noqa: PT012
         try:
             os.kill(os.getpid(), SIGTERM)
         finally:
