@@ -9,6 +9,7 @@ from signal import SIGINT
 
 from flows.process.signals import SIGNALLED, SignalHandler
 from tasks.errors import GraftError, TransientError, one_line
+from tasks.model.out_of_memory import is_out_of_memory, memory_line
 from tasks.redaction import redacted
 
 USER_ERROR, INTERNAL_ERROR = 2, 1
@@ -66,6 +67,8 @@ def line_and_code(error: Exception) -> tuple[str, int]:
             f"{error.filename or os.getcwd()}: the disk is full; free some space and run again, nothing was lost",
             USER_ERROR,
         )
+    if is_out_of_memory(error):
+        return memory_line(error), USER_ERROR
     if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"{error.filename}: not writable ({error.strerror}); fix its permissions", USER_ERROR
     return f"a fault in Graft, {type(error).__name__}: {error}; run it again with --debug to see where", INTERNAL_ERROR

@@ -46,8 +46,8 @@ def user_term_column(
                     )
                     raise GraftError(
                         f"rewards.own: {term.name} ({term.term}) has failed on {failed} of {total} completions, {told};"
-                        f" workflow {trajectory.workflow_ids[member]} of problem {trajectory.problem_id}, for instance: "
-                        f"{measured.error}; fix it{_slow(measured)}"
+                        f" workflow {trajectory.workflow_ids[member]} of problem {trajectory.problem_id}, for instance:"
+                        f" {measured.error}; fix it{_slow(measured)}"
                     )
             columns.append(column)
     return columns

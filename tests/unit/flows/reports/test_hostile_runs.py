@@ -1,4 +1,4 @@
-"""Law: a run of others is compared, or refused by one line; its texts reach neither the terminal nor a table as codes."""
+"""Law: a run of others is compared, or refused by one line; none of its texts controls the terminal or a table."""
 
 import io
 import json
