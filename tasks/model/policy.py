@@ -29,7 +29,7 @@ from tasks.errors import GraftError, TransientError
 from tasks.model.gguf import resolve_base
 from tasks.model.hub_errors import is_transient
 from tasks.model.lora import ALL_LINEAR, linear_modules
-from tasks.model.out_of_memory import is_out_of_memory, memory_line
+from tasks.model.out_of_memory import is_out_of_memory
 from tasks.model.quantization import keep_weights, nf4_options
 from tasks.model.version import WEIGHTS, compute_version
 from tasks.records import Engine, Lineage, Part, PromptFormat, Quantization
@@ -218,11 +218,11 @@ def translate_errors(problem: str, remedy: str) -> Iterator[None]:
     """Turn what transformers, tokenizers, peft and safetensors raise for damaged files into a one-line GraftError."""
     try:
         yield
-    except (GraftError, MemoryError):
+    except GraftError:
         raise
     except Exception as error:
         if is_out_of_memory(error):
-            raise GraftError(memory_line(error)) from error
+            raise
         reason, remedy = error_reason(error), error_remedy(error) or remedy
         if is_transient(error):
             raise TransientError(f"{problem} ({reason}); try again later, or name a local folder") from error
