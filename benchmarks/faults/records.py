@@ -2,9 +2,9 @@
 
     python -m benchmarks.faults.records
 
-Each case is one call of `graft`, or of the stage `reward`, in a process of its own. `hangs`: calls that take longer than
-LIMIT seconds of processor time, or ten times that by the clock; `faults_in_graft`: calls that end with a traceback, with
-"a fault in Graft", with an exit code other than 0 and 2, or that print a control character.
+Each case is one call of `graft`, or of the stage `reward`, in a process of its own. `hangs`: calls that take longer
+than LIMIT seconds of processor time, or ten times that by the clock; `faults_in_graft`: calls that end with a
+traceback, with "a fault in Graft", with an exit code other than 0 and 2, or that print a control character.
 """
 
 import json

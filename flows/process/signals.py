@@ -79,7 +79,7 @@ def _leave_closed_terminal() -> None:
 
 def open_standard_streams() -> None:
     """Open /dev/null in place of standard streams that are closed (`2>&-`): the next file opened would take their
-    place, and be written to by whoever prints."""
+    place, and what is printed would be written into it."""
     for descriptor in range(3):
         try:
             os.fstat(descriptor)

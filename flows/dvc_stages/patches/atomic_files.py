@@ -44,7 +44,7 @@ def make_files_atomic() -> None:
 
 @contextmanager
 def edit_rwlock(*arguments: Any) -> Iterator[Any]:
-    """`dvc.rwlock._edit_rwlock`; a signal that arrives meanwhile is handled when the list is written."""
+    """`dvc.rwlock._edit_rwlock`; a signal that arrives in it is handled when the list is written."""
     with defer_signals(), _edit_rwlock(*arguments) as lock:
         yield lock
 

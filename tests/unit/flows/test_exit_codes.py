@@ -38,7 +38,7 @@ def test_lack_of_memory_is_told_as_that(error: Exception) -> None:
 @pytest.mark.parametrize("error", [RuntimeError("no"), ImportError("no module"), ValueError("out of memory")], ids=str)
 def test_other_errors_are_not(error: Exception) -> None:
     assert not line_and_code(error)[0].startswith("memory")
-    with pytest.raises(GraftError, match="rebuild it$"), translate_errors("policy", "rebuild it"):
+    with pytest.raises(GraftError, match=r"rebuild it$"), translate_errors("policy", "rebuild it"):
         raise error
 
 
