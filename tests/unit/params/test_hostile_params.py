@@ -52,7 +52,7 @@ def test_more_rounds_than_the_chain_can_have_are_refused_at_once(rounds: int) ->
     began = time.process_time()
     with pytest.raises(GraftError, match=rf"rounds: 10+1? is more than {MOST_ROUNDS}"):
         overridden(SHIPPED, TEXT, [f"rounds={rounds}"])
-    with pytest.raises(GraftError, match="rounds.last: .*less than or equal to 1000"):
+    with pytest.raises(GraftError, match=r"rounds\.last: .*less than or equal to 1000"):
         overridden(SHIPPED, TEXT, [f"rounds.last={rounds}"])
     assert time.process_time() - began < 5
 
@@ -70,9 +70,11 @@ def check_hostile_params(folder: Path, count: int) -> None:
         began = time.process_time()
         try:
             load_params(path)
+            told = str(path)
         except GraftError as error:
-            assert "\n" not in str(error)
-            assert str(error).startswith(str(path))
+            told = str(error)
+        assert told.startswith(str(path))
+        assert "\n" not in told
         assert time.process_time() - began < 10, raw[:2000]
 
 
