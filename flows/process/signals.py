@@ -1,6 +1,6 @@
 """Signals that end a command: the first one is raised as an exception, so that it cleans up.
 
-    SIGINT     Ctrl-C                               KeyboardInterrupt
+    SIGINT     Ctrl-C                               Interrupted
     SIGTERM    `kill`, a service that stops         Terminated
     SIGHUP     a closed terminal                    Terminated
 
@@ -36,6 +36,11 @@ class Terminated(BaseException):
         self.number = number
 
 
+class Interrupted(KeyboardInterrupt):
+    """SIGINT. A plain KeyboardInterrupt that was raised in `exec`, as in the import of a dataclass, makes Python kill the
+    process at its end, although it was caught."""
+
+
 class SignalHandler:
     """Handler of the signals that end this command; `number` is the first one received."""
 
@@ -62,7 +67,7 @@ class SignalHandler:
         self.number, self._undisturbed = number, time.monotonic() + GRACE
         if number == SIGHUP:
             _leave_closed_terminal()
-        raise KeyboardInterrupt if number == SIGINT else Terminated(number)
+        raise Interrupted if number == SIGINT else Terminated(number)
 
 
 def _leave_closed_terminal() -> None:

@@ -148,6 +148,16 @@ def test_the_exit_code_is_the_signals(
     assert (code, capsys.readouterr()) == (128 + number, ("", ""))
 
 
+def test_an_interruption_within_exec_has_its_exit_code_too() -> None:
+    """Python remembers a plain KeyboardInterrupt there, and kills the process when it has ended."""
+    code = (
+        "import sys\nfrom flows.process.exit_codes import exit_code\n"
+        "def command():\n    exec('import os, signal; os.kill(os.getpid(), signal.SIGINT)')\n"
+        "sys.exit(exit_code(command, debug=False))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=CODE, check=False).returncode == 130
+
+
 def test_what_could_not_be_put_back_is_told_after_a_signal(capsys: pytest.CaptureFixture[str]) -> None:
     def command() -> None:
         try:
