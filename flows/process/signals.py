@@ -37,8 +37,8 @@ class Terminated(BaseException):
 
 
 class Interrupted(KeyboardInterrupt):
-    """SIGINT. A plain KeyboardInterrupt that was raised in `exec`, as in the import of a dataclass, makes Python kill the
-    process at its end, although it was caught."""
+    """SIGINT. A plain KeyboardInterrupt that was raised in `exec`, as in the import of a dataclass, makes Python kill
+    the process at its end, although it was caught."""
 
 
 class SignalHandler:
