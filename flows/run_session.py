@@ -32,8 +32,8 @@ from flows.prefect_runs.progress_artifact import show_in_prefect
 from flows.prefect_runs.shard_runners import ShardRunner
 from flows.prefect_runs.task_run_logs import log_to_prefect
 from flows.prefect_runs.temporary_server import TemporaryServer
-from flows.process.exit_codes import Terminated, failure_line
-from flows.process.signals import reraise_lost_signals
+from flows.process.exit_codes import failure_line
+from flows.process.signals import Terminated, reraise_lost_signals
 from flows.reports.html.markdown import Summary, with_params
 from flows.reports.publish import failure, parameters, publish_name, publish_page, publish_summary
 from flows.retention.saved_locks import save_lock

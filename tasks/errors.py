@@ -6,7 +6,7 @@
     │       └── WorkspaceLockedError    another process works in this folder (flows.process.workspace_lock)
     └── InternalError               a bug in Graft, raised in a child process (flows.process.exit_codes); exit code 1
     BaseException
-    └── Terminated                  SIGTERM or SIGHUP (flows.process.exit_codes); exit code 128 + signal
+    └── Terminated                  SIGTERM or SIGHUP (flows.process.signals); exit code 128 + signal
 
 `HostIsGone` and `ZygoteDied` are internal to the sandbox (tasks.programs.sandbox).
 """

@@ -15,8 +15,8 @@ PROBLEM_ID = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$"
 
 ProblemId = Annotated[str, Field(pattern=PROBLEM_ID)]
 
-Number = Annotated[int | float, Field(allow_inf_nan=False)]
-"""A finite number, and never a bool (strict mode refuses `true`)."""
+Number = int | float
+"""In a Record a finite number, and never a bool (strict mode refuses `true`)."""
 
 
 def _check_finite(value: Any) -> Any:

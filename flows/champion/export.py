@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from tasks.artifacts import read_json
+from tasks.core.terminal import print_text
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.model.export import ExportFormat, export_policy
@@ -20,7 +21,7 @@ def export(layout: Layout, policy: Path | None, folder: Path, form: ExportFormat
         raise GraftError(f"{policy}: no such policy folder; name one, run/policy for instance")
     version = read_json(policy / "lineage.json", Lineage).version
     difference = export_policy(policy, folder, form, measured_score(layout, version), float32)
-    print(f"{folder}: {policy} ({version}), {form}; loaded again, no logit differs by more than {difference:.1e}")
+    print_text(f"{folder}: {policy} ({version}), {form}; loaded again, no logit differs by more than {difference:.1e}")
 
 
 def measured_score(layout: Layout, version: str) -> str | None:

@@ -10,13 +10,12 @@ from flows.cli.options import Debug
 
 def champion(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
     """Show the champion and its predecessors: since when, which one each replaced, and why."""
-    from rich.console import Console
-
     from flows.champion.rollback import print_champions
     from flows.preflight import project_root
+    from tasks.core.console import PlainConsole
     from tasks.layout import Layout
 
-    print_champions(Layout(project_root()), Console())
+    print_champions(Layout(project_root()), PlainConsole())
 
 
 def rollback(

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from flows.cli.options import Debug
+from tasks.core.terminal import print_text
 
 
 def problems(
@@ -26,7 +27,7 @@ def problems(
     """
     from flows.reports.problem_file import describe_files
 
-    print(describe_files(file, evaluator, siblings))
+    print_text(describe_files(file, evaluator, siblings))
 
 
 def environments(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
@@ -40,4 +41,4 @@ def environments(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
     from tasks.params.file import load_params
 
     root: Path = project_root()
-    print(list_environments(root, load_params(root / "params.yaml")))
+    print_text(list_environments(root, load_params(root / "params.yaml")))

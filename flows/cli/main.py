@@ -1,69 +1,24 @@
-"""The command line `graft …`. Each command imports what it needs when it runs, so that `graft --help` is fast."""
+"""The entry of the command line `graft …`. The rest is imported once its errors and signals have their exit codes."""
 
 import sys
-from collections.abc import Callable
-from typing import Annotated
 
-import typer
-
-from flows.cli.champion_commands import champion, export, rollback
-from flows.cli.data_commands import environments, problems
-from flows.cli.read_commands import compare, diagnose, doctor, history, operators, status, tree, ui, workflows
-from flows.cli.run_commands import clean, ladder, retrain, serve, stage
-from flows.process import settings
 from flows.process.exit_codes import exit_code
-
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    help="Retrain a language model that writes workflows, round by round. "
-    "Settings are in params.yaml; results go to run/. Start with: graft retrain",
-)
-
-COMMANDS: dict[Callable[..., None], str] = {
-    retrain: "Run the complete chain, from problems to an improved policy.",
-    stage: "Bring single stages up to date.",
-    ladder: "Try params that let updates go further.",
-    serve: "Retrain on a schedule.",
-    ui: "Open the history of this project in a browser.",
-    history: "Show the runs of this project, a line each.",
-    status: "Show which stages are stale, and why.",
-    tree: "Draw the search tree of one problem.",
-    workflows: "Print the workflows found for one problem.",
-    diagnose: "Diagnose one GRPO step.",
-    compare: "Compare runs.",
-    rollback: "Undo the last promotion.",
-    champion: "Show the champion and its predecessors.",
-    export: "Export the champion in plain Hugging Face layout.",
-    clean: "Delete old results; without --yes, list them.",
-    operators: "List the functions that a workflow may call.",
-    environments: "List the environments and the evaluators of answers.",
-    problems: "Show what is in a file of problems.",
-    doctor: "Check this machine and installation.",
-}
-"""Command → its line in `graft --help`."""
-
-for command, line in COMMANDS.items():
-    app.command(short_help=line)(command)
-
-
-@app.callback(invoke_without_command=True)
-def graft(
-    show_version: Annotated[bool, typer.Option("--version", help="Show Graft's version and exit.")] = False,
-) -> None:
-    if show_version:
-        from importlib.metadata import version
-
-        print(f"graft {version('graft')}")
-        raise typer.Exit
+from flows.process.signals import open_standard_streams
 
 
 def main() -> None:
     """Run the command line: exit code 2 and one line for an error that the user can fix, 130 after Ctrl-C."""
+    open_standard_streams()
+    sys.exit(exit_code(_main, debug="--debug" in sys.argv[1:]))
+
+
+def _main() -> None:
+    from flows.process import settings
+
     settings.set_environment()
-    sys.exit(exit_code(lambda: app(prog_name="graft"), debug="--debug" in sys.argv[1:]))
+    from flows.cli.app import app
+
+    app(prog_name="graft")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import typer
 
 from flows.cli.options import Assignments, Debug
 from flows.process import settings
+from tasks.core.terminal import print_text
 
 
 def history(
@@ -26,7 +27,7 @@ def history(
     shown = entries(root)[-last:]
     for entry in shown:
         state = "running" if entry is shown[-1] and holders(root) else "killed"
-        print(f"{entry.when}  {entry.name or entry.number} · {state if entry.done is None else entry.line}")
+        print_text(f"{entry.when}  {entry.name or entry.number} · {state if entry.done is None else entry.line}")
 
 
 def status(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
@@ -34,11 +35,11 @@ def status(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
     from flows.preflight import project_root, write_params
 
     root = project_root()
-    write_params(root, [], print)
+    write_params(root, [], print_text)
     from flows.dvc_stages.pipeline import DvcPipeline
 
     for stage_id, reasons in DvcPipeline(root).stale().items():
-        print(f"{stage_id:<16} {'; '.join(reasons) or 'up to date'}")
+        print_text(f"{stage_id:<16} {'; '.join(reasons) or 'up to date'}")
 
 
 def tree(
@@ -52,13 +53,12 @@ def tree(
     probability under the policy (p). Green: it solves the problem and its siblings. The line of a revised workflow is
     the model's description of the change.
     """
-    from rich.console import Console
-
     from flows.preflight import project_root
     from flows.reports.search_tree import draw_tree
+    from tasks.core.console import PlainConsole
     from tasks.layout import Layout
 
-    Console().print(draw_tree(Layout(project_root()), problem_id, round), highlight=False)
+    PlainConsole().print(draw_tree(Layout(project_root()), problem_id, round), highlight=False, markup=True)
 
 
 def workflows(
@@ -102,15 +102,14 @@ def diagnose(
     and measures the policy before and after it on the same prompts with the same seeds. The exit code is 0 whatever
     it finds; the run is not changed. The same project, seed and options give the same page.
     """
-    from rich.console import Console
-
     from flows.preflight import project_root, write_params
+    from tasks.core.console import PlainConsole
     from tasks.errors import GraftError
 
     if html is not None and html.is_dir():
         raise GraftError(f"--html {html}: is a folder; name a file, diagnosis.html for instance")
     root = project_root()
-    params = write_params(root, assignments or [], print)
+    params = write_params(root, assignments or [], print_text)
     from flows.diagnosis.diagnose import diagnose as examined
     from flows.diagnosis.page import page_of
     from flows.diagnosis.terminal import print_diagnosis
@@ -118,10 +117,10 @@ def diagnose(
     from tasks.layout import Layout
 
     diagnosis = examined(Layout(root), params, problems, round, against)
-    print_diagnosis(diagnosis, Console())
+    print_diagnosis(diagnosis, PlainConsole())
     if html is not None:
         write_text(html, page_of(diagnosis))
-        print(f"written: {html}")
+        print_text(f"written: {html}")
 
 
 def compare(
@@ -145,11 +144,10 @@ def compare(
     change is shown with an interval and p, the probability of a change as large by chance alone. For instance:
     graft compare ../baseline . --html compared.html
     """
-    from rich.console import Console
-
     from flows.reports.compare_command import compare
+    from tasks.core.console import PlainConsole
 
-    compare(runs, Path.cwd(), html, Console())
+    compare(runs, Path.cwd(), html, PlainConsole())
 
 
 def ui(
@@ -204,7 +202,7 @@ def doctor(
         return
     findings = examine(project_root())
     for finding in findings:
-        print(f"{'wrong' if finding.remedy else 'ok':<6} {finding.thing}: {finding.found}")
+        print_text(f"{'wrong' if finding.remedy else 'ok':<6} {finding.thing}: {finding.found}")
         if finding.remedy:
-            print(f"       remedy: {finding.remedy}")
+            print_text(f"       remedy: {finding.remedy}")
     raise typer.Exit(any(finding.remedy for finding in findings))

@@ -1,18 +1,18 @@
 """Commands that compute or remove results."""
 
-from functools import partial
 from typing import Annotated
 
 import typer
 
 from flows.cli.options import Assignments, Debug, Pull
 from flows.process import settings
+from tasks.core.terminal import print_text
 
 
 def retrain(
     assignments: Assignments = None,
     rounds: Annotated[
-        int | None, typer.Option(min=1, help="How many rounds of search and update; the same as -S rounds=N.")
+        int | None, typer.Option(min=1, max=1000, help="How many rounds of search and update; the same as -S rounds=N.")
     ] = None,
     preset: Annotated[
         str | None,
@@ -33,12 +33,11 @@ def retrain(
     A stage is computed only if its inputs, params or source have changed. Ends with a table of how many test problems
     the policy solves before and after. Interrupt it at any time; the next run continues where it stopped.
     """
-    from rich.console import Console
-
     from flows.cli.presets import preset as assignments_of
     from flows.preflight import project_root, proposed_params, write_params
     from flows.process.workspace_lock import exclusive_lock
     from tasks.bootstrap.base_check import check_base
+    from tasks.core.console import PlainConsole
     from tasks.layout import Layout
     from tasks.promotion.champion import read_champion
 
@@ -50,18 +49,18 @@ def retrain(
     if dry_run:
         from flows.dvc_stages.dry_run import print_forecast
 
-        print_forecast(root, text, params, Console(highlight=False))
+        print_forecast(root, text, params, PlainConsole(highlight=False))
         return
     check_base(params.policy)
     with exclusive_lock(root, "graft retrain"):
-        params = write_params(root, chosen, print)
+        params = write_params(root, chosen, print_text)
         settings.set_prefect_home(root)
         from flows.reports.terminal import print_report
         from flows.retrain import retrain
 
-        session = retrain(root, params, partial(print, flush=True), pull, preset)
+        session = retrain(root, params, print_text, pull, preset)
         try:
-            print_report(Layout(root), params, session.seconds, session.cached, Console())
+            print_report(Layout(root), params, session.seconds, session.cached, PlainConsole())
         finally:
             session.wait()
 
@@ -87,12 +86,12 @@ def stage(
 
     root = project_root()
     with shared_lock(root, f"graft stage {' '.join(names)}"):
-        params = write_params(root, assignments or [], print)
+        params = write_params(root, assignments or [], print_text)
         from flows.dvc_stages.pipeline import DvcPipeline
 
         pipeline = DvcPipeline(root, pull, seconds=params.schedule.seconds)
         for stage_id in [stage_id for name in names for stage_id in pipeline.find(name)]:
-            print(pipeline.run(stage_id, force), flush=True)
+            print_text(pipeline.run(stage_id, force))
 
 
 def ladder(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
@@ -109,7 +108,7 @@ def ladder(debug: Debug = False) -> None:  # noqa: ARG001 (read by main)
 
     root = project_root()
     with shared_lock(root, "graft ladder"):
-        try_rungs(root, partial(print, flush=True))
+        try_rungs(root, print_text)
 
 
 def serve(

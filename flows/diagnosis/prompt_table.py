@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-from rich.console import Console
-
 from tasks.bootstrap.choose_prompt import formats_of, try_formats, worked_examples
 from tasks.bootstrap.start import load_start
 from tasks.coldstart.solve_problems import solve_problems
 from tasks.coldstart.task import prompt_problems
+from tasks.core.console import PlainConsole
 from tasks.core.terminal import make_table
 from tasks.environments.lookup import environment_in
 from tasks.environments.prompts import SCRATCH
@@ -35,4 +34,4 @@ def print_trials(root: Path) -> None:
         shares = (trial.valid, trial.pass_at_1, trial.pass_at_k, trial.truncated)
         lengths = (trial.prompt_tokens, trial.completion_tokens)
         table.add_row(trial.form.style, *(f"{x:.2f}" for x in shares), *(f"{x:.0f}" for x in lengths))
-    Console().print(table)
+    PlainConsole().print(table)

@@ -2,16 +2,17 @@
 
 import errno
 import os
-import signal
 import sys
 import traceback
 from collections.abc import Callable
-from typing import NoReturn
+from signal import SIGINT
 
+from flows.process.signals import SIGNALLED, SignalHandler
 from tasks.errors import GraftError, TransientError, one_line
+from tasks.model.out_of_memory import is_out_of_memory, memory_line
 from tasks.redaction import redacted
 
-USER_ERROR, INTERNAL_ERROR, INTERRUPTED, SIGNALLED = 2, 1, 130, 128
+USER_ERROR, INTERNAL_ERROR = 2, 1
 TRANSIENT_ERROR = 75
 """EX_TEMPFAIL of sysexits.h; only a stage that runs alone exits with it."""
 
@@ -20,40 +21,34 @@ class InternalError(Exception):
     """A bug in Graft that a child process reported in one line."""
 
 
-class Terminated(BaseException):
-    """SIGTERM (`kill`, a service that stops) or SIGHUP (a closed terminal)."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
-
-
 def exit_code(command: Callable[[], None], debug: bool, transient: int = USER_ERROR) -> int:
     """Run `command` and return the exit code: 0, 2 for an error that the user can fix, 1 for a bug in Graft.
 
     130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP, all raised as exceptions so that `command` cleans up.
     `transient`: the code of a TransientError. The traceback is shown only with `debug`.
     """
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores SIGHUP; keep that
-            signal.signal(number, _raise_terminated)
+    signals = SignalHandler()
+    signals.install()
     try:
         command()
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except Terminated as error:
-        return SIGNALLED + error.number
-    except Exception as error:  # noqa: BLE001 (the outermost handler: printed, not swallowed)
+    except SystemExit:  # of the command line's parser
+        raise
+    except BaseException as error:
+        number = SIGINT if isinstance(error, KeyboardInterrupt) else signals.number
         if debug:
             print(redacted(traceback.format_exc()), file=sys.stderr, end="")
+        if number is not None and not isinstance(error, GraftError):  # libraries turn what a signal raises into errors
+            return SIGNALLED + number
+        if not isinstance(error, Exception):
+            raise
         line, code = line_and_code(error)
         print(f"graft: {one_line(redacted(line))}", file=sys.stderr)
+        if number is not None:
+            return SIGNALLED + number
         return transient if isinstance(error, TransientError) else code
+    finally:
+        signals.command_is_over()
     return 0
-
-
-def _raise_terminated(number: int, _: object) -> NoReturn:
-    raise Terminated(number)
 
 
 def failure_line(error: Exception) -> str:
@@ -72,6 +67,8 @@ def line_and_code(error: Exception) -> tuple[str, int]:
             f"{error.filename or os.getcwd()}: the disk is full; free some space and run again, nothing was lost",
             USER_ERROR,
         )
+    if is_out_of_memory(error):
+        return memory_line(error), USER_ERROR
     if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"{error.filename}: not writable ({error.strerror}); fix its permissions", USER_ERROR
     return f"a fault in Graft, {type(error).__name__}: {error}; run it again with --debug to see where", INTERNAL_ERROR

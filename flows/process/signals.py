@@ -1,12 +1,104 @@
-"""Signals that end a run: child processes are started with them blocked, and a lost one is raised again."""
+"""Signals that end a command: the first one is raised as an exception, so that it cleans up.
 
+    SIGINT     Ctrl-C                               Interrupted
+    SIGTERM    `kill`, a service that stops         Terminated
+    SIGHUP     a closed terminal                    Terminated
+
+Further ones are ignored while it does, and end the process at once after GRACE seconds: it survives `kill -9` as well.
+"""
+
+import atexit
+import errno
+import os
 import signal
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
-from signal import SIG_BLOCK, SIG_SETMASK, SIGHUP, SIGINT, SIGTERM, Signals, pthread_sigmask
+from signal import SIG_BLOCK, SIG_DFL, SIG_IGN, SIG_SETMASK, SIGHUP, SIGINT, SIGTERM, Signals, pthread_sigmask
 from types import FrameType
+
+ENDING = (SIGINT, SIGTERM, SIGHUP)
+
+GRACE = 5.0
+"""Seconds in which a command ends undisturbed after its first signal."""
+
+SIGNALLED = 128
+"""Exit code of a command that was ended by a signal, less the signal's number."""
+
+
+class Terminated(BaseException):
+    """SIGTERM or SIGHUP."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class Interrupted(KeyboardInterrupt):
+    """SIGINT. A plain KeyboardInterrupt that was raised in `exec`, as in the import of a dataclass, makes Python kill
+    the process at its end, although it was caught."""
+
+
+class SignalHandler:
+    """Handler of the signals that end this command; `number` is the first one received."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        self._undisturbed = 0.0
+
+    def install(self) -> None:
+        """Handle every signal that has its default, to the end of the process; nohup ignores SIGHUP, which stays so."""
+        for number in ENDING:
+            if signal.getsignal(number) in (SIG_DFL, signal.default_int_handler):
+                signal.signal(number, self)
+                atexit.register(signal.signal, number, SIG_IGN)  # Python gives it its default before it is gone
+
+    def command_is_over(self) -> None:
+        """From here on the process ends by itself."""
+        self._undisturbed = self._undisturbed or time.monotonic() + GRACE
+
+    def __call__(self, number: int, _: FrameType | None) -> None:
+        if self._undisturbed:
+            if time.monotonic() > self._undisturbed:
+                os._exit(SIGNALLED + number)
+            return
+        self.number, self._undisturbed = number, time.monotonic() + GRACE
+        if number == SIGHUP:
+            _leave_closed_terminal()
+        raise Interrupted if number == SIGINT else Terminated(number)
+
+
+def _leave_closed_terminal() -> None:
+    """Redirect stdout and stderr to /dev/null where writing to them would raise an error."""
+    import termios
+
+    for descriptor in (1, 2):
+        try:
+            termios.tcgetattr(descriptor)
+        except termios.error as error:
+            if error.args[0] == errno.EIO:  # of a file and a pipe it is ENOTTY
+                _redirect(descriptor)
+
+
+def open_standard_streams() -> None:
+    """Open /dev/null in place of standard streams that are closed (`2>&-`): the next file opened would take their
+    place, and what is printed would be written into it."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            _redirect(descriptor)
+    sys.stdout = sys.stdout or os.fdopen(1, "w")
+    sys.stderr = sys.stderr or os.fdopen(2, "w")
+
+
+def _redirect(descriptor: int) -> None:
+    null = os.open(os.devnull, os.O_RDWR)
+    if null != descriptor:
+        os.dup2(null, descriptor)
+        os.close(null)
 
 
 @contextmanager
@@ -23,30 +115,65 @@ def block_signals(*signals: Signals) -> Iterator[None]:
 
 
 @contextmanager
+def defer_signals() -> Iterator[None]:
+    """Handle signals that arrive in the block after it, however many threads there are.
+
+    A blocked signal (`block_signals`) is received by another thread, and Python calls its handler in this one.
+    """
+    received: list[int] = []
+    try:
+        with _handlers(lambda number, _: received.append(number)) as handlers:
+            yield
+    finally:
+        for number in received:
+            handlers[Signals(number)](number, None)
+
+
+@contextmanager
 def reraise_lost_signals() -> Iterator[Callable[[], None]]:
     """A function to call between two pieces of work; it raises again what a signal raised and Python dropped.
 
-    Python drops an exception that a signal handler raises inside `__del__`, and the work would continue.
+    Python drops an exception that a signal handler raises inside `__del__`, and the work would continue. Signals
+    within GRACE seconds of another one are ignored.
     """
-    received: list[Callable[[], object]] = []
-    before = {number: signal.getsignal(number) for number in (SIGINT, SIGTERM, SIGHUP)}
-    handlers = {number: handler for number, handler in before.items() if callable(handler)}
-    if threading.current_thread() is not threading.main_thread():
-        handlers = {}  # only the main thread may set handlers
+    lost: list[BaseException] = []
+    undisturbed = 0.0
 
     def handle(number: int, frame: FrameType | None) -> None:
-        handler = handlers[Signals(number)]
-        received.append(partial(handler, number, None))
-        handler(number, frame)
+        nonlocal undisturbed
+        if time.monotonic() < undisturbed:
+            return
+        undisturbed = time.monotonic() + GRACE
+        try:
+            handlers[Signals(number)](number, frame)
+        except BaseException as error:
+            lost.append(error)
+            raise
 
     def raise_if_received() -> None:
-        if received:
-            received[-1]()
+        if lost:
+            raise lost[-1]
 
-    for number in handlers:
-        signal.signal(number, handle)
-    try:
+    with _handlers(handle) as handlers:
         yield raise_if_received
+
+
+@contextmanager
+def _handlers(
+    handler: Callable[[int, FrameType | None], object],
+) -> Iterator[dict[Signals, Callable[[int, FrameType | None], object]]]:
+    """Handle signals by `handler`; yields the handlers that they had before, which return after the block.
+
+    Ignored signals stay ignored. In another thread than the main one, which no signal interrupts, nothing changes.
+    """
+    before = {number: signal.getsignal(number) for number in ENDING}
+    handlers = {number: own for number, own in before.items() if callable(own)}
+    if threading.current_thread() is not threading.main_thread():
+        handlers = {}
+    for number in handlers:
+        signal.signal(number, handler)
+    try:
+        yield handlers
     finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+        for number, own in handlers.items():
+            signal.signal(number, own)

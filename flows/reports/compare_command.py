@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 MAX_RUNS = 8
 """The page has this many distinct colours."""
 
+MAX_PARAMS = 300
+"""Rows of the table of params, more than there are of one Graft."""
+
 VALUE_WIDTH = 20
 """Characters of a param's value; the page shows all."""
 
@@ -50,7 +53,7 @@ def compare(names: Sequence[str], project: Path, html: Path | None, console: "Co
 def _print(sides: Sequence[Side], console: "Console") -> None:
     if len(sides) > 1:
         for side in sides:
-            console.print(f"{side.letter}  {side.name}", markup=False, highlight=False, soft_wrap=True)
+            console.print(f"{side.letter}  {side.name}", highlight=False, soft_wrap=True)
         console.print()
         _print_params(comparison.differing_params(sides), sides, console)
     for contrast in comparison.contrasts(sides):
@@ -70,9 +73,11 @@ def _print_params(rows: Sequence[ParamRow], sides: Sequence[Side], console: "Con
         console.print("All params are the same.")
         return
     table = make_table("params that differ", *(side.letter for side in sides))
-    for row in rows:
+    for row in rows[:MAX_PARAMS]:
         table.add_row(row.name, *(shortened(value, VALUE_WIDTH) for value in row.values))
     console.print(table)
+    if len(rows) > MAX_PARAMS:
+        console.print(f"… and {len(rows) - MAX_PARAMS} more: the page shows all", style="dim", highlight=False)
 
 
 def _front(front: Front) -> "Table":

@@ -21,6 +21,7 @@ from tasks.core.terminal import answer_text, shortened
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import is_run_only
+from tasks.params.sections import MOST_ROUNDS
 from tasks.programs.operators.question_context import without_context
 from tasks.promotion_records import Promotion
 from tasks.records import Attempt, Number, Problem, ProblemOutcome, Record, Result
@@ -34,6 +35,9 @@ STEPS = ("kl", "entropy", "explained_variance")
 
 MAX_CHARACTERS = 2000
 """Characters of a text; a completion may be much longer."""
+
+
+Count = Annotated[int, Field(ge=0, le=10**12)]
 
 
 class GreedyCompletion(Record):
@@ -61,15 +65,15 @@ class Bar(Record):
 
     low: float
     high: float
-    selected: int
-    not_selected: int
+    selected: Count
+    not_selected: Count
 
 
 class EvaluationParams(BaseModel):
     """The params that a comparison uses."""
 
     seed: Annotated[int, Field(ge=0)]
-    ks: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1, max_length=100)]
+    ks: Annotated[list[Annotated[int, Field(ge=1, le=1_000_000)]], Field(min_length=1, max_length=100)]
     confidence: Annotated[float, Field(ge=0.5, le=0.999)]
     resamples: Annotated[int, Field(ge=100, le=1_000_000)]
 
@@ -97,14 +101,14 @@ class RunRecord(Record):
     """A run: `run/account.json`."""
 
     params: dict[str, str]  # by their dotted names, values as in MLflow; without RUN_ONLY
-    rounds: Annotated[int, Field(ge=1, le=999_999)]
+    rounds: Annotated[int, Field(ge=1, le=MOST_ROUNDS)]
     test_sha256: str  # of run/problems/test.jsonl
     decision: str  # the reason that promotion gave
-    outcomes: dict[When, list[ProblemOutcome]]
+    outcomes: dict[When, Annotated[list[ProblemOutcome], Field(min_length=1)]]
     examples: list[Example]  # all test problems, in the order of their file
     metrics: dict[str, dict[str, float]]  # stage id → its metrics
     steps: dict[str, dict[str, list[float | None]]]  # round → column → its value at each step; None: not finite
-    rewards: dict[str, list[RewardBin]] = Field(default={})  # round → histogram of its rewards
+    rewards: dict[str, Annotated[list[RewardBin], Field(min_length=1)]] = Field(default={})  # round → its histogram
     influence_round: int | None  # the last round in which influence was measured
     influence: list[Bar]
     tree: str | None  # SVG of a search tree of the last round

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from tasks.artifacts import read_jsonl, stream_jsonl
-from tasks.core.terminal import printable
+from tasks.core.terminal import visible
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.records import Problem, TreeNode, Workflow
@@ -32,11 +32,6 @@ def draw_tree(layout: Layout, problem_id: str, round: int | None) -> "Tree":
     shown = [node.model_copy(update={"statement": visible(node.statement)}) for node in nodes]
     problem = problems[0].rotated(round)
     return rich_tree(shown, problem.model_copy(update={"question": visible(problem.question)}), round)
-
-
-def visible(text: str) -> str:
-    """`text` with its lines, control characters replaced by `\ufffd`."""
-    return printable(text, kept="\n\t", replacement="\ufffd")
 
 
 def lines_of(path: Path, record: type[Line], problem_id: str, what: str) -> list[Line]:

@@ -1,6 +1,7 @@
 """`graft workflows`: the workflows that a round's search found for one problem."""
 
-from flows.reports.search_tree import last_round, lines_of, visible
+from flows.reports.search_tree import last_round, lines_of
+from tasks.core.terminal import visible
 from tasks.errors import one_line
 from tasks.layout import Layout
 from tasks.records import Workflow

@@ -8,6 +8,7 @@ from flows.retention.dvc_cache import last_lock_texts, list_cache
 from flows.retention.leftovers import list_leftovers
 from flows.retention.listing import Listing
 from flows.retention.prefect_runs import list_prefect_runs
+from tasks.core.terminal import print_text
 from tasks.errors import GraftError
 from tasks.layout import Layout
 from tasks.params.params import Params
@@ -68,11 +69,11 @@ def _print(listing: Listing) -> None:
     print(f"{listing.title}: {len(listing.removable)} to go{f', {_bytes(total)}' if total else ''}")
     ordered = sorted(listing.removable.items(), key=lambda item: -item[1])
     for name, size in ordered[:MAX_LINES]:
-        print(f"  goes   {name}{f'  {_bytes(size)}' if size else ''}")
+        print_text(f"  goes   {name}{f'  {_bytes(size)}' if size else ''}")
     if len(ordered) > MAX_LINES:
         print(f"  goes   … and {len(ordered) - MAX_LINES} smaller ones")
     for line in listing.kept:
-        print(f"  stays  {line}")
+        print_text(f"  stays  {line}")
 
 
 def _bytes(size: int) -> str:

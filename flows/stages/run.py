@@ -14,6 +14,7 @@ from pathlib import Path
 
 from flows.process import settings
 from flows.process.exit_codes import TRANSIENT_ERROR, exit_code
+from flows.process.signals import open_standard_streams
 from flows.stages.durations import record_duration
 from flows.stages.dvc_yaml import MODULES, declared_params, round_of, stage_of
 from flows.stages.sources import SOURCES, refuse_outdated
@@ -71,6 +72,7 @@ def main(arguments: Sequence[str]) -> int:
 
     `--tied`: end with the process that started this one.
     """
+    open_standard_streams()
     settings.set_environment()
     if "--tied" in arguments:
         end_with_parent()

@@ -4,6 +4,7 @@ import json
 import logging
 import sys
 from typing import TYPE_CHECKING, Any
+from unicodedata import category
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -14,13 +15,26 @@ logger = logging.getLogger(__name__)
 
 def print_remark(line: str) -> None:
     """Print a line on stderr, and log it: `graft retrain` sends what a stage logs to Prefect."""
-    print(line, file=sys.stderr, flush=True)
+    print(visible(line), file=sys.stderr, flush=True)
     logger.info("%s", line)
 
 
 def printable(text: str, kept: str = "", replacement: str = "") -> str:
-    """`text` with every character that could control a terminal replaced, except those in `kept`."""
-    return "".join(c if c.isprintable() or c in kept else replacement for c in text)
+    """`text` with every character that could control a terminal replaced, except those in `kept`.
+
+    Characters that change the direction of a line are replaced, too; spaces of other widths become plain ones.
+    """
+    return "".join(c if c.isprintable() or c in kept else " " if category(c) == "Zs" else replacement for c in text)
+
+
+def visible(text: str) -> str:
+    """`text` with its lines, control characters replaced by `\ufffd`."""
+    return printable(text, kept="\n\t", replacement="\ufffd")
+
+
+def print_text(text: object) -> None:
+    """Print a text that may contain texts of others, at once."""
+    print(visible(str(text)), flush=True)
 
 
 def shortened(text: str, width: int) -> str:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from tasks.errors import GraftError, TransientError
 from tasks.model.foreign_files import REMOTE_CODE
 from tasks.model.hub_errors import is_transient
+from tasks.model.out_of_memory import is_out_of_memory
 
 PANIC = "PanicException"
 """Name of what libraries in Rust raise; no subclass of Exception, and in no module that can be imported."""
@@ -18,10 +19,11 @@ def translate_errors(problem: str, remedy: str) -> Iterator[None]:
     """Turn what the libraries raise for damaged files into a one-line GraftError."""
     try:
         yield
-    except (GraftError, MemoryError):
+    except GraftError:
         raise
     except BaseException as error:
-        if not isinstance(error, Exception) and type(error).__name__ != PANIC:
+        is_panic = type(error).__name__ == PANIC
+        if not isinstance(error, Exception) and not is_panic or is_out_of_memory(error):
             raise
         reason, remedy = error_reason(error), error_remedy(error) or remedy
         if is_transient(error):

@@ -5,8 +5,28 @@ from contextlib import contextmanager
 
 from tasks.errors import GraftError
 
-MESSAGES = ("out of memory", "can't allocate memory", "cannot allocate memory", "not enough memory")
-"""Out-of-memory messages of torch where the error has no type of its own: on a CPU, on mps, in other libraries."""
+MESSAGES = (
+    *("out of memory", "can't allocate memory", "cannot allocate memory", "not enough memory", "bad_alloc"),
+    *("failed to map segment", "could not be mapped", "unable to mmap", "can't start new thread"),
+)
+"""Out-of-memory messages where the error has no type of its own: of torch on a CPU or on mps, of a library that is
+loaded, of threads."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error was raised for lack of memory."""
+    kinds = (RuntimeError, OSError, ImportError)  # torch.OutOfMemoryError is a RuntimeError
+    said = isinstance(error, kinds) and any(message in str(error).lower() for message in MESSAGES)
+    return isinstance(error, MemoryError) or said
+
+
+def memory_line(error: BaseException) -> str:
+    """The line for the user about an error for lack of memory, wherever it arose."""
+    reason = (str(error).strip() or type(error).__name__).split("\n")[0][:200]
+    return (
+        f"memory: this process needs more than it has ({reason}); free some, raise its limit (ulimit -v), or lower "
+        "shard_size, grpo.micro_batch_tokens and influence.memory_budget; nothing was lost"
+    )
 
 
 @contextmanager
@@ -14,8 +34,8 @@ def explain_out_of_memory(tokens: int) -> Iterator[None]:
     """Raises GraftError that names `grpo.micro_batch_tokens`, which is `tokens`, if the block runs out of memory."""
     try:
         yield
-    except (MemoryError, RuntimeError) as error:  # torch.OutOfMemoryError is a RuntimeError
-        if not isinstance(error, MemoryError) and not any(message in str(error).lower() for message in MESSAGES):
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
             raise
         reason = (str(error).strip() or type(error).__name__).split("\n")[0][:200]
         raise GraftError(

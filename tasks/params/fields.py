@@ -4,11 +4,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-Count = Annotated[int, Field(ge=1, strict=True)]
+Count = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
+CountFrom0 = Annotated[int, Field(ge=0, le=1_000_000, strict=True)]
+Seconds = Annotated[float, Field(gt=0, le=31_536_000)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Weight = Annotated[float, Field(ge=0, le=100)]
 LearningRate = Annotated[float, Field(gt=0, le=0.1)]
-Price = Annotated[float, Field(ge=0)]
+Price = Annotated[float, Field(ge=0, le=1_000_000)]
 Temperature = Annotated[float, Field(gt=0, le=2)]
 Loss = Literal["dapo", "bnpo", "grpo", "dr_grpo", "cispo", "sapo", "reinforce"]
 Importance = Literal["token", "sequence"]

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from tasks.artifacts import read_text, write_text
 from tasks.errors import GraftError
 from tasks.params.params import Params
-from tasks.params.sections import Section
+from tasks.params.sections import MOST_ROUNDS, Section
 from tasks.params.strict_yaml import load_yaml
 
 RENAMED = {
@@ -119,6 +119,8 @@ def _yaml() -> Any:
 def _assign(path: Path, document: Any, key: str, value: Any) -> Any:
     """Set a dotted key and return the old value."""
     if key == "rounds" and isinstance(value, int) and not isinstance(value, bool):
+        if value > MOST_ROUNDS:
+            raise GraftError(f"{path}: rounds: {value} is more than {MOST_ROUNDS}; write a number from 1 to that")
         old = document["rounds"]["last"]
         _replace(document["rounds"], rounds_of(value))
         return old

@@ -34,7 +34,7 @@ from tasks.params.sections import (
 class Params(Section):
     """All of `params.yaml`."""
 
-    seed: Annotated[int, Field(ge=0, strict=True)]
+    seed: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)]
     environment: str
     environment_sha256: str | None
     algorithm: Algorithm

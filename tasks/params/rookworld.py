@@ -9,7 +9,7 @@ from tasks.params.sections import Section
 
 
 class RookWorld(Section):
-    tasks: Annotated[list[Literal["P", "A"]], Field(min_length=1)]
+    tasks: Annotated[list[Literal["P", "A"]], Field(min_length=1, max_length=100)]
     notation: Literal["fen", "list"]
     positions: Literal["endings", "games"]
     engine: Literal["material", "stockfish"]

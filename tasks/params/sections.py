@@ -8,8 +8,10 @@ from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationIn
 
 from tasks.params.fields import (
     Count,
+    CountFrom0,
     LearningRate,
     Price,
+    Seconds,
     Selection,
     Share,
     Similarity,
@@ -36,10 +38,14 @@ class Section(BaseModel):
         return values
 
 
+MOST_ROUNDS = 1000
+"""DVC reads its lock, with some thirty lines of each round, before and after each stage."""
+
+
 class Rounds(Section):
     """`start` maps each round to the round whose policy it starts from, for the chain in `dvc.yaml`."""
 
-    last: Count
+    last: Annotated[int, Field(ge=1, le=MOST_ROUNDS, strict=True)]
     start: dict[int, int]
 
     @field_validator("start", mode="before")
@@ -71,7 +77,7 @@ class Problems(Section):
     train: Count
     validation: Count
     test: Count
-    dev: Annotated[int, Field(ge=0, strict=True)]
+    dev: CountFrom0
     phrasings: Annotated[int, Field(ge=1, le=3)]
     siblings: Annotated[int, Field(ge=0, le=16)]
     operations: Annotated[int, Field(ge=1, le=4, strict=True)]
@@ -109,7 +115,7 @@ class Prompt(Section):
     file: Annotated[str, Field(min_length=1)] | None
     file_sha256: str | None
     prefill: str | None
-    stop: list[Annotated[str, Field(min_length=1, max_length=32)]]
+    stop: Annotated[list[Annotated[str, Field(min_length=1, max_length=32)]], Field(max_length=100)]
 
     @field_validator("examples")
     @classmethod
@@ -166,16 +172,16 @@ class Bootstrap(Section):
 
 class Search(Section):
     samples: Annotated[int, Field(ge=1, le=256)]
-    simulations: Count
-    revisions: Annotated[int, Field(ge=0, strict=True)]
+    simulations: Annotated[int, Field(ge=1, le=65_536, strict=True)]
+    revisions: CountFrom0
     wave_size: Annotated[int, Field(ge=1, le=64)]
     rule: Literal["puct", "uct", "aflow", "random", "enumerate"]
     exploration: Annotated[float, Field(ge=0, le=100)]
     temperature: Temperature
     top_p: Annotated[float, Field(gt=0, le=1)]
-    top_k: Annotated[int, Field(ge=0, strict=True)]
-    seconds: Annotated[float, Field(gt=0)] | None
-    stop_at: Annotated[int, Field(ge=0, strict=True)]
+    top_k: CountFrom0
+    seconds: Seconds | None
+    stop_at: CountFrom0
 
     @model_validator(mode="after")
     def _check_simulations(self) -> "Search":
@@ -247,7 +253,7 @@ class ModelReward(Section):
     base: Annotated[str, Field(min_length=1)]
     weight: Weight
     batch: Annotated[int, Field(ge=1, le=4096, strict=True)]
-    label: Annotated[int, Field(ge=0, strict=True)] | str | None
+    label: CountFrom0 | str | None
     alone: bool = False  # reads the completion without its question
     cap: Annotated[float, Field(gt=0, le=1)] = 1.0  # larger values count as this
 
@@ -263,7 +269,7 @@ class Rewards(Section):
     strict: bool
     partial_tests: bool
     toxicity_floor: Annotated[float, Field(ge=0, le=0.9)]
-    own: list[UserTerm]
+    own: Annotated[list[UserTerm], Field(max_length=100)]
     own_sha256: str | None
     seconds: Annotated[float, Field(ge=0.1, le=3600)]
     model: ModelReward | None
@@ -292,7 +298,7 @@ class Influence(Section):
     loss: ValidationLoss
     selection: Selection
     fraction: Annotated[float, Field(gt=0, le=1)]
-    minimum_kept: Annotated[int, Field(ge=0, strict=True)]
+    minimum_kept: CountFrom0
     fdr_control: bool
     sequential_test: bool
     train_on_validation: bool
@@ -321,9 +327,9 @@ class Influence(Section):
 
 
 class Evaluation(Section):
-    every: Annotated[int, Field(ge=0, strict=True)]
-    samples: Count
-    ks: Annotated[list[Count], Field(min_length=1)]
+    every: Annotated[int, Field(ge=0, le=MOST_ROUNDS, strict=True)]
+    samples: Annotated[int, Field(ge=1, le=65_536, strict=True)]
+    ks: Annotated[list[Count], Field(min_length=1, max_length=100)]
     temperature: Temperature
     resamples: Annotated[int, Field(ge=100, le=1_000_000)]
     confidence: Annotated[float, Field(ge=0.5, le=0.999)]
@@ -351,7 +357,7 @@ class Scheduling(Section):
     overlap: Literal["wait", "skip"]
     retries: Annotated[int, Field(ge=0, le=20, strict=True)]
     delay: Annotated[float, Field(ge=0, le=3600)]
-    seconds: dict[str, Annotated[float, Field(gt=0)]]
+    seconds: dict[str, Seconds]
 
 
 class Runner(Section):

@@ -1,6 +1,5 @@
 """Rewards of trajectories from all terms: built-in, the environment's, the user's functions and a classifier."""
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +11,7 @@ from tasks.params.sections import Rewards, UserTerm
 from tasks.programs.efficiency import Budget
 from tasks.records import RewardedTrajectory, Trajectory
 from tasks.rewards.builtin_terms import results_of
+from tasks.rewards.term_number import number
 from tasks.rewards.user_terms import user_term_column
 from tasks.rewards.weighted_sum import TermColumn, TermValue, first_failure, reward_group, weights_of
 from tasks.sources.user_modules import check_unchanged, modules_of_terms
@@ -87,12 +87,9 @@ def _column(term: Term, trajectory: Trajectory) -> TermColumn:
     column = []
     for member, text in enumerate(trajectory.workflow_codes):
         try:
-            value = term(trajectory.problem, text, results_of(trajectory, member))
+            column.append(TermValue(number(term(trajectory.problem, text, results_of(trajectory, member)))))
         except Exception as error:  # noqa: BLE001 (a user's term may raise anything)
             column.append(TermValue(None, "failed", f"{type(error).__name__}: {error}"))
-            continue
-        finite = value is not None and math.isfinite(value)
-        column.append(TermValue(value) if finite else TermValue(None, "failed", f"it returned {value}"))
     return column
 
 

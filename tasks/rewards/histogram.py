@@ -1,6 +1,9 @@
 """Histogram of a round's rewards: BINS equal bins from the least reward to the highest that the weights allow."""
 
 from collections.abc import Iterable, Sequence
+from typing import Annotated
+
+from pydantic import Field
 
 from tasks.core.metrics_files import read_table
 from tasks.errors import GraftError
@@ -19,7 +22,7 @@ class RewardBin(Record):
 
     low: float
     high: float
-    completions: int
+    completions: Annotated[int, Field(ge=0, le=10**12)]
 
 
 def reward_histogram(rewards: Iterable[float], least: float, highest: float) -> list[RewardBin]:

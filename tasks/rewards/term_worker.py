@@ -14,16 +14,13 @@ import traceback
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
-from numbers import Real
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, BinaryIO
 
 from tasks.core.child_process import end_with_parent
 from tasks.records import Problem, Result
-
-LARGEST = 1e9
-"""Largest absolute value of a term, so that weighted sums stay finite."""
+from tasks.rewards.term_number import number
 
 LENGTH = 300
 """Longest error message, in characters."""
@@ -72,16 +69,6 @@ def call(function: Callable[..., Any], problem: Problem, text: str, results: lis
         return None, format_error(error)
 
 
-def number(value: Any) -> float:
-    """Convert a real number (bools and numpy's included) to float. Raises for other values."""
-    if not isinstance(value, Real):
-        raise TypeError(f"it returned {_shown(value)}, a {type(value).__name__}, which is no number")
-    converted = float(value)
-    if not abs(converted) <= LARGEST:  # true for NaN
-        raise ValueError(f"it returned {_shown(value)}, not a number from {-LARGEST:g} to {LARGEST:g}")
-    return converted
-
-
 def format_error(error: BaseException) -> str:
     """An error on one short line, with the file and line that raised it."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not _is_of_the_machinery(f.filename)]
@@ -91,12 +78,8 @@ def format_error(error: BaseException) -> str:
 
 
 def _is_of_the_machinery(file: str) -> bool:
-    return file == __file__ or file.startswith("<frozen importlib") or file == inspect.getfile(import_module)
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:40]}…"
+    own = (__file__, inspect.getfile(number), inspect.getfile(import_module))
+    return file in own or file.startswith("<frozen importlib")
 
 
 def _pipes() -> tuple[BinaryIO, BinaryIO]:

@@ -114,11 +114,14 @@ class Failures:
         self.rewards = 0
         self._first: str | None = None
         self._statuses: Counter[RewardStatus] = Counter()
+        self._train: Counter[RewardStatus] = Counter()
 
     def add(self, trajectory: RewardedTrajectory) -> None:
         """Count the rewards of a group."""
         self.rewards += len(trajectory.reward_status)
         self._statuses.update(trajectory.reward_status)
+        if trajectory.split == "train":
+            self._train.update(trajectory.reward_status)
 
     def add_failure(self, failure: str | None) -> None:
         """Keep the first failure of a shard, as returned by `first_failure`."""
@@ -134,12 +137,14 @@ class Failures:
         return (self._statuses[status] if status else self.failed) / max(self.rewards, 1)
 
     def check(self, name: str, limit: float) -> None:
-        """Raise GraftError if more than `limit` (a share) failed; `name` is their file."""
+        """Raise GraftError if more than `limit` (a share) failed, or all of train; `name` is their file."""
         if self.share() > limit:
             raise GraftError(
                 f"{name}: {self.failed} rewards ({self.share():.0%}) could not be computed, rewards.failed_limit is "
                 f"{limit:.0%}; {self._first}"
             )
+        if self._train.total() and not self._train["ok"]:
+            raise GraftError(f"{name}: no reward of a train completion could be computed; {self._first}")
 
 
 def _cause(trajectory: Trajectory, member: int, measured: Mapping[str, TermColumn]) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from flows.cli.main import app
+from flows.cli.app import app
 from flows.reports.run_lookup import find_run
 from flows.reports.search_tree import visible
 from flows.stages.dvc_yaml import round_of

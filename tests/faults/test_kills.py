@@ -3,6 +3,7 @@
 import hashlib
 import os
 import random
+import re
 import signal
 import sqlite3
 import subprocess
@@ -127,6 +128,26 @@ def test_a_signal_is_a_clean_stop(fresh: Path, stopped: Callable[..., int], ends
     assert ran(fresh) == ADDRESSES[: ADDRESSES.index("reward@1") + 1]
     ends_well(fresh)
     assert ran(fresh) == ADDRESSES[ADDRESSES.index("reward@1") :]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_six_signals_in_a_second_at_any_moment_are_one(
+    fresh: Path, number: signal.Signals, ends_well: Callable[[Path], None]
+) -> None:
+    """At the start too, where Prefect and pydantic turn what a signal raises into errors of their own."""
+    rng = random.Random(number)
+    for latest in (1, 4, 8):
+        process = tiny_project.start(fresh, "retrain")
+        while not (lock := fresh / ".graft" / "lock").exists() or not lock.read_text():
+            time.sleep(0.01)  # until Python has started
+        time.sleep(rng.uniform(0, latest))
+        for _ in range(6):
+            process.send_signal(number)
+            time.sleep(1 / 6)
+        _, told = process.communicate(timeout=100)
+        assert process.returncode == 128 + number
+        assert told == "" or re.fullmatch(r"interrupted .*; the same command goes on there\n", told)
+    ends_well(fresh)
 
 
 def test_a_stage_that_dvc_runs_stops_cleanly_too(fresh: Path) -> None:

@@ -18,7 +18,8 @@ from typing import Any
 
 from flows.prefect_runs.temporary_server import TemporaryServer
 from flows.process import settings
-from flows.process.exit_codes import Terminated, exit_code
+from flows.process.exit_codes import exit_code
+from flows.process.signals import Terminated
 from flows.stages.dvc_yaml import MODULES, declared_params
 from tasks.core.sharding import FanOut, use_fan_out
 from tasks.errors import GraftError

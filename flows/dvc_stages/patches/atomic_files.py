@@ -1,6 +1,8 @@
 """Patch of DVC 3.67: its own files survive a killed process, a full disk and damage.
 
 - `dvc.lock` is replaced atomically. DVC truncates it and then writes thousands of lines.
+- The list of readers and writers is edited undisturbed by signals. An interrupt while DVC writes it leaves half of it,
+  on which DVC fails before the command ends.
 - An empty folder in the run-cache, or an entry that is no text, means that there is no entry. DVC raises.
 - Damaged SQLite databases of file hashes, and a damaged list of readers and writers, are recreated: they hold nothing
   that cannot be computed again. DVC fails on them until they are removed by hand.
@@ -9,10 +11,12 @@
 import io
 import json
 import sqlite3
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from dvc import rwlock
 from dvc.fs import LocalFileSystem
 from dvc.lock import make_lock
 from dvc.rwlock import RWLOCK_FILE, RWLOCK_LOCK, SCHEMA
@@ -21,11 +25,13 @@ from dvc.utils.serialize import EncodingError, _common, _yaml
 from dvc_data.hashfile import state
 from voluptuous import Invalid
 
+from flows.process.signals import defer_signals
 from tasks.artifacts import write_text
 from tasks.core.sqlite import is_damaged, set_aside
 from tasks.errors import GraftError
 
 _load_cache = StageCache._load_cache
+_edit_rwlock = rwlock._edit_rwlock
 
 
 def make_files_atomic() -> None:
@@ -33,6 +39,14 @@ def make_files_atomic() -> None:
     _common._dump_data = _yaml._dump_data = write_atomically
     state.State = RecoveringState  # type: ignore[misc,unused-ignore]
     StageCache._load_cache = load_cache
+    rwlock._edit_rwlock = edit_rwlock
+
+
+@contextmanager
+def edit_rwlock(*arguments: Any) -> Iterator[Any]:
+    """`dvc.rwlock._edit_rwlock`; a signal that arrives in it is handled when the list is written."""
+    with defer_signals(), _edit_rwlock(*arguments) as lock:
+        yield lock
 
 
 def load_cache(self: Any, key: str, value: str | None) -> Any:

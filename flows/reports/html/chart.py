@@ -18,6 +18,13 @@ MAX_MARKS = 12
 """Curves with more points are drawn without marks."""
 
 
+TINY = 1e-12
+"""Least span of an axis, as a share of the end that is further from 0."""
+
+LARGEST = 1.79e308
+"""End of an axis: with what is added to it still a float."""
+
+
 class Point(NamedTuple):
     """`low` and `high` are the ends of its interval; equal to y if it has none."""
 
@@ -157,19 +164,23 @@ class _Frame:
 
 def steps_between(low: float, high: float, least: float = 0.0) -> list[float]:
     """About five round numbers from `low` < `high`: multiples of 1, 2 or 5 × 10ⁿ that are at least `least` apart."""
-    rough = max((high - low) / 5, least)
+    rough = max(high / 5 - low / 5, least)
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * (1 - 1e-9))
     return [i * step for i in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
 
 
 def _span(ends: tuple[float, float]) -> tuple[float, float]:
-    low, high = ends
-    return (low, high) if high > low else (low - 0.5, low + 0.5) if low else (0.0, 1.0)
+    low, high = (min(max(end, -LARGEST), LARGEST) for end in ends)
+    if high / 2 - low / 2 > TINY * max(abs(low), abs(high), 1e-280):
+        return low, high
+    around = max(abs(low) * TINY, 0.5)
+    return (low - around, low + around) if low else (0.0, 1.0)
 
 
 def _between(value: float, span: tuple[float, float], start: float, end: float) -> float:
-    return start + (value - span[0]) / (span[1] - span[0]) * (end - start)
+    """The place of `value` on a picture; halves, as the difference of two numbers of 1e308 is infinite."""
+    return start + (value / 2 - span[0] / 2) / (span[1] / 2 - span[0] / 2) * (end - start)
 
 
 def _short(value: float) -> str:

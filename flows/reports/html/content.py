@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 from typing import NamedTuple
 
 from markupsafe import Markup
@@ -16,6 +16,9 @@ from tasks.evaluation.environment_measures import ENDS
 
 MAX_CARDS = 10
 """Test problems that are shown with their completions."""
+
+MAX_CHARTS = 100
+"""Charts of a section; a run of others may have any number of metrics."""
 
 
 class Chart(NamedTuple):
@@ -49,10 +52,10 @@ class Card(NamedTuple):
 
 def pass_at_k(sides: Sequence[Side]) -> list[Chart]:
     """A chart for each pass@k: before and after on the test problems and, dashed, the rounds on the dev problems."""
-    names = dict.fromkeys(
-        name for side in sides for _, _, numbers in _evaluations(side.record) for name in levels(numbers)
-    )
-    return [Chart(title_of(name), curves(name, _level_curves(sides, name), (0.0, 1.0))) for name in names]
+    return [
+        Chart(title_of(name), curves(name, drawn, (0.0, 1.0)))
+        for name, drawn in islice(_level_curves(sides).items(), MAX_CHARTS)
+    ]
 
 
 def rewards(sides: Sequence[Side]) -> list[Chart]:
@@ -61,8 +64,13 @@ def rewards(sides: Sequence[Side]) -> list[Chart]:
     Of the reward and its terms the mean over the completions is drawn; histograms are of each run's first and last
     round.
     """
-    names = dict.fromkeys(name for side in sides for _, found in _reward_means(side.record) for name in found)
-    means = [Chart(name, curves(f"{name} by round", _curves(sides, name, _term))) for name in names]
+    rounds = {side.letter: list(_reward_means(side.record)) for side in sides}
+    names = dict.fromkeys(name for found in rounds.values() for _, own in found for name in own)
+
+    def term(side: Side, name: str) -> Iterator[tuple[float, float]]:
+        return ((round, found[name]) for round, found in rounds[side.letter] if name in found)
+
+    means = [Chart(name, curves(f"{name} by round", _curves(sides, name, term))) for name in islice(names, MAX_CHARTS)]
     return means + [chart for side in sides for chart in _reward_histograms(side, _of(sides, side))]
 
 
@@ -181,15 +189,19 @@ def _evaluations(record: RunRecord) -> Iterator[tuple[str, int, dict[str, float]
             yield stage, places[part] if part in places else int(part), numbers
 
 
-def _level_curves(sides: Sequence[Side], name: str) -> list[Curve]:
-    found: dict[tuple[int, str, bool], list[Point]] = {}
+def _level_curves(sides: Sequence[Side]) -> dict[str, list[Curve]]:
+    """The curves of each pass@k."""
+    found: dict[str, dict[tuple[int, str, bool], list[Point]]] = {}
     for colour, side in enumerate(sides):
         for stage, round, numbers in _evaluations(side.record):
-            if name in numbers:
-                other = stage != "evaluate"
-                key = (colour, f"{_of(sides, side)}{stage if other else 'test'}", other)
-                found.setdefault(key, []).append(Point(float(round), *levels(numbers)[name]))
-    return [Curve(title, colour, sorted(points), dashed) for (colour, title, dashed), points in found.items()]
+            other = stage != "evaluate"
+            key = (colour, f"{_of(sides, side)}{stage if other else 'test'}", other)
+            for name, level in levels(numbers).items():
+                found.setdefault(name, {}).setdefault(key, []).append(Point(float(round), *level))
+    return {
+        name: [Curve(title, colour, sorted(points), dashed) for (colour, title, dashed), points in own.items()]
+        for name, own in found.items()
+    }
 
 
 def _reward_means(record: RunRecord) -> Iterator[tuple[float, dict[str, float]]]:
@@ -199,24 +211,20 @@ def _reward_means(record: RunRecord) -> Iterator[tuple[float, dict[str, float]]]
             yield float(round), terms(record.metrics[f"reward@{round}"])
 
 
-def _term(record: RunRecord, name: str) -> Iterator[tuple[float, float]]:
-    return ((round, found[name]) for round, found in _reward_means(record) if name in found)
-
-
-def _steps(record: RunRecord, name: str) -> Iterator[tuple[float, float]]:
-    for round in range(1, record.rounds + 1):
-        values = record.steps.get(str(round), {}).get(name, [])
+def _steps(side: Side, name: str) -> Iterator[tuple[float, float]]:
+    for round in range(1, side.record.rounds + 1):
+        values = side.record.steps.get(str(round), {}).get(name, [])
         for i, value in enumerate(values, start=1):
             if value is not None:
                 yield round - 1 + i / len(values), value
 
 
 def _curves(
-    sides: Sequence[Side], name: str, points: Callable[[RunRecord, str], Iterator[tuple[float, float]]]
+    sides: Sequence[Side], name: str, points: Callable[[Side, str], Iterator[tuple[float, float]]]
 ) -> list[Curve]:
     """A curve of each run that has `points` of this name."""
     drawn = [
-        Curve(f"{_of(sides, side)}{name}", colour, [Point(x, y, y, y) for x, y in points(side.record, name)])
+        Curve(f"{_of(sides, side)}{name}", colour, [Point(x, y, y, y) for x, y in points(side, name)])
         for colour, side in enumerate(sides)
     ]
     return [curve for curve in drawn if curve.points]

@@ -13,7 +13,7 @@ from markdown.extensions.toc import slugify
 from ruamel.yaml import YAML
 
 from docs.reference import pages
-from flows.cli.main import app
+from flows.cli.app import app
 from tasks.environments.direct import Direct
 from tasks.params.file import overridden
 from tests.support.tiny_project import REPOSITORY

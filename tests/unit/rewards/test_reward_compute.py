@@ -1,7 +1,9 @@
 """Terms of the environment, which may be the user's own: a failure is never a 0, and it names its cause."""
 
 from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,14 +16,14 @@ from tasks.rewards.weighted_sum import Failures
 from tests.support.groups import make_group
 from tests.support.stage_params import shipped_params
 
-TEXTS = ["<think>\n2 + 3\n</think>\n<answer>\n5\n</answer>", "raise", "nan", "none", "<answer>5</answer>"]
+TEXTS = ["<think>\n2 + 3\n</think>\n<answer>\n5\n</answer>", "raise", "nan", "none", "text", "<answer>5</answer>"]
 GROUP = make_group(TEXTS, [Result(status="ok", value=5)] * len(TEXTS))
 
 
-def fragile(problem: Problem, text: str, results: Sequence[Result]) -> float | None:  # noqa: ARG001
+def fragile(problem: Problem, text: str, results: Sequence[Result]) -> Any:  # noqa: ARG001
     if text == "raise":
         raise ZeroDivisionError("by nothing")
-    return {"nan": float("nan"), "none": None}.get(text, 1.0)
+    return {"nan": float("nan"), "none": None, "text": "1.0"}.get(text, Decimal(1))
 
 
 class Fragile(TaggedAnswer):
@@ -35,13 +37,13 @@ class Fragile(TaggedAnswer):
 def test_a_term_that_fails_leaves_its_member_without_a_reward(tmp_path: Path) -> None:
     weights = shipped_params(rewards={"environment": {"hard_format": 0.5, "fragile": 1.0}})
     (rewarded,), failure = compute_rewards(tmp_path, weights, Fragile(), [GROUP], len(TEXTS))
-    assert rewarded.reward_status == ["ok", "failed", "failed", "failed", "ok"]
-    assert rewarded.rewards == [2.25, None, None, None, 2.125]
-    assert rewarded.reward_terms["hard_format"] == [0.5, 0, 0, 0, 0.25]
+    assert rewarded.reward_status == ["ok", *["failed"] * 4, "ok"]
+    assert rewarded.rewards == [2.25, *[None] * 4, 2.125]
+    assert rewarded.reward_terms["hard_format"] == [0.5, 0, 0, 0, 0, 0.25]
     failures = Failures()
     failures.add(rewarded)
     failures.add_failure(failure)
-    with pytest.raises(GraftError, match=r"3 rewards .*: fragile: ZeroDivisionError: by nothing; fix that term"):
+    with pytest.raises(GraftError, match=r"4 rewards .*: fragile: ZeroDivisionError: by nothing; fix that term"):
         failures.check("trajectories.jsonl", 0.2)
 
 

@@ -145,6 +145,18 @@ def test_more_failures_than_allowed_stop_the_stage_with_nothing_written(tmp_path
     assert not Layout(tmp_path).rewarded(1).exists()
 
 
+@pytest.mark.parametrize(("text", "kind"), [("rude", "ValueError: rude"), ("please", "sandbox")])
+def test_a_round_without_a_known_reward_stops_the_stage_whatever_may_fail(tmp_path: Path, text: str, kind: str) -> None:
+    """Validation's rewards do not help: the policy learns from those of train."""
+    params, layout = with_terms(tmp_path, "rewards.failed_limit=1.0"), Layout(tmp_path)
+    train = group_of(*[DIED if text == "please" else RIGHT] * 2, codes=[text, text])
+    other = group_of(RIGHT, codes=["please"]).model_copy(update={"split": "validation"})
+    write_jsonl(layout.trajectories(1), [train, other])
+    with pytest.raises(GraftError, match=rf"no reward of a train completion could be computed; workflow .*{kind}"):
+        run(layout, params, 1)
+    assert not layout.rewarded(1).exists()
+
+
 def test_failures_of_all_kinds_count_together(tmp_path: Path) -> None:
     params, layout = with_terms(tmp_path, "rewards.failed_limit=0.4"), Layout(tmp_path)
     group = group_of(RIGHT, RIGHT, DIED, RIGHT, codes=["please", "rude", "", "x"])

@@ -14,7 +14,7 @@ from tasks.errors import GraftError
 from tasks.params.sections import UserTerm
 from tasks.records import Problem, Result, RewardedTrajectory, Trajectory
 from tasks.rewards.term_process import TermProcess
-from tasks.rewards.user_terms import user_term_column
+from tasks.rewards.user_terms import TRIED, user_term_column
 from tasks.rewards.weighted_sum import TermColumn, TermValue
 from tests.support.processes import has_ended
 
@@ -93,7 +93,7 @@ NO_NUMBER, OUTSIDE = "which is no number", "not a number from -1e+09 to 1e+09"
         ("-math.inf", f"ValueError: it returned -inf, {OUTSIDE}"),
         ("numpy.float32('nan')", f"ValueError: it returned np.float32(nan), {OUTSIDE}"),
         ("2e9", f"ValueError: it returned 2000000000.0, {OUTSIDE}"),
-        ("10**400", "OverflowError: int too large to convert to float"),
+        ("10**400", f"ValueError: it returned 1{'0' * 39}…, {OUTSIDE}"),
         ("raises()", f"ValueError: not this one (terms.py:{LINE})"),
         ("sys.exit('enough')", "SystemExit: enough (<string>:1)"),
         ("os._exit(7)", "its process ended with exit code 7"),
@@ -248,6 +248,36 @@ def test_no_further_call_is_made_once_too_many_have_failed(root: Path, make_traj
     assert not note.exists()
     column(root, [group(make_trajectory, "a", *texts)], 0.5)
     assert note.exists()
+
+
+NO_VALUES = {
+    "None": "it returned None",
+    "math.inf": "it returned inf",
+    "[1.0]": r"it returned \[1\.0\], a list, which is no number",
+    "'0.5'": "it returned '0.5', a str",
+    "numpy.ones(2)": r"it returned array\(\[1\., 1\.\]\)",
+    "1/0": "ZeroDivisionError: division by zero",
+    "os._exit(0)": "its process ended with exit code 0",
+}
+
+
+@pytest.mark.parametrize("value", NO_VALUES)
+def test_a_function_that_never_has_a_value_is_refused_at_its_first_calls(
+    root: Path, make_trajectory: Make, value: str
+) -> None:
+    """Whatever share of them may fail."""
+    calls = root / "calls"
+    texts = [f"[Path({str(calls)!r}).open('a').write('x'), {value}][{1}]"] * TRIED
+    several = [group(make_trajectory, name, *[text + " " * n for n, text in enumerate(texts)]) for name in "abc"]
+    message = r"^rewards\.own: told \(terms:by_text\) has failed on 32 of 96 completions, all that it was called for"
+    with pytest.raises(GraftError, match=rf"{message}; workflow a-31 of problem a, for instance: .*{NO_VALUES[value]}"):
+        column(root, several, 1.0)
+    assert len(calls.read_text()) == TRIED
+
+
+def test_a_function_with_one_value_may_fail_as_often_as_the_limit_says(root: Path, make_trajectory: Make) -> None:
+    several = group(make_trajectory, "a", "1", *["None" + " " * number for number in range(2 * TRIED)])
+    assert [each.status for each in column(root, [several], 1.0)[0]] == ["ok", *["failed"] * 2 * TRIED]
 
 
 def test_the_error_of_a_timeout_names_the_param_to_raise(root: Path, make_trajectory: Make) -> None:

@@ -17,7 +17,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from flows import preflight as inputs
-from flows.cli.main import app
+from flows.cli.app import app
 from flows.diagnosis.diagnose import diagnose, diagnosis_params, reward_trajectories, sample_groups_of_problems
 from flows.diagnosis.page import page_of
 from flows.diagnosis.problems import baselines_of

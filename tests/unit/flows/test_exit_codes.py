@@ -1,0 +1,57 @@
+"""Law: lack of memory is told as that, with params to lower, wherever it arises; nothing else is."""
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flows.process.exit_codes import line_and_code
+from tasks.errors import GraftError
+from tasks.model.policy import translate_errors
+
+ERRORS = [
+    MemoryError(),
+    MemoryError("Unable to allocate 8.00 GiB"),
+    RuntimeError("[enforce fail at alloc_cpu.cpp:132] err == 0. DefaultCPUAllocator: can't allocate memory: you tried"),
+    RuntimeError("unable to mmap 1234 bytes from file <model.safetensors>: Cannot allocate memory (12)"),
+    RuntimeError("can't start new thread"),
+    ImportError("libtorch_cpu.so: failed to map segment from shared object"),
+    OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)),
+]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=str)
+def test_lack_of_memory_is_told_as_that(error: Exception) -> None:
+    line, code = line_and_code(error)
+    assert code == 2
+    assert line.startswith("memory: this process needs more than it has (")
+    assert "ulimit -v" in line
+    assert "grpo.micro_batch_tokens" in line
+    with pytest.raises(type(error)) as caught, translate_errors("policy", "rebuild it"):
+        raise error
+    assert caught.value is error
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no"), ImportError("no module"), ValueError("out of memory")], ids=str)
+def test_other_errors_are_not(error: Exception) -> None:
+    assert not line_and_code(error)[0].startswith("memory")
+    with pytest.raises(GraftError, match=r"rebuild it$"), translate_errors("policy", "rebuild it"):
+        raise error
+
+
+def test_a_library_that_does_not_fit_is_lack_of_memory() -> None:
+    """`ulimit -v` of half of what torch maps."""
+    code = (
+        "import resource, sys\nfrom flows.process.exit_codes import exit_code\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (300 << 20, 300 << 20))\n"
+        "def command():\n    import torch\n"
+        "sys.exit(exit_code(command, debug=False))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=Path(__file__).parents[3], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert done.stderr.startswith("graft: memory: this process needs more than it has (")
