@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,14 +11,18 @@ from tasks.artifacts import digest_text
 from tasks.errors import GraftError
 from tasks.evaluators.number import kind_of, shorten
 from tasks.evaluators.scores import BUILT_IN, own_evaluator
-from tasks.params.sections import BY_FORMAT, Problems
+from tasks.params.sections import BY_FORMAT, Problems, Sandbox
 from tasks.problems.columns import ColumnError, other_columns
 from tasks.problems.formats import OWN, Format, Row, recognise
+from tasks.problems.unit_test_check import check_unit_tests
 from tasks.problems.variants import variants_of
 from tasks.records import NUMBER, PROBLEM_ID, Answer, Problem, Sibling, Split
 from tasks.seeds import derive_seed
 
 _ID = re.compile(PROBLEM_ID)
+
+MOST_NAMED = 50
+"""Most places that an error names."""
 
 Place = tuple[str, str]
 """(name of a file, place in it: "line 3", or "item 3" of a JSON list)."""
@@ -28,15 +32,20 @@ class Reader:
     """Reads problems from texts. `evaluator`: by name for all problems, or BY_FORMAT for that of each file's format.
 
     `root` and `sha256` are the project's folder and the digest of a user's evaluator. `siblings`: most variants of a
-    question that are made where a line has paraphrases or paragraphs. `formats` holds the format of each file that was
-    read.
+    question that are made where a line has paraphrases or paragraphs. `sandbox`: where unit tests are tried; without
+    it they are taken as they are. `formats` holds the format of each file that was read.
     """
 
     def __init__(
-        self, evaluator: str = BY_FORMAT, root: Path | None = None, sha256: str | None = None, siblings: int = 0
+        self,
+        evaluator: str = BY_FORMAT,
+        root: Path | None = None,
+        sha256: str | None = None,
+        siblings: int = 0,
+        sandbox: Sandbox | None = None,
     ) -> None:
         self._evaluator, self._root, self._sha256 = evaluator, root or Path.cwd(), sha256
-        self._siblings = siblings
+        self._siblings, self._sandbox = siblings, sandbox
         self._ids: dict[str, Place] = {}
         self._questions: dict[str, Place] = {}
         self.formats: dict[str, Format] = {}
@@ -45,15 +54,30 @@ class Reader:
         """The problems of one file; `name` is used in errors, `source` in the records. Blank lines are ignored.
 
         Raises GraftError that names file, line and column: not JSON, a missing column or one of the wrong kind, two
-        lines, of this file or an earlier one, with the same id or question, siblings included.
+        lines, of this file or an earlier one, with the same id or question, siblings included; unit tests that check
+        nothing, or that the file's own solution does not pass.
         """
-        problems = []
+        problems = {}
         for place, row in rows_of(name, text):
             known = self.formats.get(name) or self.formats.setdefault(name, recognise(row))
             problem = self.problem(where_of(name, place), known, row, source)
             self._refuse_repeated(name, place, problem)
-            problems.append(problem)
-        return problems
+            problems[place] = problem
+        return list(self.tried(name, problems).values())
+
+    def tried(self, name: str, problems: Mapping[str, Problem]) -> Mapping[str, Problem]:
+        """The problems by place, with the numbers of their unit tests. Raises GraftError that names the file's places
+        where tests cannot be used.
+        """
+        if self._sandbox is None:
+            return problems
+        counted, refused = check_unit_tests(problems, self._sandbox)
+        if refused:
+            first, *others = refused
+            also = f"; the same or the like in {', '.join(others[:MOST_NAMED])}" if others else ""
+            more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
+            raise GraftError(f"{where_of(name, first)}: {refused[first]}{also}{more}")
+        return counted
 
     def problem(self, where: str, known: Format, row: dict[str, Any], source: str) -> Problem:
         """The problem of one row. Raises GraftError that begins with `where`."""

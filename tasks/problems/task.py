@@ -32,6 +32,6 @@ def read_problems(layout: Layout, params: Params) -> dict[Split, list[Problem]]:
         return generate(params.problems, params.seed)
     path = params.problems.path
     own = params.problems
-    reader = Reader(own.evaluator, layout.root, own.evaluator_sha256, own.siblings)
+    reader = Reader(own.evaluator, layout.root, own.evaluator_sha256, own.siblings, params.sandbox)
     texts = ((name, read_text(file), file.name) for name, file in problem_files(layout.root, path).items())
     return split_problems(path, read_files(texts, reader, logger.info), params.problems, params.seed)
