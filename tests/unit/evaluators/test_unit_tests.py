@@ -123,11 +123,22 @@ def test_integers_may_have_more_digits_than_python_prints(sandbox: Sandbox) -> N
     assert run_unit_tests(sandbox, [(BIG, TOO_LONG), (own_process, TOO_LONG)]) == [Outcome(3, 3)] * 2
 
 
-def test_a_pattern_of_an_earlier_program_changes_nothing(sandbox: Sandbox) -> None:
-    """A pattern that is cached is not checked again: with flags of 2.0 it is then found, else refused."""
-    odd = "import re\ndef f(x): return re.compile('a+b', 2.0).findall(x)"
-    first, second = odd.replace("2.0", "2"), UnitTests("f", ("assert f('aab') == ['aab']",))
-    assert run_unit_tests(sandbox, [(odd, second), (first, second), (odd, second)])[::2] == [Outcome(0, 1)] * 2
+CACHES = {
+    "re": ("import re\ndef f(x): return re.compile('a+b', {}).findall(x)", "2", "2.0", Outcome(0, 1)),
+    "typing": (
+        "from typing import List, Union\ndef f(x): return [x[1:]] if 'str, int' in f'{{List[Union[{}]]}}' else x",
+        "int, str", "str, int", Outcome(1, 1),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CACHES)
+def test_what_a_module_keeps_of_an_earlier_program_changes_nothing(sandbox: Sandbox, name: str) -> None:
+    """Equal keys of the two caches: flags of 2 and of 2.0, which are refused, and unions in another order."""
+    code, before, after, outcome = CACHES[name]
+    tests = UnitTests("f", ("assert f('aab') == ['ab' if f('b') == [''] else 'aab']",))
+    jobs = [(code.format(value), tests) for value in (after, before, after)]
+    assert run_unit_tests(sandbox, jobs)[::2] == [outcome] * 2
 
 
 LOOPS = {

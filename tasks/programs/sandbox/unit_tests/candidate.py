@@ -8,6 +8,7 @@ import json
 import os
 import re
 import sys
+import typing
 from collections.abc import Callable
 from typing import Any
 
@@ -35,7 +36,7 @@ def serve_programs(requests: int, replies: int, shared: bool) -> None:
         kind, request = protocol.read_frame(requests)
         if kind == protocol.PROGRAM:
             candidate = None  # frees the memory of the one before
-            re.purge()  # a pattern that is there is not compiled, nor checked, again
+            _clear_caches()
             candidate = Candidate(request)
         elif candidate is not None:
             reply = candidate.reply(request)
@@ -72,6 +73,13 @@ class Candidate:
     def _keep(self, value: Any) -> int:
         self._kept.append(value)
         return len(self._kept) - 1
+
+
+def _clear_caches() -> None:
+    """Empty what modules keep of earlier programs: a pattern or a type that is there is not made, nor checked, again."""
+    re.purge()
+    for clear in vars(typing)["_cleanups"]:
+        clear()
 
 
 def _message(error: BaseException) -> str | None:
