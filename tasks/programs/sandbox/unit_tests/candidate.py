@@ -76,7 +76,7 @@ class Candidate:
 
 
 def _clear_caches() -> None:
-    """Empty what modules keep of earlier programs: a pattern or a type that is there is not made, nor checked, again."""
+    """Empty what modules keep of earlier programs: a pattern or type that is there is not checked again."""
     re.purge()
     for clear in vars(typing)["_cleanups"]:
         clear()
