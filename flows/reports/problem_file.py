@@ -12,7 +12,7 @@ from tasks.evaluators.scores import BUILT_IN
 from tasks.params.file import load_params
 from tasks.params.sections import BY_FORMAT, EVALUATORS, Sandbox
 from tasks.problems.files import problem_files, problem_text
-from tasks.problems.jsonl import MOST_NAMED, Reader, format_of, read_row
+from tasks.problems.jsonl import MOST_NAMED, Reader, format_of, question_key, read_row
 from tasks.problems.lines import rows_of, where_of
 from tasks.problems.row import Format
 from tasks.problems.unit_test_check import check_unit_tests
