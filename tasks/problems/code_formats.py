@@ -65,7 +65,7 @@ def _kod_code(row: Columns) -> Row:
 def _ace_code(row: Columns) -> Row:
     tests = texts_of("test_cases", row["test_cases"])
     shown, hidden = (tests[:1], tests[1:]) if len(tests) > 1 else ([], tests)
-    answer = {"entry_point": _first_call(tests), "shown": shown, "hidden": hidden}
+    answer: dict[str, Any] = {"entry_point": _first_call(tests), "shown": shown, "hidden": hidden}
     question = "\n".join([check_text("question", row["question"]), *shown])
     return Row(question, answer, ("question", "test_cases", "id"), id_in(row), "test_cases")
 

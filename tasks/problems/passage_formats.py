@@ -54,7 +54,7 @@ def _drop_prompt(row: Columns) -> Row:
 
 def _boolean(row: Columns) -> Row:
     question = in_context(check_text("passage", row["passage"]), check_text("question", row["question"]))
-    accepted = ["yes", "true"] if row["answer"] else ["no", "false"]
+    accepted: Answer = ["yes", "true"] if row["answer"] else ["no", "false"]
     return Row(question, accepted, ("passage", "question", "answer"))
 
 
