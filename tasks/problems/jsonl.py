@@ -66,9 +66,9 @@ class Reader:
             problem = self.problem(where, known, row, source)
             self._refuse_repeated(name, place, problem)
             problems[place] = problem
-        return list(self.tried(name, problems).values())
+        return list(self._tried(name, problems).values())
 
-    def tried(self, name: str, problems: Mapping[str, Problem]) -> Mapping[str, Problem]:
+    def _tried(self, name: str, problems: Mapping[str, Problem]) -> Mapping[str, Problem]:
         """The problems by place, with the numbers of their unit tests. Raises GraftError that names the file's places
         where tests cannot be used.
         """

@@ -49,7 +49,7 @@ def check_unit_tests(
         for place, problem in problems.items()
         if place not in refused
     }
-    return counted, refused
+    return counted, {place: refused[place] for place in problems if place in refused}
 
 
 def _count(sandbox: Sandbox, answers: dict[str, Any]) -> dict[str, str]:

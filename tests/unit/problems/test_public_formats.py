@@ -133,6 +133,7 @@ def test_squad_as_published_is_read() -> None:
     ({"ctx": "q", "endings": ["a", "b"], "label": "2"}, "label: 2 is none of 2 choices, which are counted from 0"),
     ({"question": "1\0?", "answer": 2}, "question: holds a NUL character (U+0000)"),
     ({"question": "q", "context": ["a\0"], "answer": 2}, "context: holds a NUL character"),
+    ({"question": "q", "context": "\ud800", "answer": 2, "id": "a"}, "context: holds half of a surrogate pair"),
     ({"question": "q", "choices": ["a", "b\0"], "answer": 1}, "choices: holds a NUL character"),
     ({"question": "q", "answer": 2, "siblings": [{"question": "Q ", "answer": 2}]}, "siblings.0.question: asks"),
 ])  # fmt: skip
